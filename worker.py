@@ -46,7 +46,7 @@ SHUTDOWN = timedelta(seconds=20)
 async def build(client: Client, settings: Settings, db: Database) -> Worker:
     """Return a control worker: workflows and their activities, wired to this database and its vaults."""
     deployment, policy = settings.require_deployment(), settings.policy()
-    engine = Engine(db, settings.terms())
+    engine = Engine(db, settings.engine_settings())
     topic_pages = settings.wal.auto_purge_parallelism
     at_once = options.activities_at_once(settings.recycle.recycle_concurrency, topic_pages)
     figures = FigureStore(db, engine.controls, policy, *settings.intervals())
@@ -68,7 +68,7 @@ async def build(client: Client, settings: Settings, db: Database) -> Worker:
                 engine.schedule,
                 lambda: schedules.nudge(client, deployment),
                 engine.check_schedule.due,
-                engine.wal.turns.due,
+                engine.wal.turns.any_due,
                 engine.binlogs.turns.due,
             ),
             activities.CheckActivities(engine.checker, engine.in_process_compare, deployment),
@@ -92,7 +92,7 @@ def build_spark(client: Client, settings: Settings, db: Database, sessions: "Ses
     from sexton.runtime.spark.locations import ConnectionTarget, without_password
 
     deployment, spark = settings.require_deployment(), settings.spark
-    engine = Engine(db, settings.terms())
+    engine = Engine(db, settings.engine_settings())
     url, endpoint = without_password(settings.database_url), settings.s3.endpoint_url
     work = Work(
         where=ConnectionTarget(deployment=deployment, database_url=url, endpoint_url=endpoint),
@@ -159,7 +159,7 @@ async def main(role: str = "control", backend: serving.ServedBackend | None = No
         asyncio.get_running_loop().add_signal_handler(sig, stop.set)
     async with AsyncExitStack() as resources:
         if backend is not None:
-            sweeper = resources.enter_context(serving.opened(backend))
+            sweeper = resources.enter_context(serving.open_sweeper(backend))
             worker = build_backend(await connect(settings), settings, backend.id, sweeper)
             await resources.enter_async_context(serving.catching_up(sweeper))
         elif role == "spark":
@@ -184,7 +184,7 @@ def parse_arguments(arguments: list[str]) -> tuple[str, serving.ServedBackend | 
     parser.add_argument("--role", choices=roles, default="control", help="the kind of worker (default: control)")
     serving.add_options(parser)
     parsed = parser.parse_args(arguments)
-    return parsed.role, serving.asked(parser, parsed)
+    return parsed.role, serving.parse_options(parser, parsed)
 
 
 if __name__ == "__main__":

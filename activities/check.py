@@ -11,8 +11,8 @@ from sexton.check.model import (
     CheckRequest,
     ConcludeOrder,
     Evidence,
-    LookOrder,
     OpenedCheck,
+    SecondCheckOrder,
 )
 from sexton.check.port import Compare
 
@@ -41,10 +41,10 @@ class CheckActivities:
             return self._checker.compare(self._how, order, heart.heartbeat)
 
     @activity.defn(no_thread_cancel_exception=True)
-    def look_again(self, order: LookOrder) -> Evidence:
+    def look_again(self, order: SecondCheckOrder) -> Evidence:
         """Check LOST and SIZE_MISMATCH findings again; find unfinished uploads and contradicting records."""
         with refusals(), AutoHeartbeat(STATEMENT_SECONDS) as heart:
-            return self._checker.look_again(order.order, order.evidence, heart.heartbeat)
+            return self._checker.check_again(order.order, order.evidence, heart.heartbeat)
 
     @activity.defn(no_thread_cancel_exception=True)
     def conclude_check(self, order: ConcludeOrder) -> CheckReport:

@@ -6,19 +6,10 @@ from temporalio import activity
 
 from activities.auto_heartbeat import AutoHeartbeat
 from activities.refusals import refusals
-from sexton.recycle.model import (
-    AdoptOrder,
-    CloseOrder,
-    OpenedRound,
-    OpenRoundOrder,
-    Plan,
-    Policy,
-    RangeOrder,
-    RangeReceipt,
-    RecycleRequest,
-    ReleaseOrder,
-    RoundReport,
-)
+from sexton.recycle.model import RoundReport
+from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder, RangeReceipt
+from sexton.recycle.planning.model import Plan, Policy
+from sexton.recycle.rounds.model import CloseOrder, OpenedRound, OpenRoundOrder, RecycleRequest, ReleaseOrder
 from sexton.recycle.rounds.port import RoundStorePort
 from sexton.recycle.rounds.recycler import Recycler
 

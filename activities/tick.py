@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from temporalio import activity
 
 from activities.refusals import refusals
-from sexton.recycle.model import DueInstances
+from sexton.recycle.rounds.model import DueInstances
 from sexton.recycle.rounds.port import InstanceSchedulePort
 
 

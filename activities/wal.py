@@ -35,7 +35,7 @@ class WalActivities:
     def prepare_purge(self, topic: str) -> PurgePreview:
         """Return how many regions should flush before a topic is purged."""
         with refusals(), AutoHeartbeat(SILENCE_SECONDS):
-            return self._rounds.look(topic)
+            return self._rounds.preview(topic)
 
     @activity.defn(no_thread_cancel_exception=True)
     def flush_regions(self, topic: str) -> Flushed:

@@ -1,5 +1,6 @@
-"""Who deletes: the product, by threads or on Spark, the same without its safety, and plain boto3; each runs alone in a
-process of its own.
+"""Delete as a contender, alone in a process of its own.
+
+The contenders: the product with threads or on Spark, the same without its safety, and plain boto3.
 
 `python -m benchmarks.contenders '{"name": …}'` deletes what is in the store and prints its seconds and CPU seconds as
 JSON. The clock starts when everything is imported and ends when all is deleted and settled.
@@ -33,11 +34,11 @@ from sexton.marks.model import CHUNK_MARKS
 from sexton.marks.sql.rows import refs_in
 from sexton.operators.registry.add_vault import add_vault
 from sexton.operators.registry.store import Registry
-from sexton.recycle.model import AdoptOrder, Cursor
-from sexton.recycle.pipeline.ranges import Recycler
+from sexton.recycle.pipeline.model import AdoptOrder, Cursor
 from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.planning.policy import cutoff, policy
 from sexton.recycle.rounds.ledger import Ledger
+from sexton.recycle.rounds.recycler import Recycler
 from sexton.runtime.engine import Engine
 from sexton.storage.model import PAGE_KEYS, KeyOutcome, VaultSpec
 from sexton.storage.port import UNREACHABLE, VaultFault
@@ -158,12 +159,12 @@ def _round(job: Job, engine: Engine, recycler: Recycler) -> None:
     order = AdoptOrder(
         round=opened.round, lease=opened.lease, upload_grace_seconds=GRACE_SECONDS, cutoffs=opened.cutoffs
     )
-    books.add_adoption(recycler.adopt(order, 1, _alive))
+    books.adopted(recycler.adopt(order, 1, _alive))
     plan = rounds.plan(INSTANCE, POLICY, "bench")
     books.begin(plan)
     for kind in plan.kinds:
         while not books.kinds[kind.kind].finished:
-            books.add_range(kind.kind, recycler.recycle(books.next_range(opened, plan, kind), 1, _alive), 0)
+            books.done(kind.kind, recycler.recycle(books.next_range(opened, plan, kind), 1, _alive), 0)
     report = rounds.close(books.close_order(opened, plan.id, plan, "SUCCEEDED", ""))
     if (report.removed, report.deleted, kept_texts(report)) != (job.marks, job.marks * KEYS_A_MARK, {}):
         raise AssertionError(f"the round did not do all: {report}")
@@ -184,7 +185,7 @@ def unsafe(job: Job) -> None:
             with db.write() as c:
                 mark = db.t.mark
                 c.execute(delete(mark).where(mark.c.instance == INSTANCE, refs_in(db, mark, [m.ref for m in due])))
-            after = Cursor(ages_from=due[-1].ages_from, id=due[-1].id)
+            after = Cursor(retention_starts_at=due[-1].retention_starts_at, id=due[-1].id)
 
 
 def _delete(vault: S3Vault, keys: Sequence[str]) -> None:

@@ -71,7 +71,7 @@ def _measure(url: str, tablets: int) -> dict[str, Any]:
         due_by = db.now(c) - 1000 * RETENTION_SECONDS
     with _statements(db) as sent:
         began = time.perf_counter()
-        CatalogOwner(db).due(INSTANCE, {"table": due_by}, lambda: None)
+        CatalogOwner(db).mark_due(INSTANCE, {"table": due_by}, lambda: None)
         seconds = time.perf_counter() - began
     with db.read() as c:
         made = c.execute(select(func.count()).where(db.t.mark.c.kind == "tablet")).scalar_one()

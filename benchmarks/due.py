@@ -15,7 +15,7 @@ from benchmarks.results import Figure, Result, at_most
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.operators.registry.store import Registry
-from sexton.recycle.model import Cursor
+from sexton.recycle.pipeline.model import Cursor
 from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.planning.policy import cutoff
 from sexton.recycle.planning.sql.plans import PlanStore
@@ -88,7 +88,9 @@ def _measure(cluster: Cluster, marks: int) -> dict[str, list[tuple[int, str]]]:
     store = BatchStore(db)
     with _reads(db) as choosing:
         due = store.select_due(INSTANCE, KIND, due_by, Cursor(), DUE)
-        rest = store.select_due(INSTANCE, KIND, due_by, Cursor(ages_from=due[-1].ages_from, id=due[-1].id), DUE)
+        rest = store.select_due(
+            INSTANCE, KIND, due_by, Cursor(retention_starts_at=due[-1].retention_starts_at, id=due[-1].id), DUE
+        )
     with _reads(db) as planning:
         plan = PlanStore(db).plan_for_round(INSTANCE, POLICY, "bench")
     if (len(due), len(rest), plan.marks) != (DUE, 0, DUE):

@@ -1,4 +1,4 @@
-"""Pace against a limit that nobody told: the real sweeper, pacer and S3 vault delete in a store that refuses.
+"""Pace against an unknown limit: the real deleter, pacer and S3 vault delete in a store that refuses.
 
 `python -m benchmarks.pace [SECONDS]` starts stores that take 3,500 keys/s in each first folder and refuse what goes
 beyond (503 SlowDown), and a SQLite file for what workers share. The peer of each run is the limit itself. Everything is
@@ -19,7 +19,8 @@ from sexton.marks.lease import Lease
 from sexton.marks.model import FilePage, WriteToken
 from sexton.recycle.pacing.pacer import SharedPacer
 from sexton.recycle.pacing.store import PaceStore
-from sexton.recycle.pipeline.delete import Holding, ThreadDeleter
+from sexton.recycle.pipeline.active_lease import ActiveLease
+from sexton.recycle.pipeline.delete import ThreadDeleter
 from sexton.storage.model import PAGE_KEYS, KeyResult, VaultSpec
 from sexton.storage.s3.vault import S3Vault
 from tests.servers.limited_s3 import LimitedS3
@@ -29,21 +30,24 @@ LOW_LIMIT = 1_500
 """Per folder where ten of them at ``LIMIT`` are more than this machine can sign and parse."""
 SECONDS = 180.0
 THREADS = 32
+EVERYTHING = 2**62
+"""A number above all numbers of files."""
 SPEC = VaultSpec(instance="shop", name="cold", kind="s3", location="bucket")
-HAND = WriteToken(batch=1, round=1, lease=Lease(instance="shop", job="recycle", owner="bench", epoch=1), attempt=1)
+TOKEN = WriteToken(batch=1, round=1, lease=Lease(instance="shop", job="recycle", owner="bench", epoch=1), attempt=1)
 
 
 class Files:
-    """The sweeper's side of ``Marks``: pages without end, folder after folder, until time is up."""
+    """The files and outcomes of a batch: pages without end, folder after folder, until time is up."""
 
     def __init__(self, folders: int, seconds: float) -> None:
+        self.files = self.outcomes = self
         self._folders, self._until = folders, time.monotonic() + seconds
 
     def last_file(self, _token: WriteToken) -> int:
         """There is always another."""
-        return 2**62
+        return EVERYTHING
 
-    def pages(self, _token: WriteToken, after: int = 0) -> Sequence[FilePage]:
+    def pages(self, _token: WriteToken, after: int = 0, _to: int = 0) -> Sequence[FilePage]:
         if time.monotonic() >= self._until:
             return []
         numbers = [range(start, start + PAGE_KEYS) for start in range(after + 1, after + 8 * PAGE_KEYS, PAGE_KEYS)]
@@ -53,7 +57,7 @@ class Files:
         return f"{page % self._folders:02}/tablet-{page:08}/rowset-0200000000001a2b3c4d5e6f_{seq:010}.dat"
 
     def record(self, token: WriteToken, page: FilePage, results: Sequence[KeyResult]) -> None:
-        """Forget it: a throttled key is tried again by the sweep itself."""
+        """Forget it: a throttled key is tried again by the deletion itself."""
 
 
 class Vaults:
@@ -72,14 +76,20 @@ class Vaults:
         """Nothing to prove."""
 
 
-class Ours:
-    """A lease and a gate that nobody contests."""
+class Uncontested:
+    """A lease that no other worker takes, and a gate that is open."""
 
     def renew(self, lease: Lease) -> None:
         """Always ours."""
 
     def check(self, _instance: str) -> frozenset[str]:
         return frozenset()
+
+
+def _delete_all(deleter: ThreadDeleter, active_lease: ActiveLease) -> None:
+    with deleter.begin(TOKEN, active_lease) as deletion:
+        deletion.claimed(EVERYTHING)
+        deletion.finish()
 
 
 def run(folders: int, limit: int, seconds: float, workers: int = 1) -> float:
@@ -92,9 +102,9 @@ def run(folders: int, limit: int, seconds: float, workers: int = 1) -> float:
         threads = []
         for _ in range(workers):
             pacer = SharedPacer(PaceStore(db), lambda *_: SPEC, store.url)
-            sweeper = ThreadDeleter(files, Vaults(store.url), THREADS, pacer)  # type: ignore[arg-type]
-            holding = Holding(Ours(), Ours(), HAND.lease, lambda: None)  # type: ignore[arg-type]
-            threads.append(threading.Thread(target=sweeper.sweep, args=(HAND, holding)))
+            deleter = ThreadDeleter(files, Vaults(store.url), THREADS, pacer)  # type: ignore[arg-type]
+            active_lease = ActiveLease(Uncontested(), Uncontested(), TOKEN.lease, lambda: None)  # type: ignore[arg-type]
+            threads.append(threading.Thread(target=_delete_all, args=(deleter, active_lease)))
         for thread in threads:
             thread.start()
         for thread in threads:

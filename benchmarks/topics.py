@@ -51,7 +51,7 @@ def run(topics: int = TOPICS, pairs: int = PAIRS) -> Result:
         usual = Settings(deployment=DEPLOYMENT, database_url=url)
         wanted = {"kafka": {"bootstrap.servers": kafka.address}, "flush": "off"}
         settings = usual.model_copy(update={"wal": usual.wal.model_copy(update=wanted)})
-        wal = WalService(db, settings.wal_terms())
+        wal = WalService(db, settings.wal_settings())
         _map(wal, names)
         statements, beats = _beats(db, wal, names)
         ratios = _deletes(wal, names, pairs)
@@ -96,7 +96,7 @@ def _map(wal: WalService, names: Sequence[str]) -> None:
         wal.maps.put(MapOrder(topic=name, generation=1, regions=regions))
         wal.store.enable(name, Mode.DELETE)
     for first in range(0, len(names), PAGE_TOPICS):
-        wal.purger.look(names[first : first + PAGE_TOPICS])
+        wal.purger.preview(names[first : first + PAGE_TOPICS])
 
 
 @contextmanager
@@ -119,7 +119,7 @@ def _heartbeat(wal: WalService, names: Sequence[str], last: int) -> HeartbeatRec
     """Let one node report for all of its regions."""
     its = ((name, f"{name}-{n}") for name in names for n in range(REGIONS))
     told = [LeaderReport(topic=t, region=r, epoch=0, streams=(Stream(flushed=last),)) for t, r in its]
-    return wal.heartbeats.hear("node", told)
+    return wal.heartbeats.record_reports("node", told)
 
 
 def _beats(db: Database, wal: WalService, names: Sequence[str]) -> tuple[int, list[float]]:

@@ -35,7 +35,7 @@ from sexton.check.model import CheckSettings
 from sexton.kernel.errors import BadInput
 from sexton.operators.controls.model import Control, ControlKind
 from sexton.protection.model import ProtectionSettings
-from sexton.recycle.model import Policy
+from sexton.recycle.planning.model import Policy
 from sexton.recycle.planning.policy import CATALOG, policy
 from sexton.replication.binlog.model import BinlogSettings
 from sexton.replication.replicas.model import ReplicaSettings
@@ -172,7 +172,7 @@ class Settings(BaseSettings):
             max_delete_fraction=recycle.max_delete_fraction,
         )
 
-    def terms(self) -> EngineSettings:
+    def engine_settings(self) -> EngineSettings:
         """Return the settings that the engine is built with."""
         recycle = self.recycle
         return EngineSettings(
@@ -185,14 +185,14 @@ class Settings(BaseSettings):
             listings_at_once=recycle.recycle_pool_parallelism,
             audit_url=self.audit.audit_url,
             audit_retention_days=self.audit.audit_retention_days,
-            protection=self.protections(),
-            check=self.checks(),
-            wal=self.wal_terms(),
-            binlog=self.binlog_terms(),
-            replica=self.replica_terms(),
+            protection=self.protection_settings(),
+            check=self.check_settings(),
+            wal=self.wal_settings(),
+            binlog=self.binlog_settings(),
+            replica=self.replica_settings(),
         )
 
-    def protections(self) -> ProtectionSettings:
+    def protection_settings(self) -> ProtectionSettings:
         """Return how long protections may last, and how many an instance may have."""
         section = self.protection
         return ProtectionSettings(
@@ -203,7 +203,7 @@ class Settings(BaseSettings):
             strict_gate=section.strict_gate,
         )
 
-    def checks(self) -> CheckSettings:
+    def check_settings(self) -> CheckSettings:
         """Return the settings of checks."""
         return CheckSettings(
             enabled=self.check.enable_checker,
@@ -213,7 +213,7 @@ class Settings(BaseSettings):
             heavy_objects=self.spark.spark_threshold_objects,
         )
 
-    def wal_terms(self) -> WalSettings:
+    def wal_settings(self) -> WalSettings:
         """Return the settings of WAL purges."""
         section = self.wal
         return WalSettings(
@@ -232,7 +232,7 @@ class Settings(BaseSettings):
             kafka=section.kafka,
         )
 
-    def binlog_terms(self) -> BinlogSettings:
+    def binlog_settings(self) -> BinlogSettings:
         """Return the settings of binlog GCs."""
         section = self.binlog
         return BinlogSettings(
@@ -241,7 +241,7 @@ class Settings(BaseSettings):
             max_cut_fraction=section.max_cut_fraction,
         )
 
-    def replica_terms(self) -> ReplicaSettings:
+    def replica_settings(self) -> ReplicaSettings:
         """Return the settings by which replicas' reports are judged."""
         section = self.replica
         return ReplicaSettings(

@@ -24,7 +24,7 @@ from sexton.database.contract_errors import (
     NotFirst,
     Refused,
     check_text,
-    typed,
+    translate_errors,
 )
 from sexton.database.contract_sqlite import LOST_AS_ORPHANS, LOST_MARKS, ORPHAN_MARKS, UNDROP_REFUSALS
 from sexton.database.engine import SQLITE_BUSY_SECONDS, SQLITE_NOW
@@ -195,10 +195,10 @@ def mark(connection: Connection | sqlite3.Connection, instance: str, kind: str, 
     if lite is None:
         assert isinstance(connection, Connection)
         placeholders = ", ".join(["%s"] * 5 + ["%s::jsonb"] + ["%s"] * 4)
-        with typed():
+        with translate_errors():
             connection.exec_driver_sql(f"INSERT INTO sexton.mark ({names}) VALUES ({placeholders})", rows)
         return len(rows)
-    with typed():
+    with translate_errors():
         lite.executemany(f"INSERT INTO sexton_mark ({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
     return len(rows)
 
@@ -262,11 +262,11 @@ def _unsupported(name: str) -> NoReturn:
 
 
 def _lite(connection: sqlite3.Connection, sql: str, parameters: Any) -> sqlite3.Cursor:
-    with typed():
+    with translate_errors():
         return connection.execute(sql, parameters)
     raise AssertionError("unreachable")
 
 
 def _call(connection: Any, call: str, arguments: tuple[Any, ...]) -> None:
-    with typed():
+    with translate_errors():
         connection.exec_driver_sql(f"SELECT sexton.{call}", arguments)

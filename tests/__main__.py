@@ -1,10 +1,10 @@
-"""Run every tier, stop at nothing, and end with what passed, what failed and what was not run.
+"""Run every tier of tests, whatever fails, and print a summary of passed, failed and skipped tests.
 
-Four runs of pytest go side by side, the longest first: some wait more than they work. The largest tiers are parted
-into several. What a run prints is shown when it has ended.
+Four runs of pytest run side by side, the longest first, because some wait more than they work. The largest tiers are
+divided into several folders. The output of a run is printed when it has ended.
 
-`python -m tests` runs all, `python -m tests unit e2e` those two. A skip that
-`tests/expected_skips` does not list fails the run.
+`python -m tests` runs all tiers, `python -m tests unit e2e` these two. A skip that `tests/expected_skips` does not list
+fails the run.
 """
 
 import os
@@ -45,8 +45,8 @@ LONGEST_FIRST = (
     "activities",
     "replay",
 )
-"""Folders; one that is in another is left out there."""
-AT_ONCE = 4
+"""Folders of one run each; a run leaves out the folders below it that have a run of their own."""
+CONCURRENT_RUNS = 4
 LINTERS = (
     ["ruff", "check", "."],
     ["ruff", "format", "--check", "."],
@@ -54,21 +54,20 @@ LINTERS = (
     ["lint-imports"],
     ["codespell"],
 )
-"""Programs of the virtual environment."""
+"""Programs of the virtual environment, with arguments."""
 NO_TESTS_COLLECTED = 5
 PRINTING = threading.Lock()
 MEMORY = Path("/dev/shm")
-SEARCH = bool(os.environ.get("SEARCH"))
-"""Whether all that the run leaves is kept, on disk, and searched for secrets at its end."""
-FAST = ""
-"""Where the tests' files go: in memory where there is room, as no test pulls the plug; else where Python likes."""
-ROOM = 2 << 30
+SEARCH_SECRETS = bool(os.environ.get("SEARCH"))
+"""Whether the tests' files stay on disk until the end and are searched for secrets then."""
+MEMORY_BYTES = 2 << 30
+"""Free bytes of MEMORY from which on the tests' files are stored there; no test simulates a power cut."""
 _DESELECTED = re.compile(r"(\d+) deselected")
 
 
 @dataclass
 class Result:
-    """What one tier did; `skipped` maps test ids to reasons."""
+    """The outcome of one tier; `skipped` maps test ids to reasons."""
 
     tier: str
     passed: int = 0
@@ -77,11 +76,11 @@ class Result:
     soak: int = 0
     seconds: float = 0.0
     cpu: float = 0.0
-    """CPU seconds of its process and of those it waited for; servers that outlive their parent are not among them."""
-    said: str = ""
+    """CPU seconds of its process and of the processes it waited for, without servers that outlive their parent."""
+    output: str = ""
 
     def add(self, other: "Result") -> None:
-        """Add what another run of the tier did; ``seconds``: of both together."""
+        """Add the outcome of another run of the tier; the seconds are summed."""
         self.passed, self.soak, self.seconds = (
             self.passed + other.passed,
             self.soak + other.soak,
@@ -91,78 +90,74 @@ class Result:
         self.skipped |= other.skipped
 
 
-def main(wanted: list[str]) -> int:
-    """Run the tiers and print the summary; the exit code of the run."""
-    unknown = set(wanted) - set(TIERS)
+def main(tiers: list[str]) -> int:
+    """Run these tiers, or all, and print the summary; return the exit code."""
+    unknown = set(tiers) - set(TIERS)
     if unknown:
         print(f"no such tier: {', '.join(sorted(unknown))}; there are {', '.join(TIERS)}")
         return 2
-    chosen = [t for t in wanted or TIERS if t == "lint" or (HERE / t).is_dir()]
-    folders = [f for f in LONGEST_FIRST if f.split("/")[0] in chosen]
-    done = {tier: Result(tier) for tier in TIERS if tier in chosen}
-    with in_memory():
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            for folder, result in zip(folders, pool.map(run, folders), strict=True):
-                done[folder.split("/")[0]].add(result)
-        found = searched() if SEARCH else []
-    return summary([*done.values()]) or bool(found)
+    selected = [t for t in tiers or TIERS if t == "lint" or (HERE / t).is_dir()]
+    folders = [f for f in LONGEST_FIRST if f.split("/")[0] in selected]
+    results = {tier: Result(tier) for tier in TIERS if tier in selected}
+    with temporary_directory() as scratch:
+        with ThreadPoolExecutor(CONCURRENT_RUNS) as pool:
+            folder_results = pool.map(lambda folder: run(folder, scratch), folders)
+            for folder, result in zip(folders, folder_results, strict=True):
+                results[folder.split("/")[0]].add(result)
+        secrets = search_secrets(scratch) if SEARCH_SECRETS else []
+    return summary([*results.values()]) or bool(secrets)
 
 
 @contextmanager
-def in_memory() -> Iterator[None]:
-    """Give the tests a directory in memory while they run, where that is possible."""
-    global FAST
-    if SEARCH:
-        with tempfile.TemporaryDirectory(prefix="sexton-tests-") as FAST:
-            Path(FAST).chmod(0o755)
-            yield
+def temporary_directory() -> Iterator[str]:
+    """Yield a directory for the tests' files, in memory unless they are searched; "" (Python's own) without room."""
+    in_memory = MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > MEMORY_BYTES
+    if not SEARCH_SECRETS and not in_memory:
+        yield ""
         return
-    if not (MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM):
-        yield
-        return
-    with tempfile.TemporaryDirectory(prefix="sexton-tests-", dir=MEMORY) as FAST:
-        Path(FAST).chmod(0o755)  # PostgreSQL's own user must pass
-        yield
+    with tempfile.TemporaryDirectory(prefix="sexton-tests-", dir=None if SEARCH_SECRETS else MEMORY) as directory:
+        Path(directory).chmod(0o755)  # PostgreSQL's own user must be able to enter
+        yield directory
 
 
-def searched() -> list[str]:
-    """Look for secrets in all that the run has left, and say what was found."""
-    secrets, size, found = leaks.search(Path(FAST))
-    print(f"\nsearched: {size / 1e6:,.0f} MB for {secrets} secrets and for tokens; found: {len(found)}")
-    for line in found:
-        print(f"FAILED  a secret in {line}")
-    return found
+def search_secrets(scratch: str) -> list[str]:
+    """Search the files of the run for secrets; print and return the places of those found."""
+    secrets, size, places = leaks.search(Path(scratch))
+    print(f"\nsearched: {size / 1e6:,.0f} MB for {secrets} secrets and for tokens; found: {len(places)}")
+    for place in places:
+        print(f"FAILED  a secret in {place}")
+    return places
 
 
-def run(folder: str) -> Result:
-    """Run a tier, or a part of one, and show what it said."""
+def run(folder: str, scratch: str) -> Result:
+    """Run a tier or one of its folders, and print its output."""
     began = time.monotonic()
-    result = lint() if folder == "lint" else pytest(folder)
+    result = lint() if folder == "lint" else pytest(folder, scratch)
     result.seconds = time.monotonic() - began
     with PRINTING:
-        print(f"\n── {folder}, {result.seconds:.1f} s, {result.cpu:.0f} s of CPU\n{result.said}", flush=True)
+        print(f"\n── {folder}, {result.seconds:.1f} s, {result.cpu:.0f} s of CPU\n{result.output}", flush=True)
     return result
 
 
 def lint() -> Result:
-    """Each linter counts as one test."""
+    """Run the linters; each counts as one test."""
     result = Result("lint")
     for command in LINTERS:
         line = [str(Path(sys.executable).with_name(command[0])), *command[1:]]
-        ran = subprocess.run(line, cwd=HERE.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        result.said += ran.stdout
-        if ran.returncode:
+        completed = subprocess.run(line, cwd=HERE.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        result.output += completed.stdout
+        if completed.returncode:
             result.failed.append(" ".join(command))
         else:
             result.passed += 1
     return result
 
 
-def pytest(folder: str) -> Result:
-    """One pytest process over a folder; its counts come from its junit file."""
+def pytest(folder: str, scratch: str) -> Result:
+    """Run pytest over a folder, with its files in ``scratch``; the counts come from its junit file."""
     result = Result(folder)
-    with tempfile.TemporaryDirectory() as scratch:
-        report = Path(scratch) / "junit.xml"
+    with tempfile.TemporaryDirectory() as report_directory:
+        report = Path(report_directory) / "junit.xml"
         options = [
             "-q",
             "-m",
@@ -174,31 +169,38 @@ def pytest(folder: str) -> Result:
         ]
         options += [f"--ignore=tests/{other}" for other in LONGEST_FIRST if other.startswith(f"{folder}/")]
         command = [sys.executable, "-m", "pytest", f"tests/{folder}", *options]
-        out = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
-        out["env"] = os.environ | ({"TMPDIR": FAST} if FAST else {})
-        if SEARCH:
-            out["env"] |= {leaks.VARIABLE: FAST}
-            log = Path(FAST) / f"log-{folder.replace('/', '-')}"
+        environment = os.environ | ({"TMPDIR": scratch} if scratch else {})
+        if SEARCH_SECRETS:
+            environment |= {leaks.VARIABLE: scratch}
+            log = Path(scratch) / f"log-{folder.replace('/', '-')}"
             command += [f"--log-file={log}", "--log-file-level=INFO", "-o", "tmp_path_retention_count=100"]
-        with subprocess.Popen(command, cwd=HERE.parent, **out) as process:
+        with subprocess.Popen(
+            command,
+            cwd=HERE.parent,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        ) as process:
             assert process.stdout is not None
             for line in process.stdout:
-                result.said += line
-                if found := _DESELECTED.search(line):
-                    result.soak = int(found[1])
-            _, status, used = os.wait4(process.pid, 0)  # wait() does not tell what it used
-            process.returncode, result.cpu = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
-        if SEARCH:
-            (Path(FAST) / f"said-{folder.replace('/', '-')}").write_text(result.said)
+                result.output += line
+                if deselected := _DESELECTED.search(line):
+                    result.soak = int(deselected[1])
+            _, status, usage = os.wait4(process.pid, 0)  # wait() does not return the CPU time
+            process.returncode, result.cpu = os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime
+        if SEARCH_SECRETS:
+            (Path(scratch) / f"output-{folder.replace('/', '-')}").write_text(result.output)
         if report.is_file():
-            read(report, result)
+            read_report(report, result)
     if process.returncode not in (0, NO_TESTS_COLLECTED) and not result.failed:
         result.failed.append(f"pytest tests/{folder} itself (exit code {process.returncode})")
     return result
 
 
-def read(report: Path, result: Result) -> None:
-    """Take the outcomes of a junit file; a test that fails in its body and again in its teardown is one failure."""
+def read_report(report: Path, result: Result) -> None:
+    """Add the outcomes of a junit file; a test that fails in its body and in its teardown is one failure."""
     outcomes: dict[str, str] = {}
     for case in ElementTree.parse(report).iter("testcase"):
         name = f"{case.get('file', case.get('classname'))}::{case.get('name')}"
@@ -216,7 +218,7 @@ def read(report: Path, result: Result) -> None:
 
 
 def summary(results: list[Result]) -> int:
-    """Print the last lines: tiers, failures, totals, and what was not run."""
+    """Print failures, tiers, totals and tests that were not run; return the exit code."""
     lines = (HERE / "expected_skips").read_text().splitlines()
     expected = tuple(line.split()[0] for line in lines if line.strip() and not line.startswith("#"))
     unexpected = [n for r in results for n in r.skipped if not n.startswith(expected or ("\0",))]
@@ -235,7 +237,7 @@ def summary(results: list[Result]) -> int:
     for reason, count in Counter(skipped).most_common():
         print(f"not run: {count}, because {reason}")
     if soak := sum(r.soak for r in results):
-        print(f"not run: {soak}, because they run long, or say nothing new to PostgreSQL; `make soak` runs them")
+        print(f"not run: {soak}, because they are slow or add no SQL coverage on PostgreSQL; `make soak` runs them")
     return 1 if failed or unexpected else 0
 
 

@@ -1,4 +1,4 @@
-"""Fixtures every tier shares: real servers, started when first asked for; no developer's settings reach a test."""
+"""Fixtures of every tier: real servers, started on first use; no developer's settings reach a test."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ from tests.servers import kafka as kafka_server
 from tests.servers import postgres as postgres_server
 from tests.servers import s3 as s3_servers
 from tests.servers import temporal as temporal_servers
-from tests.statements import left
+from tests.statements import left_to_soak
 from tests.support.rig import DEPLOYMENT
 
 
@@ -28,17 +28,17 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave to `make soak` what only says to PostgreSQL what others say to it too (``tests/left_to_soak``)."""
-    others = left()
+    """Mark the PostgreSQL variants that add no SQL coverage (``tests/left_to_soak``) as soak tests."""
+    soak_ids = left_to_soak()
     for item in items:
-        if item.nodeid in others:
+        if item.nodeid in soak_ids:
             item.add_marker("soak")
             item.add_marker("left")
 
 
 @pytest.fixture(autouse=True)
 def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No SEXTON_ variable and no ./.sexton of the developer reaches a test."""
+    """Keep the developer's SEXTON_ variables and ./.sexton away from tests."""
     for name in [name for name in os.environ if name.startswith("SEXTON_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("SEXTON_HOME", str(tmp_path / "home"))
@@ -49,12 +49,12 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[s3_servers.R
     """A real S3 server: `.endpoint_url`, `.access_key`, `.secret_key`, `.client()`; its keys are in os.environ."""
     running = s3_servers.start(tmp_path_factory.mktemp("s3"))
     yield running
-    running.server.child.kill()  # its files go with it; a proper end takes it 10 s
+    running.server.child.kill()  # its files are temporary; a clean stop takes 10 s
 
 
 @pytest.fixture
 def bucket(s3_server: s3_servers.RunningS3) -> str:
-    """The name of a fresh bucket."""
+    """Create a bucket and return its name."""
     return s3_server.create_bucket()
 
 
@@ -62,7 +62,7 @@ def bucket(s3_server: s3_servers.RunningS3) -> str:
 def postgres() -> Iterator[postgres_server.Cluster]:
     """A real PostgreSQL cluster: `.url(dbname)`, `.create_database()`."""
     try:
-        cluster = postgres_server.Cluster(fsync=False)  # no test pulls the plug
+        cluster = postgres_server.Cluster(fsync=False)  # no test simulates a power cut
     except postgres_server.Unavailable as e:
         pytest.skip(str(e))
     yield cluster
@@ -71,7 +71,7 @@ def postgres() -> Iterator[postgres_server.Cluster]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of a fresh empty database, SQLite and PostgreSQL in turn."""
+    """Return the URL of a new empty database, on SQLite and on PostgreSQL."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'sexton.db'}"
     cluster: postgres_server.Cluster = request.getfixturevalue("postgres")
@@ -80,7 +80,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture(scope="session")
 def kept_url(postgres: postgres_server.Cluster) -> str:
-    """One database with the schema, for all tests that begin with an empty one: making it costs a second."""
+    """Return a database with the schema that tests share and empty, because its creation takes a second."""
     url = postgres.create_database()
     schema.init(url, DEPLOYMENT)
     return url
@@ -88,14 +88,14 @@ def kept_url(postgres: postgres_server.Cluster) -> str:
 
 @pytest.fixture
 def postgres_url(kept_url: str) -> str:
-    """The URL of a PostgreSQL database with the schema and without a row."""
+    """Return the URL of a PostgreSQL database with the schema and without rows."""
     postgres_server.empty(kept_url, DEPLOYMENT)
     return kept_url
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def clean_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of a database without a row for ``Rig``, on SQLite and on PostgreSQL in turn."""
+    """Return the URL of a database without rows for ``Rig``, on SQLite and on PostgreSQL."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'sexton.db'}"
     url: str = request.getfixturevalue("postgres_url")
@@ -104,7 +104,7 @@ def clean_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture(scope="session")
 def kafka_jars() -> Path:
-    """Where Apache Kafka is. Skips where Maven cannot resolve it, which is tried now."""
+    """Return the folder of Apache Kafka's jars; skip if Maven cannot resolve them now."""
     try:
         return kafka_server.jars()
     except kafka_server.NoKafka as e:
@@ -114,7 +114,7 @@ def kafka_jars() -> Path:
 @pytest.fixture(scope="session")
 def temporal_server() -> Iterator[temporal_servers.DevServer]:
     """A Temporal dev server: `.address`, and `await .connect()` for a client."""
-    # A loop of its own: the fixture outlives the loops of the tests.
+    # The fixture has an event loop of its own, because it outlives those of the tests.
     with asyncio.Runner() as runner:
         environment = runner.run(temporal_servers.start_local())
         yield temporal_servers.DevServer(environment)

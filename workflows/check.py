@@ -17,8 +17,8 @@ with workflow.unsafe.imports_passed_through():
         CheckRequest,
         ConcludeOrder,
         Evidence,
-        LookOrder,
         OpenedCheck,
+        SecondCheckOrder,
     )
     from workflows import ids
     from workflows.errors import error_message
@@ -47,7 +47,7 @@ class CheckInstance:
             workflow.set_current_details(f"**CHECKING LOST OBJECTS AGAIN** check {opened.order.run.id}")
             evidence = await workflow.execute_activity_method(
                 CheckActivities.look_again,
-                LookOrder(order=opened.order, evidence=evidence),
+                SecondCheckOrder(order=opened.order, evidence=evidence),
                 **COMPARE,
                 summary="check lost objects again, uploads and records",
             )

@@ -10,7 +10,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from activities.wal import WalActivities
-    from sexton.wal.messages import PurgeOutcome, PurgePreview, PurgeProgress, PurgeReport, PurgeRequest, outcome
+    from sexton.wal.messages import PurgeOutcome, PurgePreview, PurgeProgress, PurgeReport, PurgeRequest, purge_outcome
     from sexton.wal.model import Flushed, Purged
     from workflows import ids
     from workflows.controls import Controls, RetryAfter, cancel_and_wait, stop_if_cancelled
@@ -76,7 +76,7 @@ class PurgeWal(Controls):
         else:
             transient_fault = bool(purged.fault) and purged.passes
             if not transient_fault:
-                return PurgeReport(topic=self._topic, outcome=outcome(purged), purged=purged)
+                return PurgeReport(topic=self._topic, outcome=purge_outcome(purged), purged=purged)
             self._error = purged.fault
         self._tries += 1
         if self._tries >= MAX_TRIES:

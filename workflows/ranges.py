@@ -6,8 +6,10 @@ from temporalio.exceptions import ActivityError
 with workflow.unsafe.imports_passed_through():
     from activities.recycle import RecycleActivities
     from activities.spark import SparkActivities
-    from sexton.recycle.model import KindPlan, OpenedRound, RangeOrder, RangeReceipt
+    from sexton.recycle.pipeline.model import RangeOrder, RangeReceipt
+    from sexton.recycle.planning.model import KindPlan
     from sexton.recycle.rounds.ledger import Ledger
+    from sexton.recycle.rounds.model import OpenedRound
     from workflows import ids, options
     from workflows.errors import error_message, error_type
     from workflows.options import BATCH_DELETE, CATALOG_READ, MOST_SPARK_ATTEMPTS

@@ -10,21 +10,12 @@ from temporalio.exceptions import ActivityError, ApplicationError, FailureError,
 with workflow.unsafe.imports_passed_through():
     from activities.recycle import RecycleActivities
     from activities.tick import TickActivities
-    from sexton.recycle.model import (
-        CANCELLED,
-        FAILED,
-        AdoptOrder,
-        KindPlan,
-        OpenedRound,
-        OpenRoundOrder,
-        Plan,
-        RecycleRequest,
-        ReleaseOrder,
-        RoundProgress,
-        RoundReport,
-    )
+    from sexton.recycle.model import CANCELLED, FAILED, RoundReport
+    from sexton.recycle.pipeline.model import AdoptOrder
+    from sexton.recycle.planning.model import KindPlan, Plan
     from sexton.recycle.planning.policy import waves
     from sexton.recycle.rounds.ledger import Ledger
+    from sexton.recycle.rounds.model import OpenedRound, OpenRoundOrder, RecycleRequest, ReleaseOrder, RoundProgress
     from workflows import ids
     from workflows.attempt import AttemptResult, Conclusion, Ending, conclude, failed_attempt
     from workflows.controls import Controls, RetryAfter, stop_if_cancelled

@@ -11,7 +11,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 with workflow.unsafe.imports_passed_through():
     from activities.tick import TickActivities
     from sexton.check.model import CheckRequest
-    from sexton.recycle.model import DueInstances, RecycleRequest, TickRequest
+    from sexton.recycle.rounds.model import DueInstances, RecycleRequest, TickRequest
     from sexton.replication.binlog.messages import GcRequest
     from sexton.wal.messages import PurgeRoundRequest
     from workflows import ids

@@ -1,81 +1,82 @@
-"""``python -m examples.demo``: start the embedded stack, tell the story, compare every number, stay or stop.
+"""``python -m examples.demo``: start the embedded stack, tell the chosen parts of the story, then stay or stop.
 
-Exit code 0: every number agreed with the independent listing. 1: one did not, or a part did not start.
+Exit code 0: every number agreed with independent listings. 1: a number did not, or a part did not start. 130: Ctrl-C.
 """
 
 import argparse
 import signal
 import sys
-import time
 from types import FrameType
 
-from examples.demo import FOR_WORKERS, SMALL_LAG
 from examples.demo.console import Console, DemoFailed
 
-STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+PARTS = ("files", "wal", "binlog")
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPTED = 130
-FEWEST_FILES = 8_000
+STOPPED = "Every server is stopped."
 
 
 def main() -> int:
     """Run the demo; return the exit code."""
-    parser = argparse.ArgumentParser(prog="make demo", description="Garbage goes, for good reasons, and nothing else.")
-    parser.add_argument("--exit", action="store_true", help="stop the stack at the end instead of waiting for Ctrl-C")
-    parser.add_argument(
-        "--files", type=int, default=12_000, help=f"files to load, at least {FEWEST_FILES:,} (default 12,000)"
-    )
-    options = parser.parse_args()
-    if options.files < FEWEST_FILES:
-        parser.error(f"--files must be at least {FEWEST_FILES:,}: fewer are gone before a worker could be killed")
-    console = Console()
-    console.say("Sexton's demo: a real little database, a real object store, real workflows, on this machine.")
-
-    # After the first line: these take a second to import.
-    from config.sources import home
-    from sexton.kernel.errors import SextonError
-    from sexton.runtime.embedded.stack import Stack
-    from sexton.runtime.embedded.up import StackSupervisor
-
-    for number in STOPPERS:
+    for number in STOP_SIGNALS:
         signal.signal(number, _interrupt)
-    stack = Stack(home())
-    told = False
+    console = Console()
     try:
-        console.say(f"starting the stack; data and logs stay in {stack.home}")
-        stack.start(lambda line: console.say(f"  {line}"))
-        began = time.monotonic()
-        stack.launch_worker(settings=FOR_WORKERS)
-        # While it starts.
-        from examples.demo.rounds import unschedule
-        from examples.demo.story import Story
+        return _run(console, _parsed())
+    except KeyboardInterrupt:
+        console.say(STOPPED)
+        return INTERRUPTED
 
-        if unschedule(stack):
-            console.say("  removed the schedule of an earlier `sexton up`; the next one makes it again")
-        stack.await_worker()
-        console.say(f"  worker    ready in {time.monotonic() - began:.1f} s")
-        console.connect(stack.home, stack.environment() | SMALL_LAG)
-        Story(console, stack, options.files).tell()
-        told = True
+
+def _parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.demo", description="Sexton deletes the garbage of a small database, and nothing else."
+    )
+    parser.add_argument("--exit", action="store_true", help="stop the stack at the end instead of waiting for Ctrl-C")
+    parts = parser.add_mutually_exclusive_group()
+    parts.add_argument("--part", choices=PARTS, default="files", help="show only this part (default: files)")
+    parts.add_argument("--all", action="store_true", help="show all parts: files, wal, binlog")
+    return parser.parse_args()
+
+
+def _run(console: Console, options: argparse.Namespace) -> int:
+    """Show the parts on a stack of their own; whatever happens, no server outlives the call."""
+    console.act("A small database, an object store and real workflows, on this machine")
+    # Imported here, because this takes a second, and the first line must not.
+    from config.sources import home
+    from examples.demo.stage import Stage
+    from sexton.kernel.errors import SextonError
+
+    stage = Stage(console, home())
+    try:
+        stage.start()
+        stage.show(PARTS if options.all else (options.part,), stays=not options.exit)
         if not options.exit:
-            print("\nThe stack stays up. Ctrl-C stops it.", flush=True)
-            StackSupervisor(stack, console.say).supervise()
-    except (SextonError, DemoFailed) as e:
-        console.say(f"the demo failed: {e}")
+            stage.stay()
+        _ignore_signals()  # a second Ctrl-C must not leave servers behind
+        console.act("Stopping")
+        stage.stop()
+        console.say(STOPPED)
+    except (SextonError, DemoFailed) as error:
+        console.say(f"The demo failed: {error}")
         return 1
     except KeyboardInterrupt:
-        console.say("stopping …")
+        console.act("Interrupted; stopping")
+        raise
     finally:
-        # A second Ctrl-C would leave servers behind.
-        for number in STOPPERS:
-            signal.signal(number, signal.SIG_IGN)
-        stack.stop()
-    if not told:
-        return INTERRUPTED
+        _ignore_signals()
+        stage.stop()
     return 1 if console.disagreements else 0
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    _ignore_signals()
     raise KeyboardInterrupt
+
+
+def _ignore_signals() -> None:
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,22 @@
-"""What the viewer sees: plain lines with seconds, the commands that were run, and the numbers that disagree."""
+"""Print the story in lines of at most 80 columns, run real ``sexton`` commands, and collect numbers that disagree."""
 
 import json
 import os
 import shlex
 import subprocess
 import sys
+import textwrap
 import time
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+WIDTH = 79
+INDENT = " " * 8
 COMMAND_SECONDS = 60
 SEXTON = "from sexton.interfaces.cli.main import main; main()"
-"""What the script ``sexton`` does, with the Python that runs us."""
+"""The script ``sexton``, run by this process's Python."""
 
 
 class DemoFailed(Exception):
@@ -21,7 +24,7 @@ class DemoFailed(Exception):
 
 
 class Console:
-    """One viewer's screen; time is counted from its making."""
+    """The viewer's screen; seconds are counted from its construction."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -29,31 +32,45 @@ class Console:
         self._environment: Mapping[str, str] = {}
 
     def connect(self, home: Path, environment: Mapping[str, str]) -> None:
-        """Run commands against this stack from now on, whatever the viewer's own environment says."""
-        own = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-        self._environment = own | dict(environment) | {"SEXTON_HOME": str(home)}
+        """Run every later command against this stack, whatever the viewer's own environment contains."""
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        self._environment = inherited | dict(environment) | {"SEXTON_HOME": str(home)}
 
-    def say(self, line: str = "") -> None:
-        """Print one line with the seconds so far."""
-        print(f"{time.monotonic() - self._began:6.1f} s  {line}".rstrip(), flush=True)
+    def act(self, title: str) -> None:
+        """Begin an act: one line with the seconds so far."""
+        print(f"\n{time.monotonic() - self._began:4.0f} s  {title}", flush=True)
 
-    def beat(self, title: str) -> None:
-        """Begin a part of the story."""
-        print(flush=True)
-        self.say(title)
+    def say(self, text: str) -> None:
+        """Print a sentence below the act's title."""
+        print(_wrapped(text), flush=True)
 
-    def same(self, what: str, expected: object, found: object) -> None:
-        """Hold a number against an independent one; a disagreement ends the demo with exit code 1."""
-        if expected == found:
+    def show(self, output: str) -> None:
+        """Print what a command printed, line by line."""
+        for line in output.splitlines():
+            if text := " ".join(line.split()).strip("─ "):
+                self.say(f"| {text}")
+
+    def table(self, rows: Sequence[Sequence[str]]) -> None:
+        """Print rows of cells in aligned columns; the first row is the heading."""
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row in rows:
+            cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            print(f"  {'  '.join(cells)}".rstrip(), flush=True)
+
+    def same(self, label: str, expected: object, actual: object) -> None:
+        """Compare a number with an independent one; if they differ, the demo ends with exit code 1."""
+        if expected == actual:
             return
-        line = f"{what}: expected {_short(expected)}, found {_short(found)}{_difference(expected, found)}"
+        line = f"{label}: expected {_short(expected)}, got {_short(actual)}{_difference(expected, actual)}"
         self.disagreements.append(line)
-        self.say(f"  DISAGREES  {line}")
+        self.say(f"DISAGREES: {line}")
 
     @contextmanager
-    def began(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-        """Begin one real ``sexton`` command, shown to the viewer; it does not outlive the block."""
-        self.say(f"$ sexton {shlex.join(arguments)}")
+    def started(self, *arguments: str, shown: bool = True) -> Iterator[subprocess.Popen[str]]:
+        """Start one real ``sexton`` command and show it to the viewer; it does not outlive the block."""
+        if shown:
+            command = _wrapped(f"$ sexton {shlex.join(arguments)}", WIDTH - 2)
+            print(command.replace("\n", " \\\n"), flush=True)
         process = subprocess.Popen(
             [sys.executable, "-c", SEXTON, *arguments],
             env=dict(self._environment),
@@ -68,31 +85,54 @@ class Console:
             process.kill()
             process.communicate()
 
-    def ended(self, process: subprocess.Popen[str], codes: Collection[int] = (0,)) -> str:
-        """Wait for a command that was begun; return what it printed.
+    def output(self, process: subprocess.Popen[str], codes: Collection[int] = (0,)) -> str:
+        """Wait for the end of a started command; return what it printed.
 
         Raises:
-            DemoFailed: it took too long, or ended with a code that is not in ``codes``; with what it said.
+            DemoFailed: it took too long, or its exit code is not in ``codes``; with what it printed.
         """
         assert isinstance(process.args, list)
-        shown = f"sexton {shlex.join(process.args[3:])}"
+        command = f"sexton {shlex.join(process.args[3:])}"
         try:
             out, err = process.communicate(timeout=COMMAND_SECONDS)
         except subprocess.TimeoutExpired:
             log = Path(self._environment["SEXTON_HOME"]) / "logs" / "worker.log"
-            raise DemoFailed(f"`{shown}` took over {COMMAND_SECONDS} s; see {log}") from None
+            raise DemoFailed(f"`{command}` took over {COMMAND_SECONDS} s; see {log}") from None
         if process.returncode not in codes:
-            raise DemoFailed(f"`{shown}` ended with exit code {process.returncode}:\n{(out + err).strip()}")
+            raise DemoFailed(f"`{command}` ended with exit code {process.returncode}: {(out + err).strip()}")
         return out
 
     def sexton(self, *arguments: str, codes: Collection[int] = (0,)) -> str:
-        """Run one command to its end; return what it printed. Raises as ``ended`` does."""
-        with self.began(*arguments) as process:
-            return self.ended(process, codes)
+        """Run one command to its end; return what it printed. Raises as ``output`` does."""
+        with self.started(*arguments) as process:
+            return self.output(process, codes)
 
     def sexton_json(self, *arguments: str, codes: Collection[int] = (0,)) -> Any:
         """Run a command with ``--json``; return what it printed, parsed."""
         return json.loads(self.sexton(*arguments, "--json", codes=codes))
+
+    def together(self, *commands: Sequence[str], shown: bool = True) -> list[str]:
+        """Run commands at the same time; return what they printed, in their order. Raises as ``output`` does."""
+        with ExitStack() as stack:
+            processes = [stack.enter_context(self.started(*arguments, shown=shown)) for arguments in commands]
+            return [self.output(process) for process in processes]
+
+    def tokens(self, *scopes: str) -> list[str]:
+        """Create a token of each scope for the demo's own programs; the viewer does not see it."""
+        words = ("token", "create", "--days", "1", "--json", "--scope")
+        outputs = self.together(*((*words, scope) for scope in scopes), shown=False)
+        return [str(json.loads(output)["token"]) for output in outputs]
+
+
+def _wrapped(text: str, width: int = WIDTH) -> str:
+    return textwrap.fill(
+        text,
+        width,
+        initial_indent=INDENT,
+        subsequent_indent=INDENT + "  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _short(value: object) -> str:
@@ -101,10 +141,12 @@ def _short(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else repr(value)
 
 
-def _difference(expected: object, found: object) -> str:
+def _difference(expected: object, actual: object) -> str:
     """Return a few of the entries in which two collections differ."""
-    if not isinstance(expected, Mapping | set) or not isinstance(found, Mapping | set):
+    if not isinstance(expected, Mapping | set) or not isinstance(actual, Mapping | set):
         return ""
-    one, other = (set(v.items()) if isinstance(v, Mapping) else set(v) for v in (expected, found))
-    missing, extra = sorted(one - other)[:3], sorted(other - one)[:3]
+    expected_entries, actual_entries = (
+        set(v.items()) if isinstance(v, Mapping) else set(v) for v in (expected, actual)
+    )
+    missing, extra = sorted(expected_entries - actual_entries)[:3], sorted(actual_entries - expected_entries)[:3]
     return f"; missing for example {missing}, too many for example {extra}"

@@ -1,92 +1,62 @@
-"""The numbers of the last screen, each held against a listing."""
+"""Compare Sexton's reports with listings, and account for every object that was ever in a vault."""
 
 from collections.abc import Collection, Mapping
-from pathlib import Path
 from typing import Any
 
 from examples.demo.console import Console, DemoFailed
-from examples.demo.listing import Key, Objects, in_vault, only, told, without
+from examples.demo.listing import Key, Objects, in_vault, only, summary, without
 from examples.minidb import Size, Vault
 
 
-def same_report(
-    console: Console, vaults: Collection[Vault], what: str, report: Mapping[str, Any], gone: Objects
+def compare_report(
+    console: Console, vaults: Collection[Vault], label: str, report: Mapping[str, Any], deleted: Objects
 ) -> None:
-    """Hold Sexton's own report against the difference of two listings, in sum and per vault.
+    """Compare Sexton's own report with the difference of two listings, in sum and per vault.
 
-    Bytes of exact keys on S3 are what minidb said (``estimated``), those of listed prefixes were measured.
+    Bytes of exact keys on S3 are those that minidb reported (``estimated``); those of listed prefixes were measured.
 
     Raises:
         DemoFailed: the round did not succeed.
     """
     if report["state"] != "SUCCEEDED":
-        raise DemoFailed(f"the round of {what} ended {report['state']}: {report['error']}")
-    console.same(f"{what}: deleted", len(gone), report["deleted"])
-    console.same(f"{what}: bytes", sum(gone.values()), _bytes(report))
-    for nothing in ("absent", "failed", "quarantined", "bytes_hidden"):
-        console.same(f"{what}: {nothing}", 0, report[nothing])
+        raise DemoFailed(f"the round of {label} ended {report['state']}: {report['error']}")
+    console.same(f"{label}: deleted", len(deleted), report["deleted"])
+    console.same(f"{label}: bytes", sum(deleted.values()), _bytes(report))
+    for zero in ("absent", "failed", "quarantined", "bytes_hidden"):
+        console.same(f"{label}: {zero}", 0, report[zero])
     for vault in vaults:
-        ours = in_vault(gone, vault.name)
+        listed = in_vault(deleted, vault.name)
         tallies = [t for t in report["tallies"] if t["vault"] == vault.name]
-        found = Size(sum(t["deleted"] for t in tallies), sum(_bytes(t) for t in tallies))
-        console.same(f"{what}: files and bytes in vault {vault.name}", Size(len(ours), sum(ours.values())), found)
+        reported = Size(sum(t["deleted"] for t in tallies), sum(_bytes(t) for t in tallies))
+        console.same(
+            f"{label}: files and bytes in vault {vault.name}", Size(len(listed), sum(listed.values())), reported
+        )
 
 
-def balance(
+def print_balance(
     console: Console,
-    vaults: Collection[Vault],
-    ever: Objects,
+    before: Objects,
     garbage: Mapping[str, Collection[Key]],
-    last: Objects,
+    after: Objects,
     kept: Mapping[str, Collection[Key]],
 ) -> None:
-    """Show what went and what stayed, by reason, and that the vaults hold exactly what they should.
+    """Show what was deleted and what was kept, by reason; compare the vaults with what they must contain.
 
     Args:
         console: where it is shown.
-        vaults: all of them.
-        ever: every object that was there.
-        garbage: what had to go, by reason.
-        last: the last listing.
-        kept: what had to stay, by reason; Sexton's own marker in each vault is added.
+        before: every object that was ever there.
+        garbage: what had to be deleted, by reason.
+        after: the last listing.
+        kept: what had to stay, by reason.
     """
-    markers = {(vault.name, "_sexton/vault.json") for vault in vaults}
-    for verdict, objects, reasons in (
-        ("deleted", ever, garbage),
-        ("kept", last, {**kept, "Sexton's own markers: whose vault this is": markers}),
-    ):
-        for why, keys in reasons.items():
-            some = only(objects, keys)
-            console.say(f"  {verdict:<8} {len(some):>6,} objects {sum(some.values()):>11,} bytes  {why}")
-    expected = without(ever, set().union(*garbage.values()))
-    console.same("what has a reason to be kept", set(expected), markers.union(*kept.values()))
-    for vault in vaults:
-        should, found = in_vault(expected, vault.name), in_vault(last, vault.name)
-        console.same(f"vault {vault.name}", should, found)
-        verdict = "the same, key by key" if should == found else "DIFFERENT"
-        console.say(f"  vault {vault.name:<5} expected {told(should)} = listed {told(found)}: {verdict}")
+    for verdict, objects, reasons in (("deleted", before, garbage), ("kept", after, kept)):
+        for reason, keys in reasons.items():
+            console.say(f"{verdict:<8}{len(only(objects, keys)):>6,}  {reason}")
+    expected = without(before, set().union(*garbage.values()))
+    console.same("objects that have a reason to be kept", set(expected), set().union(*kept.values()))
+    console.same("the vaults, key by key", expected, dict(after))
+    console.say(f"Seen: a listing has {summary(after)}, exactly these.")
 
 
-def where_next(console: Console, home: Path, environment: Mapping[str, str], instance: str, held: str) -> None:
-    """Show the addresses, and commands to try; ``held`` is a key with a story."""
-    console.say(f"  Temporal UI: {environment['SEXTON_TEMPORAL__UI_URL']}")
-    console.say(f"  metrics:     http://{environment['SEXTON_METRICS__LISTEN']}/metrics")
-    console.say("  commands to try, in another terminal:")
-    if home != Path(".sexton").resolve():
-        console.say(f"    export SEXTON_HOME={home}")
-    for command in (f"why {held}", "status", f"plan {instance}", f"holds {instance}"):
-        console.say(f"    .venv/bin/sexton {command}")
-
-
-def verdict(console: Console) -> None:
-    """Say whether every number agreed, and which did not."""
-    if not console.disagreements:
-        console.say("every number agrees")
-        return
-    console.say(f"{len(console.disagreements)} numbers disagree:")
-    for line in console.disagreements:
-        console.say(f"  {line}")
-
-
-def _bytes(counted: Mapping[str, Any]) -> int:
-    return int(counted["bytes_freed"]) + int(counted["bytes_estimated"])
+def _bytes(counts: Mapping[str, Any]) -> int:
+    return int(counts["bytes_freed"]) + int(counts["bytes_estimated"])

@@ -1,97 +1,77 @@
-"""kill -9 the worker in the middle of a round: what happens next is seen in listings, not in Sexton's words."""
+"""Kill the worker in the middle of a round, and observe in listings that its successor continues."""
 
 import json
 import time
-from collections.abc import Collection
-from typing import Any, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from examples.demo.console import Console
 from examples.demo.listing import count
-from examples.demo.rounds import deleting
 from examples.minidb import Vault
 from sexton.runtime.embedded.stack import WORKER, Stack
 
-SHARE = 0.40
-AIM = 0.30
-"""Where we pull the trigger to hit ``SHARE``: a listing takes its time, and pages under way are still deleted."""
-BIGGEST_KIND = "dropped"
-"""Who deletes this kind is killed: three quarters of the garbage, so at 40 % much of it is left."""
-SECOND = f"{WORKER}-2"
-LOOK_SECONDS = 0.25
+KILL_SHARE = 0.40
+POLL_SECONDS = 0.25
 SILENCE_SECONDS = 4.0
-"""So long without a deletion, and somebody has stopped deleting; heartbeats time out after 10 s."""
+"""After the kill the store still works on requests under way; later deletions are the successor's."""
 
 
-class Sight(NamedTuple):
-    """What a listing showed; ``at`` in seconds of the monotonic clock."""
+class KilledRound:
+    """One round, observed in listings, whose worker is killed in the middle."""
 
-    at: float
-    gone: int
+    def __init__(self, console: Console, stack: Stack, vaults: Collection[Vault], cap: str, garbage: int) -> None:
+        """Count the objects; nothing is started.
 
+        Args:
+            console: where it is shown.
+            stack: which runs the worker.
+            vaults: all vaults of the instance.
+            cap: the vault whose pace is capped until the kill, as INSTANCE/VAULT.
+            garbage: how many objects the round must delete.
+        """
+        self._console, self._stack, self._vaults, self._cap = console, stack, vaults, cap
+        self._garbage, self._before = garbage, count(vaults)
+        self._deleted = 0
+        self._killed_at: float | None = None
+        self._continued = False
 
-class Killed(NamedTuple):
-    """A round that went through the death of a worker."""
+    def apply(self, plan: int, settings: Mapping[str, str]) -> Any:
+        """Apply the plan, kill the worker at about ``KILL_SHARE``, start its successor; return the round's report.
 
-    report: Any
-    silence: float
-    """Seconds in which nothing was deleted, because the worker was dead."""
-    rate: float
-    """Objects per second while any worker deleted."""
-
-
-class Killing:
-    """One round of an instance, watched in listings and shot at.
-
-    Args of the constructor: ``before`` is how many objects there are, ``garbage`` how many of them must go.
-    """
-
-    def __init__(
-        self, console: Console, stack: Stack, vaults: Collection[Vault], instance: str, before: int, garbage: int
-    ) -> None:
-        self._console, self._stack, self._vaults, self._instance = console, stack, vaults, instance
-        self._before, self._garbage = before, garbage
-        self._sights: list[Sight] = []
-        """Each listing that showed fewer objects than the one before; the first is the moment somebody began."""
-        self._at_kill: int | None = None
-        self._silence = 0.0
-
-    def apply(self, plan: int) -> Killed:
-        """Apply the plan; when about ``SHARE`` is gone, kill the worker that deletes, and see the other one go on."""
-        for name in (WORKER, SECOND):
-            self._stack.await_worker(name)
-        victim = ""
-        with self._console.began("apply", str(plan), "--yes", "--json") as command:
-            while command.poll() is None and not victim:
-                victim = deleting(self._stack, self._instance, BIGGEST_KIND)
-                self._sights = [Sight(time.monotonic(), 0)]
+        Args:
+            plan: its number.
+            settings: variables for the successor.
+        """
+        with self._console.started("apply", str(plan), "--yes", "--json") as command:
             while command.poll() is None:
-                gone = self._look()
-                if self._at_kill is None and gone >= AIM * self._garbage:
-                    self._kill(victim)
-                time.sleep(0 if self._at_kill is None else LOOK_SECONDS)
-            self._look()
-            report = json.loads(self._console.ended(command))
-        # Too late is a disagreement too: then nobody had anything to take over.
-        in_the_middle = self._at_kill is not None and self._at_kill < self._garbage and self._silence > 0
-        self._console.same("a worker was killed in the middle of the round", True, in_the_middle)
-        busy = self._sights[-1].at - self._sights[0].at - self._silence
-        return Killed(report, self._silence, self._sights[-1].gone / max(busy, 0.1))
+                if self._killed_at is None and self._count_deleted() >= KILL_SHARE * self._garbage:
+                    self._kill(settings)
+                self._observe()
+                time.sleep(POLL_SECONDS)
+            self._observe()
+            report = json.loads(self._console.output(command))
+        # A kill that came too late proves nothing: the successor had nothing to continue.
+        self._console.same("the worker was killed in the middle of the round", True, self._continued)
+        return report
 
-    def _look(self) -> int:
-        """List; return how many are gone, and say so when deletions go on after a silence."""
-        now, last = Sight(time.monotonic(), self._before - count(self._vaults)), self._sights[-1]
-        if now.gone <= last.gone:
-            return now.gone
-        self._sights.append(now)
-        if self._at_kill is not None and now.at - last.at > max(self._silence, SILENCE_SECONDS):
-            self._silence = now.at - last.at
-            alive = ", ".join(n for n, c in self._stack.children.items() if n in (WORKER, SECOND) and not c.exit_code())
-            self._console.say(f"  {alive} goes on, {self._silence:.1f} s after the last deletion")
-        return now.gone
+    def _kill(self, settings: Mapping[str, str]) -> None:
+        self._stack.children[WORKER].kill()
+        self._killed_at, self._deleted = time.monotonic(), self._count_deleted()
+        share = f"{self._deleted:,} of {self._garbage:,} objects ({self._deleted / self._garbage:.0%})"
+        self._console.say(f"kill -9 of the worker, on purpose, after {share}.")
+        self._stack.launch_worker(WORKER, settings)
+        self._console.say("A new worker starts. After 10 s of silence the old one counts as dead.")
+        self._console.sexton("pace", self._cap, "--clear")
 
-    def _kill(self, victim: str) -> None:
-        self._stack.children[victim].kill()
-        # Once more: deletions went on while we counted, and the store still does what it was told before.
-        self._at_kill = gone = self._look()
-        share = f"{gone / self._garbage:.0%}: {gone:,} of {self._garbage:,} objects"
-        self._console.say(f"  kill -9 {victim}; when it was dead a listing missed {share}")
+    def _observe(self) -> None:
+        """List once; report it when deletions continue after the silence."""
+        if self._killed_at is None or self._continued:
+            return
+        deleted, silence = self._count_deleted(), time.monotonic() - self._killed_at
+        if deleted > self._deleted and silence > SILENCE_SECONDS:
+            self._continued = True
+            self._console.say(f"Seen: {silence:.0f} s after the kill, the new worker continues the deletion.")
+        self._deleted = deleted
+
+    def _count_deleted(self) -> int:
+        return self._before - count(self._vaults)

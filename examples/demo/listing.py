@@ -1,4 +1,4 @@
-"""What is really in the vaults: a plain S3 listing, nothing of Sexton. Every number is held against it."""
+"""List the vaults with plain S3 requests, without any code of Sexton. Every number of the demo is compared with it."""
 
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,57 +18,62 @@ _XML = "{http://s3.amazonaws.com/doc/2006-03-01/}"
 
 
 def listing(vaults: Iterable["Vault"]) -> dict[Key, int]:
-    """List every object but Sexton's audit, which grows with each round.
+    """List every object except Sexton's audit, which grows with each round.
 
-    Its marker counts as one of 0 bytes: each round writes its number into it.
+    Sexton's marker of a vault counts as an object of 0 bytes: each round writes its number into it.
     """
-    found = {}
+    sizes = {}
     for vault in vaults:
         for page in _pages(vault):
             for entry in page.iter(f"{_XML}Contents"):
                 key = _text(entry, "Key").removeprefix(vault.prefix)
                 if key.startswith("_sexton/audit/"):
                     continue
-                found[vault.name, key] = 0 if key.startswith("_sexton/") else int(_text(entry, "Size"))
-    return found
+                sizes[vault.name, key] = 0 if key.startswith("_sexton/") else int(_text(entry, "Size"))
+    return sizes
 
 
 def count(vaults: Iterable["Vault"]) -> int:
-    """List every object and only count them, all vaults at once: fast enough to watch a deletion."""
+    """Count every object except Sexton's own, all vaults at once: fast enough to watch a deletion."""
     with ThreadPoolExecutor() as pool:
-        return sum(pool.map(lambda vault: sum(len(page.findall(f"{_XML}Contents")) for page in _pages(vault)), vaults))
+        return sum(pool.map(_count_data, vaults))
+
+
+def _count_data(vault: "Vault") -> int:
+    keys = (_text(entry, "Key") for page in _pages(vault) for entry in page.iter(f"{_XML}Contents"))
+    return sum(not key.removeprefix(vault.prefix).startswith("_sexton/") for key in keys)
 
 
 def _pages(vault: "Vault") -> Iterator[ElementTree.Element]:
     """Yield the pages of a listing as the server sends them; boto3 signs, but its parser takes ten times as long."""
-    where = {"Bucket": vault.bucket, "Prefix": vault.prefix}
+    parameters = {"Bucket": vault.bucket, "Prefix": vault.prefix}
     while True:
-        url = vault.client.generate_presigned_url("list_objects_v2", Params=where)
+        url = vault.client.generate_presigned_url("list_objects_v2", Params=parameters)
         with _DIRECT.open(url, timeout=30) as reply:
             page = ElementTree.fromstring(reply.read())
         yield page
         if page.findtext(f"{_XML}IsTruncated") != "true":
             return
-        where["ContinuationToken"] = _text(page, "NextContinuationToken")
+        parameters["ContinuationToken"] = _text(page, "NextContinuationToken")
 
 
 def _text(entry: ElementTree.Element, name: str) -> str:
-    found = entry.findtext(_XML + name)
-    if found is None:
-        raise ValueError(f"the listing has no {name} where it must have one")
-    return found
+    text = entry.findtext(_XML + name)
+    if text is None:
+        raise ValueError(f"an element of the listing has no {name}")
+    return text
 
 
 def without(objects: Objects, keys: Iterable[Key]) -> dict[Key, int]:
-    """Return the objects but for these keys."""
-    gone = set(keys)
-    return {key: size for key, size in objects.items() if key not in gone}
+    """Return the objects except those with these keys."""
+    excluded = set(keys)
+    return {key: size for key, size in objects.items() if key not in excluded}
 
 
 def only(objects: Objects, keys: Iterable[Key]) -> dict[Key, int]:
     """Return the objects with these keys."""
-    wanted = set(keys)
-    return {key: size for key, size in objects.items() if key in wanted}
+    included = set(keys)
+    return {key: size for key, size in objects.items() if key in included}
 
 
 def in_vault(objects: Objects, vault: str) -> dict[Key, int]:
@@ -76,6 +81,6 @@ def in_vault(objects: Objects, vault: str) -> dict[Key, int]:
     return {key: size for key, size in objects.items() if key[0] == vault}
 
 
-def told(objects: Objects) -> str:
+def summary(objects: Objects) -> str:
     """Return count and bytes as the screen shows them."""
     return f"{len(objects):,} objects, {sum(objects.values()):,} bytes"

@@ -1,6 +1,6 @@
-"""A topic shrinks: regions of minidb append to one log, and what all of them have flushed is purged from it.
+"""Tell the story of a topic: regions append to one log, and entries that every region has flushed are purged from it.
 
-What must be there is counted from what minidb acknowledged and flushed; what is there, plain SQL reads from the log.
+What must be in the log is computed from what minidb acknowledged and flushed; plain SQL reads what is in it.
 """
 
 import sqlite3
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from examples.demo.console import Console
+from examples.demo.ending import Sight
 from examples.demo.world import World
 from examples.minidb.maps import Maps
 from examples.minidb.node import Node
@@ -18,42 +19,59 @@ from sexton.client import Sexton
 from sexton.database.engine import Database
 from sexton.wal.sql.embedded_log import EmbeddedLog
 
+SMALL_LAG = {"SEXTON_WAL__TRIGGER_FLUSH_ENTRIES": "1000"}
+"""For workers and commands: by default, only a region with a million unflushed entries is requested to flush."""
 BUSY = ("orders", "clicks", "users")
 LAGGING = "audit"
 """It writes little, so its memory is never full and it never flushes by itself."""
 REGIONS = (*BUSY, LAGGING)
-TURNS, ROWS, FEW = 12, 100, 5
+TURNS, ROWS, FEW_ROWS = 12, 100, 5
 SLACK = 1
-"""One entry below the floor stays, so that a reader finds that it begins where it must."""
+"""One entry below the floor stays, so that a reader can verify where the log begins."""
 
 
-class Shrinking:
-    """One topic, and a node with its regions; all of it ends with the block."""
+def shrink_topic(console: Console, world: World, home: Path) -> list[Sight]:
+    """Show the part; return rows of the table at the end."""
+    console.act("Fear: one idle region makes a shared write-ahead log grow without end")
+    with TopicStory(console, world, home / "regions") as story:
+        story.fill()
+        story.explain()
+        story.purge()
+        console.act("Fear: the purge removed entries that a crashed node still needs")
+        story.crash()
+        return [
+            Sight("all topics", "sexton wal list", "wal-integration.md"),
+            Sight("blocking regions", f"sexton wal explain {story.topic}", "wal-integration.md"),
+        ]
+
+
+class TopicStory:
+    """One topic, and a node with its regions; the node ends with the block."""
 
     def __init__(self, console: Console, world: World, directory: Path) -> None:
-        """Make the topic, the tokens and the node; it serves on a port of this machine.
+        """Create the topic, the tokens and the node; it serves on a port of this machine.
 
         Args:
             console: where it is shown.
-            world: whose database, API and name are used.
+            world: whose database, API and instance are used.
             directory: for files and manifests of regions.
         """
         self._console, self.topic = console, f"{world.instance}-wal"
         self._flushed: dict[str, int] = {}
-        """By region the last entry that was flushed."""
+        """By region: the last entry that was flushed."""
         self._acknowledged: dict[str, Rows] = {region: {} for region in REGIONS}
         self._closing = ExitStack()
         url = world.environment["SEXTON_DATABASE_URL"]
-        self._file = Path(url.removeprefix("sqlite:///"))
+        self._database_file = Path(url.removeprefix("sqlite:///"))
         database = Database.open(url)
         self._closing.callback(database.close)
         log = EmbeddedLog(database)
         log.create(self.topic)
         name = f"{world.instance}-node"
-        owner, node = (self._client(world, scope) for scope in ("operate", f"node:{name}"))
-        its = directory / world.instance
-        its.mkdir(parents=True)
-        self._node = Node(name, node, log, Maps(owner, log, its / "maps.json"), its)
+        owner, node = self._clients(world, "operate", f"node:{name}")
+        node_directory = directory / world.instance
+        node_directory.mkdir(parents=True)
+        self._node = Node(name, node, log, Maps(owner, log, node_directory / "maps.json"), node_directory)
         self._closing.enter_context(serving(self._node))
 
     def __enter__(self) -> Self:
@@ -63,46 +81,45 @@ class Shrinking:
         self._closing.close()
 
     def fill(self) -> None:
-        """Regions append and flush; the lagging one does not flush."""
+        """Append to all regions and flush them, except the lagging one."""
         for region in REGIONS:
             self._node.create(region, self.topic)
         for turn in range(TURNS):
             self._append()
-            if turn < TURNS - 1:  # what came last is in memory
+            if turn < TURNS - 1:  # the last entries stay in memory
                 self._flush(*BUSY)
         self._node.heartbeat()
-        self._console.same("entries appended", set(self._ids()), set(self._in_log()))
-        self._console.say(f"  {len(self._ids()):,} entries: {self._counts()}; {LAGGING} has never flushed")
+        self._console.same("entries appended", set(self._ids()), set(self._logged()))
+        self._console.say(f"{len(self._ids()):,} entries: {self._counts()}.")
+        self._console.say(f"Region {LAGGING} has never flushed.")
 
     def explain(self) -> None:
-        """Purges are off until somebody turns them on; who holds a topic everybody can see."""
+        """Turn purges on for the topic, which is off by default, and show which region blocks it."""
         self._console.sexton("wal", "enable", self.topic)
-        for line in self._console.sexton("wal", "explain", self.topic).splitlines():
-            self._console.say(f"  {line}".rstrip(" ─"))
+        self._console.show(self._console.sexton("wal", "explain", self.topic))
 
     def purge(self) -> None:
-        """One real purge: the lagging region is asked to flush, over HTTP, and does; then the topic can shrink."""
-        before = self._in_log()
+        """Purge once: the lagging region is requested over HTTP to flush, and does; then the topic can shrink."""
+        before = self._logged()
         report = self._console.sexton_json("wal", "purge", self.topic)
-        left = self._in_log()
+        after = self._logged()
         self._flushed[LAGGING] = max(self._acknowledged[LAGGING])[1]
-        # Who has nothing in memory needs nothing of what is there.
-        needs = min(last for region, last in self._flushed.items() if region != LAGGING) + 1
-        gone = set(before) - set(left)
+        # A region with nothing in memory needs no entry of the log, so it does not count.
+        first_needed = min(last for region, last in self._flushed.items() if region != LAGGING) + 1
+        purged = set(before) - set(after)
+        flushes = (report["flushed"]["asked"], report["flushed"]["flushed"])
         self._console.same("wal purge: outcome", "PURGED", report["outcome"])
-        self._console.same("regions asked to flush, and flushed", (1, 1), _asked(report["flushed"]))
-        self._console.same("last_purged_entry_id", needs - 1, report["purged"]["floor"] - 1)
-        self._console.same("entries left", set(range(needs - SLACK, len(before))), set(left))
-        self._console.same("entries freed", len(gone), report["purged"]["freed"])
+        self._console.same("regions requested to flush, and flushed", (1, 1), flushes)
+        self._console.same("last_purged_entry_id", first_needed - 1, report["purged"]["floor"] - 1)
+        self._console.same("entries left", set(range(first_needed - SLACK, len(before))), set(after))
+        self._console.same("entries freed", len(purged), report["purged"]["freed"])
         in_files = {i for region, last in self._flushed.items() for i in self._ids(region) if i <= last}
-        self._console.same("entries purged that are in no file", set(), gone - in_files)
-        self._console.say(f"  region {LAGGING} was asked to flush at {self._node.url}, and did")
-        self._console.say(
-            f"  {len(before):,} entries were there, {len(left):,} are left; each of the {len(gone):,} is in a file"
-        )
+        self._console.same("entries purged that are in no file", set(), purged - in_files)
+        self._console.say(f"Sexton requests region {LAGGING} to flush, over HTTP, and it does.")
+        self._console.say(f"Seen: {len(purged):,} of {len(before):,} entries are purged; each of them is in a file.")
 
     def crash(self) -> None:
-        """All memory of the node is gone; its regions open with what their files and the topic have."""
+        """Lose all memory of the node; its regions open with their files and the topic."""
         self._append()
         lost = sum(len([i for i in self._ids(region) if i > last]) for region, last in self._flushed.items())
         self._node.crash()
@@ -110,36 +127,33 @@ class Shrinking:
             self._node.open(region, epoch=2)
         for region, rows in self._acknowledged.items():
             self._console.same(f"rows of region {region}, after the crash", rows, self._node.rows(region))
-        self._console.say(f"  {lost:,} rows were only in memory; they are back, out of {len(self._in_log()):,} entries")
-        self._console.say(f"  every row that was ever acknowledged is there: {self._counts()}")
+        self._console.say(f"The node crashes: {lost:,} rows were only in its memory.")
+        self._console.say("Seen: every acknowledged row is back, from files and from the topic.")
 
     def _append(self) -> None:
         for region in REGIONS:
-            its = self._acknowledged[region]
-            rows = [f"{region} {len(its) + n}" for n in range(FEW if region == LAGGING else ROWS)]
+            acknowledged = self._acknowledged[region]
+            rows = [f"{region} {len(acknowledged) + n}" for n in range(FEW_ROWS if region == LAGGING else ROWS)]
             last = self._node.append(region, *rows)
-            its |= {(self.topic, last - len(rows) + 1 + n): row for n, row in enumerate(rows)}
+            acknowledged |= {(self.topic, last - len(rows) + 1 + n): row for n, row in enumerate(rows)}
 
     def _flush(self, *regions: str) -> None:
         self._node.flush(*regions)
         self._flushed |= {region: max(self._acknowledged[region])[1] for region in regions}
 
     def _ids(self, *regions: str) -> list[int]:
-        """Return the entries that were acknowledged, of some regions or of all."""
-        return [id_ for region in regions or REGIONS for _, id_ in self._acknowledged[region]]
+        """Return the acknowledged entries of some regions, or of all."""
+        return [entry for region in regions or REGIONS for _, entry in self._acknowledged[region]]
 
     def _counts(self) -> str:
         return ", ".join(f"{region} {len(rows):,}" for region, rows in self._acknowledged.items())
 
-    def _in_log(self) -> list[int]:
-        """Read the log without Sexton."""
-        with closing(sqlite3.connect(f"file:{self._file}?mode=ro", uri=True)) as c:
-            return [id_ for (id_,) in c.execute("SELECT id FROM sexton_wal_entry WHERE topic = ?", (self.topic,))]
+    def _logged(self) -> list[int]:
+        """Read the entries of the log with plain SQL."""
+        with closing(sqlite3.connect(f"file:{self._database_file}?mode=ro", uri=True)) as c:
+            return [entry for (entry,) in c.execute("SELECT id FROM sexton_wal_entry WHERE topic = ?", (self.topic,))]
 
-    def _client(self, world: World, scope: str) -> Sexton:
-        token = self._console.sexton_json("token", "create", "--scope", scope, "--days", "1")["token"]
-        return self._closing.enter_context(Sexton(f"http://{world.environment['SEXTON_API__LISTEN']}", token))
-
-
-def _asked(flushed: dict[str, int]) -> tuple[int, int]:
-    return flushed["asked"], flushed["flushed"]
+    def _clients(self, world: World, *scopes: str) -> list[Sexton]:
+        tokens = self._console.tokens(*scopes)
+        url = f"http://{world.environment['SEXTON_API__LISTEN']}"
+        return [self._closing.enter_context(Sexton(url, token)) for token in tokens]

@@ -1,10 +1,11 @@
-"""What the story is about: one instance of minidb with two vaults, and what must go and may stay of it."""
+"""Create the demo's instance with two vaults, and record which objects must be deleted and which must stay."""
 
 from pathlib import Path
 
 import boto3
 from botocore.config import Config
 
+from examples.demo.console import Console
 from examples.demo.listing import Key
 from examples.minidb import MiniDB, Size, Vault, open_engine
 from examples.minidb.vault import THREADS
@@ -14,7 +15,7 @@ from sexton.runtime.embedded.stack import Stack
 
 
 class World:
-    """That of one telling; a second one over the same home has a new instance and new prefixes."""
+    """The instance of one run; a second run over the same home has a new instance and new prefixes."""
 
     def __init__(self, stack: Stack) -> None:
         self.environment = stack.environment()
@@ -28,23 +29,21 @@ class World:
             aws_secret_access_key=self.environment["AWS_SECRET_ACCESS_KEY"],
             config=Config(
                 max_pool_connections=THREADS,
-                # Checksums only where S3 demands them: this client shares two cores with the server.
+                # Checksums only where S3 demands them: this client shares the processor with the server.
                 request_checksum_calculation="when_required",
                 signature_version="s3v4",
             ),
         )
         self.vaults = [Vault(name, f"demo-{name}", f"run-{run}/", self.s3) for name in ("hot", "cold")]
         self.db = MiniDB(open_engine(self.environment["SEXTON_DATABASE_URL"]), self.instance, self.vaults)
-        self.mirror = Vault("mirror", f"mirror-{run}", "", self.s3)
-        """Another place, of which Sexton knows nothing."""
         self.loaded: dict[str, Size] = {}
-        """What was written to each table."""
+        """Files and bytes written to each table."""
         self.garbage: dict[str, set[Key]] = {}
-        """What must go, by reason; filled from minidb's metadata and from its crashed load."""
+        """The objects that must be deleted, by reason; from minidb's metadata and from its crashed load."""
 
     @property
-    def must_go(self) -> set[Key]:
-        """All garbage, whatever the reason."""
+    def all_garbage(self) -> set[Key]:
+        """All objects that must be deleted, whatever the reason."""
         return set().union(*self.garbage.values())
 
     @property
@@ -52,8 +51,22 @@ class World:
         """Sexton's own object in each vault."""
         return {(vault.name, "_sexton/vault.json") for vault in self.vaults}
 
+    def register(self, console: Console, *, with_vaults: bool) -> None:
+        """Register the instance, and if wanted its vaults, with the real command line; allow rounds to delete."""
+        console.sexton("instance", "add", self.instance)
+        # Before ``enable``, rounds only report what they would delete.
+        commands: list[tuple[str, ...]] = [("enable", self.instance)]
+        if with_vaults:
+            present = {bucket["Name"] for bucket in self.s3.list_buckets()["Buckets"]}
+            for vault in self.vaults:
+                if vault.bucket not in present:
+                    self.s3.create_bucket(Bucket=vault.bucket)
+                place = f"{vault.bucket}/{vault.prefix.rstrip('/')}"
+                commands.append(("vault", "add", self.instance, vault.name, "--s3", place))
+        console.together(*commands)
+
     def move_clock(self, seconds: int) -> None:
-        """Let time pass, for Sexton's database only."""
+        """Skip demo time: add an offset to the clock of Sexton's database."""
         database = Database.open(self.environment["SEXTON_DATABASE_URL"])
         move_clock(database, seconds)
         database.close()

@@ -46,7 +46,7 @@ class Follower:
 
     def unwell(self) -> dict[tuple[str, str], tuple[bool, int]]:
         """Return the copies to be repaired; as ``Leader.unwell`` does."""
-        return {key: (replica.bad, replica.failed) for key, replica in self.state.unwell().items()}
+        return {key: (replica.bad, replica.failed) for key, replica in self.state.unhealthy().items()}
 
     def _records(self) -> None:
         while True:

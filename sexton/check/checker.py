@@ -13,13 +13,13 @@ from sexton.check.model import (
     Discrepancy,
     Evidence,
     Finding,
+    FindingType,
     OpenedCheck,
     Run,
-    Type,
 )
 from sexton.check.object_lookup import existing
-from sexton.check.policy import judged_until, listed_objects, reports_loss_too_late, still_disagrees
-from sexton.check.port import CheckRuns, Compare, Heartbeat, Live, NoLiveSide
+from sexton.check.policy import latest_judged_write, listed_objects, reports_loss_too_late, still_disagrees
+from sexton.check.port import CheckRuns, Compare, Heartbeat, LiveSource, NoLiveSide
 from sexton.kernel.errors import BadInput
 from sexton.marks.live import LiveEntry
 from sexton.owners.port import OwnerSilent
@@ -36,7 +36,7 @@ class CheckPorts(NamedTuple):
     """The collaborators of a checker."""
 
     runs: CheckRuns
-    live: Live
+    live: LiveSource
     vaults: Vaults
     registered: Callable[[str], Sequence[VaultSpec]]
     """Returns the vaults of an instance."""
@@ -69,7 +69,7 @@ class Checker:
         """
         if not self._registered(request.instance):
             raise BadInput(f"instance {request.instance} has no vault to check; add one with: sexton vault add")
-        last_run = self._runs.last(request.instance)
+        last_run = self._runs.last_ended(request.instance)
         objects = max(self._expected_objects(request.instance), listed_objects(last_run))
         order = CheckOrder(
             instance=request.instance,
@@ -87,7 +87,7 @@ class Checker:
             return Evidence(cutoff=order.run.cutoff, listings=(), errors=(str(e),))
         return how.compare(order, self._registered(order.instance), heartbeat)
 
-    def look_again(self, order: CheckOrder, evidence: Evidence, heartbeat: Heartbeat) -> Evidence:
+    def check_again(self, order: CheckOrder, evidence: Evidence, heartbeat: Heartbeat) -> Evidence:
         """Check LOST and SIZE_MISMATCH findings a second time; find unfinished uploads and contradicting records.
 
         Returns:
@@ -104,7 +104,7 @@ class Checker:
                 for discrepancy in page:
                     counts[discrepancy.type] = counts.get(discrepancy.type, 0) + 1
                 heartbeat()
-                self._runs.saw(order.run, page)
+                self._runs.store_findings(order.run, page)
         return evidence.model_copy(
             update={"found": counts, "notes": (*evidence.notes, *notes), "too_late": tuple(too_late)}
         )
@@ -124,7 +124,9 @@ class Checker:
     def _verify_findings(self, run: Run, heartbeat: Heartbeat) -> None:
         """Read the record and the object of each LOST or SIZE_MISMATCH finding again; confirm or refute it."""
         after = 0
-        while findings := self._runs.unresolved(run, (Type.LOST, Type.SIZE_MISMATCH), after, PAGE_FINDINGS):
+        while findings := self._runs.unresolved(
+            run, (FindingType.LOST, FindingType.SIZE_MISMATCH), after, PAGE_FINDINGS
+        ):
             after = findings[-1].id
             heartbeat()
             entries = self._entries_by_record(run.instance, findings)
@@ -161,13 +163,13 @@ class Checker:
 
     def _stale_uploads(self, order: CheckOrder, notes: list[str], heartbeat: Heartbeat) -> Iterator[Discrepancy]:
         """Yield the uploads that were begun long ago and never finished; add a note for each vault at fault."""
-        begun_before = judged_until(order.run.cutoff, STALE_UPLOAD_SECONDS)
+        begun_before = latest_judged_write(order.run.cutoff, STALE_UPLOAD_SECONDS)
         for spec in self._registered(order.instance):
             heartbeat()
             try:
                 for upload in self._vaults.get(order.instance, spec.name).uploads(begun_before):
                     detail = f"begun {upload.written}, upload {upload.etag}"
-                    yield Discrepancy(type=Type.UPLOAD, vault=spec.name, key=upload.key, detail=detail)
+                    yield Discrepancy(type=FindingType.UPLOAD, vault=spec.name, key=upload.key, detail=detail)
             except (VaultFault, UnknownVault) as e:
                 notes.append(f"unfinished uploads were not listed: {e}")
 

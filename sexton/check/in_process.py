@@ -12,9 +12,9 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sexton.check.model import CheckOrder, Discrepancy, Evidence, Listing, Type
-from sexton.check.policy import Kinds, judged_until, live_read, old_enough
-from sexton.check.port import CheckRuns, Heartbeat, Live, NoLiveSide
+from sexton.check.model import CheckOrder, Discrepancy, Evidence, FindingType, Listing
+from sexton.check.policy import UnknownObjectClassifier, latest_judged_write, old_enough, with_live_counts
+from sexton.check.port import CheckRuns, Heartbeat, LiveSource, NoLiveSide
 from sexton.marks.policy import covering_prefixes
 from sexton.owners.port import OwnerSilent
 from sexton.storage.identity import canonical
@@ -54,16 +54,16 @@ WHERE NOT o.young AND NOT EXISTS (SELECT 1 FROM known k WHERE k.vault = o.vault 
 """
 
 
-class Direct:
+class InProcessComparison:
     """Implements ``check.port.Compare``."""
 
-    def __init__(self, vaults: Vaults, live: Live, runs: CheckRuns) -> None:
+    def __init__(self, vaults: Vaults, live: LiveSource, runs: CheckRuns) -> None:
         self._vaults, self._live, self._runs = vaults, live, runs
 
     def compare(self, order: CheckOrder, vaults: Sequence[VaultSpec], heartbeat: Heartbeat) -> Evidence:
         """List every vault, then read the live side, and store each disagreement as a finding."""
         with _scratch_database() as db:
-            until = judged_until(order.run.cutoff, order.grace_seconds)
+            until = latest_judged_write(order.run.cutoff, order.grace_seconds)
             listings = tuple(self._list(db, spec, until, heartbeat) for spec in vaults)
             evidence = Evidence(cutoff=order.run.cutoff, listings=listings, listed_at=self._runs.now())
             try:
@@ -114,7 +114,7 @@ class Direct:
     ) -> Evidence:
         """Store the live side; return the evidence with its counts."""
         live_prefixes = Counter[str]()
-        with self._live.moment(order.instance) as moment:
+        with self._live.snapshot(order.instance) as moment:
             for part in moment.parts:
                 for page in self._live.read(order.instance, moment.name, part):
                     heartbeat()
@@ -124,7 +124,7 @@ class Direct:
                     db.executemany("INSERT OR IGNORE INTO cover VALUES (?, ?)", ((e.vault, e.name) for e in prefixes))
                     live_prefixes.update(entry.vault for entry in prefixes if entry.live)
         live_files = dict(db.execute("SELECT vault, count(DISTINCT name) FROM known WHERE live GROUP BY vault"))
-        return live_read(evidence, moment.at, live_files, live_prefixes)
+        return with_live_counts(evidence, moment.at, live_files, live_prefixes)
 
     def _findings(
         self, db: sqlite3.Connection, order: CheckOrder, listings: Sequence[Listing]
@@ -133,7 +133,7 @@ class Direct:
             if listing.whole:  # after the end of a listing that was cut short, every object would look lost
                 yield from _record_findings(db, listing.vault)
         if order.inverted:
-            kinds = Kinds(self._live.pattern(order.instance))
+            kinds = UnknownObjectClassifier(self._live.pattern(order.instance))
             for vault, name, key, size, etag in db.execute(_UNKNOWN_OBJECTS):
                 if not _is_covered(db, vault, name):
                     yield kinds.unknown(vault, key, size, etag)
@@ -146,9 +146,9 @@ class Direct:
             page.append(finding)
             if len(page) == PAGE_FINDINGS:
                 heartbeat()
-                self._runs.saw(order.run, page)
+                self._runs.store_findings(order.run, page)
                 page = []
-        self._runs.saw(order.run, page)
+        self._runs.store_findings(order.run, page)
         return dict(counts)
 
 
@@ -167,7 +167,7 @@ def _record_findings(db: sqlite3.Connection, vault: str) -> Iterator[Discrepancy
     """Yield the live entries of a vault without an object, or with one of another size."""
     for entry_vault, key, expected, size, etag, record in db.execute(_DISAGREEING_ENTRIES, (vault,)):
         yield Discrepancy(
-            type=Type.LOST if size is None else Type.SIZE_MISMATCH,
+            type=FindingType.LOST if size is None else FindingType.SIZE_MISMATCH,
             vault=entry_vault,
             key=key,
             expected=expected,

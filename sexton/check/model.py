@@ -9,7 +9,7 @@ from sexton.kernel.message import Message
 from sexton.marks.live import Part
 
 
-class Type(StrEnum):
+class FindingType(StrEnum):
     """How objects and records disagree."""
 
     LOST = "LOST"
@@ -40,7 +40,7 @@ class FindingState(StrEnum):
 class Discrepancy(Message):
     """One disagreement, as one run saw it. Sizes are in bytes; None: unknown, or no object."""
 
-    type: Type
+    type: FindingType
     vault: str
     key: str
     expected: int | None = None
@@ -63,7 +63,7 @@ class Finding(Discrepancy):
     proven_in: int | None = None
     """The last whole run that saw it."""
     confirmed_at: int | None = None
-    said_by: str = ""
+    accepted_by: str = ""
     """Who accepted it, and for what reason."""
 
 
@@ -169,7 +169,7 @@ class Run(Message):
     ended_at: int | None = None
     asked_by: str = ""
     evidence: Evidence | None = None
-    lacks: tuple[str, ...] = ()
+    missing_inputs: tuple[str, ...] = ()
 
 
 class OpenedCheck(Message):
@@ -180,7 +180,7 @@ class OpenedCheck(Message):
     deployment: str = ""
 
 
-class LookOrder(Message):
+class SecondCheckOrder(Message):
     """The second check of findings, after a comparison that saw this evidence."""
 
     order: CheckOrder
@@ -210,7 +210,7 @@ class CheckReport(Message):
         return self.run.state is RunState.WHOLE
 
 
-class Compared(Message):
+class PeerComparison(Message):
     """A comparison of a peer's memory with the records.
 
     ``unknown``: ids that only the peer has; ``missing``: ids that only the records have. The first 100 ids of each are
@@ -234,7 +234,7 @@ class CheckSettings(Message):
     heavy_objects: int = 250_000
 
 
-class Repaired(Message):
+class RepairResult(Message):
     """What a repair did, in objects.
 
     ``shown``: lost objects that were restored from a version. ``kept``: objects that the last check before the repair
@@ -246,17 +246,17 @@ class Repaired(Message):
     shown: int = 0
     kept: int = 0
 
-    def plus(self, other: "Repaired") -> "Repaired":
+    def plus(self, other: "RepairResult") -> "RepairResult":
         """Return the sum of both."""
-        return Repaired(**{name: getattr(self, name) + getattr(other, name) for name in type(self).model_fields})
+        return RepairResult(**{name: getattr(self, name) + getattr(other, name) for name in type(self).model_fields})
 
 
 class RunVerdict(Message):
     """Whether a run is whole, and if not, what it lacks: one sentence for each input."""
 
-    lacks: tuple[str, ...] = Field(default=())
+    missing_inputs: tuple[str, ...] = Field(default=())
 
     @property
     def whole(self) -> bool:
         """Return whether nothing is missing: only then are findings confirmed, repaired or set to GONE."""
-        return not self.lacks
+        return not self.missing_inputs

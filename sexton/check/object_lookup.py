@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from sexton.kernel.errors import BadInput
-from sexton.storage.model import Listed
+from sexton.storage.model import ListedObject
 from sexton.storage.policy import check_key
 from sexton.storage.port import Vaults
 
 
 def existing(
     vaults: Vaults, instance: str, keys: Mapping[str, Iterable[str]], heartbeat: Callable[[], None] = lambda: None
-) -> dict[tuple[str, str], Listed]:
+) -> dict[tuple[str, str], ListedObject]:
     """Return the objects that exist now, by vault and key. Each vault's identity is verified before and after.
 
     A key that no store accepts as it is written (``//``, ``..``) is not looked up, and counts as not existing.
@@ -24,7 +24,7 @@ def existing(
     Raises:
         VaultFault: the identity of a vault cannot be verified, or it does not answer.
     """
-    objects: dict[tuple[str, str], Listed] = {}
+    objects: dict[tuple[str, str], ListedObject] = {}
     for vault, vault_keys in keys.items():
         heartbeat()
         for listed in vaults.get(instance, vault).stat(sorted(filter(_is_acceptable, vault_keys))):

@@ -17,7 +17,7 @@ SCHEMA = pa.schema(
         *((name, pa.string()) for name in ("instance", "type", "state", "vault", "key")),
         ("expected", pa.int64()),
         ("size", pa.int64()),
-        *((name, pa.string()) for name in ("etag", "record", "detail", "said_by")),
+        *((name, pa.string()) for name in ("etag", "record", "detail", "accepted_by")),
         *((name, pa.timestamp("ms", tz="UTC")) for name in ("first_seen", "confirmed_at")),
     ]
 )

@@ -13,15 +13,15 @@ from sexton.check.model import (
     Evidence,
     Finding,
     FindingState,
+    FindingType,
     Listing,
     PreviousRun,
     Run,
     RunVerdict,
-    Type,
 )
 from sexton.marks.live import LiveEntry
 from sexton.storage.identity import canonical
-from sexton.storage.model import RESERVED_PREFIX, Listed
+from sexton.storage.model import RESERVED_PREFIX, ListedObject
 
 GRACE_FLOOR_SECONDS = 3_600
 """No object younger than this is ever judged: longer than the longest write."""
@@ -45,14 +45,14 @@ def judge(evidence: Evidence, before: PreviousRun | None) -> RunVerdict:
         before: what the last whole run saw; None: compare with no earlier run.
     """
     if not evidence.listings and evidence.errors:
-        return RunVerdict(lacks=evidence.errors)  # it ended too early for the other checks to mean anything
+        return RunVerdict(missing_inputs=evidence.errors)  # it ended too early for the other checks to mean anything
     lacks = [
         *evidence.errors,
         *_listing_gaps(evidence),
         *_live_side_gaps(evidence),
         *(_shrinkage(evidence, before) if before is not None else ()),
     ]
-    return RunVerdict(lacks=tuple(lacks))
+    return RunVerdict(missing_inputs=tuple(lacks))
 
 
 def _listing_gaps(evidence: Evidence) -> list[str]:
@@ -108,7 +108,7 @@ def _shrunk(vault: str, noun: str, now: int, before: int) -> list[str]:
     ]
 
 
-def live_read(seen: Evidence, at: int, files: Mapping[str, int], prefixes: Mapping[str, int]) -> Evidence:
+def with_live_counts(seen: Evidence, at: int, files: Mapping[str, int], prefixes: Mapping[str, int]) -> Evidence:
     """Return the evidence, completed with the counts of the live side.
 
     Args:
@@ -128,8 +128,8 @@ def live_read(seen: Evidence, at: int, files: Mapping[str, int], prefixes: Mappi
     return seen.model_copy(update={**totals, "listings": listings, "notes": notes})
 
 
-def judged_until(cutoff: int, grace_seconds: int) -> str:
-    """Return the latest ``Listed.written`` of an object that is judged: by then its record must exist.
+def latest_judged_write(cutoff: int, grace_seconds: int) -> str:
+    """Return the latest ``ListedObject.written`` of an object that is judged: by then its record must exist.
 
     Args:
         cutoff: when the run began, ms since 1970.
@@ -144,7 +144,7 @@ def old_enough(written: str, until: str) -> bool:
     return "" < written <= until
 
 
-class Kinds:
+class UnknownObjectClassifier:
     """Classifies objects that no record names, by their keys."""
 
     def __init__(self, pattern: str) -> None:
@@ -155,12 +155,14 @@ class Kinds:
         """Return the finding for an object: it is an orphan only if its key has the form of the owner's files."""
         match = self._pattern.fullmatch(key) if self._pattern else None
         if match is None or "\0" in key:
-            return Discrepancy(type=Type.UNKNOWN_KIND, vault=vault, key=key, size=size, etag=etag)
+            return Discrepancy(type=FindingType.UNKNOWN_KIND, vault=vault, key=key, size=size, etag=etag)
         record = match.groupdict().get("record") or ""
-        return Discrepancy(type=Type.ORPHAN, vault=vault, key=key, size=size, etag=etag, record=record)
+        return Discrepancy(type=FindingType.ORPHAN, vault=vault, key=key, size=size, etag=etag, record=record)
 
 
-def still_disagrees(finding: Finding, entries: Iterable[LiveEntry], objects: Mapping[tuple[str, str], Listed]) -> bool:
+def still_disagrees(
+    finding: Finding, entries: Iterable[LiveEntry], objects: Mapping[tuple[str, str], ListedObject]
+) -> bool:
     """Return whether a record and its object still disagree as the finding says.
 
     Args:
@@ -185,7 +187,7 @@ def listed_objects(run: Run | None) -> int:
 def repairable(finding: Finding) -> bool:
     """Return whether a repair may act on a finding: it is confirmed, open, and its type says what would be right."""
     is_reserved = finding.key.startswith(RESERVED_PREFIX)
-    has_remedy = finding.type in (Type.ORPHAN, Type.LOST)
+    has_remedy = finding.type in (FindingType.ORPHAN, FindingType.LOST)
     return has_remedy and finding.state is FindingState.OPEN and finding.confirmed_at is not None and not is_reserved
 
 

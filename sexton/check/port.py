@@ -10,10 +10,10 @@ from sexton.check.model import (
     Discrepancy,
     Evidence,
     Finding,
+    FindingType,
     Moment,
     Run,
     RunVerdict,
-    Type,
 )
 from sexton.kernel.errors import SextonError
 from sexton.marks.live import LiveEntry, Part
@@ -31,10 +31,10 @@ class UnknownCheck(SextonError):
     """No check run has this id."""
 
 
-class Live(Protocol):
+class LiveSource(Protocol):
     """The live side: the objects that must exist, and those that may. Every method may raise ``OwnerSilent``."""
 
-    def moment(self, instance: str) -> AbstractContextManager[Moment]:
+    def snapshot(self, instance: str) -> AbstractContextManager[Moment]:
         """Open a snapshot in which the live side is read, for as long as the context lasts; ``NoLiveSide``."""
         ...
 
@@ -85,15 +85,17 @@ class CheckRuns(Protocol):
         """Return which of these workflow runs belong to checks that have not ended."""
         ...
 
-    def went_on(self, run: Run, progress: Any) -> None:
+    def store_progress(self, run: Run, progress: Any) -> None:
         """Store the progress of a run as small JSON, so that another attempt need not repeat finished work."""
         ...
 
-    def saw(self, run: Run, discrepancies: Sequence[Discrepancy]) -> None:
+    def store_findings(self, run: Run, discrepancies: Sequence[Discrepancy]) -> None:
         """Store disagreements that a run found; storing the same ones again changes nothing."""
         ...
 
-    def unresolved(self, run: Run, types: Collection[Type], after: int = 0, limit: int = 1_000) -> Sequence[Finding]:
+    def unresolved(
+        self, run: Run, types: Collection[FindingType], after: int = 0, limit: int = 1_000
+    ) -> Sequence[Finding]:
         """Return findings of these types that the run saw, unless GONE or REPAIRED, with ids above ``after``."""
         ...
 
@@ -113,6 +115,6 @@ class CheckRuns(Protocol):
         """Return a run, with the counts of the findings that are open."""
         ...
 
-    def last(self, instance: str) -> Run | None:
+    def last_ended(self, instance: str) -> Run | None:
         """Return the newest run that has ended; None: there is none."""
         ...

@@ -18,23 +18,23 @@ from sexton.protocol.binlogs import (
     LogsBody,
     NewRecord,
     NewRecords,
-    Read,
-    Stored,
+    RecordPage,
+    StoreResult,
 )
-from sexton.protocol.journal import JournalPage, Snapshot
+from sexton.protocol.journal import JournalPage, JournalSnapshot
 from sexton.protocol.replicas import (
+    AcknowledgeResult,
     BackendReport,
     CutDone,
     CutPage,
     CutsDone,
     Decommissioned,
     FullCopy,
-    Placed,
     Placements,
+    PlaceResult,
     Replica,
     Replicas,
     ReportReceipt,
-    Taken,
 )
 
 ANSWER_SECONDS = 30.0
@@ -52,23 +52,23 @@ def keep_log(db: str, config: LogConfig, table: str | None = None, instance: str
     return ApiCall("PUT", f"{_log_path(db, table)}/binlog", Log, config, url_query(instance=instance))
 
 
-def add_records(db: str, records: Iterable[NewRecord], instance: str | None = None) -> Steps[Stored]:
+def add_records(db: str, records: Iterable[NewRecord], instance: str | None = None) -> Steps[StoreResult]:
     """Store records of a database in the order of its commits. A record that is already stored is not stored again.
 
     The records are sent in as many requests as needed. When one request fails, the records of the earlier requests are
     stored; send all records again.
     """
-    stored = Stored()
+    stored = StoreResult()
     for chunk in chunks(records):
-        answer: Stored = yield add_chunk(db, chunk, instance)
+        answer: StoreResult = yield add_chunk(db, chunk, instance)
         stored = _sum(stored, answer)
     return stored
 
 
-def add_chunk(db: str, records: Sequence[NewRecord], instance: str | None = None) -> ApiCall[Stored]:
+def add_chunk(db: str, records: Sequence[NewRecord], instance: str | None = None) -> ApiCall[StoreResult]:
     """Store one chunk of records."""
     body = NewRecords(records=tuple(records))
-    return ApiCall("POST", url_path("databases", db, "binlogs"), Stored, body, url_query(instance=instance))
+    return ApiCall("POST", url_path("databases", db, "binlogs"), StoreResult, body, url_query(instance=instance))
 
 
 def chunks(records: Iterable[NewRecord]) -> Iterator[list[NewRecord]]:
@@ -85,8 +85,8 @@ def chunks(records: Iterable[NewRecord]) -> Iterator[list[NewRecord]]:
         yield chunk
 
 
-def _sum(one: Stored, other: Stored) -> Stored:
-    return Stored(**{name: getattr(one, name) + getattr(other, name) for name in Stored.model_fields})
+def _sum(one: StoreResult, other: StoreResult) -> StoreResult:
+    return StoreResult(**{name: getattr(one, name) + getattr(other, name) for name in StoreResult.model_fields})
 
 
 def read_records(
@@ -97,7 +97,7 @@ def read_records(
     limit: int = 1_000,
     consumer: str | None = None,
     instance: str | None = None,
-) -> ApiCall[Read]:
+) -> ApiCall[RecordPage]:
     """Return the records of a log behind ``after``, with status ``TOO_NEW`` if there is none yet.
 
     Args:
@@ -112,7 +112,7 @@ def read_records(
         TooOld: records behind ``after`` are deleted; the error's ``first`` is the first record that exists.
     """
     query = url_query(instance=instance, db=db, table=table, after=after, limit=limit, consumer=consumer)
-    return ApiCall("GET", "/v1/binlogs", Read, query=query)
+    return ApiCall("GET", "/v1/binlogs", RecordPage, query=query)
 
 
 def consumers(instance: str | None = None) -> ApiCall[tuple[Consumer, ...]]:
@@ -164,9 +164,9 @@ def _drop(path: str, instance: str | None) -> ApiCall[int]:
     return ApiCall("DELETE", path, DroppedCopies, query=url_query(instance=instance), unwrap="replicas")
 
 
-def place_replicas(db: str, table: str, placements: Placements, instance: str | None = None) -> ApiCall[Placed]:
+def place_replicas(db: str, table: str, placements: Placements, instance: str | None = None) -> ApiCall[PlaceResult]:
     """Report where all copies of some partitions are. Send it before a copy gets its first version."""
-    return ApiCall("PUT", f"{_log_path(db, table)}/replicas", Placed, placements, url_query(instance=instance))
+    return ApiCall("PUT", f"{_log_path(db, table)}/replicas", PlaceResult, placements, url_query(instance=instance))
 
 
 def report(backend: str, body: BackendReport, instance: str | None = None) -> ApiCall[ReportReceipt]:
@@ -207,10 +207,10 @@ def cuts(node: str, after: str = "", limit: int = 1_000, instance: str | None = 
     return ApiCall("GET", url_path("nodes", node, "cuts"), CutPage, query=query)
 
 
-def acknowledge_cuts(node: str, done: Iterable[CutDone], instance: str | None = None) -> ApiCall[Taken]:
+def acknowledge_cuts(node: str, done: Iterable[CutDone], instance: str | None = None) -> ApiCall[AcknowledgeResult]:
     """Report the versions that a backend has deleted."""
     body = CutsDone(instance=instance, done=tuple(done))
-    return ApiCall("POST", url_path("nodes", node, "cuts"), Taken, body)
+    return ApiCall("POST", url_path("nodes", node, "cuts"), AcknowledgeResult, body)
 
 
 def journal(after: int, wait: float = 0, follower: str = "", instance: str | None = None) -> ApiCall[JournalPage]:
@@ -230,10 +230,10 @@ def journal(after: int, wait: float = 0, follower: str = "", instance: str | Non
     return ApiCall("GET", "/v1/journal", JournalPage, query=query, timeout_seconds=wait + ANSWER_SECONDS)
 
 
-def snapshot(follower: str = "", instance: str | None = None) -> ApiCall[Snapshot]:
+def snapshot(follower: str = "", instance: str | None = None) -> ApiCall[JournalSnapshot]:
     """Return the state that results from all entries of the journal."""
     query = url_query(instance=instance, follower=follower or None)
-    return ApiCall("GET", "/v1/journal/snapshot", Snapshot, query=query)
+    return ApiCall("GET", "/v1/journal/snapshot", JournalSnapshot, query=query)
 
 
 def _log_path(db: str, table: str | None) -> str:

@@ -30,7 +30,7 @@ class Following:
         try:
             page = self._client.send(binlog_calls.journal(self.replica.applied, wait, self._follower, self._instance))
         except (TooOld, JournalAhead):
-            self.replica.begin(self._client.send(binlog_calls.snapshot(self._follower, self._instance)))
+            self.replica.load_snapshot(self._client.send(binlog_calls.snapshot(self._follower, self._instance)))
             self.restarts += 1
             return True
         for entry in page.entries:

@@ -55,7 +55,7 @@ _CODES: dict[str, type[ContractError]] = {
 }
 
 
-class typed:
+class translate_errors:
     """Translate a driver's error with one of our codes into its class; other errors pass unchanged."""
 
     def __enter__(self) -> None:

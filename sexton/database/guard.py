@@ -44,7 +44,7 @@ def deciding(db: Database, *instances: str) -> Iterator[Connection]:
             for position, instance in enumerate(instances):
                 if position and db.dialect == "postgresql":  # the holder of the first must not wait long for the second
                     connection.execute(text(f"SET LOCAL lock_timeout = '{SECOND_LOCK_MS}ms'"))
-                take(connection, db.t, instance)
+                take_guard(connection, db.t, instance)
         except OperationalError as e:
             if getattr(e.orig, "sqlstate", None) == LOCK_NOT_AVAILABLE:
                 raise GuardBusy(
@@ -54,7 +54,7 @@ def deciding(db: Database, *instances: str) -> Iterator[Connection]:
         yield connection
 
 
-def take(connection: Connection, t: Tables, instance: str) -> None:
+def take_guard(connection: Connection, t: Tables, instance: str) -> None:
     """Take the guard as the first statement of a transaction that is already open (``BEGIN IMMEDIATE`` on SQLite)."""
     guard = t.instance_guard
     increment = update(guard).where(guard.c.instance == instance).values(seq=guard.c.seq + 1)

@@ -14,9 +14,10 @@ from sexton.marks.model import MarkState
 from sexton.marks.sql.leases import busy
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Instance, Registry
-from sexton.recycle.model import Policy, RoundReport, RoundState
+from sexton.recycle.model import RoundReport, RoundState
 from sexton.recycle.pacing.store import PaceStore
 from sexton.recycle.planning import policy as rules
+from sexton.recycle.planning.model import Policy
 from sexton.recycle.planning.sql.measure import find_kinds, waits
 from sexton.recycle.planning.sql.plans import PlanStore
 from sexton.recycle.rounds.sql.schedule import RoundSchedule
@@ -91,7 +92,7 @@ def _instance_status(
             holds=_count(c, hold, active_hold),
             kinds=tuple(_kind_status(db, c, name, kind, policy, now) for kind in kinds),
             claimed=_count(c, mark, claimed),
-            late=_count(c, mark, and_(claimed, mark.c.swept_at.is_not(None))),
+            late=_count(c, mark, and_(claimed, mark.c.first_pass_at.is_not(None))),
             quarantined=_quarantined(db, c, name),
             approvals=tuple(PlanStore(db).approvals.waiting(c, name)),
             caps=tuple(PaceStore(db).caps(name)),
@@ -149,12 +150,12 @@ def _quarantined(db: Database, c: Connection, instance: str) -> dict[str, int]:
 def _checked(db: Database, c: Connection, instance: str) -> Checked:
     run = db.t.check_run
     of_instance = run.c.instance == instance
-    ended = select(run.c.state, run.c.standing).where(of_instance, run.c.standing.is_not(None))
+    ended = select(run.c.state, run.c.open_counts).where(of_instance, run.c.open_counts.is_not(None))
     last = c.execute(ended.order_by(run.c.id.desc()).limit(1)).one_or_none()
     newest_whole = select(func.max(run.c.cutoff)).where(of_instance, run.c.state == RunState.WHOLE)
     newest_running = select(func.max(run.c.cutoff)).where(of_instance, run.c.state == RunState.RUNNING)
     return Checked(
-        lost=last.standing.get("LOST", (0, 0))[1] if last else 0,
+        lost=last.open_counts.get("LOST", (0, 0))[1] if last else 0,
         whole=c.execute(newest_whole).scalar_one(),
         running_since=c.execute(newest_running).scalar_one(),
         last=last.state if last else None,
@@ -165,8 +166,8 @@ def _kind_status(db: Database, c: Connection, instance: str, kind: str, policy: 
     mark = db.t.mark
     waiting = and_(mark.c.instance == instance, mark.c.kind == kind, waits(mark))
     cutoff = rules.cutoff(kind, policy, now)
-    marks, oldest = c.execute(select(func.count(), func.min(mark.c.ages_from)).where(waiting)).one()
-    due = and_(waiting, mark.c.ages_from <= (cutoff if cutoff is not None else 0))
+    marks, oldest = c.execute(select(func.count(), func.min(mark.c.retention_starts_at)).where(waiting)).one()
+    due = and_(waiting, mark.c.retention_starts_at <= (cutoff if cutoff is not None else 0))
     due_marks, due_bytes = c.execute(select(func.count(), func.coalesce(func.sum(mark.c.bytes), 0)).where(due)).one()
     note = "" if cutoff is not None else "kept: no retention is set for this kind; set kinds.NAME.retention_seconds"
     return KindStatus(kind=kind, waiting=marks, due=due_marks, due_bytes=due_bytes, oldest=oldest, note=note)

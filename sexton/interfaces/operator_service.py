@@ -25,11 +25,12 @@ from sexton.operators.registry.store import Registry
 from sexton.protection.model import Item
 from sexton.protection.registrar import Registrar
 from sexton.protection.sql.store import ProtectionStore
-from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.store import AuditReader
-from sexton.recycle.model import Cursor, Plan
+from sexton.recycle.pipeline.model import Cursor
 from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.planning.estimate import Estimate, estimate, rate
+from sexton.recycle.planning.model import Plan
 from sexton.recycle.planning.sql.plans import PlanStore
 from sexton.recycle.rounds.sql.reports import Reports
 from sexton.recycle.rounds.sql.schedule import RoundSchedule
@@ -73,7 +74,7 @@ class OperatorService:
     @cached_property
     def protections(self) -> ProtectionStore:
         """The register of protections."""
-        return ProtectionStore(self.db, self.settings.protections())
+        return ProtectionStore(self.db, self.settings.protection_settings())
 
     @cached_property
     def vaults(self) -> ProvenVaults:
@@ -91,7 +92,7 @@ class OperatorService:
         """Reads the audit from every place where it is stored."""
         deployment, endpoint = self.settings.require_deployment(), self.settings.s3.endpoint_url
         vaults = ProvenVaults(self.registry.vault, deployment, endpoint)
-        locations = Places(
+        locations = AuditLocations(
             vaults,
             self.registry.vaults,
             deployment=deployment,
@@ -103,12 +104,12 @@ class OperatorService:
     @cached_property
     def wal(self) -> WalService:
         """Kafka topics that regions share."""
-        return WalService(self.db, self.settings.wal_terms())
+        return WalService(self.db, self.settings.wal_settings())
 
     @cached_property
     def binlogs(self) -> BinlogService:
         """Binlogs, replicas, and the journal that followers replay."""
-        return BinlogService(self.db, self.settings.binlog_terms(), self.settings.replica_terms(), self.controls)
+        return BinlogService(self.db, self.settings.binlog_settings(), self.settings.replica_settings(), self.controls)
 
     def wal_figures(self) -> WalFigures:
         """Return the figures of all topics that are purged."""
@@ -133,7 +134,7 @@ class OperatorService:
             halt = self.controls.halt(c, instance)
         if not observes and halt is None:
             # The round that applies the plan does this too, so the plan contains what the owner marks here.
-            owner.due(instance, plans.retentions.cutoffs(instance, policy), lambda: None)
+            owner.mark_due(instance, plans.retentions.cutoffs(instance, policy), lambda: None)
         plan = plans.plan_for_operator(instance, policy, by, lambda: owner.live_objects(instance))
         return PlanPreview(plan, self.cost(plan), observes, HoldStore(self.db).active(instance), halt)
 

@@ -66,7 +66,7 @@ class DueMark(Message):
 
     kind: str
     id: str
-    ages_from: int
+    retention_starts_at: int
     vault: str | None
     prefix: str | None
     keys: tuple[str, ...] | None
@@ -148,7 +148,7 @@ class WriteToken(Message):
     round: int
     lease: Lease
     attempt: int
-    opens: int = 0
+    open_count: int = 0
 
     @property
     def instance(self) -> str:
@@ -252,7 +252,7 @@ class DeletionCounts(NamedTuple):
     """A claimed mark and the sums over its files, from which its settlement is decided."""
 
     prefix: str | None
-    swept_at: int | None
+    first_pass_at: int | None
     files: int
     done: int
     failed: int

@@ -53,7 +53,7 @@ def settlement_of(counts: DeletionCounts) -> Settlement:
         return Settlement.WAITING
     if counts.lacking:
         return Settlement.LACKING
-    if counts.prefix is not None and counts.swept_at is None:
+    if counts.prefix is not None and counts.first_pass_at is None:
         return Settlement.SWEPT
     return Settlement.GONE
 

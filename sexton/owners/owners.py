@@ -30,14 +30,14 @@ class Owners:
         self._owners = owners
         self._owner_by_instance: dict[str, Owner] = {}
 
-    def due(self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat) -> None:
-        self._owner(instance).due(instance, cutoffs, heartbeat)
+    def mark_due(self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat) -> None:
+        self._owner(instance).mark_due(instance, cutoffs, heartbeat)
 
-    def grows(self, instance: str) -> Mapping[str, Collection[str]]:
-        return self._owner(instance).grows(instance)
+    def marked_children(self, instance: str) -> Mapping[str, Collection[str]]:
+        return self._owner(instance).marked_children(instance)
 
-    def time_out(self, instance: str, heartbeat: Heartbeat) -> None:
-        self._owner(instance).time_out(instance, heartbeat)
+    def abort_expired(self, instance: str, heartbeat: Heartbeat) -> None:
+        self._owner(instance).abort_expired(instance, heartbeat)
 
     def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, Expansion]:
         expansions = self._owner(instance).expand(instance, marks, heartbeat)
@@ -59,8 +59,8 @@ class Owners:
     def live_objects(self, instance: str) -> int | None:
         return self._owner(instance).live_objects(instance)
 
-    def mended(self, instance: str, marks: Sequence[DueMark]) -> Collection[Ref]:
-        return self._owner(instance).mended(instance, marks)
+    def resolvable(self, instance: str, marks: Sequence[DueMark]) -> Collection[Ref]:
+        return self._owner(instance).resolvable(instance, marks)
 
     def _unproven_orphans(self, instance: str, marks: Sequence[DueMark]) -> Sequence[Ref]:
         """Return the orphans among the marks that no recent whole check has found again."""

@@ -24,7 +24,7 @@ class OwnerSilent(SextonError):
 class Owner(Protocol):
     """The answers of one database about its marks. Each call may be repeated; any may raise ``OwnerSilent``."""
 
-    def due(self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat) -> None:
+    def mark_due(self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat) -> None:
         """Mark new garbage: the children of parents that are due.
 
         It changes nothing else, so that a plan may call it as well.
@@ -36,11 +36,11 @@ class Owner(Protocol):
         """
         ...
 
-    def grows(self, instance: str) -> Mapping[str, Collection[str]]:
+    def marked_children(self, instance: str) -> Mapping[str, Collection[str]]:
         """Return kind → kinds of its parents, for the kinds that ``due`` marks; they are due when their parent is."""
         ...
 
-    def time_out(self, instance: str, heartbeat: Heartbeat) -> None:
+    def abort_expired(self, instance: str, heartbeat: Heartbeat) -> None:
         """Abort transactions that ran out of time: their files become garbage. Called by rounds that may delete."""
         ...
 
@@ -69,6 +69,6 @@ class Owner(Protocol):
         """Return how many objects are live now, None where that is unknown or cannot be counted quickly."""
         ...
 
-    def mended(self, instance: str, marks: Sequence[DueMark]) -> Collection[Ref]:
+    def resolvable(self, instance: str, marks: Sequence[DueMark]) -> Collection[Ref]:
         """Return which marks, quarantined for one of ``OWNERS_REASONS``, the owner can resolve again."""
         ...

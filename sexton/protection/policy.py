@@ -16,7 +16,7 @@ from sexton.protection.model import (
     ProtectionState,
     Sealed,
 )
-from sexton.storage.identity import Nowhere, resolve
+from sexton.storage.identity import NotInAnyVault, resolve
 from sexton.storage.model import VaultSpec
 from sexton.storage.policy import check_key, check_listing
 
@@ -181,7 +181,7 @@ def canonical(name: str, vaults: Mapping[str, VaultSpec], *, prefix: bool = Fals
     """
     try:
         vault, key = resolve(name, vaults)
-    except Nowhere as e:
+    except NotInAnyVault as e:
         raise Invalid(str(e)) from e
     try:
         (check_listing if prefix else check_key)(key)

@@ -6,7 +6,7 @@ from pydantic import BaseModel, FailFast, Field
 
 from sexton.protocol.body import PRINTABLE, Body
 from sexton.protocol.names import Name, Seq, Size
-from sexton.replication.binlog.model import Consumer, Log, Read, Stored
+from sexton.replication.binlog.model import Consumer, Log, RecordPage, StoreResult
 
 __all__ = [
     "MAX_RECORDS",
@@ -20,8 +20,8 @@ __all__ = [
     "LogsBody",
     "NewRecord",
     "NewRecords",
-    "Read",
-    "Stored",
+    "RecordPage",
+    "StoreResult",
 ]
 MAX_RECORDS = 10_000
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from sexton.replication.binlog.model import MOST
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ
 
 NAME = r"^[^\x00-\x1f\x7f\u0085\u2028\u2029/]{1,128}$"
 """The name of a database, a table or a consumer. It is a segment of a URL path."""
@@ -18,8 +18,8 @@ def _number_as_text(value: object) -> object:
 
 Name = Annotated[str, BeforeValidator(_number_as_text), Field(pattern=NAME)]
 Id = Annotated[str, BeforeValidator(_number_as_text), Field(pattern=ID)]
-Seq = Annotated[int, Field(strict=True, ge=0, lt=MOST)]
+Seq = Annotated[int, Field(strict=True, ge=0, lt=MAX_COMMIT_SEQ)]
 """A commit_seq."""
-Size = Annotated[int, Field(strict=True, ge=0, le=MOST)]
+Size = Annotated[int, Field(strict=True, ge=0, le=MAX_COMMIT_SEQ)]
 """A number of bytes, rows or records; also a boot or sequence number."""
-Version = Annotated[int, Field(strict=True, ge=0, le=MOST)]
+Version = Annotated[int, Field(strict=True, ge=0, le=MAX_COMMIT_SEQ)]

@@ -1,8 +1,8 @@
 """Plans and the rounds that apply them."""
 
 from sexton.kernel.message import Message
-from sexton.recycle.model import Plan
 from sexton.recycle.planning.estimate import Estimate
+from sexton.recycle.planning.model import Plan
 
 
 class PlanDetails(Message):

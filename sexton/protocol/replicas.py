@@ -6,17 +6,18 @@ from pydantic import BaseModel, FailFast, Field
 
 from sexton.protocol.body import Body, Reason
 from sexton.protocol.names import Id, Size, Version
-from sexton.replication.binlog.model import MOST, CutDone, CutPage, Taken
-from sexton.replication.replicas.model import Placed, Replica, ReportReceipt
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ, AcknowledgeResult, CutDone, CutPage
+from sexton.replication.replicas.model import PlaceResult, Replica, ReportReceipt
 
 __all__ = [
+    "AcknowledgeResult",
     "BackendReport",
     "CutDone",
     "CutPage",
     "CutsDone",
     "Decommissioned",
     "FullCopy",
-    "Placed",
+    "PlaceResult",
     "PlacedCopy",
     "PlacedTablet",
     "Placements",
@@ -24,7 +25,6 @@ __all__ = [
     "Replicas",
     "ReportReceipt",
     "ReportedTablet",
-    "Taken",
 ]
 MAX_COPIES, MAX_REPORTED_COPIES, MAX_RANGES = 100_000, 5_000, 100_000
 Range = tuple[Version, Version]
@@ -57,7 +57,7 @@ class ReportedTablet(Body):
 
     uid: Id
     versions: Annotated[tuple[Range, ...], Field(max_length=MAX_RANGES)] | None = None
-    version: Annotated[int, Field(strict=True, ge=-1, le=MOST)] | None = None
+    version: Annotated[int, Field(strict=True, ge=-1, le=MAX_COMMIT_SEQ)] | None = None
     bad: bool = False
     version_miss: bool = False
     rows: Size = 0

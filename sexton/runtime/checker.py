@@ -45,7 +45,7 @@ def checker(
         vaults=vaults,
         registered=registry.vaults,
         records=record_problems,
-        take_back=Orphans(db).take_back,
+        take_back=Orphans(db).remove_refuted_marks,
         expected=live_objects,
     )
     return Checker(ports, settings)

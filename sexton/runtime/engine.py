@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from config.engine_settings import EngineSettings
-from sexton.check.in_process import Direct
+from sexton.check.in_process import InProcessComparison
 from sexton.check.sources.live_side import LiveSide
 from sexton.check.sql.orphans import Orphans
 from sexton.check.sql.schedule import CheckSchedule
@@ -20,7 +20,7 @@ from sexton.owners.port import Owner
 from sexton.owners.sql.owner import SqlOwner
 from sexton.protection.sql.keeper import ProtectionKeeper
 from sexton.protection.sql.store import ProtectionStore
-from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.writer import ParquetAudit
 from sexton.recycle.pacing.pacer import SharedPacer
 from sexton.recycle.pacing.store import PaceStore
@@ -61,7 +61,7 @@ class Engine:
             SharedPacer(PaceStore(db), registry.vault, settings.endpoint_url),
             most_keys=settings.keys_a_request,
         )
-        audit_location = Places(
+        audit_location = AuditLocations(
             vaults,
             registry.vaults,
             deployment=settings.deployment,
@@ -73,7 +73,7 @@ class Engine:
         self.check_runs, self.live_side = CheckStore(db), LiveSide(db)
         self.checker = checker(db, self.check_runs, self.live_side, vaults, settings.check, owner.live_objects)
         self.check_schedule = CheckSchedule(db, settings.check.interval_seconds, enabled=settings.check.enabled)
-        self.in_process_compare = Direct(vaults, self.live_side, self.check_runs)
+        self.in_process_compare = InProcessComparison(vaults, self.live_side, self.check_runs)
         self.wal = WalService(db, settings.wal)
         self.binlogs = BinlogService(db, settings.binlog, settings.replica, self.controls)
 
@@ -91,4 +91,4 @@ def keepers(db: Database) -> Sequence[Keeper]:
 def owners(db: Database) -> Owners:
     """Return the owner adapters, by which each instance's owner is queried."""
     adapters: dict[str, Owner] = {"sql": SqlOwner(db), "catalog": CatalogOwner(db)}
-    return Owners(Registry(db).owner, adapters, Orphans(db).waiting)
+    return Owners(Registry(db).owner, adapters, Orphans(db).unproven)

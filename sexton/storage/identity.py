@@ -18,7 +18,7 @@ DECODED = 5
 _SLASHES = re.compile("/{2,}")
 
 
-class Nowhere(SextonError):
+class NotInAnyVault(SextonError):
     """A name is in no vault of the instance, or does not name an object."""
 
 
@@ -40,7 +40,7 @@ def resolve(name: str, vaults: Mapping[str, VaultSpec]) -> tuple[str, str]:
         vault, slash, key = name.partition("/")
         if vault not in vaults or not slash:
             known = ", ".join(sorted(vaults))
-            raise Nowhere(f"{name!r} names no vault of the instance; write VAULT/KEY; vaults: {known}")
+            raise NotInAnyVault(f"{name!r} names no vault of the instance; write VAULT/KEY; vaults: {known}")
     return vault, key.lstrip("/")
 
 
@@ -67,14 +67,14 @@ def _resolve_url(url: str, vaults: Mapping[str, VaultSpec]) -> tuple[str, str]:
         roots = {v.name: f"{v.location.rstrip('/')}/{v.prefix}" for v in vaults.values() if v.kind == "local"}
         host, slash, rest = path.partition("/")  # not parsed as a URL: '#', '?' and '%' are parts of a key
         if host not in ("", "localhost") or not slash:
-            raise Nowhere(f"{url!r}: write file:///PATH, with a path of this machine")
+            raise NotInAnyVault(f"{url!r}: write file:///PATH, with a path of this machine")
         path = f"/{rest}"
     elif scheme in S3_SCHEMES:
         roots = {v.name: f"{v.location}/{v.prefix}" for v in vaults.values() if v.kind == "s3"}
     else:
-        raise Nowhere(f"{url!r}: write VAULT/KEY, s3://BUCKET/KEY or file:///PATH")
+        raise NotInAnyVault(f"{url!r}: write VAULT/KEY, s3://BUCKET/KEY or file:///PATH")
     containing = [name for name, root in roots.items() if path.startswith(root)]
     if not containing:
-        raise Nowhere(f"{url!r} is in no vault of the instance; see: sexton vault list")
+        raise NotInAnyVault(f"{url!r} is in no vault of the instance; see: sexton vault list")
     innermost = max(containing, key=lambda name: len(roots[name]))
     return innermost, path.removeprefix(roots[innermost])

@@ -85,7 +85,7 @@ class Marker(_Value):
     run: str = ""
 
 
-class Listed(NamedTuple):
+class ListedObject(NamedTuple):
     """One object as a listing shows it; ``key`` is relative to the vault's prefix."""
 
     key: str
@@ -141,7 +141,7 @@ class KeyResult(NamedTuple):
 class Undeleted(_Value):
     """The result of one page of an undelete; every number counts keys except ``markers`` and ``bytes``."""
 
-    looked_at: int = 0
+    examined: int = 0
     shown: int = 0
     """Keys that are visible again, or would be (dry run)."""
     markers: int = 0

@@ -95,7 +95,7 @@ def is_own(name: str) -> bool:
     return not (name.startswith((_MARKER, f".{_MARKER}")) or name.rpartition("/")[2].startswith(DRAFT))
 
 
-def lacks(spec: VaultSpec, probe: Probe) -> str:
+def unsupported_options(spec: VaultSpec, probe: Probe) -> str:
     """Return why a probed store does not support a vault's options, and what to do; empty where it supports them."""
     if spec.conditional and spec.versions == "purge":
         return (

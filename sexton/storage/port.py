@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from sexton.kernel.errors import SextonError
-from sexton.storage.model import KeyResult, Listed, Marker, Probe, Shard, Undeleted, VaultSpec
+from sexton.storage.model import KeyResult, ListedObject, Marker, Probe, Shard, Undeleted, VaultSpec
 
 UNREACHABLE = "UNREACHABLE"
 NOT_LISTED = "NOT_LISTED"
@@ -56,7 +56,7 @@ class Vault(Protocol):
         """Overwrite the marker; only for a vault that was proved a moment ago."""
         ...
 
-    def list(self, prefix: str) -> Iterator[Sequence[Listed]]:
+    def list(self, prefix: str) -> Iterator[Sequence[ListedObject]]:
         """Yield pages of at most 1,000 objects under a non-empty prefix, no key twice; complete, or ``VaultFault``.
 
         Keys come in byte order, but in path order from a store that has a tree (SeaweedFS lists ``a/x`` before
@@ -74,7 +74,7 @@ class Vault(Protocol):
         """
         ...
 
-    def list_shard(self, shard: Shard) -> Iterator[Sequence[Listed]]:
+    def list_shard(self, shard: Shard) -> Iterator[Sequence[ListedObject]]:
         """Yield pages of the objects of one part, without Sexton's own files; complete, or ``VaultFault``.
 
         Raises:
@@ -82,7 +82,7 @@ class Vault(Protocol):
         """
         ...
 
-    def stat(self, keys: Sequence[str]) -> Sequence[Listed]:
+    def stat(self, keys: Sequence[str]) -> Sequence[ListedObject]:
         """Return the objects of those keys that exist, as a listing shows them; used for conditional vaults.
 
         Raises:
@@ -112,8 +112,8 @@ class Vault(Protocol):
         """
         ...
 
-    def uploads(self, before: str) -> Sequence[Listed]:
-        """Return the unfinished multipart uploads of the vault that began up to ``before`` (as ``Listed.written``).
+    def uploads(self, before: str) -> Sequence[ListedObject]:
+        """Return the unfinished multipart uploads of the vault that began up to ``before`` (as ``ListedObject.written``).
 
         ``etag`` is the upload's id. The result is empty where the store has no such uploads, or does not list them.
         """
@@ -138,7 +138,7 @@ class Vault(Protocol):
         """Return Sexton's own file, None where it does not exist."""
         ...
 
-    def list_own(self, prefix: str) -> Iterator[Sequence[Listed]]:
+    def list_own(self, prefix: str) -> Iterator[Sequence[ListedObject]]:
         """Yield pages of Sexton's own files whose names (without ``_sexton/``) begin with a non-empty prefix."""
         ...
 

@@ -39,7 +39,7 @@ class TopicExplanation(Message):
 
 def explain(db: Database, wal: WalService, name: str) -> TopicExplanation:
     """Read the log, decide as a purge would, and return why; no floor is raised. Raises ``UnknownTopic``."""
-    verdict = wal.purger.look([name]).get(name)
+    verdict = wal.purger.preview([name]).get(name)
     if verdict is None:
         raise UnknownTopic(name)
     with db.read() as c:

@@ -42,7 +42,7 @@ REQUIRED_CONFIG = {
     "unclean.leader.election.enable": ("false", "a follower that lacks acknowledged entries could become leader"),
 }
 """Settings of a topic: the value that each must have, and why."""
-QUIET = {"log_level": "2"}
+LOG_SETTINGS = {"log_level": "2"}
 """librdkafka logs each failed connection to stderr, twenty times a second; a fault reports it once."""
 BROKER_HINT = "; do the brokers of [wal.kafka] answer?"
 HINTS = {
@@ -62,7 +62,7 @@ class KafkaLog:
     def __init__(self, settings: Mapping[str, str]) -> None:
         """``settings``: librdkafka's names, ``bootstrap.servers`` among them. The first request connects."""
         self._settings: dict[str, str | int | float | bool] = {
-            **QUIET,
+            **LOG_SETTINGS,
             **METADATA_SETTINGS,
             "client.id": "sexton",
             **settings,
@@ -99,7 +99,7 @@ class KafkaLog:
             answers[name] = result if isinstance(result, LogFault) else int(result.low_watermark)
         return answers
 
-    def weigh(self, topics: Mapping[str, Facts]) -> Mapping[str, float]:
+    def entry_sizes(self, topics: Mapping[str, Facts]) -> Mapping[str, float]:
         # This admin client cannot read sizes on disk. A consumer that joins no group commits nothing.
         reader = create_client(Consumer, {**self._settings, "group.id": "sexton-weighs", **SAMPLE_READER_SETTINGS})
         sizes: dict[str, list[int]] = {}

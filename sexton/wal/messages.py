@@ -41,7 +41,7 @@ class PurgeReport(Message):
     """How the purge of one topic ended."""
 
     topic: str
-    outcome: PurgeOutcome
+    purge_outcome: PurgeOutcome
     purged: Purged | None = None
     flushed: Flushed = Flushed()
     error: str = ""
@@ -117,7 +117,7 @@ class PurgeRoundProgress(Message):
     report: TopicPageReport = TopicPageReport()
 
 
-def outcome(purged: Purged) -> PurgeOutcome:
+def purge_outcome(purged: Purged) -> PurgeOutcome:
     """Return how the purge of one topic ended."""
     if purged.fault:
         return PurgeOutcome.FAILED

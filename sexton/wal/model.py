@@ -46,7 +46,7 @@ class RegionState(StrEnum):
     """The region needs no entry; its row is kept in case it returns, perhaps with an old manifest."""
 
 
-class Why(StrEnum):
+class BlockReason(StrEnum):
     """Why a topic is not purged."""
 
     NOT_ENABLED = "not enabled"
@@ -93,9 +93,9 @@ class Topic(Message):
     """When the last region of the topic became GONE; None: a region is mapped, or none ever was."""
     entry_bytes: float = 0.0
     """Average bytes of an entry; 0: not known."""
-    weighed_at: int | None = None
+    entry_bytes_at: int | None = None
     """When ``entry_bytes`` was last estimated."""
-    looked_at: int | None = None
+    checked_at: int | None = None
     """When a purge last decided about the topic without a transient fault; None: the topic is due at once."""
     ok_at: int | None = None
     """When the topic was last enabled, or purged without a fault of the log."""
@@ -103,7 +103,7 @@ class Topic(Message):
     """What the log refused at the last purge."""
     freed: int = 0
     """Entries that purges have deleted so far."""
-    blocked: dict[Why, int] = Field(default_factory=dict)
+    blocked: dict[BlockReason, int] = Field(default_factory=dict)
     """Why the last purge did not delete, each reason with the instant since which it holds."""
 
 
@@ -119,12 +119,12 @@ class Region(Message):
     """The first entry that the region needs; None: not reported yet."""
     flushed: tuple[int, ...] = ()
     """What the manifest named when the node reported: for each stream its last flushed entry + 1."""
-    marks: int = 0
+    flushed_total: int = 0
     """The sum of ``flushed``. A leader's manifest only grows, so its newest report is the one with the highest sum."""
-    waits: int | None = None
+    pending_keep_from: int | None = None
     """A reported ``keep_from`` above the topic's known end: it counts once a purge sees an end that high."""
-    waits_marks: int | None = None
-    waits_flushed: tuple[int, ...] | None = None
+    pending_total: int | None = None
+    pending_flushed: tuple[int, ...] | None = None
     source: KeepFromSource = KeepFromSource.MAP
     state: RegionState = RegionState.MAPPED
     reported_at: int | None = None
@@ -190,7 +190,7 @@ class Missing(Message):
 class Block(Message):
     """One reason why a topic is not purged; ``said``: the reason as a sentence."""
 
-    why: Why
+    why: BlockReason
     said: str
 
 

@@ -67,8 +67,8 @@ def replay_start(region: Region, flushed: Sequence[int | None], log_end: int | N
     first = region.first if log_end is None or region.first <= log_end else 0
     manifest_start = max(first, min(progress))
     if region.keep_from is None:
-        return manifest_start if any(progress) or region.waits is not None else None
-    reported = [p for p in (region.flushed, region.waits_flushed) if p]
+        return manifest_start if any(progress) or region.pending_keep_from is not None else None
+    reported = [p for p in (region.flushed, region.pending_flushed) if p]
     if all(_covers(progress, reported_progress) for reported_progress in reported):
         return max(manifest_start, region.keep_from)
     return manifest_start
@@ -126,5 +126,5 @@ def _lowered_need(topic: Topic, order: OpenRegionOrder, start: int) -> dict[str,
     progress = manifest_progress(order.flushed)
     marks = sum(progress)
     if start <= (topic.log_end or 0):
-        return {"keep_from": start, "flushed": progress, "marks": marks, "source": KeepFromSource.OPENED}
-    return {"waits": start, "waits_flushed": progress, "waits_marks": marks}
+        return {"keep_from": start, "flushed": progress, "flushed_total": marks, "source": KeepFromSource.OPENED}
+    return {"pending_keep_from": start, "pending_flushed": progress, "pending_total": marks}

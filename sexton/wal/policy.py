@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from sexton.wal.model import (
     Block,
+    BlockReason,
     Facts,
     FlushCandidate,
     Missing,
@@ -17,7 +18,6 @@ from sexton.wal.model import (
     RegionState,
     Topic,
     WalSettings,
-    Why,
 )
 
 MAX_NAMED = 100
@@ -142,18 +142,18 @@ def regions_to_flush(
 def _topic_blocks(topic: Topic, facts: Facts, now: int, settings: WalSettings) -> Iterator[Block]:
     """Yield why the topic itself must not be purged: not enabled, several partitions, no recent map."""
     if not topic.enabled:
-        yield Block(why=Why.NOT_ENABLED, said=f"it is not enabled; run: sexton wal enable {topic.name}")
+        yield Block(why=BlockReason.NOT_ENABLED, said=f"it is not enabled; run: sexton wal enable {topic.name}")
     if facts.partitions != 1:
         reason = f"it has {facts.partitions} partitions; entry ids are unique only within one partition"
-        yield Block(why=Why.PARTITIONS, said=reason)
+        yield Block(why=BlockReason.PARTITIONS, said=reason)
     if topic.mapped_at is None:
         if topic.generation is None:
-            yield Block(why=Why.NO_REGIONS, said="no regions are known: the owner has never sent its map")
+            yield Block(why=BlockReason.NO_REGIONS, said="no regions are known: the owner has never sent its map")
         else:
             reason = "the owner's map is from before a reset or a restore, and must be sent again"
-            yield Block(why=Why.MAP_STALE, said=reason)
+            yield Block(why=BlockReason.MAP_STALE, said=reason)
     elif now - topic.mapped_at > settings.map_stale_seconds * 1000:
-        yield Block(why=Why.MAP_STALE, said=f"the owner's map is {(now - topic.mapped_at) // 1000:,} s old")
+        yield Block(why=BlockReason.MAP_STALE, said=f"the owner's map is {(now - topic.mapped_at) // 1000:,} s old")
 
 
 def _region_blocks(topic: Topic, holding: Sequence[Region], now: int, settings: WalSettings) -> Iterator[Block]:
@@ -163,11 +163,11 @@ def _region_blocks(topic: Topic, holding: Sequence[Region], now: int, settings: 
         others = len(silent) - MAX_SILENT_NAMED
         more = f" and {others} more" if others > 0 else ""
         names = ", ".join(silent[:MAX_SILENT_NAMED])
-        yield Block(why=Why.SILENT, said=f"no report, and no first entry in the map, of region {names}{more}")
+        yield Block(why=BlockReason.SILENT, said=f"no report, and no first entry in the map, of region {names}{more}")
     if holding or topic.mapped_at is None:
         return
     if topic.emptied_at is None:
-        yield Block(why=Why.NO_REGIONS, said="no regions are known: none was ever mapped")
+        yield Block(why=BlockReason.NO_REGIONS, said="no regions are known: none was ever mapped")
         return
     empty_ms = now - topic.emptied_at
     if empty_ms <= settings.idle_grace_seconds * 1000:
@@ -175,4 +175,4 @@ def _region_blocks(topic: Topic, holding: Sequence[Region], now: int, settings: 
             f"no regions are known, and the last one left {empty_ms // 1000:,} s ago: the topic is kept for "
             f"{settings.idle_grace_seconds:,} s"
         )
-        yield Block(why=Why.NO_REGIONS, said=reason)
+        yield Block(why=BlockReason.NO_REGIONS, said=reason)

@@ -53,7 +53,7 @@ class TopicLog(Protocol):
         """
         ...
 
-    def weigh(self, topics: Mapping[str, Facts]) -> Mapping[str, float]:
+    def entry_sizes(self, topics: Mapping[str, Facts]) -> Mapping[str, float]:
         """Return the average bytes of an entry, over some of each topic's newest; unknown sizes are left out."""
         ...
 

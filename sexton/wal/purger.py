@@ -26,7 +26,7 @@ class Purger:
     def __init__(self, log: TopicLog, floors: Floors, clock: Callable[[], float] = time.monotonic) -> None:
         self._log, self._floors, self._clock = log, floors, clock
 
-    def look(self, names: Sequence[str]) -> Mapping[str, PurgeVerdict]:
+    def preview(self, names: Sequence[str]) -> Mapping[str, PurgeVerdict]:
         """Return how far each topic may be purged; nothing is deleted, and no floor is raised."""
         before = self._floors.state_before_read(names)
         return self._floors.judge(self._read_log(names, before), before)
@@ -51,11 +51,11 @@ class Purger:
             if name in verdicts  # a topic without a verdict became known during this purge
         }
 
-    def weigh(self, names: Sequence[str]) -> None:
+    def estimate_entry_sizes(self, names: Sequence[str]) -> None:
         """Estimate the average bytes of an entry of each topic, and store it."""
         answers = self._log.facts(names)
         filled = {n: facts for n, facts in answers.items() if isinstance(facts, Facts) and facts.end > facts.start}
-        self._floors.record_entry_sizes(names, self._log.weigh(filled))
+        self._floors.record_entry_sizes(names, self._log.entry_sizes(filled))
 
     def _read_log(self, names: Sequence[str], before: LogStateBeforeRead) -> Answers:
         """Read the log; where an end is below the safe one, read again whether a newer leader reports another end.

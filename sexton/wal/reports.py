@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from sexton.wal.model import MOST, KeepFromSource, Region
 from sexton.wal.orders import LeaderReport, Stream
 
-CLEAR_PENDING: dict[str, Any] = {"waits": None, "waits_marks": None, "waits_flushed": None}
+CLEAR_PENDING: dict[str, Any] = {"pending_keep_from": None, "pending_total": None, "pending_flushed": None}
 """The columns of a region whose pending report is dropped."""
 FORGET_REPORTS = CLEAR_PENDING | {"keep_from": None, "until": None}
 """The columns of a region when no earlier report counts. What its manifest named, a later manifest must still name."""
@@ -22,7 +22,7 @@ class ReportedNeed(NamedTuple):
 
     keep_from: int | None
     flushed: tuple[int, ...]
-    marks: int
+    flushed_total: int
     source: KeepFromSource
 
 
@@ -87,24 +87,30 @@ def merge(region: Region, need: ReportedNeed, log_end: int | None) -> Region:
         stored = -1 if region.keep_from is None else region.keep_from
         counted = {
             "keep_from": max(stored, need.keep_from),
-            "marks": max(region.marks, need.marks),
-            "flushed": need.flushed if need.marks >= region.marks else region.flushed,
+            "flushed_total": max(region.flushed_total, need.flushed_total),
+            "flushed": need.flushed if need.flushed_total >= region.flushed_total else region.flushed,
             "source": need.source if need.keep_from > stored else region.source,
         }
         return region.model_copy(update=counted | CLEAR_PENDING)
-    if need.keep_from is None or (region.waits is not None and region.waits <= need.keep_from):
+    if need.keep_from is None or (region.pending_keep_from is not None and region.pending_keep_from <= need.keep_from):
         return region
-    pending = {"waits": need.keep_from, "waits_marks": need.marks, "waits_flushed": need.flushed}
+    pending = {
+        "pending_keep_from": need.keep_from,
+        "pending_total": need.flushed_total,
+        "pending_flushed": need.flushed,
+    }
     return region.model_copy(update=pending)
 
 
 def accept_pending(region: Region, log_end: int) -> dict[str, Any] | None:
     """Return the columns of a region whose pending report counts now; None if it has none, or it is above the end."""
-    if region.waits is None or region.waits > log_end:
+    if region.pending_keep_from is None or region.pending_keep_from > log_end:
         return None
-    accepted = {"keep_from": max(region.keep_from or 0, region.waits)}
-    if region.waits_flushed is not None and (region.waits_marks or 0) >= region.marks:  # the newest report is pending
-        idle = region.waits > min(region.waits_flushed, default=0)
+    accepted = {"keep_from": max(region.keep_from or 0, region.pending_keep_from)}
+    if (
+        region.pending_flushed is not None and (region.pending_total or 0) >= region.flushed_total
+    ):  # the newest report is pending
+        idle = region.pending_keep_from > min(region.pending_flushed, default=0)
         source = KeepFromSource.IDLE if idle else KeepFromSource.FLUSHED
-        return accepted | {"marks": region.waits_marks, "flushed": region.waits_flushed, "source": source}
-    return accepted | {"marks": region.marks, "flushed": region.flushed, "source": region.source}
+        return accepted | {"flushed_total": region.pending_total, "flushed": region.pending_flushed, "source": source}
+    return accepted | {"flushed_total": region.flushed_total, "flushed": region.flushed, "source": region.source}

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from sexton.wal.flushing import Flusher
 from sexton.wal.messages import MAX_REASONS, PurgePreview, TopicPage, TopicPageReport, TopicPages
-from sexton.wal.model import Flushed, Purged, Why
+from sexton.wal.model import BlockReason, Flushed, Purged
 from sexton.wal.port import Floors
 from sexton.wal.purger import Purger
 
@@ -18,7 +18,7 @@ class TopicSchedulePort(Protocol):
 
     def pages(self, after: str) -> TopicPages: ...
     def names(self, page: TopicPage) -> Sequence[str]: ...
-    def unweighed(self, page: TopicPage) -> Sequence[str]: ...
+    def without_entry_size(self, page: TopicPage) -> Sequence[str]: ...
     def forget(self) -> None: ...
 
 
@@ -42,20 +42,20 @@ class PurgeRounds:
         names = self._schedule.names(page)
         purged = dict(self._purger.purge(names))
         heartbeat()
-        unweighed = self._schedule.unweighed(page)
+        unweighed = self._schedule.without_entry_size(page)
         if unweighed:
-            self._purger.weigh(unweighed)
+            self._purger.estimate_entry_sizes(unweighed)
             heartbeat()
         flushed = self._flush_and_purge(purged, heartbeat)
         for result in purged.values():
             _log(result)
         return _report(purged, flushed)
 
-    def look(self, topic: str) -> PurgePreview:
+    def preview(self, topic: str) -> PurgePreview:
         """Return how many regions should flush before a topic is purged."""
-        verdict = self._purger.look([topic]).get(topic)
+        verdict = self._purger.preview([topic]).get(topic)
         # A log that does not answer now may answer when the purge is tried again.
-        blocked = verdict is None or any(block.why is not Why.FAULT for block in verdict.blocked)
+        blocked = verdict is None or any(block.why is not BlockReason.FAULT for block in verdict.blocked)
         behind = 0 if blocked else len(self._floors.regions_to_flush([topic]))
         return PurgePreview(behind=behind, flushes=self._flusher is not None)
 

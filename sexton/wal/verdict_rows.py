@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from sexton.operators.controls.model import Halt
 from sexton.wal import policy
-from sexton.wal.model import Block, Facts, LogStateBeforeRead, PurgeVerdict, Topic, WalSettings, Why
+from sexton.wal.model import Block, BlockReason, Facts, LogStateBeforeRead, PurgeVerdict, Topic, WalSettings
 from sexton.wal.policy import TopicReaders
 from sexton.wal.port import LogFault
 
@@ -46,13 +46,13 @@ def topic_verdict(state: TopicState, halt: Halt | None, now: int, settings: WalS
         safe: the topic's end must not be below it; see ``LogStateBeforeRead``.
     """
     if isinstance(state.answer, LogFault):
-        block = Block(why=Why.FAULT, said=str(state.answer))
+        block = Block(why=BlockReason.FAULT, said=str(state.answer))
         verdict = PurgeVerdict(blocked=(block,), quarantine=state.topic.quarantined)
     else:
         verdict = policy.verdict(state.topic, state.answer, state.readers, now, settings, safe)
     if halt is None:
         return verdict
-    blocks = (*verdict.blocked, Block(why=Why.STOPPED, said=str(halt)))
+    blocks = (*verdict.blocked, Block(why=BlockReason.STOPPED, said=str(halt)))
     return verdict.model_copy(update={"blocked": blocks, "keep_from": None, "holders": ()})
 
 
@@ -72,8 +72,8 @@ def topic_row(state: TopicState, verdict: PurgeVerdict, now: int) -> dict[str, A
 def schedule_columns(answer: Facts | LogFault, now: int) -> dict[str, Any]:
     """Return what a purge notes for the schedule: after a transient fault the topic is due again at once."""
     if isinstance(answer, LogFault):
-        return {"fault": str(answer)[:MAX_FAULT_CHARS], "looked_at": None if answer.passes else now}
-    return {"fault": "", "looked_at": now}
+        return {"fault": str(answer)[:MAX_FAULT_CHARS], "checked_at": None if answer.passes else now}
+    return {"fault": "", "checked_at": now}
 
 
 def log_bounds(topic: Topic, facts: Facts) -> dict[str, int]:

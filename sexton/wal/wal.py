@@ -64,4 +64,4 @@ class WalService:
             return None
         from sexton.wal.nodes import HttpFlushClient
 
-        return Flusher(self.floors, HttpFlushClient(), self._settings.flush_timeout_seconds, self.purger.look)
+        return Flusher(self.floors, HttpFlushClient(), self._settings.flush_timeout_seconds, self.purger.preview)

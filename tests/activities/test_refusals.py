@@ -1,4 +1,4 @@
-"""What an activity's error carries into histories and reports."""
+"""An activity's error carries its type and message, and no SQL parameters."""
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -8,15 +8,15 @@ from activities.refusals import refusals
 from sexton.kernel.errors import BadInput, GuardBusy
 
 
-def test_a_drivers_error_goes_on_without_its_statement_and_parameters() -> None:
+def test_driver_error_travels_without_statement_and_parameters() -> None:
     engine = create_engine("sqlite://")
 
-    with pytest.raises(ApplicationError) as told, refusals(), engine.connect() as c:
+    with pytest.raises(ApplicationError) as error, refusals(), engine.connect() as c:
         c.execute(text("SELECT :key FROM nowhere"), {"key": "data/secret.dat"})
 
-    assert (told.value.message, told.value.type) == ("the database answered: no such table: nowhere", "DatabaseError")
-    assert not told.value.non_retryable
-    assert told.value.__cause__ is None
+    assert (error.value.message, error.value.type) == ("the database answered: no such table: nowhere", "DatabaseError")
+    assert not error.value.non_retryable
+    assert error.value.__cause__ is None
 
 
 @pytest.mark.parametrize(("error", "final"), [(BadInput("no"), True), (GuardBusy("not now"), False)])

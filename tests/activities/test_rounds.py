@@ -1,11 +1,11 @@
-"""Rounds over a local vault, on both databases: what goes, what stays, and what the report says."""
+"""Rounds over a local vault delete what is due and report it, on both databases."""
 
 from pathlib import Path
 
 import pytest
 
 from sexton.contract import Gone, NewMark, Refused, undrop
-from sexton.recycle.model import Cursor
+from sexton.recycle.pipeline.model import Cursor
 from tests.support.rig import Rig, listing, put
 
 
@@ -25,7 +25,7 @@ def test_r01_a_round_without_marks_reports_zero(rig: Rig, tmp_path: Path) -> Non
     assert listing(root) == {"data/1/a.dat": 10}
 
 
-def test_due_keys_and_prefixes_go_and_nothing_else(rig: Rig, tmp_path: Path) -> None:
+def test_round_deletes_only_due_keys_and_prefixes(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     for name in ("1/a.dat", "1/b.dat", "2/c.dat", "22/d.dat", "3/e.dat"):
         put(root, f"data/{name}")
@@ -45,7 +45,7 @@ def test_due_keys_and_prefixes_go_and_nothing_else(rig: Rig, tmp_path: Path) -> 
     assert rig.count("mark_file") == 0
 
 
-def test_a_late_upload_goes_after_the_grace(rig: Rig, tmp_path: Path) -> None:
+def test_late_upload_is_deleted_after_the_grace(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     put(root, "data/1/a.dat")
     rig.mark("dropped", NewMark(id="t1", vault="disk", prefix="data/1/"))
@@ -66,7 +66,7 @@ def test_a_late_upload_goes_after_the_grace(rig: Rig, tmp_path: Path) -> None:
         rig.mark("dropped", NewMark(id="t1", vault="disk", prefix="data/1/"))
 
 
-def test_r18_an_unknown_vault_keeps_its_mark_and_no_other(rig: Rig, tmp_path: Path) -> None:
+def test_r18_unknown_vault_blocks_only_its_mark(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     put(root, "a.dat")
     rig.mark("dropped", NewMark(id="good", vault="disk", keys=("a.dat",)))
@@ -77,11 +77,11 @@ def test_r18_an_unknown_vault_keeps_its_mark_and_no_other(rig: Rig, tmp_path: Pa
 
     assert listing(root) == {}
     assert report.quarantined == 1
-    kept = rig.row("dropped", "lost")
-    assert (kept.state, kept.quarantined_reason) == ("MARKED", "UNKNOWN_VAULT")
+    row = rig.row("dropped", "lost")
+    assert (row.state, row.quarantined_reason) == ("MARKED", "UNKNOWN_VAULT")
 
 
-def test_r18_a_mark_waiting_for_its_vault_goes_once_the_vault_is_added(rig: Rig, tmp_path: Path) -> None:
+def test_r18_mark_is_deleted_once_its_vault_is_added(rig: Rig, tmp_path: Path) -> None:
     rig.mark("dropped", NewMark(id="lost", vault="disk", keys=("b.dat",)))
     rig.later(10_801)
     rig.round()
@@ -103,12 +103,12 @@ def test_r35_a_mark_is_due_at_exactly_its_time(rig: Rig, tmp_path: Path, seconds
 
     due_at = marked_at + 10_800_000
     plan_cutoff = due_at - seconds_before - 10_800_000
-    found = rig.stores.batches.select_due("shop", "dropped", plan_cutoff, after=Cursor(), limit=10)
+    due = rig.stores.batches.select_due("shop", "dropped", plan_cutoff, after=Cursor(), limit=10)
 
-    assert [m.id for m in found] == (["t"] if goes else [])
+    assert [m.id for m in due] == (["t"] if goes else [])
 
 
-def test_r37_undrop_before_claim_brings_it_back_and_after_claim_is_refused(rig: Rig, tmp_path: Path) -> None:
+def test_r37_undrop_is_refused_after_the_claim(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     put(root, "data/1/a.dat")
     put(root, "data/2/b.dat")
@@ -139,7 +139,7 @@ def test_r37_undrop_names_the_ancestor_that_is_marked(rig: Rig) -> None:
     assert rig.count("mark", state="MARKED") == 3
 
 
-def test_r37_a_parent_and_its_children_come_back_together(rig: Rig) -> None:
+def test_r37_undrop_takes_back_a_parent_with_its_children(rig: Rig) -> None:
     rig.mark("dropped", NewMark(id="table", vault="disk", prefix="t/"))
     rig.mark("dropped", NewMark(id="part", vault="disk", prefix="t/p/", parent=("dropped", "table")))
 
@@ -149,7 +149,7 @@ def test_r37_a_parent_and_its_children_come_back_together(rig: Rig) -> None:
     assert rig.count("mark") == 0
 
 
-def test_r51_a_new_instance_plans_and_deletes_nothing_until_enabled(clean_url: str, tmp_path: Path) -> None:
+def test_r51_new_instance_deletes_nothing_until_enabled(clean_url: str, tmp_path: Path) -> None:
     rig = Rig(clean_url).instance(enable=False)
     root = rig.local(tmp_path / "v")
     put(root, "a.dat")

@@ -1,4 +1,4 @@
-"""The `sexton` command as a process of its own, an environment for it, and a small database it may work on."""
+"""The `sexton` command, as a process or in this one, its environment, and a small database."""
 
 import io
 import os
@@ -23,11 +23,10 @@ from tests.servers.temporal import DevServer
 from tests.support.rig import migrated, put
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
-Here = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def settings(directory: Path, temporal: str) -> dict[str, str]:
-    """Return the variables of one test's deployment."""
+    """Return the environment variables of a test's deployment."""
     return {
         "SEXTON_HOME": str(directory / "home"),
         "SEXTON_DATABASE_URL": f"sqlite:///{directory / 'sexton.db'}",
@@ -45,15 +44,15 @@ def environment(tmp_path: Path, temporal_server: DevServer) -> dict[str, str]:
 def sexton(environment: dict[str, str], tmp_path: Path) -> Run:
     def run(*words: str, **extra: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "sexton", *words]
-        given = {k: v for k, v in (environment | extra).items() if v}
-        return subprocess.run(command, env=given, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        variables = {k: v for k, v in (environment | extra).items() if v}
+        return subprocess.run(command, env=variables, cwd=tmp_path, capture_output=True, text=True, timeout=60)
 
     return run
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Here:
-    """The command in this process, which saves its start, for a Temporal at an address; nobody types, but a text."""
+def in_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run the command in this process, with a Temporal address; standard input is the text ``typed``."""
 
     def run(temporal: str, *words: str, typed: str = "", **extra: str) -> subprocess.CompletedProcess[str]:
         with monkeypatch.context() as m:
@@ -71,15 +70,15 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 
 @pytest.fixture
-def offline(here: Here) -> Run:
-    """The command in this process, where no Temporal answers."""
-    return partial(here, "127.0.0.1:1")
+def offline(in_process: Run) -> Run:
+    """Run the command in this process, without Temporal."""
+    return partial(in_process, "127.0.0.1:1")
 
 
 @pytest.fixture
-def online(here: Here, temporal_server: DevServer) -> Run:
-    """The command in this process, with a Temporal server."""
-    return partial(here, temporal_server.address)
+def online(in_process: Run, temporal_server: DevServer) -> Run:
+    """Run the command in this process, with a Temporal server."""
+    return partial(in_process, temporal_server.address)
 
 
 @pytest.fixture
@@ -92,9 +91,9 @@ def worker(environment: dict[str, str], tmp_path: Path) -> Iterator[None]:
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Database:
-    """An initialised database with instance ``shop``, vault ``disk`` and one due mark of one file."""
-    given = settings(tmp_path, "")
-    url, deployment = given["SEXTON_DATABASE_URL"], given["SEXTON_DEPLOYMENT"]
+    """Create a database with instance ``shop``, vault ``disk`` and one due mark of one file."""
+    variables = settings(tmp_path, "")
+    url, deployment = variables["SEXTON_DATABASE_URL"], variables["SEXTON_DEPLOYMENT"]
     migrated(tmp_path / "sexton.db", deployment)
     db = Database.open(url)
     Registry(db).add_instance("shop")

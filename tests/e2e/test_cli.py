@@ -1,4 +1,4 @@
-"""The `sexton` command as an operator types it: its words, its refusals, its exit codes."""
+"""The `sexton` command works from init to a deleted mark, and refuses wrong input with exit codes."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ from tests.e2e.conftest import Run
 from tests.support.rig import GRACE, INTERVAL, RETENTION, Rig, listing, put
 
 
-def test_from_init_to_gone(
+def test_first_day_from_init_to_a_deleted_mark(
     sexton: Run, online: Run, environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     initialised = sexton("init")
@@ -61,7 +61,7 @@ def test_status_and_why_need_no_temporal(offline: Run, shop: Database) -> None:
     assert (apply.returncode, "cannot reach Temporal at 127.0.0.1:1" in apply.stderr) == (1, True)
 
 
-def test_status_tells_a_running_round_from_one_that_was_cut_off(offline: Run, shop: Database) -> None:
+def test_status_distinguishes_running_and_interrupted_rounds(offline: Run, shop: Database) -> None:
     Registry(shop).enable("shop")
     waits = json.loads(offline("status", "--json").stdout)
     rounds = RoundStore(shop, LeaseStore(shop), ControlStore(shop), INTERVAL)
@@ -81,7 +81,7 @@ def test_status_tells_a_running_round_from_one_that_was_cut_off(offline: Run, sh
     assert "round 1 lost its lease: no worker has it" in cut_off.stdout
 
 
-def test_apply_asks_before_it_deletes(online: Run, shop: Database, tmp_path: Path) -> None:
+def test_apply_asks_for_confirmation(online: Run, shop: Database, tmp_path: Path) -> None:
     online("enable", "shop")
     plan = json.loads(online("plan", "shop", "--json").stdout)["id"]
 
@@ -116,7 +116,7 @@ def test_wrong_input_is_one_sentence_and_no_traceback(
     assert len(refused.stderr.splitlines()) == 1
 
 
-def test_without_a_schema_or_a_deployment_each_word_says_what_to_do(offline: Run) -> None:
+def test_missing_schema_or_deployment_error_names_sexton_init(offline: Run) -> None:
     no_schema = offline("status")
     no_deployment = offline("status", SEXTON_DEPLOYMENT="")
 
@@ -124,7 +124,7 @@ def test_without_a_schema_or_a_deployment_each_word_says_what_to_do(offline: Run
     assert (no_deployment.returncode, "sexton init" in no_deployment.stderr) == (1, True)
 
 
-def test_init_prints_a_new_deployment_once_and_never_adopts_a_copy(offline: Run) -> None:
+def test_init_prints_a_deployment_once_and_adopts_no_copy(offline: Run) -> None:
     first = offline("init", SEXTON_DEPLOYMENT="")
     second = offline("init", SEXTON_DEPLOYMENT="")
     other = offline("init")
@@ -135,7 +135,7 @@ def test_init_prints_a_new_deployment_once_and_never_adopts_a_copy(offline: Run)
     assert (other.returncode, "belongs to deployment sexton-" in other.stderr) == (1, True)
 
 
-def test_a_vault_ahead_of_its_database_is_trusted_only_on_command(offline: Run, shop: Database, tmp_path: Path) -> None:
+def test_vault_ahead_of_its_database_is_trusted_on_command(offline: Run, shop: Database, tmp_path: Path) -> None:
     marker = tmp_path / "v" / "_sexton" / "vault.json"
     marker.write_text(json.dumps(json.loads(marker.read_text()) | {"round": 99, "run": "of a newer copy"}))
 
@@ -143,13 +143,13 @@ def test_a_vault_ahead_of_its_database_is_trusted_only_on_command(offline: Run, 
     unanswered = offline("vault", "trust", "shop", "disk")
     still = offline("vault", "list", "shop", "--json")
     trusted = offline("vault", "trust", "shop", "disk", "--yes")
-    ours = offline("vault", "list", "shop", "--json")
+    after = offline("vault", "list", "shop", "--json")
 
     assert (behind.returncode, json.loads(behind.stdout)[0]["proof"][:6]) == (1, "BEHIND")
     assert unanswered.returncode == 1
     assert json.loads(still.stdout)[0]["proof"].startswith("BEHIND")
     assert trusted.returncode == 0
-    assert (ours.returncode, json.loads(ours.stdout)[0]["proof"]) == (0, "ours")
+    assert (after.returncode, json.loads(after.stdout)[0]["proof"]) == (0, "ours")
 
 
 def test_contract_test_races_and_leaves_nothing_behind(offline: Run, shop: Database) -> None:

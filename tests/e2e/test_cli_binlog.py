@@ -1,4 +1,4 @@
-"""`sexton binlog` as an operator types it; what needs Temporal has a real one, and a worker."""
+"""The command `sexton binlog` configures, explains and runs binlog GC."""
 
 import asyncio
 import json
@@ -12,48 +12,50 @@ from sexton.operators.call_log.store import CallStore
 from sexton.replication.binlog.messages import GcReport, GcRequest
 from sexton.replication.binlog.model import BinlogSettings
 from tests.e2e.conftest import Run
-from tests.integration.replication.world import DB, SHOP, STEP, World
+from tests.integration.replication.binlog_instance import DB, SHOP, STEP, BinlogInstance
 from workflows import ids
 
 DAY = 86_400
 
 
 @pytest.fixture
-def world(shop: Database) -> World:
+def world(shop: Database) -> BinlogInstance:
     """Logs of ``sales``: records 1 to 3 of ``orders`` have expired, 4 has not; lisbon has all up to 2."""
-    world = World(shop, BinlogSettings(free_records=3))
-    world.keep(7 * DAY)
+    world = BinlogInstance(shop, BinlogSettings(free_records=3))
+    world.configure_log(7 * DAY)
     for seq in (1, 2, 3):
         world.commit(seq, world.now - 8 * DAY * 1000, orders={"p1": seq})
     world.commit(4, orders={"p1": 4})
-    world.b.consumers.register(SHOP, "lisbon", DB, after=2)
+    world.service.consumers.register(SHOP, "lisbon", DB, after=2)
     return world
 
 
-def waits(world: World) -> None:
+def waits(world: BinlogInstance) -> None:
     """Let so much expire that the cut waits for approval."""
     for seq in range(5, 16):
         world.commit(seq)
     world.later(8 * DAY)
-    world.b.consumers.acknowledge(SHOP, "lisbon", DB, "", 15)
-    assert world.look().waiting == 1
+    world.service.consumers.acknowledge(SHOP, "lisbon", DB, "", 15)
+    assert world.cut_expired().waiting == 1
 
 
-def test_a_log_is_set_listed_explained_and_disabled(offline: Run, shop: Database, world: World) -> None:
-    made = offline("binlog", "set", "stock", "--ttl", "12h", "--max-records", "100", "--from-seq", "40")
-    explained, told = offline("binlog", "explain", DB), json.loads(offline("binlog", "explain", DB, "--json").stdout)
-    world.look()
+def test_a_log_is_set_listed_explained_and_disabled(offline: Run, shop: Database, world: BinlogInstance) -> None:
+    created = offline("binlog", "set", "stock", "--ttl", "12h", "--max-records", "100", "--from-seq", "40")
+    explained, as_json = offline("binlog", "explain", DB), json.loads(offline("binlog", "explain", DB, "--json").stdout)
+    world.cut_expired()
     people, listed = offline("binlog", "list"), json.loads(offline("binlog", "list", "--json").stdout)
     table = offline("binlog", "explain", DB, "orders")
     off = offline("binlog", "disable", "stock")
     rest = offline("binlog", "list", "--after", "sales/orders", "--json")
 
-    assert (made.returncode, "records are kept for 12h, no more than 100 of them" in made.stdout) == (0, True), made
-    assert "first available record is 41" in made.stdout
+    assert (created.returncode, "records are kept for 12h, no more than 100 of them" in created.stdout) == (0, True), (
+        created
+    )
+    assert "first available record is 41" in created.stdout
     assert "expired: 3 records; a cut deletes 2 of them, all up to 2" in explained.stdout
     assert "blocked by consumer lisbon, which has acknowledged all up to 2" in explained.stdout
     assert "blocks a cut; LOST if silent for 1d" in explained.stdout
-    assert (told["lines"][0]["goes"], told["lines"][0]["cut"]["held"]) == (2, {"lisbon": 2})
+    assert (as_json["lines"][0]["goes"], as_json["lines"][0]["cut"]["held"]) == (2, {"lisbon": 2})
     assert "lisbon at 2 since" in people.stdout
     assert "in its database's" in people.stdout
     assert [(i["db"], i["tbl"], i["kept"], i["first"], i["in_database_log"]) for i in listed] == [
@@ -70,11 +72,11 @@ def test_a_log_is_set_listed_explained_and_disabled(offline: Run, shop: Database
     ]
 
 
-def test_an_approval_shows_what_goes_and_asks(offline: Run, shop: Database, world: World) -> None:
+def test_approve_shows_the_cut_and_asks(offline: Run, shop: Database, world: BinlogInstance) -> None:
     waits(world)
     status, held = offline("status"), json.loads(offline("blockers", "--json").stdout)
     doctor = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}
-    asked = offline("binlog", "approve", DB)
+    unconfirmed = offline("binlog", "approve", DB)
     approved = offline("binlog", "approve", DB, "--yes")
     again = offline("binlog", "approve", DB, "--yes")
 
@@ -84,21 +86,24 @@ def test_an_approval_shows_what_goes_and_asks(offline: Run, shop: Database, worl
         ("approval", "sexton binlog approve sales --instance shop")
     ]
     assert (doctor["binlogs"]["state"], "waiting for approval" in doctor["binlogs"]["detail"]) == ("WARN", True)
-    assert (asked.returncode, "15 records of 15 would be deleted, all up to 15" in asked.stdout) == (1, True)
-    assert (approved.returncode, world.log().wants, world.log().approved) == (0, None, 15)
+    assert (unconfirmed.returncode, "15 records of 15 would be deleted, all up to 15" in unconfirmed.stdout) == (
+        1,
+        True,
+    )
+    assert (approved.returncode, world.log().awaiting_seq, world.log().approved) == (0, None, 15)
     assert (again.returncode, "no cut of sales waits for approval" in again.stderr) == (1, True)
 
 
-def test_a_drop_shows_what_goes_and_a_mistyped_name_is_refused(offline: Run, shop: Database, world: World) -> None:
+def test_drop_shows_its_effect_and_refuses_an_unknown_name(offline: Run, shop: Database, world: BinlogInstance) -> None:
     world.place("t1", "b1", "b2")
     typo = offline("binlog", "drop", "sails", "--yes")
-    asked = offline("binlog", "drop", DB)
+    unconfirmed = offline("binlog", "drop", DB)
     still = world.log().dropped_at
     dropped = offline("binlog", "drop", DB, "--yes")
     listed, explained = offline("binlog", "list"), offline("binlog", "explain", DB)
 
     assert (typo.returncode, "there is no binlog of sails" in typo.stderr) == (1, True)
-    assert (asked.returncode, "Aborted" in asked.stderr, still) == (1, True, None)
+    assert (unconfirmed.returncode, "Aborted" in unconfirmed.stderr, still) == (1, True, None)
     for said in (
         "4 records will be deleted",
         "consumer lisbon of sales no longer blocks deletions",
@@ -110,11 +115,11 @@ def test_a_drop_shows_what_goes_and_a_mistyped_name_is_refused(offline: Run, sho
     assert "DROPPED since" in explained.stdout
 
 
-def test_consumers_are_listed_named_as_holders_and_removed(offline: Run, shop: Database, world: World) -> None:
-    world.look()
+def test_consumers_are_listed_as_blockers_and_removed(offline: Run, shop: Database, world: BinlogInstance) -> None:
+    world.cut_expired()
     held = json.loads(offline("blockers", SHOP, "--json").stdout)
     listed = offline("binlog", "consumers")
-    world.steadily(DAY + STEP)
+    world.pass_time(DAY + STEP)
     lost = offline("binlog", "consumers")
     doctor = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}
     removed = offline("binlog", "remove-consumer", "lisbon", DB)
@@ -126,15 +131,15 @@ def test_consumers_are_listed_named_as_holders_and_removed(offline: Run, shop: D
     assert "ok" in listed.stdout
     assert "LOST since" in lost.stdout
     assert (doctor["binlogs"]["state"], "1 consumer LOST" in doctor["binlogs"]["detail"]) == ("FAIL", True)
-    assert (removed.returncode, world.b.consumers.all(SHOP)) == (0, [])
+    assert (removed.returncode, world.service.consumers.all(SHOP)) == (0, [])
     assert (gone.returncode, "no consumer lisbon of sales is registered" in gone.stderr) == (1, True)
 
 
-def test_a_clock_that_was_refused_is_named_everywhere(offline: Run, world: World) -> None:
-    world.look()
+def test_refused_clock_is_reported_everywhere(offline: Run, world: BinlogInstance) -> None:
+    world.cut_expired()
     world.later(2 * DAY)
     before = offline("binlog", "explain", DB)
-    world.look()
+    world.cut_expired()
     after, held = offline("binlog", "explain", DB), offline("blockers")
     doctor = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}
     status = offline("status")
@@ -146,11 +151,11 @@ def test_a_clock_that_was_refused_is_named_everywhere(offline: Run, world: World
     assert "clock refused in 1 instance" in status.stdout
 
 
-def test_the_journal_and_its_followers_are_shown(offline: Run, world: World) -> None:
-    world.look()
-    world.b.configs.drop(SHOP, "other")
-    world.b.journal.read(SHOP, 1, "fe-1")
-    people, told = (
+def test_the_journal_and_its_followers_are_shown(offline: Run, world: BinlogInstance) -> None:
+    world.cut_expired()
+    world.service.configs.drop(SHOP, "other")
+    world.service.journal.read(SHOP, 1, "fe-1")
+    people, as_json = (
         offline("binlog", "journal"),
         json.loads(offline("binlog", "journal", "--after", "1", "--json").stdout),
     )
@@ -162,16 +167,16 @@ def test_the_journal_and_its_followers_are_shown(offline: Run, world: World) -> 
     gone = offline("binlog", "remove-follower", "fe-1")
 
     assert "sales deleted up to 2" in people.stdout
-    assert [(e["seq"], e["op"]) for e in told["entries"]] == [(2, 435)]
+    assert [(e["seq"], e["op"]) for e in as_json["entries"]] == [(2, 435)]
     assert "has no entry after 2" in end.stdout
     assert (ahead.returncode, "ends with entry 2" in ahead.stderr) == (1, True)
     assert [(f["name"], f["applied"], f["behind"]) for f in followers] == [("fe-1", 1, 1)]
     assert "fe-1" in listed.stdout
-    assert (removed.returncode, world.b.journal.followers(SHOP)) == (0, [])
+    assert (removed.returncode, world.service.journal.followers(SHOP)) == (0, [])
     assert (gone.returncode, "has no follower fe-1" in gone.stderr) == (1, True)
 
 
-def test_a_look_by_hand_says_what_went_and_who_holds_the_rest(online: Run, world: World, worker: None) -> None:
+def test_gc_reports_deleted_records_and_blocking_consumers(online: Run, world: BinlogInstance, worker: None) -> None:
     looked = online("binlog", "gc")
     again = json.loads(online("binlog", "gc", "--json").stdout)
     idle = [online("binlog", word) for word in ("progress", "cancel", "retry")]
@@ -186,8 +191,8 @@ def test_a_look_by_hand_says_what_went_and_who_holds_the_rest(online: Run, world
     assert (refused.returncode, "nothing was cut: shop only observes" in refused.stdout) == (1, True)
 
 
-def test_a_running_look_is_told_what_it_shall_do(
-    online: Run, world: World, environment: dict[str, str], worker: None
+def test_running_gc_is_paused_and_resumed(
+    online: Run, world: BinlogInstance, environment: dict[str, str], worker: None
 ) -> None:
     deployment = environment["SEXTON_DEPLOYMENT"]
 
@@ -202,12 +207,12 @@ def test_a_running_look_is_told_what_it_shall_do(
 
     asyncio.run(started(start_signal="pause"))
     paused = [online("binlog", "progress"), online("binlog", "gc")]
-    told = [online("binlog", word) for word in ("pause", "resume")]
+    signalled = [online("binlog", word) for word in ("pause", "resume")]
     report = asyncio.run(started())
 
     assert (paused[0].returncode, "it is paused; to go on: sexton binlog resume" in paused[0].stdout) == (0, True)
     assert (paused[1].returncode, "is already running" in paused[1].stderr) == (1, True)
-    assert [(t.returncode, "to the binlog GC of shop" in t.stdout, t.stderr) for t in told] == [(0, True, "")] * 2
+    assert [(t.returncode, "to the binlog GC of shop" in t.stdout, t.stderr) for t in signalled] == [(0, True, "")] * 2
     assert report is not None
     assert report.cut.records == 2
 
@@ -227,14 +232,16 @@ def test_a_running_look_is_told_what_it_shall_do(
         (["gc"], "cannot reach Temporal", 1),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(offline: Run, world: World, words: list[str], said: str, code: int) -> None:
+def test_wrong_input_is_reported_in_one_line(
+    offline: Run, world: BinlogInstance, words: list[str], said: str, code: int
+) -> None:
     done = offline("binlog", *words)
 
     assert (done.returncode, said in done.stderr) == (code, True), done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_where_nobody_keeps_a_binlog_nothing_is_said_of_them(offline: Run, shop: Database) -> None:
+def test_status_is_silent_about_binlogs_if_there_are_none(offline: Run, shop: Database) -> None:
     doctor = {f["about"] for f in json.loads(offline("doctor", "--json").stdout)}
 
     assert not doctor & {"binlogs", "replicas"}

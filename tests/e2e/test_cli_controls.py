@@ -1,4 +1,4 @@
-"""`sexton stop`, `start` and `lists` as an operator types them, where no Temporal answers."""
+"""The commands `sexton stop`, `start` and `lists` work without Temporal."""
 
 import json
 
@@ -29,7 +29,7 @@ def test_a_stop_halts_the_instance_and_a_start_ends_it(offline: Run, shop: Datab
     assert ControlStore(shop).admit("shop") == frozenset()
 
 
-def test_a_start_names_what_still_keeps_the_instance(offline: Run, shop: Database) -> None:
+def test_start_names_the_controls_that_still_halt_the_instance(offline: Run, shop: Database) -> None:
     ControlStore(shop).put(ControlKind.STOP, ALL, "drill")
 
     started = offline("start", "shop")
@@ -45,7 +45,7 @@ def test_a_start_names_what_still_keeps_the_instance(offline: Run, shop: Databas
     assert ControlStore(shop).all() == ()
 
 
-def test_lists_show_what_is_in_the_database_and_in_the_settings(offline: Run, shop: Database) -> None:
+def test_lists_show_entries_of_database_and_settings(offline: Run, shop: Database) -> None:
     window = "mon-fri 22:00-06:00 Europe/Berlin"
     added = [
         offline("lists", "add", "windows", window),
@@ -59,8 +59,8 @@ def test_lists_show_what_is_in_the_database_and_in_the_settings(offline: Run, sh
     removed = offline("lists", "remove", "windows", window)
 
     assert [a.returncode for a in added] == [0, 0]
-    found = [(c["list"], c["name"], c["reason"], c["removable"]) for c in shown]
-    assert found == [
+    entries = [(c["list"], c["name"], c["reason"], c["removable"]) for c in shown]
+    assert entries == [
         ("vaults", "shop/disk", "only these", True),
         ("windows", window, "", True),
         ("blacklist", "other", "", False),
@@ -76,12 +76,16 @@ def test_the_doctor_warns_of_a_halt_and_fails_without_temporal(offline: Run, sho
 
     examined = offline("doctor", "--json")
 
-    found = {f["about"]: f for f in json.loads(examined.stdout)}
+    findings = {f["about"]: f for f in json.loads(examined.stdout)}
     assert examined.returncode == 1
-    assert (found["temporal"]["state"], found["halted"]["state"], found["vaults"]["state"]) == ("FAIL", "WARN", "OK")
-    assert "drill" in found["halted"]["detail"]
-    assert found["metrics"]["detail"].startswith("off")
-    assert "worker" not in found
+    assert (findings["temporal"]["state"], findings["halted"]["state"], findings["vaults"]["state"]) == (
+        "FAIL",
+        "WARN",
+        "OK",
+    )
+    assert "drill" in findings["halted"]["detail"]
+    assert findings["metrics"]["detail"].startswith("off")
+    assert "worker" not in findings
 
 
 @pytest.mark.parametrize(
@@ -102,7 +106,7 @@ def test_the_doctor_warns_of_a_halt_and_fails_without_temporal(offline: Run, sho
         (("lists", "remove", "windows", "daily 01:00-02:00"), 1, "there is no window"),
     ],
 )
-def test_a_wrong_word_is_refused_and_changes_nothing(
+def test_wrong_argument_is_refused_and_changes_nothing(
     offline: Run, shop: Database, words: tuple[str, ...], code: int, says: str
 ) -> None:
     refused = offline(*words)
@@ -116,11 +120,11 @@ def test_a_wrong_word_is_refused_and_changes_nothing(
 def test_an_instance_can_go_back_to_observing(offline: Run, shop: Database) -> None:
     offline("enable", "shop")
 
-    said = offline("instance", "observe", "shop")
+    observed = offline("instance", "observe", "shop")
     holds = offline("blockers", "shop", "--json")
 
-    assert said.returncode == 0
-    assert "only observes" in said.stdout
+    assert observed.returncode == 0
+    assert "only observes" in observed.stdout
     assert json.loads(offline("instance", "list", "--json").stdout)[0]["mode"] == "observe"
     assert "sexton enable shop" in holds.stdout
     assert offline("instance", "observe", "nobody").returncode == 1

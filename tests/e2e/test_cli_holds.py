@@ -1,4 +1,4 @@
-"""`sexton hold`, `sexton blockers` and what `status` and `why` tell of them, where no Temporal answers."""
+"""The commands `sexton hold` and `blockers` work without Temporal, and `status` and `why` show holds."""
 
 import json
 
@@ -12,8 +12,8 @@ from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.holds.store import HoldStore
 from sexton.operators.registry.store import Registry
-from sexton.recycle.model import CloseOrder
 from sexton.recycle.planning.policy import policy
+from sexton.recycle.rounds.model import CloseOrder
 from sexton.recycle.rounds.sql.store import RoundStore
 from tests.e2e.conftest import Run
 from tests.support.rig import GRACE, INTERVAL, RETENTION
@@ -21,7 +21,7 @@ from tests.support.rig import GRACE, INTERVAL, RETENTION
 REASON = ("--for", "7d", "--reason", "ticket 4711")
 
 
-def test_each_kind_of_hold_is_placed_named_by_why_and_released(offline: Run, shop: Database) -> None:
+def test_each_kind_of_hold_is_placed_shown_by_why_and_released(offline: Run, shop: Database) -> None:
     with shop.write() as c:
         mark(c, "shop", "dropped", [NewMark(id="p9", vault="disk", prefix="data/9/", parent=("table", "12"))])
 
@@ -45,7 +45,7 @@ def test_each_kind_of_hold_is_placed_named_by_why_and_released(offline: Run, sho
     assert [h.id for h in HoldStore(shop).active("shop")] == [2, 3, 4]
 
 
-def test_a_hold_says_for_how_many_marks_it_comes_too_late(offline: Run, shop: Database) -> None:
+def test_hold_reports_the_marks_it_is_too_late_for(offline: Run, shop: Database) -> None:
     t = shop.t.mark
     with shop.write() as c:
         c.execute(t.update().values(state="CLAIMED", claimed_at=shop.now(c), batch=1, lease_epoch=1))
@@ -57,7 +57,7 @@ def test_a_hold_says_for_how_many_marks_it_comes_too_late(offline: Run, shop: Da
     assert (refused.returncode, "its files are being deleted" in refused.stderr) == (1, True)
 
 
-def test_holds_lists_everything_that_keeps_something(offline: Run, shop: Database) -> None:
+def test_blockers_lists_everything_that_blocks(offline: Run, shop: Database) -> None:
     registry, controls = Registry(shop), ControlStore(shop)
     registry.enable("shop")
     registry.add_instance("two")
@@ -74,8 +74,8 @@ def test_holds_lists_everything_that_keeps_something(offline: Run, shop: Databas
     of_two = offline("blockers", "two")
     status = offline("status")
 
-    found = [(k["instance"], k["held_by"]) for k in json.loads(everything.stdout)]
-    assert found == [
+    blockers = [(k["instance"], k["held_by"]) for k in json.loads(everything.stdout)]
+    assert blockers == [
         ("(all)", "stop"),
         ("shop", "backing off"),
         ("two", "observe"),
@@ -96,14 +96,14 @@ def test_holds_lists_everything_that_keeps_something(offline: Run, shop: Databas
     assert "holds: 1" in status.stdout
 
 
-def test_why_names_stop_observe_and_vault_list_and_when_the_next_round_is(offline: Run, shop: Database) -> None:
+def test_why_shows_the_controls_and_the_next_round(offline: Run, shop: Database) -> None:
     free = offline("why", "t1", "--json")
     ControlStore(shop).put(ControlKind.STOP, "shop", "drill")
     away = {"SEXTON_RECYCLE__RECYCLER_STORAGE_VAULT_WHITE_LIST": "elsewhere"}
-    kept = offline("why", "data/a.dat", "--json", **away)
+    blocked = offline("why", "data/a.dat", "--json", **away)
 
     assert [e["event"] for e in json.loads(free.stdout)[0]["events"]] == ["marked", "due", "observe", "next_round"]
-    events = {e["event"]: e["text"] for e in json.loads(kept.stdout)[0]["events"]}
+    events = {e["event"]: e["text"] for e in json.loads(blocked.stdout)[0]["events"]}
     assert events.keys() == {"marked", "due", "observe", "halted_stop", "vault_whitelist"}
     assert "drill" in events["halted_stop"]
 
@@ -124,7 +124,7 @@ def test_why_names_stop_observe_and_vault_list_and_when_the_next_round_is(offlin
         (("blockers", "nobody"), 1, "unknown instance nobody"),
     ],
 )
-def test_a_wrong_hold_is_refused_and_nothing_is_held(
+def test_wrong_hold_is_refused_and_blocks_nothing(
     offline: Run, shop: Database, words: tuple[str, ...], code: int, says: str
 ) -> None:
     refused = offline(*words)
@@ -135,7 +135,7 @@ def test_a_wrong_hold_is_refused_and_nothing_is_held(
     assert HoldStore(shop).active() == []
 
 
-def test_a_hold_says_how_many_marks_it_keeps_and_warns_when_there_are_none(offline: Run, shop: Database) -> None:
+def test_hold_reports_how_many_marks_it_covers(offline: Run, shop: Database) -> None:
     some = offline("hold", "mark", "dropped/t1", "--for", "1d", "--reason", "why not")
     none = offline("hold", "table", "no-such-table", "--for", "1d", "--reason", "a typing error")
 
@@ -145,19 +145,19 @@ def test_a_hold_says_how_many_marks_it_keeps_and_warns_when_there_are_none(offli
     assert "the hold covers nothing now, except children that only the owner's own records know" in none.stderr
 
 
-def test_a_plan_names_the_holds_and_the_stop_that_its_numbers_do_not_know(offline: Run, shop: Database) -> None:
+def test_plan_names_active_holds_and_stops(offline: Run, shop: Database) -> None:
     offline("enable", "shop")
     offline("hold", "mark", "dropped/t1", "--for", "1d", "--reason", "why not")
     offline("stop", "shop", "--reason", "a drill")
 
-    said = offline("plan", "shop")
+    planned = offline("plan", "shop")
 
-    assert said.returncode == 2
-    assert "hold 1 blocks dropped t1 and all below it" in said.stdout
-    assert "nothing can be deleted now: shop is stopped by" in said.stdout
+    assert planned.returncode == 2
+    assert "hold 1 blocks dropped t1 and all below it" in planned.stdout
+    assert "nothing can be deleted now: shop is stopped by" in planned.stdout
 
 
-def test_why_and_status_tell_that_the_last_round_left_the_vault_alone(offline: Run, shop: Database) -> None:
+def test_why_and_status_show_the_excluded_vault(offline: Run, shop: Database) -> None:
     Registry(shop).enable("shop")
     leases, controls = LeaseStore(shop), ControlStore(shop)
     rounds = RoundStore(shop, leases, controls, INTERVAL)

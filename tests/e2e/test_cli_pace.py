@@ -1,4 +1,4 @@
-"""`sexton pace` as an operator types it, where no Temporal answers."""
+"""The command `sexton pace` works without Temporal."""
 
 import json
 
@@ -28,7 +28,7 @@ def test_a_cap_is_put_shown_and_cleared(offline: Run, shop: Database) -> None:
     assert PaceStore(shop).caps() == []
 
 
-def test_places_are_shown_with_what_their_store_refused(offline: Run, shop: Database) -> None:
+def test_pace_shows_the_refusals_of_each_place(offline: Run, shop: Database) -> None:
     row = shop.t.vault
     with shop.read() as c:
         root = c.execute(row.select()).one().location
@@ -36,15 +36,15 @@ def test_places_are_shown_with_what_their_store_refused(offline: Run, shop: Data
     PaceStore(shop).exchange("a", [PaceReport(place, None, Rate(3_150, 3_500), True, True, 200, 3, 90_000)])
 
     people = offline("pace")
-    [found] = json.loads(offline("pace", "--json").stdout)["places"]
+    [figures] = json.loads(offline("pace", "--json").stdout)["places"]
 
-    assert (found["vault"], found["place"], found["keys_per_second"], found["ceiling"]) == (
+    assert (figures["vault"], figures["place"], figures["keys_per_second"], figures["ceiling"]) == (
         "shop/disk",
         place,
         3150,
         3500,
     )
-    assert (found["requests"], found["throttled"], found["workers"], found["cap"]) == (200, 3, 1, None)
+    assert (figures["requests"], figures["throttled"], figures["workers"], figures["cap"]) == (200, 3, 1, None)
     assert all(word in people.stdout for word in ("shop/disk", "3,150", "3,500", "1.5 %"))
 
 
@@ -60,7 +60,7 @@ def test_places_are_shown_with_what_their_store_refused(offline: Run, shop: Data
         (("--clear",), 64, "name a vault"),
     ],
 )
-def test_a_wrong_word_is_refused_and_caps_nothing(
+def test_wrong_argument_is_refused_and_caps_nothing(
     offline: Run, shop: Database, words: tuple[str, ...], code: int, says: str
 ) -> None:
     refused = offline("pace", *words)
@@ -69,5 +69,5 @@ def test_a_wrong_word_is_refused_and_caps_nothing(
     assert PaceStore(shop).caps() == []
 
 
-def test_nothing_deleted_yet_says_so(offline: Run, shop: Database) -> None:
+def test_pace_reports_that_nothing_was_deleted_yet(offline: Run, shop: Database) -> None:
     assert "nothing was deleted yet" in offline("pace").stdout

@@ -1,4 +1,4 @@
-"""Plans, approvals and previews as an operator types them; SQL alone but where a plan is applied."""
+"""Plans, approvals and previews need Temporal only to apply a plan."""
 
 import json
 
@@ -12,7 +12,7 @@ from sexton.operators.registry.store import Registry
 from sexton.recycle.planning.sql.plans import PlanStore
 from tests.e2e.conftest import Run
 from tests.support.kept import kept_texts
-from tests.support.planned import limited
+from tests.support.planned import limited_policy
 
 FEW = {"SEXTON_RECYCLE__MAX_DELETE_OBJECTS": "2"}
 
@@ -25,15 +25,15 @@ def waits(shop: Database) -> int:
         contract.mark(c, "shop", "dropped", [NewMark(id=f"m{n}", vault="disk", keys=(f"m{n}/a.dat",)) for n in (1, 2)])
     schema.move_clock(shop, 10_801)
     store = PlanStore(shop)
-    store.plan_for_round("shop", limited(objects=2), "scheduled")
+    store.plan_for_round("shop", limited_policy(objects=2), "scheduled")
     with shop.read() as c:
         [row] = store.approvals.waiting(c, "shop")
     return row.id
 
 
-def test_a_plan_says_what_it_costs_and_what_no_round_would_do_unasked(offline: Run, waits: int) -> None:
+def test_plan_shows_its_cost_and_what_needs_approval(offline: Run, waits: int) -> None:
     shown = offline("plan", "shop", **FEW)
-    told = json.loads(offline("plan", "shop", "--json", **FEW).stdout)
+    plan = json.loads(offline("plan", "shop", "--json", **FEW).stdout)
 
     assert shown.returncode == 2
     assert (
@@ -42,21 +42,21 @@ def test_a_plan_says_what_it_costs_and_what_no_round_would_do_unasked(offline: R
     )
     assert "not deleted without approval: dropped: 3 marks with 3 objects are due" in shown.stdout
     assert "max_delete_objects is 2" in shown.stdout
-    assert (told["estimate"]["objects"], told["estimate"]["delete_requests"]) == (3, 1)
-    assert "max_delete_objects" in told["kinds"][0]["awaits"]
+    assert (plan["estimate"]["objects"], plan["estimate"]["delete_requests"]) == (3, 1)
+    assert "max_delete_objects" in plan["kinds"][0]["awaits"]
 
 
-def test_prices_are_those_of_the_settings(offline: Run, waits: int) -> None:
-    told = json.loads(
+def test_plan_uses_the_prices_of_the_settings(offline: Run, waits: int) -> None:
+    plan = json.loads(
         offline(
             "plan", "shop", "--json", SEXTON_PRICES__DELETE_PER_1000_REQUESTS="5000", SEXTON_PRICES__CURRENCY="EUR"
         ).stdout
     )
 
-    assert (told["estimate"]["money"], told["estimate"]["currency"]) == (5.0, "EUR")
+    assert (plan["estimate"]["money"], plan["estimate"]["currency"]) == (5.0, "EUR")
 
 
-def test_a_plan_that_waits_is_in_every_list_with_the_command_that_lets_it_go(offline: Run, waits: int) -> None:
+def test_waiting_plan_is_listed_with_the_command_to_apply_it(offline: Run, waits: int) -> None:
     listed = offline("plan", "--list")
     programs = {p["id"]: p for p in json.loads(offline("plan", "shop", "--list", "--json").stdout)}
     status, holds = offline("status").stdout, offline("blockers", "shop").stdout
@@ -71,7 +71,7 @@ def test_a_plan_that_waits_is_in_every_list_with_the_command_that_lets_it_go(off
     assert f"approval of plan {waits}" in holds
 
 
-def test_listing_plans_makes_none(offline: Run, shop: Database) -> None:
+def test_listing_plans_creates_none(offline: Run, shop: Database) -> None:
     before = offline("plan", "--list")
     offline("plan", "--list", "shop")
 
@@ -79,14 +79,12 @@ def test_listing_plans_makes_none(offline: Run, shop: Database) -> None:
     assert json.loads(offline("plan", "--list", "--json").stdout) == []
 
 
-def test_a_plan_is_refused_before_anybody_is_asked_when_the_world_changed(
-    offline: Run, shop: Database, waits: int
-) -> None:
-    made = json.loads(offline("plan", "shop", "--json").stdout)["id"]
+def test_outdated_plan_is_refused_before_the_confirmation(offline: Run, shop: Database, waits: int) -> None:
+    plan = json.loads(offline("plan", "shop", "--json").stdout)["id"]
     with shop.write() as c:
         contract.undrop(c, "shop", "dropped", ["m1"])
 
-    refused = offline("apply", str(made), "--yes")
+    refused = offline("apply", str(plan), "--yes")
 
     assert refused.returncode == 1
     assert "dropped: 3 → 2 marks (1 undropped, deleted, claimed or quarantined)" in refused.stderr
@@ -100,42 +98,42 @@ def test_a_plan_of_other_settings_is_refused(offline: Run, waits: int) -> None:
     assert f"settings changed since plan {waits}" in refused.stderr
 
 
-def test_applying_shows_what_it_costs_and_asks(offline: Run, waits: int) -> None:
-    made = json.loads(offline("plan", "shop", "--json", **FEW).stdout)["id"]
+def test_apply_shows_the_cost_and_asks(offline: Run, waits: int) -> None:
+    plan = json.loads(offline("plan", "shop", "--json", **FEW).stdout)["id"]
 
-    asked = offline("apply", str(made), **FEW)
+    unconfirmed = offline("apply", str(plan), **FEW)
 
-    assert asked.returncode == 1
-    assert "about 3 objects" in asked.stdout
-    assert "max_delete_objects is 2" in asked.stdout
-    assert "--yes" in asked.stderr
+    assert unconfirmed.returncode == 1
+    assert "about 3 objects" in unconfirmed.stdout
+    assert "max_delete_objects is 2" in unconfirmed.stdout
+    assert "--yes" in unconfirmed.stderr
 
 
-def test_what_waits_goes_when_somebody_applies_it(online: Run, shop: Database, worker: None, waits: int) -> None:
-    made = json.loads(online("plan", "shop", "--json", **FEW).stdout)["id"]
+def test_waiting_plan_is_applied_by_an_operator(online: Run, shop: Database, worker: None, waits: int) -> None:
+    plan = json.loads(online("plan", "shop", "--json", **FEW).stdout)["id"]
 
-    report = json.loads(online("apply", str(made), "--yes", "--json").stdout)
-    [row] = [p for p in json.loads(online("plan", "--list", "--json").stdout) if p["id"] == made]
+    report = json.loads(online("apply", str(plan), "--yes", "--json").stdout)
+    [row] = [p for p in json.loads(online("plan", "--list", "--json").stdout) if p["id"] == plan]
 
     assert (report["state"], report["claimed"]) == ("SUCCEEDED", 3)
     assert (row["state"], bool(row["approved_by"])) == ("APPLIED", True)
 
 
-def test_a_preview_says_what_another_retention_makes_due_and_that_it_waits(offline: Run, waits: int) -> None:
+def test_preview_shows_the_effect_of_another_retention(offline: Run, waits: int) -> None:
     with_policy = offline("plan", "shop")  # nobody has agreed by looking
     shorter = offline("settings", "preview", "recycle.retention_seconds=600")
-    told = offline("settings", "preview", "recycle.dropped_partition_retention_seconds=86400", "--json")
+    as_json = offline("settings", "preview", "recycle.dropped_partition_retention_seconds=86400", "--json")
 
-    [less] = json.loads(told.stdout)
+    [less] = json.loads(as_json.stdout)
     assert with_policy.returncode == 2
     assert "no waiting mark becomes due, or is no longer due" in shorter.stdout
     assert (less["kind"], less["more"], less["marks"], less["objects"]) == ("dropped", False, 3, 3)
     assert (less["before"], less["after"], less["asks"]) == (10_800, 86_400, False)
 
 
-def test_a_preview_of_a_shorter_retention_says_that_it_waits_for_somebody(offline: Run, shop: Database) -> None:
+def test_preview_of_a_shorter_retention_names_the_approval(offline: Run, shop: Database) -> None:
     Registry(shop).enable("shop")
-    PlanStore(shop).plan_for_round("shop", limited(), "scheduled")
+    PlanStore(shop).plan_for_round("shop", limited_policy(), "scheduled")
     with shop.write() as c:
         contract.mark(c, "shop", "dropped", [NewMark(id="young", vault="disk", keys=("y/a.dat",), bytes=2_048)])
     schema.move_clock(shop, 4_000)
@@ -166,7 +164,7 @@ def test_a_preview_of_a_shorter_retention_says_that_it_waits_for_somebody(offlin
         (("apply", "4711"), 1, "there is no plan 4711"),
     ],
 )
-def test_a_wrong_word_is_refused_in_a_sentence(
+def test_wrong_argument_is_refused_in_a_sentence(
     offline: Run, shop: Database, words: tuple[str, ...], code: int, says: str
 ) -> None:
     refused = offline(*words)
@@ -175,9 +173,9 @@ def test_a_wrong_word_is_refused_in_a_sentence(
     assert says in refused.stderr
 
 
-def test_a_plan_that_waits_is_listed_however_many_came_after_it(offline: Run, shop: Database, waits: int) -> None:
+def test_waiting_plan_is_listed_after_any_number_of_newer_ones(offline: Run, shop: Database, waits: int) -> None:
     for _ in range(3):
-        PlanStore(shop).plan_for_round("shop", limited(objects=2), "scheduled")
+        PlanStore(shop).plan_for_round("shop", limited_policy(objects=2), "scheduled")
 
     listed = json.loads(offline("plan", "shop", "--list", "--last", "2", "--json").stdout)
 
@@ -185,32 +183,34 @@ def test_a_plan_that_waits_is_listed_however_many_came_after_it(offline: Run, sh
     assert len(listed) == 3
 
 
-def test_a_plan_with_nothing_in_it_is_refused(offline: Run, shop: Database) -> None:
+def test_empty_plan_is_refused(offline: Run, shop: Database) -> None:
     Registry(shop).add_instance("empty")
     Registry(shop).enable("empty")
-    made = json.loads(offline("plan", "empty", "--json").stdout)
+    plan = json.loads(offline("plan", "empty", "--json").stdout)
 
-    refused = offline("apply", str(made["id"]), "--yes")
+    refused = offline("apply", str(plan["id"]), "--yes")
 
     assert refused.returncode == 1
-    assert f"plan {made['id']} has nothing to delete" in refused.stderr
+    assert f"plan {plan['id']} has nothing to delete" in refused.stderr
 
 
-def test_who_enables_an_instance_agrees_to_the_retentions_of_the_day(offline: Run, shop: Database) -> None:
+def test_enable_agrees_to_the_present_retentions(offline: Run, shop: Database) -> None:
     Registry(shop).add_instance("new")
     offline("enable", "new")
     with shop.write() as c:
         contract.mark(c, "new", "dropped", [NewMark(id="m", vault="disk", keys=("m/a.dat",))])
     schema.move_clock(shop, 5_000)
 
-    shorter = limited(objects=1_000).model_copy(update={"retention_seconds": {"dropped": 3_600}, "version": "shorter"})
-    made = PlanStore(shop).plan_for_round("new", shorter, "scheduled")
+    shorter = limited_policy(objects=1_000).model_copy(
+        update={"retention_seconds": {"dropped": 3_600}, "version": "shorter"}
+    )
+    plan = PlanStore(shop).plan_for_round("new", shorter, "scheduled")
 
-    assert made.marks == 0
-    assert [k for k in kept_texts(made) if k.startswith("approval of plan")]
+    assert plan.marks == 0
+    assert [k for k in kept_texts(plan) if k.startswith("approval of plan")]
 
 
-def test_an_empty_variable_makes_no_vault(offline: Run, shop: Database) -> None:
+def test_vault_of_an_empty_variable_is_refused(offline: Run, shop: Database) -> None:
     bucket, root = (
         offline("vault", "add", "shop", "b", "--s3", "data/"),
         offline("vault", "add", "shop", "r", "--local", "/"),

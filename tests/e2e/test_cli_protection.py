@@ -1,4 +1,4 @@
-"""`sexton protection selftest` and `sexton log` as an operator types them, with a worker and Temporal."""
+"""The command `sexton protection selftest` works, and `sexton log` has every call."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.support.kept import kept_texts
 from tests.support.rig import listing
 
 
-def test_the_selftest_shows_that_what_is_protected_stays_and_goes_after_its_release(
+def test_selftest_deletes_an_object_only_after_its_release(
     shop: Database, worker: None, online: Run, tmp_path: Path
 ) -> None:
     Registry(shop).enable("shop")
@@ -20,27 +20,32 @@ def test_the_selftest_shows_that_what_is_protected_stays_and_goes_after_its_rele
     calls = json.loads(online("log", "--json").stdout)
 
     assert ran.returncode == 0, ran.stderr
-    told = json.loads(ran.stdout)
-    assert (told["passed"], told["objects"], told["lost"], told["stayed"]) == (True, ["disk/data/a.dat"], [], [])
+    result = json.loads(ran.stdout)
+    assert (result["passed"], result["objects"], result["lost"], result["stayed"]) == (
+        True,
+        ["disk/data/a.dat"],
+        [],
+        [],
+    )
     assert "data/a.dat" not in listing(tmp_path / "v")
-    first, second = (_report(shop, number) for number in told["rounds"])
-    assert (kept_texts(first), first.deleted, second.deleted) == ({f"protection {told['job']}": 1}, 0, 1)
+    first, second = (_report(shop, number) for number in result["rounds"])
+    assert (kept_texts(first), first.deleted, second.deleted) == ({f"protection {result['job']}": 1}, 0, 1)
     assert online("protection", "list", "--json").stdout.strip() == "[]"
     assert calls == []  # it deletes nothing that was not due, and protects only for its own sake
 
 
-def test_the_selftest_says_where_there_is_nothing_to_test_with(offline: Run, shop: Database) -> None:
+def test_selftest_reports_missing_requirements(offline: Run, shop: Database) -> None:
     observing = offline("protection", "selftest", "shop", "--yes")
     Registry(shop).enable("shop")
-    asked = offline("protection", "selftest", "shop")
+    unconfirmed = offline("protection", "selftest", "shop")
     silent = offline("protection", "selftest", "shop", "--json")
 
     assert (observing.returncode, "sexton enable shop" in observing.stderr) == (1, True)
-    assert (asked.returncode, "1 object of it" in asked.stderr) == (1, True)
+    assert (unconfirmed.returncode, "1 object of it" in unconfirmed.stderr) == (1, True)
     assert (silent.returncode, "add --yes" in silent.stderr) == (64, True)
 
 
-def test_what_the_command_line_does_is_written_down_with_its_end(offline: Run, shop: Database) -> None:
+def test_call_log_has_every_command_with_its_outcome(offline: Run, shop: Database) -> None:
     offline("stop", "shop", "--reason", "a restore")
     offline("start", "shop")
     offline("enable", "shop")
@@ -73,7 +78,7 @@ def test_what_the_command_line_does_is_written_down_with_its_end(offline: Run, s
     assert "a restore" not in shown.stdout
 
 
-def test_what_only_keeps_is_done_also_where_it_cannot_be_written_down(offline: Run, shop: Database) -> None:
+def test_stop_and_hold_succeed_without_a_call_log(offline: Run, shop: Database) -> None:
     with shop.write() as c:
         c.exec_driver_sql("CREATE TRIGGER full BEFORE INSERT ON sexton_call BEGIN SELECT RAISE(ABORT, 'full'); END")
 
@@ -86,15 +91,15 @@ def test_what_only_keeps_is_done_also_where_it_cannot_be_written_down(offline: R
     assert "shop is stopped" in offline("status").stdout
 
 
-def test_how_a_call_ended_need_not_be_written_down(offline: Run, shop: Database) -> None:
+def test_command_succeeds_without_logging_its_outcome(offline: Run, shop: Database) -> None:
     with shop.write() as c:
         c.exec_driver_sql("CREATE TRIGGER full BEFORE UPDATE ON sexton_call BEGIN SELECT RAISE(ABORT, 'full'); END")
 
-    made = offline("token", "create", "--scope", "read")
+    created = offline("token", "create", "--scope", "read")
     refused = offline("hold", "release", "77")
     calls = json.loads(offline("log", "--json").stdout)
 
-    assert (made.returncode, made.stdout[:4]) == (0, "sxt_")
+    assert (created.returncode, created.stdout[:4]) == (0, "sxt_")
     assert (refused.returncode, "77" in refused.stderr) == (1, True)
     assert [c["outcome"] for c in calls] == ["asked", "asked"]
 

@@ -1,4 +1,4 @@
-"""`sexton quarantine` as an operator types it, where no Temporal answers."""
+"""The command `sexton quarantine` works without Temporal."""
 
 import json
 from pathlib import Path
@@ -25,15 +25,15 @@ def reasons(db: Database) -> list[str | None]:
         return [r.quarantined_reason for r in c.execute(db.t.mark.select())]
 
 
-def test_what_is_set_aside_is_listed_and_tried_again(offline: Run, aside: Database) -> None:
+def test_quarantined_mark_is_listed_and_retried(offline: Run, aside: Database) -> None:
     listed = offline("quarantine", "list", "shop", "--reason", "DELETE_FAILED", "--json")
     people = offline("quarantine", "list")
     other = offline("quarantine", "list", "--reason", "BAD_KEY", "--json")
     retried = offline("quarantine", "retry", "shop", "dropped/t1")
     nothing = offline("quarantine", "retry", "shop", "--all")
 
-    [found] = json.loads(listed.stdout)
-    assert (found["id"], found["failures"], found["last_error"]) == ("t1", 8, "AccessDenied: no")
+    [mark] = json.loads(listed.stdout)
+    assert (mark["id"], mark["failures"], mark["last_error"]) == ("t1", 8, "AccessDenied: no")
     assert "dropped/t1" in people.stdout
     assert "AccessDenied: no" in people.stdout
     assert json.loads(other.stdout) == []
@@ -42,7 +42,7 @@ def test_what_is_set_aside_is_listed_and_tried_again(offline: Run, aside: Databa
     assert reasons(aside) == [None]
 
 
-def test_a_discarded_mark_leaves_its_files_and_says_so(offline: Run, aside: Database, tmp_path: Path) -> None:
+def test_discard_removes_the_mark_and_leaves_its_files(offline: Run, aside: Database, tmp_path: Path) -> None:
     discard = ("quarantine", "discard", "shop", "dropped/t1", "--reason", "kept by hand")
 
     unanswered = offline(*discard)
@@ -75,7 +75,7 @@ def test_a_discarded_mark_leaves_its_files_and_says_so(offline: Run, aside: Data
         (("discard", "shop", "dropped/t1", "--reason", "", "--yes"), 64, "--reason is empty"),
     ],
 )
-def test_a_wrong_word_is_refused_and_the_mark_stays_aside(
+def test_wrong_argument_leaves_the_mark_quarantined(
     offline: Run, aside: Database, words: tuple[str, ...], code: int, says: str
 ) -> None:
     refused = offline("quarantine", *words)

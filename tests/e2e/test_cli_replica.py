@@ -1,4 +1,4 @@
-"""`sexton replica` as an operator types it, and what others tell of copies that keep something."""
+"""The command `sexton replica` lists, explains and decommissions replicas."""
 
 import json
 
@@ -9,27 +9,27 @@ from sexton.operators.call_log.store import CallStore
 from sexton.replication.binlog.model import CutDone
 from sexton.replication.replicas.model import TabletReport
 from tests.e2e.conftest import Run
-from tests.integration.replication.world import DB, SHOP, World
+from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance
 
 
 @pytest.fixture
-def world(shop: Database) -> World:
+def world(shop: Database) -> BinlogInstance:
     """Tablet t1 on b1 (well), b2 (a gap at 3) and b3 (bad); cuts have come to version 5."""
-    world = World(shop)
-    world.keep(10)
+    world = BinlogInstance(shop)
+    world.configure_log(10)
     world.place("t1", "b1", "b2", "b3")
-    world.well("t1", "b1", 5)
+    world.report_whole("t1", "b1", 5)
     world.report("b2", TabletReport(uid="t1.b2", ranges=((0, 2), (4, 5))))
     world.report("b3", TabletReport(uid="t1.b3", bad=True))
     world.commit(1, world.now - 60_000, orders={"p1": 5})
-    world.look()
+    world.cut_expired()
     return world
 
 
-def test_unwell_copies_are_listed_and_explained(offline: Run, world: World) -> None:
+def test_unhealthy_replicas_are_listed_and_explained(offline: Run, world: BinlogInstance) -> None:
     listed, every = offline("replica", "list"), json.loads(offline("replica", "list", "--all", "--json").stdout)
     explained = offline("replica", "explain", "t1")
-    told = json.loads(offline("replica", "explain", "t1", "--json").stdout)
+    as_json = json.loads(offline("replica", "explain", "t1", "--json").stdout)
 
     assert "version 3 is missing" in listed.stdout
     assert "bad" in listed.stdout
@@ -38,13 +38,13 @@ def test_unwell_copies_are_listed_and_explained(offline: Run, world: World) -> N
     assert "the replica on b3 decides: bad; nothing may be deleted" in explained.stdout
     assert "cuts have reached version 5; 3 replicas wait until it has reported that it is healthy" in explained.stdout
     assert "sexton replica full-copy t1 b3 --reason" in explained.stdout
-    assert (told["need"], told["decides"], [c["need"] for c in told["copies"]]) == (0, "b3", [6, 3, 0])
+    assert (as_json["need"], as_json["decides"], [c["need"] for c in as_json["copies"]]) == (0, "b3", [6, 3, 0])
 
 
-def test_a_copy_that_counts_no_more_lets_others_go(offline: Run, shop: Database, world: World) -> None:
+def test_replica_marked_full_copy_blocks_no_deletion(offline: Run, shop: Database, world: BinlogInstance) -> None:
     given_up = offline("replica", "full-copy", "t1", "b3", "--reason", "its disk is gone")
     explained, listed = offline("replica", "explain", "t1"), offline("replica", "list")
-    granted = world.cuts("b1")
+    granted = world.granted_cuts("b1")
     offline("replica", "full-copy", "t1", "b2", "--reason", "too")
     offline("replica", "full-copy", "t1", "b1", "--reason", "all of them")
     nobody, held = offline("replica", "explain", "t1"), json.loads(offline("blockers", "--json").stdout)
@@ -58,13 +58,13 @@ def test_a_copy_that_counts_no_more_lets_others_go(offline: Run, shop: Database,
     assert [(k["held_by"], k["what"]) for k in held if k["held_by"] == "replicas"] == [("replicas", "cuts of 1 tablet")]
 
 
-def test_copies_that_keep_something_are_held_by_backend_and_never_by_tablet(offline: Run, world: World) -> None:
+def test_blocking_replicas_are_grouped_by_backend(offline: Run, world: BinlogInstance) -> None:
     for n in range(2, 30):
         world.place(f"t{n}", "b1", "b3", part=f"p{n}")
     versions = {f"p{n}": 5 for n in range(2, 30)}
     world.commit(2, world.now - 60_000, orders=versions)
     world.later(300)
-    world.look()
+    world.cut_expired()
     world.later(400)
     held = [k for k in json.loads(offline("blockers", "--json").stdout) if "replicas" in k["held_by"]]
     status, explained = offline("status"), offline("binlog", "explain", DB)
@@ -81,15 +81,15 @@ def test_copies_that_keep_something_are_held_by_backend_and_never_by_tablet(offl
     assert "versions are retained for 29 replicas on b3: 1 bad, 28 without a fresh report" in explained.stdout
 
 
-def test_backends_are_listed_and_one_that_is_gone_is_decommissioned(offline: Run, world: World) -> None:
+def test_backends_are_listed_and_decommissioned(offline: Run, world: BinlogInstance) -> None:
     world.place("t9", "b3", part="p9")
     listed = json.loads(offline("replica", "backends", "--json").stdout)
     shown = offline("replica", "backends")
     only = offline("replica", "decommission", "b3", "--yes")
     world.place("t9", "b1", part="p9")
-    world.well("t9", "b1", 0)
-    world.well("t1", "b1", 9)
-    asked = offline("replica", "decommission", "b3")
+    world.report_whole("t9", "b1", 0)
+    world.report_whole("t1", "b1", 9)
+    unconfirmed = offline("replica", "decommission", "b3")
     done = offline("replica", "decommission", "b3", "--yes")
     unknown = offline("replica", "decommission", "b3", "--yes")
 
@@ -100,20 +100,20 @@ def test_backends_are_listed_and_one_that_is_gone_is_decommissioned(offline: Run
     ]
     assert "1 missing versions" in shown.stdout
     assert (only.returncode, "no replica of tablet t9 on another backend" in only.stderr) == (1, True)
-    assert (asked.returncode, "1 replica, 1 of them with something to delete" in asked.stdout) == (1, True)
+    assert (unconfirmed.returncode, "1 replica, 1 of them with something to delete" in unconfirmed.stdout) == (1, True)
     assert (done.returncode, "is forgotten, with 1 replica" in done.stdout) == (0, True)
     assert (unknown.returncode, "there is no backend b3" in unknown.stderr) == (1, True)
 
 
-def test_the_doctor_names_backends_that_are_silent_and_what_is_wrong_with_copies(offline: Run, world: World) -> None:
+def test_doctor_reports_silent_backends_and_bad_replicas(offline: Run, world: BinlogInstance) -> None:
     first = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}["replicas"]
     world.later(1_000)
-    world.well("t1", "b1", 5)
-    world.b.replicas.full_copy(SHOP, "t1", "b3", "hold limit")
-    world.b.replicas.full_copy(SHOP, "t1", "b2", "its disk is gone")
-    granted = world.cuts("b1")
-    told = [CutDone(uid="t1.b1", version=-1, outcome="quarantined", detail="a key that cannot be read")]
-    world.b.sender.acknowledge(SHOP, "b1", told)
+    world.report_whole("t1", "b1", 5)
+    world.service.replicas.full_copy(SHOP, "t1", "b3", "hold limit")
+    world.service.replicas.full_copy(SHOP, "t1", "b2", "its disk is gone")
+    granted = world.granted_cuts("b1")
+    done = [CutDone(uid="t1.b1", version=-1, outcome="quarantined", detail="a key that cannot be read")]
+    world.service.sender.acknowledge(SHOP, "b1", done)
     then = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}["replicas"]
 
     assert granted == {"t1.b1": 5}
@@ -138,7 +138,9 @@ def test_the_doctor_names_backends_that_are_silent_and_what_is_wrong_with_copies
         (["decommission", "b9", "--yes"], "there is no backend b9", 1),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(offline: Run, world: World, words: list[str], said: str, code: int) -> None:
+def test_wrong_input_is_reported_in_one_line(
+    offline: Run, world: BinlogInstance, words: list[str], said: str, code: int
+) -> None:
     done = offline("replica", *words)
 
     assert (done.returncode, said in done.stderr) == (code, True), done.stderr

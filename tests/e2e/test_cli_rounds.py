@@ -1,4 +1,4 @@
-"""`sexton round` and `sexton schedules` as an operator types them, on a real Temporal server."""
+"""The commands `sexton round` and `sexton schedules` work on a real Temporal server."""
 
 import json
 import os
@@ -61,7 +61,7 @@ def told(online: Run, *words: str) -> None:
         assert time.monotonic() < until, signalled.stderr
 
 
-def test_a_round_pauses_resumes_and_shows_it_on_the_terminal(
+def test_terminal_shows_a_paused_and_resumed_round(
     online: Run, shop: Database, environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     online("enable", "shop")
@@ -69,13 +69,13 @@ def test_a_round_pauses_resumes_and_shows_it_on_the_terminal(
     told(online, "pause", "shop")  # no worker is there: it pauses before it begins
     request.getfixturevalue("worker")
     round_.wait_for("PAUSED")
-    kept = listing(tmp_path / "v")
+    remaining = listing(tmp_path / "v")
     resumed = online("round", "resume", "shop")
     code, report = round_.end()
     shown = online("round", "show", "1")
     listed = json.loads(online("round", "list", "shop", "--last", "5", "--json").stdout)
 
-    assert kept == {"data/a.dat": 10}
+    assert remaining == {"data/a.dat": 10}
     assert resumed.returncode == 0
     assert (code, "round 1 of shop: SUCCEEDED" in report) == (0, True)
     assert listing(tmp_path / "v") == {}
@@ -84,7 +84,7 @@ def test_a_round_pauses_resumes_and_shows_it_on_the_terminal(
     assert [(r["id"], r["state"], r["report"]["deleted"]) for r in listed] == [(1, "SUCCEEDED", 1)]
 
 
-def test_a_cancelled_round_says_so_and_deletes_nothing(
+def test_cancelled_round_reports_it_and_deletes_nothing(
     online: Run, shop: Database, environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     online("enable", "shop")
@@ -98,7 +98,7 @@ def test_a_cancelled_round_says_so_and_deletes_nothing(
     assert listing(tmp_path / "v") == {"data/a.dat": 10}
 
 
-def test_ctrl_c_ends_the_waiting_and_not_the_round(online: Run, shop: Database, environment: dict[str, str]) -> None:
+def test_ctrl_c_ends_the_command_and_not_the_round(online: Run, shop: Database, environment: dict[str, str]) -> None:
     online("enable", "shop")
     round_ = Terminal(environment, "round", "run", "shop")
     told(online, "pause", "shop")
@@ -112,9 +112,7 @@ def test_ctrl_c_ends_the_waiting_and_not_the_round(online: Run, shop: Database, 
     assert still.returncode == 0
 
 
-def test_a_round_that_a_stop_keeps_from_beginning_says_why(
-    online: Run, shop: Database, worker: None, tmp_path: Path
-) -> None:
+def test_round_of_a_stopped_instance_names_the_stop(online: Run, shop: Database, worker: None, tmp_path: Path) -> None:
     online("enable", "shop")
     plan = json.loads(online("plan", "--json").stdout)["id"]
     online("stop", "shop", "--reason", "drill")
@@ -127,23 +125,23 @@ def test_a_round_that_a_stop_keeps_from_beginning_says_why(
     assert listing(tmp_path / "v") == {"data/a.dat": 10}
 
 
-def test_the_schedule_is_made_once_paused_and_resumed(online: Run, shop: Database) -> None:
+def test_schedule_is_created_once_paused_and_resumed(online: Run, shop: Database) -> None:
     none = online("schedules", "list", "--json")
     too_early = online("schedules", "pause", "--reason", "x")
-    made = [online("schedules", "apply").stdout, online("schedules", "apply").stdout]
+    applied = [online("schedules", "apply").stdout, online("schedules", "apply").stdout]
     updated = online("schedules", "apply", SEXTON_RECYCLE__RECYCLE_INTERVAL_SECONDS="100")
     paused = online("schedules", "pause", "--reason", "migrating")
-    [found] = json.loads(online("schedules", "list", "--json").stdout)
+    [schedule] = json.loads(online("schedules", "list", "--json").stdout)
     doctor = {f["about"]: f for f in json.loads(online("doctor", "--json").stdout)}
     resumed = online("schedules", "resume")
     [after] = json.loads(online("schedules", "list", "--json").stdout)
 
     assert json.loads(none.stdout) == []
     assert (too_early.returncode, "sexton schedules apply" in too_early.stderr) == (1, True)
-    assert ["created" in made[0], "unchanged" in made[1], "updated" in updated.stdout] == [True, True, True]
+    assert ["created" in applied[0], "unchanged" in applied[1], "updated" in updated.stdout] == [True, True, True]
     assert "every 25 s the schedule checks" in updated.stdout
     assert paused.returncode == 0
-    assert (found["paused"], found["note"].split(" ")[0], found["every_seconds"]) == (True, "migrating", 25)
+    assert (schedule["paused"], schedule["note"].split(" ")[0], schedule["every_seconds"]) == (True, "migrating", 25)
     assert (doctor["schedule"]["state"], "migrating" in doctor["schedule"]["detail"]) == ("WARN", True)
     assert resumed.returncode == 0
     assert after["paused"] is False
@@ -164,7 +162,7 @@ def test_the_schedule_is_made_once_paused_and_resumed(online: Run, shop: Databas
         (("schedules", "pause"), 64, "--reason"),
     ],
 )
-def test_a_wrong_word_is_refused_in_a_sentence(
+def test_wrong_argument_is_refused_in_a_sentence(
     offline: Run, shop: Database, temporal_server: DevServer, words: tuple[str, ...], code: int, says: str
 ) -> None:
     refused = offline(*words, SEXTON_TEMPORAL__ADDRESS=temporal_server.address)

@@ -1,4 +1,4 @@
-"""`sexton trial advance`: time passes in a trial deployment, forwards only."""
+"""The command `sexton trial advance` moves the clock of a trial deployment forwards."""
 
 from sexton.database.engine import Database
 from tests.e2e.conftest import Run
@@ -9,7 +9,7 @@ def now(db: Database) -> int:
         return db.now(c)
 
 
-def test_a_trial_lets_four_days_pass(offline: Run, shop: Database) -> None:
+def test_trial_advances_the_clock_by_four_days(offline: Run, shop: Database) -> None:
     before = now(shop)
 
     advanced = offline("trial", "advance", "4d")
@@ -19,7 +19,7 @@ def test_a_trial_lets_four_days_pass(offline: Run, shop: Database) -> None:
     assert now(shop) - before >= 4 * 86_400_000
 
 
-def test_a_wrong_duration_is_refused_and_no_time_passes(offline: Run, shop: Database) -> None:
+def test_wrong_duration_is_refused_and_the_clock_stays(offline: Run, shop: Database) -> None:
     before = now(shop)
 
     refused = offline("trial", "advance", "-4d"), offline("trial", "advance", "4 days")

@@ -1,4 +1,4 @@
-"""`sexton user`: who may ask for tokens with a password, where no Temporal answers."""
+"""The command `sexton user` manages users and passwords without Temporal."""
 
 import json
 import os
@@ -15,31 +15,31 @@ from sexton.operators.access.sql.tokens import TokenStore
 from sexton.operators.access.sql.users import UserStore
 from sexton.operators.call_log.store import CallStore
 from tests.e2e.conftest import Run, settings
-from tests.support.leaks import made
+from tests.support.leaks import record_secret
 
 PASSWORD, ANOTHER = "a-horse-of-correct-batteries", "another-staple-altogether"
-made(PASSWORD)
-made(ANOTHER)
+record_secret(PASSWORD)
+record_secret(ANOTHER)
 TERMINAL = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
 ADD = ("user", "add", "ada", "--scope", "operate")
 
 
-def test_a_user_is_added_listed_and_removed_and_it_is_written_down(offline: Run, shop: Database) -> None:
+def test_call_log_has_users_added_and_removed(offline: Run, shop: Database) -> None:
     added = offline(*ADD, "--password-stdin", typed=f"{PASSWORD}\n")
     again = offline(*ADD, "--password-stdin", typed=f"{ANOTHER}\n")
     token, text = Logins(shop).login("ada", PASSWORD, "here")
     shown, listed = offline("user", "list", "--json"), offline("token", "list")
-    removed, gone = offline("user", "remove", "ada"), offline("user", "remove", "ada")
+    removed, removed_again = offline("user", "remove", "ada"), offline("user", "remove", "ada")
 
-    assert [p.returncode for p in (added, again, removed, gone)] == [0, 1, 0, 1]
+    assert [p.returncode for p in (added, again, removed, removed_again)] == [0, 1, 0, 1]
     assert "sexton user password ada" in again.stderr
     assert [(u["name"], u["scope"]) for u in json.loads(shown.stdout)] == [("ada", "operate")]
     assert (token.id in listed.stdout, "hash" in shown.stdout) == (True, False)
     with pytest.raises(Unauthenticated, match="revoked"):
         TokenStore(shop).authenticate(f"Bearer {text}")
     assert "removed by" in offline("user", "list").stdout
-    told = [(c.action, c.subject, c.outcome, c.reason) for c in reversed(CallStore(shop).last(9))]
-    assert told == [
+    calls = [(c.action, c.subject, c.outcome, c.reason) for c in reversed(CallStore(shop).last(9))]
+    assert calls == [
         ("user add", "ada", "ok", "scope operate"),
         ("user add", "ada", "USER_EXISTS", "scope operate"),
         ("token", "operate", "ok", ""),
@@ -49,7 +49,7 @@ def test_a_user_is_added_listed_and_removed_and_it_is_written_down(offline: Run,
     assert PASSWORD not in "".join(p.stdout + p.stderr for p in (added, again, shown, removed))
 
 
-def test_another_password_ends_the_old_one_and_its_tokens(offline: Run, shop: Database) -> None:
+def test_new_password_revokes_the_old_one_and_its_tokens(offline: Run, shop: Database) -> None:
     offline(*ADD, "--password-stdin", typed=f"{PASSWORD}\n")
     _, text = Logins(shop).login("ada", PASSWORD, "here")
     changed = offline("user", "password", "ada", "--password-stdin", typed=ANOTHER)
@@ -64,7 +64,7 @@ def test_another_password_ends_the_old_one_and_its_tokens(offline: Run, shop: Da
 
 
 @pytest.mark.parametrize("typed", ["", "\n", "elevenchars\n", "Administrator\n"])
-def test_a_password_that_will_not_do_makes_no_user(offline: Run, shop: Database, typed: str) -> None:
+def test_unsuitable_password_creates_no_user(offline: Run, shop: Database, typed: str) -> None:
     refused = offline("user", "add", "administrator", "--scope", "admin", "--password-stdin", typed=typed)
 
     assert refused.returncode == 1
@@ -72,13 +72,13 @@ def test_a_password_that_will_not_do_makes_no_user(offline: Run, shop: Database,
     assert json.loads(offline("user", "list", "--json").stdout) == []
 
 
-def test_there_is_no_password_where_nobody_types_one(offline: Run, shop: Database) -> None:
+def test_password_needs_a_terminal_or_stdin(offline: Run, shop: Database) -> None:
     refused = offline(*ADD)
 
     assert (refused.returncode, "--password-stdin" in refused.stderr) == (64, True)
 
 
-def test_a_name_or_scope_that_is_none_is_refused(offline: Run, shop: Database) -> None:
+def test_malformed_name_or_scope_is_refused(offline: Run, shop: Database) -> None:
     name = offline("user", "add", "Ada", "--scope", "read", "--password-stdin", typed=PASSWORD)
     scope = offline("user", "add", "ada", "--scope", "root", "--password-stdin", typed=PASSWORD)
 
@@ -87,7 +87,9 @@ def test_a_name_or_scope_that_is_none_is_refused(offline: Run, shop: Database) -
 
 
 @pytest.mark.parametrize(("second", "code"), [(PASSWORD, 0), (ANOTHER, 130)])
-def test_a_terminal_asks_twice_and_shows_nothing(tmp_path: Path, shop: Database, second: str, code: int) -> None:
+def test_terminal_asks_for_a_password_twice_and_hides_it(
+    tmp_path: Path, shop: Database, second: str, code: int
+) -> None:
     command = [sys.executable, "-c", TERMINAL, sys.executable, "-m", "sexton", *ADD]
     given, pipe = os.environ | settings(tmp_path, "127.0.0.1:1"), subprocess.PIPE
     # The space behind a prompt comes when the terminal listens: what is typed before it is thrown away.
@@ -97,8 +99,8 @@ def test_a_terminal_asks_twice_and_shows_nothing(tmp_path: Path, shop: Database,
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            for asked, answer in answers:
-                while asked not in seen.rpartition(b"\n")[2]:
+            for prompt, answer in answers:
+                while prompt not in seen.rpartition(b"\n")[2]:
                     piece = os.read(process.stdout.fileno(), 4_096)
                     assert piece, seen
                     seen += piece

@@ -1,4 +1,4 @@
-"""`sexton wal` as an operator types it; what needs Temporal has a real one, and a worker."""
+"""The command `sexton wal` configures, explains and purges topics."""
 
 import json
 
@@ -37,10 +37,10 @@ def start(log: EmbeddedLog) -> int:
 
 def flushed(db: Database, region: str, last: int) -> None:
     report = LeaderReport(topic=TOPIC, region=region, epoch=0, streams=(Stream(flushed=last),))
-    HeartbeatStore(db).hear("n1", [report])
+    HeartbeatStore(db).record_reports("n1", [report])
 
 
-def test_a_topic_that_a_region_holds_from_its_first_entry_frees_nothing(offline: Run, shop: Database) -> None:
+def test_topic_blocked_at_its_first_entry_frees_nothing(offline: Run, shop: Database) -> None:
     EmbeddedLog(shop).create(TOPIC)
     EmbeddedLog(shop).append(TOPIC, [b"x"] * 5)
     MapStore(shop).put(MapOrder(topic=TOPIC, generation=1, regions=(RegionMapping(region="r1", first=0),)))
@@ -49,12 +49,10 @@ def test_a_topic_that_a_region_holds_from_its_first_entry_frees_nothing(offline:
     assert "a purge frees nothing; blocked by region r1\n" in offline("wal", "explain", TOPIC).stdout
 
 
-def test_a_topic_is_enabled_explained_and_disabled_without_temporal(
-    offline: Run, shop: Database, topic: EmbeddedLog
-) -> None:
+def test_topic_commands_need_no_temporal(offline: Run, shop: Database, topic: EmbeddedLog) -> None:
     off = offline("wal", "explain", TOPIC)
     enabled = offline("wal", "enable", TOPIC)
-    people, told = offline("wal", "explain", TOPIC), json.loads(offline("wal", "explain", TOPIC, "--json").stdout)
+    people, as_json = offline("wal", "explain", TOPIC), json.loads(offline("wal", "explain", TOPIC, "--json").stdout)
     dry = offline("wal", "purge", TOPIC, "--dry-run")
     listed = json.loads(offline("wal", "list", "--json").stdout)
     status = offline("status")
@@ -66,13 +64,13 @@ def test_a_topic_is_enabled_explained_and_disabled_without_temporal(
     assert "a purge frees 99 entries, all before 99; blocked by region r1" in people.stdout
     assert dry.stdout == people.stdout
     assert "topics: 1 purged, 300 entries kept" in status.stdout
-    assert [(line["region"]["region"], line["entries"]) for line in told["lines"]] == [("r1", 200), ("r2", 50)]
+    assert [(line["region"]["region"], line["entries"]) for line in as_json["lines"]] == [("r1", 200), ("r2", 50)]
     assert [(t["name"], t["enabled"], t["floor"], t["lost_regions"]) for t in listed] == [(TOPIC, True, None, 0)]
     assert (disabled.returncode, WalStore(shop).topic(TOPIC).enabled, start(topic)) == (0, False, 0)
     assert [c.action for c in CallStore(shop).last(2)] == ["wal disable", "wal enable"]
 
 
-def test_a_purge_by_hand_says_what_went_and_who_holds_the_rest(
+def test_purge_reports_freed_entries_and_blocking_regions(
     online: Run, shop: Database, topic: EmbeddedLog, worker: None
 ) -> None:
     online("wal", "enable", TOPIC)
@@ -90,7 +88,7 @@ def test_a_purge_by_hand_says_what_went_and_who_holds_the_rest(
     assert "201" in shown[1].stdout
 
 
-def test_what_blocks_a_purge_is_its_answer_and_exit_code(online: Run, topic: EmbeddedLog, worker: None) -> None:
+def test_blocked_purge_names_the_blocker_and_exits_with_1(online: Run, topic: EmbeddedLog, worker: None) -> None:
     refused = online("wal", "purge", TOPIC)
     idle = online("wal", "cancel", TOPIC)
 
@@ -98,14 +96,12 @@ def test_what_blocks_a_purge_is_its_answer_and_exit_code(online: Run, topic: Emb
     assert (idle.returncode, "no purge of topic orders-wal by hand is running" in idle.stderr) == (1, True)
 
 
-def test_a_lost_region_and_a_topic_made_anew_are_reset_with_a_reason(
-    offline: Run, shop: Database, topic: EmbeddedLog
-) -> None:
+def test_lost_region_and_recreated_topic_are_reset(offline: Run, shop: Database, topic: EmbeddedLog) -> None:
     offline("wal", "enable", TOPIC)
     offline("wal", "explain", TOPIC)
     topic.delete_before({TOPIC: 150})
     lost = offline("wal", "explain", TOPIC)
-    asked = offline("wal", "reset", TOPIC, "--region", "r1", "--reason", "a test")
+    unconfirmed = offline("wal", "reset", TOPIC, "--region", "r1", "--reason", "a test")
     region = offline("wal", "reset", TOPIC, "--region", "r1", "--reason", "a test", "--yes")
     after = offline("wal", "explain", TOPIC)
     topic.create(TOPIC)
@@ -115,7 +111,7 @@ def test_a_lost_region_and_a_topic_made_anew_are_reset_with_a_reason(
     waits = offline("wal", "explain", TOPIC)
 
     assert "LOSS: region r1 needs entries 100..149" in lost.stdout
-    assert (asked.returncode, "Aborted" in asked.stderr) == (1, True)
+    assert (unconfirmed.returncode, "Aborted" in unconfirmed.stderr) == (1, True)
     assert (region.returncode, "needs topic orders-wal from entry 150 on" in region.stdout) == (0, True)
     assert "LOSS" not in after.stdout
     assert "QUARANTINED" in strange.stdout
@@ -147,7 +143,7 @@ def test_after_a_restore_every_topic_waits_for_its_map(offline: Run, shop: Datab
         (["reset", TOPIC, "--region", "r1", "--to", "999", "--reason", "x", "--yes"], "was not seen yet", 1),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(
+def test_wrong_input_is_reported_in_one_line(
     offline: Run, shop: Database, topic: EmbeddedLog, words: list[str], said: str, code: int
 ) -> None:
     done = offline("wal", *words)
@@ -156,23 +152,21 @@ def test_what_is_wrong_is_said_in_one_line(
     assert "Traceback" not in done.stderr
 
 
-def test_the_doctor_names_topics_that_are_not_as_they_must_be(offline: Run, shop: Database, topic: EmbeddedLog) -> None:
+def test_doctor_names_unhealthy_topics(offline: Run, shop: Database, topic: EmbeddedLog) -> None:
     none = offline("doctor", "--json")
     offline("wal", "enable", TOPIC)
     with shop.write() as c:
         c.execute(shop.t.wal_log.update().values(compacted=True))
     schema.move_clock(shop, 2 * 86_400)
     offline("wal", "explain", TOPIC)
-    found = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}
+    findings = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}
 
     assert "topics" not in {f["about"] for f in json.loads(none.stdout)}
-    assert "compacted" in found["topics"]["detail"]
-    assert (found["purges"]["state"], "map stale" in found["purges"]["detail"]) == ("WARN", True)
+    assert "compacted" in findings["topics"]["detail"]
+    assert (findings["purges"]["state"], "map stale" in findings["purges"]["detail"]) == ("WARN", True)
 
 
-def test_a_name_that_no_topic_has_is_not_enabled_and_a_stop_is_shown(
-    offline: Run, shop: Database, topic: EmbeddedLog
-) -> None:
+def test_unknown_topic_is_refused_and_a_stop_is_shown(offline: Run, shop: Database, topic: EmbeddedLog) -> None:
     typo = offline("wal", "enable", "orders-wall")
     offline("wal", "enable", TOPIC)
     stopped = offline("stop", "--all", "--reason", "a night")
@@ -184,7 +178,7 @@ def test_a_name_that_no_topic_has_is_not_enabled_and_a_stop_is_shown(
     assert f"topic {TOPIC}" in held.stdout
 
 
-def test_the_progress_of_a_purge_that_does_not_run_is_refused(
+def test_progress_without_a_running_purge_is_refused(
     online: Run, shop: Database, topic: EmbeddedLog, worker: None
 ) -> None:
     none = online("wal", "progress", TOPIC)

@@ -1,4 +1,4 @@
-"""`sexton why` and `sexton deletions` as an operator types them, where no Temporal answers."""
+"""The commands `sexton why` and `sexton deletions` work without Temporal."""
 
 import json
 from pathlib import Path
@@ -9,11 +9,11 @@ from sexton.database.engine import Database
 from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Registry
-from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.audit.writer import ParquetAudit
-from sexton.recycle.model import CloseOrder
 from sexton.recycle.planning.policy import policy
+from sexton.recycle.rounds.model import CloseOrder
 from sexton.recycle.rounds.sql.store import RoundStore
 from sexton.storage.vaults import ProvenVaults
 from tests.e2e.conftest import Run, settings
@@ -33,23 +33,21 @@ def told(shop: Database, tmp_path: Path) -> int:
     vaults = ProvenVaults(registry.vault, settings(tmp_path, "")["SEXTON_DEPLOYMENT"])
     other = row._replace(seq=2, key="data/öld")
     failed = row._replace(seq=3, id="t1", key="data/a.dat", outcome="failed", reason="AccessDenied", bytes=None)
-    ParquetAudit(Places(vaults, registry.vaults), 400).write([row, other, failed])
+    ParquetAudit(AuditLocations(vaults, registry.vaults), 400).write([row, other, failed])
     return opened.round
 
 
-def test_of_what_nobody_knows_why_says_so_and_fails(offline: Run, shop: Database) -> None:
-    said = offline("why", "no/such/key")
+def test_why_fails_for_an_unknown_object(offline: Run, shop: Database) -> None:
+    as_text = offline("why", "no/such/key")
     as_json = offline("why", "no/such/key", "--json")
 
-    assert (said.returncode, said.stdout) == (1, "")
-    assert "nothing is known of no/such/key" in said.stderr
-    assert "--deep" not in said.stderr
+    assert (as_text.returncode, as_text.stdout) == (1, "")
+    assert "nothing is known of no/such/key" in as_text.stderr
+    assert "--deep" not in as_text.stderr
     assert (as_json.returncode, as_json.stdout) == (1, "")
 
 
-def test_of_what_sql_has_forgotten_why_says_how_much_a_search_reads_and_finds_it(
-    offline: Run, shop: Database, told: int
-) -> None:
+def test_why_finds_an_expired_history_with_deep(offline: Run, shop: Database, told: int) -> None:
     shallow = offline("why", "data/old")
     deep = offline("why", "data/old", "--deep", "--last", "1d")
     as_json = offline("why", "old", "--deep", "--json")
@@ -65,7 +63,7 @@ def test_of_what_sql_has_forgotten_why_says_how_much_a_search_reads_and_finds_it
     assert (nobody.returncode, "nothing is known of data/olx" in nobody.stderr) == (1, True)
 
 
-def test_a_deep_search_adds_no_second_story_of_what_sql_knows(offline: Run, shop: Database, told: int) -> None:
+def test_deep_search_repeats_no_known_event(offline: Run, shop: Database, told: int) -> None:
     deep = offline("why", "t1", "--deep", "--json")
 
     [one] = json.loads(deep.stdout)
@@ -82,13 +80,13 @@ def test_audit_prints_each_object_of_a_round(offline: Run, shop: Database, told:
     assert (row["key"], row["bytes"], row["reason"]) == ("data/a.dat", None, "AccessDenied")
 
 
-def test_the_audit_is_read_where_the_settings_say_it_is(
+def test_deletions_reads_the_audit_at_its_configured_place(
     offline: Run, shop: Database, told: int, tmp_path: Path
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
     registry, deployment, url = Registry(shop), settings(tmp_path, "")["SEXTON_DEPLOYMENT"], f"{tmp_path}/elsewhere"
     vaults = ProvenVaults(registry.vault, deployment)
-    places = Places(vaults, registry.vaults, audit_url=url, deployment=deployment)
+    places = AuditLocations(vaults, registry.vaults, audit_url=url, deployment=deployment)
     with shop.read() as c:
         row = AuditRow(shop.now(c), "shop", told, 2, 1, "dropped", "new", "disk", "data/new", 7, "deleted", "")
     ParquetAudit(places, 400).write([row])
@@ -101,15 +99,13 @@ def test_the_audit_is_read_where_the_settings_say_it_is(
     assert "data/new" not in unset.stdout
 
 
-def test_an_audit_that_cannot_be_read_whole_ends_in_an_error(
-    offline: Run, shop: Database, told: int, tmp_path: Path
-) -> None:
+def test_unreadable_audit_is_an_error(offline: Run, shop: Database, told: int, tmp_path: Path) -> None:
     (tmp_path / "v").rename(tmp_path / "unmounted")
 
-    said = offline("deletions", str(told))
+    printed = offline("deletions", str(told))
 
-    assert (said.returncode, said.stdout) == (1, "")
-    assert "vault disk: NO_" in said.stderr
+    assert (printed.returncode, printed.stdout) == (1, "")
+    assert "vault disk: NO_" in printed.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The command line as a whole: every command is documented, exit codes mean one thing each, no width cuts anything."""
+"""Every command is documented, each exit code has one meaning, and no table loses text at any width."""
 
 import re
 from collections import Counter
@@ -21,17 +21,17 @@ ROWS = [
 
 def words() -> list[str]:
     """Return every command of the tree, as it is typed."""
-    found: list[str] = []
+    commands: list[str] = []
 
     def walk(command: object, path: str) -> None:
         below = getattr(command, "commands", None)
         if below is None:
-            found.append(path)
+            commands.append(path)
         for name, sub in (below or {}).items():
             walk(sub, f"{path} {name}")
 
     walk(typer.main.get_command(app), "sexton")
-    return found
+    return commands
 
 
 def test_every_command_has_its_line_in_the_documentation() -> None:
@@ -79,8 +79,8 @@ def test_a_table_loses_no_character_at_any_width(
     show_table("", COLUMNS, ROWS)
     printed = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
 
-    wanted = Counter("".join(cell for row in ROWS for cell in row).replace(" ", ""))
-    assert wanted - Counter(printed) == Counter()
+    expected = Counter("".join(cell for row in ROWS for cell in row).replace(" ", ""))
+    assert expected - Counter(printed) == Counter()
     assert max(len(line) for line in printed.splitlines()) <= width
 
 

@@ -1,4 +1,4 @@
-"""minidb, the integrator's example: what its transactions promise, on both databases, over the real S3 server."""
+"""The transactions of minidb, the example database, keep their promises on both databases over a real S3 server."""
 
 import ast
 from collections.abc import Iterator
@@ -21,9 +21,10 @@ from sexton.operators.controls.store import ControlStore
 from sexton.operators.holds.store import Hold, HoldStore
 from sexton.operators.registry.store import Registry
 from sexton.owners.sql.owner import SqlOwner
-from sexton.recycle.model import Cursor, Policy, RangeOrder
+from sexton.recycle.pipeline.model import Cursor, RangeOrder
 from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.pipeline.sql.claim import ClaimStore
+from sexton.recycle.planning.model import Policy
 from sexton.recycle.rounds.sql.store import RoundStore
 from sexton.runtime.engine import keepers
 from tests.servers.api import Api
@@ -53,7 +54,7 @@ def vault(s3_server: RunningS3, bucket: str) -> Vault:
 
 @pytest.fixture
 def minidb(sexton: Database, database_url: str, vault: Vault) -> Iterator[MiniDB]:
-    """minidb with one table ``t`` of 3 rowsets with 4 files each."""
+    """Minidb with one table ``t`` of 3 rowsets with 4 files each."""
     engine = open_engine(database_url)
     db = MiniDB(engine, INSTANCE, [vault])
     db.create_schema()
@@ -98,9 +99,7 @@ def test_a_committed_load_reads_back_and_leaves_no_mark(minidb: MiniDB, sexton: 
     assert marks(sexton) == []
 
 
-def test_an_abandoned_load_leaves_a_mark_for_each_rowset_that_covers_its_files(
-    minidb: MiniDB, sexton: Database, vault: Vault
-) -> None:
+def test_abandoned_load_leaves_marks_that_cover_its_files(minidb: MiniDB, sexton: Database, vault: Vault) -> None:
     before = minidb.read_table("t")
 
     orphans = minidb.abandon_load("t", 2, 3, "hot", seed="lost")
@@ -127,7 +126,7 @@ def test_compaction_keeps_the_rows_and_marks_exactly_its_inputs(minidb: MiniDB, 
     ]
 
 
-def test_a_dropped_table_comes_back_whole(minidb: MiniDB, sexton: Database) -> None:
+def test_undrop_restores_a_whole_table(minidb: MiniDB, sexton: Database) -> None:
     before, keys = minidb.read_table("t"), minidb.keys("t")
 
     minidb.drop_table("t")
@@ -142,7 +141,7 @@ def test_a_dropped_table_comes_back_whole(minidb: MiniDB, sexton: Database) -> N
     assert marks(sexton) == []
 
 
-def test_a_dropped_table_is_held_by_its_id_and_may_still_come_back(minidb: MiniDB, sexton: Database) -> None:
+def test_hold_by_id_keeps_a_dropped_table(minidb: MiniDB, sexton: Database) -> None:
     before = minidb.read_table("t")
     minidb.drop_table("t")
     table = {"mark_kind": "table", "mark_id": minidb.table_id("t")}
@@ -166,7 +165,7 @@ def test_a_claimed_table_stays_dropped(minidb: MiniDB, sexton: Database) -> None
         minidb.read_table("t")
 
 
-def test_a_load_whose_mark_was_claimed_meanwhile_rolls_back(minidb: MiniDB, sexton: Database) -> None:
+def test_load_rolls_back_if_its_mark_was_claimed(minidb: MiniDB, sexton: Database) -> None:
     before = minidb.read_table("t")
     written = minidb.stage("t", 2, 3, "hot", seed="slow")
     assert claim(sexton, "prepared") == {Ref("prepared", w.id) for w in written}
@@ -178,7 +177,7 @@ def test_a_load_whose_mark_was_claimed_meanwhile_rolls_back(minidb: MiniDB, sext
     assert len(marks(sexton)) == 2
 
 
-def test_a_load_into_a_table_dropped_meanwhile_rolls_back_and_stays_marked(minidb: MiniDB, sexton: Database) -> None:
+def test_load_into_a_dropped_table_rolls_back(minidb: MiniDB, sexton: Database) -> None:
     written = minidb.stage("t", 1, 3, "hot", seed="late")
     minidb.drop_table("t")
 
@@ -188,7 +187,7 @@ def test_a_load_into_a_table_dropped_meanwhile_rolls_back_and_stays_marked(minid
     assert [id_ for kind, id_, *_ in marks(sexton) if kind == "prepared"] == [written[0].id]
 
 
-def test_what_sexton_asks_about_a_mistaken_mark_is_answered_live(minidb: MiniDB, sexton: Database) -> None:
+def test_live_view_answers_for_a_mistaken_mark(minidb: MiniDB, sexton: Database) -> None:
     key = sorted(key for _, key in minidb.keys("t"))[0]
     wrong = [contract.NewMark(id="by-key", vault="hot", keys=(key,))]
     wrong += [contract.NewMark(id="by-prefix", vault="hot", prefix="data/")]
@@ -228,7 +227,7 @@ def test_two_instances_share_one_database(minidb: MiniDB, sexton: Database, vaul
         assert c.execute(text("SELECT DISTINCT instance FROM sexton_live")).scalars().all() == ["other"]
 
 
-def test_of_sexton_minidb_imports_only_the_contract() -> None:
+def test_minidb_imports_only_the_public_modules() -> None:
     imported = set()
     for source in Path(examples.minidb.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(source.read_text())):

@@ -1,4 +1,4 @@
-"""Backends of minidb over the real API: whatever is cut, no copy loses what it lacks; followers know what is gone."""
+"""Backends of minidb lose no version that a replica lacks, and followers catch up, over the real API."""
 
 import random
 from collections.abc import Iterator
@@ -10,9 +10,9 @@ from examples.minidb.binlogs import uid
 from examples.minidb.rowsets import MiniDBError
 from sexton.kernel.crash_points import OF_BACKEND, installed
 from tests.e2e.stores import BACKENDS, Stores
-from tests.integration.replication.agent.node import Crash, crash_at
-from tests.integration.replication.world import DB, SHOP
+from tests.integration.replication.binlog_instance import DB, SHOP
 from tests.servers.api import Api
+from tests.support.crashes import Crash, crash_at
 from tests.support.rig import Rig
 
 T = "orders.0"
@@ -30,7 +30,7 @@ def stores(tmp_path: Path) -> Iterator[Stores]:
     rig.db.close()
 
 
-def test_what_has_expired_goes_from_every_backend_and_nothing_else(stores: Stores) -> None:
+def test_only_expired_versions_are_deleted_on_all_backends(stores: Stores) -> None:
     stores.begin("orders", "users")
     stores.upsert("orders", times=3)
     stores.upsert("orders", "users")
@@ -42,11 +42,11 @@ def test_what_has_expired_goes_from_every_backend_and_nothing_else(stores: Store
     assert {b: stores.versions(T, b) for b in BACKENDS} == {b: [5, 6] for b in BACKENDS}
     assert stores.versions("users.1", "b3") == []
     assert stores.leader.logs() == {"": [young - 1, young], "orders": [young - 1, young]}
-    assert stores.exact()
-    assert stores.equal()
+    assert stores.have_exact_binlogs()
+    assert stores.follower_is_equal()
 
 
-def test_a_copy_that_lags_keeps_what_it_lacks_on_all_others_and_is_repaired_from_there(stores: Stores) -> None:
+def test_lagging_replica_is_repaired_from_the_others(stores: Stores) -> None:
     stores.begin("orders")
     stores.upsert("orders", times=3)
     stores.upsert("orders", times=2, but=["b3"])
@@ -58,12 +58,12 @@ def test_a_copy_that_lags_keeps_what_it_lacks_on_all_others_and_is_repaired_from
 
     assert held == ([4, 5], [])
     assert (repaired, stores.versions(T, "b1"), stores.versions("orders.1", "b1")) == ([4, 5], [], [4, 5])
-    assert stores.same(T)
-    assert stores.exact()
-    assert stores.equal()
+    assert stores.replicas_are_equal(T)
+    assert stores.have_exact_binlogs()
+    assert stores.follower_is_equal()
 
 
-def test_a_lost_version_is_kept_elsewhere_at_once_and_marked_when_it_stays_lost(stores: Stores) -> None:
+def test_lost_version_is_retained_on_the_other_backends(stores: Stores) -> None:
     stores.begin("orders")
     stores.upsert("orders", times=5)
     stores.backends["b2"].lose(uid(T, "b2"), 3)
@@ -71,39 +71,44 @@ def test_a_lost_version_is_kept_elsewhere_at_once_and_marked_when_it_stays_lost(
     stores.expire()
     stores.round()
     marked = stores.leader.unwell()
-    equal = stores.equal()
+    equal = stores.follower_is_equal()
     left = stores.versions(T, "b1")
     stores.repair(T, "b2", "b3")
     stores.round()
 
     assert (marked, equal, left) == ({(T, "b2"): (False, 3)}, True, [3, 4, 5])
     assert stores.leader.unwell() == {}
-    assert (stores.equal(), stores.exact(), stores.same(T), stores.versions(T, "b1")) == (True, True, True, [])
+    assert (
+        stores.follower_is_equal(),
+        stores.have_exact_binlogs(),
+        stores.replicas_are_equal(T),
+        stores.versions(T, "b1"),
+    ) == (True, True, True, [])
 
 
-def test_a_backend_that_is_away_stops_its_own_tablets_and_catches_up(stores: Stores) -> None:
+def test_absent_backend_blocks_only_its_tablets(stores: Stores) -> None:
     stores.begin("orders")
     stores.leader.create_table("alone", backends=["b1", "b2"])
     stores.report()
     stores.upsert("orders", "alone", times=3)
     stores.expire()
     stores.round("b3")
-    away = stores.versions(T, "b1"), stores.versions("alone.0", "b1"), stores.exact("b3")
+    away = stores.versions(T, "b1"), stores.versions("alone.0", "b1"), stores.have_exact_binlogs("b3")
     stores.backends["b3"].restart()
     stores.report()
     stores.sweep()
 
     assert away == ([1, 2, 3], [], True)
     assert [stores.versions(T, b) for b in BACKENDS] == [[], [], []]
-    assert stores.exact()
+    assert stores.have_exact_binlogs()
 
 
-def test_a_report_of_a_start_before_is_ignored(stores: Stores) -> None:
+def test_report_of_an_earlier_start_is_ignored(stores: Stores) -> None:
     stores.begin("orders")
     stores.upsert("orders", times=3)
     old = stores.backends["b3"]
     old.report()
-    stores.leader = stores.led()
+    stores.leader = stores.start_leader()
     anew = type(old)("b3", stores.owner, stores.directory / "b3")  # somebody starts it while the old one still runs
     anew.lose(uid(T, "b3"), 2)
     anew.report()
@@ -114,13 +119,13 @@ def test_a_report_of_a_start_before_is_ignored(stores: Stores) -> None:
     assert (anew_needs, stores.world.replica(T, "b3").needs) == (2, 2)
 
 
-def test_what_only_a_full_copy_repairs_is_not_waited_for_and_counts_again_afterwards(stores: Stores) -> None:
+def test_replica_counts_again_after_its_full_copy(stores: Stores) -> None:
     stores.begin("orders")
     stores.upsert("orders", times=2)
     stores.upsert("orders", times=2, but=["b3"])
     stores.report()
     for tablet in (T, "orders.1"):
-        stores.world.b.replicas.full_copy(SHOP, tablet, "b3", "its disk was replaced")
+        stores.world.service.replicas.full_copy(SHOP, tablet, "b3", "its disk was replaced")
     stores.expire()
     stores.round("b3")
     left = stores.versions(T, "b1")
@@ -129,18 +134,18 @@ def test_what_only_a_full_copy_repairs_is_not_waited_for_and_counts_again_afterw
     stores.backends["b3"].copy(uid(T, "b3"), stores.backends["b1"], uid(T, "b1"))
     stores.report()
 
-    assert (left, stores.same(T)) == ([], True)
+    assert (left, stores.replicas_are_equal(T)) == ([], True)
     assert [stores.world.replica(t, "b3").full_copy for t in (T, "orders.1")] == ["", "its disk was replaced"]
 
 
-def test_b20_a_dropped_table_goes_everywhere_and_its_copies_after_its_binlogs(stores: Stores) -> None:
+def test_b20_dropped_table_is_deleted_on_every_backend(stores: Stores) -> None:
     stores.begin("orders", "users")
     stores.upsert("orders", "users", times=3)
     stores.report()
     stores.leader.drop_table("users")
     before = stores.leader.forget()
     stores.sweep("b1", "b2")  # b3 is away
-    equal = stores.equal()
+    equal = stores.follower_is_equal()
     some = stores.leader.forget()
     stores.sweep("b3")
 
@@ -148,20 +153,18 @@ def test_b20_a_dropped_table_goes_everywhere_and_its_copies_after_its_binlogs(st
     assert [list((stores.directory / b / "data").glob("users*")) for b in BACKENDS] == [[], [], []]
     assert "users" not in stores.leader.logs()
     assert stores.versions(T, "b1") == [1, 2, 3]
-    assert stores.equal()
+    assert stores.follower_is_equal()
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
 @pytest.mark.parametrize("point", sorted(OF_BACKEND))
-def test_b11_a_backend_that_crashes_in_the_middle_of_a_sweep_finishes_the_next_time(
-    stores: Stores, point: str, times: int
-) -> None:
+def test_b11_crashed_backend_finishes_its_next_sweep(stores: Stores, point: str, times: int) -> None:
     stores.begin("orders")
     stores.upsert("orders", times=6)
     stores.expire()
     stores.upsert("orders", times=2)
     stores.report()
-    stores.world.look()
+    stores.world.cut_expired()
     crashed = times == 1 or point != "backend.acknowledged"  # once a page of cuts
     with installed(crash_at(point, times)):
         if crashed:
@@ -173,13 +176,13 @@ def test_b11_a_backend_that_crashes_in_the_middle_of_a_sweep_finishes_the_next_t
     stores.upsert("orders")
     stores.round()
 
-    assert stores.exact()
+    assert stores.have_exact_binlogs()
     assert {b: stores.versions(T, b) for b in BACKENDS} == {b: [7, 8, 9] for b in BACKENDS}
-    assert stores.same(T)
-    assert stores.equal()
+    assert stores.replicas_are_equal(T)
+    assert stores.follower_is_equal()
 
 
-def test_a_leader_that_crashed_says_again_what_it_may_not_have_said(stores: Stores) -> None:
+def test_crashed_leader_sends_its_last_record_again(stores: Stores) -> None:
     stores.begin("orders", "users")
     stores.upsert("orders", "users", times=3)
     stores.leader.drop_table("users")
@@ -188,18 +191,18 @@ def test_a_leader_that_crashed_says_again_what_it_may_not_have_said(stores: Stor
     before = stores.leader.logs()[""]
     file = stores.directory / "leader" / "edits.jsonl"
     file.write_text(file.read_text() + '{"commit_seq": 99, "ta')  # and while it writes
-    stores.leader = stores.led()
+    stores.leader = stores.start_leader()
     stores.leader.lead(stores.follower)
     stores.leader.recover()
 
     assert (max(before), max(stores.leader.logs()[""])) == (lost - 1, lost)
     assert stores.leader.logs()["orders"][-1] == lost
-    assert stores.same(T)
+    assert stores.replicas_are_equal(T)
     assert stores.upsert("orders") == lost + 1
-    assert stores.equal()
+    assert stores.follower_is_equal()
 
 
-def test_a_follower_that_comes_late_has_what_its_leader_has(stores: Stores) -> None:
+def test_late_follower_catches_up_with_its_leader(stores: Stores) -> None:
     stores.begin("orders")
     stores.upsert("orders", times=3)
     stores.backends["b2"].lose(uid(T, "b2"), 2)
@@ -211,25 +214,25 @@ def test_a_follower_that_comes_late_has_what_its_leader_has(stores: Stores) -> N
     stores.leader.lead(late)
     late.catch_up()
 
-    assert stores.equal()
+    assert stores.follower_is_equal()
     assert late.logs() == stores.follower.logs() == {"": [5, 6], "orders": [5, 6]}
     assert late.unwell() == stores.follower.unwell() == {(T, "b2"): (False, 2)}
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.soak) for n in range(2, 30))])
-def test_whatever_happens_no_copy_loses_what_it_lacks_and_nothing_below_a_cut_stays(stores: Stores, seed: int) -> None:
+def test_random_crashes_lose_no_version_and_leave_none(stores: Stores, seed: int) -> None:
     chance, crashes = random.Random(seed), 0
     stores.begin("orders", "users")
     for step in range(STEPS):
         b, tablet = chance.choice(BACKENDS), f"{chance.choice(('orders', 'users'))}.{chance.randint(0, 1)}"
-        its, other = stores.backends[b], chance.choice([x for x in BACKENDS if x != b])
+        backend, other = stores.backends[b], chance.choice([x for x in BACKENDS if x != b])
         dropped = stores.leader.tables[tablet.partition(".")[0]].dropped
         match chance.choice(["upsert", "upsert", "lag", "lose", "repair", "round", "round", "crash", "time", "drop"]):
             case "upsert" | "lag" as how if not dropped:
                 stores.upsert(tablet.partition(".")[0], but=[b] if how == "lag" else ())
             case "lose" if not dropped and (above := _spare(stores, tablet, b)):
-                its.lose(uid(tablet, b), chance.choice(above))
-                its.report()
+                backend.lose(uid(tablet, b), chance.choice(above))
+                backend.report()
             case "repair" if not dropped:
                 try:
                     stores.repair(tablet, b, other)
@@ -241,22 +244,22 @@ def test_whatever_happens_no_copy_loses_what_it_lacks_and_nothing_below_a_cut_st
                 stores.upsert("orders")
                 stores.expire()
                 stores.report()
-                stores.world.look()
+                stores.world.cut_expired()
                 point = chance.choice(sorted(OF_BACKEND))
                 try:
                     with installed(crash_at(point, chance.randint(1, 3))):
                         stores.sweep(b)
                 except Crash:
                     crashes += 1
-                its.restart()
+                backend.restart()
             case "time":
                 stores.expire()
             case "drop" if step > STEPS * 3 // 4 and tablet.startswith("users"):
                 stores.leader.drop_table("users") if not dropped else stores.leader.forget()
-        assert stores.repairable()
-        assert stores.equal()
+        assert stores.are_repairable()
+        assert stores.follower_is_equal()
     stores.round()
-    assert stores.exact()
+    assert stores.have_exact_binlogs()
     assert crashes or seed > 1  # not every one has an end to crash in
 
 

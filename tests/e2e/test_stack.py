@@ -1,4 +1,4 @@
-"""The embedded stack: restartable, alone in its home, on loopback only, and honest about a part that died."""
+"""The embedded stack restarts over its home, listens on loopback only, and reports a dead part."""
 
 import json
 import os
@@ -68,14 +68,14 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     stack.stop()
 
 
-def test_a_second_stack_over_the_same_home_is_refused_with_the_running_pid(running: Stack) -> None:
+def test_second_stack_over_one_home_is_refused_with_the_pid(running: Stack) -> None:
     with pytest.raises(EmbeddedError, match=rf"already runs over .*pid {os.getpid()}\)"):
         _start(running.home)
 
     running.check()
 
 
-def test_two_workers_run_beside_each_other(running: Stack) -> None:
+def test_two_workers_run_side_by_side(running: Stack) -> None:
     running.start_worker()
 
     running.start_worker("worker-2")
@@ -84,9 +84,9 @@ def test_two_workers_run_beside_each_other(running: Stack) -> None:
     assert running.children["worker"].pid != running.children["worker-2"].pid
 
 
-def test_a_dead_worker_is_started_again_and_said_so(running: Stack) -> None:
-    said: list[str] = []
-    watch = StackSupervisor(running, said.append, first_wait_seconds=0.1)
+def test_dead_worker_is_restarted_and_reported(running: Stack) -> None:
+    messages: list[str] = []
+    watch = StackSupervisor(running, messages.append, first_wait_seconds=0.1)
     running.start_worker()
     killed = running.children["worker"].pid
     running.children["worker"].kill()
@@ -97,22 +97,22 @@ def test_a_dead_worker_is_started_again_and_said_so(running: Stack) -> None:
 
     running.await_worker()
     assert running.children["worker"].pid != killed
-    assert said[0] == "worker ended with exit code -9; it starts again in 0.1 s"
-    assert said[1].startswith("worker started again")
+    assert messages[0] == "worker ended with exit code -9; it starts again in 0.1 s"
+    assert messages[1].startswith("worker started again")
 
 
-def test_a_worker_that_dies_again_and_again_ends_it_with_the_reason(tmp_path: Path) -> None:
-    said: list[str] = []
+def test_stack_stops_when_its_worker_keeps_dying(tmp_path: Path) -> None:
+    messages: list[str] = []
     stack = Stack(tmp_path)
     doomed = [sys.executable, "-c", "import time; time.sleep(0.3); raise SystemExit('no luck')"]
     stack.children["worker"] = Child("worker", doomed, tmp_path, {})
     stack.children["worker"].start(lambda: True, 10)
 
     with pytest.raises(EmbeddedError, match=r"worker ended with exit code 1(.|\n)*no luck"):
-        StackSupervisor(stack, said.append, first_wait_seconds=0.01).supervise(interval_seconds=0.01)
+        StackSupervisor(stack, messages.append, first_wait_seconds=0.01).supervise(interval_seconds=0.01)
 
-    assert len([line for line in said if "started again" in line]) == QUICK_DEATHS
-    assert said[-2:] == [
+    assert len([line for line in messages if "started again" in line]) == QUICK_DEATHS
+    assert messages[-2:] == [
         "worker died 5 times within 30 s of its start: giving up",
         "worker ended with exit code 1; stopping the rest …",
     ]
@@ -170,14 +170,14 @@ def test_a_restart_keeps_objects_addresses_and_identity(tmp_path: Path) -> None:
         second.stop()
 
 
-def test_a_part_that_dies_ends_up_with_its_name_exit_code_and_last_lines(tmp_path: Path) -> None:
+def test_dead_part_ends_the_stack_with_its_last_log_line(tmp_path: Path) -> None:
     up = _up(tmp_path)
     os.kill(_pid(tmp_path, "s3"), signal.SIGKILL)
 
-    said, _ = up.communicate(timeout=30)
+    output, _ = up.communicate(timeout=30)
 
     assert up.returncode == 1
-    at_once, _, at_the_end = said.partition("error: s3 ended with exit code -9")
+    at_once, _, at_the_end = output.partition("error: s3 ended with exit code -9")
     assert "s3 ended with exit code -9; stopping the rest" in at_once
     last = (tmp_path / "logs" / "s3.log").read_text().splitlines()[-1]
     assert last.strip() in at_the_end
@@ -185,16 +185,16 @@ def test_a_part_that_dies_ends_up_with_its_name_exit_code_and_last_lines(tmp_pat
 
 
 def test_rounds_are_scheduled_once_over_restarts(tmp_path: Path) -> None:
-    said = []
+    outputs = []
     for _ in range(2):
         up = _up(tmp_path, "--worker")
         schedules = _sexton(tmp_path, "schedules", "list", "--json")
         applied = _sexton(tmp_path, "schedules", "apply")
         up.terminate()
         up.communicate(timeout=60)
-        said.append((len(json.loads(schedules)), applied.splitlines()[0].split(": ")[1].split(";")[0]))
+        outputs.append((len(json.loads(schedules)), applied.splitlines()[0].split(": ")[1].split(";")[0]))
 
-    assert said == [(1, "unchanged"), (1, "unchanged")]
+    assert outputs == [(1, "unchanged"), (1, "unchanged")]
 
 
 def _sexton(home: Path, *words: str) -> str:
@@ -208,13 +208,13 @@ def test_sigterm_stops_every_part(tmp_path: Path) -> None:
     up = _up(tmp_path)
     pids = [_pid(tmp_path, name) for name in ("s3", "temporal")]
     up.terminate()
-    said, _ = up.communicate(timeout=30)
+    output, _ = up.communicate(timeout=30)
 
-    assert up.returncode == 0, said
+    assert up.returncode == 0, output
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 
-def test_a_killed_up_leaves_nothing_that_hinders_the_next(tmp_path: Path) -> None:
+def test_stack_starts_again_after_a_killed_one(tmp_path: Path) -> None:
     up = _up(tmp_path)
     old = _pid(tmp_path, "s3")
     up.kill()
@@ -236,7 +236,7 @@ def _gone(pid: int) -> bool:
         return True
 
 
-def test_a_pid_file_never_stops_a_process_that_is_not_ours(tmp_path: Path) -> None:
+def test_pid_file_never_stops_a_foreign_process(tmp_path: Path) -> None:
     stranger = subprocess.Popen(["sleep", "60"], start_new_session=True)
     record = {"pid": stranger.pid, "started": "1", "command": ["sleep", "60"]}
     (tmp_path / "run").mkdir()

@@ -60,7 +60,7 @@ class Field:
     def purge(self, topic: str = A) -> int:
         """Let the node say how far it is, and purge; return the floor."""
         self.node.heartbeat()
-        self.wal.purger.look([topic])  # Sexton did not know how far the topic goes
+        self.wal.purger.preview([topic])  # Sexton did not know how far the topic goes
         self.node.heartbeat()
         return self.wal.purger.purge([topic])[topic].floor or 0
 

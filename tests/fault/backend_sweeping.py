@@ -5,15 +5,15 @@ from pathlib import Path
 
 from sexton.replication.agent.meta import SqliteMeta
 from sexton.replication.agent.sweeping import BackendSweeper
-from tests.integration.replication.agent.node import Granted
+from tests.integration.replication.agent.node import CutSource
 
 
 def main(directory: str, cut: str, *uids: str) -> None:
-    granted = Granted(page=1)
+    granted = CutSource(page=1)
     for uid in uids:
         granted.grant(uid, int(cut))
     BackendSweeper(SqliteMeta(Path(directory), "7"), granted, keys=3).sweep(lambda: None)
-    print(granted.told())
+    print(granted.outcomes())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A rig over a real S3 server with the fault proxy in between."""
+"""A rig over a real S3 server behind the fault proxy."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +16,7 @@ from tests.support.rig import Rig, put
 
 @dataclass
 class Faulty:
-    """One instance with one S3 vault ``cold`` that can be made to fail."""
+    """An instance with one S3 vault ``cold`` that fails on request."""
 
     rig: Rig
     proxy: FaultProxy
@@ -30,10 +30,10 @@ class Faulty:
             list(pool.map(lambda key: client.put_object(Bucket=self.bucket, Key=key, Body=b"x" * size), keys))
 
     def listing(self) -> dict[str, int]:
-        """List past the proxy and without Sexton."""
+        """List the bucket without the proxy and without Sexton."""
         pages = self.server.client().get_paginator("list_objects_v2").paginate(Bucket=self.bucket)
-        found = {o["Key"]: o["Size"] for page in pages for o in page.get("Contents", ())}
-        return {key: size for key, size in found.items() if not key.startswith("_sexton/")}
+        sizes = {o["Key"]: o["Size"] for page in pages for o in page.get("Contents", ())}
+        return {key: size for key, size in sizes.items() if not key.startswith("_sexton/")}
 
     def deletes(self) -> list[tuple[str, ...]]:
         return [e.keys for e in self.proxy.log if e.operation == "DeleteObjects"]
@@ -46,8 +46,8 @@ def faulty(tmp_path: Path, s3_server: RunningS3, bucket: str) -> Iterator[Faulty
         yield Faulty(rig, proxy, s3_server, bucket, rig.s3(bucket))
 
 
-def backed_up_before_an_undrop(tmp_path: Path) -> tuple[Rig, Rig, Path]:
-    """Return a rig, one of its backup in which ``a.dat`` is due still, and the directory of its vault ``disk``."""
+def rig_and_backup_before_an_undrop(tmp_path: Path) -> tuple[Rig, Rig, Path]:
+    """Return a rig, a rig over its backup in which ``a.dat`` is still due, and the directory of vault ``disk``."""
     rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
     root = rig.local(tmp_path / "v")
     put(root, "a.dat")

@@ -15,17 +15,10 @@ from sexton.marks.keepers import Kept
 from sexton.marks.lease_port import LeaseBusy, LeaseLost
 from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.recycle.errors import RoundEnded
-from sexton.recycle.model import (
-    STOPPED,
-    SUCCEEDED,
-    AdoptOrder,
-    CloseOrder,
-    Cursor,
-    KindPlan,
-    OpenedRound,
-    Plan,
-    RangeOrder,
-)
+from sexton.recycle.model import STOPPED, SUCCEEDED
+from sexton.recycle.pipeline.model import AdoptOrder, Cursor, RangeOrder
+from sexton.recycle.planning.model import KindPlan, Plan
+from sexton.recycle.rounds.model import CloseOrder, OpenedRound
 from tests.fault.shop import INSTANCE, Barrier
 from tests.support.rig import GRACE, Rig
 

@@ -1,4 +1,4 @@
-"""Random histories: a little of everything, more of what meets in the middle of a round."""
+"""Generate and play random histories; events that interrupt a round are the most frequent."""
 
 import atexit
 import functools
@@ -21,13 +21,13 @@ from sexton.recycle.pipeline.sql import files, outcomes
 from sexton.storage.local import vault
 from tests.fault import operations as op
 from tests.fault.conclusion import conclude
-from tests.fault.flow import Process
+from tests.fault.local_round import Process
 from tests.fault.shop import INSTANCE, Shop
 from tests.fault.world import INSIDE, World
 from tests.support.rig import DEPLOYMENT
 
 MEMORY = Path("/dev/shm")
-"""Where fsync costs nothing; what a power cut does is not asked here."""
+"""Where fsync costs nothing; these tests do not simulate a power cut."""
 OF_OWNER = ("commit.deleted", "undrop.guarded", "undrop.checked", "hold.guarded", "hold.written")
 OF_ROUND = sorted(OF_ROUNDS.difference(OF_OWNER))
 OPEN = sorted(OF_ROUNDS - INSIDE)
@@ -46,14 +46,14 @@ FATES = (
 
 @dataclass(frozen=True)
 class History:
-    """How the example is set up, and what happens."""
+    """The setup of a world, and its operations in order."""
 
     operations: tuple[Any, ...]
     view: bool = False
     small: bool = True
     strict: bool = False
     barrier: bool = False
-    """Whether the owner is asked to let go of what it prepared, before it is claimed."""
+    """Whether the owner fences a prepared mark before it is claimed."""
 
 
 small = st.integers(0, 5)
@@ -77,7 +77,7 @@ holds = st.builds(
 )
 controls = st.sampled_from(
     [("stop", INSTANCE), ("stop", "*"), ("blacklist", INSTANCE), ("whitelist", "other"), ("vault_whitelist", "disk")]
-).map(lambda said: op.Control(*said))
+).map(lambda control: op.Control(*control))
 unmounts = st.builds(op.Unmount, vault=st.sampled_from(("disk", "disk", "spare")))
 meanwhile = st.one_of(
     st.just(op.Steal()),
@@ -140,7 +140,7 @@ episodes = st.one_of(
 
 @st.composite
 def histories(draw: st.DrawFn) -> History:
-    """A few tables and loads, then episodes: garbage, time and rounds, and whatever else happens in between."""
+    """Generate a few tables and loads, then episodes of garbage, time, rounds and other operations."""
     first = (op.Load(table=None, files=1), op.Load(), op.Load(files=3), *draw(st.lists(loads, max_size=3)))
     rest = [operation for episode in draw(st.lists(episodes, min_size=2, max_size=4)) for operation in episode]
     enabled_at = draw(st.sampled_from((0, 0, 0, len(first) + 4)))
@@ -151,7 +151,7 @@ def histories(draw: st.DrawFn) -> History:
 
 
 def play(history: History) -> World:
-    """Live through a history and its conclusion; raises ``Violation`` the moment a promise is broken."""
+    """Play a history and its conclusion; raise ``Violation`` as soon as a promise is broken."""
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder, _sizes(history):
         w = World(Path(folder), _template(), view=history.view, barrier=history.barrier)
         try:
@@ -165,7 +165,7 @@ def play(history: History) -> World:
 
 @functools.cache
 def _template() -> Path:
-    """Return a file with the schema, the instances and the owner's tables, made once and copied for each example."""
+    """Return a database with the schema, the instances and the owner's tables, which each history copies."""
     folder = tempfile.TemporaryDirectory(prefix="sexton-template-")
     atexit.register(folder.cleanup)
     path = Path(folder.name) / "shop.db"
@@ -186,7 +186,7 @@ SMALL = {
     files: {"PAGE_KEYS": 2, "READ_PAGES": 2},
     vault: {"PAGE_KEYS": 2},
 }
-"""Pages, chunks and ranges of a few keys, so that a few files make many of each."""
+"""Pages, chunks and ranges of a few keys, so that a few files need many of each."""
 
 
 @contextmanager
@@ -197,5 +197,5 @@ def _sizes(history: History) -> Iterator[None]:
                 patch.setattr(module, name, size)
         if history.strict:  # a lease is renewed before each page, not only when its proof is 5 s old
             patch.setattr(active_lease, "PROOF_SECONDS", 0.0)
-        patch.setattr(schema, "init", lambda *_: None)  # the template has the schema; no worker brings it
+        patch.setattr(schema, "init", lambda *_: None)  # the template has the schema
         yield

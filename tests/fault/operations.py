@@ -1,6 +1,6 @@
-"""What happens to a shop's Sexton, as values: time, operators, rounds that die and others meanwhile; with the owner's.
+"""Operations of a history that concern Sexton: time, operators, and rounds that die or are interrupted.
 
-``n`` picks one of what is there, so any history runs.
+``n`` selects one of the possible subjects, so that every history can run.
 """
 
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from sexton.operators.controls.model import ControlKind
 from sexton.operators.holds.store import Hold as HoldRow
 from sexton.operators.holds.store import TooLate
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
-from tests.fault.flow import Flow
+from tests.fault.local_round import LocalRound
 from tests.fault.owner_operations import At, Commit, Compact, Drop, DropTable, Load, Mistake, Undrop, Upload, pick
 from tests.fault.shop import INSTANCE
-from tests.fault.witness import Kept, Violation
+from tests.fault.witness import PlacedHold, Violation
 from tests.fault.world import LOADING, OVER, Item, World
 
 OWNER = (Commit, Compact, Drop, DropTable, Load, Mistake, Undrop, Upload)
@@ -22,7 +22,7 @@ OWNER = (Commit, Compact, Drop, DropTable, Load, Mistake, Undrop, Upload)
 
 @dataclass(frozen=True)
 class Later:
-    """Time passes."""
+    """The clock advances."""
 
     seconds: int = 10_801
 
@@ -32,7 +32,7 @@ class Later:
 
 @dataclass(frozen=True)
 class Hold:
-    """An operator holds everything, a mark (or table), a place, or one file, for so long."""
+    """An operator places a hold on everything, a mark, a table, a prefix, or one file."""
 
     what: str = "mark"
     n: int = 0
@@ -43,40 +43,40 @@ class Hold:
         item = pick(w.items, self.n)
         if item is None:
             return
-        row, kept = self._of(item)
-        until = w.witness.books.now() + self.seconds * 1000
-        made = None
+        row, hold = self._hold_of(item)
+        until = w.witness.tables.now() + self.seconds * 1000
+        placed = None
         with w.at_work(w.rig, dies=self.dies) as died:
             try:
-                made, _ = w.rig.holds.place(row, self.seconds)
+                placed, _ = w.rig.holds.place(row, self.seconds)
             except TooLate:
-                books = w.witness.books
-                if kept.ref not in books.history() and books.marks()[kept.ref].state != "CLAIMED":
-                    raise Violation(f"a hold on {kept.ref} was refused as too late") from None
+                tables = w.witness.tables
+                if hold.ref not in tables.history() and tables.marks()[hold.ref].state != "CLAIMED":
+                    raise Violation(f"a hold on {hold.ref} was refused as too late") from None
         if died:
             w.rig = w.process()
-        elif made is not None:
-            w.held.append(made.id)
-            w.witness.holds.append(kept._replace(until=until))
+        elif placed is not None:
+            w.held.append(placed.id)
+            w.witness.holds.append(hold._replace(until=until))
 
-    def _of(self, item: Item) -> tuple[HoldRow, Kept]:
-        given: dict[str, Any] = {"instance": INSTANCE, "reason": "look into it", "placed_by": "test"}
+    def _hold_of(self, item: Item) -> tuple[HoldRow, PlacedHold]:
+        columns: dict[str, Any] = {"instance": INSTANCE, "reason": "look into it", "placed_by": "test"}
         ref, vault, prefix = None, None, None
         if self.what in ("mark", "table"):
             kind = "prepared" if item.status in (LOADING, OVER) else "dropped"
             ref = ("dropped", item.thing.above or item.id) if self.what == "table" else (kind, item.id)
-            given |= {"scope": "mark", "mark_kind": ref[0], "mark_id": ref[1]}
+            columns |= {"scope": "mark", "mark_kind": ref[0], "mark_id": ref[1]}
         elif self.what == "everything":
-            given |= {"scope": "instance"}
+            columns |= {"scope": "instance"}
         else:
             vault = item.thing.vault
             prefix = {"place": item.thing.prefix, "vault": "", "file": item.files[0][0] if item.files else "data/"}[
                 self.what
             ]
-            # A vault that is not registered cannot be held; its marks are set aside anyway.
-            given |= {"scope": "prefix", "vault": "disk", "prefix": prefix}
+            # A hold needs a registered vault; marks of an unregistered one are quarantined anyway.
+            columns |= {"scope": "prefix", "vault": "disk", "prefix": prefix}
             vault = "disk"
-        return HoldRow(**given), Kept(given["scope"], ref, vault, prefix, 0)
+        return HoldRow(**columns), PlacedHold(columns["scope"], ref, vault, prefix, 0)
 
 
 @dataclass(frozen=True)
@@ -95,24 +95,24 @@ class Release:
 
 @dataclass(frozen=True)
 class Control:
-    """An operator says stop, or puts something on a list; saying it again takes it back."""
+    """An operator stops the instance or adds a name to a list; the second time, the operator undoes it."""
 
     kind: str = "stop"
     name: str = INSTANCE
 
     def do(self, w: World) -> None:
-        said = (self.kind, self.name)
-        if said in w.witness.controls:
+        control = (self.kind, self.name)
+        if control in w.witness.controls:
             w.rig.controls.remove(ControlKind(self.kind), self.name)
-            w.witness.controls.remove(said)
+            w.witness.controls.remove(control)
         else:
             w.rig.controls.put(ControlKind(self.kind), self.name)
-            w.witness.controls.add(said)
+            w.witness.controls.add(control)
 
 
 @dataclass(frozen=True)
 class Enable:
-    """An operator lets rounds delete."""
+    """An operator enables the instance."""
 
     def do(self, w: World) -> None:
         w.rig.registry.enable(INSTANCE)
@@ -121,7 +121,7 @@ class Enable:
 
 @dataclass(frozen=True)
 class AddVault:
-    """An operator registers the vault that marks may have named already."""
+    """An operator registers a vault that existing marks may name."""
 
     def do(self, w: World) -> None:
         w.add_vault("spare")
@@ -129,7 +129,7 @@ class AddVault:
 
 @dataclass(frozen=True)
 class Unmount:
-    """A disk goes away and leaves its empty mount point; the second time it comes back."""
+    """A disk is unmounted and leaves its empty mount point; the second time, it is mounted again."""
 
     vault: str = "disk"
 
@@ -139,27 +139,28 @@ class Unmount:
 
 @dataclass(frozen=True)
 class Quarantine:
-    """An operator looks at what was set aside: try it again, or give it up."""
+    """An operator retries or discards a quarantined mark."""
 
     n: int = 0
     discard: bool = False
 
     def do(self, w: World) -> None:
         store = QuarantineStore(w.rig.db)
-        if (aside := pick(list(store.list(INSTANCE)), self.n)) is None:
+        if (quarantined := pick(list(store.list(INSTANCE)), self.n)) is None:
             return
-        ref = Ref(aside.kind, aside.id)
+        ref = Ref(quarantined.kind, quarantined.id)
         if self.discard:
-            store.discard(INSTANCE, ref, "nobody wants it")
+            store.discard(INSTANCE, ref, "no longer needed")
         else:
             store.retry(INSTANCE, ref=ref)
 
 
 @dataclass(frozen=True)
 class Round:
-    """A round. It may die, once or again when its activity is retried; others may act at named points meanwhile.
+    """A round, which may die at crash points, also in retries, and during which other operations may happen.
 
-    ``then`` says what follows a death: the same run goes on elsewhere, or a later run adopts what is left.
+    ``then`` says what follows a death: "retried" (the run continues in another process) or "adopted" (a later run
+    adopts the claimed marks).
     """
 
     dies: tuple[tuple[str, int], ...] = ()
@@ -167,13 +168,13 @@ class Round:
     meanwhile: tuple[tuple[tuple[str, int], Any], ...] = ()
 
     def do(self, w: World) -> None:
-        flow = Flow(f"run-{next(w.numbers)}")
+        round_ = LocalRound(f"run-{next(w.numbers)}")
         dies = list(self.dies)
-        lived = w.run(flow, dies.pop(0) if dies else None, self.meanwhile)
-        while not lived and self.then == "retried":
-            flow.attempt += 1
-            lived = w.run(flow, dies.pop(0) if dies else None)
-        if not lived:
+        survived = w.run(round_, dies.pop(0) if dies else None, self.meanwhile)
+        while not survived and self.then == "retried":
+            round_.attempt += 1
+            survived = w.run(round_, dies.pop(0) if dies else None)
+        if not survived:
             w.later(61)
 
 
@@ -191,34 +192,34 @@ class Rounds:
 
 @dataclass(frozen=True)
 class Steal:
-    """Meanwhile: the worker was paused for longer than its lease, and another run took over."""
+    """During a round: its worker is paused for longer than its lease, and another run takes over."""
 
     def do(self, w: World) -> None:
         w.later(61)
         other = w.process()
-        w.run(Flow(f"run-{next(w.numbers)}"), process=other)
+        w.run(LocalRound(f"run-{next(w.numbers)}"), process=other)
         other.db.close()
 
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """Meanwhile: the activity was thought dead, and its next attempt runs to the end of the round elsewhere."""
+    """During a round: its activity is considered dead, and the next attempt finishes the round in another process."""
 
     def do(self, w: World) -> None:
-        flow = w.frames[-1].flow
-        if flow is not None:
+        round_ = w.frames[-1].round_
+        if round_ is not None:
             other = w.process()
-            flow.attempt += 1
-            w.run(flow, process=other)
+            round_.attempt += 1
+            w.run(round_, process=other)
             other.db.close()
 
 
 @dataclass(frozen=True)
 class Beside:
-    """Meanwhile: the same round works on another kind."""
+    """During a round: the same round works on another kind."""
 
     def do(self, w: World) -> None:
         frame = w.frames[-1]
-        if frame.flow is not None and frame.process is not None and (left := frame.flow.kinds_left()[1:]):
-            with w.at_work(frame.process, frame.flow):
-                frame.flow.beside(frame.process, left[0])
+        if frame.round_ is not None and frame.process is not None and (other_kinds := frame.round_.kinds_left()[1:]):
+            with w.at_work(frame.process, frame.round_):
+                frame.round_.work_other_kind(frame.process, other_kinds[0])

@@ -1,6 +1,6 @@
-"""What an owner does, as values that print as a history. ``n`` picks one of what is there, so any history runs.
+"""Operations of the owner in a history; they print as its source. ``n`` selects a subject, so that every history runs.
 
-Each keeps the owner's obligations; each asserts that what was refused was refused for a reason.
+Each operation meets the owner's obligations, and asserts that a refusal had a reason.
 """
 
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from tests.fault.witness import Violation
 from tests.fault.world import DROPPED, LIVE, LOADING, MISTAKEN, OVER, Item, World
 
 At = tuple[str, int] | None
-"""Where somebody dies: a named point, and at which visit."""
+"""Where a process dies: the crash point, and the number of the visit."""
 
 
-def pick(there: list[Any], n: int) -> Any:
-    """Return one of what is there, or None."""
-    return there[n % len(there)] if there else None
+def pick(candidates: list[Any], n: int) -> Any:
+    """Return one of the candidates, or None."""
+    return candidates[n % len(candidates)] if candidates else None
 
 
 @dataclass(frozen=True)
 class Load:
-    """Write a rowset, or a table's own files; ``fate`` says how far the load comes."""
+    """Write a rowset, or a table's own files; ``fate`` is the step at which the load ends."""
 
     files: int = 2
     table: int | None = 0
@@ -54,18 +54,18 @@ class Load:
 
 @dataclass(frozen=True)
 class Commit:
-    """A load that took long commits at last."""
+    """A slow load commits."""
 
     n: int = 0
 
     def do(self, w: World) -> None:
-        if (item := pick(w.of(LOADING), self.n)) is not None and item.files:
+        if (item := pick(w.items_with(LOADING), self.n)) is not None and item.files:
             commit(w, item, None)
 
 
 def commit(w: World, item: Item, dies: At, inputs: tuple[Item, ...] = ()) -> None:
-    """Make an item visible, or learn that it is too late."""
-    state = w.witness.books.marks().get(("prepared", item.id))
+    """Commit an item; a refusal is legal only if its mark was claimed."""
+    state = w.witness.tables.marks().get(("prepared", item.id))
     with w.at_work(dies=dies) as died:
         try:
             w.shop.commit(item.thing, item.files, [i.id for i in inputs])
@@ -89,22 +89,24 @@ def commit(w: World, item: Item, dies: At, inputs: tuple[Item, ...] = ()) -> Non
 
 @dataclass(frozen=True)
 class Upload:
-    """A part of an unfinished load lands, perhaps under a prefix that was swept already."""
+    """A late file of an unfinished load arrives, perhaps under a prefix whose first pass is over."""
 
     n: int = 0
 
     def do(self, w: World) -> None:
-        marks, now = w.witness.books.marks(), w.witness.books.now()
-        # No upload is longer under way than the grace: that is the deployment's promise.
-        ripe = {r for r, m in marks.items() if m.swept and (m.next_try_at or 0) <= now + 5_000}
-        loads = [i for i in w.items if i.status in (LOADING, OVER) and ("prepared", i.id) in marks.keys() - ripe]
+        marks, now = w.witness.tables.marks(), w.witness.tables.now()
+        # No upload takes longer than the grace: the deployment promises that.
+        retried_soon = {r for r, m in marks.items() if m.swept and (m.next_try_at or 0) <= now + 5_000}
+        loads = [
+            i for i in w.items if i.status in (LOADING, OVER) and ("prepared", i.id) in marks.keys() - retried_soon
+        ]
         if (item := pick(loads, self.n)) is not None:
             w.put(item, f"late-{next(w.numbers)}.dat")
 
 
 @dataclass(frozen=True)
 class Drop:
-    """Drop a rowset: by prefix or by keys, perhaps as a part of its table, perhaps with a key that is a folder."""
+    """Drop a rowset, by prefix or by keys, perhaps as a child of its table, perhaps with a key that is a folder."""
 
     n: int = 0
     how: str = "prefix"
@@ -112,7 +114,7 @@ class Drop:
     obstacle: bool = False
 
     def do(self, w: World) -> None:
-        if (item := pick([i for i in w.of(LIVE) if i.thing.above], self.n)) is None:
+        if (item := pick([i for i in w.items_with(LIVE) if i.thing.above], self.n)) is None:
             return
         more = ()
         if self.obstacle and self.how == "keys" and item.thing.vault not in w.away:
@@ -127,15 +129,15 @@ class Drop:
 
 @dataclass(frozen=True)
 class DropTable:
-    """Drop a table and, as parts of it, all its rowsets; its own mark may name no files at all."""
+    """Drop a table with all its rowsets as children; its own mark may name no files at all."""
 
     n: int = 0
     how: str = "prefix"
 
     def do(self, w: World) -> None:
-        if (table := pick([i for i in w.of(LIVE) if i.thing.above is None], self.n)) is None:
+        if (table := pick([i for i in w.items_with(LIVE) if i.thing.above is None], self.n)) is None:
             return
-        parts = [i for i in w.of(LIVE) if i.thing.above == table.id]
+        parts = [i for i in w.items_with(LIVE) if i.thing.above == table.id]
         w.shop.drop([i.id for i in parts], "prefix" if self.how == "nothing" else self.how, table.id)
         w.shop.drop([table.id], self.how)
         for i in (table, *parts):
@@ -145,16 +147,16 @@ class DropTable:
 
 @dataclass(frozen=True)
 class Compact:
-    """Write the files of two rowsets into one, which replaces them."""
+    """Replace two rowsets by one."""
 
     n: int = 0
     dies: bool = False
 
     def do(self, w: World) -> None:
-        if (first := pick([i for i in w.of(LIVE) if i.thing.above], self.n)) is None:
+        if (first := pick([i for i in w.items_with(LIVE) if i.thing.above], self.n)) is None:
             return
-        alike = [i for i in w.of(LIVE) if i.thing[1:3] == first.thing[1:3] and i is not first]
-        inputs = (first, *alike[:1])
+        similar = [i for i in w.items_with(LIVE) if i.thing[1:3] == first.thing[1:3] and i is not first]
+        inputs = (first, *similar[:1])
         if first.thing.vault in w.away:
             return
         id_ = f"c{next(w.numbers)}"
@@ -168,17 +170,19 @@ class Compact:
 
 @dataclass(frozen=True)
 class Undrop:
-    """Take a drop back: a rowset, or a table with the parts it was dropped with; perhaps drop it anew at once."""
+    """Undrop a rowset, or a table with its children; perhaps drop it again at once."""
 
     n: int = 0
     again: bool = False
     dies: At = None
 
     def do(self, w: World) -> None:
-        if (item := pick(w.of(DROPPED), self.n)) is None:
+        if (item := pick(w.items_with(DROPPED), self.n)) is None:
             return
-        marks = w.witness.books.marks()
-        parts = [i for i in w.of(DROPPED) if (m := marks.get(("dropped", i.id))) and m.parent == ("dropped", item.id)]
+        marks = w.witness.tables.marks()
+        parts = [
+            i for i in w.items_with(DROPPED) if (m := marks.get(("dropped", i.id))) and m.parent == ("dropped", item.id)
+        ]
         if not undrop(w, [item, *parts], "dropped", self.dies):
             return
         if self.again:
@@ -189,26 +193,28 @@ class Undrop:
 
 
 def undrop(w: World, items: list[Item], kind: str, dies: At = None) -> bool:
-    """Take marks back, all or none; a refusal must have a reason in the rows."""
-    marks, history = w.witness.books.marks(), w.witness.books.history()
-    mine = [marks.get((kind, i.id)) for i in items]
+    """Undrop all items or none; a refusal must have a reason in the rows."""
+    marks, history = w.witness.tables.marks(), w.witness.tables.history()
+    item_marks = [marks.get((kind, i.id)) for i in items]
     with w.at_work(dies=dies) as died:
         try:
             w.shop.undrop([i.id for i in items], kind)
         except Refused:
             refs = {(kind, i.id) for i in items}
-            kin = [m for m in (*marks.values(), *history.values()) if m.parent in refs]
-            over = [m.parent for m in mine if m and m.parent not in refs and m.parent in {*marks, *history}]
-            kept = all(m and m.state == "MARKED" for m in mine)
-            if kept and not over and all(m.state == "MARKED" for m in kin):
+            children = [m for m in (*marks.values(), *history.values()) if m.parent in refs]
+            marked_parents = [
+                m.parent for m in item_marks if m and m.parent not in refs and m.parent in {*marks, *history}
+            ]
+            undroppable = all(m and m.state == "MARKED" for m in item_marks)
+            if undroppable and not marked_parents and all(m.state == "MARKED" for m in children):
                 raise Violation(f"the undrop of {refs} was refused for no reason") from None
             return False
     if died:
         w.shop.close()
         w.shop = Shop(w.file)
         return False
-    if any(m is None or m.state != "MARKED" for m in mine):
-        raise Violation(f"an undrop of {[i.id for i in items]} succeeded although the marks were {mine}")
+    if any(m is None or m.state != "MARKED" for m in item_marks):
+        raise Violation(f"an undrop of {[i.id for i in items]} succeeded although the marks were {item_marks}")
     for i in items:
         i.status = LIVE
     return True
@@ -216,15 +222,15 @@ def undrop(w: World, items: list[Item], kind: str, dies: At = None) -> bool:
 
 @dataclass(frozen=True)
 class Mistake:
-    """The owner marks what is live (only where it shows what is live), or finds out and takes the mark back."""
+    """The owner marks a live item by mistake (only if it has a live view), or takes such a mark back."""
 
     n: int = 0
     how: str = "prefix"
 
     def do(self, w: World) -> None:
-        if (item := pick(w.of(MISTAKEN), self.n)) is not None:
+        if (item := pick(w.items_with(MISTAKEN), self.n)) is not None:
             undrop(w, [item], "orphan")
-        elif w.view and (item := pick(w.of(LIVE), self.n)) is not None:
-            w.shop.mark_what_is_live(item.id, self.how)
+        elif w.view and (item := pick(w.items_with(LIVE), self.n)) is not None:
+            w.shop.mark_live_thing(item.id, self.how)
             item.status = MISTAKEN
             w.witness.marked("orphan", item.id)

@@ -1,7 +1,7 @@
 """A tiny owner, as docs/integration.md describes one: plain sqlite3, its tables in Sexton's own file.
 
-It keeps the owner's obligations: ids never come back, prepare before the first write, marks in the transaction that
-un-references, a refusal rolls everything back. It may die in the middle of any transaction.
+It meets the owner's obligations: ids are never reused, prepare precedes the first write, a mark is in the transaction
+that removes the reference, and a refusal rolls everything back. It may die in the middle of any transaction.
 """
 
 import sqlite3
@@ -28,7 +28,7 @@ SELECT 'shop' AS instance, 'rowset' AS kind, id, vault, prefix AS key FROM thing
 
 
 class Thing(NamedTuple):
-    """A table or a rowset: what is written under one prefix, and the table it belongs to."""
+    """A table or a rowset: an id, its table, its vault, and the prefix of its files."""
 
     id: str
     above: str | None
@@ -37,7 +37,7 @@ class Thing(NamedTuple):
 
 
 class Barrier(SqlOwner):
-    """The shop where it is asked before what it prepared is claimed: from the fence on its commit is refused."""
+    """The shop with a fence: from the fence on, it refuses the commit of a prepared thing."""
 
     def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Callable[[], None]) -> Mapping[Ref, Expansion]:
         return {
@@ -48,7 +48,7 @@ class Barrier(SqlOwner):
 
 
 class Shop:
-    """The owner's side of one file. After a crash of its process: ``Shop`` again."""
+    """The owner's connection to the file. After a crash of its process, a new ``Shop`` replaces it."""
 
     def __init__(self, path: Path) -> None:
         self._c = sqlite3.connect(path, isolation_level=None)
@@ -58,12 +58,12 @@ class Shop:
         """Create the owner's own tables, once."""
         self._c.executescript(TABLES)
 
-    def show_what_is_live(self) -> None:
-        """Create the view by which Sexton sees what is live."""
+    def create_live_view(self) -> None:
+        """Create the view in which Sexton reads the live things."""
         self._c.execute(VIEW)
 
     def close(self) -> None:
-        """End the connection; what was not committed is rolled back, as when its process dies."""
+        """Close the connection, which rolls back an open transaction, as the death of a process does."""
         self._c.close()
 
     @contextmanager
@@ -77,12 +77,12 @@ class Shop:
         self._c.execute("COMMIT")
 
     def prepare(self, thing: Thing) -> None:
-        """Announce a thing that is about to be written."""
+        """Announce a thing before its first file is written."""
         with self._transaction() as c:
             contract.prepare(c, INSTANCE, f"load {thing.id}", [thing.id], thing.vault, [thing.prefix], TTL_SECONDS)
 
     def commit(self, thing: Thing, files: Sequence[tuple[str, int]], inputs: Sequence[str] = ()) -> None:
-        """Make a thing visible; what it was compacted from goes in the same transaction."""
+        """Make a thing visible, and mark its compaction inputs in the same transaction."""
         with self._transaction() as c:
             c.execute("INSERT INTO thing VALUES (?, ?, ?, ?, 1)", thing)
             c.executemany(
@@ -94,20 +94,20 @@ class Shop:
             contract.commit(c, INSTANCE, [thing.id])
 
     def drop(self, ids: Sequence[str], how: str, parent: str | None = None, more: Sequence[str] = ()) -> None:
-        """Drop things: each becomes one mark, by prefix, by keys (and ``more`` keys), or by nothing at all."""
+        """Drop things: each becomes one mark, by prefix, by keys (with ``more`` keys), or without any files."""
         above = None if parent is None else ("dropped", parent)
         with self._transaction() as c:
             for id_ in ids:
                 c.execute("UPDATE thing SET live = 0 WHERE id = ?", (id_,))
                 self._mark(c, "dropped", id_, how, above if id_ != parent else None, more)
 
-    def mark_what_is_live(self, id_: str, how: str) -> None:
-        """An owner's mistake: marked, and still referenced."""
+    def mark_live_thing(self, id_: str, how: str) -> None:
+        """Mark a thing that is still referenced: an owner's mistake."""
         with self._transaction() as c:
             self._mark(c, "orphan", id_, how, None, ())
 
     def undrop(self, ids: Sequence[str], kind: str = "dropped") -> None:
-        """Take things back: all of them or none."""
+        """Undrop all of these things or none."""
         with self._transaction() as c:
             contract.undrop(c, INSTANCE, kind, ids)
             for id_ in ids:

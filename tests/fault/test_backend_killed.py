@@ -1,4 +1,4 @@
-"""Who sweeps is killed at random, while the node writes and a second one sweeps: nothing is lost or left."""
+"""A sweep that is killed at random while the node writes is finished by the next one."""
 
 import random
 import time
@@ -24,7 +24,7 @@ def _left(node: Node) -> int:
 
 
 @pytest.mark.parametrize("seed", [*range(1, 7), *(pytest.param(n, marks=pytest.mark.soak) for n in range(7, 60))])
-def test_b11_who_sweeps_is_killed_at_random_and_the_next_one_finishes(tmp_path: Path, seed: int) -> None:
+def test_b11_next_sweeper_finishes_after_a_random_kill(tmp_path: Path, seed: int) -> None:
     node, chance, lives = Node(tmp_path / "node"), random.Random(seed), 0
     killed = 0
     for uid in UIDS:
@@ -35,19 +35,19 @@ def test_b11_who_sweeps_is_killed_at_random_and_the_next_one_finishes(tmp_path: 
     while any(version <= CUT for uid in UIDS for version in node.versions(uid)):
         lives += 1
         dying, beside = _sweeping(node, 2 * lives), _sweeping(node, 2 * lives + 1)
-        before, wanted, over = _left(node), chance.randint(1, 300), time.monotonic() + SECONDS
-        for its in (dying, beside)[: 1 + lives % 2]:
-            its.start(lambda: True, SECONDS)
-        while _left(node) > before - wanted and dying.exit_code() is None:
+        before, target, over = _left(node), chance.randint(1, 300), time.monotonic() + SECONDS
+        for process in (dying, beside)[: 1 + lives % 2]:
+            process.start(lambda: True, SECONDS)
+        while _left(node) > before - target and dying.exit_code() is None:
             assert time.monotonic() < over
-        for its in (dying, beside):
-            assert its.exit_code() in (None, 0), its.tail(9)
-            its.kill()
-            killed += its.exit_code() == -9
+        for process in (dying, beside):
+            assert process.exit_code() in (None, 0), process.tail(9)
+            process.kill()
+            killed += process.exit_code() == -9
         for uid in UIDS:  # the node goes on
             node.binlog(uid, newer)
-            named = {f"r{version}" for version in node.versions(uid)}
-            assert {file.split("_")[0] for file in node.files(uid)} <= named
+            rowsets = {f"r{version}" for version in node.versions(uid)}
+            assert {file.split("_")[0] for file in node.files(uid)} <= rowsets
         newer += 1
 
     assert killed

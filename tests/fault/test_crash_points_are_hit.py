@@ -1,4 +1,4 @@
-"""Every named crash point is reached, a crash there is survived, and the code names no point that is not listed."""
+"""Random histories reach and survive every crash point that the code names."""
 
 import ast
 from pathlib import Path
@@ -13,41 +13,41 @@ from tests.fault.histories import OF_OWNER, History, play
 
 SOURCE = Path(sexton.__file__).parent
 BEGIN = (op.Enable(), op.Load(files=1, table=None), op.Load(), op.Load(), op.Drop(), op.Drop(how="keys"))
-AT_WORK: dict[str, Any] = {
+OPERATIONS: dict[str, Any] = {
     "commit.deleted": op.Load(fate="dies in its commit"),
     "undrop.guarded": op.Undrop(dies=("undrop.guarded", 1)),
     "undrop.checked": op.Undrop(dies=("undrop.checked", 1)),
     "hold.guarded": op.Hold(n=1, dies=("hold.guarded", 1)),
     "hold.written": op.Hold(n=1, dies=("hold.written", 1)),
 }
-"""Who comes by a point, where it is not a round."""
+"""The operation that reaches a point which no round reaches."""
 
 
 @pytest.mark.parametrize("then", ["retried", "adopted"])
 @pytest.mark.parametrize("point", sorted(OF_ROUNDS))
-def test_a_crash_at_each_named_point_comes_and_is_survived(point: str, then: str) -> None:
-    dies = () if point in AT_WORK else ((point, 1),)
-    at_work = AT_WORK.get(point, op.Later(1))
+def test_history_reaches_and_survives_each_crash_point(point: str, then: str) -> None:
+    dies = () if point in OPERATIONS else ((point, 1),)
+    operation = OPERATIONS.get(point, op.Later(1))
     if point == "owner.fenced":
-        at_work = op.Load(fate="dies before committing")
+        operation = op.Load(fate="dies before committing")
     time = op.Later(270_000 if point == "owner.fenced" else 10_801)
-    world = play(History((*BEGIN, at_work, time, op.Round(dies=dies, then=then)), barrier=True))
+    world = play(History((*BEGIN, operation, time, op.Round(dies=dies, then=then)), barrier=True))
 
     assert world.deaths == {point: 1}
 
 
-def test_the_code_reaches_exactly_the_points_that_are_listed() -> None:
-    found = set()
+def test_code_names_exactly_the_listed_crash_points() -> None:
+    named_points = set()
     for file in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "reached":
                 [argument] = node.args
                 assert isinstance(argument, ast.Constant), f"{file}:{node.lineno}: name the point in the call"
-                found.add(argument.value)
+                named_points.add(argument.value)
 
-    assert found == NAMES
+    assert named_points == NAMES
 
 
-def test_points_of_the_owner_are_points() -> None:
-    assert set(OF_OWNER) == AT_WORK.keys()
+def test_owner_crash_points_are_listed() -> None:
+    assert set(OF_OWNER) == OPERATIONS.keys()
     assert set(OF_OWNER) <= NAMES

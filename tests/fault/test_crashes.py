@@ -1,4 +1,4 @@
-"""A crash at any named point of a round: the next round finishes, nothing needed is lost, no garbage is left."""
+"""After a crash at any point of a round the next round finishes, loses nothing and leaves no garbage."""
 
 from pathlib import Path
 
@@ -76,9 +76,7 @@ def test_a_crash_at_any_point_loses_nothing_and_leaves_nothing(
 
 @pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("point", ["resolve.stored", "files.deleted", "outcomes.recorded", "marks.removed"])
-def test_a_crash_during_the_last_look_loses_nothing_and_leaves_nothing(
-    clean_url: str, tmp_path: Path, point: str
-) -> None:
+def test_crash_in_the_second_pass_loses_and_leaves_nothing(clean_url: str, tmp_path: Path, point: str) -> None:
     rig = Rig(clean_url).instance()
     root = rig.local(tmp_path / "v")
     needed = _fill(rig, root)
@@ -98,7 +96,7 @@ def test_a_crash_during_the_last_look_loses_nothing_and_leaves_nothing(
     assert again.count("mark_file") == 0
 
 
-def test_r42_a_claim_whose_reply_was_lost_is_adopted_and_finished(clean_url: str, tmp_path: Path) -> None:
+def test_r42_claim_with_a_lost_reply_is_adopted_and_finished(clean_url: str, tmp_path: Path) -> None:
     rig = Rig(clean_url).instance()
     root = rig.local(tmp_path / "v")
     put(root, "a.dat")
@@ -115,3 +113,18 @@ def test_r42_a_claim_whose_reply_was_lost_is_adopted_and_finished(clean_url: str
 
     assert listing(root) == {}
     assert (report.due, report.removed, report.deleted) == (0, 1, 1)
+
+
+def test_next_round_closes_a_dead_round_and_its_plan(tmp_path: Path) -> None:
+    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    put(rig.local(tmp_path / "v"), "a.dat")
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
+    rig.later(10_801)
+    with installed(CrashAt("claim.committed")), pytest.raises(Crash):
+        rig.round(run="terminated", plan=rig.plan().id)
+    rig.later(61)
+
+    rig.round()
+
+    assert rig.count("round", state="RUNNING") == 0
+    assert rig.count("plan", state="APPLYING") == 0

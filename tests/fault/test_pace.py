@@ -1,4 +1,4 @@
-"""A store that asks for patience: nothing fails, nobody hurries, and whoever says stop is heard meanwhile."""
+"""A round survives a store that throttles everything, and a stop ends it meanwhile."""
 
 import threading
 import time
@@ -85,7 +85,7 @@ def until(true: Callable[[], object], seconds: float = 60.0) -> None:
 
 
 @pytest.mark.parametrize("stormy", ["paced", "unpaced"], indirect=True)
-def test_r39_a_store_that_refuses_everything_for_a_while_fails_nothing_and_is_hardly_asked(
+def test_r39_store_outage_fails_no_mark_and_slows_requests(
     stormy: tuple[Rig, Storm],
 ) -> None:
     rig, proxy = stormy
@@ -106,13 +106,15 @@ def test_r39_a_store_that_refuses_everything_for_a_while_fails_nothing_and_is_ha
     if rates:
         assert min(rates) < policy.FIRST_RATE / 4
         [figures] = PaceStore(rig.db).figures()
-        rig.deleter.pacer.ask({figures.place: 1}, time.monotonic() + 3)  # what it learned is told with the next request
+        rig.deleter.pacer.reserve(
+            {figures.place: 1}, time.monotonic() + 3
+        )  # what it learned is told with the next request
         [figures] = PaceStore(rig.db).figures()
         assert figures.keys_per_second > 2 * min(rates)
         assert figures.throttled > 0
 
 
-def test_a_stop_is_heard_while_the_store_refuses_everything(stormy: tuple[Rig, Storm]) -> None:
+def test_stop_ends_a_round_during_a_store_outage(stormy: tuple[Rig, Storm]) -> None:
     rig, proxy = stormy
     proxy.begin(3_600)
     thread, ended = in_background(rig.round)
@@ -130,9 +132,7 @@ def test_a_stop_is_heard_while_the_store_refuses_everything(stormy: tuple[Rig, S
     assert rig.count("mark") == 0
 
 
-def test_a_vault_that_takes_nothing_for_long_is_left_alone_and_its_marks_wait_claimed(
-    stormy: tuple[Rig, Storm], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_vault_with_a_long_outage_is_excluded(stormy: tuple[Rig, Storm], monkeypatch: pytest.MonkeyPatch) -> None:
     rig, proxy = stormy
     monkeypatch.setattr(policy, "GIVE_UP_SECONDS", 2.0)
     proxy.begin(3_600)
@@ -147,9 +147,7 @@ def test_a_vault_that_takes_nothing_for_long_is_left_alone_and_its_marks_wait_cl
     assert rig.count("mark") == 0
 
 
-def test_one_key_that_is_always_refused_holds_up_neither_its_neighbours_nor_its_vault(
-    faulty: Faulty, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_always_refused_key_blocks_no_other_mark_of_its_vault(faulty: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sexton.recycle.pacing.model.TRIES", 3)
     faulty.put("data/1/a.dat", "data/1/b.dat", "data/2/a.dat")
     faulty.rig.mark("dropped", NewMark(id="t1", vault="cold", keys=("data/1/a.dat", "data/1/b.dat")))
@@ -167,7 +165,7 @@ def test_one_key_that_is_always_refused_holds_up_neither_its_neighbours_nor_its_
     assert faulty.rig.round().removed == 1
 
 
-def test_a_store_too_slow_for_full_pages_is_asked_for_smaller_ones_before_it_is_given_up(
+def test_store_too_slow_for_full_pages_gets_smaller_ones(
     stormy: tuple[Rig, Storm],
 ) -> None:
     rig, proxy = stormy

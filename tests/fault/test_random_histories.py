@@ -1,7 +1,7 @@
-"""Random histories of marks, commits, undrops, holds, stops, rounds and crashes: nothing needed is lost, nothing held
-is deleted, no garbage is left after clean rounds, the counts add up. Told by a reader that knows nothing of Sexton.
+"""Random histories lose nothing that is needed, delete nothing that is held, and leave no garbage after clean rounds.
 
-That it can fail is tested in ``test_random_histories_can_fail``.
+A history has marks, commits, undrops, holds, stops, rounds and crashes; an independent reader judges it, and the
+counts must add up. ``test_random_histories_can_fail`` proves that the histories can fail.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ ALL = settings(
 
 
 @pytest.mark.timeout(600)
-def test_no_history_loses_what_is_needed_or_leaves_garbage() -> None:
+def test_history_loses_no_needed_file_and_leaves_no_garbage() -> None:
     reached: Counter[str] = Counter()
 
     @settings(ALL, max_examples=25, derandomize=True)
@@ -35,7 +35,7 @@ def test_no_history_loses_what_is_needed_or_leaves_garbage() -> None:
 @pytest.mark.timeout(3600)
 @settings(ALL, max_examples=5_000, print_blob=True)
 @given(histories())
-def test_no_history_of_thousands_loses_what_is_needed_or_leaves_garbage(history: History) -> None:
+def test_thousands_of_histories_lose_nothing_and_leave_nothing(history: History) -> None:
     world = play(history)
 
     event(f"deaths: {min(3, sum(world.deaths.values()))}")

@@ -1,4 +1,4 @@
-"""The histories are no use unless they can fail: with one safety piece taken out, a known history is found guilty."""
+"""The random histories detect a missing safety piece."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -22,7 +22,7 @@ from tests.fault.witness import Violation
 
 BEGIN = (op.Enable(), op.Load(files=1, table=None), op.Load())
 DUE = 10_801
-A_SWEPT_PREFIX = (op.Enable(), op.Load(fate="dies before committing"), op.Later(270_000), op.Round(), op.Upload())
+LISTED_PREFIX = (op.Enable(), op.Load(fate="dies before committing"), op.Later(270_000), op.Round(), op.Upload())
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -34,26 +34,26 @@ def no_retention(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(policy, "cutoff", lambda kind, policy, now: now)
 
 
-def the_claim_trusts_what_was_due_before(patch: pytest.MonkeyPatch) -> None:
+def claim_skips_the_due_check(patch: pytest.MonkeyPatch) -> None:
     real = ClaimStore.claim
     patch.setattr(ClaimStore, "claim", lambda self, request: real(self, request._replace(cutoff=2**60)))
 
 
-def an_old_hand_may_write(patch: pytest.MonkeyPatch) -> None:
+def old_write_token_is_accepted(patch: pytest.MonkeyPatch) -> None:
     for module in (batches, claim, fencing, settlement, files, outcomes, quarantine):
         patch.setattr(module, "verify", lambda *_, **__: None)
 
 
-def a_batch_taken_over_keeps_untested_files(patch: pytest.MonkeyPatch) -> None:
+def taken_over_batch_keeps_unchecked_files(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(batches, "delete", lambda table: delete(table).where(false()))
 
 
-def no_last_look(patch: pytest.MonkeyPatch) -> None:
+def no_second_pass(patch: pytest.MonkeyPatch) -> None:
     real = progress.settlement_of
     patch.setattr(progress, "settlement_of", lambda counts: real(counts._replace(prefix=None)))
 
 
-def the_last_look_asks_nobody(patch: pytest.MonkeyPatch) -> None:
+def second_pass_checks_no_keeper(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Recheck, "keepers", lambda *_: None)
 
 
@@ -69,35 +69,35 @@ def nothing_is_counted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(settlement, "round_counts", SimpleNamespace(increment=lambda *_: None))
 
 
-GUILTY: dict[Patch, tuple[Any, ...]] = {
+DETECTING: dict[Patch, tuple[Any, ...]] = {
     holds_block_nothing: (*BEGIN, op.Drop(), op.Hold(n=1), op.Later(DUE), op.Round()),
     no_retention: (*BEGIN, op.Drop(), op.Round()),
-    the_claim_trusts_what_was_due_before: (
+    claim_skips_the_due_check: (
         *BEGIN,
         op.Drop(),
         op.Later(DUE),
         op.Round(meanwhile=((("resolve.stored", 1), op.Undrop(again=True)),)),
     ),
-    an_old_hand_may_write: (
+    old_write_token_is_accepted: (
         *BEGIN,
         op.Drop(),
         op.Later(DUE),
         op.Round(meanwhile=((("resolve.stored", 1), op.Later(61)),)),
     ),
-    a_batch_taken_over_keeps_untested_files: (
-        *A_SWEPT_PREFIX,
+    taken_over_batch_keeps_unchecked_files: (
+        *LISTED_PREFIX,
         op.Later(3_601),
         op.Round(dies=(("resolve.stored", 1),), then="adopted"),
         op.Hold("place"),
         op.Round(),
     ),
-    no_last_look: (
+    no_second_pass: (
         op.Enable(),
         op.Load(fate="dies before committing"),
         op.Later(270_000),
         op.Round(meanwhile=((("claim.committed", 1), op.Upload()),)),
     ),
-    the_last_look_asks_nobody: (*A_SWEPT_PREFIX, op.Hold("place"), op.Later(3_601), op.Round()),
+    second_pass_checks_no_keeper: (*LISTED_PREFIX, op.Hold("place"), op.Later(3_601), op.Round()),
     vaults_are_trusted: (
         *BEGIN,
         op.Drop(how="keys"),
@@ -109,19 +109,19 @@ GUILTY: dict[Patch, tuple[Any, ...]] = {
 }
 
 
-@pytest.mark.parametrize("sabotage", GUILTY, ids=lambda s: s.__name__)
-def test_a_missing_safety_piece_is_found_out(sabotage: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
-    history = History(GUILTY[sabotage])
-    innocent = play(history)
-    sabotage(monkeypatch)
+@pytest.mark.parametrize("remove_safety", DETECTING, ids=lambda s: s.__name__)
+def test_known_history_detects_a_missing_safety_piece(remove_safety: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+    history = History(DETECTING[remove_safety])
+    unbroken = play(history)
+    remove_safety(monkeypatch)
 
     with pytest.raises(Violation):
         play(history)
 
-    assert innocent.witness.gone
+    assert unbroken.witness.gone
 
 
-def test_chance_alone_finds_that_nothing_is_retained(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_histories_detect_a_missing_retention(monkeypatch: pytest.MonkeyPatch) -> None:
     no_retention(monkeypatch)
 
     @settings(

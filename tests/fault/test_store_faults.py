@@ -1,4 +1,4 @@
-"""What the store does wrong keeps exactly the records it concerns."""
+"""A fault of the store keeps exactly the records that it concerns."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def _many(faulty: Faulty, count: int) -> list[str]:
     return names
 
 
-def test_r16_one_tablet_whose_delete_fails_keeps_its_record_until_the_store_heals(faulty: Faulty) -> None:
+def test_r16_failed_delete_keeps_the_record_of_its_tablet(faulty: Faulty) -> None:
     files = {t: [f"data/{t}/{n}.dat" for n in range(3)] for t in range(5)}
     faulty.put(*(name for names in files.values() for name in names))
     for t in files:
@@ -36,7 +36,7 @@ def test_r16_one_tablet_whose_delete_fails_keeps_its_record_until_the_store_heal
     assert faulty.rig.count("mark") == 0
 
 
-def test_r38_a_200_with_errors_for_keys_3_and_700_keeps_their_records_only(faulty: Faulty) -> None:
+def test_r38_200_with_errors_keeps_only_the_failed_records(faulty: Faulty) -> None:
     names = _many(faulty, 1_000)
     faulty.proxy.fail_keys({names[3]: "AccessDenied"}, times=1)
     faulty.proxy.fail_keys({names[700]: "InternalError"}, times=1)
@@ -49,7 +49,7 @@ def test_r38_a_200_with_errors_for_keys_3_and_700_keeps_their_records_only(fault
     assert [len(keys) for keys in faulty.deletes()] == [1_000, 1]
 
 
-def test_r38_slow_down_is_tried_again_in_the_same_round(faulty: Faulty) -> None:
+def test_r38_slow_down_is_retried_in_the_same_round(faulty: Faulty) -> None:
     names = _many(faulty, 20)
     faulty.proxy.fail_keys({names[3]: "SlowDown"}, times=2)
 
@@ -60,7 +60,7 @@ def test_r38_slow_down_is_tried_again_in_the_same_round(faulty: Faulty) -> None:
     assert faulty.deletes()[1:] == [(names[3],), (names[3],)]
 
 
-def test_an_unreachable_store_costs_no_mark_an_attempt(faulty: Faulty) -> None:
+def test_unreachable_store_does_not_count_as_a_failed_attempt(faulty: Faulty) -> None:
     names = _many(faulty, 20)
     faulty.proxy.reset_next("DeleteObjects", times=3)
 
@@ -75,7 +75,7 @@ def test_an_unreachable_store_costs_no_mark_an_attempt(faulty: Faulty) -> None:
     assert not set(names) & set(faulty.listing())
 
 
-def test_a_delete_whose_reply_was_lost_is_repeated_and_the_record_goes(faulty: Faulty) -> None:
+def test_delete_with_a_lost_reply_is_repeated(faulty: Faulty) -> None:
     _many(faulty, 20)
     faulty.proxy.reset_next("DeleteObjects", after=True)
 
@@ -86,7 +86,7 @@ def test_a_delete_whose_reply_was_lost_is_repeated_and_the_record_goes(faulty: F
     assert len(faulty.deletes()) == 2
 
 
-def test_one_bad_reply_does_not_keep_a_vault_until_the_next_turn(faulty: Faulty) -> None:
+def test_one_bad_reply_does_not_exclude_a_vault(faulty: Faulty) -> None:
     names = _many(faulty, 20)
     faulty.put("p/x.dat")
     faulty.rig.mark("dropped", NewMark(id="a-prefix", vault="cold", prefix="p/"))
@@ -100,7 +100,7 @@ def test_one_bad_reply_does_not_keep_a_vault_until_the_next_turn(faulty: Faulty)
     assert (report.claimed, report.faults, report.vaults) == (len(names) + 1, 0, {"cold": "normal"})
 
 
-def test_a_round_that_could_not_reach_its_vault_is_tried_again_soon(faulty: Faulty) -> None:
+def test_round_with_an_unreachable_vault_is_retried_soon(faulty: Faulty) -> None:
     _many(faulty, 20)
     faulty.proxy.reset_next("DeleteObjects", times=3)
 
@@ -112,7 +112,7 @@ def test_a_round_that_could_not_reach_its_vault_is_tried_again_soon(faulty: Faul
 
 
 @pytest.mark.parametrize("fault", ["truncate_next", "empty_next"])
-def test_a_reply_that_is_not_whole_confirms_nothing(faulty: Faulty, fault: str) -> None:
+def test_incomplete_reply_confirms_no_deletion(faulty: Faulty, fault: str) -> None:
     _many(faulty, 20)
     getattr(faulty.proxy, fault)("DeleteObjects")
 
@@ -152,3 +152,57 @@ def test_r41_a_quarantined_half_deleted_mark_cannot_be_undropped(faulty: Faulty)
     tries = len(faulty.deletes())
     faulty.rig.round()
     assert len(faulty.deletes()) == tries
+
+
+def test_quarantined_delete_is_retried_after_a_day(faulty: Faulty) -> None:
+    faulty.put("a.dat")
+    faulty.rig.mark("dropped", NewMark(id="m", vault="cold", keys=("a.dat",)))
+    faulty.rig.later(10_801)
+    faulty.proxy.fail_keys({"a.dat": "AccessDenied"}, times=8)
+    for _ in range(9):
+        faulty.rig.round()
+    assert set(faulty.listing()) == {"a.dat"}
+    faulty.rig.later(86_401)
+
+    report = faulty.rig.round()
+
+    assert (report.removed, faulty.listing()) == (1, {})
+
+
+def test_round_deletes_nothing_if_the_marker_cannot_be_written(faulty: Faulty) -> None:
+    faulty.put("a.dat")
+    faulty.rig.mark("dropped", NewMark(id="a", vault="cold", keys=("a.dat",)))
+    faulty.rig.later(10_801)
+    faulty.proxy.fail_next("PutObject", 403, "AccessDenied")
+
+    refused = faulty.rig.round()
+
+    assert (kept_texts(refused), refused.vaults) == ({"vault cold: DENIED": 1}, {"cold": "DENIED"})
+    assert faulty.deletes() == []
+    assert faulty.rig.round().removed == 1
+    assert faulty.listing() == {}
+
+
+def test_marker_write_is_retried_on_a_busy_store(faulty: Faulty) -> None:
+    faulty.put("a.dat")
+    faulty.rig.mark("dropped", NewMark(id="a", vault="cold", keys=("a.dat",)))
+    faulty.rig.later(10_801)
+    faulty.proxy.fail_next("PutObject", 503, "SlowDown", times=6)
+
+    report = faulty.rig.round()
+
+    assert (report.removed, report.faults) == (1, 0)
+
+
+def test_listing_is_retried_on_a_busy_store(faulty: Faulty) -> None:
+    faulty.put(*(f"d/{mark}/{n}.dat" for mark in range(5) for n in range(3)))
+    marks = (NewMark(id=f"m{n}", vault="cold", prefix=f"d/{n}/") for n in range(5))
+    faulty.rig.mark("dropped", *marks)
+    faulty.rig.later(10_801)
+    faulty.proxy.fail_next("ListObjectsV2", 503, "SlowDown", times=24)
+
+    report = faulty.rig.round()
+
+    assert faulty.proxy.faults_left("ListObjectsV2") == 0
+    assert (report.deleted, kept_texts(report), report.faults) == (15, {}, 0)
+    assert faulty.listing() == {}

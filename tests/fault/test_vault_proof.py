@@ -1,7 +1,8 @@
-"""Vaults are who they say: a copy, an empty place or an overlap deletes nothing."""
+"""A copied, empty, foreign or overlapping vault deletes nothing."""
 
 import json
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,18 +11,18 @@ from sexton.contract import NewMark
 from sexton.kernel.errors import BadInput
 from sexton.storage.model import MARKER_KEY, VaultSpec
 from sexton.storage.port import VaultFault
-from tests.fault.conftest import Faulty, backed_up_before_an_undrop
+from tests.fault.conftest import Faulty, rig_and_backup_before_an_undrop
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, listing, put
 
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Rig:
-    return Rig(f"sqlite:///{tmp_path / 'sexton.db'}", look_seconds=2.6).instance().instance("other")
+    return Rig(f"sqlite:///{tmp_path / 'sexton.db'}", clock_step_seconds=2.6).instance().instance("other")
 
 
 @pytest.mark.parametrize(("first", "second"), [("a", "a"), ("a", "a/b"), ("a/b", "a")])
-def test_r43_two_instances_never_share_a_place(rig: Rig, tmp_path: Path, first: str, second: str) -> None:
+def test_r43_two_instances_never_share_a_directory(rig: Rig, tmp_path: Path, first: str, second: str) -> None:
     rig.local(tmp_path / first)
 
     with pytest.raises(BadInput, match="overlaps vault disk of instance shop"):
@@ -32,7 +33,7 @@ def test_r43_two_instances_never_share_a_place(rig: Rig, tmp_path: Path, first: 
     assert markers == []
 
 
-def test_r43_s3_prefixes_that_overlap_are_refused_and_neighbours_are_not(faulty: Faulty) -> None:
+def test_r43_overlapping_s3_prefixes_are_refused(faulty: Faulty) -> None:
     faulty.rig.instance("other")
     bucket = faulty.server.create_bucket()
     faulty.rig.s3(bucket, "left", prefix="u1/")
@@ -43,23 +44,23 @@ def test_r43_s3_prefixes_that_overlap_are_refused_and_neighbours_are_not(faulty:
             faulty.rig.s3(bucket, "wrong", instance="other", prefix=prefix)
 
 
-def test_r43_another_deployment_in_the_same_place_is_refused_by_its_marker(tmp_path: Path) -> None:
+def test_r43_marker_of_another_deployment_is_refused(tmp_path: Path) -> None:
     ours = Rig(f"sqlite:///{tmp_path / 'a.db'}").instance()
     root = ours.local(tmp_path / "v")
     marker = json.loads((root / MARKER_KEY).read_text())
     (root / MARKER_KEY).write_text(json.dumps(marker | {"deployment": "production"}))
-    theirs = Rig(f"sqlite:///{tmp_path / 'b.db'}").instance()
+    other_rig = Rig(f"sqlite:///{tmp_path / 'b.db'}").instance()
 
     with pytest.raises(BadInput, match="deployment production"):
-        theirs.local(root)
+        other_rig.local(root)
     (root / "inner").mkdir()
     with pytest.raises(BadInput, match="lies inside vault disk"):
-        theirs.local(root / "inner")
+        other_rig.local(root / "inner")
     with pytest.raises(BadInput, match=r"inside .* lies another vault"):
-        theirs.local(tmp_path)
+        other_rig.local(tmp_path)
 
 
-def test_vault_add_that_died_after_the_marker_is_finished_by_repeating_it(rig: Rig, tmp_path: Path) -> None:
+def test_repeated_vault_add_finishes_an_interrupted_one(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     uuid = rig.registry.vault("shop", "disk").uuid
     rig.sql("DELETE FROM {}vault")
@@ -88,7 +89,7 @@ def _empty(root: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [_absent, _foreign, _unmounted, _empty])
-def test_r44_a_vault_that_is_not_proved_loses_no_record(rig: Rig, tmp_path: Path, harm) -> None:  # type: ignore[no-untyped-def]
+def test_r44_unproved_vault_loses_no_record(rig: Rig, tmp_path: Path, harm) -> None:  # type: ignore[no-untyped-def]
     root = rig.local(tmp_path / "v")
     good = rig.local(tmp_path / "good", "good")
     put(root, "a.dat")
@@ -110,7 +111,7 @@ def test_r44_a_vault_that_is_not_proved_loses_no_record(rig: Rig, tmp_path: Path
     assert listing(left) == {"a.dat": 10, "p/b.dat": 10}
 
 
-def test_r44_a_marker_that_vanishes_after_the_claim_stops_the_deletes(rig: Rig, tmp_path: Path) -> None:
+def test_r44_marker_missing_after_the_claim_stops_the_deletes(rig: Rig, tmp_path: Path) -> None:
     from sexton.kernel.crash_points import installed
 
     root = rig.local(tmp_path / "v")
@@ -125,7 +126,7 @@ def test_r44_a_marker_that_vanishes_after_the_claim_stops_the_deletes(rig: Rig, 
     assert (report.claimed, report.removed, report.waiting) == (1, 0, 1)
 
 
-def test_r44_a_bucket_that_is_gone_loses_no_record(faulty: Faulty) -> None:
+def test_r44_missing_bucket_loses_no_record(faulty: Faulty) -> None:
     faulty.put("a.dat")
     faulty.rig.mark("dropped", NewMark(id="t", vault="cold", keys=("a.dat",)))
     faulty.rig.later(10_801)
@@ -141,7 +142,7 @@ def test_r44_a_bucket_that_is_gone_loses_no_record(faulty: Faulty) -> None:
     assert faulty.rig.row("dropped", "t").state == "MARKED"
 
 
-def test_r44_a_cloned_database_with_another_deployment_id_deletes_nothing(rig: Rig, tmp_path: Path) -> None:
+def test_r44_clone_with_another_deployment_id_deletes_nothing(rig: Rig, tmp_path: Path) -> None:
     from sexton.storage.vaults import ProvenVaults
 
     rig.local(tmp_path / "v")
@@ -160,7 +161,7 @@ def test_a_vault_needs_an_existing_bucket(faulty: Faulty) -> None:
 
 
 def test_r44_a_database_restored_from_a_backup_deletes_nothing(tmp_path: Path) -> None:
-    rig, restored, root = backed_up_before_an_undrop(tmp_path)
+    rig, restored, root = rig_and_backup_before_an_undrop(tmp_path)
     rig.round()
 
     report = restored.round()
@@ -171,7 +172,7 @@ def test_r44_a_database_restored_from_a_backup_deletes_nothing(tmp_path: Path) -
     assert kept_texts(restored.round()) == {"vault disk: BEHIND": 1}
 
 
-def test_of_a_database_and_its_clone_one_at_most_goes_on(tmp_path: Path) -> None:
+def test_only_one_of_a_database_and_its_clone_deletes(tmp_path: Path) -> None:
     rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
     rig.local(tmp_path / "v")
     rig.round()
@@ -183,3 +184,68 @@ def test_of_a_database_and_its_clone_one_at_most_goes_on(tmp_path: Path) -> None
 
     assert kept_texts(rig.round()) == {"vault disk: BEHIND": 1}
     assert kept_texts(clone.round()) == {}
+
+
+def test_disk_unmounted_before_the_delete_loses_no_record(tmp_path: Path) -> None:
+    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    root = rig.local(tmp_path / "v")
+    put(root, "d/a.dat")
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("d/a.dat",)))
+    rig.later(10_801)
+    get = rig.vaults.get
+
+    def unmount_after(instance: str, name: str):  # type: ignore[no-untyped-def]
+        vault = get(instance, name)
+        if threading.current_thread().name.startswith("delete"):
+            root.rename(tmp_path / "elsewhere")
+            (tmp_path / "v" / "d").mkdir(parents=True)
+        return vault
+
+    rig.vaults.get = unmount_after  # type: ignore[method-assign]
+    report = rig.round()
+
+    assert (report.absent, report.removed, report.waiting) == (0, 0, 1)
+    assert listing(tmp_path / "elsewhere") == {"d/a.dat": 10}
+
+
+def test_vault_added_during_a_round_quarantines_no_mark(tmp_path: Path) -> None:
+    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
+    rig.later(10_801)
+    quarantine = rig.stores.quarantine.quarantine
+
+    def added_meanwhile(token, problems) -> None:  # type: ignore[no-untyped-def]
+        if problems:
+            rig.local(tmp_path / "v")
+        quarantine(token, problems)
+
+    rig.stores.quarantine.quarantine = added_meanwhile  # type: ignore[method-assign]
+    rig.round()
+
+    assert rig.row("dropped", "m").quarantined_reason is None
+
+
+def test_restored_database_never_catches_up_by_counting_rounds(tmp_path: Path) -> None:
+    rig, restored, root = rig_and_backup_before_an_undrop(tmp_path)
+    for _ in range(3):
+        rig.round()
+
+    held = [kept_texts(restored.round()) for _ in range(6)]
+
+    assert held == [{"vault disk: BEHIND": 1}] * 6
+    assert listing(root) == {"a.dat": 10}
+    assert kept_texts(rig.round()) == {}
+
+
+def test_clone_is_detected_in_each_of_its_rounds(tmp_path: Path) -> None:
+    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    root = rig.local(tmp_path / "v")
+    rig.round()
+    clone = rig.copy(tmp_path / "clone.db")
+    rig.round()
+    put(root, "a.dat")
+    clone.mark("dropped", NewMark(id="a", vault="disk", keys=("a.dat",)))
+    clone.later(10_801)
+
+    assert [kept_texts(clone.round()) for _ in range(4)] == [{"vault disk: BEHIND": 1}] * 4
+    assert listing(root) == {"a.dat": 10}

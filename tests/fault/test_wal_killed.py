@@ -1,4 +1,4 @@
-"""Kafka, who purges and a region's node are killed during purges: what was acknowledged is readable or in a file."""
+"""A killed broker, purger or node loses no acknowledged entry."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ from sexton.wal.sql.maps import MapStore
 from sexton.wal.sql.store import WalStore
 from tests.fault import wal_purging
 from tests.fault.wal_region import REGION, ids, read
-from tests.integration.wal.logs import Real
+from tests.integration.wal.logs import KafkaPlace
 from tests.servers import kafka as kafka_server
 from tests.servers.forked import Forked
 from tests.support.rig import DEPLOYMENT
@@ -42,7 +42,7 @@ class Deployment:
         self.home, self.kafka, self.url = home, kafka, f"sqlite:///{home / 'sexton.db'}"
         schema.init(self.url, DEPLOYMENT)
         self.db = Database.open(self.url)
-        self.store, place = WalStore(self.db), Real(kafka.address)
+        self.store, place = WalStore(self.db), KafkaPlace(kafka.address)
         self.topic = place.topic()
         self.store.enable(self.topic, Mode.DELETE)
         mappings = (RegionMapping(region=REGION, first=0),)

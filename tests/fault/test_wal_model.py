@@ -30,7 +30,7 @@ def steps(world: World, chance: random.Random) -> Iterator[Step]:
         yield 1, f"drop {name}", lambda region=region: world.drop(region)
         yield 1, f"restore the manifest of {name}", lambda region=region: world.restore(region)
         if region.late:
-            yield 4, f"a report of {name} comes late", lambda region=region: world.hear(region.late.pop(0))
+            yield 4, f"late report of {name}", lambda region=region: world.receive(region.late.pop(0))
         if not region.open:
             if region.pins:
                 yield 8, f"read {name}", lambda region=region: world.read(region)
@@ -40,9 +40,9 @@ def steps(world: World, chance: random.Random) -> Iterator[Step]:
         yield 2, f"crash {name}", lambda region=region: world.crash(region)
         yield 8, f"append to {name}", lambda region=region: world.append(region)
         yield 4, f"flush {name}", lambda region=region: world.flush(region)
-        yield 5, f"report of {name}", lambda region=region: world.hear(*world.reports(region))
+        yield 5, f"report of {name}", lambda region=region: world.receive(*world.reports(region))
         yield 4, f"report of {name}, under way", lambda region=region: region.late.extend(world.reports(region))
-        yield 1, f"{name} lies", lambda region=region: world.lie(region)
+        yield 1, f"impossible report of {name}", lambda region=region: world.report_impossible(region)
         if region.under_way:
             yield 8, f"acknowledge {name}", lambda region=region: world.acknowledge(region)
         else:

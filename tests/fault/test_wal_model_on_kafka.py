@@ -12,7 +12,7 @@ from sexton.wal.model import Facts
 from sexton.wal.sql.embedded_log import OutOfRange
 from tests.fault.test_wal_model import play
 from tests.fault.wal_region import read
-from tests.integration.wal.logs import SECONDS, Real
+from tests.integration.wal.logs import SECONDS, KafkaPlace
 from tests.servers import kafka as kafka_server
 from tests.support.rig import DEPLOYMENT
 
@@ -23,7 +23,7 @@ class Topics(KafkaLog):
     """Kafka, with the other side that histories need."""
 
     def __init__(self, address: str) -> None:
-        self._address, self._place = address, Real(address)
+        self._address, self._place = address, KafkaPlace(address)
         super().__init__(self._place.settings)
         self._producer = Producer({**self._place.settings, "acks": "all", "linger.ms": 0})
         self._made: set[str] = set()

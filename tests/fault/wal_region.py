@@ -113,7 +113,9 @@ class Node:
         on_disk(self.files, "".join(f"{id_}\n" for id_ in sorted(self.memory)))
         self.flushed, self.memory = max(self.memory), set()
         streams = (Stream(flushed=self.flushed),)
-        self.heartbeats.hear("n", [LeaderReport(topic=self.topic, region=REGION, epoch=self.epoch, streams=streams)])
+        self.heartbeats.record_reports(
+            "n", [LeaderReport(topic=self.topic, region=REGION, epoch=self.epoch, streams=streams)]
+        )
 
 
 def main(home: str, address: str, database: str, topic: str) -> None:

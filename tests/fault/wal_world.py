@@ -61,7 +61,7 @@ class Entries(TopicLog, Protocol):
 
 
 class Meanwhile:
-    """A log; something happens right after its first answer."""
+    """A log with a hook that runs once, right after its first answer."""
 
     def __init__(self, log: Entries, do: Callable[[], None] | None) -> None:
         self._log, self._do = log, do
@@ -109,8 +109,8 @@ class World:
             if topic not in region.topics:
                 continue
             if region.dropped_at is not None:
-                left = max(0, int(region.dropped_at + UNDROP_SECONDS - self.clock))
-                dropped.append(RegionDrop(region=region.name, undrop_seconds=left))
+                undrop_seconds = max(0, int(region.dropped_at + UNDROP_SECONDS - self.clock))
+                dropped.append(RegionDrop(region=region.name, undrop_seconds=undrop_seconds))
             elif region.home == topic:
                 mapped.append(RegionMapping(region=region.name, epoch=region.epoch, first=self.end(topic)))
             else:
@@ -184,8 +184,8 @@ class World:
                 if region.restored:
                     region.pins = []
                     return
-                left = {e for e in region.acknowledged - region.files if e[0] == topic}
-                assert not left, f"{region.name} was released with {sorted(left)}"
+                unflushed = {e for e in region.acknowledged - region.files if e[0] == topic}
+                assert not unflushed, f"{region.name} was released with {sorted(unflushed)}"
                 region.topics.discard(topic)
             except (ReplayRefused, OldEpoch):
                 assert region.restored, f"{region.name} was refused, and its manifest was never restored"
@@ -252,14 +252,14 @@ class World:
             deleted = {(t, id_) for t, id_ in region.acknowledged - region.files - excused if id_ < starts[t]}
             assert not deleted, f"{region.name} lost {sorted(deleted)}"
 
-    def lie(self, region: Region) -> None:
+    def report_impossible(self, region: Region) -> None:
         """Report an impossible number."""
         stream = Stream(flushed=2**62)
         for topic in region.topics:
-            self.hear(LeaderReport(topic=topic, region=region.name, epoch=region.epoch, streams=(stream,)))
+            self.receive(LeaderReport(topic=topic, region=region.name, epoch=region.epoch, streams=(stream,)))
 
-    def hear(self, *reports: LeaderReport) -> None:
-        self.heartbeats.hear("n", reports)
+    def receive(self, *reports: LeaderReport) -> None:
+        self.heartbeats.record_reports("n", reports)
 
     def drop(self, region: Region) -> None:
         self.crash(region)
@@ -283,7 +283,7 @@ class World:
             if region.open:
                 self.acknowledge(region)
                 self.flush(region)
-                self.hear(*self.reports(region))
+                self.receive(*self.reports(region))
         self.wait(UNDROP_SECONDS + PIN_SECONDS + 1)
         for topic in TOPICS:
             self.send_map(topic)
@@ -293,6 +293,6 @@ class World:
             self.wait(11)
         for topic in TOPICS:
             regions = self.store.regions(topic)
-            wanted = min([r.keep_from for r in regions if r.keep_from is not None], default=self.end(topic))
-            assert (self.store.topic(topic).floor or 0) == min(wanted, self.end(topic)), self.store.topic(topic)
+            expected = min([r.keep_from for r in regions if r.keep_from is not None], default=self.end(topic))
+            assert (self.store.topic(topic).floor or 0) == min(expected, self.end(topic)), self.store.topic(topic)
         self.check()

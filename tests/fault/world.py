@@ -1,7 +1,7 @@
-"""One example: a shop, its Sexton, two vaults, and operations that happen to them, crashes included.
+"""The world of one history: a shop, its Sexton, two vaults, and operations on them, crashes included.
 
-Everything is driven in one thread, so a history happens the same way each time. What comes at a named point comes from
-the hook: between two statements of a round, and never inside one of its transactions.
+One thread does everything, so that a history is reproducible. The crash-point hook starts the operations that happen
+during a round: between two of its statements, and never inside one of its transactions.
 """
 
 import itertools
@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from sexton.kernel.crash_points import installed
-from tests.fault.flow import Crash, Flow, Process
+from tests.fault.local_round import Crash, LocalRound, Process
 from tests.fault.shop import Shop, Thing
 from tests.fault.witness import Place, Witness
-from tests.support.reader import Books
+from tests.support.reader import DatabaseReader
 from tests.support.rig import Rig
 
 INSIDE = frozenset({"claim.guarded", "claim.checked", "claim.written", "commit.deleted", "hold.guarded"}) | {
@@ -24,12 +24,12 @@ INSIDE = frozenset({"claim.guarded", "claim.checked", "claim.written", "commit.d
     "undrop.guarded",
     "undrop.checked",
 }
-"""Points inside a write transaction: a crash may come there, another writer may not."""
+"""Points inside a write transaction, where a crash may happen but no other write."""
 LOADING, LIVE, DROPPED, MISTAKEN, OVER = "loading", "live", "dropped", "mistaken", "over"
 
 
 class Item:
-    """A thing of the shop, with what the test remembers of it."""
+    """A thing of the shop, with its status and its files."""
 
     def __init__(self, thing: Thing) -> None:
         self.thing, self.status = thing, LOADING
@@ -37,22 +37,22 @@ class Item:
 
     @property
     def id(self) -> str:
-        """Return its name."""
+        """Return the id of the thing."""
         return self.thing.id
 
 
 class Frame:
-    """Somebody at work: where it will die, and what others do meanwhile."""
+    """Work in progress: the crash point at which it dies, and the operations that happen during it."""
 
-    def __init__(self, process: Rig | None, flow: Flow | None, dies: Any, meanwhile: Sequence[Any]) -> None:
-        self.process, self.flow, self.meanwhile = process, flow, list(meanwhile)
+    def __init__(self, process: Rig | None, round_: LocalRound | None, dies: Any, meanwhile: Sequence[Any]) -> None:
+        self.process, self.round_, self.meanwhile = process, round_, list(meanwhile)
         self.dies = dies
         self.visits: Counter[str] = Counter()
         self.pending: set[Place] = set()
 
 
 class World:
-    """State of one example. ``apply`` does one operation and looks."""
+    """The state of one history. ``apply`` does one operation and lets the witness check it."""
 
     def __init__(self, folder: Path, template: Path, *, view: bool = False, barrier: bool = False) -> None:
         self.folder, self.file = folder, folder / "shop.db"
@@ -71,16 +71,16 @@ class World:
         shutil.copy(template, self.file)
         self.shop = Shop(self.file)
         if view:
-            self.shop.show_what_is_live()
+            self.shop.create_live_view()
         self.view, self.barrier = view, barrier
-        self.witness = Witness(Books(self.file), roots)
+        self.witness = Witness(DatabaseReader(self.file), roots)
         self.rig = self.process()
         self.add_vault("disk")
 
     def close(self) -> None:
-        """Let the files go."""
+        """Close all connections."""
         self.shop.close()
-        self.witness.books.close()
+        self.witness.tables.close()
         self.rig.db.close()
 
     def process(self) -> Process:
@@ -93,12 +93,12 @@ class World:
             self.rig.local(self.witness.roots[name], name)
             self.witness.vaults.add(name)
 
-    def of(self, *statuses: str) -> list[Item]:
-        """Return the items of these states."""
+    def items_with(self, *statuses: str) -> list[Item]:
+        """Return the items with one of these statuses."""
         return [i for i in self.items if i.status in statuses]
 
     def put(self, item: Item, name: str) -> bool:
-        """Write one file of an item, unless its disk is away."""
+        """Write one file of an item; return False if its disk is unmounted."""
         vault, key = item.thing.vault, item.thing.prefix + name
         if vault in self.away:
             return False
@@ -109,41 +109,47 @@ class World:
         item.files.append((key, len(key)))
         return True
 
-    def mount(self, vault: str, there: bool) -> None:
-        """Take a disk away, or bring it back; while it is away an empty folder is in its place."""
+    def mount(self, vault: str, mounted: bool) -> None:
+        """Mount or unmount a disk; an unmounted disk leaves an empty folder."""
         root, aside = self.folder / vault, self.folder / f"{vault}.away"
-        if there and vault in self.away:
+        if mounted and vault in self.away:
             root.rename(self.folder / f"{vault}.empty-{next(self.numbers)}")
             aside.rename(root)
             self.away.discard(vault)
-        elif not there and vault not in self.away:
+        elif not mounted and vault not in self.away:
             root.rename(aside)
             root.mkdir()
             self.away.add(vault)
         self.witness.roots[vault] = aside if vault in self.away else root
 
     def later(self, seconds: int) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self.rig.later(seconds)
 
-    def run(self, flow: Flow, dies: Any = None, meanwhile: Sequence[Any] = (), process: Rig | None = None) -> bool:
-        """Let a process work on a round until it ends or dies; return whether it lived."""
+    def run(
+        self, round_: LocalRound, dies: Any = None, meanwhile: Sequence[Any] = (), process: Rig | None = None
+    ) -> bool:
+        """Let a process work on a round until the round ends or the process dies; return whether it survived."""
         if not self.frames:
             self.witness.round_begins()
-        mine = process or self.rig
-        with self.at_work(mine, flow, dies, meanwhile) as ended:
-            flow.go(mine)
-        if ended and mine is self.rig:
+        worker = process or self.rig
+        with self.at_work(worker, round_, dies, meanwhile) as died:
+            round_.run_to_end(worker)
+        if died and worker is self.rig:
             self.rig = self.process()
-        return not ended
+        return not died
 
     @contextmanager
     def at_work(
-        self, process: Rig | None = None, flow: Flow | None = None, dies: Any = None, meanwhile: Sequence[Any] = ()
+        self,
+        process: Rig | None = None,
+        round_: LocalRound | None = None,
+        dies: Any = None,
+        meanwhile: Sequence[Any] = (),
     ) -> Iterator[list[str]]:
-        """Somebody works inside; the list that is given names the point at which it died."""
+        """Mark the block as work that may die; the yielded list then has the name of the crash point."""
         died: list[str] = []
-        frame = Frame(process, flow, dies, meanwhile)
+        frame = Frame(process, round_, dies, meanwhile)
         self.frames.append(frame)
         try:
             yield died
@@ -153,20 +159,20 @@ class World:
             self.frames.pop()
         if isinstance(process, Process) and process.dead:
             process.db.close()
-        self.witness.unrecorded |= frame.pending | self.witness.look()
+        self.witness.unrecorded |= frame.pending | self.witness.check()
 
     def apply(self, operation: Any) -> None:
-        """Do one operation, with eyes at every named point, and look when it is over."""
+        """Do one operation; the witness checks the world at every crash point and at the end."""
         with installed(self._reached):
             operation.do(self)
-        self.witness.look()
+        self.witness.check()
 
     def _reached(self, name: str) -> None:
         self.hits[name] += 1
         if not self.frames:
             return
         frame, witness = self.frames[-1], self.witness
-        fresh = witness.look(claims=name == "claim.committed")
+        fresh = witness.check(claims=name == "claim.committed")
         if name == "outcomes.recorded":
             frame.pending = set()
         elif name == "files.deleted":
@@ -176,12 +182,12 @@ class World:
             witness.unrecorded |= frame.pending | fresh
             frame.pending = set()
         frame.visits[name] += 1
-        here = (name, frame.visits[name])
+        visit = (name, frame.visits[name])
         if name not in INSIDE and len(self.frames) == 1:
-            for operation in [what for when, what in frame.meanwhile if when == here]:
+            for operation in [operation for at, operation in frame.meanwhile if at == visit]:
                 operation.do(self)
-                witness.unrecorded |= witness.look()
-        if frame.dies == here:
+                witness.unrecorded |= witness.check()
+        if frame.dies == visit:
             self.deaths[name] += 1
             if isinstance(frame.process, Process):
                 frame.process.dead = True

@@ -1,1 +1,1 @@
-"""One suite per port, run over every adapter of it."""
+"""Stores, owners, keepers, the API and commands over real databases and stores."""

@@ -19,14 +19,14 @@ from sexton.check.model import CheckRequest
 from sexton.contract import NewMark
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
-from sexton.recycle.model import TickRequest
+from sexton.recycle.rounds.model import TickRequest
 from sexton.runtime.temporal import search_attributes
-from tests.integration.wal.node import node
+from tests.integration.wal.flushing_node import flushing_node
 from tests.servers.temporal import DevServer, start_local
 from tests.support.rig import DEPLOYMENT, Rig, put
 from tests.workflows.conftest import Served
 from tests.workflows.test_binlog import Gc
-from tests.workflows.test_purge import Topics
+from tests.workflows.topics import Topics
 from workflows import ids, options
 
 HISTORIES = Path(__file__).parent / "histories"
@@ -108,9 +108,9 @@ async def record_purges(scratch: Path) -> dict[str, str]:
     topics = Topics(Served(rig, client), settings)
     name = topics.make(200, "r1", name="orders-wal")
     async with await worker.build(client, settings, rig.db):
-        with node(lambda _: 202) as url:
+        with flushing_node(lambda _: 202) as url:
             topics.flushed(name, "r1", 9, url)
-            topics.wal.purger.look([name])
+            topics.wal.purger.preview([name])
             handle = await topics.start(name)
             await topics.until(handle, "FLUSHING")
             for signal, then in (("pause", "PAUSED"), ("resume", "FLUSHING")):

@@ -1,4 +1,4 @@
-"""Histories of released versions replay on today's workflows: a deployed round survives an upgrade."""
+"""Workflow histories of released versions replay with today's code."""
 
 from pathlib import Path
 
@@ -15,8 +15,8 @@ RECORDED = sorted(HISTORIES.glob("*.json"))
 
 
 def test_there_is_a_recorded_history_of_every_workflow() -> None:
-    named = {getattr(w, "__temporal_workflow_definition").name for w in workflows.ALL}
-    assert named == {name for name in named for p in RECORDED if p.name.startswith(f"{name}-")}
+    names = {getattr(w, "__temporal_workflow_definition").name for w in workflows.ALL}
+    assert names == {name for name in names for p in RECORDED if p.name.startswith(f"{name}-")}
 
 
 FIRST = {

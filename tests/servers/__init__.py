@@ -1,1 +1,1 @@
-"""Real servers for tests: PostgreSQL, S3 and Temporal, each on loopback and a free port, stopped at the end."""
+"""Real servers for tests, each on loopback and a free port, stopped at the end of the run."""

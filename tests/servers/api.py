@@ -10,19 +10,19 @@ from config.settings import Settings
 from sexton.interfaces.api.app import create
 from sexton.operators.access import policy
 from sexton.operators.access.sql.tokens import TokenStore
-from tests.support.leaks import kept, said
+from tests.support.leaks import record_output, search_directory
 from tests.support.rig import DEPLOYMENT, Rig
 
 
 class Api:
-    """A running server; its address and tokens of it."""
+    """A running API server; `url` is its address, `token()` creates a token."""
 
-    def __init__(self, rig: Rig, **given: object) -> None:
-        settings = Settings(deployment=DEPLOYMENT, database_url=rig.url, **given)
+    def __init__(self, rig: Rig, **sections: object) -> None:
+        settings = Settings(deployment=DEPLOYMENT, database_url=rig.url, **sections)
         self.app = create(settings, rig.db)
         self.tokens = TokenStore(rig.db)
-        served = _heard(self.app) if kept() else self.app
-        config = uvicorn.Config(served, host="127.0.0.1", port=0, log_config=None, access_log=False)
+        app = _recording(self.app) if search_directory() else self.app
+        config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False)
         self._server, self._socket = uvicorn.Server(config), config.bind_socket()
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True)
 
@@ -49,20 +49,20 @@ class Api:
         assert not self._thread.is_alive()
 
 
-def _heard(app: Any) -> Any:
-    """Keep whatever the API answers, metrics too."""
+def _recording(app: Any) -> Any:
+    """Return an app that stores every answer, metrics included, for the search for secrets."""
 
-    async def heard(scope: Any, receive: Any, send: Any) -> None:
-        told_token = False
+    async def record(scope: Any, receive: Any, send: Any) -> None:
+        answers_token = False
 
-        async def sent(message: Any) -> None:
-            nonlocal told_token
-            # Whoever asks for a token with a password is told it: the one place where a secret is the answer.
-            told_token = told_token or (scope.get("path") == "/v1/token" and message.get("status") == 200)
-            if not told_token:
-                said("api", repr(message).encode())
+        async def record_and_send(message: Any) -> None:
+            nonlocal answers_token
+            # The answer to a login is a token: the only answer that must contain a secret.
+            answers_token = answers_token or (scope.get("path") == "/v1/token" and message.get("status") == 200)
+            if not answers_token:
+                record_output("api", repr(message).encode())
             await send(message)
 
-        await app(scope, receive, sent)
+        await app(scope, receive, record_and_send)
 
-    return heard
+    return record

@@ -1,7 +1,7 @@
 """A store that fails on request: an HTTP proxy in front of a real S3 server.
 
-It answers what the server answers, except where a test asked for a fault. The Host header passes unchanged, so requests
-signed for the proxy are valid upstream.
+It returns the server's answers, except for programmed faults. The Host header is unchanged, so that requests signed for
+the proxy are valid upstream.
 """
 
 import http.client
@@ -39,7 +39,7 @@ _VERBS = {"GET": "Get", "PUT": "Put", "HEAD": "Head", "DELETE": "Delete", "POST"
 
 @dataclass(frozen=True)
 class Entry:
-    """One request as it came in, with the status it was answered with (0: connection reset)."""
+    """One received request, with the status of its answer (0: connection reset)."""
 
     time: float
     method: str
@@ -72,7 +72,7 @@ class FaultProxy:
         self._keys: dict[str, tuple[str, int]] = {}
         self._delays: dict[str, float] = {}
         self.ignores_etags: frozenset[str] = frozenset()
-        """Of `DeleteObject` and `DeleteObjects`, those that delete whatever ETag they name, as some stores do."""
+        """The operations of `DeleteObject` and `DeleteObjects` that ignore ETag conditions, as in some stores."""
         handler = type("Handler", (_Handler,), {"proxy": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads, self._server.block_on_close = True, False
@@ -88,7 +88,7 @@ class FaultProxy:
 
     @property
     def log(self) -> list[Entry]:
-        """Every request so far, oldest first, but for those with which a vault was probed when it was added."""
+        """Return every request so far, oldest first, without the probes of a vault that is added."""
         with self._lock:
             return [entry for entry in self._log if not any(_PROBE in at for at in (unquote(entry.path), *entry.keys))]
 
@@ -98,7 +98,7 @@ class FaultProxy:
             self._keys |= {key: (code, FOREVER if times is None else times) for key, code in codes.items()}
 
     def faults_left(self, operation: str) -> int:
-        """Return how many programmed faults no request has met yet."""
+        """Return how many programmed faults have not been used yet."""
         with self._lock:
             return sum(fault.left for fault in self._faults[operation])
 

@@ -29,14 +29,14 @@ LOGGING = """
 
 
 class NoKafka(Exception):
-    """Maven could not resolve Kafka's artifacts; says what it said."""
+    """Maven could not resolve Kafka's artifacts; the text has Maven's output."""
 
 
 def jars() -> Path:
-    """Return the folder of Kafka and all it needs; raises ``NoKafka`` where Maven cannot resolve it, tried now."""
+    """Return the folder of Kafka's jars; raise ``NoKafka`` if Maven cannot resolve them now."""
     place = Path(sys.prefix) / ".kafka" / hashlib.sha256(POM.read_bytes()).hexdigest()[:16]
     place.parent.mkdir(parents=True, exist_ok=True)
-    with (place.parent / "lock").open("w") as lock:  # several parts of the tests may ask at once
+    with (place.parent / "lock").open("w") as lock:  # several test runs may do this at once
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not place.is_dir():
             fresh = Path(tempfile.mkdtemp(dir=place.parent))
@@ -50,26 +50,26 @@ def _fetch(into: Path) -> None:
         raise NoKafka("there is no Maven (Debian: maven)")
     goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={into}"]
     try:
-        ran = subprocess.run(
+        completed = subprocess.run(
             ["mvn", "-q", "-B", "-f", str(POM), *goal], capture_output=True, text=True, timeout=FETCH_SECONDS
         )
     except subprocess.TimeoutExpired as e:
         raise NoKafka(f"Maven did not resolve Kafka within {FETCH_SECONDS:.0f} s") from e
-    if ran.returncode or not any(into.glob("kafka_*.jar")):
-        raise NoKafka(f"Maven cannot resolve Kafka: {(ran.stdout + ran.stderr).strip()[-400:]}")
+    if completed.returncode or not any(into.glob("kafka_*.jar")):
+        raise NoKafka(f"Maven cannot resolve Kafka: {(completed.stdout + completed.stderr).strip()[-400:]}")
 
 
 class Broker:
-    """One node, broker and controller in one."""
+    """One node, which is broker and controller."""
 
     def __init__(self, home: Path, number: int, ports: Sequence[tuple[int, int]], **settings: str) -> None:
-        """``ports``: of each node of the cluster, for clients and for controllers."""
+        """``ports``: the ports of each node of the cluster, for clients and for controllers."""
         self.home, self.number = home / f"kafka{number}", number
         self.port, control = ports[number]
         self.home.mkdir(parents=True)
         voters = ",".join(f"{n}@127.0.0.1:{c}" for n, (_, c) in enumerate(ports))
-        copies = str(len(ports))
-        given = {
+        replicas = str(len(ports))
+        properties = {
             "process.roles": "broker,controller",
             "node.id": str(number),
             "controller.quorum.voters": voters,
@@ -77,11 +77,11 @@ class Broker:
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.home / "data"),
-            "offsets.topic.replication.factor": copies,
+            "offsets.topic.replication.factor": replicas,
             "offsets.topic.num.partitions": "1",
-            "default.replication.factor": copies,
+            "default.replication.factor": replicas,
             "min.insync.replicas": str(len(ports) // 2 + 1),
-            "transaction.state.log.replication.factor": copies,
+            "transaction.state.log.replication.factor": replicas,
             "group.initial.rebalance.delay.ms": "0",
             "auto.create.topics.enable": "false",
             "num.network.threads": "2",
@@ -90,30 +90,30 @@ class Broker:
             "broker.session.timeout.ms": "3000",
             **settings,
         }
-        props = self.home / "server.properties"
-        props.write_text("".join(f"{k}={v}\n" for k, v in given.items()))
+        properties_file = self.home / "server.properties"
+        properties_file.write_text("".join(f"{k}={v}\n" for k, v in properties.items()))
         (self.home / "log4j2.xml").write_text(LOGGING)
         self._env = {k: v for k, v in os.environ.items() if not k.startswith("KAFKA_")}
         self._java = ["java", *JVM, f"-Dlog4j2.configurationFile={self.home / 'log4j2.xml'}", "-cp", f"{jars()}/*"]
-        self._props = str(props)
+        self._properties_file = str(properties_file)
         self.frozen = False
-        self.child = Child(f"kafka{number}", [*self._java, "kafka.Kafka", self._props], home, self._env)
+        self.child = Child(f"kafka{number}", [*self._java, "kafka.Kafka", self._properties_file], home, self._env)
 
     def format(self) -> None:
-        tool = [*self._java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", self._props]
-        ran = subprocess.run(tool, capture_output=True, text=True, env=self._env)
-        assert ran.returncode == 0, ran.stdout + ran.stderr
+        command = [*self._java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", self._properties_file]
+        completed = subprocess.run(command, capture_output=True, text=True, env=self._env)
+        assert completed.returncode == 0, completed.stdout + completed.stderr
 
     def start(self) -> None:
-        """Start it, or start it again on what it has written."""
+        """Start the node, or start it again on its data."""
         self.child.start(lambda: is_open(self.port), START_SECONDS)
 
     def kill(self) -> None:
-        """SIGKILL, and wait until it is dead."""
+        """Send SIGKILL, and wait until the node is dead."""
         self.child.kill()
 
     def freeze(self) -> None:
-        """Let it do nothing, and keep its connections: a long pause of its machine."""
+        """Stop the process and keep its connections, as in a long pause of its machine."""
         assert self.child.pid is not None
         os.kill(self.child.pid, signal.SIGSTOP)
         self.frozen = True
@@ -129,7 +129,7 @@ class Broker:
 
 
 class Kafka:
-    """A cluster of so many nodes."""
+    """A cluster of ``nodes`` nodes."""
 
     def __init__(self, home: Path, nodes: int = 1, **settings: str) -> None:
         ports = [(free_port(), free_port()) for _ in range(nodes)]
@@ -137,7 +137,7 @@ class Kafka:
         self.address = ",".join(f"127.0.0.1:{b.port}" for b in self.brokers)
 
     def start(self) -> None:
-        """Start it, and return when it answers as a whole."""
+        """Start every node, and return when they have found each other."""
         for broker in self.brokers:
             broker.format()
             broker.child.start(lambda: True, START_SECONDS)
@@ -152,12 +152,12 @@ class Kafka:
 
     def stop(self) -> None:
         for broker in self.brokers:
-            broker.child.kill()  # nothing of it is wanted afterwards, and a clean stop takes seconds
+            broker.child.kill()  # its data is temporary, and a clean stop takes seconds
 
 
 @contextmanager
 def kafka(home: Path, nodes: int = 1, **settings: str) -> Iterator[Kafka]:
-    """Run one."""
+    """Run a cluster."""
     running = Kafka(home, nodes, **settings)
     try:
         running.start()

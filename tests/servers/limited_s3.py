@@ -1,7 +1,7 @@
-"""A store that knows one thing: to delete, at most so many keys a second in each first folder. In its own process.
+"""A store that only deletes, with a limit of keys a second in each first folder. It runs in its own process.
 
-It keeps no objects (S3 answers a missing key as a deleted one) and counts what it took and refused. Each folder has a
-token bucket; a request for more than it holds is refused whole, as S3 refuses one: 503 SlowDown.
+It stores no objects (S3 answers a missing key as a deleted one) and counts accepted and refused requests. Each folder
+has a token bucket; a request for more keys is refused as a whole, as S3 does: 503 SlowDown.
 """
 
 import multiprocessing
@@ -26,7 +26,7 @@ _SLOW_DOWN = (
 
 @dataclass
 class Counts:
-    """What the store did: requests taken and refused, and keys deleted by first folder."""
+    """Requests accepted and refused, and keys deleted by first folder."""
 
     taken: int
     refused: int
@@ -39,8 +39,8 @@ class LimitedS3:
     def __init__(self, keys_per_second: float, burst_seconds: float = 1.0, latency_seconds: float = 0.02) -> None:
         context = multiprocessing.get_context("spawn")
         self._ours, theirs = context.Pipe()
-        given = (theirs, keys_per_second, burst_seconds, latency_seconds)
-        self._process = context.Process(target=_serve, args=given, daemon=True)
+        arguments = (theirs, keys_per_second, burst_seconds, latency_seconds)
+        self._process = context.Process(target=_serve, args=arguments, daemon=True)
 
     def __enter__(self) -> Self:
         self._process.start()
@@ -52,7 +52,7 @@ class LimitedS3:
         self._process.join()
 
     def counts(self) -> Counts:
-        """Return what was done since the last call."""
+        """Return the counts since the last call."""
         self._ours.send("counts")
         counts: Counts = self._ours.recv()
         return counts
@@ -125,4 +125,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: what matters is counted."""
+        """Log nothing."""

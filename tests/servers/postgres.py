@@ -17,7 +17,7 @@ from sexton.runtime.embedded.ports import free_port
 
 
 class Unavailable(Exception):
-    """PostgreSQL cannot be had here; the text is the reason of the skip."""
+    """PostgreSQL is not available; the text is the reason of the skip."""
 
 
 def _binary(name: str) -> str:
@@ -62,18 +62,18 @@ class Cluster:
         self._call(self._pg_ctl, "-D", self._data, "-l", log, "-o", " ".join(options), "-w", "-t", "60", "start")
 
     def url(self, dbname: str = "postgres") -> str:
-        """The SQLAlchemy URL of one database of the cluster."""
+        """Return the SQLAlchemy URL of a database of the cluster."""
         return f"postgresql+psycopg://postgres@127.0.0.1:{self.port}/{dbname}"
 
     def create_database(self, template: str = "") -> str:
-        """A fresh database, empty or like the one at a URL; its URL."""
+        """Create a database, empty or as a copy of the one at a URL; return its URL."""
         name = f"t_{secrets.token_hex(6)}"
         like = f' TEMPLATE "{template.rpartition("/")[2]}"' if template else ""
         self._do(f'CREATE DATABASE "{name}"{like}')
         return self.url(name)
 
     def drop_database(self, url: str) -> None:
-        """Drop a database, whoever is connected to it."""
+        """Drop a database, also one with open connections."""
         self._do(f'DROP DATABASE "{url.rpartition("/")[2]}" WITH (FORCE)')
 
     def _do(self, statement: str) -> None:
@@ -86,23 +86,23 @@ class Cluster:
         shutil.rmtree(self._scratch)
 
     def _call(self, *command: str | Path) -> None:
-        with tempfile.TemporaryFile("w+") as said:
-            # A file and no pipe: the server inherits it and would hold a pipe open.
+        with tempfile.TemporaryFile("w+") as output:
+            # A file instead of a pipe: the server inherits it and would keep a pipe open.
             try:
                 subprocess.run(
-                    command, user=self._run_as, cwd=self._scratch, stdout=said, stderr=said, check=True, timeout=90
+                    command, user=self._run_as, cwd=self._scratch, stdout=output, stderr=output, check=True, timeout=90
                 )
             except subprocess.CalledProcessError as e:
-                said.seek(0)
-                raise RuntimeError(f"{e}: {said.read()}") from e
+                output.seek(0)
+                raise RuntimeError(f"{e}: {output.read()}") from e
 
 
 _EMPTY = """
 SET session_replication_role = replica;
-DO $$ DECLARE its record; BEGIN
-    FOR its IN SELECT schemaname, tablename FROM pg_tables
+DO $$ DECLARE target record; BEGIN
+    FOR target IN SELECT schemaname, tablename FROM pg_tables
         WHERE schemaname IN ('sexton', 'sexton_catalog') AND tablename <> 'alembic_version'
-    LOOP EXECUTE format('DELETE FROM %I.%I', its.schemaname, its.tablename); END LOOP;
+    LOOP EXECUTE format('DELETE FROM %I.%I', target.schemaname, target.tablename); END LOOP;
 END $$;
 DROP SCHEMA IF EXISTS public CASCADE;
 CREATE SCHEMA public;
@@ -111,7 +111,7 @@ INSERT INTO sexton.instance_guard VALUES ('*', 0);
 
 
 def empty(url: str, deployment: str) -> None:
-    """Take every row out of a database with Sexton's schema, and what tests made in ``public``."""
+    """Delete every row of a database with Sexton's schema, and all objects that tests created in ``public``."""
     with psycopg.connect(url.replace("+psycopg", "")) as c:
         c.execute(_EMPTY.encode())
         c.execute("INSERT INTO sexton.clock (one, deployment) VALUES (true, %s)", (deployment,))

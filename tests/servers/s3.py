@@ -12,12 +12,12 @@ from mypy_boto3_s3 import S3Client
 
 from sexton.runtime.embedded.ports import Ports
 from sexton.runtime.embedded.s3 import S3Server
-from tests.support.leaks import made
+from tests.support.leaks import record_secret
 
 
 @cache
 def client(endpoint_url: str, access_key: str, secret_key: str) -> S3Client:
-    """Make a client once for each server: that costs more than what most tests ask of it."""
+    """Return the client of a server, created once, because its creation costs more than most tests."""
     return boto3.client(
         "s3",
         endpoint_url=endpoint_url,
@@ -41,11 +41,11 @@ class RunningS3:
         return self.server.endpoint_url
 
     def client(self) -> S3Client:
-        """An S3 client of this server."""
+        """Return an S3 client of this server."""
         return client(self.endpoint_url, self.access_key, self.secret_key)
 
     def create_bucket(self) -> str:
-        """A fresh bucket; its name."""
+        """Create a bucket; return its name."""
         name = f"b-{secrets.token_hex(6)}"
         self.client().create_bucket(Bucket=name)
         return name
@@ -54,7 +54,7 @@ class RunningS3:
 def start(home: Path) -> RunningS3:
     """Start a server with fresh keys over a directory and put the keys into this process' environment."""
     access_key, secret_key = secrets.token_hex(8), secrets.token_hex(16)
-    made(secret_key)
+    record_secret(secret_key)
     server = S3Server(home, Ports(home), access_key, secret_key)
     server.start()
     os.environ.pop("AWS_SESSION_TOKEN", None)

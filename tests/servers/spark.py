@@ -14,7 +14,7 @@ from sexton.runtime.spark.session import Sessions
 QUICK = {
     "spark.sql.shuffle.partitions": "4",
     "spark.driver.memory": "1g",
-    # What is compiled anew for each small query costs more than it brings.
+    # Code generation for each small query costs more than it saves.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.adaptive.enabled": "false",
 }
@@ -22,7 +22,7 @@ QUICK = {
 
 @contextmanager
 def sessions(home: Path) -> Iterator[Sessions]:
-    """Start one that takes two tasks at a time."""
+    """Start a Connect server that runs two tasks at a time."""
     running = Sessions("local[2]", QUICK, home)
     try:
         yield running
@@ -33,26 +33,26 @@ def sessions(home: Path) -> Iterator[Sessions]:
 class Cluster:
     """A standalone master, two workers of one core each and a Connect server, all from the pip package.
 
-    Its Python has every package but ours: code comes with the session, or there is none.
+    Its Python has every package except Sexton, whose code must come with the session.
     """
 
     def __init__(self, home: Path, env: Mapping[str, str]) -> None:
-        """``env``: what executors have in their environment, credentials for one."""
+        """``env``: environment variables of the executors, such as credentials."""
         spark = spark_home()
         master, self.port, ui = free_port(), free_port(), [free_port() for _ in range(3)]
         url = f"spark://127.0.0.1:{master}"
         python = home / "python"
         home.mkdir(parents=True, exist_ok=True)
         site = Path(find_spec("pyspark").origin).parents[1]  # type: ignore[union-attr,arg-type]
-        # -S: no .pth file is read, so that an editable install of ours is not there.
+        # -S: no .pth file is read, so that an editable install of Sexton is not visible.
         script = f'#!/bin/sh\nPYTHONPATH="{site}:$PYTHONPATH" exec "{sys.executable}" -S "$@"\n'
         python.write_text(script)
         python.chmod(0o755)
         base = environment() | dict(env) | {"PYSPARK_PYTHON": str(python), "SPARK_WORKER_DIR": str(home / "work")}
         base.pop("PYTHONPATH", None)
         launch = ["bash", str(spark / "bin/spark-class")]
-        of = "org.apache.spark.deploy"
-        here, size = ["--host", "127.0.0.1"], ["--cores", "1", "--memory", "700m"]
+        package = "org.apache.spark.deploy"
+        host, size = ["--host", "127.0.0.1"], ["--cores", "1", "--memory", "700m"]
         conf = QUICK | {
             "spark.connect.grpc.binding.address": "127.0.0.1",
             "spark.connect.grpc.binding.port": str(self.port),
@@ -62,18 +62,27 @@ class Cluster:
             "spark.executor.memory": "512m",
             "spark.python.task.killTimeout": "200ms",
         }
-        given = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
-        connect = ["bash", str(spark / "bin/spark-submit"), "--class", CLASS, "--master", url, *given, "spark-internal"]
+        options = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
+        connect = [
+            "bash",
+            str(spark / "bin/spark-submit"),
+            "--class",
+            CLASS,
+            "--master",
+            url,
+            *options,
+            "spark-internal",
+        ]
         self.master = Child(
             "master",
-            [*launch, f"{of}.master.Master", *here, "--port", str(master), "--webui-port", str(ui[0])],
+            [*launch, f"{package}.master.Master", *host, "--port", str(master), "--webui-port", str(ui[0])],
             home,
             base,
         )
         self.workers = [
             Child(
                 f"executor{n}",
-                [*launch, f"{of}.worker.Worker", *here, "--webui-port", str(ui[n]), *size, url],
+                [*launch, f"{package}.worker.Worker", *host, "--webui-port", str(ui[n]), *size, url],
                 home,
                 base,
             )

@@ -8,17 +8,17 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
 from sexton.runtime.embedded.binaries import find_binary
-from tests.support.leaks import kept
+from tests.support.leaks import search_directory
 
 STARTS = 5
 
 
 async def start_local(extra: Sequence[str] = ()) -> WorkflowEnvironment:
-    """A dev server in memory: schedules, updates, visibility; its clock is the real one."""
-    if (searched := kept()) is not None:
-        extra = [*extra, "--db-filename", str(searched / f"temporal-{secrets.token_hex(4)}.db")]
+    """Start a dev server in memory with schedules, updates and visibility; its clock is the real one."""
+    if (directory := search_directory()) is not None:
+        extra = [*extra, "--db-filename", str(directory / f"temporal-{secrets.token_hex(4)}.db")]
         extra += ["--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma", "synchronous=NORMAL"]
-    for left in reversed(range(STARTS)):
+    for attempts_left in reversed(range(STARTS)):
         try:
             return await WorkflowEnvironment.start_local(
                 data_converter=pydantic_data_converter,
@@ -29,8 +29,8 @@ async def start_local(extra: Sequence[str] = ()) -> WorkflowEnvironment:
                 dev_server_extra_args=extra,
             )
         except RuntimeError as e:
-            # The SDK gives it 5 s, which a loaded machine of two cores exceeds now and then.
-            if not left or "did not start within" not in str(e):
+            # The SDK waits 5 s, which a loaded machine of two cores sometimes exceeds.
+            if not attempts_left or "did not start within" not in str(e):
                 raise
     raise AssertionError("unreachable")
 
@@ -43,5 +43,5 @@ class DevServer:
         self.address = environment.client.service_client.config.target_host
 
     async def connect(self) -> Client:
-        """A client with the data converter Sexton uses."""
+        """Return a client with Sexton's data converter."""
         return await Client.connect(self.address, data_converter=pydantic_data_converter)

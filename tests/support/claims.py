@@ -1,35 +1,45 @@
-"""A hand to claim with: lease, round and batch over a ``Rig``'s database, without a vault or a file."""
+"""Claim and settle marks over a ``Rig``'s database directly, without a vault or a file."""
 
 from sexton.marks.model import Candidate, ClaimRequest, ClaimResult, File, Ref, WriteToken
-from sexton.recycle.model import RangeOrder
+from sexton.recycle.pipeline.model import RangeOrder
 from tests.support.rig import Rig
 
-AGES = 10**13
+FAR_MS = 10**13
 """A cutoff in milliseconds after everything that a test marks."""
 
 
-def token(rig: Rig, kind: str = "dropped", *, run: str = "run", number: int = 0, attempt: int = 1) -> WriteToken:
+def token(
+    rig: Rig,
+    kind: str = "dropped",
+    *,
+    run: str = "run",
+    number: int = 0,
+    attempt: int = 1,
+    instance: str = "shop",
+) -> WriteToken:
     """Open a round as ``run`` and in it one batch."""
-    opened = rig.rounds.open("shop", run, None, rig.policy)
+    opened = rig.rounds.open(instance, run, None, rig.policy)
     order = RangeOrder(
         round=opened.round,
         number=number,
         lease=opened.lease,
         kind=kind,
-        cutoff=AGES,
+        cutoff=FAR_MS,
         limit=1_000,
         upload_grace_seconds=600,
     )
     return rig.stores.batches.open(order, attempt)[0]
 
 
-def claim(rig: Rig, with_: WriteToken, kind: str, *ids: str) -> ClaimResult:
-    """Resolve each mark to one file of its own and claim what may be claimed."""
-    rig.stores.files.store(with_, [File(kind, i, "disk", f"data/{i}.dat", 1) for i in ids])
-    return rig.stores.claims.claim(ClaimRequest(with_, [Candidate(Ref(kind, i)) for i in ids], AGES))
+def claim(rig: Rig, write_token: WriteToken, kind: str, *ids: str) -> ClaimResult:
+    """Resolve each mark to one file of its own, and claim; return the result of the claim."""
+    rig.stores.files.store(write_token, [File(kind, i, "disk", f"data/{i}.dat", 1) for i in ids])
+    return rig.stores.claims.claim(ClaimRequest(write_token, [Candidate(Ref(kind, i)) for i in ids], FAR_MS))
 
 
-def finish(rig: Rig, with_: WriteToken, kind: str, *ids: str) -> None:
-    """Take claimed marks of keys for gone: their files were forgotten, so nothing is left to do."""
-    rig.stores.files.drop(with_, [Ref(kind, i) for i in ids])
-    rig.stores.settlements.settle(with_, rig.stores.settlements.progress(with_, [Ref(kind, i) for i in ids]), 600)
+def finish(rig: Rig, write_token: WriteToken, kind: str, *ids: str) -> None:
+    """Settle claimed marks as deleted: drop their files, so that no file remains to be deleted."""
+    rig.stores.files.drop(write_token, [Ref(kind, i) for i in ids])
+    rig.stores.settlements.settle(
+        write_token, rig.stores.settlements.progress(write_token, [Ref(kind, i) for i in ids]), 600
+    )

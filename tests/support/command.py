@@ -1,4 +1,4 @@
-"""The `sexton` command in the test's own process, for a ``Rig``'s deployment, where nobody types."""
+"""Run the `sexton` command in the test's own process, for a ``Rig``'s deployment, with an empty standard input."""
 
 import io
 import sys
@@ -20,7 +20,7 @@ class Printed:
 
 
 def run(rig: Rig, capsys: pytest.CaptureFixture[str], *words: str) -> Printed:
-    """Run one command."""
+    """Run `sexton` with arguments; return its exit code and what it printed."""
     with pytest.MonkeyPatch.context() as m:
         m.setenv("SEXTON_DATABASE_URL", rig.url)
         m.setenv("SEXTON_DEPLOYMENT", DEPLOYMENT)

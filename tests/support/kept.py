@@ -1,4 +1,4 @@
-"""Reports and plans as tests read them: why marks were kept, in the words that operators see."""
+"""Read from reports and plans why marks were kept, in the words that operators see."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,5 +7,5 @@ from sexton.marks.keepers import describe
 
 
 def kept_texts(holder: Any) -> Mapping[str, int]:
-    """Return how many marks a report, receipt, plan or kind kept, by the text of the answer, e.g. ``hold 17``."""
+    """Return how many marks a report, receipt, plan or kind kept, by the text of the reason, e.g. ``hold 17``."""
     return {describe(kept): marks for kept, marks in holder.kept.items()}

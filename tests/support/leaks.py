@@ -1,7 +1,7 @@
-"""Search all that a run of the tests leaves for the secrets it made: `make test SEARCH=1`.
+"""Search everything that a run of the tests leaves behind for the secrets it made: `make test SEARCH=1`.
 
-Logs, databases, the histories of workflows and what the API answered are kept until the end of the run then. Whoever
-makes a secret says so with ``made``; tokens of the API are known by their form.
+Logs, databases, histories of workflows and answers of the API are then kept until the end of the run. A test that
+makes a secret records it with ``record_secret``; tokens of the API are recognised by their form.
 """
 
 import os
@@ -10,52 +10,52 @@ from collections.abc import Iterator
 from pathlib import Path
 
 VARIABLE = "TESTS_SEARCHED"
-"""The directory of a run that is searched; no variable of Sexton's own, as those do not reach a test."""
+"""The directory of a run that is searched; not named SEXTON_…, as those variables do not reach a test."""
 MADE = "secrets-made"
 TOKEN = re.compile(rb"sxt_[0-9a-f]{12}_[A-Za-z0-9_-]{43}")
 PIECE = 16 << 20
 OVERLAP = 200
 
 
-def kept() -> Path | None:
-    """Return where to leave what is to be searched; None in a run that is not."""
+def search_directory() -> Path | None:
+    """Return the directory whose files will be searched; None in a run without a search."""
     return Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None
 
 
-def made(secret: str) -> None:
-    """Say that a secret was made."""
-    if (home := kept()) is not None:
+def record_secret(secret: str) -> None:
+    """Add a secret to those that are searched for."""
+    if (home := search_directory()) is not None:
         with (home / f"{MADE}-{os.getpid()}").open("a") as f:
             f.write(f"{secret}\n")
 
 
-def said(name: str, text: bytes) -> None:
-    """Keep what somebody outside was told."""
-    if (home := kept()) is not None:
+def record_output(name: str, text: bytes) -> None:
+    """Keep text that was sent to a client, to be searched."""
+    if (home := search_directory()) is not None:
         with (home / f"said-{name}-{os.getpid()}").open("ab") as f:
             f.write(text + b"\n")
 
 
 def search(home: Path) -> tuple[int, int, list[str]]:
-    """Return how many secrets were looked for, in how many bytes, and where one was found."""
+    """Return the number of secrets, the number of bytes searched, and each hit as ``file: text``."""
     lists = sorted(home.glob(f"{MADE}-*"))
     secrets = {line.encode() for path in lists for line in path.read_text().split()}
-    wanted = re.compile(b"|".join([TOKEN.pattern, *map(re.escape, sorted(secrets))]))
-    found, size = [], 0
+    pattern = re.compile(b"|".join([TOKEN.pattern, *map(re.escape, sorted(secrets))]))
+    hits, size = [], 0
     for path in sorted(p for p in home.rglob("*") if p.is_file() and not p.is_symlink()):
         if path in lists:
             continue
         size += path.stat().st_size
-        found += [f"{path.relative_to(home)}: {hit[:60].decode(errors='replace')}" for hit in _hits(path, wanted)]
-    return len(secrets), size, found
+        hits += [f"{path.relative_to(home)}: {hit[:60].decode(errors='replace')}" for hit in _hits(path, pattern)]
+    return len(secrets), size, hits
 
 
-def _hits(path: Path, wanted: re.Pattern[bytes]) -> Iterator[bytes]:
+def _hits(path: Path, pattern: re.Pattern[bytes]) -> Iterator[bytes]:
     before = b""
     with path.open("rb") as f:
         while piece := f.read(PIECE):
             text = before + piece
-            if hit := wanted.search(text):
+            if hit := pattern.search(text):
                 yield text[max(0, hit.start() - 20) : hit.end()]
                 return
             before = text[-OVERLAP:]

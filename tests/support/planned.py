@@ -1,9 +1,9 @@
-"""A rig with limits, and marks by the number: what the tests of plans begin with."""
+"""A rig whose rounds have limits, and helpers that make many marks and read plans."""
 
 from collections.abc import Callable, Iterator
 
 from sexton.contract import NewMark
-from sexton.recycle.model import KindPlan, Plan, Policy
+from sexton.recycle.planning.model import KindPlan, Plan, Policy
 from sexton.recycle.planning.policy import policy
 from tests.support.rig import GRACE, RETENTION, Rig
 
@@ -12,8 +12,8 @@ DAY = 24 * HOUR
 UNLIMITED = ("compacted", "prepared")
 
 
-def limited(*, objects: int = 1_000_000, fraction: float = 0.1, **retention: int) -> Policy:
-    """Return the rig's policy with limits, and with other retentions where given."""
+def limited_policy(*, objects: int = 1_000_000, fraction: float = 0.1, **retention: int) -> Policy:
+    """Return the rig's policy with limits, and with other retentions in seconds by kind."""
     return policy(
         RETENTION | retention,
         GRACE,
@@ -24,39 +24,40 @@ def limited(*, objects: int = 1_000_000, fraction: float = 0.1, **retention: int
 
 
 class Limited(Rig):
-    """A rig whose rounds know limits; ``live`` is what its owner counts."""
+    """A rig whose rounds have limits; ``live`` is the number of live objects that its owner counts."""
 
     live: Callable[[], int | None] | int | None = None
 
     def plan(self, instance: str = "shop") -> Plan:
+        """Plan as a round does; return the plan."""
         return self.rounds.plans.plan_for_round(instance, self.policy, "test", self._count)
 
-    def look(self, instance: str = "shop") -> Plan:
-        """Plan as `sexton plan` does."""
+    def plan_as_operator(self, instance: str = "shop") -> Plan:
+        """Plan as `sexton plan` does; return the plan."""
         return self.rounds.plans.plan_for_operator(instance, self.policy, "cli", self._count)
 
     def _count(self) -> int | None:
         return self.live() if callable(self.live) else self.live
 
-    def apply(self, plan: int, instance: str = "shop") -> None:
-        """Take a plan into work as the opening of its round does."""
+    def begin_apply(self, plan: int, instance: str = "shop") -> None:
+        """Begin to apply a plan, as the opening of its round does."""
         with self.db.write() as c:
             self.rounds.plans.approvals.begin_apply(c, plan, instance, self.policy, "anna")
 
-    def applied(self, plan: int) -> None:
-        """Agree to a plan as the end of its round does."""
+    def finish_apply(self, plan: int) -> None:
+        """Approve the retentions of an applied plan, as the end of its round does."""
         with self.db.write() as c:
             self.rounds.plans.retentions.agree_plan(c, plan)
 
     def garbage(self, kind: str, many: int, name: str = "", *, keys: int = 1) -> list[str]:
-        """Mark so many things of that many keys each; return their ids."""
+        """Make ``many`` marks of a kind with ``keys`` keys each; return their ids."""
         ids = [f"{kind}-{name}{n}" for n in range(many)]
-        named = {i: tuple(f"data/{i}/{k}.dat" for k in range(keys)) for i in ids}
-        self.mark(kind, *(NewMark(id=i, vault="disk", keys=named[i], bytes=10 * keys) for i in ids))
+        keys_by_id = {i: tuple(f"data/{i}/{k}.dat" for k in range(keys)) for i in ids}
+        self.mark(kind, *(NewMark(id=i, vault="disk", keys=keys_by_id[i], bytes=10 * keys) for i in ids))
         return ids
 
-    def went(self, objects: int) -> None:
-        """Enter that so many objects of limited kinds were claimed just now."""
+    def record_deletions(self, objects: int) -> None:
+        """Record that a number of objects of limited kinds was claimed just now."""
         number = self.count("batch")
         opened = self.rounds.open("shop", f"run {number}", None, self.policy)
         t = self.db.t.batch
@@ -64,32 +65,32 @@ class Limited(Rig):
         with self.db.write() as c:
             now = self.db.now(c)
             row = t.insert().values(**values, first="", last="", lease_epoch=1, attempt=1)
-            c.execute(row.values(limited=objects, claimed_at=now))
+            c.execute(row.values(limited_objects=objects, claimed_at=now))
         self.leases.free(opened.lease)
 
 
 def thousands_due(rig: Rig) -> Iterator[Limited]:
     """Yield an enabled instance under a limit of 2,000 objects, with 3,000 that are due."""
-    made = Limited(rig.url)
-    made.policy = limited(objects=2_000)
-    made.garbage("dropped", 30, keys=100)
-    made.later(10_801)
-    yield made
-    made.db.close()
+    shop = Limited(rig.url)
+    shop.policy = limited_policy(objects=2_000)
+    shop.garbage("dropped", 30, keys=100)
+    shop.later(10_801)
+    yield shop
+    shop.db.close()
 
 
-def kinds(plan: Plan) -> dict[str, int]:
+def marks_by_kind(plan: Plan) -> dict[str, int]:
     """Return how many marks a plan has of each kind."""
     return {k.kind: k.marks for k in plan.kinds}
 
 
-def of(plan: Plan, kind: str) -> KindPlan:
-    """Return a plan's part of one kind."""
-    [found] = [k for k in plan.kinds if k.kind == kind]
-    return found
+def kind_plan(plan: Plan, kind: str) -> KindPlan:
+    """Return the part of a plan that is of one kind."""
+    [part] = [k for k in plan.kinds if k.kind == kind]
+    return part
 
 
-def waiting(rig: Rig) -> list[int]:
-    """Return the numbers of the plans that wait for a person now."""
+def waiting_plans(rig: Rig) -> list[int]:
+    """Return the numbers of the plans that wait for approval now."""
     with rig.db.read() as c:
         return [p.id for p in rig.rounds.plans.approvals.waiting(c, "shop")]

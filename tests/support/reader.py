@@ -1,4 +1,4 @@
-"""An independent reader: what lies in a directory and what is written in a SQLite file, told without a line of Sexton.
+"""Read directories and SQLite files without any code of Sexton.
 
 A test that asked Sexton whether Sexton lost anything would believe the suspect.
 """
@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-OURS = "_sexton"
-"""What a vault keeps for itself, at its top."""
+OWN_FOLDER = "_sexton"
+"""The folder of Sexton's own files, at the top of a vault."""
 
 
 class Mark(NamedTuple):
@@ -31,17 +31,17 @@ class Mark(NamedTuple):
 
     @property
     def ref(self) -> tuple[str, str]:
-        """Return its name."""
+        """Return (kind, id)."""
         return self.kind, self.id
 
     def names(self, vault: str, key: str) -> bool:
-        """Return whether this object is one that the mark gives up."""
+        """Return whether the mark names this object."""
         inside = self.prefix is not None and key.startswith(self.prefix)
         return vault == self.vault and (inside or key in self.keys)
 
 
 def objects(root: Path) -> dict[str, int]:
-    """Return key → bytes of every file below a vault's directory but the vault's own."""
+    """Return key → bytes of every file below a vault's directory, without Sexton's own files."""
     return dict(_walk(root, ""))
 
 
@@ -49,41 +49,41 @@ def _walk(folder: Path, above: str) -> Iterator[tuple[str, int]]:
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                if above or entry.name != OURS:
+                if above or entry.name != OWN_FOLDER:
                     yield from _walk(Path(entry.path), f"{above}{entry.name}/")
             else:
                 yield above + entry.name, entry.stat(follow_symlinks=False).st_size
 
 
-class Books:
+class DatabaseReader:
     """The tables, read-only, over a connection of its own; each call sees what is committed then."""
 
     def __init__(self, file: Path) -> None:
         self._c = sqlite3.connect(f"file:{file}?mode=ro", uri=True, isolation_level=None)
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         self._c.close()
 
     def now(self) -> int:
-        """Return the clock by which marks age."""
+        """Return the clock by which marks age, in ms since 1970."""
         seconds = "(julianday('now') - 2440587.5) * 86400 + offset_seconds"
         return int(self.number(f"SELECT CAST({seconds} AS real) * 1000 FROM sexton_clock"))
 
-    def number(self, sql: str, *given: object) -> int:
-        """Return the one number a query gives."""
-        return int(self._c.execute(sql, given).fetchone()[0] or 0)
+    def number(self, sql: str, *parameters: object) -> int:
+        """Return the single number of a query's answer, 0 for NULL."""
+        return int(self._c.execute(sql, parameters).fetchone()[0] or 0)
 
     def marks(self) -> dict[tuple[str, str], Mark]:
-        """Return every mark that waits, or is claimed."""
+        """Return every mark that is marked or claimed, by (kind, id)."""
         rows = self._c.execute(
-            "SELECT kind, id, state, vault, prefix, keys, parent_kind, parent_id, swept_at IS NOT NULL, next_try_at, "
-            "quarantined_reason, lease_epoch FROM sexton_mark"
+            "SELECT kind, id, state, vault, prefix, keys, parent_kind, parent_id, first_pass_at IS NOT NULL, "
+            "next_try_at, quarantined_reason, lease_epoch FROM sexton_mark"
         )
         return {(r[0], r[1]): _mark(r) for r in rows}
 
     def history(self) -> dict[tuple[str, str], Mark]:
-        """Return every mark that is gone, or was given up."""
+        """Return every mark that is deleted or discarded, by (kind, id)."""
         rows = self._c.execute(
             "SELECT kind, id, iif(discarded IS NULL, 'GONE', 'DISCARDED'), vault, prefix, keys, parent_kind, "
             "parent_id, 0, NULL, NULL, NULL FROM sexton_mark_history"
@@ -91,15 +91,15 @@ class Books:
         return {(r[0], r[1]): _mark(r) for r in rows}
 
     def files(self, ref: tuple[str, str]) -> list[tuple[str, str]]:
-        """Return (vault, key) of what is stored to be deleted for a mark."""
+        """Return (vault, key) of each resolved file of a mark."""
         return list(self._c.execute("SELECT vault, key FROM sexton_mark_file WHERE kind = ? AND id = ?", ref))
 
     def busy_until(self) -> Mapping[int, int]:
-        """Return epoch → end of the lease that is held now."""
+        """Return epoch → end of each active lease."""
         return dict(self._c.execute("SELECT epoch, expires_at FROM sexton_lease WHERE state = 'BUSY'"))
 
     def tally(self) -> Mapping[str, int]:
-        """Return what all rounds together say they did."""
+        """Return the sums of all rounds' figures, by name."""
         names = ("claimed", "removed", "deleted", "absent", "hidden", "bytes_freed", "bytes_hidden")
         row = self._c.execute(f"SELECT {', '.join(f'coalesce(sum({n}), 0)' for n in names)} FROM sexton_tally")
         return dict(zip(names, row.fetchone(), strict=True))

@@ -5,23 +5,20 @@ same database.
 """
 
 import atexit
-import json
 import shutil
 import sqlite3
 import tempfile
-import threading
 import uuid
-from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import func, select, text
+from sqlalchemy import func, select, text, update
 
 from sexton import contract
 from sexton.check import model as check_model
-from sexton.check.in_process import Direct
+from sexton.check.in_process import InProcessComparison
 from sexton.check.model import CheckReport, CheckRequest, ConcludeOrder
 from sexton.check.port import Compare
 from sexton.check.sources.live_side import LiveSide
@@ -40,21 +37,23 @@ from sexton.owners.sql.owner import SqlOwner
 from sexton.protection import model as protection
 from sexton.protection.registrar import Registrar
 from sexton.protection.sql.store import ProtectionStore
-from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.audit.port import DeletionLog
-from sexton.recycle.model import AdoptOrder, KindPlan, OpenedRound, Plan, RoundReport
+from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.delete import ThreadDeleter
 from sexton.recycle.pipeline.deleter import Deleter
+from sexton.recycle.pipeline.model import AdoptOrder
 from sexton.recycle.pipeline.sql.store import pipeline_stores
+from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.recycle.planning.policy import policy, waves
 from sexton.recycle.rounds.ledger import Ledger
+from sexton.recycle.rounds.model import OpenedRound
 from sexton.recycle.rounds.recycler import Parts, Recycler
 from sexton.recycle.rounds.sql.store import RoundStore
 from sexton.runtime.checker import checker
 from sexton.runtime.engine import keepers
 from sexton.storage.model import VaultSpec
 from sexton.storage.port import Vault
-from sexton.storage.vaults import ProvenVaults
+from tests.support.places import AuditList, SerializedVaults, SteppingClock
 
 RETENTION = {"prepared": 259_200, "compacted": 1_800, "dropped": 10_800, "orphan": 259_200}
 GRACE = 3_600
@@ -62,11 +61,11 @@ DAY = 86_400
 INTERVAL = 3_600
 DEPLOYMENT = "test-rig"
 SHARED: dict[str, tuple[Tables, dict[Any, Any], Any]] = {}
-"""By dialect: its tables, what was compiled, and the dialect itself."""
+"""By name of a dialect: its tables, its compiled statements, and the dialect itself."""
 
 
 class Rig:
-    """One deployment, one instance ``shop``, one worker's worth of wiring."""
+    """One deployment with one instance ``shop``, and the parts of one worker."""
 
     def __init__(
         self,
@@ -77,34 +76,34 @@ class Rig:
         beside: bool = True,
         owner: Owner | None = None,
         audit: DeletionLog | None = None,
-        look_seconds: float = 1.7,
+        clock_step_seconds: float = 1.7,
     ) -> None:
-        """One with everything that a worker has.
+        """Open the database and wire everything that a worker has.
 
         Args:
-            url: its database, made where it is not there.
+            url: the database; it is created if it does not exist.
             endpoint_url: of S3.
-            threads: requests at the same time.
-            beside: whether sweeps go on beside their batch.
-            owner: by default the one whose marks are its own.
-            audit: by default a list, ``Rig.told``.
-            look_seconds: what passes for vault proofs at each look at their clock; from 2.5 on none is used twice.
+            threads: concurrent requests to a store.
+            beside: whether deletes run in threads beside the claim.
+            owner: by default the owner without a catalog, ``SqlOwner``.
+            audit: by default a list, ``Rig.audit_list``.
+            clock_step_seconds: added to the clock of vault proofs at each reading; from 2.5 on no proof is used twice.
         """
-        _make(url)
+        _create_schema(url)
         self.url, self.endpoint_url = url, endpoint_url
-        self.db = opened(url)
+        self.db = open_database(url)
         self.registry = Registry(self.db)
         self.controls, self.holds = ControlStore(self.db), HoldStore(self.db)
         self.protections = ProtectionStore(self.db, protection.ProtectionSettings())
         self.stores = pipeline_stores(self.db, self.controls, keepers(self.db))
         self.leases = LeaseStore(self.db)
         knows = self.registry.knows_round
-        self.vaults = OneAtATime(
-            self.registry.vault, DEPLOYMENT, endpoint_url, clock=Steps(look_seconds), knows_round=knows
+        self.vaults = SerializedVaults(
+            self.registry.vault, DEPLOYMENT, endpoint_url, clock=SteppingClock(clock_step_seconds), knows_round=knows
         )
         self.deleter = ThreadDeleter(self.stores, self.vaults, threads, beside=beside)
-        self.owner, self.told = owner or SqlOwner(self.db), Told()
-        self.audit: DeletionLog = audit or self.told
+        self.owner, self.audit_list = owner or SqlOwner(self.db), AuditList()
+        self.audit: DeletionLog = audit or self.audit_list
         self.recycler = self.recycler_of(self.owner)
         self.registrar = Registrar(self.protections, self.vaults)
         self.rounds = RoundStore(self.db, self.leases, self.controls, INTERVAL, protections=self.protections)
@@ -114,44 +113,60 @@ class Rig:
         self.checker = checker(
             self.db, self.runs, self.live_side, self.vaults, check_model.CheckSettings(grace_seconds=DAY)
         )
-        self.direct = Direct(self.vaults, self.live_side, self.runs)
+        self.direct = InProcessComparison(self.vaults, self.live_side, self.runs)
 
-    def recycler_of(self, owner: Owner, sweeps: Deleter | None = None) -> Recycler:
-        sweeps = sweeps or self.deleter
+    def recycler_of(self, owner: Owner, deleter: Deleter | None = None) -> Recycler:
+        """Return a recycler for an owner, with the rig's own deleter by default."""
+        deleter = deleter or self.deleter
         parts = Parts(self.stores, self.leases, self.controls, self.vaults, owner, self.audit)
-        return Recycler(parts, sweeps)
+        return Recycler(parts, deleter)
 
     def copy(self, file: Path) -> "Rig":
-        """Return a rig of a copy of the SQLite database as it is now: restored from a backup, or cloned."""
-        with closing(sqlite3.connect(file)) as to, closing(sqlite3.connect(str(self.db.engine.url.database))) as of:
-            of.backup(to)
+        """Return a rig of a copy of the SQLite database as it is now, like a restored backup or a clone."""
+        with (
+            closing(sqlite3.connect(file)) as target,
+            closing(sqlite3.connect(str(self.db.engine.url.database))) as source,
+        ):
+            source.backup(target)
         return Rig(f"sqlite:///{file}", endpoint_url=self.endpoint_url)
 
     def instance(self, name: str = "shop", *, enable: bool = True) -> "Rig":
+        """Add an instance, enabled by default; return the rig."""
         self.registry.add_instance(name)
         if enable:
             self.registry.enable(name)
         return self
 
     def local(self, root: Path, name: str = "disk", instance: str = "shop") -> Path:
+        """Add a vault in a directory; return the directory."""
         root.mkdir(parents=True, exist_ok=True)
         spec = VaultSpec(instance=instance, name=name, kind="local", location=str(root))
         add_vault(self.registry, spec, DEPLOYMENT, self.endpoint_url)
         return root
 
     def s3(self, bucket: str, name: str = "cold", instance: str = "shop", prefix: str = "") -> Vault:
+        """Add a vault in a bucket; return the vault."""
         spec = VaultSpec(instance=instance, name=name, kind="s3", location=bucket, prefix=prefix)
         add_vault(self.registry, spec, DEPLOYMENT, self.endpoint_url)
         return self.vaults.get(instance, name)
 
     def mark(self, kind: str, *marks: contract.NewMark, instance: str = "shop") -> None:
+        """Make marks in a transaction of their own, as an owner does."""
         with self.db.write() as c:
             contract.mark(c, instance, kind, marks)
 
     def later(self, seconds: int) -> None:
+        """Move the database's clock forward."""
         schema.move_clock(self.db, seconds)
 
+    def set_year_ahead(self, table: str, column: str) -> None:
+        """Set a column of times to a year from now, as a database clock does that was wrong for a moment."""
+        t = getattr(self.db.t, table)
+        with self.db.write() as c:
+            c.execute(update(t).values({column: self.db.now(c) + 365 * DAY * 1000}))
+
     def round(self, instance: str = "shop", *, plan: int | None = None, run: str | None = None) -> RoundReport:
+        """Run a whole round as the workflow does, with a given plan or a new one; return its report."""
         opened, ledger = self.rounds.open(instance, run or uuid.uuid4().hex, plan, self.policy), Ledger()
         ledger.leases = 1
         opened = opened.model_copy(update={"excluded_vaults": self.recycler.announce(opened, lambda: None)})
@@ -163,7 +178,7 @@ class Rig:
                 cutoffs=opened.cutoffs,
                 excluded_vaults=opened.excluded_vaults,
             )
-            ledger.add_adoption(self.recycler.adopt(order, 1, lambda: None))
+            ledger.adopted(self.recycler.adopt(order, 1, lambda: None))
         body = self.rounds.find_plan(plan) if plan is not None else self.plan(instance)
         by_name = {k.kind: k for k in body.kinds} if opened.may_delete else {}
         for wave in waves(by_name, body.policy.after):
@@ -172,23 +187,24 @@ class Rig:
         return self.rounds.close(ledger.close_order(opened, body.id, body, "SUCCEEDED", ""))
 
     def recycle(self, opened: OpenedRound, plan: Plan, kind: KindPlan, ledger: Ledger) -> None:
-        """Go through one kind, range by range, as the workflow does."""
+        """Recycle one kind of a plan, range by range, as the workflow does."""
         ledger.begin(plan)
         while not ledger.kinds[kind.kind].finished:
             order = ledger.next_range(opened, plan, kind)
-            ledger.add_range(kind.kind, self.recycler.recycle(order, 1, lambda: None), 0)
+            ledger.done(kind.kind, self.recycler.recycle(order, 1, lambda: None), 0)
 
     def plan(self, instance: str = "shop") -> Plan:
+        """Plan as a round does; return the plan."""
         return self.rounds.plan(instance, self.policy, "test")
 
-    def check(self, how: Compare | None = None, *, run: str | None = None, instance: str = "shop") -> CheckReport:
-        """Check once, as the workflow does."""
+    def check(self, compare: Compare | None = None, *, run: str | None = None, instance: str = "shop") -> CheckReport:
+        """Check once, as the workflow does; return the report."""
         order = self.checker.begin(CheckRequest(instance=instance, by="test"), run or uuid.uuid4().hex).order
-        evidence = self.checker.compare(how or self.direct, order, lambda: None)
-        evidence = self.checker.look_again(order, evidence, lambda: None)
+        evidence = self.checker.compare(compare or self.direct, order, lambda: None)
+        evidence = self.checker.check_again(order, evidence, lambda: None)
         return self.checker.conclude(ConcludeOrder(instance=instance, run=order.run, evidence=evidence))
 
-    def found(self, instance: str = "shop", *, confirmed: bool = False) -> dict[str, set[str]]:
+    def open_findings(self, instance: str = "shop", *, confirmed: bool = False) -> dict[str, set[str]]:
         """Return type → keys of the open findings."""
         by_type: dict[str, set[str]] = {}
         for f in self.runs.findings(instance, limit=1_000_000, confirmed=confirmed):
@@ -196,29 +212,33 @@ class Rig:
         return by_type
 
     def count(self, table: str, **where: object) -> int:
+        """Return the number of rows of one of Sexton's tables with these values; None: NULL."""
         t = getattr(self.db.t, table)
         with self.db.read() as c:
             conditions = [t.c[k].is_(None) if v is None else t.c[k] == v for k, v in where.items()]
             return int(c.execute(select(func.count()).select_from(t).where(*conditions)).scalar_one())
 
     def row(self, kind: str, id_: str, instance: str = "shop") -> Any:
+        """Return the row of a mark, None if there is none."""
         t = self.db.t.mark
         with self.db.read() as c:
             return c.execute(select(t).where(t.c.instance == instance, t.c.kind == kind, t.c.id == id_)).one_or_none()
 
     def instance_row(self, instance: str = "shop") -> Any:
+        """Return the row of an instance."""
         t = self.db.t.instance
         with self.db.read() as c:
             return c.execute(select(t).where(t.c.id == instance)).one()
 
-    def sql(self, statement: str, **given: object) -> None:
+    def sql(self, statement: str, **parameters: object) -> None:
+        """Execute SQL; ``{}`` stands for what precedes the names of Sexton's tables."""
         name = "sexton." if self.db.dialect == "postgresql" else "sexton_"
         with self.db.write() as c:
-            c.execute(text(statement.replace("{}", name)), given)
+            c.execute(text(statement.replace("{}", name)), parameters)
 
 
 def migrated(file: Path, deployment: str) -> Path:
-    """Make an empty SQLite database with the schema; a copy costs a hundredth of the migrations."""
+    """Create an empty SQLite database with the schema and return its file; copying is far faster than migrating."""
     shutil.copyfile(_template(), file)
     if deployment != DEPLOYMENT:
         with closing(sqlite3.connect(file)) as c, c:
@@ -237,8 +257,8 @@ def _template() -> Path:
     return file
 
 
-def _make(url: str) -> None:
-    """Create the schema, unless it is there."""
+def _create_schema(url: str) -> None:
+    """Create the schema, unless it exists."""
     file = Path(url.removeprefix("sqlite:///"))
     if not url.startswith("sqlite:///"):
         _upgrade(url)
@@ -248,25 +268,12 @@ def _make(url: str) -> None:
 
 @cache
 def _upgrade(url: str) -> None:
-    """Run the migrations on PostgreSQL, once for each database: tests empty theirs and go on with it."""
+    """Run the migrations on PostgreSQL, once for each database: tests empty it and use it again."""
     schema.init(url, DEPLOYMENT)
 
 
-class Told:
-    """An audit kept in a list."""
-
-    def __init__(self) -> None:
-        self.rows: list[AuditRow] = []
-
-    def write(self, rows: Sequence[AuditRow]) -> None:
-        self.rows += rows
-
-    def forget(self, instance: str, now: int, heartbeat: Callable[[], None] = lambda: None) -> int:
-        return 0
-
-
-def opened(url: str) -> Database:
-    """Open a database with what others of its dialect compiled: each test would compile the same statements anew."""
+def open_database(url: str) -> Database:
+    """Open a database that shares compiled statements with others of its dialect, to save time in each test."""
     db = Database.open(url)
     tables, compiled, dialect = SHARED.setdefault(db.dialect, (db.t, {}, db.engine.dialect))
     db.t, db.engine = tables, db.engine.execution_options(compiled_cache=compiled)
@@ -274,31 +281,8 @@ def opened(url: str) -> Database:
     return db
 
 
-class OneAtATime(ProvenVaults):
-    """Proofs of several threads do not mingle, so that ``Steps`` passes for each alone."""
-
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self._turn = threading.RLock()
-
-    def get(self, instance: str, name: str) -> Vault:
-        with self._turn:
-            return super().get(instance, name)
-
-
-class Steps:
-    """A clock for vault proofs that goes on at every look: hardly any proof is used twice."""
-
-    def __init__(self, seconds: float) -> None:
-        self._now, self._seconds = 0.0, seconds
-
-    def __call__(self) -> float:
-        self._now += self._seconds
-        return self._now
-
-
 def put(root: Path, key: str, size: int = 10) -> Path:
-    """Write one file of a local vault."""
+    """Write one file of a local vault; return its path."""
     path = root / key
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"x" * size)
@@ -306,11 +290,6 @@ def put(root: Path, key: str, size: int = 10) -> Path:
 
 
 def listing(root: Path) -> dict[str, int]:
-    """List a local vault without Sexton: key → bytes."""
+    """Return key → bytes of every file of a local vault, without Sexton's own files."""
     files = (p for p in root.rglob("*") if p.is_file() and "_sexton" not in p.parts)
     return {p.relative_to(root).as_posix(): p.stat().st_size for p in files}
-
-
-def keys(*names: str) -> str:
-    """Return keys as the JSON an owner's own INSERT would carry."""
-    return json.dumps(names)

@@ -1,4 +1,4 @@
-"""Read a collector as Prometheus does: the text it exports, parsed by the library's own parser."""
+"""Read a collector as Prometheus does: parse the exported text with the library's own parser."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
 class Scraped:
-    """What one scrape says: ``scraped("name", label=value)`` is a sample's value, None where there is none."""
+    """The samples of one scrape: ``scraped("name", label=value)`` is a sample's value, None if there is none."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -29,30 +29,30 @@ class Scraped:
         return self.samples.get((name, frozenset(labels.items())))
 
     def names(self) -> set[str]:
-        """Names that have a sample."""
+        """Return the names that have a sample."""
         return {name for name, _ in self.samples}
 
     def values(self, label: str) -> set[str]:
         """Return all values of one label."""
         return {v for _, labels in self.samples for k, v in labels if k == label}
 
-    def of(self, prefix: str) -> Samples:
-        """Samples whose names begin so."""
+    def starting_with(self, prefix: str) -> Samples:
+        """Return the samples whose names begin with a prefix."""
         return {key: value for key, value in self.samples.items() if key[0].startswith(prefix)}
 
 
 def collector(
-    rig: Rig, *, db: Database | None = None, in_flight: Mapping[tuple[str, str], int] | None = None, **given: Any
+    rig: Rig, *, db: Database | None = None, in_flight: Mapping[tuple[str, str], int] | None = None, **options: Any
 ) -> FigureCollector:
-    """Return a collector of the rig's database that keeps nothing between scrapes, unless told otherwise."""
+    """Return a collector of the rig's database, which reads anew at each scrape by default."""
     db = db or rig.db
     store = FigureStore(db, ControlStore(db), rig.policy, INTERVAL)
-    flying = rig.deleter.in_flight if in_flight is None else in_flight
-    return FigureCollector(store.read, flying, **{"cache_seconds": 0.0, **given})
+    running_requests = rig.deleter.in_flight if in_flight is None else in_flight
+    return FigureCollector(store.read, running_requests, **{"cache_seconds": 0.0, **options})
 
 
-def scrape(of: FigureCollector | Rig) -> Scraped:
-    """Scrape a collector, or a new one of the rig's."""
+def scrape(source: FigureCollector | Rig) -> Scraped:
+    """Scrape a collector, or a new collector of a rig; return the samples."""
     registry = CollectorRegistry()
-    registry.register(of if isinstance(of, FigureCollector) else collector(of))
+    registry.register(source if isinstance(source, FigureCollector) else collector(source))
     return Scraped(generate_latest(registry).decode())

@@ -1,8 +1,11 @@
-"""A rig with a real Temporal server and a worker in this process, wired by the composition root."""
+"""A rig with a real Temporal server and a worker in this process, built by the composition root."""
 
 import asyncio
+import threading
+import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,10 @@ from temporalio.client import Client, WorkflowHandle
 import worker
 from config.settings import Settings
 from sexton.contract import NewMark
-from sexton.recycle.model import RecycleRequest, RoundProgress, RoundReport
+from sexton.kernel.crash_points import installed
+from sexton.recycle.model import RoundReport
+from sexton.recycle.pipeline import ranges
+from sexton.recycle.rounds.model import RecycleRequest, RoundProgress
 from tests.servers.temporal import DevServer
 from tests.support.rig import DEPLOYMENT, Rig, put
 from workflows import ids
@@ -41,18 +47,18 @@ class Served:
         return await handle.result()
 
     async def until(
-        self, handle: WorkflowHandle[Any, RoundReport], seen: Callable[[RoundProgress], bool]
+        self, handle: WorkflowHandle[Any, RoundReport], condition: Callable[[RoundProgress], bool]
     ) -> RoundProgress:
-        """Ask for the progress until it shows what is waited for."""
+        """Query the progress until a condition on it holds; return it."""
         for _ in range(int(PATIENCE_SECONDS / 0.05)):
-            found: RoundProgress = await handle.query("progress", result_type=RoundProgress)
-            if seen(found):
-                return found
+            progress: RoundProgress = await handle.query("progress", result_type=RoundProgress)
+            if condition(progress):
+                return progress
             await asyncio.sleep(0.05)
-        raise AssertionError(f"never seen; the last was {found}")
+        raise AssertionError(f"the condition never held; the last progress was {progress}")
 
-    async def waits(self, instance: str) -> str:
-        """Return why the instance's running round holds no lease, once its row says so."""
+    async def waiting_reason(self, instance: str) -> str:
+        """Wait until the row of the instance's running round has a reason for having no lease; return it."""
         for _ in range(int(PATIENCE_SECONDS / 0.05)):
             for row in self.rig.rounds.reports.rounds(instance):
                 if row.waiting:
@@ -60,27 +66,27 @@ class Served:
             await asyncio.sleep(0.05)
         raise AssertionError("no round waits")
 
-    async def gives_back(self, instance: str) -> str:
-        """Wait as `waits` does, and until the lease is free: it is freed after the row was written."""
-        why = await self.waits(instance)
+    async def lease_freed(self, instance: str) -> str:
+        """Wait as `waiting_reason` does, and until the lease, which is freed after the row was written, is free."""
+        reason = await self.waiting_reason(instance)
         for _ in range(int(PATIENCE_SECONDS / 0.05)):
             if not self.rig.count("lease", instance=instance, state="BUSY"):
-                return why
+                return reason
             await asyncio.sleep(0.05)
-        raise AssertionError("the lease is never given back")
+        raise AssertionError("the lease was never freed")
 
 
 def fill(rig: Rig, root: Path, shop: str, marks: int, kind: str = "dropped") -> None:
-    """Make so many due marks of one file each."""
+    """Create ``marks`` due marks of one file each."""
     for n in range(marks):
         put(root, f"{kind}/{n}.dat", 1)
-    every = (NewMark(id=f"t{n}", vault="disk", keys=(f"{kind}/{n}.dat",)) for n in range(marks))
-    rig.mark(kind, *every, instance=shop)
+    new_marks = (NewMark(id=f"t{n}", vault="disk", keys=(f"{kind}/{n}.dat",)) for n in range(marks))
+    rig.mark(kind, *new_marks, instance=shop)
     rig.later(10_801)
 
 
 def heavy_from(rig: Rig, objects: int) -> Settings:
-    """Return settings by which so many objects, and more of a kind than that, are Spark's work."""
+    """Return settings with a Spark threshold of ``objects``."""
     usual = Settings(deployment=DEPLOYMENT, database_url=rig.url)
     return usual.model_copy(update={"spark": usual.spark.model_copy(update={"spark_threshold_objects": objects})})
 
@@ -92,7 +98,7 @@ def rig(tmp_path: Path) -> Rig:
 
 @pytest.fixture
 def shop() -> str:
-    """An instance name of this test alone: workflow ids live as long as the Temporal server."""
+    """Return an instance name of this test alone, because workflow ids live as long as the Temporal server."""
     return f"shop-{uuid.uuid4().hex[:8]}"
 
 
@@ -107,3 +113,24 @@ async def served(rig: Rig, settings: Settings, temporal_server: DevServer) -> As
     rig.policy = settings.policy()  # a plan made by another one would be refused
     async with await worker.build(client, settings, rig.db):
         yield Served(rig, client)
+
+
+@pytest.fixture
+def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranges of 100 marks, claimed 100 at a time."""
+    for name in ("RANGE_OBJECTS", "GROUP_FILES", "CHUNK_MARKS"):
+        monkeypatch.setattr(ranges, name, 100)
+
+
+@contextmanager
+def slow(point: str, seconds: float) -> Iterator[threading.Event]:
+    """Let each visit of a crash point take some seconds; the event is set when the first visit begins."""
+    begun = threading.Event()
+
+    def visit(name: str) -> None:
+        if name == point:
+            begun.set()
+            time.sleep(seconds)
+
+    with installed(visit):
+        yield begun

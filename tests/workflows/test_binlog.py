@@ -1,4 +1,4 @@
-"""Looks at binlogs in a real Temporal server, with workers beside storage nodes on real directories."""
+"""Binlog runs on a real Temporal server delete expired versions on real directories of storage nodes."""
 
 import asyncio
 import datetime as dt
@@ -14,30 +14,30 @@ import worker
 from config.settings import Settings
 from sexton.kernel.errors import GuardBusy
 from sexton.operators.controls.model import ALL, ControlKind
-from sexton.recycle.model import TickRequest
+from sexton.recycle.rounds.model import TickRequest
 from sexton.replication.binlog.messages import GcProgress, GcReport, GcRequest
 from sexton.replication.binlog.sql.cutting import Cutter
-from tests.integration.replication.beside import Disk
-from tests.integration.replication.world import INTERVAL, SHOP, World
+from tests.integration.replication.binlog_instance import INTERVAL, SHOP, BinlogInstance
+from tests.integration.replication.storage_nodes import StorageNode
 from tests.support.rig import DEPLOYMENT, Rig
 from tests.workflows.conftest import PATIENCE_SECONDS, Served
 from workflows import ids, options
 
 
 class Gc:
-    """Binlogs of one rig: a tablet on backends b1 and b2, and upserts that have expired."""
+    """Binlogs of one rig: a tablet on the backends b1 and b2, and expired upserts."""
 
     def __init__(self, served: Served, settings: Settings, root: Path) -> None:
         self.served, self.settings = served, settings
-        self.world = World(served.rig.db)
-        self.world.keep(10)
+        self.world = BinlogInstance(served.rig.db)
+        self.world.configure_log(10)
         self.world.place("t1", "b1", "b2")
-        self.disks = {name: Disk(self.world, name, root) for name in ("b1", "b2")}
+        self.disks = {name: StorageNode(self.world, name, root) for name in ("b1", "b2")}
         for disk in self.disks.values():
-            disk.hold("t1")
+            disk.register_tablets("t1")
 
     def commit(self, *versions: int) -> None:
-        """Commit upserts that have expired, and let backends write and report them."""
+        """Commit expired upserts, and let the backends write and report them."""
         for version in versions:
             self.world.commit(version, self.world.now - 60_000, orders={"p1": version})
             for disk in self.disks.values():
@@ -46,13 +46,13 @@ class Gc:
             disk.report()
 
     def worker(self, backend: str) -> Any:
-        """Return the worker beside a backend, to be run."""
+        """Return the worker of a backend, which does not run yet."""
         sweeper = self.disks[backend].sweeper()
         sweeper.sweep(lambda: None)  # as at its start
         return worker.build_backend(self.served.client, self.settings, backend, sweeper)
 
     async def start(self, signal: str | None = None) -> WorkflowHandle[Any, GcReport]:
-        """Start a look; ``signal``: what it hears before anything else."""
+        """Start a binlog run; ``signal`` is delivered before its first step."""
         return await self.served.client.start_workflow(
             ids.GC_BINLOG,
             GcRequest(deployment=DEPLOYMENT, instance=SHOP, requested_by="test"),
@@ -64,11 +64,11 @@ class Gc:
 
     async def until(self, handle: WorkflowHandle[Any, GcReport], doing: str) -> GcProgress:
         for _ in range(int(PATIENCE_SECONDS / 0.05)):
-            found = await handle.query("progress", result_type=GcProgress)
-            if found.doing == doing:
-                return found
+            progress = await handle.query("progress", result_type=GcProgress)
+            if progress.doing == doing:
+                return progress
             await asyncio.sleep(0.05)
-        raise AssertionError(f"never {doing}; the last was {found}")
+        raise AssertionError(f"never {doing}; the last was {progress}")
 
 
 @pytest.fixture
@@ -81,59 +81,57 @@ def gc(served: Served, settings: Settings, tmp_path: Path) -> Gc:
     return Gc(served, settings, tmp_path)
 
 
-async def test_what_has_expired_goes_from_every_backend(gc: Gc) -> None:
+async def test_expired_versions_are_deleted_on_every_backend(gc: Gc) -> None:
     async with gc.worker("b1"), gc.worker("b2"):
         gc.commit(1, 2, 3)
         report = await (await gc.start()).result()
 
     assert (report.cut.cut, report.cut.records, report.backends, report.away) == (1, 3, 2, 0)
     assert (report.swept.tablets, report.swept.files) == (2, 6)
-    assert [gc.disks[b].left("t1") for b in ("b1", "b2")] == [[], []]
+    assert [gc.disks[b].binlog_files("t1") for b in ("b1", "b2")] == [[], []]
     assert [gc.world.replica("t1", b).acked for b in ("b1", "b2")] == [3, 3]
 
 
-async def test_a_backend_that_is_away_keeps_nobody_waiting_and_is_caught_up_when_it_is_back(
-    gc: Gc, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_unreachable_backend_delays_none_and_catches_up(gc: Gc, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(options.BACKEND_SWEEP, "schedule_to_start_timeout", dt.timedelta(seconds=1))
-    gc.disks["b2"].sweeper().sweep(lambda: None)  # it is known, and then it dies
+    gc.disks["b2"].sweeper().sweep(lambda: None)  # Sexton knows the backend before it dies
     async with gc.worker("b1"):
         gc.commit(1, 2)
         report = await (await gc.start()).result()
 
         assert (report.backends, report.away) == (2, 1)
         assert "backend b2" in report.said[0]
-        assert (gc.disks["b1"].left("t1"), len(gc.disks["b2"].left("t1"))) == ([], 2)
+        assert (gc.disks["b1"].binlog_files("t1"), len(gc.disks["b2"].binlog_files("t1"))) == ([], 2)
         gc.worker("b2")
-        assert gc.disks["b2"].left("t1") == []
+        assert gc.disks["b2"].binlog_files("t1") == []
 
 
-async def test_a_paused_look_sends_nothing_until_it_is_resumed_and_one_can_be_cancelled(gc: Gc) -> None:
+async def test_binlog_run_can_be_paused_resumed_and_cancelled(gc: Gc) -> None:
     gc.commit(1)
     handle = await gc.start("pause")
-    found = await gc.until(handle, "PAUSED")
+    progress = await gc.until(handle, "PAUSED")
     with pytest.raises(WorkflowAlreadyStartedError):
         await gc.start()
     await handle.signal("resume")
     report = await handle.result()
-    assert (found.instance, report.cancelled) == (SHOP, False)
+    assert (progress.instance, report.cancelled) == (SHOP, False)
 
     handle = await gc.start("pause")
     await handle.signal("cancel")
     assert (await handle.result()).cancelled
 
 
-async def test_a_stop_is_an_answer_and_no_failure(gc: Gc) -> None:
+async def test_stopped_instance_is_a_result_and_no_failure(gc: Gc) -> None:
     gc.commit(1)
     gc.world.controls.put(ControlKind.STOP, ALL, "night")
 
     report = await (await gc.start()).result()
 
     assert "night" in report.cut.refused
-    assert gc.world.seqs() == [1]
+    assert gc.world.readable_seqs() == [1]
 
 
-async def test_what_passes_is_tried_again_at_once_when_retry_is_said(gc: Gc, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_retry_signal_repeats_a_temporary_failure_at_once(gc: Gc, monkeypatch: pytest.MonkeyPatch) -> None:
     gc.commit(1)
     whole, broken = Cutter.cut, [True]
 
@@ -154,7 +152,7 @@ async def test_what_passes_is_tried_again_at_once_when_retry_is_said(gc: Gc, mon
     assert report.cut.cut == 1
 
 
-async def test_a_tick_starts_what_is_due_and_once(gc: Gc) -> None:
+async def test_tick_starts_a_due_binlog_run_once(gc: Gc) -> None:
     gc.commit(1)
 
     async def tick() -> None:

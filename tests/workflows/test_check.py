@@ -1,4 +1,4 @@
-"""Checks in a real Temporal server: each instance once, cancelled and continued, and never two at a time."""
+"""On a real Temporal server each instance has one check at a time, which can be cancelled and continued."""
 
 import asyncio
 import datetime as dt
@@ -14,8 +14,8 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 import worker
 from config.settings import Settings
 from sexton.check.model import CheckReport, CheckRequest, RunState
-from sexton.recycle.model import DueInstances, TickRequest
-from tests.integration.check.conftest import Owned, names
+from sexton.recycle.rounds.model import DueInstances, TickRequest
+from tests.integration.check.conftest import Owned, file_keys
 from tests.servers.temporal import DevServer
 from tests.support.rig import DEPLOYMENT, Rig, put
 from tests.workflows.conftest import PATIENCE_SECONDS, Served
@@ -52,12 +52,12 @@ def shops(rig: Rig, root: Path, count: int) -> Sequence[str]:
         rig.instance(shop)
         rig.registry.set_key_pattern(shop, ".*dat")
         place = rig.local(root / shop, instance=shop)
-        for key in names(20):
+        for key in file_keys(20):
             put(place, key)
         with rig.db.write() as c:
-            for key in names(20)[1:]:
+            for key in file_keys(20)[1:]:
                 c.exec_driver_sql("INSERT INTO file VALUES ('rowset', ?, 'disk', ?, 10, ?)", (key, key, shop))
-        (place / names(20)[7]).unlink()
+        (place / file_keys(20)[7]).unlink()
     rig.later(2 * 86_400)
     return made
 
@@ -72,7 +72,7 @@ async def started(served: Served, shop: str) -> WorkflowHandle[Any, CheckReport]
     )
 
 
-async def test_k12_ten_instances_three_workers_each_is_checked_once(
+async def test_k12_each_of_ten_instances_is_checked_once(
     served: Served, settings: Settings, temporal_server: DevServer, tmp_path: Path
 ) -> None:
     made = shops(served.rig, tmp_path, 10)
@@ -92,10 +92,10 @@ async def test_k12_ten_instances_three_workers_each_is_checked_once(
 
     assert served.rig.count("check_run") == 10
     for shop in made:
-        assert served.rig.found(shop) == {"LOST": {names(20)[7]}, "ORPHAN": {names(20)[0]}}
+        assert served.rig.open_findings(shop) == {"LOST": {file_keys(20)[7]}, "ORPHAN": {file_keys(20)[0]}}
 
 
-async def test_a_second_check_of_an_instance_is_refused_while_one_runs_and_a_cancelled_one_concludes_nothing(
+async def test_second_check_is_refused_and_cancelled_one_is_partial(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [shop] = shops(served.rig, tmp_path, 1)
@@ -121,14 +121,14 @@ async def test_a_second_check_of_an_instance_is_refused_while_one_runs_and_a_can
     report = await (await started(served, shop)).result()
     first = served.rig.runs.runs(shop)[-1]
 
-    assert (first.state, first.lacks[0]) == (RunState.PARTIAL, "cancelled")
+    assert (first.state, first.missing_inputs[0]) == (RunState.PARTIAL, "cancelled")
     assert report.whole
     assert report.confirmed == {"LOST": 1}
 
 
 @pytest.mark.parametrize("threshold", [1])
 @pytest.mark.parametrize(("polled", "says"), [(0, "no Spark worker polls"), (1, "no Spark worker took it within 1 s")])
-async def test_a_heavy_check_without_a_spark_worker_is_done_by_the_control_worker_and_says_so(
+async def test_control_worker_does_a_heavy_check_without_spark(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, polled: int, says: str
 ) -> None:
     async def who_polls(*_: object, **__: object) -> int:

@@ -1,4 +1,4 @@
-"""Kinds of many objects: where no Spark worker takes them, a control worker does, and the report says so."""
+"""A control worker deletes kinds of many objects if no Spark worker does, and reports it."""
 
 import asyncio
 import datetime as dt
@@ -12,7 +12,8 @@ from temporalio.worker import Worker
 
 from config.settings import Settings
 from sexton.kernel.errors import SextonError
-from sexton.recycle.model import RangeOrder, RoundReport
+from sexton.recycle.model import RoundReport
+from sexton.recycle.pipeline.model import RangeOrder
 from sexton.recycle.rounds.recycler import Recycler
 from sexton.runtime.spark.session import SparkFailed
 from sexton.runtime.temporal.client import pollers, spark_queue
@@ -44,7 +45,7 @@ def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("nobody")
-async def test_without_a_spark_worker_nobody_waits_for_one(served: Served, shop: str, tmp_path: Path) -> None:
+async def test_round_does_not_wait_for_an_absent_spark_worker(served: Served, shop: str, tmp_path: Path) -> None:
     rig = served.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)
     fill(rig, root, shop, THRESHOLD + 1)
@@ -69,7 +70,7 @@ def polled(monkeypatch: pytest.MonkeyPatch, shop: str) -> None:
 
 
 @pytest.mark.usefixtures("polled")
-async def test_what_no_spark_worker_takes_in_time_is_done_by_a_control_worker(
+async def test_control_worker_deletes_if_no_spark_worker_starts(
     served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orders: list[RangeOrder] = []
@@ -100,7 +101,7 @@ class Broken:
         raise ApplicationError("Spark: no executor has the password", type=SparkFailed.__name__)
 
 
-async def test_where_spark_does_not_work_a_control_worker_does_it(
+async def test_control_worker_deletes_the_rest_after_a_spark_error(
     served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(
@@ -127,7 +128,7 @@ async def polled_now(served: Served, queue: str) -> bool:
     return await pollers(served.client, settings, spark=True) > 0
 
 
-async def test_where_temporal_does_not_say_who_polls_a_spark_worker_is_waited_for(
+async def test_round_waits_for_spark_if_the_pollers_are_unknown(
     served: Served, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refused(*_: object, **__: object) -> int:

@@ -1,4 +1,4 @@
-"""Purges that are signalled at an inconvenient moment, and reports of topics with very many regions."""
+"""A purge obeys signals that arrive at an inconvenient moment."""
 
 import asyncio
 import threading
@@ -12,7 +12,7 @@ from sexton.wal.orders import MapOrder, RegionMapping
 from sexton.wal.rounds import PurgeRounds
 from sexton.wal.sql import schedule as turns_
 from tests.support.rig import DEPLOYMENT
-from tests.workflows.test_purge import Topics, rig, settings, topics
+from tests.workflows.topics import Topics, rig, settings, topics
 from workflows import ids
 
 __all__ = ["rig", "settings", "topics"]
@@ -26,10 +26,10 @@ async def test_purge_signalled_while_preparing_does_not_purge(
     signal: str,
 ) -> None:
     name = topics.make(200, "r1")
-    topics.wal.purger.look([name])
+    topics.wal.purger.preview([name])
     topics.flushed(name, "r1", 149)
     entered, released = threading.Event(), threading.Event()
-    original = PurgeRounds.look
+    original = PurgeRounds.preview
 
     def look(self: PurgeRounds, topic: str) -> Any:
         entered.set()
@@ -59,7 +59,7 @@ async def test_paused_round_stays_paused_when_continued_as_new(
     monkeypatch.setattr(turns_, "MAX_PAGES", 1)
     names = [topics.make(20, "r1", name=f"t{n}") for n in range(4)]
     for name in names:
-        topics.wal.purger.look([name])
+        topics.wal.purger.preview([name])
         topics.flushed(name, "r1", 9)
     entered, released = threading.Event(), threading.Event()
     original = PurgeRounds.page
@@ -94,7 +94,7 @@ async def test_pause_taken_back_at_once_skips_no_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     name = topics.make(20, "r1")
-    topics.wal.purger.look([name])
+    topics.wal.purger.preview([name])
     topics.flushed(name, "r1", 9)
     entered = threading.Event()
     original = PurgeRounds.page

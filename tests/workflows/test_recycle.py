@@ -1,4 +1,4 @@
-"""Rounds in a real Temporal server."""
+"""Rounds run on a real Temporal server."""
 
 import asyncio
 import threading
@@ -20,7 +20,7 @@ from tests.workflows.conftest import Served
 from workflows import ids
 
 
-async def test_a_round_deletes_what_is_due_and_reports_it(served: Served, shop: str, tmp_path: Path) -> None:
+async def test_round_deletes_due_marks_and_reports_them(served: Served, shop: str, tmp_path: Path) -> None:
     rig = served.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)
     for n in range(30):
@@ -36,7 +36,7 @@ async def test_a_round_deletes_what_is_due_and_reports_it(served: Served, shop: 
     assert rig.rounds.reports.find_round(shop) == [report]
 
 
-async def test_a_plan_is_applied_once_and_takes_nothing_younger(served: Served, shop: str, tmp_path: Path) -> None:
+async def test_plan_is_applied_once_and_deletes_nothing_younger(served: Served, shop: str, tmp_path: Path) -> None:
     rig = served.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)
     put(root, "a.dat")
@@ -90,9 +90,7 @@ async def test_one_kind_that_fails_does_not_stop_another(served: Served, shop: s
     assert (report.deleted, report.failed, report.waiting) == (1, 1, 1)
 
 
-async def test_a_round_whose_lease_expired_takes_a_new_one_and_finishes(
-    served: Served, shop: str, tmp_path: Path
-) -> None:
+async def test_round_takes_a_new_lease_after_expiry_and_finishes(served: Served, shop: str, tmp_path: Path) -> None:
     rig = served.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)
     for n in range(1_500):
@@ -110,9 +108,7 @@ async def test_a_round_whose_lease_expired_takes_a_new_one_and_finishes(
     assert rig.leases.acquire(shop, "recycle", "next").epoch == 3
 
 
-async def test_a_cancelled_round_frees_its_lease_and_the_next_one_finishes(
-    served: Served, shop: str, tmp_path: Path
-) -> None:
+async def test_cancelled_round_frees_its_lease(served: Served, shop: str, tmp_path: Path) -> None:
     rig = served.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)
     for n in range(3_000):
@@ -144,7 +140,7 @@ async def test_a_cancelled_round_frees_its_lease_and_the_next_one_finishes(
     assert listing(root) == {}
 
 
-async def test_a_round_that_could_not_finish_fails_in_temporal_and_stores_why(
+async def test_unfinished_round_fails_in_temporal_and_stores_the_error(
     served: Served, shop: str, tmp_path: Path
 ) -> None:
     rig = served.rig.instance(shop)
@@ -169,7 +165,7 @@ async def test_a_round_that_could_not_finish_fails_in_temporal_and_stores_why(
     assert rig.count("lease", instance=shop, state="BUSY") == 0
 
 
-async def test_a_cancel_that_meets_the_end_of_an_activity_still_stops_the_round(
+async def test_cancel_at_the_end_of_an_activity_stops_the_round(
     served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ranges, "RANGE_OBJECTS", 100)

@@ -1,9 +1,10 @@
-"""Waves of kinds, long histories, slots."""
+"""Rounds keep the order of kinds, long histories continue as a new run, and concurrent rounds are limited."""
 
 import asyncio
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from temporalio.testing import WorkflowEnvironment
@@ -13,6 +14,7 @@ from config.settings import Settings
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.recycle.pipeline import ranges
+from sexton.recycle.pipeline.sql.batches import BatchStore
 from tests.servers import temporal
 from tests.servers.temporal import DevServer
 from tests.support.rig import DEPLOYMENT, Rig, listing
@@ -43,7 +45,7 @@ def settings(rig: Rig) -> Settings:
     return Settings(deployment=DEPLOYMENT, database_url=rig.url, kinds=OWN_KINDS)  # type: ignore[arg-type]
 
 
-async def test_a_kind_goes_after_what_must_precede_it(served: Served, shop: str, tmp_path: Path) -> None:
+async def test_kind_is_claimed_after_its_predecessor(served: Served, shop: str, tmp_path: Path) -> None:
     rig = served.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)
     fill(rig, root, shop, 1_500)
@@ -58,7 +60,7 @@ async def test_a_kind_goes_after_what_must_precede_it(served: Served, shop: str,
     assert listing(root) == {}
 
 
-async def test_a_kind_whose_predecessor_failed_waits_and_says_so(served: Served, shop: str, tmp_path: Path) -> None:
+async def test_kind_waits_for_its_failed_predecessor(served: Served, shop: str, tmp_path: Path) -> None:
     rig = served.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)
     fill(rig, root, shop, 10)
@@ -92,7 +94,7 @@ async def short_histories(rig: Rig) -> AsyncIterator[Served]:
     await environment.shutdown()
 
 
-async def test_a_long_round_goes_on_in_a_new_run_under_the_same_lease(
+async def test_long_round_continues_as_a_new_run_under_one_lease(
     short_histories: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("RANGE_OBJECTS", "GROUP_FILES", "CHUNK_MARKS"):
@@ -129,7 +131,7 @@ class TestOneSlot:
         usual = Settings(deployment=DEPLOYMENT, database_url=rig.url)
         return usual.model_copy(update={"recycle": usual.recycle.model_copy(update={"recycle_concurrency": 1})})
 
-    async def test_only_so_many_rounds_work_at_once(self, served: Served, shop: str, tmp_path: Path) -> None:
+    async def test_concurrent_rounds_are_limited(self, served: Served, shop: str, tmp_path: Path) -> None:
         rig = served.rig
         shops = [f"{shop}-{n}" for n in range(3)]
         roots = [rig.instance(s).local(tmp_path / s, instance=s) for s in shops]
@@ -152,3 +154,26 @@ def test_ids_begin_with_the_deployment() -> None:
 
     assert [n.partition("/")[0] for n in names] == ["d-1"] * 3
     assert len(set(names)) == 3
+
+
+async def test_activity_retried_before_a_new_run_costs_only_a_lease(
+    short_histories: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RANGE_OBJECTS", "GROUP_FILES", "CHUNK_MARKS"):
+        monkeypatch.setattr(ranges, name, 20)
+    rig = short_histories.rig.instance(shop)
+    root = rig.local(tmp_path / "v", instance=shop)
+    fill(rig, root, shop, 400)
+    take_late, once = BatchStore.take_late, iter([True])
+
+    def away(self: BatchStore, *given: Any) -> Any:
+        if next(once, False):
+            raise RuntimeError("the database was away for a moment")
+        return take_late(self, *given)
+
+    monkeypatch.setattr(BatchStore, "take_late", away)
+    handle = await short_histories.start(shop)
+    report = await handle.result()
+
+    assert (report.state, report.removed, report.error) == ("SUCCEEDED", 400, "")
+    assert listing(root) == {}

@@ -1,10 +1,8 @@
-"""What an operator can do to a running round: cancel, pause, resume, retry, stop; and what the round shows."""
+"""An operator can cancel, pause, resume, retry and stop a round, and see its progress."""
 
 import asyncio
 import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,30 +12,8 @@ from temporalio.exceptions import CancelledError
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.operators.controls.model import ControlKind
-from sexton.recycle.pipeline import ranges
 from tests.support.rig import listing
-from tests.workflows.conftest import Served, fill
-
-
-@pytest.fixture
-def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ranges of 100 marks, claimed 100 at a time."""
-    for name in ("RANGE_OBJECTS", "GROUP_FILES", "CHUNK_MARKS"):
-        monkeypatch.setattr(ranges, name, 100)
-
-
-@contextmanager
-def slow(point: str, seconds: float) -> Iterator[threading.Event]:
-    """Make each visit of a point take a while; the event says that the first one has begun."""
-    begun = threading.Event()
-
-    def visit(name: str) -> None:
-        if name == point:
-            begun.set()
-            time.sleep(seconds)
-
-    with installed(visit):
-        yield begun
+from tests.workflows.conftest import Served, fill, slow
 
 
 def failing(broken: threading.Event) -> Callable[[str], None]:
@@ -68,7 +44,7 @@ async def test_a_cancel_signal_ends_the_round_with_a_report(
     assert listing(root) == {}
 
 
-async def test_a_paused_round_holds_no_lease_and_deletes_nothing_until_it_is_resumed(
+async def test_paused_round_has_no_lease_and_deletes_nothing(
     served: Served, shop: str, tmp_path: Path, small_ranges: None
 ) -> None:
     root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
@@ -80,7 +56,7 @@ async def test_a_paused_round_holds_no_lease_and_deletes_nothing_until_it_is_res
         await handle.signal("pause")
         await handle.signal("pause")
         paused = await served.until(handle, lambda p: p.doing == "PAUSED")
-        await served.gives_back(shop)
+        await served.lease_freed(shop)
         left = listing(root)
         await asyncio.sleep(1)
         still = listing(root)
@@ -115,7 +91,7 @@ async def test_a_paused_round_can_be_cancelled(served: Served, shop: str, tmp_pa
     assert served.rig.count("round", state="RUNNING") == 0
 
 
-async def test_retry_breaks_a_backoff_in_which_no_lease_is_held(served: Served, shop: str, tmp_path: Path) -> None:
+async def test_retry_ends_a_backoff_that_has_no_lease(served: Served, shop: str, tmp_path: Path) -> None:
     root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
     fill(served.rig, root, shop, 10)
     broken = threading.Event()
@@ -124,7 +100,7 @@ async def test_retry_breaks_a_backoff_in_which_no_lease_is_held(served: Served, 
     with installed(failing(broken)):
         handle = await served.start(shop)
         waiting = await served.until(handle, lambda p: p.doing == "BACKING_OFF")
-        await served.gives_back(shop)
+        await served.lease_freed(shop)
         busy = served.rig.count("lease", instance=shop, state="BUSY")
         broken.clear()
         await handle.signal("retry")
@@ -137,7 +113,7 @@ async def test_retry_breaks_a_backoff_in_which_no_lease_is_held(served: Served, 
     assert not [e for e in history.events if e.HasField("timer_fired_event_attributes")]
 
 
-async def test_a_kind_that_goes_on_failing_fails_the_round_and_its_next_try_is_soon(
+async def test_persistently_failing_kind_fails_the_round(
     served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
@@ -169,7 +145,7 @@ async def test_a_round_that_waits_for_a_slot_can_be_cancelled(served: Served, sh
 
     handle = await served.start(shop)
     await served.until(handle, lambda p: p.doing == "WAITING")
-    await served.waits(shop)
+    await served.waiting_reason(shop)
     await handle.cancel()
     with pytest.raises(WorkflowFailureError) as ended:
         await handle.result()
@@ -181,16 +157,14 @@ async def test_a_round_that_waits_for_a_slot_can_be_cancelled(served: Served, sh
     assert len(listing(root)) == 10
 
 
-async def test_a_plan_whose_round_is_stopped_before_it_has_a_lease_can_be_applied_again(
-    served: Served, shop: str, tmp_path: Path
-) -> None:
+async def test_plan_stopped_before_its_lease_can_be_applied_again(served: Served, shop: str, tmp_path: Path) -> None:
     root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
     fill(served.rig, root, shop, 10)
     plan = served.rig.plan(shop).id
     somebody = served.rig.leases.acquire(shop, "recycle", "somebody")
 
     handle = await served.start(shop, plan)
-    await served.waits(shop)
+    await served.waiting_reason(shop)
     served.rig.controls.put(ControlKind.STOP, shop, "a test", "the tester")
     with pytest.raises(WorkflowFailureError) as refused:
         await handle.result()
@@ -205,7 +179,7 @@ async def test_a_plan_whose_round_is_stopped_before_it_has_a_lease_can_be_applie
     assert listing(root) == {}
 
 
-async def test_a_stop_ends_the_round_and_start_lets_the_next_one_go_on(
+async def test_stop_ends_the_round_and_start_allows_the_next_one(
     served: Served, shop: str, tmp_path: Path, small_ranges: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sexton.recycle.pipeline.active_lease.PROOF_SECONDS", 0.2)
@@ -230,18 +204,23 @@ async def test_a_stop_ends_the_round_and_start_lets_the_next_one_go_on(
     assert listing(root) == {}
 
 
-async def test_progress_tells_each_kind(served: Served, shop: str, tmp_path: Path, small_ranges: None) -> None:
+async def test_progress_reports_each_kind(served: Served, shop: str, tmp_path: Path, small_ranges: None) -> None:
     root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
     fill(served.rig, root, shop, 500)
 
     with slow("claim.committed", 0.2):
         handle = await served.start(shop)
-        found = await served.until(handle, lambda p: bool(p.kinds) and p.kinds[0].objects >= 200)
+        progress = await served.until(handle, lambda p: bool(p.kinds) and p.kinds[0].objects >= 200)
         report = await handle.result()
     ended = await served.until(handle, lambda p: p.doing == "ENDED")
 
-    (kind,) = found.kinds
-    assert (found.doing, found.instance, found.round, found.plan) == ("RECYCLING", shop, report.round, report.plan)
+    (kind,) = progress.kinds
+    assert (progress.doing, progress.instance, progress.round, progress.plan) == (
+        "RECYCLING",
+        shop,
+        report.round,
+        report.plan,
+    )
     assert (kind.kind, kind.due, kind.finished) == ("dropped", 500, False)
     assert kind.scanned == kind.claimed == kind.removed == kind.objects == kind.ranges * 100
     assert kind.objects_per_second

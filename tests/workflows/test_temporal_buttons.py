@@ -1,4 +1,4 @@
-"""What the buttons of the Temporal UI do to a round: terminate, reset, pause of an activity. Nothing is lost by any."""
+"""Terminate, reset and pause in the Temporal UI lose nothing."""
 
 import asyncio
 import threading
@@ -78,7 +78,7 @@ async def finish(served: Served, shop: str) -> None:
     await served.round(shop)
 
 
-async def test_r50_after_terminate_the_last_delete_comes_soon_and_the_next_round_finishes(
+async def test_r50_terminate_soon_ends_deletes_and_next_round_finishes(
     served: Served, shop: str, tmp_path: Path
 ) -> None:
     rig = served.rig.instance(shop)
@@ -102,7 +102,7 @@ async def test_r50_after_terminate_the_last_delete_comes_soon_and_the_next_round
     assert rig.leases.acquire(shop, "recycle", "next").epoch == 4
 
 
-async def test_a_paused_activity_stops_between_pages_and_goes_on_when_it_is_unpaused(
+async def test_paused_activity_stops_between_pages_and_continues(
     served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ranges, "RANGE_OBJECTS", 2 * MARKS)  # the button pauses one range, not the round
@@ -132,9 +132,7 @@ async def test_a_paused_activity_stops_between_pages_and_goes_on_when_it_is_unpa
     settled(rig, shop, root)
 
 
-async def test_a_reset_run_works_on_under_the_same_lease_and_loses_nothing(
-    served: Served, shop: str, tmp_path: Path
-) -> None:
+async def test_reset_run_continues_under_its_lease_and_loses_nothing(served: Served, shop: str, tmp_path: Path) -> None:
     rig = served.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)
     fill(rig, shop, root)

@@ -1,4 +1,4 @@
-"""The schedule: applied twice it is one, an operator's pause stays; ticks start what is due, a round's end the next."""
+"""Ticks start due rounds, the schedule is applied once, and an operator's pause stays."""
 
 import asyncio
 import uuid
@@ -9,7 +9,7 @@ from temporalio.client import Client
 
 from config.settings import Settings
 from sexton.operators.controls.model import ControlKind
-from sexton.recycle.model import DueInstances, TickRequest
+from sexton.recycle.rounds.model import DueInstances, TickRequest
 from sexton.runtime.temporal import schedules, search_attributes
 from tests.support.rig import Rig, listing
 from tests.workflows.conftest import PATIENCE_SECONDS, Served, fill
@@ -37,13 +37,13 @@ def settings(rig: Rig, deployment: str) -> Settings:
 
 
 async def tick(client: Client, deployment: str) -> tuple[str, ...]:
-    found: DueInstances = await client.execute_workflow(
+    due: DueInstances = await client.execute_workflow(
         RecycleTick.run,
         TickRequest(deployment=deployment),
         id=f"{ids.tick(deployment)}/by-hand",
         task_queue=ids.control_queue(deployment),
     )
-    return found.instances
+    return due.instances
 
 
 async def until_ended(rig: Rig, rounds: int) -> None:
@@ -57,15 +57,15 @@ async def until_ended(rig: Rig, rounds: int) -> None:
 async def until_at_rest(client: Client, deployment: str) -> None:
     """Wait until the paused schedule starts nothing any more: what was asked of it before the pause has ended too."""
     for _ in range(int(PATIENCE_SECONDS / 0.1)):
-        found = await schedules.handle(client, deployment).describe()
-        under_way = found.info.running_actions or found.raw_description.info.buffer_size
-        if found.schedule.state.paused and not under_way:
+        description = await schedules.handle(client, deployment).describe()
+        under_way = description.info.running_actions or description.raw_description.info.buffer_size
+        if description.schedule.state.paused and not under_way:
             return
         await asyncio.sleep(0.1)
     raise AssertionError("the schedule did not come to rest")
 
 
-async def test_a_tick_starts_as_many_as_there_are_slots_and_each_in_its_turn(
+async def test_tick_starts_rounds_in_order_up_to_the_free_slots(
     served: Served, deployment: str, tmp_path: Path
 ) -> None:
     rig = served.rig
@@ -82,9 +82,7 @@ async def test_a_tick_starts_as_many_as_there_are_slots_and_each_in_its_turn(
     assert [listing(tmp_path / name) for name in "abc"] == [{}, {}, {}]
 
 
-async def test_what_is_halted_gets_no_round_and_one_that_runs_is_not_started_twice(
-    served: Served, deployment: str, tmp_path: Path
-) -> None:
+async def test_tick_starts_no_halted_or_running_instance(served: Served, deployment: str, tmp_path: Path) -> None:
     rig = served.rig
     for name in ("a", "b", "c"):
         fill(rig, rig.instance(name).local(tmp_path / name, instance=name), name, 2)
@@ -123,26 +121,29 @@ async def test_paused_rounds_take_no_slots(served: Served, deployment: str, tmp_
     assert started == ("c", "d")
 
 
-async def test_applying_the_schedule_again_changes_nothing_and_keeps_an_operators_pause(
-    served: Served, settings: Settings, deployment: str
-) -> None:
+async def test_applying_the_schedule_again_keeps_a_pause(served: Served, settings: Settings, deployment: str) -> None:
     client = served.client
 
-    told = [await schedules.apply(client, settings) for _ in "12"]
+    outcomes = [await schedules.apply(client, settings) for _ in "12"]
     await schedules.pause(client, deployment, "hands off")
-    told.append(await schedules.apply(client, settings))
+    outcomes.append(await schedules.apply(client, settings))
     slower = settings.recycle.model_copy(update={"recycle_interval_seconds": 7_200})
-    told.append(await schedules.apply(client, settings.model_copy(update={"recycle": slower})))
-    (found,) = await schedules.describe(client, deployment)
+    outcomes.append(await schedules.apply(client, settings.model_copy(update={"recycle": slower})))
+    (schedule,) = await schedules.describe(client, deployment)
 
-    assert told == ["created", "unchanged", "unchanged", "updated"]
-    assert (found.id, found.paused, found.note, found.every_seconds) == (f"{deployment}/tick", True, "hands off", 60.0)
+    assert outcomes == ["created", "unchanged", "unchanged", "updated"]
+    assert (schedule.id, schedule.paused, schedule.note, schedule.every_seconds) == (
+        f"{deployment}/tick",
+        True,
+        "hands off",
+        60.0,
+    )
     await schedules.resume(client, deployment, "go on")
     assert not (await schedules.describe(client, deployment))[0].paused
     await schedules.handle(client, deployment).delete()
 
 
-async def test_the_schedule_recycles_every_instance_and_a_paused_one_starts_nothing(
+async def test_schedule_starts_every_instance_unless_paused(
     served: Served, settings: Settings, deployment: str, tmp_path: Path
 ) -> None:
     rig = served.rig
@@ -190,7 +191,7 @@ class TestOneSlotAndRareTicks:
         assert [r.instance for r in reversed(rig.rounds.reports.rounds())] == ["a", "b", "c"]
 
 
-async def test_without_a_schedule_there_is_nothing_to_describe_pause_or_nudge(served: Served, deployment: str) -> None:
+async def test_missing_schedule_cannot_be_paused_or_described(served: Served, deployment: str) -> None:
     assert await schedules.describe(served.client, deployment) == []
     with pytest.raises(schedules.NoSchedule, match="sexton schedules apply"):
         await schedules.pause(served.client, deployment, "")
@@ -206,5 +207,5 @@ async def test_search_attributes_are_registered_once(served: Served) -> None:
     assert await search_attributes.register(served.client) == []
 
 
-def test_ticks_are_a_quarter_of_the_interval_and_a_minute_at_most() -> None:
+def test_tick_is_a_quarter_of_the_interval_up_to_a_minute() -> None:
     assert [schedules.tick_seconds(s) for s in (10, 20, 3_600, 86_400)] == [2, 5, 60, 60]

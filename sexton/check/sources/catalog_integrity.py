@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Select, Table, and_, exists, func, literal, or_, select
 
-from sexton.check.model import Discrepancy, Type
+from sexton.check.model import Discrepancy, FindingType
 from sexton.database.ranges import READ_ROWS
 from sexton.owners.catalog.model import RowsetState
 from sexton.owners.catalog.scope import CatalogTransaction
@@ -15,7 +15,7 @@ def records(tx: CatalogTransaction) -> Iterator[Discrepancy]:
     """Yield each record that contradicts another one, once for each contradiction."""
     for kind, query in _integrity_queries(tx):
         for record_id, detail in tx.c.execution_options(yield_per=READ_ROWS).execute(query):
-            yield Discrepancy(type=Type.RECORD, vault="", key=f"{kind}/{record_id}", detail=detail)
+            yield Discrepancy(type=FindingType.RECORD, vault="", key=f"{kind}/{record_id}", detail=detail)
 
 
 def _integrity_queries(tx: CatalogTransaction) -> Iterator[tuple[str, Select[Any]]]:

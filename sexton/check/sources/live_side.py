@@ -19,7 +19,7 @@ from sexton.operators.registry.store import Registry
 from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.owners.port import OwnerSilent
 from sexton.owners.sql import live_view
-from sexton.storage.identity import Nowhere, resolve
+from sexton.storage.identity import NotInAnyVault, resolve
 from sexton.storage.model import VaultSpec
 
 PART_ROWS = 100_000
@@ -36,7 +36,7 @@ class LiveSide:
         self._registry = Registry(db)
 
     @contextmanager
-    def moment(self, instance: str) -> Iterator[Moment]:
+    def snapshot(self, instance: str) -> Iterator[Moment]:
         is_catalog = self._is_catalog(instance)
         with _silence_on_error(), self._db.snapshot() as c:
             name = self._db.share(c)
@@ -129,7 +129,7 @@ def _resolved(entry: LiveEntry, vaults: Mapping[str, VaultSpec], *, is_only_inst
     if "://" in entry.key:
         try:
             vault, key = resolve(entry.key, vaults)
-        except Nowhere as e:
+        except NotInAnyVault as e:
             if entry.vault not in vaults:
                 return entry  # it belongs to another instance: no object is compared with it here
             # The check must not continue without this row: it may mean any object of this instance.

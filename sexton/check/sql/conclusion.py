@@ -2,7 +2,7 @@
 
 from sqlalchemy import ColumnElement, Connection, and_, exists, func, select, update
 
-from sexton.check.model import Evidence, FindingState, PreviousRun, Run, RunState, Type
+from sexton.check.model import Evidence, FindingState, FindingType, PreviousRun, Run, RunState
 from sexton.check.policy import APART_MS
 from sexton.database.engine import Database
 
@@ -41,7 +41,7 @@ def conclude_whole(db: Database, c: Connection, run: Run) -> None:
     """Prove the findings that a whole run saw, confirm old orphans, and set the findings it did not see to GONE."""
     t = db.t.finding
     was_seen = _seen_in(db, run)
-    is_orphan = and_(was_seen, t.c.type == Type.ORPHAN)
+    is_orphan = and_(was_seen, t.c.type == FindingType.ORPHAN)
 
     c.execute(update(t).where(was_seen, t.c.proven_at.is_(None)).values(proven_at=run.cutoff))
     c.execute(update(t).where(was_seen).values(proven_in=run.id))
@@ -75,4 +75,4 @@ def _has_mark(db: Database) -> ColumnElement[bool]:
     """Return the condition that the mark that a repair made of a finding still exists."""
     t, mark = db.t.finding, db.t.mark
     is_own_mark = and_(mark.c.instance == t.c.instance, mark.c.id == t.c.mark)
-    return exists().where(is_own_mark, mark.c.kind == Type.ORPHAN.lower())
+    return exists().where(is_own_mark, mark.c.kind == FindingType.ORPHAN.lower())

@@ -19,7 +19,7 @@ from sqlalchemy import (
     true,
 )
 
-from sexton.check.model import Discrepancy, Finding, FindingState, Run, Type
+from sexton.check.model import Discrepancy, Finding, FindingState, FindingType, Run
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows, upsert
 
@@ -52,7 +52,9 @@ def store_seen(db: Database, c: Connection, run: Run, discrepancies: Sequence[Di
 def _changes(t: Table, new: Any) -> dict[str, Any]:
     """Return what becomes of a finding that is seen again; ``new``: the row that would be inserted."""
     # The repair of an orphan is a mark, and the orphan is seen until it is deleted; other repairs have failed.
-    has_ended = or_(t.c.state == FindingState.GONE, and_(t.c.state == FindingState.REPAIRED, t.c.type != Type.ORPHAN))
+    has_ended = or_(
+        t.c.state == FindingState.GONE, and_(t.c.state == FindingState.REPAIRED, t.c.type != FindingType.ORPHAN)
+    )
     # Another object under the same key is another finding: it is not proven yet.
     is_other_object = or_(t.c.etag != new.etag, t.c.size.is_distinct_from(new.size))
     starts_over = or_(has_ended, and_(is_other_object, t.c.state != FindingState.ACCEPTED))
@@ -64,7 +66,7 @@ def _changes(t: Table, new: Any) -> dict[str, Any]:
     return values
 
 
-def is_repairable(db: Database, instance: str, type_: Type) -> ColumnElement[bool]:
+def is_repairable(db: Database, instance: str, type_: FindingType) -> ColumnElement[bool]:
     """Return the condition that a finding of this type is open and confirmed."""
     t = db.t.finding
     return and_(

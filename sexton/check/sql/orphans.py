@@ -24,7 +24,7 @@ class Orphans:
     def __init__(self, db: Database) -> None:
         self._db, self._runs = db, CheckStore(db)
 
-    def take_back(self, run: Run) -> int:
+    def remove_refuted_marks(self, run: Run) -> int:
         """Remove the marks of orphans that a whole run did not find again, as a record names them now; return how many.
 
         Marks made after the run began are left.
@@ -35,7 +35,7 @@ class Orphans:
             is_refuted = and_(is_earlier, found_by_check(mark), ~self._was_found_in(run.id))
             return c.execute(mark.delete().where(is_refuted)).rowcount
 
-    def waiting(self, instance: str, ids: Collection[str]) -> frozenset[str]:
+    def unproven(self, instance: str, ids: Collection[str]) -> frozenset[str]:
         """Return which of these orphan marks no recent whole run has found again: they must not be claimed."""
         run, mark = self._runs.last_whole(instance), self._db.t.mark
         if run is None or self._runs.now() - run.cutoff > FRESH_MS:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, Text, and_, exists, func, select
 
-from sexton.check.model import Compared
+from sexton.check.model import PeerComparison
 from sexton.database.engine import Database
 from sexton.database.ranges import within
 from sexton.database.rows import as_rows
@@ -24,7 +24,7 @@ NAMED_IDS = 100
 """Ids that are named of each kind of difference; the others are only counted."""
 
 
-def compare(db: Database, instance: str, kind: str, ids: Sequence[str], after: str, until: str) -> Compared:
+def compare(db: Database, instance: str, kind: str, ids: Sequence[str], after: str, until: str) -> PeerComparison:
     """Return the ids in a range that only the peer has, and those that only the records have.
 
     Args:
@@ -48,7 +48,7 @@ def compare(db: Database, instance: str, kind: str, ids: Sequence[str], after: s
         only_records = select(records.c.id).where(~exists().where(peer_ids.c.id == records.c.id))
         unknown, unknown_ids = _count_and_first_ids(c, only_peer)
         missing, missing_ids = _count_and_first_ids(c, only_records)
-    return Compared(kind=kind, unknown=unknown, unknown_ids=unknown_ids, missing=missing, missing_ids=missing_ids)
+    return PeerComparison(kind=kind, unknown=unknown, unknown_ids=unknown_ids, missing=missing, missing_ids=missing_ids)
 
 
 def _count_and_first_ids(c: Connection, ids: Select[Any]) -> tuple[int, tuple[str, ...]]:

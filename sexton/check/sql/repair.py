@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Text, and_, cast, insert, update
 
-from sexton.check.model import Finding, FindingState, Repaired, Run, RunState, Type
+from sexton.check.model import Finding, FindingState, FindingType, RepairResult, Run, RunState
 from sexton.check.object_lookup import existing
 from sexton.check.policy import FRESH_MS, repairable, too_many
 from sexton.check.sources.marks import ORPHAN
@@ -20,7 +20,7 @@ from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.database.rows import in_list
 from sexton.kernel.errors import BadInput
-from sexton.storage.model import Listed
+from sexton.storage.model import ListedObject
 from sexton.storage.port import Vault, Vaults
 
 PAGE_FINDINGS = 500
@@ -38,7 +38,7 @@ class Repairs:
         """``vaults`` must compare rounds with the database: a database behind its vaults repairs nothing."""
         self._db, self._runs, self._vaults = db, runs, vaults
 
-    def orphans(self, instance: str, *, dry_run: bool = False) -> Repaired:
+    def orphans(self, instance: str, *, dry_run: bool = False) -> RepairResult:
         """Mark the confirmed orphans; with ``dry_run`` only count them.
 
         Raises:
@@ -46,19 +46,19 @@ class Repairs:
             VaultFault: the identity of a vault cannot be verified, or this database is older than its marker.
         """
         run = self._trusted_run(instance)
-        counts = self._runs.count_repairable(instance, Type.ORPHAN)
+        counts = self._runs.count_repairable(instance, FindingType.ORPHAN)
         self._ensure_few(instance, run, counts)
-        total = Repaired(found=sum(counts.values()))
+        total = RepairResult(found=sum(counts.values()))
         if dry_run:
             return total
-        for page in self._pages(instance, Type.ORPHAN):
+        for page in self._pages(instance, FindingType.ORPHAN):
             objects = existing(self._vaults, instance, _keys_by_vault(page))
             certain = [f for f in page if repairable(f) and f.proven_in == run.id and _is_same(f, objects)]
             marked = self._mark(instance, run, certain)
-            total = total.plus(Repaired(marked=marked, kept=len(page) - len(certain)))
+            total = total.plus(RepairResult(marked=marked, kept=len(page) - len(certain)))
         return total
 
-    def lost(self, instance: str, *, dry_run: bool = False) -> Repaired:
+    def lost(self, instance: str, *, dry_run: bool = False) -> RepairResult:
         """Restore lost objects from the versions that their bucket keeps; with ``dry_run`` only count them.
 
         Raises:
@@ -66,8 +66,8 @@ class Repairs:
             VaultFault: the identity of a vault cannot be verified, or this database is older than its marker.
         """
         self._trusted_run(instance)
-        total = Repaired(found=sum(self._runs.count_repairable(instance, Type.LOST).values()))
-        for page in self._pages(instance, Type.LOST):
+        total = RepairResult(found=sum(self._runs.count_repairable(instance, FindingType.LOST).values()))
+        for page in self._pages(instance, FindingType.LOST):
             for vault, keys in _keys_by_vault(page).items():
                 total = total.plus(_undelete(self._vaults.get(instance, vault), keys, dry_run=dry_run))
             objects = existing(self._vaults, instance, _keys_by_vault(page))
@@ -77,12 +77,14 @@ class Repairs:
 
     def _trusted_run(self, instance: str) -> Run:
         """Return the last run if a repair may act on it, and verify its vaults."""
-        run = self._runs.last(instance)
+        run = self._runs.last_ended(instance)
         remedy = f"run one: sexton check run {instance}"
         if run is None:
             raise RepairRefused(f"{instance} was never checked; {remedy}")
         if run.state is not RunState.WHOLE:
-            raise RepairRefused(f"the last check of {instance} is not whole ({'; '.join(run.lacks)[:500]}); {remedy}")
+            raise RepairRefused(
+                f"the last check of {instance} is not whole ({'; '.join(run.missing_inputs)[:500]}); {remedy}"
+            )
         if self._runs.now() - run.cutoff > FRESH_MS:
             raise RepairRefused(f"the last check of {instance} is older than {FRESH_MS // 86_400_000} days; {remedy}")
         for listing in run.evidence.listings if run.evidence else ():
@@ -98,7 +100,7 @@ class Repairs:
                     f"{reason}. Review them: sexton check findings {instance}; accept those that are correct"
                 )
 
-    def _pages(self, instance: str, type_: Type) -> Iterator[Sequence[Finding]]:
+    def _pages(self, instance: str, type_: FindingType) -> Iterator[Sequence[Finding]]:
         after = 0
         while page := self._runs.repairable(instance, type_, after, PAGE_FINDINGS):
             yield page
@@ -145,10 +147,10 @@ def _mark_row(run: Run, finding: Finding) -> dict[str, Any]:
     }
 
 
-def _undelete(vault: Vault, keys: Sequence[str], *, dry_run: bool) -> Repaired:
-    total = Repaired()
+def _undelete(vault: Vault, keys: Sequence[str], *, dry_run: bool) -> RepairResult:
+    total = RepairResult()
     for page in vault.undelete(keys=keys, dry_run=dry_run):
-        total = total.plus(Repaired(shown=page.shown, kept=page.nothing_left + page.failed))
+        total = total.plus(RepairResult(shown=page.shown, kept=page.nothing_left + page.failed))
     return total
 
 
@@ -159,7 +161,7 @@ def _keys_by_vault(findings: Sequence[Finding]) -> dict[str, list[str]]:
     return keys
 
 
-def _is_same(finding: Finding, objects: Mapping[tuple[str, str], Listed]) -> bool:
+def _is_same(finding: Finding, objects: Mapping[tuple[str, str], ListedObject]) -> bool:
     """Return whether the object exists and is the one that was found."""
     stored = objects.get((finding.vault, finding.key))
     return stored is not None and stored.bytes == finding.size and stored.etag == finding.etag

@@ -15,10 +15,10 @@ from sexton.check.model import (
     Evidence,
     Finding,
     FindingState,
+    FindingType,
     Run,
     RunState,
     RunVerdict,
-    Type,
 )
 from sexton.check.policy import judge
 from sexton.check.port import UnknownCheck
@@ -29,7 +29,7 @@ from sexton.database.engine import Database
 from sexton.database.rows import in_list, upsert
 from sexton.kernel.errors import BadInput
 
-CHECKED_TWICE = (Type.LOST, Type.SIZE_MISMATCH)
+CHECKED_TWICE = (FindingType.LOST, FindingType.SIZE_MISMATCH)
 """Types that a second check of the object and its record confirms; an orphan is confirmed by two runs."""
 ENDED = (FindingState.GONE, FindingState.REPAIRED)
 
@@ -59,7 +59,9 @@ class CheckStore:
         with self._db.write() as c:
             is_stale = and_(t.c.instance == instance, t.c.state == RunState.RUNNING, t.c.run != run)
             lacks = ["it was cut off, another began"]
-            c.execute(update(t).where(is_stale).values(state=RunState.PARTIAL, ended_at=self._db.now(c), lacks=lacks))
+            c.execute(
+                update(t).where(is_stale).values(state=RunState.PARTIAL, ended_at=self._db.now(c), missing_inputs=lacks)
+            )
             values = {"instance": instance, "run": run, "state": RunState.RUNNING, "cutoff": self._db.now(c)}
             values["asked_by"] = by
             c.execute(upsert(self._db, t).values(**values).on_conflict_do_nothing(index_elements=["run"]))
@@ -81,13 +83,13 @@ class CheckStore:
         with self._db.read() as c:
             return frozenset(c.execute(select(t.c.run).where(is_running)).scalars())
 
-    def went_on(self, run: Run, progress: Any) -> None:
+    def store_progress(self, run: Run, progress: Any) -> None:
         """Store the progress of a run as small JSON."""
         t = self._db.t.check_run
         with self._db.write() as c:
             c.execute(update(t).where(t.c.id == run.id).values(progress=progress))
 
-    def saw(self, run: Run, discrepancies: Sequence[Discrepancy]) -> None:
+    def store_findings(self, run: Run, discrepancies: Sequence[Discrepancy]) -> None:
         """Store disagreements that a run found; storing the same ones again changes nothing.
 
         A finding that had ended is open again, and unproven.
@@ -125,7 +127,7 @@ class CheckStore:
             values = {"state": FindingState.GONE, "confirmed_at": None, "proven_at": None}
             return c.execute(update(t).where(refuted).values(**values)).rowcount
 
-    def unresolved(self, run: Run, types: Collection[Type], after: int = 0, limit: int = 1_000) -> list[Finding]:
+    def unresolved(self, run: Run, types: Collection[FindingType], after: int = 0, limit: int = 1_000) -> list[Finding]:
         """Return findings of these types that the run saw, unless GONE or REPAIRED, in the order of their ids.
 
         Args:
@@ -148,7 +150,7 @@ class CheckStore:
         with self._db.write() as c:
             row = c.execute(select(t).where(t.c.id == run.id).with_for_update()).one()
             if row.state != RunState.RUNNING:
-                return RunVerdict(lacks=tuple(row.lacks or ()))
+                return RunVerdict(missing_inputs=tuple(row.missing_inputs or ()))
             verdict = judge(evidence, previous_run(self._db, c, run))
             (conclude_whole if verdict.whole else conclude_partial)(self._db, c, run)
             counts = open_counts(self._db, c, run.instance)
@@ -156,8 +158,8 @@ class CheckStore:
                 "state": RunState.WHOLE if verdict.whole else RunState.PARTIAL,
                 "ended_at": self._db.now(c),
                 "evidence": evidence.model_dump(mode="json"),
-                "lacks": list(verdict.lacks),
-                "standing": {type_: [open_, confirmed] for type_, open_, confirmed in counts},
+                "missing_inputs": list(verdict.missing_inputs),
+                "open_counts": {type_: [open_, confirmed] for type_, open_, confirmed in counts},
             }
             c.execute(update(t).where(t.c.id == run.id).values(**values))
         return verdict
@@ -177,14 +179,14 @@ class CheckStore:
         t = self._db.t.finding
         with self._db.write() as c:
             is_open = and_(t.c.id == finding, t.c.state.in_((FindingState.OPEN, FindingState.ACCEPTED)))
-            values = {"state": FindingState.ACCEPTED, "said_by": f"{by}: {why}"}
+            values = {"state": FindingState.ACCEPTED, "accepted_by": f"{by}: {why}"}
             row = c.execute(update(t).where(is_open).values(**values).returning(t)).one_or_none()
         if row is None:
             raise BadInput(f"there is no open finding {finding}")
         return as_finding(row)
 
     def findings(
-        self, instance: str, after: int = 0, limit: int = 100, *, confirmed: bool = False, of: Type | None = None
+        self, instance: str, after: int = 0, limit: int = 100, *, confirmed: bool = False, of: FindingType | None = None
     ) -> list[Finding]:
         """Return open findings in the order of their ids.
 
@@ -204,14 +206,14 @@ class CheckStore:
         with self._db.read() as c:
             return [as_finding(row) for row in c.execute(query.order_by(t.c.id).limit(limit))]
 
-    def repairable(self, instance: str, type_: Type, after: int, limit: int) -> list[Finding]:
+    def repairable(self, instance: str, type_: FindingType, after: int, limit: int) -> list[Finding]:
         """Return open confirmed findings of a type with ids above ``after``, in the order of their ids."""
         t = self._db.t.finding
         query = select(t).where(is_repairable(self._db, instance, type_), t.c.id > after)
         with self._db.read() as c:
             return [as_finding(row) for row in c.execute(query.order_by(t.c.id).limit(limit))]
 
-    def count_repairable(self, instance: str, type_: Type) -> dict[str, int]:
+    def count_repairable(self, instance: str, type_: FindingType) -> dict[str, int]:
         """Return vault → open confirmed findings of a type."""
         t = self._db.t.finding
         counts = select(t.c.vault, func.count()).where(is_repairable(self._db, instance, type_)).group_by(t.c.vault)
@@ -225,7 +227,7 @@ class CheckStore:
         with self._db.read() as c:
             return [_run(row) for row in c.execute(select(t).where(condition).order_by(t.c.id.desc()).limit(limit))]
 
-    def last(self, instance: str) -> Run | None:
+    def last_ended(self, instance: str) -> Run | None:
         """Return the newest run that has ended; None: there is none."""
         t = self._db.t.check_run
         return self._newest(and_(t.c.instance == instance, t.c.state != RunState.RUNNING))
@@ -250,7 +252,7 @@ class CheckStore:
         Raises:
             BadInput: the instance was never checked.
         """
-        last_run, t = self.last(instance), self._db.t.instance
+        last_run, t = self.last_ended(instance), self._db.t.instance
         if last_run is None:
             raise BadInput(f"{instance} was never checked; there is no baseline to reset")
         with self._db.write() as c:
@@ -268,7 +270,7 @@ class CheckStore:
         confirmed = {type_: confirmed for type_, _, confirmed in counts if confirmed}
         return CheckReport(run=_run(row), found={type_: open_ for type_, open_, _ in counts}, confirmed=confirmed)
 
-    def _seen_in(self, run: Run, types: Collection[Type]) -> ColumnElement[bool]:
+    def _seen_in(self, run: Run, types: Collection[FindingType]) -> ColumnElement[bool]:
         t = self._db.t.finding
         return and_(t.c.instance == run.instance, t.c.seen_in == run.id, t.c.type.in_(types))
 
@@ -280,4 +282,4 @@ class CheckStore:
 
 
 def _run(row: Any) -> Run:
-    return Run.model_validate({**row._mapping, "lacks": tuple(row.lacks or ())})
+    return Run.model_validate({**row._mapping, "missing_inputs": tuple(row.missing_inputs or ())})

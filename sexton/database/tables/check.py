@@ -14,10 +14,10 @@ check_run = Table(
     Column("cutoff", Instant),
     Column("ended_at", Instant),
     Column("evidence", Json),  # what the run saw; set at its end
-    Column("lacks", Json),  # why the run proves nothing; set at its end
+    Column("missing_inputs", Json),  # why the run proves nothing; set at its end
     Column("asked_by", Text),
     Column("progress", Json),  # parts of a long run that are done and need not be repeated
-    Column("standing", Json),  # finding type → open findings at its end, and confirmed ones
+    Column("open_counts", Json),  # finding type → open findings at its end, and confirmed ones
 )
 """One row per run of a check: the comparison of an instance's records and objects."""
 
@@ -38,7 +38,7 @@ finding = Table(
     Column("seen_in", BigInteger),  # the last run that saw it
     Column("proven_at", Instant),  # the cutoff of the first run of an unbroken row of whole runs that saw it
     Column("confirmed_at", Instant),
-    Column("said_by", Text),
+    Column("accepted_by", Text),
     Column("detail", Text),
     Column("proven_in", BigInteger),  # the last whole run that saw it
     Column("mark", Text),  # id of the mark that a repair made of it

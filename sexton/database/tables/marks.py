@@ -13,7 +13,7 @@ mark = Table(
     Column("state", Text),
     Column("marked_at", Instant),
     Column("expires_at", Instant),  # only of a prepared mark
-    Column("ages_from", Instant),  # generated: expires_at, else marked_at
+    Column("retention_starts_at", Instant),  # generated: expires_at, else marked_at
     Column("parent_kind", Text),
     Column("parent_id", Text),
     Column("vault", Text),
@@ -24,7 +24,7 @@ mark = Table(
     Column("lease_epoch", BigInteger),
     Column("batch", BigInteger),
     Column("claimed_at", Instant),
-    Column("swept_at", Instant),  # when the first pass of its prefix ended
+    Column("first_pass_at", Instant),  # when the first pass of its prefix ended
     Column("objects_gone", BigInteger),
     Column("bytes_gone", BigInteger),
     Column("quarantined_reason", Text),
@@ -33,7 +33,7 @@ mark = Table(
     Column("next_try_at", Instant),
     Column("lacking", Text),  # why its record stays although its known files are gone
     Column("absorbed", Boolean),  # deleted with the files of its parent
-    Column("claimed_in", BigInteger),  # the batch that claimed it; the second pass has another batch
+    Column("claimed_batch", BigInteger),  # the batch that claimed it; the second pass has another batch
     Column("etags", Json),  # of the objects that keys name; another object under such a key is not deleted
 )
 """One row per mark: these objects may be deleted after their retention."""

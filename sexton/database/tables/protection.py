@@ -43,6 +43,6 @@ protection_chunk = Table(
     Column("protection", BigInteger, primary_key=True),
     Column("number", BigInteger, primary_key=True),
     Column("digest", Text),
-    Column("told", Json),  # the result that was returned for this chunk
+    Column("result", Json),  # the result that was returned for this chunk
 )
 """One row per registered chunk of a protection: the same chunk again changes nothing."""

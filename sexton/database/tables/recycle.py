@@ -54,8 +54,8 @@ batch = Table(
     Column("state", Text),
     Column("receipt", Json),
     # increased at each opening: of two workers with one epoch and attempt, the last to open writes
-    Column("opens", BigInteger),
-    Column("limited", BigInteger),  # objects claimed that count against the limits of 24 hours
+    Column("open_count", BigInteger),
+    Column("limited_objects", BigInteger),  # objects claimed that count against the limits of 24 hours
     Column("claimed_at", Instant),
 )
 """One row per range: the marks of one kind that one activity claims and deletes."""

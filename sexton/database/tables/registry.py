@@ -70,9 +70,9 @@ class Tables:
     binlog_round: Table
     binlog_log: Table
     binlog: Table
-    binlog_of: Table
-    binlog_part: Table
-    binlog_fold: Table
+    binlog_table_record: Table
+    binlog_partition_version: Table
+    binlog_partition_cut: Table
     binlog_consumer: Table
     backend: Table
     replica: Table

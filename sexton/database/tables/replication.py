@@ -39,7 +39,7 @@ binlog_round = Table(
     "binlog_round",
     METADATA,
     Column("instance", Text, primary_key=True),
-    Column("looked_at", Instant),
+    Column("checked_at", Instant),
     Column("ok_at", Instant),
     Column("steady_since", Instant),  # since when rounds follow one another: silence before it makes no consumer LOST
     Column("refused", Text),  # why the last round cut nothing
@@ -65,13 +65,13 @@ binlog_log = Table(
     Column("gone_records", BigInteger),
     Column("gone_bytes", BigInteger),
     Column("watermark", BigInteger),  # all records up to here are deleted
-    Column("begins", BigInteger),  # no record up to here is in this log, though some may be stored for other logs
+    Column("starts_after", BigInteger),  # no record up to here is in this log, though some may be stored for other logs
     Column("skipped", BigInteger),  # the last record that was not stored, because no log retained it
     Column("cut_at", Instant),
     Column("held", Json),
     Column("held_since", Instant),
-    Column("wants", BigInteger),  # up to where a cut waits for an operator's approval
-    Column("wants_since", Instant),
+    Column("awaiting_seq", BigInteger),  # up to where a cut waits for an operator's approval
+    Column("awaiting_since", Instant),
     Column("approved", BigInteger),  # up to where an operator has approved the cut
     Column("dropped_at", Instant),
 )
@@ -84,30 +84,30 @@ binlog = Table(
     Column("db", Text, primary_key=True),
     Column("seq", BigInteger, primary_key=True),
     Column("ts", BigInteger),  # no earlier record has a later one, and it is not later than the moment of its arrival
-    Column("stamp", BigInteger),  # the timestamp of the record as its owner sent it
+    Column("sent_ts", BigInteger),  # the timestamp of the record as its owner sent it
     Column("type", Text),
     Column("tables", Json),
     Column("data", Text),
     Column("bytes", BigInteger),
-    Column("n", BigInteger),  # ordinal of the record
+    Column("ordinal", BigInteger),  # ordinal of the record
     Column("bytes_before", BigInteger),  # of all records before it, ever
 )
 """One row per binlog record."""
 
-binlog_of = Table(
-    "binlog_of",
+binlog_table_record = Table(
+    "binlog_table_record",
     METADATA,
     Column("instance", Text, primary_key=True),
     Column("db", Text, primary_key=True),
     Column("tbl", Text, primary_key=True),
     Column("seq", BigInteger, primary_key=True),
-    Column("n", BigInteger),  # ordinal of the record in this log
+    Column("ordinal", BigInteger),  # ordinal of the record in this log
     Column("bytes_before", BigInteger),  # of all records before it in this log, ever
 )
 """One row per record in the log of one table; ``tbl`` is empty for a record that names no table."""
 
-binlog_part = Table(
-    "binlog_part",
+binlog_partition_version = Table(
+    "binlog_partition_version",
     METADATA,
     Column("instance", Text, primary_key=True),
     Column("db", Text, primary_key=True),
@@ -118,15 +118,15 @@ binlog_part = Table(
 )
 """One row per version of a partition that an UPSERT record made."""
 
-binlog_fold = Table(
-    "binlog_fold",
+binlog_partition_cut = Table(
+    "binlog_partition_cut",
     METADATA,
     Column("instance", Text, primary_key=True),
     Column("db", Text, primary_key=True),
     Column("tbl", Text, primary_key=True),
     Column("part", Text, primary_key=True),
     Column("version", BigInteger),
-    Column("spread", Boolean),  # its replicas know this version
+    Column("propagated", Boolean),  # its replicas know this version
 )
 """One row per partition: up to which version its binlogs may be deleted, over all cuts so far."""
 

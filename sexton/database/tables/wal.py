@@ -20,8 +20,8 @@ wal_topic = Table(
     Column("mapped_at", Instant),
     Column("emptied_at", Instant),
     Column("entry_bytes", Double),
-    Column("weighed_at", Instant),
-    Column("looked_at", Instant),  # when a purge last decided about it
+    Column("entry_bytes_at", Instant),
+    Column("checked_at", Instant),  # when a purge last decided about it
     Column("ok_at", Instant),  # when it was last enabled, or purged without a fault
     Column("fault", Text),  # what the log refused in the last purge
     Column("freed", BigInteger),  # entries, over its whole life
@@ -38,11 +38,11 @@ wal_region = Table(
     Column("epoch", BigInteger),
     Column("first", BigInteger),
     Column("keep_from", BigInteger),  # the first entry that the region needs; null: not reported yet
-    Column("marks", BigInteger),  # the sum of flushed
+    Column("flushed_total", BigInteger),  # the sum of flushed
     Column("flushed", Json),  # per stream, the first entry that was not flushed when it reported
-    Column("waits", BigInteger),  # a report above the known end of the log, not applied yet
-    Column("waits_marks", BigInteger),
-    Column("waits_flushed", Json),
+    Column("pending_keep_from", BigInteger),  # a report above the known end of the log, not applied yet
+    Column("pending_total", BigInteger),
+    Column("pending_flushed", Json),
     Column("source", Text),
     Column("state", Text),  # GONE: it needs nothing, and may come back with an old manifest
     Column("reported_at", Instant),

@@ -37,7 +37,7 @@ def events(audit: AuditReader, claim: Claim, names: Collection[str]) -> Iterator
     sums: dict[tuple[int, int, str], _ObjectSums] = {}
     fault = ""
     try:
-        for row in audit.about(claim, names):
+        for row in audit.rows_of_mark(claim, names):
             if len(shown) <= SHOWN:
                 shown.append(row)
             sums.setdefault((row.round, row.batch, row.outcome), _ObjectSums()).add(row)

@@ -18,14 +18,13 @@ from sexton.operators.registry.store import Registry
 from sexton.owners.port import OwnerSilent
 from sexton.protection.model import ProtectionState
 from sexton.protection.sql.covering import covering
-from sexton.recycle.model import Plan
 from sexton.recycle.pacing.store import PaceStore
 from sexton.recycle.planning import policy as rules
-from sexton.recycle.planning.model import PlanState
+from sexton.recycle.planning.model import Plan, PlanState
 from sexton.recycle.rounds.sql.reports import Reports
 from sexton.storage.port import NOT_LISTED
 
-MARK_COLUMNS = ("kind", "id", "ages_from", "vault", "prefix", "keys", "bytes")
+MARK_COLUMNS = ("kind", "id", "retention_starts_at", "vault", "prefix", "keys", "bytes")
 
 
 def unclaimed_events(db: Database, mark_row: Any, context: WhyContext) -> Iterator[Event]:
@@ -39,8 +38,8 @@ def unclaimed_events(db: Database, mark_row: Any, context: WhyContext) -> Iterat
     if retention is None or cutoff is None:
         yield Event(event="no_retention", text="kept: no retention is set for this kind")
         return
-    due_at = mark_row.ages_from + retention * 1000
-    if mark_row.ages_from > cutoff:
+    due_at = mark_row.retention_starts_at + retention * 1000
+    if mark_row.retention_starts_at > cutoff:
         yield Event(at=due_at, event="falls_due", text="falls due; until then undrop is possible")
         return
     yield Event(at=due_at, event="due", text="due")
@@ -150,7 +149,7 @@ def _approval_events(db: Database, mark_row: Any, now: int) -> Iterator[Event]:
     """Yield the plans that contain this mark and await approval."""
     for plan_row in _open_plans(db, mark_row.instance, now):
         plan = Plan.model_validate(plan_row.body | {"id": plan_row.id})
-        if not any(k.kind == mark_row.kind and k.since < mark_row.ages_from <= k.cutoff for k in plan.kinds):
+        if not any(k.kind == mark_row.kind and k.since < mark_row.retention_starts_at <= k.cutoff for k in plan.kinds):
             continue
         text = f"kept: plan {plan.id}, which contains it, awaits approval: {plan_row.awaits}"
         yield Event(at=plan_row.created_at, event="awaits_approval", text=text)

@@ -64,7 +64,7 @@ def recorded(db: Database, names: Collection[str], instance: str | None) -> Iter
 
 def _live_event(db: Database, instance: str, file: layout.RowsetFile, context: WhyContext) -> Event | None:
     """Return that the rowset of a file is live, or that its owner does not answer; None where it is not live."""
-    mark = DueMark(kind="dropped", id=file.rowset, ages_from=0, vault=None, prefix=None, keys=None, bytes=0)
+    mark = DueMark(kind="dropped", id=file.rowset, retention_starts_at=0, vault=None, prefix=None, keys=None, bytes=0)
     try:
         if not context.owner.live(instance, [mark], lambda: None):
             return None

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sexton.operators.controls.store import ControlStore
 from sexton.owners.port import Owner
-from sexton.recycle.model import Policy
+from sexton.recycle.planning.model import Policy
 from sexton.recycle.rounds.sql.schedule import RoundSchedule
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ def events_of_mark(db: Database, mark_row: Any, names: set[str], context: WhyCon
         yield from unclaimed_events(db, mark_row, context)
     if mark_row.claimed_at:
         yield from _claimed_events(db, mark_row, names, context, now)
-    if mark_row.swept_at:
+    if mark_row.first_pass_at:
         yield from _first_pass_events(mark_row)
         yield from hold_events(db, mark_row, context)
     if mark_row.last_error:
@@ -98,7 +98,7 @@ def _files_text(mark_row: Any) -> str:
 
 
 def _claimed_events(db: Database, mark_row: Any, names: set[str], context: WhyContext, now: int) -> Iterator[Event]:
-    batch = mark_row.claimed_in or mark_row.batch
+    batch = mark_row.claimed_batch or mark_row.batch
     with_parent = ", together with its parent, whose files include its own" if mark_row.absorbed else ""
     text = f"claimed in batch {batch}{_round_and_plan(db, batch)}{with_parent}; irrevocable"
     yield Event(at=mark_row.claimed_at, event="claimed", text=text)
@@ -109,7 +109,7 @@ def _claimed_events(db: Database, mark_row: Any, names: set[str], context: WhyCo
 
 def _first_pass_events(mark_row: Any) -> Iterator[Event]:
     text = f"its {mark_row.objects_gone} files are deleted, {mark_row.bytes_gone} bytes"
-    yield Event(at=mark_row.swept_at, event="swept", text=text)
+    yield Event(at=mark_row.first_pass_at, event="swept", text=text)
     text = "its prefix is listed a second time, then its record is deleted"
     yield Event(at=mark_row.next_try_at or 0, event="last_look", text=text)
 

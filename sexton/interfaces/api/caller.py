@@ -63,7 +63,7 @@ Service = Annotated[OperatorService, Depends(operator_service)]
 
 def selected_instance(service: Service, instance: Annotated[str | None, Query(max_length=63)] = None) -> str:
     """Return the instance of the query, or the deployment's only instance."""
-    return service.registry.one(instance or None)
+    return service.registry.resolve_instance(instance or None)
 
 
 SelectedInstance = Annotated[str, Depends(selected_instance)]

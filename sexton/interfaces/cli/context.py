@@ -79,7 +79,7 @@ def one_instance(db: "Database", instance: str | None) -> str:
     """Return the given instance, or the only registered one if none is given; see ``Registry.one``."""
     from sexton.operators.registry.store import Registry
 
-    return Registry(db).one(instance)
+    return Registry(db).resolve_instance(instance)
 
 
 def ask_temporal(settings: "Settings", call: Callable[["Client"], Awaitable[T]]) -> T:

@@ -6,14 +6,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from sexton.interfaces.cli.output import first_line
-from sexton.recycle.model import RoundProgress
+from sexton.recycle.rounds.model import RoundProgress
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
     from sexton.insight.status import KindProgressRow
-    from sexton.recycle.model import KindProgress
+    from sexton.recycle.rounds.model import KindProgress
 
 PHASES_WITHOUT_PROGRESS = ("PAUSED", "BACKING_OFF")
 """Phases that are printed on a line of their own, because the bar does not move in them."""

@@ -9,7 +9,8 @@ import typer
 from sexton.interfaces.cli.context import ask_temporal
 from sexton.interfaces.cli.progress import ProgressDisplay, progress_display
 from sexton.kernel.errors import SextonError
-from sexton.recycle.model import RecycleRequest, RoundProgress, RoundReport
+from sexton.recycle.model import RoundReport
+from sexton.recycle.rounds.model import RecycleRequest, RoundProgress
 
 if TYPE_CHECKING:
     from temporalio.client import WorkflowFailureError, WorkflowHandle

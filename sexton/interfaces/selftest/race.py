@@ -20,7 +20,7 @@ from sexton.marks.model import Candidate, ClaimRequest, MarkState, Ref
 from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Registry
-from sexton.recycle.model import Cursor, RangeOrder, RangeReceipt
+from sexton.recycle.pipeline.model import Cursor, RangeOrder, RangeReceipt
 from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.runtime.engine import keepers

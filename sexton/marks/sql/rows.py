@@ -18,12 +18,12 @@ def due_mark(row: Any) -> DueMark:
     return DueMark(
         kind=row.kind,
         id=row.id,
-        ages_from=row.ages_from,
+        retention_starts_at=row.retention_starts_at,
         vault=row.vault,
         prefix=row.prefix,
         keys=None if keys is None else tuple(keys),
         bytes=row.bytes,
-        swept=row.swept_at is not None,
+        swept=row.first_pass_at is not None,
         etags=tuple(row._mapping.get("etags") or ()),
     )
 

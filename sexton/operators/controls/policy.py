@@ -65,10 +65,10 @@ def opens_at(windows: Iterable[TimeWindow], now: int) -> int:
 
 def halt(controls: Sequence[Control], instance: str, now: int) -> Halt | None:
     """Return why the instance must not be worked on now, or None."""
-    return halts(controls, now)(instance)
+    return halt_by_instance(controls, now)(instance)
 
 
-def halts(controls: Sequence[Control], now: int) -> Callable[[str], Halt | None]:
+def halt_by_instance(controls: Sequence[Control], now: int) -> Callable[[str], Halt | None]:
     """Return a function from an instance to its ``halt``; for many instances."""
     by_kind: dict[ControlKind, dict[str, Control]] = {kind: {} for kind in ControlKind}
     for control in controls:

@@ -83,7 +83,7 @@ class HoldStore:
             reached("hold.written")
         return placed.model_copy(update={"id": hold_id}), claimed
 
-    def keeps(self, hold: Hold) -> int | None:
+    def count_blocked(self, hold: Hold) -> int | None:
         """Return how many unclaimed marks a hold blocks now; None for a prefix hold, which depends on their files."""
         if hold.scope == "prefix":
             return None

@@ -6,7 +6,7 @@ from pathlib import Path
 from sexton.kernel.errors import BadInput
 from sexton.operators.registry.store import Registry
 from sexton.storage.model import Marker, VaultSpec
-from sexton.storage.policy import lacks
+from sexton.storage.policy import unsupported_options
 from sexton.storage.port import Vault
 from sexton.storage.vaults import open_vault
 
@@ -29,7 +29,7 @@ def add_vault(registry: Registry, spec: VaultSpec, deployment: str, endpoint_url
     _check_marker(spec, marker)
     _check_no_nested_vault(spec, vault)
     probe = vault.probe()
-    missing_feature = lacks(spec, probe)
+    missing_feature = unsupported_options(spec, probe)
     if missing_feature:
         raise BadInput(f"{spec.location}/{spec.prefix} cannot be such a vault: {missing_feature}")
     spec = spec.model_copy(update={"uuid": marker.vault_uuid if marker else uuid.uuid4().hex, "probe": probe})

@@ -73,7 +73,7 @@ class Registry:
             raise UnknownInstance(name)
         return Instance(**row._mapping)
 
-    def one(self, name: str | None) -> str:
+    def resolve_instance(self, name: str | None) -> str:
         """Return the name if it is registered; for None, the name of the only instance.
 
         Raises:

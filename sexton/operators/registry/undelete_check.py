@@ -53,7 +53,7 @@ def ensure_undelete_is_safe(
         if c.execute(select(db.t.instance.c.id).where(db.t.instance.c.id == instance)).one_or_none() is None:
             raise UnknownInstance(instance)
         mark = db.t.mark
-        in_first_pass = and_(mark.c.swept_at.is_(None), mark.c.quarantined_reason.is_(None))
+        in_first_pass = and_(mark.c.first_pass_at.is_(None), mark.c.quarantined_reason.is_(None))
         deleting = _claimed_marks(db, c, _Target(instance, vault, prefix, keys), in_first_pass)
         if deleting:
             raise UndeleteUnsafe(

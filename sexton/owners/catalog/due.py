@@ -8,7 +8,7 @@ from sexton.owners.catalog.scope import CatalogTransaction
 
 TIMEOUTS_AT_ONCE = 1_000
 Cursor = tuple[int, str]
-"""``ages_from`` and id of the last parent that was expanded."""
+"""``retention_starts_at`` and id of the last parent that was expanded."""
 START: Cursor = (0, "")
 
 
@@ -20,16 +20,19 @@ def expand_parents(tx: CatalogTransaction, kind: str, cutoff: int, after: Cursor
     Args:
         tx: the transaction.
         kind: kind of the parents.
-        cutoff: the latest ``ages_from`` that is due, ms since 1970.
+        cutoff: the latest ``retention_starts_at`` that is due, ms since 1970.
         after: where the last call ended.
     """
     mark = tx.db.t.mark
     due = (
-        select(mark.c.ages_from, mark.c.id)
+        select(mark.c.retention_starts_at, mark.c.id)
         .where(mark.c.instance == tx.instance, mark.c.kind == kind, mark.c.state == "MARKED")
-        .where(mark.c.quarantined_reason.is_(None), mark.c.ages_from <= cutoff)
-        .where(tuple_(mark.c.ages_from, mark.c.id) > tuple_(*after, types=[mark.c.ages_from.type, mark.c.id.type]))
-        .order_by(mark.c.ages_from, mark.c.id)
+        .where(mark.c.quarantined_reason.is_(None), mark.c.retention_starts_at <= cutoff)
+        .where(
+            tuple_(mark.c.retention_starts_at, mark.c.id)
+            > tuple_(*after, types=[mark.c.retention_starts_at.type, mark.c.id.type])
+        )
+        .order_by(mark.c.retention_starts_at, mark.c.id)
         .limit(parents.AT_ONCE)
         .with_for_update(skip_locked=True)
     )
@@ -38,7 +41,7 @@ def expand_parents(tx: CatalogTransaction, kind: str, cutoff: int, after: Cursor
         return None
     parent_ids = parents.limited(tx, kind, [row.id for row in rows])
     parents.mark_tablets(tx, kind, parent_ids)
-    return rows[len(parent_ids) - 1].ages_from, parent_ids[-1]
+    return rows[len(parent_ids) - 1].retention_starts_at, parent_ids[-1]
 
 
 def time_out(tx: CatalogTransaction) -> bool:

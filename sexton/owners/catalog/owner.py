@@ -25,7 +25,7 @@ class CatalogOwner:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def due(self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat) -> None:
+    def mark_due(self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat) -> None:
         """Mark the tablets of parents that are due."""
         for kind in parents.PARENTS:
             cursor = START if kind in cutoffs else None
@@ -34,12 +34,12 @@ class CatalogOwner:
                 with self._write(instance) as tx:
                     cursor = expand_parents(tx, kind, cutoffs[kind], cursor)
 
-    def grows(self, instance: str) -> Mapping[str, Collection[str]]:
+    def marked_children(self, instance: str) -> Mapping[str, Collection[str]]:
         """Return that tablets are marked under each kind of parent."""
         del instance
         return {"tablet": parents.PARENTS}
 
-    def time_out(self, instance: str, heartbeat: Heartbeat) -> None:
+    def abort_expired(self, instance: str, heartbeat: Heartbeat) -> None:
         """Abort loads whose time is up."""
         more = True
         while more:
@@ -134,7 +134,7 @@ class CatalogOwner:
                 tx.c.execute(text("SET LOCAL enable_nestloop = off"))
             return live_objects(tx)
 
-    def mended(self, instance: str, marks: Sequence[DueMark]) -> Collection[Ref]:
+    def resolvable(self, instance: str, marks: Sequence[DueMark]) -> Collection[Ref]:
         """Return the marks whose transaction's status, or whose schema, can be read again."""
         resolvable: set[Ref] = set()
         with self._read(instance) as tx:

@@ -53,14 +53,14 @@ class SqlOwner:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def due(self, instance: str, cutoffs: Mapping[str, int], heartbeat: Callable[[], None]) -> None:
+    def mark_due(self, instance: str, cutoffs: Mapping[str, int], heartbeat: Callable[[], None]) -> None:
         """Do nothing: the owner inserts marks in its own transactions."""
 
-    def grows(self, instance: str) -> Mapping[str, Collection[str]]:
+    def marked_children(self, instance: str) -> Mapping[str, Collection[str]]:
         """Return nothing: ``due`` makes no marks."""
         return {}
 
-    def time_out(self, instance: str, heartbeat: Callable[[], None]) -> None:
+    def abort_expired(self, instance: str, heartbeat: Callable[[], None]) -> None:
         """Do nothing: the owner's transactions time out by themselves, and their marks become due."""
 
     def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Callable[[], None]) -> Mapping[Ref, Expansion]:
@@ -101,7 +101,7 @@ class SqlOwner:
         row_count, prefix_count = c.execute(counts).one()
         return None if prefix_count else int(row_count)
 
-    def mended(self, instance: str, marks: Sequence[DueMark]) -> Collection[Ref]:
+    def resolvable(self, instance: str, marks: Sequence[DueMark]) -> Collection[Ref]:
         """Return nothing: no mark is quarantined for a reason that only the owner can remove."""
         return ()
 

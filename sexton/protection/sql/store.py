@@ -40,8 +40,8 @@ log = logging.getLogger(__name__)
 class ProtectionStore:
     """Implements ``protection.port.Register``, and changes and lists protections."""
 
-    def __init__(self, db: Database, terms: ProtectionSettings) -> None:
-        self._db, self._settings = db, terms
+    def __init__(self, db: Database, settings: ProtectionSettings) -> None:
+        self._db, self._settings = db, settings
 
     def open(self, registration: Protection, seconds: int | None, filter_: Filter | None = None) -> Protection:
         """Open a registration, or return the one that the job opened before, if it is the same.
@@ -97,7 +97,7 @@ class ProtectionStore:
             if stored_chunk is not None:
                 if stored_chunk.digest != chunk_digest:
                     raise Invalid(f"chunk {number} of job {job} held other items before; use each number once")
-                return _result(stored_chunk.told)
+                return _result(stored_chunk.result)
             if row.state != ProtectionState.OPEN:
                 raise Invalid(f"the protection of job {job} is sealed; register under another name")
             self._insert_items(c, instance, row.id, items)
@@ -146,17 +146,17 @@ class ProtectionStore:
         chunk = self._db.t.protection_chunk
         with self._locked(instance, job, registration_id) as (c, row):
             is_chunk = and_(chunk.c.protection == row.id, chunk.c.number == number)
-            is_first = and_(is_chunk, chunk.c.told.is_(None))
-            c.execute(update(chunk).where(is_first).values(told=result.model_dump(mode="json")))
-            return Sealed(**c.execute(select(chunk.c.told).where(is_chunk)).scalar_one())
+            is_first = and_(is_chunk, chunk.c.result.is_(None))
+            c.execute(update(chunk).where(is_first).values(result=result.model_dump(mode="json")))
+            return Sealed(**c.execute(select(chunk.c.result).where(is_chunk)).scalar_one())
 
     def results(self, instance: str, job: str, *, registration_id: int | None = None) -> Mapping[int, Sealed | None]:
         """Return number of a chunk → its result; None: not stored yet. ``ProtectionNotFound``."""
         chunk = self._db.t.protection_chunk
         with self._db.read() as c:
             row = find_row(self._db, c, instance, job, registration_id)
-            query = select(chunk.c.number, chunk.c.told).where(chunk.c.protection == row.id).order_by(chunk.c.number)
-            return {chunk_row.number: _result(chunk_row.told) for chunk_row in c.execute(query)}
+            query = select(chunk.c.number, chunk.c.result).where(chunk.c.protection == row.id).order_by(chunk.c.number)
+            return {chunk_row.number: _result(chunk_row.result) for chunk_row in c.execute(query)}
 
     def seal(self, instance: str, job: str, sealed: Sealed, *, registration_id: int | None = None) -> Protection:
         """Make the registration an active protection; a repeated call returns the first result.
@@ -244,7 +244,7 @@ class ProtectionStore:
             raise UnknownInstance(instance)
         raise Invalid(f"the watermark of {instance} is {row.watermark} already; it cannot move back to {value}")
 
-    def all(self, instance: str | None = None) -> Sequence[Protection]:
+    def list_protections(self, instance: str | None = None) -> Sequence[Protection]:
         """Return the protections of an instance, or of all instances, the oldest first."""
         t = self._db.t.protection
         condition = true() if instance is None else t.c.instance == instance
@@ -266,7 +266,7 @@ class ProtectionStore:
         with self._db.write() as c:
             return ending.end_due(self._db, c, instance, self._db.now(c), self._settings)
 
-    def forget(self) -> int:
+    def delete_ended_rows(self) -> int:
         """Delete rows of one protection that has ended, some thousands at a time; return how many."""
         return ending.delete_ended_rows(self._db)
 

@@ -9,7 +9,7 @@ from sexton.storage.port import Vault, Vaults
 from sexton.storage.vaults import open_vault
 
 
-class Places:
+class AuditLocations:
     """Opens the locations. A vault is proved before use; the separate location holds only the log and has no marker."""
 
     def __init__(
@@ -34,7 +34,7 @@ class Places:
             BadInput: ``audit_url`` names no location.
         """
         self._vaults, self._registered = vaults, registered
-        spec = naming.place(audit_url, deployment)
+        spec = naming.separate_location(audit_url, deployment)
         self._separate = None if spec is None else open_vault(spec, endpoint_url=endpoint_url)
 
     def to_write(self, instance: str, vault: str) -> Vault:

@@ -33,7 +33,7 @@ class AuditFile(NamedTuple):
     batch: int
 
 
-def place(audit_url: str, deployment: str) -> VaultSpec | None:
+def separate_location(audit_url: str, deployment: str) -> VaultSpec | None:
     """Return the separate location that ``audit_url`` names, None where it is empty: each vault holds its own log.
 
     Two deployments may name the same location; each has a folder of its own in it.

@@ -48,7 +48,7 @@ def rows(vault: Vault, files: Iterable[AuditFile], names: Collection[str] = ()) 
                 future.cancel()
 
 
-def once(rows: Iterable[AuditRow]) -> Iterator[AuditRow]:
+def without_repeats(rows: Iterable[AuditRow]) -> Iterator[AuditRow]:
     """Yield each outcome of each object of a batch once, even if it was written again after a crash.
 
     Remembers 16 bytes for each row of one batch, so the rows of a batch must not be interrupted by another batch. A

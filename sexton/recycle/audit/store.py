@@ -9,7 +9,7 @@ from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import LATE
 from sexton.recycle.audit import naming, reader
-from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.audit.naming import AuditFile
 from sexton.recycle.audit.port import AuditUnreadable
@@ -47,7 +47,7 @@ class AuditReader:
     ``VaultFault``, ``UnknownVault`` or ``AuditUnreadable``. So an answer without an error is complete.
     """
 
-    def __init__(self, db: Database, places: Places) -> None:
+    def __init__(self, db: Database, places: AuditLocations) -> None:
         self._db = db
         self._places = places
 
@@ -69,7 +69,7 @@ class AuditReader:
         spans = {round_: (row.started_at, row.ended_at or now)}
         return self._read(row.instance, lambda vault: _of_rounds(vault, row.instance, spans))
 
-    def about(self, claim: Claim, names: Collection[str]) -> Iterator[AuditRow]:
+    def rows_of_mark(self, claim: Claim, names: Collection[str]) -> Iterator[AuditRow]:
         """Yield rows of these keys or mark ids from the files that may hold the deletion of one claimed mark.
 
         The second pass of a prefix has another batch than the claim. So the files of all batches are read that the
@@ -118,7 +118,7 @@ class AuditReader:
         for open_location in self._places.to_read(instance):
             try:
                 vault = open_location()
-                yield from reader.once(reader.rows(vault, files_in(vault), names))
+                yield from reader.without_repeats(reader.rows(vault, files_in(vault), names))
             except (VaultFault, UnknownVault, AuditUnreadable) as e:
                 faults.append(e)
         if faults:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from sexton.recycle.audit import naming, parquet
-from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.model import AuditRow
 from sexton.storage.port import UnknownVault, Vault, VaultFault
 
@@ -15,7 +15,7 @@ FORGET_PAGES = 10
 class ParquetAudit:
     """Implements ``port.DeletionLog``. Safe to share between threads."""
 
-    def __init__(self, places: Places, retention_days: int) -> None:
+    def __init__(self, places: AuditLocations, retention_days: int) -> None:
         self._places = places
         self._retention_ms = retention_days * naming.DAY_MS
         self._checked_days: dict[str, int] = {}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from sexton.recycle.pacing.lane import Bucket, Lane
 from sexton.recycle.pacing.model import Answer, PaceReport, Rate
-from sexton.recycle.pacing.policy import CAPPED_PAGE_SECONDS, FIRST_PAGE, PLACES_A_VAULT, folder, root
+from sexton.recycle.pacing.policy import CAPPED_PAGE_SECONDS, FIRST_PAGE, PLACES_A_VAULT, first_folder, vault_place
 from sexton.recycle.pacing.port import Shares
 from sexton.storage.model import PAGE_KEYS, VaultSpec
 
@@ -62,7 +62,7 @@ class SharedPacer:
 
     def places(self, instance: str, vault: str, keys: Sequence[str]) -> Sequence[str]:
         paced = self._paced_vault(instance, vault)
-        folders = [folder(key) for key in keys] if paced.learns else []
+        folders = [first_folder(key) for key in keys] if paced.learns else []
         with self._lock:
             if len(paced.folders) <= PLACES_A_VAULT:
                 paced.folders.update(folders)
@@ -79,7 +79,7 @@ class SharedPacer:
             cap = self._cap_share(vault)
             return keys if cap is None else int(min(keys, max(1, cap * CAPPED_PAGE_SECONDS)))
 
-    def ask(self, charge: Mapping[str, int], now: float) -> float:
+    def reserve(self, charge: Mapping[str, int], now: float) -> float:
         self._exchange(charge, now)
         with self._lock:
             vault = self._touch(charge, now)
@@ -123,7 +123,7 @@ class SharedPacer:
         vault = self._vaults.get((instance, name))
         if vault is None or self._now - vault.read_at > ROW_SECONDS:
             spec = self._lookup(instance, name)
-            place = root(spec, self._endpoint_url)
+            place = vault_place(spec, self._endpoint_url)
             with self._lock:
                 if vault is None or vault.place != place:
                     vault = _PacedVault((instance, name), place, learns=spec.kind != "local")

@@ -187,14 +187,14 @@ class Patience:
         return UNREACHABLE if self._tries >= UNREACHABLE_TRIES else None
 
 
-def root(spec: VaultSpec, endpoint_url: str) -> str:
+def vault_place(spec: VaultSpec, endpoint_url: str) -> str:
     """Return the place of a whole vault; ``endpoint_url`` applies where its row names none."""
     if spec.kind == "local":
         return f"file:{spec.location.rstrip('/')}/{spec.prefix}"
     return f"{canonical_endpoint(spec.endpoint or endpoint_url) or 'aws'}/{spec.location}/{spec.prefix}"
 
 
-def folder(key: str) -> str:
+def first_folder(key: str) -> str:
     """Return the first folder of a key with its ``/``, empty for a key outside of any folder."""
     first, slash, _ = key.partition("/")
     return first + slash if slash else ""

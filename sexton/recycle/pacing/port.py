@@ -19,7 +19,7 @@ class Pacer(Protocol):
         """Return how many keys a request whose first key is at this place may carry now."""
         ...
 
-    def ask(self, charge: Mapping[str, int], now: float) -> float:
+    def reserve(self, charge: Mapping[str, int], now: float) -> float:
         """Return 0 where a request may be sent now; it then counts as under way until ``report_result``.
 
         Otherwise return the seconds after which to ask again, never 0.
@@ -55,7 +55,7 @@ class Unpaced:
     def page_keys(self, _place: str, /) -> int:
         return PAGE_KEYS
 
-    def ask(self, charge: Mapping[str, int], now: float) -> float:
+    def reserve(self, charge: Mapping[str, int], now: float) -> float:
         return max(0.0, *(self._refused.get(place, (0, now))[1] - now for place in charge))
 
     def report_result(self, charge: Mapping[str, int], answer: Answer | None) -> None:

@@ -9,10 +9,10 @@ from sexton.marks.lease_port import Leases
 from sexton.marks.model import DueMark
 from sexton.operators.controls.port import Gate
 from sexton.owners.port import Owner, OwnerSilent
-from sexton.recycle.model import AdoptOrder, RangeReceipt
 from sexton.recycle.pipeline.active_lease import ActiveLease, BatchWork
 from sexton.recycle.pipeline.chunk import Chunk
 from sexton.recycle.pipeline.finish import FIRST
+from sexton.recycle.pipeline.model import AdoptOrder, RangeReceipt
 from sexton.recycle.pipeline.port import Stores
 from sexton.recycle.pipeline.steps import Steps
 from sexton.storage.port import UnknownVault, VaultFault, Vaults
@@ -68,10 +68,10 @@ class Adopter:
             self._stores.fences.release_all(instance)
             for quarantined in owner_marks.quarantined(instance):
                 active_lease.keep_alive()
-                owner_marks.free(instance, self._owner.mended(instance, quarantined))
-            self._owner.time_out(instance, active_lease.keep_alive)
-            owner_marks.take_back(instance, self._owner.grows(instance), order.cutoffs)
-            self._owner.due(instance, order.cutoffs, active_lease.keep_alive)
+                owner_marks.free(instance, self._owner.resolvable(instance, quarantined))
+            self._owner.abort_expired(instance, active_lease.keep_alive)
+            owner_marks.take_back(instance, self._owner.marked_children(instance), order.cutoffs)
+            self._owner.mark_due(instance, order.cutoffs, active_lease.keep_alive)
         except OwnerSilent as e:
             return Counter({by_owner_silence(e): 1})
         except GuardBusy:

@@ -8,12 +8,12 @@ from sexton.marks.model import Candidate, ClaimRequest, MarkState, Ref
 
 
 class LockedMark(NamedTuple):
-    """A mark's row, locked by the claim. ``ages_from``: ms since 1970, the instant its retention counts from."""
+    """A mark's row, locked by the claim. ``retention_starts_at``: ms since 1970, the instant its retention counts from."""
 
     vault: str | None
     state: MarkState
     quarantined: bool
-    ages_from: int
+    retention_starts_at: int
 
 
 class ChildMark(NamedTuple):
@@ -84,7 +84,7 @@ def decide(
 def may_be_claimed(row: LockedMark, candidate: Candidate, cutoff: int) -> bool:
     """Return whether a mark's own row allows its claim."""
     ready = row.state is MarkState.FENCED or (row.state is MarkState.MARKED and not candidate.must_be_fenced)
-    return ready and not row.quarantined and row.ages_from <= cutoff
+    return ready and not row.quarantined and row.retention_starts_at <= cutoff
 
 
 def _why_kept(

@@ -168,7 +168,7 @@ class ThreadDeletion:
                 break
             self._active_lease.renew_if_due()
             now = time.monotonic()
-            if wait_seconds := pacer.ask(charge, now):
+            if wait_seconds := pacer.reserve(charge, now):
                 seconds = wait_seconds
                 busy_places.update(charge)
                 break

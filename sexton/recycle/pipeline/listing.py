@@ -10,12 +10,12 @@ from sexton.marks.model import DueMark, Expansion, Place, Reason, Ref
 from sexton.marks.policy import Unplaced, places
 from sexton.recycle.pacing.policy import THROTTLED
 from sexton.recycle.pipeline.active_lease import ActiveLease
-from sexton.storage.model import Listed
+from sexton.storage.model import ListedObject
 from sexton.storage.port import UNREACHABLE, UnknownVault, Vault, VaultFault, Vaults
 
 GIVEN_UP = (UNREACHABLE, THROTTLED)
 """Faults of vaults for which a range waits only once."""
-FirstPage = tuple[Sequence[Listed], Iterator[Sequence[Listed]]]
+FirstPage = tuple[Sequence[ListedObject], Iterator[Sequence[ListedObject]]]
 """The first page of a listing, and the rest."""
 FirstPages = Mapping[Place, "Future[FirstPage]"]
 KeyBytesEtag = tuple[str, int | None, str]
@@ -87,7 +87,7 @@ def _objects(vault: Vault, place: Place, first_page: "Future[FirstPage] | None")
     if place.prefix is None and not vault.spec.conditional:
         yield [(key, None, "") for key in place.keys or ()]
         return
-    pages: Iterable[Sequence[Listed]]
+    pages: Iterable[Sequence[ListedObject]]
     if place.prefix is None:
         pages = (vault.stat(place.keys or ()),)
     elif first_page is None:

@@ -19,7 +19,7 @@ from sexton.marks.model import (
     WriteToken,
 )
 from sexton.recycle.audit.model import AuditRow
-from sexton.recycle.model import AdoptOrder, Cursor, RangeOrder, RangeReceipt
+from sexton.recycle.pipeline.model import AdoptOrder, Cursor, RangeOrder, RangeReceipt
 from sexton.storage.model import KeyResult
 
 
@@ -54,7 +54,7 @@ class Batches(Protocol):
         """Return the next due marks after the cursor, in the order in which they became due."""
         ...
 
-    def claimed_in(self, token: WriteToken) -> int:
+    def claimed_batch(self, token: WriteToken) -> int:
         """Return how many marks this batch has claimed, over all attempts."""
         ...
 

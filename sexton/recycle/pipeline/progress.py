@@ -42,7 +42,7 @@ class DeletionProgress:
                 by_vault.setdefault(home, Counter())["bytes_estimated"] = int(mark.bytes)
         deletion_counts = DeletionCounts(
             prefix=mark.prefix,
-            swept_at=mark.swept_at,
+            first_pass_at=mark.first_pass_at,
             files=sum(total.values()),
             done=sum(total[outcome] for outcome in DONE),
             failed=total[KeyOutcome.FAILED],

@@ -14,10 +14,10 @@ from sexton.marks.keepers import OWNER_BUSY, PROTECTED, Kept
 from sexton.marks.lease_port import Leases
 from sexton.marks.model import CHUNK_MARKS, ClaimRequest, DueMark, Ref
 from sexton.operators.controls.port import Gate
-from sexton.recycle.model import Cursor, RangeOrder, RangeProgress, RangeReceipt
 from sexton.recycle.pipeline.active_lease import ActiveLease, BatchWork
 from sexton.recycle.pipeline.chunk import Chunk
 from sexton.recycle.pipeline.deleter import Deletion
+from sexton.recycle.pipeline.model import Cursor, RangeOrder, RangeProgress, RangeReceipt
 from sexton.recycle.pipeline.port import Stores
 from sexton.recycle.pipeline.steps import Steps
 
@@ -110,7 +110,7 @@ class RangeRunner:
             return receipt
         active_lease = ActiveLease(leases, gate, order.lease, reporter, order.excluded_vaults)
         work = BatchWork(token, active_lease)
-        claimed = self._stores.batches.claimed_in(token)
+        claimed = self._stores.batches.claimed_batch(token)
         state = _RangeState(claimed, claimed, order.after, Counter())
         reporter.active_lease, reporter.state = active_lease, state
         reporter.files = self._stores.files.last_number(token)
@@ -160,7 +160,7 @@ class RangeRunner:
             state.last = chunk.last
             deletion.claimed(chunk.last)
             seen = due[: chunk.seen]
-            state.cursor = Cursor(ages_from=seen[-1].ages_from, id=seen[-1].id)
+            state.cursor = Cursor(retention_starts_at=seen[-1].retention_starts_at, id=seen[-1].id)
             state.scanned += len(seen)
             state.quarantined += len(chunk.unresolvable)
             state.claimed += len(claimed)

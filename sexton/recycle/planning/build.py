@@ -1,8 +1,7 @@
 """Build plans from what is due: what a round may delete, and what awaits approval. Pure."""
 
-from sexton.recycle.model import Plan
 from sexton.recycle.planning.limits import Allowance, divide
-from sexton.recycle.planning.model import PlanFacts
+from sexton.recycle.planning.model import Plan, PlanFacts
 
 
 def build_for_operator(facts: PlanFacts, limit: Allowance | None) -> Plan:
@@ -11,9 +10,9 @@ def build_for_operator(facts: PlanFacts, limit: Allowance | None) -> Plan:
     Where the instance only observes, nothing awaits approval: nothing is deleted.
     """
     _, awaiting = divide(facts.due, limit, facts.used, facts.stopped, facts.rejected)
-    reasons = {kind.kind: kind.awaits for kind in awaiting} if facts.terms.enabled else {}
+    reasons = {kind.kind: kind.awaits for kind in awaiting} if facts.instance_policy.enabled else {}
     kinds = (due.whole.model_copy(update={"awaits": reasons.get(due.whole.kind, "")}) for due in facts.due)
-    whole = {"kinds": tuple(kind for kind in kinds if kind.marks), "whole": facts.terms.enabled}
+    whole = {"kinds": tuple(kind for kind in kinds if kind.marks), "whole": facts.instance_policy.enabled}
     return _empty_plan(facts).model_copy(update=whole)
 
 
@@ -30,9 +29,9 @@ def build_for_round(facts: PlanFacts, limit: Allowance | None) -> tuple[Plan, Pl
 
 def _empty_plan(facts: PlanFacts) -> Plan:
     return Plan(
-        instance=facts.terms.instance,
+        instance=facts.instance_policy.instance,
         created_at=facts.now,
-        policy=facts.terms.policy,
+        policy=facts.instance_policy.policy,
         kept=dict(facts.kept),
         claimed=facts.claimed,
     )

@@ -5,7 +5,8 @@ from math import ceil
 from typing import Protocol
 
 from sexton.kernel.message import Message
-from sexton.recycle.model import Plan, RoundReport
+from sexton.recycle.model import RoundReport
+from sexton.recycle.planning.model import Plan
 
 ASSUMED_KEYS_PER_SECOND = 3_500
 """The rate that is assumed before a round has deleted anything: what a store usually allows for one prefix."""

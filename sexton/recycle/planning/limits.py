@@ -10,8 +10,7 @@ from math import floor
 from types import MappingProxyType
 from typing import NamedTuple
 
-from sexton.recycle.model import KindPlan, Policy
-from sexton.recycle.planning.model import DueKind
+from sexton.recycle.planning.model import DueKind, KindPlan, Policy
 
 MIN_FRACTION_OBJECTS = 1_000
 """The least that ``max_delete_fraction`` allows: a tenth of a few objects is no reason to ask an operator."""

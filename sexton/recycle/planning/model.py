@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from pydantic import Field
+
 from sexton.kernel.message import Message
-from sexton.marks.keepers import Kept
-from sexton.recycle.model import KindPlan, Policy
+from sexton.marks.keepers import Kept, KeptCounts
 
 
 class PlanState(StrEnum):
@@ -19,6 +20,77 @@ class PlanState(StrEnum):
     EXPIRED = "EXPIRED"
     REPLACED = "REPLACED"
     REJECTED = "REJECTED"
+
+
+class Policy(Message):
+    """When marks are due, and the order in which kinds are deleted.
+
+    It travels with the plan, so a replay sees the policy of its day.
+    """
+
+    version: str
+    retention_seconds: dict[str, int]
+    upload_grace_seconds: int
+    after: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    owners: dict[str, dict[str, int]] = Field(default_factory=dict)
+    """Owner → kinds that only its instances have → retention in seconds; see ``policy.for_owner``."""
+    unlimited: tuple[str, ...] | None = None
+    """Kinds that do not count against the limits (garbage no person dropped); None: an old policy without limits."""
+    max_delete_objects: int = 0
+    max_delete_fraction: float = 0.0
+
+
+class KindPlan(Message):
+    """One kind of a plan: marks due at the cutoff, and what is known of their size.
+
+    Marks whose ``retention_starts_at`` is at or before ``since`` are left out (0: none is). ``objects`` is estimated where a
+    prefix has not been listed yet; ``limited`` kinds count against the limits of 24 hours.
+    """
+
+    kind: str
+    cutoff: int
+    marks: int
+    keys: int = 0
+    prefixes: int = 0
+    bytes: int = 0
+    oldest: int | None = None
+    since: int = 0
+    objects: int = 0
+    estimated: bool = False
+    limited: bool = False
+    ages: int = 0
+    """A sum over the instants of its marks: other marks, even as many and as large, have a different sum."""
+    awaits: str = ""
+    """Why no round deletes this without approval; empty where a round does."""
+    stopped: bool = False
+    """A round found more objects than were estimated and stopped at the limit."""
+
+
+class Plan(Message):
+    """Exactly what one round may delete. ``id`` 0 means not stored yet.
+
+    ``awaits``: why an operator must apply it. ``allowance``: how many objects of limited kinds may be deleted in 24
+    hours; None where an operator applied the plan or there is no limit. ``whole``: nothing was left out for lack of an
+    approval, so the operator who applies it agrees to its retentions. ``awaits_since``: when the first plan was made
+    of those that followed one another without an operator's answer.
+    """
+
+    id: int = 0
+    instance: str
+    created_at: int
+    policy: Policy
+    kinds: tuple[KindPlan, ...] = ()
+    kept: KeptCounts = Field(default_factory=dict)
+    claimed: int = 0
+    awaits: str = ""
+    allowance: int | None = None
+    whole: bool = False
+    awaits_since: int | None = None
+
+    @property
+    def marks(self) -> int:
+        """Return how many marks the plan would claim, without those that earlier rounds claimed."""
+        return sum(k.marks for k in self.kinds)
 
 
 class PlanRow(Message):
@@ -66,7 +138,7 @@ class DueKind(NamedTuple):
 class PlanFacts(NamedTuple):
     """What a plan is built from, read in one transaction. ``now``: ms since 1970."""
 
-    terms: InstancePolicy
+    instance_policy: InstancePolicy
     now: int
     due: Sequence[DueKind]
     kept: Mapping[Kept, int]

@@ -9,7 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from sexton.kernel.errors import BadInput
-from sexton.recycle.model import FAILED, STOPPED, SUCCEEDED, Policy, RoundReport
+from sexton.recycle.model import FAILED, STOPPED, SUCCEEDED, RoundReport
+from sexton.recycle.planning.model import Policy
 
 FIRST_RETRY_MS = 30_000
 LAST_RETRY_MS = 3_600_000

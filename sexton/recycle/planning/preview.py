@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from sexton.database.engine import Database
 from sexton.kernel.message import Message
-from sexton.recycle.model import Policy
+from sexton.recycle.planning.model import Policy
 from sexton.recycle.planning.sql.measure import Measure, find_kinds, policy_of
 
 

@@ -7,8 +7,8 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
 from sexton.marks.lease_port import Leases
 from sexton.marks.model import Reason
-from sexton.recycle.model import OpenedRound
 from sexton.recycle.pipeline.active_lease import BUSY_SECONDS, PROOF_SECONDS
+from sexton.recycle.rounds.model import OpenedRound
 from sexton.storage.port import Throttled, UnknownVault, VaultFault, Vaults
 
 ANNOUNCE_SECONDS = 20.0

@@ -7,17 +7,9 @@ and which errors occurred.
 from collections import Counter
 
 from sexton.marks.keepers import Kept, describe
-from sexton.recycle.model import (
-    Carried,
-    CloseOrder,
-    Cursor,
-    KindPlan,
-    KindProgress,
-    OpenedRound,
-    Plan,
-    RangeOrder,
-    RangeReceipt,
-)
+from sexton.recycle.pipeline.model import Cursor, RangeOrder, RangeReceipt
+from sexton.recycle.planning.model import KindPlan, Plan
+from sexton.recycle.rounds.model import Carried, CloseOrder, KindProgress, OpenedRound
 
 
 class Ledger:
@@ -35,7 +27,7 @@ class Ledger:
     def begin(self, plan: Plan) -> None:
         """Open the books of a plan's kinds."""
         for planned in plan.kinds:
-            start = Cursor(ages_from=planned.since + 1) if planned.since else Cursor()
+            start = Cursor(retention_starts_at=planned.since + 1) if planned.since else Cursor()
             self.kinds.setdefault(planned.kind, KindProgress(kind=planned.kind, due=planned.marks, cursor=start))
 
     def add_adoption(self, receipt: RangeReceipt) -> None:

@@ -2,7 +2,9 @@
 
 from typing import Protocol
 
-from sexton.recycle.model import CloseOrder, DueInstances, OpenedRound, Plan, Policy, RoundReport
+from sexton.recycle.model import RoundReport
+from sexton.recycle.planning.model import Plan, Policy
+from sexton.recycle.rounds.model import CloseOrder, DueInstances, OpenedRound
 
 
 class RoundStorePort(Protocol):
@@ -40,7 +42,7 @@ class EndingProtections(Protocol):
         """End the protections of an instance that have expired."""
         ...
 
-    def forget(self) -> object:
+    def delete_ended_rows(self) -> object:
         """Delete the rows of protections that ended long ago."""
         ...
 

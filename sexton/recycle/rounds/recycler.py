@@ -7,13 +7,14 @@ from sexton.marks.lease_port import Leases
 from sexton.operators.controls.port import Gate
 from sexton.owners.port import Owner
 from sexton.recycle.audit.port import DeletionLog
-from sexton.recycle.model import AdoptOrder, OpenedRound, RangeOrder, RangeProgress, RangeReceipt
 from sexton.recycle.pipeline.adopt import Adopter
 from sexton.recycle.pipeline.deleter import Deleter
+from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder, RangeProgress, RangeReceipt
 from sexton.recycle.pipeline.port import Stores
 from sexton.recycle.pipeline.ranges import ProgressReporter, RangeRunner
 from sexton.recycle.pipeline.steps import steps
 from sexton.recycle.rounds.announce import Announcer
+from sexton.recycle.rounds.model import OpenedRound
 from sexton.storage.port import Vaults
 
 LISTINGS_AT_ONCE = 8

@@ -12,7 +12,7 @@ from typing import Self
 
 from sexton.replication.agent.layout import BACKEND_KEY, MAX_VALUE_BYTES
 from sexton.replication.agent.port import NoStore, OtherBackend, StoreBusy, StoreFault
-from sexton.storage.local.files import NoPlace, place
+from sexton.storage.local.files import MissingDirectory, open_location
 
 NAME = "meta.db"
 BUSY_SECONDS = 30.0
@@ -66,9 +66,9 @@ class SqliteMeta:
     def proven(self) -> Iterator[int]:
         with ExitStack() as open_:
             try:
-                root = open_.enter_context(place(str(self._directory)))
+                root = open_.enter_context(open_location(str(self._directory)))
                 status = os.stat(NAME, dir_fd=root)
-            except (NoPlace, OSError) as e:
+            except (MissingDirectory, OSError) as e:
                 self.close()
                 message = (
                     f"there is no {NAME} in {self._directory} ({e}); is its disk mounted? The storage node creates it"

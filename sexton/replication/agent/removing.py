@@ -13,7 +13,7 @@ from sexton.replication.agent.layout import BinlogFiles, Malformed
 from sexton.replication.agent.model import NOTHING, GrantedCut, Removed, SweepOutcome, Swept
 from sexton.replication.agent.port import MetaStore, StoreFault
 from sexton.storage import model as storage
-from sexton.storage.local.files import folder, unlink_together
+from sexton.storage.local.files import open_folder, unlink_together
 
 PAGE_KEYS = 1_000
 PAGE_FILES = 1_000
@@ -96,7 +96,7 @@ class Removal:
         names, problem = chain([first], names), ""
         path = "/".join([*folders, layout.FOLDER])
         try:
-            with folder(root, [*folders, layout.FOLDER]) as inner:
+            with open_folder(root, [*folders, layout.FOLDER]) as inner:
                 while page := list(islice(names, PAGE_FILES)):
                     for result in unlink_together(inner, "", page):
                         if result.outcome is storage.KeyOutcome.DELETED:

@@ -42,7 +42,7 @@ def add_options(parser: ArgumentParser) -> None:
     group.add_argument("--instance", metavar="I", help="the instance of the storage node")
 
 
-def asked(parser: ArgumentParser, options: Namespace) -> ServedBackend | None:
+def parse_options(parser: ArgumentParser, options: Namespace) -> ServedBackend | None:
     """Return the backend that the options name, None for another role; wrong usage ends the process."""
     if options.role != "backend":
         if any((options.backend_id, options.data_dir, options.api, options.instance)):
@@ -55,7 +55,7 @@ def asked(parser: ArgumentParser, options: Namespace) -> ServedBackend | None:
 
 
 @contextmanager
-def opened(backend: ServedBackend, environment: Mapping[str, str] = os.environ) -> Iterator[BackendSweeper]:
+def open_sweeper(backend: ServedBackend, environment: Mapping[str, str] = os.environ) -> Iterator[BackendSweeper]:
     """Return a sweeper as a context manager, after the proof that the data directory is this backend's.
 
     Raises:

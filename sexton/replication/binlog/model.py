@@ -8,7 +8,7 @@ from pydantic import Field
 
 from sexton.kernel.message import Message
 
-MOST = 2**62
+MAX_COMMIT_SEQ = 2**62
 """Above every record number and version; the number after it still fits the column. A cut up to it is a full cut."""
 UPSERT = "UPSERT"
 """The type of a record that created versions of partitions."""
@@ -26,7 +26,7 @@ class BinlogSettings(Message):
     """A cut of at most this many records never needs an approval."""
 
 
-class Config(Message):
+class LogRetention(Message):
     """The retention of one log."""
 
     enabled: bool = True
@@ -36,7 +36,7 @@ class Config(Message):
     max_history_nums: int | None = None
 
 
-class Log(Config):
+class Log(LogRetention):
     """A log with its configuration, counts and progress."""
 
     instance: str
@@ -51,7 +51,7 @@ class Log(Config):
     gone_bytes: int = 0
     watermark: int = 0
     """All records up to this number are cut."""
-    begins: int = 0
+    starts_after: int = 0
     """The log has no record up to this number: the log did not exist yet, or was disabled."""
     skipped: int = 0
     """The last record that is missing because the log was disabled when it arrived."""
@@ -59,16 +59,16 @@ class Log(Config):
     held: dict[str, int] = Field(default_factory=dict)
     """Consumer → the last record it has acknowledged, for consumers that block the cut of expired records."""
     held_since: int | None = None
-    wants: int | None = None
+    awaiting_seq: int | None = None
     """A cut up to this record waits for an operator's approval, because it exceeds the limit."""
-    wants_since: int | None = None
+    awaiting_since: int | None = None
     approved: int = 0
     dropped_at: int | None = None
 
     @property
     def floor(self) -> int:
         """Return the number up to which the log has no record to read."""
-        return max(self.watermark, self.begins)
+        return max(self.watermark, self.starts_after)
 
     @property
     def kept(self) -> int:
@@ -92,7 +92,7 @@ class Record(Message):
     """JSON, as the owner wrote it. Sexton reads only the versions in the data of an UPSERT."""
 
 
-class Stored(Message):
+class StoreResult(Message):
     """The result of a request to store records, in records."""
 
     stored: int = 0
@@ -104,7 +104,7 @@ class Stored(Message):
     """Records whose database and tables have no enabled log."""
 
 
-class Read(Message):
+class RecordPage(Message):
     """A page of records. ``status``: ``OK``, or ``TOO_NEW`` if there is no newer record yet."""
 
     status: str = "OK"
@@ -147,7 +147,7 @@ class Cut(Message):
 
     seq: int
     held: dict[str, int] = Field(default_factory=dict)
-    wants: int | None = None
+    awaiting_seq: int | None = None
     more: bool = False
 
 
@@ -180,7 +180,7 @@ class CutReport(Message):
         return CutReport(**counts, more=self.more or other.more, refused=self.refused or other.refused)
 
 
-class Granted(Message):
+class GrantedVersion(Message):
     """A backend may delete all binlogs of a tablet up to a version."""
 
     uid: str
@@ -191,7 +191,7 @@ class Granted(Message):
 class CutPage(Message):
     """A page of grants for one backend. ``next``: the cursor of the next page; empty: this was the last page."""
 
-    cuts: tuple[Granted, ...] = ()
+    cuts: tuple[GrantedVersion, ...] = ()
     next: str = ""
     why: str = ""
     """Why nothing may be deleted now: a stop, a policy list or a window."""
@@ -206,7 +206,7 @@ class CutDone(Message):
     detail: str = ""
 
 
-class Taken(Message):
+class AcknowledgeResult(Message):
     """How many acknowledgements of a backend were accepted."""
 
     taken: int = 0

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sexton.replication.binlog.errors import OutOfOrder
-from sexton.replication.binlog.model import Log, Record, Stored
+from sexton.replication.binlog.model import Log, Record, StoreResult
 from sexton.replication.binlog.policy import Versions, effective_timestamp
 
 NO_TABLE = ""
@@ -59,7 +59,7 @@ class LogEnd(NamedTuple):
 
     def position(self) -> Row:
         """Return the columns that say where the next record is in the log."""
-        return {"n": self.records + 1, "bytes_before": self.bytes}
+        return {"ordinal": self.records + 1, "bytes_before": self.bytes}
 
 
 class NumberedRecords(NamedTuple):
@@ -68,9 +68,9 @@ class NumberedRecords(NamedTuple):
     records: list[Row]
     """Of ``binlog``: one per stored record."""
     table_records: list[Row]
-    """Of ``binlog_of``: one per stored record and table."""
+    """Of ``binlog_table_record``: one per stored record and table."""
     versions: list[Row]
-    """Of ``binlog_part``: one per UPSERT, table and partition."""
+    """Of ``binlog_partition_version``: one per UPSERT, table and partition."""
     logs: list[Row]
     """Of ``binlog_log``: the new state of the database's log and of every log of a named table."""
 
@@ -109,7 +109,7 @@ def number_records(
     last_seq = records[-1].commit_seq
     if not logs.own_log.enabled:
         skipped[NO_TABLE] = last_seq
-    state = key | {"last_seq": last_seq, "last_ts": timestamp, "begins": logs.own_log.floor}
+    state = key | {"last_seq": last_seq, "last_ts": timestamp, "starts_after": logs.own_log.floor}
     for table, end in ends.items():
         counts = {"records": end.records, "bytes": end.bytes, "skipped": skipped.get(table, 0)}
         numbered.logs.append(state | {"tbl": table} | counts)
@@ -120,7 +120,7 @@ def _record_row(record: Record, timestamp: int, size: int) -> Row:
     return {
         "seq": record.commit_seq,
         "ts": timestamp,
-        "stamp": record.timestamp,
+        "sent_ts": record.timestamp,
         "type": record.type,
         "data": record.data,
         "tables": list(record.tables),
@@ -145,7 +145,7 @@ def _version_rows(key: Row, record: Record, tables: Sequence[str], versions: Ver
     ]
 
 
-def judge_resent(records: Sequence[Record], logs: LogStates, stored: Mapping[int, tuple[str, str]]) -> Stored:
+def judge_resent(records: Sequence[Record], logs: LogStates, stored: Mapping[int, tuple[str, str]]) -> StoreResult:
     """Return why records up to the database's last one need not be stored.
 
     Args:
@@ -175,4 +175,4 @@ def judge_resent(records: Sequence[Record], logs: LogStates, stored: Mapping[int
                 f"record {record.commit_seq} of {logs.own_log.db} came after {logs.own_log.last_seq}, and was never "
                 "stored: send records in the order of their commit_seq, one writer after another"
             )
-    return Stored(known=known, old=old, disabled=disabled)
+    return StoreResult(known=known, old=old, disabled=disabled)

@@ -6,13 +6,13 @@ from typing import Any
 
 from sexton.kernel.errors import BadInput
 from sexton.replication.binlog.model import (
-    MOST,
+    MAX_COMMIT_SEQ,
     UPSERT,
     BinlogSettings,
-    Config,
     Consumer,
     Cut,
     Log,
+    LogRetention,
     Record,
     RetentionBounds,
 )
@@ -32,7 +32,7 @@ Versions = Mapping[str, Mapping[str, int]]
 """Table → partition → version, as an UPSERT created them."""
 
 
-def ttl(value: int | str) -> int | None:
+def parse_ttl(value: int | str) -> int | None:
     """Return a TTL in seconds, None for ``forever``.
 
     Raises:
@@ -106,7 +106,7 @@ def decide_cut(
         return Cut(seq=log.watermark, held=held)
     if needs_approval(log, expired, expired_records, settings):
         if log.approved <= log.watermark:
-            return Cut(seq=log.watermark, held=held, wants=expired)
+            return Cut(seq=log.watermark, held=held, awaiting_seq=expired)
         # More records expired since the approval: cut what is approved, and decide about the rest later.
         upto = min(upto, log.approved)
     return Cut(seq=upto, held=held)
@@ -121,7 +121,7 @@ def needs_approval(log: Log, expired: int, expired_records: int, settings: Binlo
     return too_many and expired > log.approved
 
 
-def max_fraction(log: Config, settings: BinlogSettings) -> float:
+def max_fraction(log: LogRetention, settings: BinlogSettings) -> float:
     """Return which fraction of a log may be cut without an approval.
 
     If the TTL is about as short as the interval, a usual run cuts nearly the whole log; twice the usual fraction is
@@ -133,15 +133,15 @@ def max_fraction(log: Config, settings: BinlogSettings) -> float:
     return max(settings.max_cut_fraction, 2 * usual_fraction)
 
 
-def clock_problem(looked_at: int | None, now: int, settings: BinlogSettings) -> str:
+def clock_problem(checked_at: int | None, now: int, settings: BinlogSettings) -> str:
     """Return why the clock forbids a cut; empty if it advanced as expected.
 
     Args:
-        looked_at: when the previous run began, by the same clock; None: there was none.
+        checked_at: when the previous run began, by the same clock; None: there was none.
         now: ms since 1970.
         settings: the interval between runs.
     """
-    moved = 0 if looked_at is None else now - looked_at
+    moved = 0 if checked_at is None else now - checked_at
     if abs(moved) <= max(2 * settings.interval_seconds, CLOCK_SLACK_SECONDS) * 1000:
         return ""
     way = "forward" if moved > 0 else "back"
@@ -152,9 +152,9 @@ def clock_problem(looked_at: int | None, now: int, settings: BinlogSettings) -> 
     )
 
 
-def is_retry(looked_at: int | None, now: int, settings: BinlogSettings) -> bool:
+def is_retry(checked_at: int | None, now: int, settings: BinlogSettings) -> bool:
     """Tell whether a run begins so soon (less than half an interval) after another that it is its retry."""
-    return looked_at is not None and 0 <= now - looked_at < settings.interval_seconds * 500
+    return checked_at is not None and 0 <= now - checked_at < settings.interval_seconds * 500
 
 
 def parse_versions(record: Record) -> Versions:
@@ -164,8 +164,8 @@ def parse_versions(record: Record) -> Versions:
         BadInput: a number or a name is out of range, or an UPSERT's data has the wrong form. It is refused because
             Sexton could never tell which versions of it backends may delete.
     """
-    if not 0 < record.commit_seq < MOST:
-        raise BadInput(f"a record's commit_seq is 1 to {MOST - 1}, not {record.commit_seq}")
+    if not 0 < record.commit_seq < MAX_COMMIT_SEQ:
+        raise BadInput(f"a record's commit_seq is 1 to {MAX_COMMIT_SEQ - 1}, not {record.commit_seq}")
     if not 0 <= record.timestamp <= MAX_TIMESTAMP:
         raise BadInput(f"record {record.commit_seq}: {record.timestamp} is not a timestamp in ms since 1970")
     if record.type != UPSERT:
@@ -192,7 +192,7 @@ def _partition_version(partition_record: Any) -> tuple[str, int]:
     id_, version = partition_record["partitionId"], partition_record["version"]
     if isinstance(id_, bool) or not isinstance(id_, int | str):
         raise ValueError(id_)
-    if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version < MOST:
+    if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version < MAX_COMMIT_SEQ:
         raise ValueError(version)
     return _checked_id(str(id_)), version
 

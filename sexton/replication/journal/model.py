@@ -83,7 +83,7 @@ class JournalPage(Message):
     head: int = 0
 
 
-class Mark(Message):
+class LogWatermark(Message):
     """The record up to which a log is cut; ``tbl`` is empty for a database's own log."""
 
     db: str
@@ -92,31 +92,31 @@ class Mark(Message):
     dropped: bool = False
 
 
-class Snapshot(Message):
+class JournalSnapshot(Message):
     """The state after all entries up to ``seq``, for a follower that has missed some."""
 
     seq: int
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[LogWatermark, ...] = ()
     replicas: tuple[tuple[str, ReplicaOutcome], ...] = ()
     """(backend, outcome) of each unhealthy replica; all others are healthy."""
 
 
 def gc_binlog(tombstones: Iterable[Tombstone]) -> dict[str, Any]:
     """Return the body of an entry 435."""
-    return {"tombstones": [t.model_dump(by_alias=True, exclude_defaults=True) for t in tombstones]}
+    return {"tombstones": [t.model_dump(by_alias=True, exclude_defaults=True) for t in parse_tombstones]}
 
 
 def replicas_info(backend: str, reports: Iterable[ReplicaOutcome]) -> dict[str, Any]:
     """Return the body of an entry 48."""
-    return {"backendId": backend, "replicaReportInfos": [r.model_dump(by_alias=True) for r in reports]}
+    return {"backendId": backend, "replicaReportInfos": [r.model_dump(by_alias=True) for r in parse_outcomes]}
 
 
-def tombstones(body: Mapping[str, Any]) -> list[Tombstone]:
+def parse_tombstones(body: Mapping[str, Any]) -> list[Tombstone]:
     """Return the tombstones of an entry 435 that can be read."""
     return _readable(Tombstone, body.get("tombstones"))
 
 
-def reports(op: int, body: Mapping[str, Any]) -> tuple[str, list[ReplicaOutcome]]:
+def parse_outcomes(op: int, body: Mapping[str, Any]) -> tuple[str, list[ReplicaOutcome]]:
     """Return the backend of an entry 48 or 46, and the outcomes that can be read; ("", []) if there is none."""
     backend = body.get("backendId")
     if isinstance(backend, bool) or not isinstance(backend, str | int):

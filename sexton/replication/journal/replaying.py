@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 
 from sexton.replication.journal.model import (
     JournalEntry,
+    JournalSnapshot,
     Op,
     ReplicaOutcome,
     ReportKind,
-    Snapshot,
     Tombstone,
-    reports,
-    tombstones,
+    parse_outcomes,
+    parse_tombstones,
 )
 
 NO_VERSION = -1
@@ -108,7 +108,7 @@ class FollowerState:
         """Remove the replica of a tablet from a backend; repeatable."""
         self.health.pop((tablet, backend), None)
 
-    def begin(self, at: Snapshot) -> None:
+    def load_snapshot(self, at: JournalSnapshot) -> None:
         """Load a snapshot in place of all entries up to its number."""
         self.databases = {db: DatabaseBinlogs(records=binlogs.records) for db, binlogs in self.databases.items()}
         for mark in at.marks:
@@ -125,10 +125,10 @@ class FollowerState:
         if entry.seq <= self.applied:
             return False
         if entry.op == Op.GC_BINLOG:
-            for tombstone in tombstones(entry.body):
+            for tombstone in parse_tombstones(entry.body):
                 self._apply_tombstone(tombstone)
         elif entry.op in (Op.BACKEND_REPLICAS_INFO, Op.BACKEND_TABLETS_INFO):
-            backend, outcomes = reports(entry.op, entry.body)
+            backend, outcomes = parse_outcomes(entry.op, entry.body)
             for outcome in outcomes:
                 self._apply_outcome(backend, outcome)
         self.applied = entry.seq
@@ -145,7 +145,7 @@ class FollowerState:
                 logs[db] = with_records
         return logs
 
-    def unwell(self) -> Mapping[tuple[str, str], ReplicaHealth]:
+    def unhealthy(self) -> Mapping[tuple[str, str], ReplicaHealth]:
         """Return the unhealthy replicas by (tablet, backend)."""
         return {key: health for key, health in self.health.items() if health != ReplicaHealth()}
 

@@ -38,7 +38,7 @@ class Placement(Message):
     dropped: tuple[str, ...] = ()
 
 
-class Placed(Message):
+class PlaceResult(Message):
     """The result of a placement, in replicas."""
 
     added: int = 0

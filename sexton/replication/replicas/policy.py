@@ -136,7 +136,7 @@ def need(replica: Replica, now: int) -> int:
     return 0 if replica.bad or replica.fresh_until <= now else replica.needs
 
 
-def lowest(replicas: Iterable[Replica], now: int) -> tuple[int, Replica | None] | None:
+def lowest_needed_version(replicas: Iterable[Replica], now: int) -> tuple[int, Replica | None] | None:
     """Return the first version that one of a tablet's replicas still needs, and that replica.
 
     The replica is None, and the version 0, if no replica counts: nothing may be deleted, because the last good replica
@@ -152,7 +152,7 @@ def lowest(replicas: Iterable[Replica], now: int) -> tuple[int, Replica | None] 
     return need(neediest, now), neediest
 
 
-def unwell(replica: Replica, now: int) -> str:
+def describe_faults(replica: Replica, now: int) -> str:
     """Return in words what is wrong with a replica; empty if it is healthy."""
     faults = []
     if replica.bad:

@@ -23,9 +23,9 @@ def ensure_log_rows(db: Database, c: Connection, instance: str, name: str, table
     c.execute(upsert(db, t).values(instance=instance, db=name, tbl="").on_conflict_do_nothing())
     if table:
         # No log has a record yet of a table that was never named.
-        floor = case((t.c.watermark > t.c.begins, t.c.watermark), else_=t.c.begins)
+        floor = case((t.c.watermark > t.c.starts_after, t.c.watermark), else_=t.c.starts_after)
         begins = select(case((t.c.enabled, floor), else_=t.c.last_seq)).where(log_condition(t, instance, (name, "")))
-        table_row = upsert(db, t).values(instance=instance, db=name, tbl=table, begins=begins.scalar_subquery())
+        table_row = upsert(db, t).values(instance=instance, db=name, tbl=table, starts_after=begins.scalar_subquery())
         c.execute(table_row.on_conflict_do_nothing())
     c.execute(upsert(db, state).values(instance=instance).on_conflict_do_nothing())
 

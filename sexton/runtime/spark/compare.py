@@ -15,8 +15,8 @@ from pyspark.sql.connect import functions as f
 from pyspark.sql.connect.session import SparkSession
 
 from sexton.check.model import CheckOrder, Evidence
-from sexton.check.policy import judged_until, live_read
-from sexton.check.port import CheckRuns, Heartbeat, Live, NoLiveSide
+from sexton.check.policy import latest_judged_write, with_live_counts
+from sexton.check.port import CheckRuns, Heartbeat, LiveSource, NoLiveSide
 from sexton.kernel.errors import BadInput
 from sexton.owners.port import OwnerSilent
 from sexton.runtime.spark import reconcile
@@ -50,7 +50,7 @@ class _Run(NamedTuple):
         return run(self.session, self.tag, job, self.heartbeat)
 
 
-class OnSpark:
+class SparkComparison:
     """Implements ``check.port.Compare``."""
 
     def __init__(
@@ -58,7 +58,7 @@ class OnSpark:
         sessions: Sessions,
         where: ConnectionTarget,
         vaults: Vaults,
-        live: Live,
+        live: LiveSource,
         runs: CheckRuns,
         *,
         scratch: str,
@@ -119,11 +119,11 @@ class OnSpark:
             parts = tuple(p for p in progress.parts if p.number in pending[:PASS_PARTS])
             ended_pass = self._list_pass(this, len(progress.passes), parts)
             progress = progress.model_copy(update={"passes": (*progress.passes, ended_pass)})
-            self._runs.went_on(this.order.run, progress.model_dump(mode="json"))
+            self._runs.store_progress(this.order.run, progress.model_dump(mode="json"))
         if progress.ended is None:
             faults = progress.faults | self._faults(this)
             progress = progress.model_copy(update={"faults": faults, "ended": self._runs.now()})
-            self._runs.went_on(this.order.run, progress.model_dump(mode="json"))
+            self._runs.store_progress(this.order.run, progress.model_dump(mode="json"))
         return progress
 
     def _list_pass(self, this: _Run, number: int, parts: tuple[ListingPart, ...]) -> Pass:
@@ -188,7 +188,7 @@ class OnSpark:
         """Read the live side as of one moment, over at most ``connections``; return evidence and rows."""
         path = f"{this.folder}/records-{uuid.uuid4().hex}"  # an earlier attempt may still be writing its own
         instance = this.order.instance
-        with self._live.moment(instance) as moment:
+        with self._live.snapshot(instance) as moment:
             at_once = max(1, min(self._connections, len(moment.parts)))
             groups = tuple(tuple(moment.parts[n::at_once]) for n in range(at_once))
             order = RecordsOrder(where=self._where, instance=instance, moment=moment.name, parts=groups)
@@ -209,7 +209,7 @@ class OnSpark:
         counts = this.do(by_vault.collect)
         files = {row.vault: row.files for row in counts if row.files}
         prefixes = {row.vault: row.prefixes for row in counts if row.prefixes}
-        return live_read(evidence, moment.at, files, prefixes), known
+        return with_live_counts(evidence, moment.at, files, prefixes), known
 
     def _write_findings(
         self, this: _Run, evidence: Evidence, objects: DataFrame | None, known: DataFrame
@@ -247,7 +247,7 @@ def _listed_objects(this: _Run, progress: ListingProgress) -> DataFrame | None:
         objects = rows if objects is None else objects.unionByName(rows)
     if objects is None:
         return None
-    until = judged_until(this.order.run.cutoff, this.order.grace_seconds)
+    until = latest_judged_write(this.order.run.cutoff, this.order.grace_seconds)
     old = (f.col("written") != "") & (f.col("written") <= until)
     return objects.select("vault", "name", "key", "bytes", "etag", f.coalesce(old, f.lit(False)).alias("old"))
 

@@ -64,7 +64,7 @@ class SparkDeletion:
     def __init__(self, deleter: SparkDeleter, token: WriteToken, active_lease: ActiveLease) -> None:
         self._deleter, self._token, self._active_lease = deleter, token, active_lease
         self._batch = f"recycle-{token.instance}-{token.batch}"
-        self._tag = f"{self._batch}-{token.lease.epoch}-{token.attempt}-{token.opens}"
+        self._tag = f"{self._batch}-{token.lease.epoch}-{token.attempt}-{token.open_count}"
         self._session: SparkSession | None = None
         self._resources = ExitStack()
         self._pool = ThreadPoolExecutor(JOBS_AT_ONCE, thread_name_prefix="spark")

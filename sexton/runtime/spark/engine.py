@@ -1,7 +1,7 @@
 """Compare and delete with executors: the engine that a Spark worker's activities use."""
 
 from sexton.runtime.engine import Engine
-from sexton.runtime.spark.compare import OnSpark
+from sexton.runtime.spark.compare import SparkComparison
 from sexton.runtime.spark.deleter import GROUP_FILES, RANGE_OBJECTS, SparkDeleter
 from sexton.runtime.spark.deletion import Work
 from sexton.runtime.spark.session import Sessions
@@ -24,7 +24,7 @@ class SparkEngine:
             scratch: a folder that every executor sees.
         """
         share = max(1, connections // AT_ONCE)
-        self.compare = OnSpark(
+        self.compare = SparkComparison(
             sessions, work.where, engine.vaults, engine.live_side, engine.check_runs, scratch=scratch, connections=share
         )
         deleter = SparkDeleter(sessions, work, engine.stores.outcomes, share)

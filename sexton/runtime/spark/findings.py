@@ -5,8 +5,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from sexton.check.model import CheckOrder, Discrepancy, Type
-from sexton.check.policy import Kinds
+from sexton.check.model import CheckOrder, Discrepancy, FindingType
+from sexton.check.policy import UnknownObjectClassifier
 from sexton.check.sql.store import CheckStore
 from sexton.runtime.spark.locations import ConnectionTarget
 
@@ -21,7 +21,7 @@ class FindingWriter:
         self._where, self._order, self._pattern = where.model_dump_json(), order.model_dump_json(), pattern
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        order, kinds = CheckOrder.model_validate_json(self._order), Kinds(self._pattern)
+        order, kinds = CheckOrder.model_validate_json(self._order), UnknownObjectClassifier(self._pattern)
         counts: dict[str, int] = {}
         db = None
         try:
@@ -31,7 +31,7 @@ class FindingWriter:
                     if page and db is None:
                         db = ConnectionTarget.model_validate_json(self._where).database()
                     if db is not None:
-                        CheckStore(db).saw(order.run, page)
+                        CheckStore(db).store_findings(order.run, page)
                     for finding in page:
                         counts[finding.type] = counts.get(finding.type, 0) + 1
         finally:
@@ -44,11 +44,11 @@ class FindingWriter:
         )
 
 
-def _discrepancy(row: dict[str, Any], kinds: Kinds) -> Discrepancy:
+def _discrepancy(row: dict[str, Any], kinds: UnknownObjectClassifier) -> Discrepancy:
     if row["type"] is None:
         return kinds.unknown(row["vault"], row["key"], row["size"], row["etag"] or "")
     return Discrepancy(
-        type=Type(row["type"]),
+        type=FindingType(row["type"]),
         vault=row["vault"],
         key=row["key"],
         expected=row["expected"],

@@ -1,7 +1,8 @@
 """The round of one instance that an operator or the API asks for."""
 
 from sexton.kernel.errors import SextonError
-from sexton.recycle.model import RecycleRequest, RoundReport
+from sexton.recycle.model import RoundReport
+from sexton.recycle.rounds.model import RecycleRequest
 from sexton.runtime.temporal.control_client import ControlClient
 from workflows import ids
 

@@ -22,7 +22,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from config.settings import Settings
 from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
-from sexton.recycle.model import TickRequest
+from sexton.recycle.rounds.model import TickRequest
 from workflows import ids
 
 CATCH_UP = dt.timedelta(seconds=10)

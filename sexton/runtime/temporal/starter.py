@@ -9,7 +9,7 @@ from temporalio.client import Client, WorkflowHandle
 
 from config.settings import Settings
 from sexton.kernel.errors import SextonError
-from sexton.recycle.model import RecycleRequest
+from sexton.recycle.rounds.model import RecycleRequest
 from sexton.runtime.temporal.client import connect
 from sexton.runtime.temporal.purges import PURGES
 from sexton.runtime.temporal.rounds import ROUNDS, TemporalAway

@@ -17,12 +17,12 @@ _ABOUT_KEY = {errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ELOO
 """Errors of one key. Any other one (EIO, EROFS, ESTALE, ...) is a fault of the disk, and so of the vault."""
 
 
-class NoPlace(Exception):
+class MissingDirectory(Exception):
     """The directory of a vault does not exist."""
 
 
 @contextmanager
-def place(path: str, folders: Sequence[str] = ()) -> Iterator[int]:
+def open_location(path: str, folders: Sequence[str] = ()) -> Iterator[int]:
     """Open a vault's location, and below it the folders of its prefix; yield the file descriptor.
 
     Symbolic links are followed in the location, which an operator chose, but not in the folders.
@@ -38,7 +38,7 @@ def place(path: str, folders: Sequence[str] = ()) -> Iterator[int]:
             os.close(location)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-            raise NoPlace(f"{path}/{'/'.join(folders)}: {error.strerror}") from error
+            raise MissingDirectory(f"{path}/{'/'.join(folders)}: {error.strerror}") from error
         raise
     try:
         yield fd
@@ -47,7 +47,7 @@ def place(path: str, folders: Sequence[str] = ()) -> Iterator[int]:
 
 
 @contextmanager
-def folder(start: int, folders: Sequence[str]) -> Iterator[int]:
+def open_folder(start: int, folders: Sequence[str]) -> Iterator[int]:
     """Open a directory below an open one; yield its file descriptor.
 
     Raises:
@@ -63,7 +63,7 @@ def folder(start: int, folders: Sequence[str]) -> Iterator[int]:
 def make_folders(start: int, folders: Sequence[str]) -> None:
     """Create the missing directories below an open one, durably."""
     for depth, name in enumerate(folders):
-        with folder(start, folders[:depth]) as parent:
+        with open_folder(start, folders[:depth]) as parent:
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=parent)
             os.fsync(parent)
@@ -93,7 +93,7 @@ def walk(start: int, path: str, stem: str = "", *, deep: bool = True) -> Iterato
             if name.endswith("/"):
                 if not deep:
                     continue
-                with folder(start, [name[:-1]]) as inner:
+                with open_folder(start, [name[:-1]]) as inner:
                     yield from walk(inner, path + name)
             else:
                 status = os.stat(name, dir_fd=start, follow_symlinks=False)
@@ -122,7 +122,7 @@ def unlink_together(root: int, parent: str, keys: Sequence[str]) -> list[KeyResu
         OSError: the disk failed; the results of the keys are unknown.
     """
     try:
-        with folder(root, parent.split("/") if parent else []) as inner:
+        with open_folder(root, parent.split("/") if parent else []) as inner:
             results = [_unlink(inner, key) for key in keys]
             os.fsync(inner)  # its record is deleted next: the file must not come back after a power cut
             return results
@@ -134,7 +134,7 @@ def stat_file(root: int, path: str) -> os.stat_result | None:
     """Return the status of a regular file below an open directory, None where there is none."""
     parent, _, name = path.rpartition("/")
     try:
-        with folder(root, parent.split("/") if parent else []) as inner:
+        with open_folder(root, parent.split("/") if parent else []) as inner:
             status = os.stat(name, dir_fd=inner, follow_symlinks=False)
     except OSError as error:
         if error.errno == errno.ENOENT or error.errno in _ABOUT_KEY - {errno.EACCES, errno.EPERM}:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import groupby
 
-from sexton.storage.local.files import folder, make_folders, place, unlink_together, walk
-from sexton.storage.model import PAGE_KEYS, RESERVED_PREFIX, KeyResult, Listed
+from sexton.storage.local.files import make_folders, open_folder, open_location, unlink_together, walk
+from sexton.storage.model import PAGE_KEYS, RESERVED_PREFIX, KeyResult, ListedObject
 from sexton.storage.policy import DRAFT, check_own, check_own_prefix, is_own
 
 _FOLDER = RESERVED_PREFIX.removesuffix("/")
@@ -29,9 +29,9 @@ def write_file(
             replaces an older file.
     """
     draft = f"{DRAFT}{secrets.token_hex(8)}"
-    with place(path) as location:
+    with open_location(path) as location:
         make_folders(location, folders)
-        with folder(location, folders) as inner:
+        with open_folder(location, folders) as inner:
             file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=inner)
             try:
                 with os.fdopen(file, "wb") as out:
@@ -59,9 +59,9 @@ def read(path: str, folders: Sequence[str], name: str) -> bytes | None:
     """Return one of Sexton's own files, None where it does not exist."""
     check_own(name)
     *inner, last = name.split("/")
-    with place(path) as location:
+    with open_location(path) as location:
         try:
-            with folder(location, [*folders, _FOLDER, *inner]) as parent:
+            with open_folder(location, [*folders, _FOLDER, *inner]) as parent:
                 file = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -69,7 +69,7 @@ def read(path: str, folders: Sequence[str], name: str) -> bytes | None:
             return source.read()
 
 
-def pages(path: str, folders: Sequence[str], prefix: str) -> Iterator[Sequence[Listed]]:
+def pages(path: str, folders: Sequence[str], prefix: str) -> Iterator[Sequence[ListedObject]]:
     """Yield pages of Sexton's own files whose names begin with a prefix."""
     check_own_prefix(prefix)
     return _pages(path, folders, prefix)
@@ -79,7 +79,7 @@ def remove(path: str, folders: Sequence[str], names: Sequence[str]) -> list[KeyR
     """Unlink some of Sexton's own files."""
     for name in names:
         check_own(name)
-    with place(path) as location:
+    with open_location(path) as location:
         results: list[KeyResult] = []
         keys = ["/".join((*folders, _FOLDER, name)) for name in names]
         for parent, group in groupby(keys, lambda key: key.rpartition("/")[0]):
@@ -87,18 +87,20 @@ def remove(path: str, folders: Sequence[str], names: Sequence[str]) -> list[KeyR
         return results
 
 
-def _pages(path: str, folders: Sequence[str], prefix: str) -> Iterator[Sequence[Listed]]:
+def _pages(path: str, folders: Sequence[str], prefix: str) -> Iterator[Sequence[ListedObject]]:
     parent, slash, stem = prefix.rpartition("/")
-    page: list[Listed] = []
-    with place(path) as location, ExitStack() as opened:
+    page: list[ListedObject] = []
+    with open_location(path) as location, ExitStack() as opened:
         try:
-            inner = opened.enter_context(folder(location, [*folders, _FOLDER, *(parent.split("/") if parent else [])]))
+            inner = opened.enter_context(
+                open_folder(location, [*folders, _FOLDER, *(parent.split("/") if parent else [])])
+            )
         except (FileNotFoundError, NotADirectoryError):
             return  # no file was written yet
         # Outside of the try: a folder that changes during the walk must not end the listing early without an error.
         for name, size, _ in walk(inner, parent + slash, stem):
             if is_own(name):
-                page.append(Listed(key=name, bytes=size))
+                page.append(ListedObject(key=name, bytes=size))
             if len(page) == PAGE_KEYS:
                 yield page
                 page = []

@@ -15,14 +15,22 @@ from pydantic import ValidationError
 
 from sexton.kernel.errors import BadInput
 from sexton.storage.local import own_files
-from sexton.storage.local.files import NoPlace, folder, folders_in, place, stat_file, unlink_together, walk
+from sexton.storage.local.files import (
+    MissingDirectory,
+    folders_in,
+    open_folder,
+    open_location,
+    stat_file,
+    unlink_together,
+    walk,
+)
 from sexton.storage.model import (
     MARKER_KEY,
     PAGE_KEYS,
     RESERVED_PREFIX,
     KeyOutcome,
     KeyResult,
-    Listed,
+    ListedObject,
     Marker,
     Probe,
     Shard,
@@ -56,9 +64,9 @@ class LocalVault:
         self._folders = spec.prefix.split("/")[:-1]
 
     def read_marker(self) -> Marker | None:
-        with self._faults(), place(self.spec.location) as location:
+        with self._faults(), open_location(self.spec.location) as location:
             try:
-                with folder(location, [*self._folders, _MARKER_FOLDER]) as inner:
+                with open_folder(location, [*self._folders, _MARKER_FOLDER]) as inner:
                     file = os.open(_MARKER_NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=inner)
             except FileNotFoundError:
                 return None
@@ -80,26 +88,26 @@ class LocalVault:
     def replace_marker(self, marker: Marker) -> None:
         self._write_marker(marker, None)
 
-    def list(self, prefix: str) -> Iterator[Sequence[Listed]]:
+    def list(self, prefix: str) -> Iterator[Sequence[ListedObject]]:
         check_listing(prefix)
         return self._pages(prefix)
 
     def shards(self, count: int) -> Sequence[Shard]:
-        with self._faults(), place(self.spec.location, self._folders) as root:
+        with self._faults(), open_location(self.spec.location, self._folders) as root:
             return spread(partial(self._folders_in, root), count)
 
-    def list_shard(self, shard: Shard) -> Iterator[Sequence[Listed]]:
+    def list_shard(self, shard: Shard) -> Iterator[Sequence[ListedObject]]:
         if shard.after or shard.until:
             raise ValueError(f"vault {self.spec.name} is a directory; its listing cannot be cut by keys")
         return self._pages(shard.prefix, deep=not shard.loose)
 
-    def stat(self, keys: Sequence[str]) -> Sequence[Listed]:
+    def stat(self, keys: Sequence[str]) -> Sequence[ListedObject]:
         for key in keys:
             check_key(key)
-        with self._faults(), place(self.spec.location, self._folders) as root:
+        with self._faults(), open_location(self.spec.location, self._folders) as root:
             files = [(key, stat_file(root, key)) for key in keys]
         return [
-            Listed(key, status.st_size, written=_written(status.st_mtime))
+            ListedObject(key, status.st_size, written=_written(status.st_mtime))
             for key, status in files
             if status is not None
         ]
@@ -114,7 +122,7 @@ class LocalVault:
         if self.spec.conditional:  # `vault add` refuses it
             reason = "no ETag known: files have none; not deleted"
             return [KeyResult(key=key, outcome=KeyOutcome.FAILED, reason=reason) for key in keys]
-        with self._faults(), place(self.spec.location, self._folders) as root:
+        with self._faults(), open_location(self.spec.location, self._folders) as root:
             # Keys of one directory are neighbours, so each directory is opened, and synchronised to disk, once.
             by_directory = groupby(keys, lambda key: key.rpartition("/")[0])
             return [result for parent, group in by_directory for result in unlink_together(root, parent, list(group))]
@@ -123,7 +131,7 @@ class LocalVault:
         check_listing(prefix)
         return 0
 
-    def uploads(self, before: str) -> Sequence[Listed]:
+    def uploads(self, before: str) -> Sequence[ListedObject]:
         del before  # a file exists from its first byte on
         return ()
 
@@ -138,7 +146,7 @@ class LocalVault:
         with self._faults():
             return own_files.read(self.spec.location, self._folders, name)
 
-    def list_own(self, prefix: str) -> Iterator[Sequence[Listed]]:
+    def list_own(self, prefix: str) -> Iterator[Sequence[ListedObject]]:
         return self._with_faults(own_files.pages(self.spec.location, self._folders, prefix))
 
     def remove_own(self, names: Sequence[str]) -> None:
@@ -171,9 +179,9 @@ class LocalVault:
         return markers
 
     def descendant_marker(self) -> Marker | None:
-        with self._faults(), place(self.spec.location) as location:
+        with self._faults(), open_location(self.spec.location) as location:
             try:
-                with folder(location, self._folders) as root:
+                with open_folder(location, self._folders) as root:
                     keys = (key for key, *_ in islice(walk(root, ""), DESCENDANT_KEYS))
                     marker_key = next(filter(is_other_marker, keys), None)
             except FileNotFoundError:
@@ -188,28 +196,28 @@ class LocalVault:
         with self._faults():
             own_files.write_file(self.spec.location, folders, _MARKER_NAME, data, publish)
 
-    def _with_faults(self, pages: Iterator[Sequence[Listed]]) -> Iterator[Sequence[Listed]]:
+    def _with_faults(self, pages: Iterator[Sequence[ListedObject]]) -> Iterator[Sequence[ListedObject]]:
         with self._faults():
             yield from pages
 
     def _folders_in(self, root: int, path: str) -> Sequence[str] | None:
         """Return the folders directly in one; None where it has very many, or was deleted meanwhile."""
         try:
-            with folder(root, path.split("/")[:-1]) as inner:
+            with open_folder(root, path.split("/")[:-1]) as inner:
                 folders = folders_in(inner, path)
         except (FileNotFoundError, NotADirectoryError):
             return None
         return folders if len(folders) <= MOST_FOLDERS else None
 
-    def _pages(self, prefix: str, *, deep: bool = True) -> Iterator[Sequence[Listed]]:
-        page: list[Listed] = []
-        with self._faults(), place(self.spec.location, self._folders) as root:
+    def _pages(self, prefix: str, *, deep: bool = True) -> Iterator[Sequence[ListedObject]]:
+        page: list[ListedObject] = []
+        with self._faults(), open_location(self.spec.location, self._folders) as root:
             for key, size, written_at in self._walk(root, prefix, deep):
                 if key.startswith(RESERVED_PREFIX):
                     continue
                 if inside_other_vault(key):
                     raise self._fault("FOREIGN_MARKER", f"{key!r} belongs to another vault inside this one")
-                page.append(Listed(key, size, written=_written(written_at)))
+                page.append(ListedObject(key, size, written=_written(written_at)))
                 if len(page) == PAGE_KEYS:
                     yield page
                     page = []
@@ -219,9 +227,9 @@ class LocalVault:
     def _walk(self, root: int, prefix: str, deep: bool) -> Iterator[tuple[str, int, float]]:
         """Yield (key, bytes, last write) of the files under a prefix."""
         parent, slash, stem = prefix.rpartition("/")
-        with ExitStack() as open_folder:
+        with ExitStack() as folders:
             try:
-                inner = open_folder.enter_context(folder(root, parent.split("/") if parent else []))
+                inner = folders.enter_context(open_folder(root, parent.split("/") if parent else []))
             except (FileNotFoundError, NotADirectoryError):
                 return  # as in a bucket: no object has this prefix
             # Outside of the try: a folder that changes during the walk must not end the listing early without an error.
@@ -238,7 +246,7 @@ class LocalVault:
         """Turn errors of the file system into faults of the vault."""
         try:
             yield
-        except NoPlace as error:
+        except MissingDirectory as error:
             raise self._fault("NO_BUCKET", f"{error}; is the disk mounted?") from error
         except PermissionError as error:
             raise self._fault("DENIED", f"{error}; let this user read and write the directory") from error
@@ -252,5 +260,5 @@ class LocalVault:
 
 
 def _written(seconds: float) -> str:
-    """Return an instant, in seconds since 1970, as ``Listed.written``."""
+    """Return an instant, in seconds since 1970, as ``ListedObject.written``."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from botocore.exceptions import ClientError
 
-from sexton.storage.model import KeyOutcome, KeyResult, Listed
+from sexton.storage.model import KeyOutcome, KeyResult, ListedObject
 from sexton.storage.port import Throttled
 from sexton.storage.s3.bucket import PAGE_SECONDS, S3Bucket, out_of_time, run_together, throttled
 from sexton.storage.s3.delete import Target, delete, with_deleted_as
@@ -21,7 +21,7 @@ NO_ETAG = "no ETag known: a conditional vault needs it; not deleted"
 class HeadResult(NamedTuple):
     """The answer of HEAD for a key: the object, or None; and whether a delete marker hides it."""
 
-    object: Listed | None
+    object: ListedObject | None
     hidden: bool = False
 
 
@@ -67,7 +67,7 @@ def head(bucket: S3Bucket, key: str) -> HeadResult:
             headers = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
             return HeadResult(None, headers.get("x-amz-delete-marker") == "true")
         etag, written = reply["ETag"].strip('"'), f"{reply['LastModified']:%Y-%m-%dT%H:%M:%S}"
-        return HeadResult(Listed(key, reply["ContentLength"], etag, written))
+        return HeadResult(ListedObject(key, reply["ContentLength"], etag, written))
 
     return bucket.call_with_retries(request)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from sexton.storage.model import PAGE_KEYS, Listed
+from sexton.storage.model import PAGE_KEYS, ListedObject
 from sexton.storage.s3.bucket import S3Bucket
 from sexton.storage.s3.listing_page import Columns, Entries
 
@@ -39,7 +39,7 @@ class OrderProof:
 
 def pages(
     bucket: S3Bucket, prefix: str, *, loose: bool = False, after: str = "", until: str = ""
-) -> Iterator[list[Listed]]:
+) -> Iterator[list[ListedObject]]:
     """Yield pages of the objects under a prefix relative to the vault's, including Sexton's own files.
 
     Args:
@@ -69,7 +69,7 @@ def pages(
         if last_key and keys and keys[-1] > last_key:
             columns, is_last = _trim(columns, last_key), True
         yield [
-            Listed(key[vault_prefix:], size, etag.strip('"'), written[:SECONDS])
+            ListedObject(key[vault_prefix:], size, etag.strip('"'), written[:SECONDS])
             for key, size, etag, written in zip(*columns, strict=True)
         ]
         if is_last:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from sexton.storage.model import PAGE_KEYS, RESERVED_PREFIX, KeyOutcome, Listed
+from sexton.storage.model import PAGE_KEYS, RESERVED_PREFIX, KeyOutcome, ListedObject
 from sexton.storage.policy import check_own, check_own_prefix, is_own
 from sexton.storage.s3 import listing
 from sexton.storage.s3.bucket import S3Bucket
@@ -23,7 +23,7 @@ def read(bucket: S3Bucket, name: str) -> bytes | None:
     return bucket.get(bucket.full(RESERVED_PREFIX + name))
 
 
-def list_(bucket: S3Bucket, prefix: str) -> Iterator[Sequence[Listed]]:
+def list_(bucket: S3Bucket, prefix: str) -> Iterator[Sequence[ListedObject]]:
     """Yield pages of the files whose names begin with a prefix."""
     check_own_prefix(prefix)
     return _list(bucket, prefix)
@@ -51,7 +51,7 @@ def remove(bucket: S3Bucket, names: Sequence[str]) -> None:
                 raise bucket.fault("DENIED", f"{result.key} was not removed: {result.reason}")
 
 
-def _list(bucket: S3Bucket, prefix: str) -> Iterator[Sequence[Listed]]:
+def _list(bucket: S3Bucket, prefix: str) -> Iterator[Sequence[ListedObject]]:
     for page in listing.pages(bucket, RESERVED_PREFIX + prefix):
         files = [listed._replace(key=listed.key.removeprefix(RESERVED_PREFIX)) for listed in page]
         own_files = [file for file in files if is_own(file.key)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from botocore.exceptions import ClientError
 
-from sexton.storage.model import RESERVED_PREFIX, Listed, Probe
+from sexton.storage.model import RESERVED_PREFIX, ListedObject, Probe
 from sexton.storage.port import VaultFault
 from sexton.storage.s3 import listing
 from sexton.storage.s3.bucket import S3Bucket
@@ -222,7 +222,7 @@ class _Trial:
         delete(self._bucket, [Target(listed.key) for listed in self._list("")])
         return len(self._list(""))
 
-    def _list(self, prefix: str) -> Sequence[Listed]:
+    def _list(self, prefix: str) -> Sequence[ListedObject]:
         return [listed for page in listing.pages(self._bucket, self._folder + prefix) for listed in page]
 
     def _put(self, name: str) -> "PutObjectOutputTypeDef":

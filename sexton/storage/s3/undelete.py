@@ -49,7 +49,7 @@ def _undelete_keys(bucket: S3Bucket, keys: Sequence[str], dry_run: bool) -> Iter
         unclear = [key for group in groups if not group.complete for key in group.keys]
         if unclear:
             reason = f"{unclear[0]}: its versions cannot be listed completely; use --prefix"
-            yield Undeleted(looked_at=len(unclear), failed=len(unclear), reason=reason)
+            yield Undeleted(examined=len(unclear), failed=len(unclear), reason=reason)
 
 
 def _undelete_page(bucket: S3Bucket, page: ByKey, dry_run: bool) -> Iterator[Undeleted]:
@@ -78,7 +78,7 @@ def _undelete_page(bucket: S3Bucket, page: ByKey, dry_run: bool) -> Iterator[Und
             del hidden[key]
     shown = {key: version for key, version in newest.items() if key not in failures}
     yield Undeleted(
-        looked_at=len(page),
+        examined=len(page),
         shown=len(shown),
         markers=removed,
         bytes=sum(version.bytes for version in shown.values()),

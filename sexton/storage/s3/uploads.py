@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from botocore.exceptions import ClientError
 
-from sexton.storage.model import Listed
+from sexton.storage.model import ListedObject
 from sexton.storage.s3.bucket import NOT_ALLOWED_CODES, S3Bucket
 from sexton.storage.s3.wire import error_of
 
@@ -18,7 +18,7 @@ PAGES = 1_000
 
 
 class Upload(NamedTuple):
-    """One unfinished upload; ``begun`` as ``Listed.written``."""
+    """One unfinished upload; ``begun`` as ``ListedObject.written``."""
 
     full_key: str
     id: str
@@ -37,10 +37,10 @@ def abort_uploads(bucket: S3Bucket, prefix: str) -> int:
     return aborted
 
 
-def begun(bucket: S3Bucket, before: str) -> list[Listed]:
+def begun(bucket: S3Bucket, before: str) -> list[ListedObject]:
     """Return the unfinished uploads of the vault that began up to ``before``; raises as ``abort_uploads``."""
     uploads = _uploads(bucket, bucket.prefix)
-    return [Listed(bucket.relative(u.full_key), 0, u.id, u.begun) for u in uploads if "" < u.begun <= before]
+    return [ListedObject(bucket.relative(u.full_key), 0, u.id, u.begun) for u in uploads if "" < u.begun <= before]
 
 
 def _abort(s3: "S3Client", bucket: str, upload: Upload) -> bool:
@@ -77,7 +77,7 @@ def _uploads(bucket: S3Bucket, full_prefix: str) -> list[Upload]:
 
 
 def _begun(upload: "MultipartUploadTypeDef") -> str:
-    """Return when an upload began, as ``Listed.written``; empty where the store does not report it."""
+    """Return when an upload began, as ``ListedObject.written``; empty where the store does not report it."""
     return f"{upload['Initiated']:%Y-%m-%dT%H:%M:%S}" if "Initiated" in upload else ""
 
 

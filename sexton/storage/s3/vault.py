@@ -18,7 +18,7 @@ from sexton.storage.model import (
     RESERVED_PREFIX,
     KeyOutcome,
     KeyResult,
-    Listed,
+    ListedObject,
     Marker,
     Probe,
     Shard,
@@ -81,14 +81,14 @@ class S3Vault:
         body, key = marker.model_dump_json().encode(), self.spec.prefix + MARKER_KEY
         self._bucket.call_with_retries(lambda s3: s3.put_object(Bucket=self.spec.location, Key=key, Body=body))
 
-    def list(self, prefix: str) -> Iterator[Sequence[Listed]]:
+    def list(self, prefix: str) -> Iterator[Sequence[ListedObject]]:
         check_listing(prefix)
         return self._without_own(listing.pages(self._bucket, prefix))
 
     def shards(self, count: int) -> Sequence[Shard]:
         return spread(lambda folder: listing.folders(self._bucket, folder), count)
 
-    def list_shard(self, shard: Shard) -> Iterator[Sequence[Listed]]:
+    def list_shard(self, shard: Shard) -> Iterator[Sequence[ListedObject]]:
         if (shard.after or shard.until) and not in_bytes(self.spec.probe):
             raise ValueError(
                 f"no probe showed that vault {self.spec.name} lists in byte order; its listing cannot be cut by keys"
@@ -96,7 +96,7 @@ class S3Vault:
         pages = listing.pages(self._bucket, shard.prefix, loose=shard.loose, after=shard.after, until=shard.until)
         return self._without_own(pages)
 
-    def stat(self, keys: Sequence[str]) -> Sequence[Listed]:
+    def stat(self, keys: Sequence[str]) -> Sequence[ListedObject]:
         self._check(keys)
         objects = [answer.object for answer in head_all(self._bucket, keys)]
         if None in objects:
@@ -130,7 +130,7 @@ class S3Vault:
         check_listing(prefix)
         return s3_uploads.abort_uploads(self._bucket, prefix)
 
-    def uploads(self, before: str) -> Sequence[Listed]:
+    def uploads(self, before: str) -> Sequence[ListedObject]:
         return s3_uploads.begun(self._bucket, before)
 
     def versions_days(self) -> int | None:
@@ -142,7 +142,7 @@ class S3Vault:
     def read_own(self, name: str) -> bytes | None:
         return own_files.read(self._bucket, name)
 
-    def list_own(self, prefix: str) -> Iterator[Sequence[Listed]]:
+    def list_own(self, prefix: str) -> Iterator[Sequence[ListedObject]]:
         return own_files.list_(self._bucket, prefix)
 
     def remove_own(self, names: Sequence[str]) -> None:
@@ -172,7 +172,7 @@ class S3Vault:
             if len((self.spec.prefix + key).encode()) > KEY_BYTES:
                 raise BadInput(f"key {key!r} is longer than the {KEY_BYTES} bytes that S3 allows; use a shorter one")
 
-    def _without_own(self, pages: Iterator[Sequence[Listed]]) -> Iterator[Sequence[Listed]]:
+    def _without_own(self, pages: Iterator[Sequence[ListedObject]]) -> Iterator[Sequence[ListedObject]]:
         """Yield the pages without Sexton's own files; refuse an object of another vault inside this one."""
         for page in pages:
             objects = [listed for listed in page if not listed.key.startswith(RESERVED_PREFIX)]

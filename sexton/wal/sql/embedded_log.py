@@ -75,7 +75,7 @@ class EmbeddedLog:
                 raise ValueError(f"topic {topic}: offset {offset} is not above 0")
         return {topic: self._delete(topic, offset) for topic, offset in offsets.items()}
 
-    def weigh(self, topics: Mapping[str, Facts]) -> Mapping[str, float]:
+    def entry_sizes(self, topics: Mapping[str, Facts]) -> Mapping[str, float]:
         e = self._db.t.wal_entry
         averages: dict[str, float] = {}
         with self._db.read() as c:

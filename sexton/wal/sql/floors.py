@@ -126,7 +126,7 @@ class FloorStore:
         t = self._db.t.wal_topic
         rows = [{"topic_name": name, "entry_bytes": size} for name, size in sorted(sizes.items())]
         with self._db.write() as c:
-            c.execute(update(t).where(in_list(self._db, t.c.name, names)).values(weighed_at=self._db.now(c)))
+            c.execute(update(t).where(in_list(self._db, t.c.name, names)).values(entry_bytes_at=self._db.now(c)))
             self._update_topics(c, rows)
 
     def _decide(self, answers: Answers, before: LogStateBeforeRead, *, raises: bool) -> Mapping[str, PurgeVerdict]:
@@ -164,7 +164,9 @@ class FloorStore:
                 if columns is not None:
                     accepted_rows.append({"topic_name": name, "region_name": region.region, **columns})
         if accepted_rows:
-            columns = CLEAR_PENDING | {name: bindparam(name) for name in ("keep_from", "marks", "flushed", "source")}
+            columns = CLEAR_PENDING | {
+                name: bindparam(name) for name in ("keep_from", "flushed_total", "flushed", "source")
+            }
             same_region = and_(r.c.topic == bindparam("topic_name"), r.c.region == bindparam("region_name"))
             c.execute(update(r).where(same_region).values(**columns), accepted_rows)
 
@@ -206,7 +208,7 @@ class FloorStore:
         self._update_topics(c, rows)
         transient = [name for name, fault in faults.items() if fault.passes]
         if transient:
-            c.execute(update(t).where(in_list(self._db, t.c.name, transient)).values(looked_at=None))
+            c.execute(update(t).where(in_list(self._db, t.c.name, transient)).values(checked_at=None))
 
     def _open_purges(self, c: Connection, names: Iterable[str]) -> dict[str, list[OpenPurge]]:
         """Return the purges of each topic that are not complete, the lowest floor first."""

@@ -31,7 +31,7 @@ class HeartbeatStore:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def hear(self, node: str, reports: Sequence[LeaderReport], url: str = "") -> HeartbeatReceipt:
+    def record_reports(self, node: str, reports: Sequence[LeaderReport], url: str = "") -> HeartbeatReceipt:
         """Raise what regions need by the reports of their leaders; ``reports.merge`` documents the rule.
 
         A report is ignored if it is in another epoch than the map or an opening made known, comes from a follower, is
@@ -46,7 +46,7 @@ class HeartbeatStore:
         db, r, t = self._db, self._db.t.wal_region, self._db.t.wal_topic
         number = BigInteger()
         types = {"topic": Text(), "region": Text(), "source": Text(), "flushed": r.c.flushed.type}
-        report = as_rows(db, rows, **types, epoch=number, keep_from=number, marks=number)
+        report = as_rows(db, rows, **types, epoch=number, keep_from=number, flushed_total=number)
         same_region = and_(r.c.topic == report.c.topic, r.c.region == report.c.region, report.c.epoch == r.c.epoch)
         merged = update(r).where(same_region, t.c.name == r.c.topic).values(**self._merged_columns(report), node=node)
         with db.write() as c:
@@ -58,8 +58,8 @@ class HeartbeatStore:
                 c.execute(locked.with_for_update(of=r))
             waiting: list[bool] = []
             if rows:
-                updated = c.execute(merged.values(reported_at=now).returning(r.c.waits))
-                waiting = [row.waits is not None for row in updated]
+                updated = c.execute(merged.values(reported_at=now).returning(r.c.pending_keep_from))
+                waiting = [row.pending_keep_from is not None for row in updated]
         taken = len(waiting) - sum(waiting)
         return HeartbeatReceipt(taken=taken, waiting=sum(waiting), ignored=len(reports) - len(waiting))
 
@@ -71,19 +71,19 @@ class HeartbeatStore:
         """
         db, r, t = self._db, self._db.t.wal_region, self._db.t.wal_topic
         is_counted = report.c.keep_from <= func.coalesce(t.c.log_end, -1)
-        is_dropped = or_(r.c.waits <= report.c.keep_from, report.c.keep_from.is_(None))
+        is_dropped = or_(r.c.pending_keep_from <= report.c.keep_from, report.c.keep_from.is_(None))
         rises = report.c.keep_from > func.coalesce(r.c.keep_from, -1)
         counted: dict[str, ColumnElement[Any]] = {
             "keep_from": greatest(db, r.c.keep_from, report.c.keep_from),
-            "marks": greatest(db, r.c.marks, report.c.marks),
-            "flushed": case((report.c.marks >= r.c.marks, report.c.flushed), else_=r.c.flushed),
+            "flushed_total": greatest(db, r.c.flushed_total, report.c.flushed_total),
+            "flushed": case((report.c.flushed_total >= r.c.flushed_total, report.c.flushed), else_=r.c.flushed),
             "source": case((rises, report.c.source), else_=r.c.source),
             **{name: null() for name in CLEAR_PENDING},
         }
         pending: dict[str, ColumnElement[Any]] = {
-            "waits": report.c.keep_from,
-            "waits_marks": report.c.marks,
-            "waits_flushed": report.c.flushed,
+            "pending_keep_from": report.c.keep_from,
+            "pending_total": report.c.flushed_total,
+            "pending_flushed": report.c.flushed,
         }
         return {
             name: case((is_counted, value), (is_dropped, r.c[name]), else_=pending.get(name, r.c[name]))

@@ -14,7 +14,7 @@ from sexton.wal.port import UnknownRegion
 from sexton.wal.reports import FORGET_REPORTS
 from sexton.wal.sql.rows import deciding, read_topic
 
-FORGET_PROGRESS: dict[str, Any] = FORGET_REPORTS | {"flushed": [], "marks": 0, "source": KeepFromSource.RESET}
+FORGET_PROGRESS: dict[str, Any] = FORGET_REPORTS | {"flushed": [], "flushed_total": 0, "source": KeepFromSource.RESET}
 """The columns of a region after a reset: its manifest proves nothing."""
 FORGET_TOPIC: dict[str, Any] = {
     "kafka_id": "",
@@ -26,7 +26,7 @@ FORGET_TOPIC: dict[str, Any] = {
     "map_digest": "",
     "mapped_at": None,
     "emptied_at": None,
-    "looked_at": None,
+    "checked_at": None,
     "fault": "",
 }
 
@@ -37,7 +37,7 @@ class ResetStore:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def region(self, topic: str, region: str, to: int | None = None) -> Region:
+    def reset_region(self, topic: str, region: str, to: int | None = None) -> Region:
         """Set the first entry that a region needs, even if entries are lost: it opens there, and LOSS ends.
 
         Args:
@@ -63,7 +63,7 @@ class ResetStore:
             c.execute(update(r).where(same_region).values(**columns))
             return Region(**{**row._mapping, **columns})
 
-    def topic(self, name: str) -> Topic:
+    def reset_topic(self, name: str) -> Topic:
         """Forget a topic, as if it had been created again; a quarantine ends. The topic stays enabled.
 
         Nothing is purged until the owner has sent its map again and all regions have reported, in epochs above the
@@ -88,7 +88,7 @@ class ResetStore:
             c.execute(pin.delete().where(pin.c.topic == name))
             return read_topic(db, c, name)
 
-    def restored(self) -> int:
+    def distrust_maps(self) -> int:
         """Distrust every map, because this database was restored from a backup; return how many topics need a new one.
 
         No topic is purged before its owner has sent its map again.

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, and_, func, select, update
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list, upsert
-from sexton.wal.model import Pin, Region, RegionState, Topic, Why
+from sexton.wal.model import BlockReason, Pin, Region, RegionState, Topic
 from sexton.wal.port import UnknownTopic
 
 
@@ -70,7 +70,7 @@ def ensure_topic(db: Database, c: Connection, name: str) -> None:
     c.execute(upsert(db, db.t.wal_topic).values(name=name).on_conflict_do_nothing())
 
 
-def lost(db: Database) -> ColumnElement[bool]:
+def needs_deleted_entries(db: Database) -> ColumnElement[bool]:
     """Return the condition that a region needs deleted entries of its topic: LOSS, as in ``policy.losses``."""
     t, r = db.t.wal_topic, db.t.wal_region
     return and_(t.c.name == r.c.topic, r.c.state != RegionState.GONE, r.c.keep_from < t.c.log_start)
@@ -86,5 +86,5 @@ def greatest(db: Database, a: ColumnElement[Any], b: ColumnElement[Any]) -> Colu
 def _topic(row: Any) -> Topic:
     columns = {name: value for name, value in row._mapping.items() if name != "seq"}
     # A newer process may know more reasons; after a roll-back its rows still name them.
-    columns["blocked"] = {why: since for why, since in columns["blocked"].items() if why in list(Why)}
+    columns["blocked"] = {why: since for why, since in columns["blocked"].items() if why in list(BlockReason)}
     return Topic(**columns)

@@ -41,7 +41,7 @@ class WalSchedule:
         pages = tuple(TopicPage(first=chunk[0], last=chunk[-1], began=began) for chunk in chunks)
         return TopicPages(pages=pages, topics=len(names), more=len(due_names) > max_topics)
 
-    def due(self) -> bool:
+    def any_due(self) -> bool:
         """Return whether any topic is due; called at each tick."""
         t = self._db.t.wal_topic
         with self._db.read() as c:
@@ -54,11 +54,11 @@ class WalSchedule:
         with self._db.read() as c:
             return list(c.execute(self._of_page(page)).scalars())
 
-    def unweighed(self, page: TopicPage) -> Sequence[str]:
+    def without_entry_size(self, page: TopicPage) -> Sequence[str]:
         """Return the topics of a page whose average entry size is unknown, or was estimated over a day ago."""
         t = self._db.t.wal_topic
         with self._db.read() as c:
-            outdated = or_(t.c.weighed_at.is_(None), t.c.weighed_at <= self._db.now(c) - WEIGH_MS)
+            outdated = or_(t.c.entry_bytes_at.is_(None), t.c.entry_bytes_at <= self._db.now(c) - WEIGH_MS)
             return list(c.execute(self._of_page(page).where(outdated, t.c.quarantined == "")).scalars())
 
     def forget(self) -> None:
@@ -81,8 +81,8 @@ class WalSchedule:
         enough = or_(entries >= settings.purge_entries, entries * t.c.entry_bytes >= settings.purge_bytes)
         much_to_delete = select(needs.c.topic).where(needs.c.topic == t.c.name, enough).exists()
         large = and_(t.c.quarantined == "", much_to_delete)
-        interval_over = or_(t.c.looked_at.is_(None), t.c.looked_at <= began - settings.interval_seconds * 1000)
-        purged_in_this_run = t.c.looked_at >= began
+        interval_over = or_(t.c.checked_at.is_(None), t.c.checked_at <= began - settings.interval_seconds * 1000)
+        purged_in_this_run = t.c.checked_at >= began
         return and_(t.c.enabled, or_(interval_over, purged_in_this_run, large))
 
     def _reclaimable(self) -> tuple[Any, ColumnElement[int]]:

@@ -8,7 +8,7 @@ from sqlalchemy import and_, func, select, update
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
 from sexton.wal.model import Mode, Purge, Region, RegionState, Topic
-from sexton.wal.sql.rows import deciding, ensure_topic, lost, read_regions, read_topic, read_topics
+from sexton.wal.sql.rows import deciding, ensure_topic, needs_deleted_entries, read_regions, read_topic, read_topics
 
 SHOWN_PURGES = 20
 
@@ -45,7 +45,7 @@ class WalStore:
     def lost(self, names: Sequence[str]) -> Mapping[str, int]:
         """Return for each topic how many regions need deleted entries: LOSS. Topics without any are left out."""
         r = self._db.t.wal_region
-        lost_regions = and_(in_list(self._db, r.c.topic, names), lost(self._db))
+        lost_regions = and_(in_list(self._db, r.c.topic, names), needs_deleted_entries(self._db))
         counts = select(r.c.topic, func.count().label("regions")).where(lost_regions).group_by(r.c.topic)
         with self._db.read() as c:
             return {row.topic: row.regions for row in c.execute(counts)}
@@ -56,7 +56,7 @@ class WalStore:
         with self._db.write() as c:
             ensure_topic(self._db, c, name)
             # Reasons from before it was enabled no longer matter, and the topic is due at once.
-            columns: dict[str, Any] = {"ok_at": self._db.now(c), "looked_at": None, "blocked": {}, "fault": ""}
+            columns: dict[str, Any] = {"ok_at": self._db.now(c), "checked_at": None, "blocked": {}, "fault": ""}
             c.execute(update(t).where(t.c.name == name, t.c.enabled.is_(False)).values(**columns))
             c.execute(update(t).where(t.c.name == name).values(enabled=True, mode=mode))
             return read_topic(self._db, c, name)

@@ -1,7 +1,7 @@
-"""Atlassian 2022: a script was given ids of sites where ids of an app were meant, in a mode that deletes for good.
+"""Atlassian 2022: a script was given ids of sites instead of ids of an app, and deleted the sites permanently.
 
-Here an id says of what kind it is; a plan is applied as it was seen or not at all; much at once waits for a person; and
-until it is claimed, what was marked by mistake is taken back whole.
+Sexton: an id has a kind, a plan is applied only as it was approved, many deletions need an approval, and an owner can
+undrop a mistaken mark until it is claimed.
 """
 
 from collections.abc import Iterator
@@ -16,10 +16,10 @@ from sexton.kernel.errors import SextonError
 from sexton.operators.controls.port import NotEnabled
 from sexton.owners.catalog.errors import RecordNotFound
 from sexton.recycle.errors import PlanRefused
-from tests.fault.incidents.books import check_sums, gone, marks
+from tests.fault.incidents.tables import check_sums, deleted_ids, marks
 from tests.integration.owners.catalog.shop import Shop
 from tests.support.command import run
-from tests.support.planned import Limited, limited, waiting
+from tests.support.planned import Limited, limited_policy, waiting_plans
 from tests.support.rig import GRACE, Rig, listing, put
 
 SITES = [f"site{n}" for n in range(60)]
@@ -28,10 +28,10 @@ SITES = [f"site{n}" for n in range(60)]
 @pytest.fixture
 def shop(clean_url: str) -> Iterator[Limited]:
     """An instance of which 50 objects may go in a day unasked."""
-    made = Limited(clean_url).instance()
-    made.policy = limited(objects=50)
-    yield made
-    made.db.close()
+    rig = Limited(clean_url).instance()
+    rig.policy = limited_policy(objects=50)
+    yield rig
+    rig.db.close()
 
 
 @pytest.fixture
@@ -50,9 +50,7 @@ def take_back(rig: Rig, *ids: str) -> int:
         return contract.undrop(c, "shop", "dropped", ids)
 
 
-def test_atlassian_2022_a_script_of_many_wrong_ids_deletes_nothing_and_all_is_taken_back(
-    shop: Limited, root: Path
-) -> None:
+def test_atlassian_2022_undrop_takes_back_many_wrong_ids(shop: Limited, root: Path) -> None:
     before = listing(root)
     unasked = [shop.round() for _ in range(3)]
     for _ in range(3):  # nor does it go by waiting
@@ -64,15 +62,13 @@ def test_atlassian_2022_a_script_of_many_wrong_ids_deletes_nothing_and_all_is_ta
 
     assert {(r.claimed, r.deleted) for r in (*unasked, after)} == {(0, 0)}
     assert back == len(SITES)
-    assert (listing(root), marks(shop), waiting(shop)) == (before, {}, [])
+    assert (listing(root), marks(shop), waiting_plans(shop)) == (before, {}, [])
 
 
-def test_atlassian_2022_a_plan_goes_as_it_was_approved_or_not_at_all(
-    shop: Limited, root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_atlassian_2022_changed_plan_is_refused(shop: Limited, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = listing(root)
     shop.round()
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
     take_back(shop, "site7")
     shop.mark("dropped", NewMark(id="other", vault="disk", keys=("site7/a.dat",), bytes=7))
     shop.later(10_801)  # as many marks as before, not the same
@@ -86,10 +82,10 @@ def test_atlassian_2022_a_plan_goes_as_it_was_approved_or_not_at_all(
     assert set(marks(shop).values()) == {"MARKED"}
 
 
-def test_atlassian_2022_what_is_taken_back_while_its_plan_is_applied_stays(shop: Limited, root: Path) -> None:
+def test_atlassian_2022_undrop_during_apply_keeps_the_files(shop: Limited, root: Path) -> None:
     before = listing(root)
     shop.round()
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
 
     def regrets(name: str) -> None:
         if name == "resolve.stored":
@@ -100,17 +96,15 @@ def test_atlassian_2022_what_is_taken_back_while_its_plan_is_applied_stays(shop:
 
     assert (applied.claimed, applied.deleted) == (1, 1)
     assert set(listing(root)) == {f"{i}/a.dat" for i in SITES[:59]}
-    assert gone(shop) == {SITES[59]}
+    assert deleted_ids(shop) == {SITES[59]}
     check_sums(shop, [applied], before, listing(root))
 
 
-def test_atlassian_2022_a_plan_is_of_one_instance_is_applied_once_and_needs_an_enabled_one(
-    shop: Limited, root: Path
-) -> None:
+def test_atlassian_2022_plan_applies_once_to_its_own_instance(shop: Limited, root: Path) -> None:
     before = listing(root)
     shop.instance("other")
     shop.round()
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
     with pytest.raises(PlanRefused, match="not an open plan of other"):
         shop.round("other", plan=number)
     shop.registry.observe("shop")
@@ -119,7 +113,7 @@ def test_atlassian_2022_a_plan_is_of_one_instance_is_applied_once_and_needs_an_e
     untouched = listing(root)
     shop.registry.enable("shop")
     shop.round()
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
     applied = shop.round(plan=number)
 
     assert untouched == before
@@ -128,9 +122,7 @@ def test_atlassian_2022_a_plan_is_of_one_instance_is_applied_once_and_needs_an_e
         shop.round(plan=number)
 
 
-def test_atlassian_2022_an_id_of_another_kind_or_instance_takes_nothing_back_and_marks_nothing(
-    rig: Rig, disk: Path
-) -> None:
+def test_atlassian_2022_foreign_id_deletes_and_undrops_nothing(rig: Rig, disk: Path) -> None:
     put(disk, "t1/a.dat")
     rig.instance("other")
     rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("t1/a.dat",)))
@@ -157,13 +149,13 @@ def test_atlassian_2022_an_id_of_another_kind_or_instance_takes_nothing_back_and
 
 @pytest.fixture
 def catalog(clean_url: str, tmp_path: Path) -> Iterator[Shop]:
-    made = Shop(clean_url).opened()
+    made = Shop(clean_url).register()
     made.local(tmp_path / "disk")
     yield made
-    made.away()
+    made.close()
 
 
-def test_atlassian_2022_the_catalog_takes_no_table_for_a_partition_and_no_partition_for_an_index(
+def test_atlassian_2022_catalog_refuses_an_id_of_another_type(
     catalog: Shop,
 ) -> None:
     catalog.loaded(catalog.table("t"))
@@ -185,9 +177,7 @@ def test_atlassian_2022_the_catalog_takes_no_table_for_a_partition_and_no_partit
 
 
 @pytest.mark.parametrize("kind", ["tablet", "partition", "index", "table", "dropped", "prepared", "compacted"])
-def test_atlassian_2022_a_mark_of_what_is_live_or_of_another_kind_deletes_nothing_of_the_catalogs(
-    catalog: Shop, kind: str
-) -> None:
+def test_atlassian_2022_false_mark_deletes_no_catalog_file(catalog: Shop, kind: str) -> None:
     """A script writes marks past the catalog: of every id that is live, whatever its kind."""
     [tablet] = catalog.table("t")
     [rowset] = catalog.loaded([tablet])

@@ -1,13 +1,13 @@
-"""AutoMQ #1028, Doris #47475: a delete answered 200 with errors inside, nobody read them, and objects leaked.
+"""AutoMQ #1028, Doris #47475: errors inside a 200 of a delete were ignored, and objects leaked.
 
-Here a record goes only when each of its keys was confirmed, so whatever the store refuses is tried again.
+Sexton removes a record only when the store confirmed each of its keys, so that refused keys are deleted later.
 """
 
 import pytest
 
 from sexton.contract import NewMark
 from tests.fault.conftest import Faulty
-from tests.fault.incidents.books import check_sums, clean, gone, marks
+from tests.fault.incidents.tables import check_sums, deleted_ids, marks, run_clean_rounds
 
 NEEDED = [f"data/{n}/live.dat" for n in range(3)]
 CODES = ("AccessDenied", "MethodNotAllowed", "NobodyHeardOfThis")
@@ -15,41 +15,46 @@ CODES = ("AccessDenied", "MethodNotAllowed", "NobodyHeardOfThis")
 
 def garbage(cold: Faulty, count: int, keys: int = 3) -> dict[str, list[str]]:
     """Write objects of some bytes, mark them dropped by key, a few to a mark, and let them fall due."""
-    named = {f"m{n:03}": [f"data/{n % 3}/{n:03}-{k}.dat" for k in range(keys)] for n in range(count)}
-    cold.put(*NEEDED, *(key for its in named.values() for key in its), size=7)
+    keys_by_mark = {f"m{n:03}": [f"data/{n % 3}/{n:03}-{k}.dat" for k in range(keys)] for n in range(count)}
+    cold.put(*NEEDED, *(key for mark_keys in keys_by_mark.values() for key in mark_keys), size=7)
     cold.rig.mark(
-        "dropped", *(NewMark(id=i, vault="cold", keys=tuple(its), bytes=7 * keys) for i, its in named.items())
+        "dropped",
+        *(NewMark(id=i, vault="cold", keys=tuple(mark_keys), bytes=7 * keys) for i, mark_keys in keys_by_mark.items()),
     )
     cold.rig.later(10_801)
-    return named
+    return keys_by_mark
 
 
-def test_automq_1028_a_200_with_errors_leaks_nothing_and_the_next_round_finishes(cold: Faulty) -> None:
-    named = garbage(cold, 60)
+def test_automq_1028_next_round_deletes_keys_with_errors_in_200(cold: Faulty) -> None:
+    keys_by_mark = garbage(cold, 60)
     before = cold.listing()
-    failing = {named[f"m{n:03}"][n % 3]: code for n, code in zip((0, 7, 32, 33, 34, 59), CODES * 2, strict=False)}
+    failing = {
+        keys_by_mark[f"m{n:03}"][n % 3]: code for n, code in zip((0, 7, 32, 33, 34, 59), CODES * 2, strict=False)
+    }
     cold.proxy.fail_keys(failing)
-    cold.proxy.fail_keys({named["m040"][0]: "InternalError"}, times=1)  # what only asks for patience is no failure
+    cold.proxy.fail_keys(
+        {keys_by_mark["m040"][0]: "InternalError"}, times=1
+    )  # what only asks for patience is no failure
 
     broken = cold.rig.round()
-    left, kept = set(cold.listing()), marks(cold.rig)
+    left, states = set(cold.listing()), marks(cold.rig)
     cold.proxy.fail_keys(failing, times=0)
     healed = cold.rig.round()
 
     assert (broken.faults, left) == (0, {*NEEDED, *failing}), broken
-    assert set(kept) == {i for i, its in named.items() if not failing.keys().isdisjoint(its)}
-    assert set(kept.values()) == {"CLAIMED"}
+    assert set(states) == {i for i, mark_keys in keys_by_mark.items() if not failing.keys().isdisjoint(mark_keys)}
+    assert set(states.values()) == {"CLAIMED"}
     assert (broken.claimed, broken.removed, broken.waiting) == (60, 54, 6)
     assert broken.deleted == 3 * 54  # the others of a mark are told with it
     assert set(cold.listing()) == set(NEEDED)
-    assert (healed.removed, gone(cold.rig)) == (6, set(named))
+    assert (healed.removed, deleted_ids(cold.rig)) == (6, set(keys_by_mark))
     check_sums(cold.rig, [broken, healed], before, cold.listing())
 
 
-def test_automq_1028_a_200_that_refuses_every_key_removes_no_record(cold: Faulty) -> None:
-    named = garbage(cold, 20)
+def test_automq_1028_200_with_only_errors_removes_no_record(cold: Faulty) -> None:
+    keys_by_mark = garbage(cold, 20)
     before = cold.listing()
-    cold.proxy.fail_keys({key: "AccessDenied" for its in named.values() for key in its}, times=1)
+    cold.proxy.fail_keys({key: "AccessDenied" for mark_keys in keys_by_mark.values() for key in mark_keys}, times=1)
 
     broken = cold.rig.round()
     left = cold.listing()
@@ -63,7 +68,7 @@ def test_automq_1028_a_200_that_refuses_every_key_removes_no_record(cold: Faulty
 
 
 @pytest.mark.parametrize("look", ["the first", "the last"])
-def test_automq_1028_errors_at_either_look_at_a_prefix_leak_nothing(cold: Faulty, look: str) -> None:
+def test_automq_1028_errors_in_either_pass_leak_nothing(cold: Faulty, look: str) -> None:
     garbage(cold, 0)
     early, late = ["data/p/a.dat", "data/p/b.dat"], "data/p/late.dat"
     cold.put(*early, size=7)
@@ -79,7 +84,7 @@ def test_automq_1028_errors_at_either_look_at_a_prefix_leak_nothing(cold: Faulty
 
     broken = cold.rig.round()
     left = set(cold.listing())
-    reports += [broken, *clean(cold.rig)]
+    reports += [broken, *run_clean_rounds(cold.rig)]
 
     assert broken.failed == 1
     assert left == {*NEEDED, failing}
@@ -88,10 +93,10 @@ def test_automq_1028_errors_at_either_look_at_a_prefix_leak_nothing(cold: Faulty
     check_sums(cold.rig, reports, written, cold.listing())
 
 
-def test_doris_47475_a_key_the_store_refuses_round_after_round_goes_when_it_stops(cold: Faulty) -> None:
-    named = garbage(cold, 5)
+def test_doris_47475_refused_key_is_deleted_when_refusals_end(cold: Faulty) -> None:
+    keys_by_mark = garbage(cold, 5)
     before = cold.listing()
-    stubborn = named["m002"][1]
+    stubborn = keys_by_mark["m002"][1]
     reports = []
     for _ in range(3):
         cold.proxy.fail_keys({stubborn: "AccessDenied"})

@@ -1,7 +1,6 @@
-"""CockroachDB #103831: a protection that a dead job left behind kept garbage for months, and nobody saw it.
+"""CockroachDB #103831: the protection of a dead job retained garbage for months, unnoticed.
 
-Here a protection ends with its time, whoever died; its age is a metric with an alert, and the round that ends it says
-whose it was.
+A protection in Sexton expires, its age is a metric with an alert, and the round that ends it logs its owner.
 """
 
 import logging
@@ -31,25 +30,25 @@ def root(rig: Rig, tmp_path: Path) -> Path:
 
 def left_behind(rig: Rig, **more: object) -> None:
     items = [Item("disk", "data/a.dat")]
-    wanted = Protection(instance="shop", job="copy:7", owner="ada", digest=digest(items), **more)
-    rig.registrar.register_at_once(wanted, items, HOUR)
+    protection = Protection(instance="shop", job="copy:7", owner="ada", digest=digest(items), **more)
+    rig.registrar.register_at_once(protection, items, HOUR)
 
 
-def test_cockroachdb_103831_what_a_dead_job_protects_is_seen_and_goes_when_its_time_is_over(
+def test_cockroachdb_103831_protection_of_a_dead_job_expires(
     rig: Rig, root: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     left_behind(rig)
     during = rig.round()
     rig.later(HOUR - 60)
     young = scrape(rig)
-    kept = listing(root)
+    protected = listing(root)
     rig.later(61)
     with caplog.at_level(logging.WARNING):
         after = rig.round()
     old = scrape(rig)
 
     assert (kept_texts(during), during.protected_bytes) == ({"protection copy:7": 1}, 700)
-    assert kept == {"data/a.dat": 700}
+    assert protected == {"data/a.dat": 700}
     assert young("sexton_protections", instance_id="shop") == 1
     assert young("sexton_last_round_protected_bytes", instance_id="shop") == 700
     assert (young("sexton_oldest_protection_age_seconds", instance_id="shop") or 0) >= HOUR - 60
@@ -60,7 +59,7 @@ def test_cockroachdb_103831_what_a_dead_job_protects_is_seen_and_goes_when_its_t
 
 
 @pytest.mark.parametrize(("watermark", "why"), [(None, ProtectionEnd.NO_WATERMARK), (5, ProtectionEnd.TOO_LONG)])
-def test_cockroachdb_103831_a_finished_one_waits_for_no_watermark_for_ever(
+def test_cockroachdb_103831_finished_protection_always_ends(
     rig: Rig, root: Path, watermark: int | None, why: ProtectionEnd
 ) -> None:
     left_behind(rig, valid_ts=5)
@@ -79,7 +78,7 @@ def test_cockroachdb_103831_a_finished_one_waits_for_no_watermark_for_ever(
     assert scrape(rig)("sexton_protections_ended_total", instance_id="shop", why=str(why)) == 1
 
 
-def test_cockroachdb_103831_somebody_is_told(rig: Rig) -> None:
+def test_cockroachdb_103831_an_alert_reports_it(rig: Rig) -> None:
     rules = RULES.read_text()
 
     for alert, metric in (

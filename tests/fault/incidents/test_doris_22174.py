@@ -1,7 +1,7 @@
-"""Doris #22174: "for ever" was the largest number there is; multiplied by 1,000 it overflowed, and everything expired.
+"""Doris #22174: "forever" was the largest number; multiplied by 1,000 it overflowed, and everything expired.
 
-Here "for ever" is a value of its own, a TTL has a ceiling above which it is a typing error, and a log that would lose
-very much at once waits for a person.
+In Sexton "forever" is a value of its own, a TTL above a maximum is refused, and a cut of a whole log needs an
+approval.
 """
 
 from collections.abc import Iterator
@@ -11,9 +11,9 @@ import pytest
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
-from sexton.replication.binlog.model import BinlogSettings, Config, Record
-from sexton.replication.binlog.policy import FOREVER, LONGEST_TTL, ttl
-from tests.integration.replication.world import DB, SHOP, World
+from sexton.replication.binlog.model import BinlogSettings, LogRetention, Record
+from sexton.replication.binlog.policy import FOREVER, LONGEST_TTL, parse_ttl
+from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance
 from tests.support.rig import DEPLOYMENT
 
 LARGEST = (2**31 - 1, 2**32, 2**53, 2**63 - 1, 2**63, 2**63 // 1_000, LONGEST_TTL + 1)
@@ -29,36 +29,36 @@ def db(clean_url: str) -> Iterator[Database]:
     database.close()
 
 
-def test_doris_22174_the_largest_number_is_refused_and_what_to_write_instead_is_said(db: Database) -> None:
-    for given in LARGEST:
+def test_doris_22174_largest_ttl_is_refused_naming_forever(db: Database) -> None:
+    for value in LARGEST:
         with pytest.raises(BadInput, match="'forever'"):
-            ttl(given)
+            parse_ttl(value)
 
-    assert ttl(FOREVER) is None
-    assert ttl(LONGEST_TTL) == LONGEST_TTL
+    assert parse_ttl(FOREVER) is None
+    assert parse_ttl(LONGEST_TTL) == LONGEST_TTL
 
 
-def test_doris_22174_nothing_of_a_log_that_is_kept_for_ever_or_for_long_expires(db: Database) -> None:
-    world = World(db)
-    for name, its in (("ever", None), ("long", LONGEST_TTL)):
-        world.b.configs.put(SHOP, name, "", Config(ttl_seconds=its))
+def test_doris_22174_log_with_long_or_no_ttl_does_not_expire(db: Database) -> None:
+    world = BinlogInstance(db)
+    for name, ttl_seconds in (("ever", None), ("long", LONGEST_TTL)):
+        world.service.configs.put(SHOP, name, "", LogRetention(ttl_seconds=ttl_seconds))
         for seq, at in enumerate((1, world.now - 86_400_000, world.now, world.now + 1, 2**53), 1):
-            world.b.records.add(SHOP, name, [Record(commit_seq=seq, timestamp=at, type="ALTER")])
+            world.service.records.add(SHOP, name, [Record(commit_seq=seq, timestamp=at, type="ALTER")])
 
-    report = world.look()
+    report = world.cut_expired()
 
-    assert world.seqs(db="ever") == [1, 2, 3, 4, 5]
-    assert world.seqs(db="long") == [2, 3, 4, 5]  # the first is of 1970
+    assert world.readable_seqs(db="ever") == [1, 2, 3, 4, 5]
+    assert world.readable_seqs(db="long") == [2, 3, 4, 5]  # the first is of 1970
     assert report.records == 1
 
 
-def test_doris_22174_a_log_that_would_lose_everything_at_once_waits_for_a_person(db: Database) -> None:
-    world = World(db, BinlogSettings(free_records=10))
-    world.keep(LONGEST_TTL)
+def test_doris_22174_cut_of_a_whole_log_waits_for_approval(db: Database) -> None:
+    world = BinlogInstance(db, BinlogSettings(free_records=10))
+    world.configure_log(LONGEST_TTL)
     records = [Record(commit_seq=n, timestamp=world.now - 86_400_000, type="ALTER") for n in range(1, 21)]
-    world.b.records.add(SHOP, DB, records)
-    world.keep(3_600)  # by mistake
+    world.service.records.add(SHOP, DB, records)
+    world.configure_log(3_600)  # by mistake
 
-    report = world.look()
+    report = world.cut_expired()
 
-    assert (report.cut, report.waiting, len(world.seqs())) == (0, 1, 20)
+    assert (report.cut, report.waiting, len(world.readable_seqs())) == (0, 1, 20)

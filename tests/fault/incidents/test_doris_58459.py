@@ -1,7 +1,7 @@
-"""Doris #58459, tiflow #1048: a collector raced a commit; a hold was tested for, then set.
+"""Doris #58459, tiflow #1048: a collector raced a commit; a hold was tested before it was set.
 
-Here commits, undrops and holds come at each point of a claim. Each is either refused or in time: what was committed or
-held is never claimed after it, and what was claimed is never committed.
+Here commits, undrops and holds happen at each point of a claim. Each is either refused or in time: data that was
+committed or held before the claim is not claimed, and claimed data is never committed.
 """
 
 import threading
@@ -17,7 +17,7 @@ from sexton import contract
 from sexton.contract import Collected, NewMark, Refused
 from sexton.kernel import crash_points
 from sexton.operators.holds.store import Hold, TooLate
-from tests.fault.incidents.books import check_sums, clean, gone, marks, rows
+from tests.fault.incidents.tables import check_sums, deleted_ids, marks, rows, run_clean_rounds
 from tests.support.rig import Rig, listing, put
 
 POINTS = ("resolve.stored", "claim.guarded", "claim.checked", "claim.written", "claim.committed")
@@ -82,22 +82,20 @@ def commit(rig: Rig, *ids: str) -> None:
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_doris_58459_a_commit_at_any_point_of_a_claim_keeps_its_data_or_is_refused(
-    rig: Rig, disk: Path, point: str
-) -> None:
+def test_doris_58459_commit_during_a_claim_is_whole_or_refused(rig: Rig, disk: Path, point: str) -> None:
     loaded(rig, disk, *LATE, *OTHERS)
     before = listing(disk)
     owner = Meanwhile(rig, lambda: commit(rig, *LATE))
 
     with owner.at(point):
         reports = [rig.round()]
-    reports += clean(rig)
+    reports += run_clean_rounds(rig)
     after = listing(disk)
 
     visible = {str(r[0]) for r in rows(rig, "SELECT id FROM rowset")}
     assert visible == (set(LATE) if owner.refused is None else set())
     assert set(after) == {f"data/{i}/0.dat" for i in visible}
-    assert gone(rig) == {*LATE, *OTHERS} - visible
+    assert deleted_ids(rig) == {*LATE, *OTHERS} - visible
     assert marks(rig) == {}
     if owner.refused is not None:
         assert "SX001" in str(owner.refused)
@@ -107,9 +105,7 @@ def test_doris_58459_a_commit_at_any_point_of_a_claim_keeps_its_data_or_is_refus
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_doris_58459_an_undrop_at_any_point_of_a_claim_brings_all_back_or_is_refused(
-    rig: Rig, disk: Path, point: str
-) -> None:
+def test_doris_58459_undrop_during_a_claim_is_whole_or_refused(rig: Rig, disk: Path, point: str) -> None:
     for i in (*LATE, *OTHERS):
         put(disk, f"data/{i}/0.dat", 11)
     rig.mark("dropped", *(NewMark(id=i, vault="disk", prefix=f"data/{i}/") for i in (*LATE, *OTHERS)))
@@ -123,12 +119,12 @@ def test_doris_58459_an_undrop_at_any_point_of_a_claim_brings_all_back_or_is_ref
     owner = Meanwhile(rig, undrop)
     with owner.at(point):
         reports = [rig.round()]
-    reports += clean(rig)
+    reports += run_clean_rounds(rig)
     after = listing(disk)
 
     back = set(LATE) if owner.refused is None else set()
     assert set(after) == {f"data/{i}/0.dat" for i in back}
-    assert gone(rig) == {*LATE, *OTHERS} - back
+    assert deleted_ids(rig) == {*LATE, *OTHERS} - back
     assert marks(rig) == {}
     check_sums(rig, reports, before, after)
     assert (owner.refused is None) is (point == "resolve.stored")
@@ -138,9 +134,7 @@ def test_doris_58459_an_undrop_at_any_point_of_a_claim_brings_all_back_or_is_ref
     ("scope", "point"),
     [*(("mark", p) for p in POINTS), *((s, p) for s in ("instance", "prefix") for p in POINTS[0:3:2])],
 )
-def test_tiflow_1048_a_hold_at_any_point_of_a_claim_keeps_what_it_says_it_keeps(
-    rig: Rig, disk: Path, scope: str, point: str
-) -> None:
+def test_tiflow_1048_hold_during_a_claim_blocks_or_is_refused(rig: Rig, disk: Path, scope: str, point: str) -> None:
     put(disk, "data/held/0.dat", 11)
     rig.mark("dropped", NewMark(id="held", vault="disk", keys=("data/held/0.dat",), bytes=11))
     rig.later(10_801)
@@ -155,7 +149,7 @@ def test_tiflow_1048_a_hold_at_any_point_of_a_claim_keeps_what_it_says_it_keeps(
 
     in_time = point == "resolve.stored"
     assert listing(disk) == (before if in_time else {})
-    assert (gone(rig), marks(rig)) == ((set(), {"held": "MARKED"}) if in_time else ({"held"}, {}))
+    assert (deleted_ids(rig), marks(rig)) == ((set(), {"held": "MARKED"}) if in_time else ({"held"}, {}))
     placed = rows(rig, "SELECT id FROM {}hold")
     assert bool(placed) is (operator.refused is None)
     after_it = "SELECT count(*) FROM {}mark_history m, {}hold h WHERE m.claimed_at > h.placed_at"
@@ -167,7 +161,7 @@ def test_tiflow_1048_a_hold_at_any_point_of_a_claim_keeps_what_it_says_it_keeps(
     check_sums(rig, reports, before, listing(disk))
 
 
-def test_tiflow_1048_a_hold_between_two_looks_at_a_prefix_keeps_what_came_later(rig: Rig, disk: Path) -> None:
+def test_tiflow_1048_hold_before_the_second_pass_blocks_it(rig: Rig, disk: Path) -> None:
     put(disk, "data/held/0.dat", 11)
     rig.mark("dropped", NewMark(id="held", vault="disk", prefix="data/held/"))
     rig.later(10_801)
@@ -179,12 +173,12 @@ def test_tiflow_1048_a_hold_between_two_looks_at_a_prefix_keeps_what_came_later(
 
     with operator.at("resolve.stored"):
         second = rig.round()
-    kept = late.exists()
+    late_exists = late.exists()
     assert isinstance(operator.got, tuple)
     rig.holds.release(operator.got[0].id)
     last = rig.round()
 
-    assert kept
+    assert late_exists
     assert second.deleted == 0
     assert listing(disk) == {}
     written = {"data/held/0.dat": 11, "data/held/late.dat": 11}

@@ -1,6 +1,7 @@
-"""Doris #58459 with the reference catalog: a load commits while the barrier aborts it, at each statement of the owner.
+"""Doris #58459 with the reference catalog: a load commits during the barrier, at each statement of the owner.
 
-Either the commit is in time and all its data stays, or it is refused with SX001, the load is aborted and its data goes.
+Either the commit is in time and all its data stays, or it is refused with SX001, the load is aborted and its data is
+deleted.
 """
 
 import threading
@@ -14,8 +15,8 @@ from sqlalchemy import event
 
 from sexton.contract import Collected
 from sexton.owners.catalog.errors import CatalogError
-from tests.fault.incidents.books import gone, marks
-from tests.integration.owners.catalog.shop import EVER, HOUR, PREPARED, Shop
+from tests.fault.incidents.tables import deleted_ids, marks
+from tests.integration.owners.catalog.shop import FAR_MS, HOUR, PREPARED, Shop
 from tests.support.rig import GRACE, listing
 
 STATEMENTS = 90
@@ -29,10 +30,10 @@ def turns(shop: Shop) -> range:
 
 @pytest.fixture
 def shop(clean_url: str, tmp_path: Path) -> Iterator[Shop]:
-    made = Shop(clean_url).opened()
-    made.local(tmp_path / "disk")
-    yield made
-    made.away()
+    shop_ = Shop(clean_url).register()
+    shop_.local(tmp_path / "disk")
+    yield shop_
+    shop_.close()
 
 
 class Committer:
@@ -81,7 +82,7 @@ def race(shop: Shop, tablet: str, n: int, *, precommitted: bool = False) -> tupl
     [output] = shop.catalog.prepare_rowsets(txn, [tablet], "disk")
     shop.write(output)
     with shop.db.read() as c:
-        ends = shop.db.now(c) + EVER
+        ends = shop.db.now(c) + FAR_MS
     shop.change(shop.t.txns, txn, timeout_at=ends)  # not timed out: the barrier must end it
     if precommitted:
         shop.catalog.precommit(txn)
@@ -92,16 +93,16 @@ def race(shop: Shop, tablet: str, n: int, *, precommitted: bool = False) -> tupl
     return committer, txn, output.rowset
 
 
-def test_doris_58459_a_load_that_commits_during_the_barrier_is_kept_whole_or_refused_and_aborted(shop: Shop) -> None:
+def test_doris_58459_load_during_the_barrier_is_whole_or_refused(shop: Shop) -> None:
     [tablet] = shop.table()
     outcomes = set()
-    kept: set[str] = set()
+    visible_files: set[str] = set()
     for n in turns(shop):
         committer, txn, rowset = race(shop, tablet, n)
         if not committer.came:
             break
         if committer.refused is None:
-            kept |= set(shop.keys(rowset))
+            visible_files |= set(shop.keys(rowset))
             assert (status(shop, txn), shop.states([rowset])) == ("VISIBLE", {"visible"}), n
         else:
             assert status(shop, txn) == "ABORTED", n
@@ -113,16 +114,16 @@ def test_doris_58459_a_load_that_commits_during_the_barrier_is_kept_whole_or_ref
 
     assert not committer.came, "a round has more statements than this test goes through"
     assert outcomes == {True, False}
-    assert set(listing(shop.roots["disk"])) == kept
-    assert gone(shop).isdisjoint(marks(shop))
+    assert set(listing(shop.roots["disk"])) == visible_files
+    assert deleted_ids(shop).isdisjoint(marks(shop))
 
 
-def test_doris_58459_a_load_between_its_phases_is_kept_and_can_be_committed_after_a_refusal(shop: Shop) -> None:
+def test_doris_58459_precommitted_load_can_still_be_committed(shop: Shop) -> None:
     [tablet] = shop.table()
-    kept: set[str] = set()
+    visible_files: set[str] = set()
     for n in turns(shop):
         committer, txn, rowset = race(shop, tablet, n, precommitted=True)
-        kept |= set(shop.keys(rowset))
+        visible_files |= set(shop.keys(rowset))
         if committer.refused is not None or not committer.came:
             assert status(shop, txn) == "PRECOMMITTED", n
             shop.catalog.commit(txn)
@@ -133,5 +134,5 @@ def test_doris_58459_a_load_between_its_phases_is_kept_and_can_be_committed_afte
     shop.round()
 
     assert not committer.came
-    assert set(listing(shop.roots["disk"])) == kept
-    assert gone(shop).isdisjoint(marks(shop))
+    assert set(listing(shop.roots["disk"])) == visible_files
+    assert deleted_ids(shop).isdisjoint(marks(shop))

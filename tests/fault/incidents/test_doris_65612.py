@@ -1,7 +1,7 @@
-"""Doris #65612: one entry that could not be recycled pinned the queue for ever, and its age the watermark.
+"""Doris #65612: one entry that could not be recycled blocked the queue permanently, and its age the watermark.
 
-Here what cannot be done is left behind in the same round, set aside after eight failures and shown; the age of the
-oldest due mark leaves it out, and there is a way out of each.
+Sexton skips a failing mark in the same round, quarantines it after eight failures and shows it. The age of the oldest
+due mark leaves it out, and each reason has a way out.
 """
 
 import json
@@ -12,7 +12,7 @@ from sexton.contract import NewMark
 from sexton.marks.model import MAX_FAILURES, Ref
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from tests.fault.conftest import Faulty
-from tests.fault.incidents.books import check_sums, gone, marks
+from tests.fault.incidents.tables import check_sums, deleted_ids, marks
 from tests.support.command import run
 from tests.support.rig import GRACE
 from tests.support.scrape import scrape
@@ -54,17 +54,15 @@ def oldest_due(cold: Faulty, kind: str = "dropped") -> float | None:
     return scrape(cold.rig)("sexton_oldest_due_age_seconds", instance_id="shop", kind=kind)
 
 
-def test_doris_65612_what_is_stuck_keeps_nothing_else_and_is_shown_after_eight_failures(
-    cold: Faulty, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_doris_65612_stuck_mark_is_quarantined_alone(cold: Faulty, capsys: pytest.CaptureFixture[str]) -> None:
     stuck(cold)
     reports, went = [], set()
     for turn in range(MAX_FAILURES + 1):
-        mine = others(cold, turn)
+        other_ids = others(cold, turn)
         reports.append(cold.rig.round())
-        went |= mine
+        went |= other_ids
 
-        assert gone(cold.rig) == went  # all of this round's, whatever is stuck before them
+        assert deleted_ids(cold.rig) == went  # all of this round's, whatever is stuck before them
         assert set(cold.listing()) == {DENIED}
         assert (oldest_due(cold), oldest_due(cold, "compacted")) == (0, 0)
 
@@ -105,7 +103,7 @@ def test_doris_65612_each_stuck_entry_has_a_way_out(cold: Faulty, capsys: pytest
     assert sum(r.deleted for r in reports) == len(before) + 1  # of the other vault's key the store says so as well
 
 
-def test_doris_65612_an_entry_nobody_looks_at_is_tried_again_by_itself_once_a_day(cold: Faulty) -> None:
+def test_doris_65612_stuck_mark_is_retried_once_a_day(cold: Faulty) -> None:
     stuck(cold)
     before = cold.listing()
     reports = [cold.rig.round()]
@@ -117,12 +115,12 @@ def test_doris_65612_an_entry_nobody_looks_at_is_tried_again_by_itself_once_a_da
     reports += [early, cold.rig.round()]
 
     assert early.removed == 0
-    assert "denied" in gone(cold.rig)
+    assert "denied" in deleted_ids(cold.rig)
     assert cold.listing() == {}
     check_sums(cold.rig, reports, before, cold.listing())
 
 
-def test_doris_65612_a_prefix_that_may_not_be_listed_keeps_nothing_else(cold: Faulty) -> None:
+def test_doris_65612_unlisted_prefix_blocks_no_other_mark(cold: Faulty) -> None:
     cold.put("stuck/p/a.dat", size=7)
     cold.rig.mark("dropped", NewMark(id="unlisted", vault="cold", prefix="stuck/p/"))
     cold.rig.later(60)
@@ -132,11 +130,11 @@ def test_doris_65612_a_prefix_that_may_not_be_listed_keeps_nothing_else(cold: Fa
         went |= others(cold, turn)
         cold.rig.round()
 
-        assert gone(cold.rig) == went
+        assert deleted_ids(cold.rig) == went
     cold.rig.round()
     cold.rig.later(GRACE + 1)
     cold.rig.round()
 
-    assert gone(cold.rig) == {*went, "unlisted"}
+    assert deleted_ids(cold.rig) == {*went, "unlisted"}
     assert (marks(cold.rig), cold.listing()) == ({}, {})
     assert not QuarantineStore(cold.rig.db).list(ref=Ref("dropped", "unlisted"))

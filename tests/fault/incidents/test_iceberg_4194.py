@@ -1,6 +1,6 @@
-"""Iceberg #4194: metadata said s3://, the listing said s3a://, so every file was an orphan, and all were deleted.
+"""Iceberg #4194: metadata named s3://, the listing s3a://, so every file was an orphan, and all were deleted.
 
-Here a name is resolved to vault and key in one place; and a run in which much is unknown is not acted on.
+Sexton resolves a name to vault and key in one place, and does not act on a check that finds too many orphans.
 """
 
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from sexton.check.sql.repair import RepairRefused
-from tests.integration.check.conftest import Owned, names, table
+from tests.integration.check.conftest import Owned, file_keys, live_view
 from tests.servers.s3 import RunningS3
 from tests.support.rig import DAY
 
@@ -17,20 +17,20 @@ NAMED = ["s3://{b}/{k}", "s3a://{b}/{k}", "s3n://{b}/{k}", "{k}", "/{k}"]
 
 @pytest.fixture
 def bucketed(clean_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Owned]:
-    made = Owned(clean_url, endpoint_url=s3_server.endpoint_url, look_seconds=0.01).instance()
-    assert isinstance(made, Owned)
-    with table(made):
-        made.s3(bucket, prefix="warehouse/")
-        made.registry.set_key_pattern("shop", r"data/.*\.dat")
-        yield made
-    made.db.close()
+    owned = Owned(clean_url, endpoint_url=s3_server.endpoint_url, clock_step_seconds=0.01).instance()
+    assert isinstance(owned, Owned)
+    with live_view(owned):
+        owned.s3(bucket, prefix="warehouse/")
+        owned.registry.set_key_pattern("shop", r"data/.*\.dat")
+        yield owned
+    owned.db.close()
 
 
-def test_k13_iceberg_4194_one_object_has_one_identity_whatever_its_name_looks_like(
+def test_k13_iceberg_4194_spellings_of_a_name_are_one_object(
     bucketed: Owned, s3_server: RunningS3, bucket: str
 ) -> None:
     client = s3_server.client()
-    keys = names(len(NAMED) * 2)
+    keys = file_keys(len(NAMED) * 2)
     for key in (*keys, "data/a b%/ü_0.dat"):
         client.put_object(Bucket=bucket, Key=f"warehouse/{key}", Body=b"x" * 10)
     for n, key in enumerate(keys):
@@ -41,20 +41,18 @@ def test_k13_iceberg_4194_one_object_has_one_identity_whatever_its_name_looks_li
 
     report = bucketed.check()
 
-    assert (report.run.lacks, report.found) == ((), {})
+    assert (report.run.missing_inputs, report.found) == ((), {})
 
 
-def test_iceberg_4194_when_everything_is_an_orphan_nothing_is_marked(
-    bucketed: Owned, s3_server: RunningS3, bucket: str
-) -> None:
+def test_iceberg_4194_repair_of_all_objects_is_refused(bucketed: Owned, s3_server: RunningS3, bucket: str) -> None:
     client = s3_server.client()
-    for key in names(20):
+    for key in file_keys(20):
         client.put_object(Bucket=bucket, Key=f"warehouse/{key}", Body=b"x" * 10)
         bucketed.live_rows((f"elsewhere/{key}", 10), vault="cold")  # another form than anybody understands
     for _ in range(2):
         bucketed.later(3 * DAY)
         bucketed.check()
 
-    assert len(bucketed.found(confirmed=True)["ORPHAN"]) == 20
+    assert len(bucketed.open_findings(confirmed=True)["ORPHAN"]) == 20
     with pytest.raises(RepairRefused, match="20 orphans are 100"):
         bucketed.repairs.orphans("shop")

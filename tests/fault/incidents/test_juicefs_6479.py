@@ -1,22 +1,22 @@
-"""JuiceFS #6479: the listing of referenced slices swallowed an error, and what it had not read was deleted as unused.
+"""JuiceFS #6479: a listing ignored an error, and slices that it had not read were deleted as unused.
 
-Here a live side that is not read to its end proves nothing: no orphan is confirmed, nothing is marked.
+A live view that Sexton could not read to its end confirms no orphan, so that nothing is marked.
 """
 
 import pytest
 
 from sexton.check.model import RunState
 from sexton.check.sql.repair import RepairRefused
-from tests.integration.check.conftest import Owned, names, owned
+from tests.integration.check.conftest import Owned, file_keys, owned
 from tests.support.rig import DAY
 
 __all__ = ["owned"]
 BROKEN = {"sqlite": "json('{')", "postgresql": "(1 / (length(id) - length(id)))::text"}
 
 
-def test_juicefs_6479_an_error_in_the_middle_of_the_references_is_no_end_of_them(owned: Owned) -> None:
-    owned.both(*names(400))
-    owned.old("data/t9/gone_0.dat")
+def test_juicefs_6479_unread_references_confirm_no_orphan(owned: Owned) -> None:
+    owned.write_live(*file_keys(400))
+    owned.write_old("data/t9/gone_0.dat")
     owned.check()
     owned.later(DAY + 60)
     bad = f"CASE WHEN id = 'r390_0.dat' THEN {BROKEN[owned.db.dialect]} ELSE id END AS id"
@@ -26,10 +26,10 @@ def test_juicefs_6479_an_error_in_the_middle_of_the_references_is_no_end_of_them
     report = owned.check()
 
     assert report.run.state is RunState.PARTIAL
-    assert any("cannot be read" in lack for lack in report.run.lacks)
+    assert any("cannot be read" in lack for lack in report.run.missing_inputs)
     assert report.confirmed == {}
     with pytest.raises(RepairRefused, match="not whole"):
         owned.repairs.orphans("shop")
     owned.later(4 * DAY)
     owned.round()
-    assert all((owned.root / key).exists() for key in (*names(400), "data/t9/gone_0.dat"))
+    assert all((owned.root / key).exists() for key in (*file_keys(400), "data/t9/gone_0.dat"))

@@ -1,6 +1,6 @@
-"""Kyoto University 2021: a variable in a cleanup script was empty, and what it led to was deleted: 77 TB.
+"""Kyoto University 2021: a variable in a cleanup script was empty, and 77 TB were deleted.
 
-Here a word that is empty, a root or half a name is refused wherever one is given; nothing is listed and nothing goes.
+Sexton refuses an empty argument, a root and half a name everywhere; it lists and deletes nothing then.
 """
 
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ from sqlalchemy.exc import IntegrityError
 from sexton.contract import NewMark, mark
 from sexton.kernel.errors import BadInput
 from tests.fault.conftest import Faulty
-from tests.fault.incidents.books import gone, marks
+from tests.fault.incidents.tables import deleted_ids, marks
 from tests.support.command import run
 from tests.support.kept import kept_texts
-from tests.support.planned import Limited, limited, waiting
+from tests.support.planned import Limited, limited_policy, waiting_plans
 from tests.support.rig import GRACE, Rig, listing, put
 
 UNSET = ""
@@ -91,34 +91,32 @@ def contents(rig: Rig) -> dict[str, Sequence[object]]:
 
 
 @pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)  # words, not SQL, decide
-def test_kyoto_2021_no_command_takes_an_empty_word_for_everything(
-    cold: Faulty, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_kyoto_2021_every_command_refuses_an_empty_argument(cold: Faulty, capsys: pytest.CaptureFixture[str]) -> None:
     cold.put(*STAGES)
     cold.rig.mark("dropped", NewMark(id="t1", vault="cold", keys=("data/1/d.dat",)))
     cold.rig.later(10_801)
-    before, known, asked = cold.listing(), contents(cold.rig), len(cold.proxy.log)
+    before, tables_before, requests = cold.listing(), contents(cold.rig), len(cold.proxy.log)
 
     wrong = {}
     for line in WORDS:
         printed = run(cold.rig, capsys, *words(line))
-        said = printed.err.strip().splitlines()
-        if printed.code not in (1, 64) or not said or "Traceback" in printed.err:
+        error_lines = printed.err.strip().splitlines()
+        if printed.code not in (1, 64) or not error_lines or "Traceback" in printed.err:
             wrong[line] = printed
-    touched = [e for e in cold.proxy.log[asked:] if e.operation.startswith(("List", "Delete", "Put"))]
+    touched = [e for e in cold.proxy.log[requests:] if e.operation.startswith(("List", "Delete", "Put"))]
 
     assert wrong == {}
     assert touched == []
-    found = contents(cold.rig)
-    calls = found.pop(cold.rig.db.t.call.name)
-    known.pop(cold.rig.db.t.call.name)
-    assert found == known
+    tables_after = contents(cold.rig)
+    calls = tables_after.pop(cold.rig.db.t.call.name)
+    tables_before.pop(cold.rig.db.t.call.name)
+    assert tables_after == tables_before
     assert calls
     assert not any("'ok'" in c for c in calls)  # each was written down, and how it was refused
     assert cold.listing() == before
 
 
-def test_kyoto_2021_a_mark_of_nothing_or_half_a_name_is_refused_in_the_owners_transaction(rig: Rig, disk: Path) -> None:
+def test_kyoto_2021_mark_of_an_unsafe_prefix_is_refused(rig: Rig, disk: Path) -> None:
     for name in STAGES:
         put(disk, name)
     table = "sexton.mark" if rig.db.dialect == "postgresql" else "sexton_mark"
@@ -135,7 +133,7 @@ def test_kyoto_2021_a_mark_of_nothing_or_half_a_name_is_refused_in_the_owners_tr
     assert set(listing(disk)) == set(STAGES)
 
 
-def test_kyoto_2021_the_stage_of_u1_goes_and_that_of_u10_stays(rig: Rig, disk: Path) -> None:
+def test_kyoto_2021_prefix_u1_does_not_delete_u10(rig: Rig, disk: Path) -> None:
     for name in STAGES:
         put(disk, name)
     rig.mark("dropped", NewMark(id="u1", vault="disk", prefix="stage/u1/"))
@@ -145,10 +143,10 @@ def test_kyoto_2021_the_stage_of_u1_goes_and_that_of_u10_stays(rig: Rig, disk: P
     rig.round()
 
     assert set(listing(disk)) == set(STAGES) - {"stage/u1/a.dat"}
-    assert gone(rig) == {"u1"}
+    assert deleted_ids(rig) == {"u1"}
 
 
-def test_kyoto_2021_keys_are_objects_never_what_lies_below_them(cold: Faulty) -> None:
+def test_kyoto_2021_key_never_deletes_objects_below_it(cold: Faulty) -> None:
     cold.put(*STAGES)
     raw = "INSERT INTO {}mark (instance, kind, id, vault, keys) VALUES ('shop', 'dropped', :i, 'cold', :names)"
     if cold.rig.db.dialect == "postgresql":
@@ -156,19 +154,19 @@ def test_kyoto_2021_keys_are_objects_never_what_lies_below_them(cold: Faulty) ->
     for n, key in enumerate((UNSET, "/", ".", "stage", "stage/", "data/1/", "*", "stage/*", "_sexton/vault.json")):
         cold.rig.sql(raw, i=f"t{n}", names=f'["{key}"]')
     cold.rig.later(10_801)
-    marker, asked = cold.vault.read_marker(), len(cold.proxy.log)
+    marker, requests = cold.vault.read_marker(), len(cold.proxy.log)
 
     for _ in range(2):
         cold.rig.round()
         cold.rig.later(GRACE + 1)
 
     assert set(cold.listing()) == set(STAGES)
-    assert [e for e in cold.proxy.log[asked:] if e.operation.startswith("List")] == []
+    assert [e for e in cold.proxy.log[requests:] if e.operation.startswith("List")] == []
     assert marker is not None
     assert cold.vault.read_marker().vault_uuid == marker.vault_uuid  # type: ignore[union-attr]
 
 
-def test_kyoto_2021_a_star_is_a_character_and_no_pattern(cold: Faulty) -> None:
+def test_kyoto_2021_star_in_a_key_is_no_pattern(cold: Faulty) -> None:
     cold.put(*STAGES)
     stars = ("*", "stage/*", "stage/u?/", "*/")
     cold.rig.mark("dropped", *(NewMark(id=f"t{n}", vault="cold", prefix=star) for n, star in enumerate(stars)))
@@ -178,12 +176,10 @@ def test_kyoto_2021_a_star_is_a_character_and_no_pattern(cold: Faulty) -> None:
         cold.rig.later(GRACE + 1)
 
     assert set(cold.listing()) == set(STAGES)
-    assert gone(cold.rig) == {"t0", "t1", "t2", "t3"}
+    assert deleted_ids(cold.rig) == {"t0", "t1", "t2", "t3"}
 
 
-def test_kyoto_2021_what_lies_above_something_live_is_kept_where_the_owner_shows_what_is_live(
-    rig: Rig, disk: Path
-) -> None:
+def test_kyoto_2021_prefix_above_a_live_entry_is_kept(rig: Rig, disk: Path) -> None:
     for name in STAGES:
         put(disk, name)
     rig.sql(
@@ -199,11 +195,11 @@ def test_kyoto_2021_what_lies_above_something_live_is_kept_where_the_owner_shows
     assert (set(listing(disk)), marks(rig)) == (set(STAGES), {"u": "MARKED"})
 
 
-def test_kyoto_2021_a_drop_of_everything_waits_for_a_person_who_can_still_take_it_back(
+def test_kyoto_2021_drop_of_everything_waits_for_approval(
     clean_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shop = Limited(clean_url).instance()
-    shop.policy = limited(objects=50)
+    shop.policy = limited_policy(objects=50)
     root = shop.local(tmp_path / "v")
     for n in range(60):
         put(root, f"data/{n}/a.dat")
@@ -211,7 +207,7 @@ def test_kyoto_2021_a_drop_of_everything_waits_for_a_person_who_can_still_take_i
     shop.mark("dropped", *(NewMark(id=f"t{n}", vault="disk", keys=(f"data/{n}/a.dat",)) for n in range(60)))
     shop.later(10_801)
     unasked = [shop.round() for _ in range(3)]
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
     nobody = run(shop, capsys, "apply", str(number))  # a script: nobody answers with yes
     with shop.db.write() as c:
         c.execute(shop.db.t.mark.delete())

@@ -1,11 +1,12 @@
 """lakeFS #4658: the collector did not know relative paths, nor some kinds of files, and took them for garbage.
 
-Here what nobody names is a candidate only if its key has the form of the owner's own files; all else is shown, no more.
+In Sexton an unreferenced object is a candidate only if its key has the form of the owner's files; others are only
+shown.
 """
 
 import pytest
 
-from tests.integration.check.conftest import Owned, names, owned
+from tests.integration.check.conftest import Owned, file_keys, owned
 from tests.support.rig import DAY
 
 __all__ = ["owned"]
@@ -13,18 +14,18 @@ STRANGE = ["_lakefs/x.json", "data/t1/r1_0.parquet", "r1_0.dat", "data/t1/sub/r1
 
 
 @pytest.mark.parametrize("pattern", [None, ""])
-def test_lakefs_4658_files_of_a_kind_nobody_knows_are_never_candidates(owned: Owned, pattern: str | None) -> None:
-    owned.both(*names(400))
+def test_lakefs_4658_file_of_an_unknown_kind_is_no_orphan(owned: Owned, pattern: str | None) -> None:
+    owned.write_live(*file_keys(400))
     if pattern is not None:  # nobody said what keys look like: then nothing is known
         owned.registry.set_key_pattern("shop", pattern)
     for key in STRANGE:
-        owned.old(key)
+        owned.write_old(key)
     for _ in range(3):
         owned.check()
         owned.later(2 * DAY)
     report = owned.check()
 
-    assert owned.found() == {"UNKNOWN_KIND": set(STRANGE)}
+    assert owned.open_findings() == {"UNKNOWN_KIND": set(STRANGE)}
     assert report.confirmed == {}
     assert owned.repairs.orphans("shop").found == 0
     owned.later(4 * DAY)

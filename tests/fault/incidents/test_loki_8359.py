@@ -1,7 +1,7 @@
 """Loki #8359: a change of the configuration reclassified everything, and the next run deleted it.
 
-Here what is due only because a retention was shortened waits in a plan of its own until a person applies it, and a plan
-is never applied under settings other than those it was made with.
+In Sexton marks that are due only because a retention was shortened wait in a plan of their own for an approval, and a
+plan is never applied under other settings than those it was made with.
 """
 
 import json
@@ -14,12 +14,12 @@ from config.settings import RecycleSection, Settings
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.recycle.errors import PlanRefused
-from sexton.recycle.model import Policy
-from tests.fault.incidents.books import check_sums, gone, marks
+from sexton.recycle.planning.model import Policy
+from tests.fault.incidents.tables import check_sums, deleted_ids, marks
 from tests.integration.owners.catalog.shop import HOUR, Shop
 from tests.support.command import run
 from tests.support.kept import kept_texts
-from tests.support.planned import Limited, kinds, waiting
+from tests.support.planned import Limited, marks_by_kind, waiting_plans
 from tests.support.rig import DEPLOYMENT, GRACE, listing, put
 
 LONG, SHORT = 72 * HOUR, HOUR
@@ -36,10 +36,10 @@ def settings(retention: int) -> Policy:
 
 @pytest.fixture
 def shop(clean_url: str) -> Iterator[Limited]:
-    made = Limited(clean_url).instance()
-    made.policy = settings(LONG)
-    yield made
-    made.db.close()
+    rig = Limited(clean_url).instance()
+    rig.policy = settings(LONG)
+    yield rig
+    rig.db.close()
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def files(*groups: set[str]) -> set[str]:
     return {"live/a.dat", *(f"data/{i}.dat" for ids in groups for i in ids)}
 
 
-def test_loki_8359_a_retention_of_1_h_in_place_of_72_deletes_nothing_more_until_a_person_agrees(
+def test_loki_8359_shortened_retention_waits_for_approval(
     shop: Limited, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = listing(root)
@@ -69,7 +69,7 @@ def test_loki_8359_a_retention_of_1_h_in_place_of_72_deletes_nothing_more_until_
 
     unasked = [shop.round() for _ in range(3)]
     left = set(listing(root))
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
     shown = run(shop, capsys, "plan", "--list", "shop", "--json")
     applied = shop.round(plan=number)
     after = shop.round()
@@ -81,14 +81,12 @@ def test_loki_8359_a_retention_of_1_h_in_place_of_72_deletes_nothing_more_until_
     assert (waits["id"], waits["marks"], set(waits["kinds"])) == (number, len(YOUNG), {"2 compacted", "6 dropped"})
     assert "its retention was shortened from 3 d to 1 h" in waits["awaits"]
     assert (applied.claimed, set(listing(root))) == (len(YOUNG), files())
-    assert (after.claimed, waiting(shop), marks(shop)) == (0, [], {})
+    assert (after.claimed, waiting_plans(shop), marks(shop)) == (0, [], {})
     check_sums(shop, [*unasked, applied, after], before, listing(root))
 
 
 @pytest.mark.parametrize("point", ["round.opened", "claim.committed", "files.deleted", "round.closed"])
-def test_loki_8359_a_worker_killed_in_the_round_after_the_change_changes_nothing_of_that(
-    shop: Limited, root: Path, point: str
-) -> None:
+def test_loki_8359_approval_survives_a_killed_worker(shop: Limited, root: Path, point: str) -> None:
     shop.policy = settings(SHORT)
 
     def dies(name: str) -> None:
@@ -100,17 +98,17 @@ def test_loki_8359_a_worker_killed_in_the_round_after_the_change_changes_nothing
     shop.later(61)
     rounds = [shop.round(), shop.round()]
 
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
     assert set(listing(root)) == files(YOUNG)
-    assert kinds(shop.rounds.find_plan(number)) == {"compacted": 2, "dropped": 6}
-    assert gone(shop) == OLD
+    assert marks_by_kind(shop.rounds.find_plan(number)) == {"compacted": 2, "dropped": 6}
+    assert deleted_ids(shop) == OLD
     assert [r.state for r in rounds] == ["SUCCEEDED"] * 2
 
 
-def test_loki_8359_what_was_changed_back_in_time_has_cost_nothing(shop: Limited, root: Path) -> None:
+def test_loki_8359_retention_changed_back_deletes_nothing(shop: Limited, root: Path) -> None:
     shop.policy = settings(SHORT)
     shop.round()
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
     shop.policy = settings(LONG)
 
     with pytest.raises(PlanRefused, match="settings changed since"):
@@ -118,16 +116,16 @@ def test_loki_8359_what_was_changed_back_in_time_has_cost_nothing(shop: Limited,
     back = shop.round()
 
     assert (back.claimed, set(listing(root))) == (0, files(YOUNG))
-    assert waiting(shop) == []
+    assert waiting_plans(shop) == []
 
 
-def test_loki_8359_a_plan_of_other_settings_is_refused_at_the_command_line_and_nothing_goes(
+def test_loki_8359_cli_refuses_a_plan_of_other_settings(
     shop: Limited, root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in (*NAMES, "retention_seconds"):
         monkeypatch.setenv(f"SEXTON_RECYCLE__{name.upper()}", str(SHORT))
     before = listing(root)
-    plan = shop.look()  # by 72 h
+    plan = shop.plan_as_operator()  # by 72 h
 
     refused = run(shop, capsys, "apply", str(plan.id), "--yes")
 
@@ -137,7 +135,7 @@ def test_loki_8359_a_plan_of_other_settings_is_refused_at_the_command_line_and_n
     assert listing(root) == before
 
 
-def test_loki_8359_a_kind_that_lost_its_retention_is_kept_not_taken_for_due(shop: Limited, root: Path) -> None:
+def test_loki_8359_kind_without_retention_is_kept(shop: Limited, root: Path) -> None:
     rest = {kind: s for kind, s in shop.policy.retention_seconds.items() if kind != "dropped"}
     shop.policy = shop.policy.model_copy(update={"retention_seconds": rest, "version": "without"})
     shop.later(100 * LONG)
@@ -150,10 +148,8 @@ def test_loki_8359_a_kind_that_lost_its_retention_is_kept_not_taken_for_due(shop
     assert kept_texts(report) == {"kind dropped has no retention": 8}
 
 
-def test_loki_8359_a_dropped_partition_of_the_catalog_is_not_taken_apart_before_a_person_agrees(
-    clean_url: str, tmp_path: Path
-) -> None:
-    shop = Shop(clean_url).opened()
+def test_loki_8359_dropped_partition_waits_for_approval(clean_url: str, tmp_path: Path) -> None:
+    shop = Shop(clean_url).register()
     shop.local(tmp_path / "disk")
     shop.policy = settings(LONG)
     tablets = shop.table(tablets=2, partitions=["p1", "p2"])
@@ -172,7 +168,7 @@ def test_loki_8359_a_dropped_partition_of_the_catalog_is_not_taken_apart_before_
     for _ in range(3):
         shop.later(GRACE + 1)
         shop.round()
-    shop.away()
+    shop.close()
 
     assert (left, [r.deleted for r in unasked]) == (before, [0, 0])
     assert "tablet" not in refs

@@ -1,25 +1,25 @@
-"""Milvus #27202: a listing took longer than the tolerance for young files: those written meanwhile looked old enough.
+"""Milvus #27202: a listing took longer than the grace of young files, and files written meanwhile seemed old.
 
-Here the cutoff is fixed before the listing begins, references are read after it has ended, and what is marked is looked
-at again before it goes.
+Sexton fixes the cutoff before the listing begins, reads references after it ended, and checks a mark again before
+deletion.
 """
 
 from typing import Any
 
 from tests.integration.check.conftest import Owned, owned
-from tests.integration.check.conftest import names as keys
+from tests.integration.check.conftest import file_keys as keys
 from tests.support.rig import DAY
 
 __all__ = ["owned"]
 
 
-def test_milvus_27202_a_listing_slower_than_the_grace_judges_nothing_written_meanwhile(owned: Owned) -> None:
-    owned.both(*keys(200))
+def test_milvus_27202_slow_listing_judges_no_newer_object(owned: Owned) -> None:
+    owned.write_live(*keys(200))
     listing, during = owned.direct._list, []
 
     def slow(*given: Any) -> Any:
         n = len(during)
-        owned.old(f"data/t5/new{n}_0.dat", age=0)
+        owned.write_old(f"data/t5/new{n}_0.dat", age=0)
         during.append(n)
         owned.later(3 * DAY)  # as long as that takes
         seen = listing(*given)

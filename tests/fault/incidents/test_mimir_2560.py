@@ -1,6 +1,7 @@
-"""Mimir #2560: one tenant with much to do, or with a slow store, blocked all others.
+"""Mimir #2560: one tenant with much garbage, or with a slow store, blocked all others.
 
-Here whoever waited longest comes first and no tenant has more than one slot, so nine have their turns beside a tenth.
+In Sexton the tenant that waited longest is served first and no tenant has more than one slot, so that one delays no
+other.
 """
 
 import threading
@@ -23,7 +24,7 @@ from sexton.recycle.rounds.recycler import Parts, Recycler
 from sexton.recycle.rounds.sql.schedule import RoundSchedule
 from sexton.recycle.rounds.sql.store import RoundStore
 from sexton.storage.vaults import ProvenVaults
-from tests.fault.incidents.books import rows
+from tests.fault.incidents.tables import rows
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3 import RunningS3
 from tests.support.rig import DEPLOYMENT, GRACE, Rig, listing, put
@@ -59,9 +60,9 @@ def worker(url: str, endpoint: str) -> Rig:
 
 def in_process(rig: Rig, threads: int) -> None:
     """Give a rig one pool for all its rounds, and proofs by the real clock, which rounds side by side may share."""
-    found = ProvenVaults(rig.registry.vault, DEPLOYMENT, rig.endpoint_url, knows_round=rig.registry.knows_round)
-    rig.deleter = ThreadDeleter(rig.stores, found, threads, Small())
-    rig.recycler = Recycler(Parts(rig.stores, rig.leases, rig.controls, found, rig.owner, rig.told), rig.deleter)
+    vaults = ProvenVaults(rig.registry.vault, DEPLOYMENT, rig.endpoint_url, knows_round=rig.registry.knows_round)
+    rig.deleter = ThreadDeleter(rig.stores, vaults, threads, Small())
+    rig.recycler = Recycler(Parts(rig.stores, rig.leases, rig.controls, vaults, rig.owner, rig.audit_list), rig.deleter)
 
 
 def backlog(rig: Rig, bucket: str, pages: int) -> None:
@@ -120,7 +121,7 @@ def working(workers: list[Rig], store: FaultProxy) -> Iterator[Sequence[Future[N
 @pytest.mark.parametrize(
     "clean_url", ["postgresql"], indirect=True
 )  # SQLite has one writer, so workers take turns anyway
-def test_mimir_2560_nine_tenants_have_their_turns_beside_one_whose_store_is_slow(
+def test_mimir_2560_tenants_have_turns_beside_a_slow_one(
     clean_url: str, tmp_path: Path, store: FaultProxy, bucket: str
 ) -> None:
     workers = [worker(clean_url, store.url) for _ in range(SLOTS)]
@@ -158,7 +159,7 @@ def test_mimir_2560_nine_tenants_have_their_turns_beside_one_whose_store_is_slow
         each.db.close()
 
 
-def test_mimir_2560_rounds_of_one_process_share_its_threads_with_one_whose_store_is_slow(
+def test_mimir_2560_slow_round_shares_the_threads_of_its_process(
     clean_url: str, tmp_path: Path, store: FaultProxy, bucket: str
 ) -> None:
     rig = worker(clean_url, store.url)

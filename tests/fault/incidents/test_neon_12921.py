@@ -1,22 +1,22 @@
-"""Neon #12921: a scan of references saw only a part of the timelines, and the layers of the others were garbage to it.
+"""Neon #12921: a scan covered only a part of the timelines, and the layers of the others seemed to be garbage.
 
-Here a live side that is empty, or far smaller than the last whole one, is not believed.
+Sexton rejects a live view that is empty, or far smaller than the last complete one.
 """
 
 import pytest
 
 from sexton.check.model import RunState
 from sexton.check.sql.repair import RepairRefused
-from tests.integration.check.conftest import Owned, names, owned
+from tests.integration.check.conftest import Owned, file_keys, owned
 from tests.support.rig import DAY
 
 __all__ = ["owned"]
 
 
 @pytest.mark.parametrize("left", [0, 1, 40])
-def test_neon_12921_a_live_side_that_came_out_short_condemns_nothing(owned: Owned, left: int) -> None:
-    keys = names(100)
-    owned.both(*keys)
+def test_neon_12921_incomplete_live_view_confirms_no_orphan(owned: Owned, left: int) -> None:
+    keys = file_keys(100)
+    owned.write_live(*keys)
     owned.check()
     owned.forget(*keys[left:])
     for _ in range(3):

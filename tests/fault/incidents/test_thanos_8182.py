@@ -1,17 +1,17 @@
-"""Thanos #8182: a block that was still being uploaded looked incomplete, hence garbage, and was deleted.
+"""Thanos #8182: a block that was still being uploaded seemed incomplete, hence garbage, and was deleted.
 
-Here nothing younger than the grace is judged, an orphan takes two checks a day apart and a person's repair, and until
-the claim a commit takes it back.
+Sexton judges no object younger than the grace, an orphan needs two checks a day apart and an operator's repair, and a
+commit before the claim takes it back.
 """
 
-from tests.integration.check.conftest import Owned, names, owned
+from tests.integration.check.conftest import Owned, file_keys, owned
 from tests.support.rig import DAY, put
 
 __all__ = ["owned"]
 
 
 def test_thanos_8182_an_upload_in_progress_is_not_judged(owned: Owned) -> None:
-    owned.both(*names(200))
+    owned.write_live(*file_keys(200))
     for n in range(3):
         put(owned.root, f"data/up/{n}x_0.dat")
         assert owned.check().found == {}
@@ -21,9 +21,9 @@ def test_thanos_8182_an_upload_in_progress_is_not_judged(owned: Owned) -> None:
     assert owned.check().found == {}
 
 
-def test_thanos_8182_an_upload_slower_than_everything_still_comes_back_with_its_commit(owned: Owned) -> None:
-    owned.both(*names(400))
-    owned.old("data/up/slow_0.dat")
+def test_thanos_8182_late_commit_brings_back_its_upload(owned: Owned) -> None:
+    owned.write_live(*file_keys(400))
+    owned.write_old("data/up/slow_0.dat")
     owned.check()
     owned.later(DAY + 60)
     owned.check()

@@ -1,4 +1,4 @@
-"""A PostgreSQL cluster of one test alone: it may be restarted and have its connections cut."""
+"""A PostgreSQL cluster of a single test, which may restart it and cut its connections."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,13 +13,13 @@ class OwnCluster(Cluster):
     """A cluster that fails on request."""
 
     def cut_connections(self) -> int:
-        """End every backend of Sexton's, whatever it is doing; return how many there were."""
+        """Terminate every backend of Sexton, also busy ones; return how many there were."""
         with psycopg.connect(self.url().replace("+psycopg", ""), autocommit=True) as connection:
-            ours = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'sexton'"
-            return len(connection.execute(ours).fetchall())
+            statement = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'sexton'"
+            return len(connection.execute(statement).fetchall())
 
     def restart(self) -> None:
-        """Crash and recover: nothing is flushed before it ends."""
+        """Crash and recover: the server flushes nothing before it ends."""
         self._call(self._pg_ctl, "-D", self._data, "-m", "immediate", "-w", "-t", "60", "restart")
 
 

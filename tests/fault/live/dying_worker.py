@@ -1,4 +1,4 @@
-"""A worker that is gone the first time it comes to a crash point: ``python -m tests.fault.live.dying_worker POINT``."""
+"""A worker that kills itself at a crash point: ``python -m tests.fault.live.dying_worker POINT``."""
 
 import asyncio
 import os
@@ -10,9 +10,9 @@ from sexton.kernel.crash_points import NAMES, installed
 
 
 def main(point: str) -> None:
-    """Serve until the point is reached; nothing is finished, flushed or said after it."""
+    """Serve until the point is reached; nothing is finished, flushed or reported after it."""
     if point not in NAMES:
-        sys.exit(f"{point} is no crash point; there are {', '.join(sorted(NAMES))}")
+        sys.exit(f"{point} is no crash point; choose one of {', '.join(sorted(NAMES))}")
 
     def die(reached: str) -> None:
         if reached == point:

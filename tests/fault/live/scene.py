@@ -17,7 +17,8 @@ from temporalio.worker import Worker
 
 import worker as composition
 from config.settings import Settings
-from sexton.recycle.model import RecycleRequest, RoundReport
+from sexton.recycle.model import RoundReport
+from sexton.recycle.rounds.model import RecycleRequest
 from tests.fault.live.store import Bucket
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.forked import Forked

@@ -1,4 +1,4 @@
-"""Garbage in a bucket behind a fault proxy, page by page, and an independent look at what is left."""
+"""Fill a bucket behind a fault proxy with pages of garbage, and list it independently of Sexton."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -9,14 +9,14 @@ from tests.servers.s3 import RunningS3
 from tests.support.rig import Rig
 
 PAGE = 1_000
-"""Keys of a page."""
+"""Keys of one page."""
 MARK_KEYS = 10
 REAL_EVERY = 100
-"""One key in a hundred has an object: a store says of every key that it is deleted."""
+"""One key in a hundred has an object: a store reports every key as deleted."""
 
 
 class Bucket:
-    """A bucket with live neighbours, and marks whose garbage is due."""
+    """A bucket with garbage whose marks are due, and needed objects beside it."""
 
     def __init__(self, server: RunningS3, name: str) -> None:
         self._server, self.name = server, name
@@ -24,14 +24,14 @@ class Bucket:
         self.garbage: set[str] = set()
 
     async def fill(self, rig: Rig, pages: int, after: int = 0) -> None:
-        """Mark so many pages of keys in vault ``cold`` of instance ``shop``, and let them fall due.
+        """Mark pages of keys in vault ``cold`` of instance ``shop``, and advance the clock until they are due.
 
-        ``after``: pages that were marked before.
+        ``after``: the number of pages that were marked before.
         """
         await asyncio.to_thread(self.fill_now, rig, pages, after)
 
     def fill_now(self, rig: Rig, pages: int, after: int = 0) -> None:
-        """Do so in this thread."""
+        """Do the same in this thread."""
         first = after * PAGE
         names = [f"data/{n // PAGE}/{n:06}.dat" for n in range(first, first + pages * PAGE)]
         marks = (
@@ -50,12 +50,12 @@ class Bucket:
             list(pool.map(lambda key: client.put_object(Bucket=self.name, Key=key, Body=b"x"), keys))
 
     def listing(self) -> set[str]:
-        """List past the proxy and without Sexton."""
+        """List the bucket without the proxy and without Sexton."""
         pages = self._server.client().get_paginator("list_objects_v2").paginate(Bucket=self.name)
-        found = {o["Key"] for page in pages for o in page.get("Contents", ())}
-        return {key for key in found if not key.startswith("_sexton/")}
+        keys = {o["Key"] for page in pages for o in page.get("Contents", ())}
+        return {key for key in keys if not key.startswith("_sexton/")}
 
 
 def deletes(proxy: FaultProxy, since: float = 0.0) -> list[Entry]:
-    """Return the pages that came in at or after an instant (``time.monotonic``), oldest first."""
+    """Return the delete requests received since an instant (``time.monotonic``), oldest first."""
     return sorted((e for e in proxy.log if e.operation == "DeleteObjects" and e.time >= since), key=lambda e: e.time)

@@ -1,4 +1,4 @@
-"""Temporal is killed in the middle of a round, and comes back over the same file and port."""
+"""A stop and a round survive a Temporal server that is killed and started again."""
 
 import asyncio
 import time
@@ -9,8 +9,8 @@ from pathlib import Path
 from sexton.operators.controls.model import ControlKind
 from sexton.runtime.embedded.ports import Ports
 from sexton.runtime.embedded.temporal import NAMESPACE, TemporalServer
-from tests.fault.live.scene import SHOP, until
-from tests.fault.live.stage import Stage, at_once
+from tests.fault.live.concurrent_tests import LiveTest, side_by_side
+from tests.fault.live.deployment import SHOP, until
 from tests.fault.live.store import deletes
 
 PAGES = 16
@@ -31,14 +31,14 @@ async def _own_server(home: Path) -> AsyncIterator[TemporalServer]:
         server.stop()
 
 
-@at_once(40)
-async def test_r33_a_stop_ends_deletion_within_seconds_while_temporal_is_down(stage: Stage) -> None:
-    async with _own_server(stage.home) as server, stage.scene(temporal=(server.address, NAMESPACE)) as scene:
-        proxy, cold, rig = scene.proxy, scene.cold, scene.rig
+@side_by_side(40)
+async def test_r33_stop_ends_deletion_while_temporal_is_down(live: LiveTest) -> None:
+    async with _own_server(live.home) as server, live.deployment(temporal=(server.address, NAMESPACE)) as deployment:
+        proxy, cold, rig = deployment.proxy, deployment.cold, deployment.rig
         await cold.fill(rig, PAGES)
-        await scene.worker("the only one")
+        await deployment.worker("the only one")
         proxy.delay("DeleteObjects", 1.5)  # 24 s for all pages
-        handle = await scene.start()
+        handle = await deployment.start()
         await until("the worker deletes", lambda: len(deletes(proxy)) >= 2)
         server.child.kill()
         down = time.monotonic()
@@ -53,10 +53,10 @@ async def test_r33_a_stop_ends_deletion_within_seconds_while_temporal_is_down(st
         halted = await handle.result()
         after = len(deletes(proxy))
         rig.controls.remove(ControlKind.STOP, SHOP)
-        finished = await scene.round()
+        finished = await deployment.round()
 
         last = pages[-1].time - stopped
-        stage.say(f"stop → last page begins: {last:.1f} s, {len(pages)} of {PAGES} pages had begun")
+        live.note(f"stop → last page begins: {last:.1f} s, {len(pages)} of {PAGES} pages had begun")
         assert last <= STOP_SECONDS + REQUEST_SECONDS
         assert after == len(pages) < PAGES
         assert (halted.state, finished.state) == ("STOPPED", "SUCCEEDED")
@@ -65,14 +65,14 @@ async def test_r33_a_stop_ends_deletion_within_seconds_while_temporal_is_down(st
         assert rig.count("mark") == 0
 
 
-@at_once(40)
-async def test_a_round_outlives_its_temporal_server(stage: Stage) -> None:
-    async with _own_server(stage.home) as server, stage.scene(temporal=(server.address, NAMESPACE)) as scene:
-        proxy, cold, rig = scene.proxy, scene.cold, scene.rig
+@side_by_side(40)
+async def test_a_round_outlives_its_temporal_server(live: LiveTest) -> None:
+    async with _own_server(live.home) as server, live.deployment(temporal=(server.address, NAMESPACE)) as deployment:
+        proxy, cold, rig = deployment.proxy, deployment.cold, deployment.rig
         await cold.fill(rig, PAGES)
-        await scene.worker("the only one")
+        await deployment.worker("the only one")
         proxy.delay("DeleteObjects", 1)
-        handle = await scene.start()
+        handle = await deployment.start()
         await until("the worker deletes", lambda: len(deletes(proxy)) >= 2)
         begun = len(deletes(proxy))
 
@@ -80,7 +80,7 @@ async def test_a_round_outlives_its_temporal_server(stage: Stage) -> None:
         await asyncio.to_thread(server.start)
         report = await handle.result()
 
-        stage.say(f"{begun} of {PAGES} pages had begun when Temporal was killed, {len(deletes(proxy))} in all")
+        live.note(f"{begun} of {PAGES} pages had begun when Temporal was killed, {len(deletes(proxy))} in all")
         assert begun < PAGES
         assert (report.state, report.removed, report.failed) == ("SUCCEEDED", PAGES * 100, 0)
         assert report.deleted + report.absent == PAGES * 1_000

@@ -1,12 +1,12 @@
-"""PostgreSQL ends our connections, or itself, in the middle of a round: the round goes on where it was."""
+"""A round continues after PostgreSQL ends its connections or restarts."""
 
 import asyncio
 
 import pytest
 
+from tests.fault.live.concurrent_tests import LiveTest, side_by_side
 from tests.fault.live.database import OwnCluster, own_cluster
-from tests.fault.live.scene import until
-from tests.fault.live.stage import Stage, at_once
+from tests.fault.live.deployment import until
 from tests.fault.live.store import deletes
 
 PAGES = 12
@@ -14,15 +14,15 @@ TIMES = 3
 
 
 @pytest.mark.parametrize("blow", [OwnCluster.cut_connections, OwnCluster.restart], ids=["cut", "restarted"])
-@at_once(35)
-async def test_a_round_outlives_its_database_connections(stage: Stage, blow: object) -> None:
+@side_by_side(35)
+async def test_a_round_outlives_its_database_connections(live: LiveTest, blow: object) -> None:
     with own_cluster() as cluster:
-        async with stage.scene(cluster.create_database()) as scene:
-            proxy, cold, rig = scene.proxy, scene.cold, scene.rig
+        async with live.deployment(cluster.create_database()) as deployment:
+            proxy, cold, rig = deployment.proxy, deployment.cold, deployment.rig
             await cold.fill(rig, PAGES)
-            await scene.worker("the only one")
+            await deployment.worker("the only one")
             proxy.delay("DeleteObjects", 0.8)
-            handle = await scene.start()
+            handle = await deployment.start()
             struck = []
             for _ in range(TIMES):
                 begun = len(deletes(proxy))
@@ -31,7 +31,7 @@ async def test_a_round_outlives_its_database_connections(stage: Stage, blow: obj
             before = len(deletes(proxy))
             report = await handle.result()
 
-            stage.say(f"{struck}: {before} pages before the last blow, {len(deletes(proxy))} in all, of {PAGES}")
+            live.note(f"{struck}: {before} pages before the last blow, {len(deletes(proxy))} in all, of {PAGES}")
             assert before < PAGES
             assert (report.state, report.removed, report.failed) == ("SUCCEEDED", PAGES * 100, 0)
             assert report.deleted + report.absent == PAGES * 1_000

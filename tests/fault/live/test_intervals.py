@@ -1,4 +1,4 @@
-"""Many instances, several workers, one schedule: everybody has a turn in every interval, and nobody waits for long."""
+"""Every one of many instances has a round in every interval."""
 
 import asyncio
 import itertools
@@ -13,9 +13,9 @@ from config.settings import RecycleSection, Settings
 from sexton.contract import NewMark
 from sexton.recycle.pacing.store import PaceStore
 from sexton.runtime.temporal import schedules
+from tests.fault.live.concurrent_tests import LiveTest, side_by_side
 from tests.fault.live.database import own_cluster
-from tests.fault.live.scene import SHOP, Scene, until
-from tests.fault.live.stage import Stage, at_once
+from tests.fault.live.deployment import SHOP, Deployment, until
 from tests.support.rig import DEPLOYMENT, Rig, listing, put
 
 TENANTS = [f"tenant-{n}" for n in range(9)]
@@ -35,86 +35,86 @@ def _garbage(rig: Rig, root: Path, instance: str, marks: int) -> None:
 
 def _starts(rig: Rig) -> dict[str, list[int]]:
     """Return when each instance's rounds began, in ms."""
-    round_, found = rig.db.t.round, defaultdict(list)
+    round_, starts = rig.db.t.round, defaultdict(list)
     with rig.db.read() as c:
         for row in c.execute(select(round_.c.instance, round_.c.started_at).order_by(round_.c.id)):
-            found[row.instance].append(row.started_at)
-    return found
+            starts[row.instance].append(row.started_at)
+    return starts
 
 
-async def _schedule(scene: Scene) -> None:
+async def _schedule(deployment: Deployment) -> None:
     settings = Settings(
-        deployment=DEPLOYMENT, database_url=scene.rig.url, recycle=RecycleSection(recycle_interval_seconds=INTERVAL)
+        deployment=DEPLOYMENT,
+        database_url=deployment.rig.url,
+        recycle=RecycleSection(recycle_interval_seconds=INTERVAL),
     )
-    await schedules.apply(scene.client, settings)
+    await schedules.apply(deployment.client, settings)
 
 
-async def _end(scene: Scene) -> None:
+async def _end(deployment: Deployment) -> None:
     """Pause the schedule and wait for the last round's end."""
-    await schedules.pause(scene.client, DEPLOYMENT, "the test has seen enough")
-    await until("no tick under way", lambda: not scene.rig.count("round", state="RUNNING"), 30)
+    await schedules.pause(deployment.client, DEPLOYMENT, "the test has seen enough")
+    await until("no tick under way", lambda: not deployment.rig.count("round", state="RUNNING"), 30)
     await asyncio.sleep(2)  # a tick that had begun may have started rounds
-    await until("the last rounds' end", lambda: not scene.rig.count("round", state="RUNNING"), 30)
+    await until("the last rounds' end", lambda: not deployment.rig.count("round", state="RUNNING"), 30)
 
 
-@at_once(75)
-async def test_r29_ten_instances_and_three_workers_each_recycled_once_an_interval(stage: Stage) -> None:
-    async with stage.scene(cold=False) as scene:
-        rig = scene.rig
+@side_by_side(75)
+async def test_r29_each_instance_has_one_round_in_an_interval(live: LiveTest) -> None:
+    async with live.deployment(cold=False) as deployment:
+        rig = deployment.rig
         for n, name in enumerate((SHOP, *TENANTS)):
-            _garbage(rig.instance(name) if name != SHOP else rig, stage.home / name, name, 5 + n)
+            _garbage(rig.instance(name) if name != SHOP else rig, live.home / name, name, 5 + n)
         rig.later(10_801)
-        await asyncio.gather(*(scene.worker(f"worker {n}", **EVERY) for n in range(3)))
+        await asyncio.gather(*(deployment.worker(f"worker {n}", **EVERY) for n in range(3)))
 
-        await _schedule(scene)
+        await _schedule(deployment)
         begun = "every instance has begun its fourth round"
         await until(begun, lambda: min(len(_starts(rig)[i]) for i in (SHOP, *TENANTS)) >= 4, 150)
-        await _end(scene)
+        await _end(deployment)
         starts = _starts(rig)
 
         turns = {i: [(s - own[0]) // (INTERVAL * 1000) for s in own] for i, own in starts.items()}
         apart = [(b - a) / 1000 for own in starts.values() for a, b in itertools.pairwise(own)]
-        stage.say(f"rounds of an instance are {min(apart):.1f} to {max(apart):.1f} s apart, median {median(apart):.1f}")
+        live.note(f"rounds of an instance are {min(apart):.1f} to {max(apart):.1f} s apart, median {median(apart):.1f}")
         assert all(own == list(range(len(own))) for own in turns.values()), turns
         assert abs(median(apart) - INTERVAL) <= schedules.tick_seconds(INTERVAL)
         assert rig.count("lease", state="IDLE") == rig.count("lease") == 10
         assert rig.count("round", state="SUCCEEDED") == rig.count("round")
-        assert all(listing(stage.home / name) == KEEP for name in (SHOP, *TENANTS))
+        assert all(listing(live.home / name) == KEEP for name in (SHOP, *TENANTS))
 
 
 @pytest.mark.parametrize(("marks", "cap"), [(3_000, 75), pytest.param(100_000, 0, marks=pytest.mark.soak)])
-@at_once(60)
-async def test_r29_an_instance_with_much_garbage_does_not_keep_the_others_waiting(
-    stage: Stage, marks: int, cap: int
-) -> None:
+@side_by_side(60)
+async def test_r29_instance_with_much_garbage_delays_no_other(live: LiveTest, marks: int, cap: int) -> None:
     """Its round lasts two intervals: because there is much of it, or because an operator caps it."""
     with own_cluster(fsync=False) as cluster:
-        async with stage.scene(cluster.create_database(), cold=False) as scene:
-            rig = scene.rig
-            await asyncio.to_thread(_garbage, rig, stage.home / SHOP, SHOP, marks)
+        async with live.deployment(cluster.create_database(), cold=False) as deployment:
+            rig = deployment.rig
+            await asyncio.to_thread(_garbage, rig, live.home / SHOP, SHOP, marks)
             if cap:
                 PaceStore(rig.db).put_cap(f"{SHOP}/disk", cap)
             for name in TENANTS:
-                _garbage(rig.instance(name), stage.home / name, name, 5)
+                _garbage(rig.instance(name), live.home / name, name, 5)
             rig.later(10_801)
             few = EVERY | {"RECYCLE__RECYCLE_CONCURRENCY": 3}
-            await asyncio.gather(*(scene.worker(f"worker {n}", **few) for n in range(3)))
+            await asyncio.gather(*(deployment.worker(f"worker {n}", **few) for n in range(3)))
 
-            await _schedule(scene)
+            await _schedule(deployment)
             await until("the big one's first round has ended", lambda: rig.rounds.reports.find_round(SHOP), 900)
             await until("everybody had three turns", lambda: min(len(_starts(rig)[i]) for i in TENANTS) >= 3)
-            await _end(scene)
+            await _end(deployment)
             starts = _starts(rig)
 
             big = rig.rounds.reports.find_round(SHOP, last=100)[-1]
             apart = [(b - a) / 1000 for i in TENANTS for a, b in itertools.pairwise(starts[i])]
             first = max(own[0] for own in starts.values()) - min(own[0] for own in starts.values())
             took = ((big.ended_at or 0) - (big.started_at or 0)) / 1000
-            stage.say(f"{marks} marks took {took:.1f} s")
-            stage.say(f"the others: first turns within {first / 1000:.1f} s, then up to {max(apart):.1f} s apart")
+            live.note(f"{marks} marks took {took:.1f} s")
+            live.note(f"the others: first turns within {first / 1000:.1f} s, then up to {max(apart):.1f} s apart")
             assert big.removed == marks
             assert took > INTERVAL  # or nobody could have been kept waiting
             assert max(apart) <= 3 * INTERVAL
             assert first / 1000 <= 2 * INTERVAL
             assert rig.count("lease", state="IDLE") == rig.count("lease") == 10
-            assert all(listing(stage.home / name) == KEEP for name in (SHOP, *TENANTS))
+            assert all(listing(live.home / name) == KEEP for name in (SHOP, *TENANTS))

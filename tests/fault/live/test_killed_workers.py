@@ -1,4 +1,4 @@
-"""A worker is killed; another one goes on, with the round or without it."""
+"""Another worker continues the work of a killed one, with its round or without."""
 
 import asyncio
 import time
@@ -6,8 +6,8 @@ from typing import Any
 
 from temporalio.client import WorkflowHandle
 
-from tests.fault.live.scene import SHOP, until
-from tests.fault.live.stage import Stage, at_once
+from tests.fault.live.concurrent_tests import LiveTest, side_by_side
+from tests.fault.live.deployment import SHOP, until
 from tests.fault.live.store import deletes
 
 PAGES = 8
@@ -15,16 +15,16 @@ TAKE_OVER_SECONDS = 65
 """A lease of 60 s, and 5 s (case R31)."""
 
 
-@at_once(25)
-async def test_r31_another_worker_finishes_the_round_of_one_that_was_killed(stage: Stage) -> None:
-    async with stage.scene() as scene:
-        proxy, cold, rig = scene.proxy, scene.cold, scene.rig
+@side_by_side(25)
+async def test_r31_another_worker_finishes_the_round_of_a_killed_one(live: LiveTest) -> None:
+    async with live.deployment() as deployment:
+        proxy, cold, rig = deployment.proxy, deployment.cold, deployment.rig
         await cold.fill(rig, PAGES)
-        first = await scene.worker("first")
+        first = await deployment.worker("first")
         proxy.delay("DeleteObjects", 3)
-        handle = await scene.start()
+        handle = await deployment.start()
         await until("the first worker deletes", lambda: len(deletes(proxy)) >= 2)
-        await scene.worker("second")
+        await deployment.worker("second")
         proxy.delay("DeleteObjects", 0.1)
 
         first.kill()
@@ -33,7 +33,7 @@ async def test_r31_another_worker_finishes_the_round_of_one_that_was_killed(stag
         took = deletes(proxy, killed)[0].time - killed
         report = await handle.result()
 
-        stage.say(f"killed → first progress of the other worker: {took:.1f} s")
+        live.note(f"killed → first progress of the other worker: {took:.1f} s")
         assert took < TAKE_OVER_SECONDS
         assert (report.state, report.removed, report.failed) == ("SUCCEEDED", PAGES * 100, 0)
         assert report.deleted + report.absent == PAGES * 1_000
@@ -42,20 +42,20 @@ async def test_r31_another_worker_finishes_the_round_of_one_that_was_killed(stag
         assert rig.count("lease", state="BUSY") == 0
 
 
-@at_once(25)
-async def test_r31_a_new_round_takes_over_where_run_and_worker_are_gone(stage: Stage) -> None:
-    async with stage.scene() as scene:
-        proxy, cold, rig = scene.proxy, scene.cold, scene.rig
+@side_by_side(25)
+async def test_r31_new_round_takes_over_from_a_dead_run_and_worker(live: LiveTest) -> None:
+    async with live.deployment() as deployment:
+        proxy, cold, rig = deployment.proxy, deployment.cold, deployment.rig
         await cold.fill(rig, PAGES)
-        first = await scene.worker("first")
+        first = await deployment.worker("first")
         proxy.delay("DeleteObjects", 1)
-        handle = await scene.start()
+        handle = await deployment.start()
         await until("the first worker deletes", lambda: len(deletes(proxy)) >= 2)
         await handle.terminate("by the test")
         first.kill()
         proxy.delay("DeleteObjects", 0)
-        await scene.worker("second")
-        again = await scene.start()
+        await deployment.worker("second")
+        again = await deployment.start()
         while await _refusal(again) != "LeaseBusy":
             await asyncio.sleep(0.1)
         before = rig.count("lease", epoch=1)
@@ -66,7 +66,7 @@ async def test_r31_a_new_round_takes_over_where_run_and_worker_are_gone(stage: S
         took = time.monotonic() - expired
         report = await again.result()
 
-        stage.say(f"lease expired → taken over: {took:.1f} s")
+        live.note(f"lease expired → taken over: {took:.1f} s")
         assert before == 1
         assert report.state == "SUCCEEDED"
         assert cold.listing() == cold.needed

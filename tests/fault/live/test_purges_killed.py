@@ -1,4 +1,4 @@
-"""A worker process is gone at every point of a purge of a topic; a healthy one finishes, and loses no entry."""
+"""A purge whose worker dies at any crash point is finished and deletes no needed entry."""
 
 import asyncio
 
@@ -11,8 +11,8 @@ from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.sql.store import WalStore
 from sexton.wal.wal import WalService
-from tests.fault.live.scene import Scene, until
-from tests.fault.live.stage import Stage, at_once
+from tests.fault.live.concurrent_tests import LiveTest, side_by_side
+from tests.fault.live.deployment import Deployment, until
 from tests.support.rig import DEPLOYMENT
 from workflows import ids
 
@@ -20,9 +20,9 @@ TOPICS = ("orders", "users")
 ENTRIES, FLUSHED = 200, 119
 
 
-def _fill(scene: Scene) -> EmbeddedLog:
+def _fill(deployment: Deployment) -> EmbeddedLog:
     """Make topics of which a region needs what is above FLUSHED."""
-    db = scene.rig.db
+    db = deployment.rig.db
     log, wal = EmbeddedLog(db), WalService(db, WalSettings())
     for name in TOPICS:
         log.create(name)
@@ -30,12 +30,12 @@ def _fill(scene: Scene) -> EmbeddedLog:
         log.append(name, [b"entry %d" % n for n in range(ENTRIES)])
         wal.store.enable(name, Mode.DELETE)
         report = LeaderReport(topic=name, region="r1", epoch=0, streams=(Stream(flushed=FLUSHED),))
-        wal.heartbeats.hear("n1", [report])
+        wal.heartbeats.record_reports("n1", [report])
     return log
 
 
-async def _purge(scene: Scene, topic: str) -> PurgeReport:
-    return await scene.client.execute_workflow(
+async def _purge(deployment: Deployment, topic: str) -> PurgeReport:
+    return await deployment.client.execute_workflow(
         ids.PURGE_WAL,
         PurgeRequest(topic=topic, requested_by="test"),
         id=ids.purge_wal(DEPLOYMENT, topic),
@@ -44,8 +44,8 @@ async def _purge(scene: Scene, topic: str) -> PurgeReport:
     )
 
 
-async def _round(scene: Scene) -> TopicPageReport:
-    return await scene.client.execute_workflow(
+async def _round(deployment: Deployment) -> TopicPageReport:
+    return await deployment.client.execute_workflow(
         ids.PURGE_WAL_ROUND,
         PurgeRoundRequest(deployment=DEPLOYMENT),
         id=ids.purge_wal_round(DEPLOYMENT),
@@ -56,19 +56,19 @@ async def _round(scene: Scene) -> TopicPageReport:
 
 @pytest.mark.parametrize("point", sorted(OF_WAL))
 @pytest.mark.parametrize("how", ["one", "round"])
-@at_once(20)
-async def test_purge_of_a_killed_worker_deletes_no_needed_entry(stage: Stage, how: str, point: str) -> None:
-    async with stage.scene(cold=False) as scene:
-        log = _fill(scene)
-        dying = await scene.worker("dying", dies_at=point)
+@side_by_side(20)
+async def test_purge_of_a_killed_worker_deletes_no_needed_entry(live: LiveTest, how: str, point: str) -> None:
+    async with live.deployment(cold=False) as deployment:
+        log = _fill(deployment)
+        dying = await deployment.worker("dying", dies_at=point)
 
-        ending = asyncio.ensure_future(_purge(scene, "orders") if how == "one" else _round(scene))
+        ending = asyncio.ensure_future(_purge(deployment, "orders") if how == "one" else _round(deployment))
         await until(f"the worker dies at {point}", lambda: dying.exit_code() is not None)
-        async with await scene.worker_here():
+        async with await deployment.worker_in_process():
             report = await asyncio.wait_for(ending, 150)
 
         purged = TOPICS if how == "round" else TOPICS[:1]
-        store = WalStore(scene.rig.db)
+        store = WalStore(deployment.rig.db)
         assert dying.exit_code() == -9
         if isinstance(report, PurgeReport):
             assert report.outcome in (PurgeOutcome.PURGED, PurgeOutcome.NOTHING)

@@ -1,4 +1,4 @@
-"""A worker process is gone at every point of a round; a healthy one finishes, and nothing needed is lost."""
+"""A round whose worker dies at any crash point is finished and deletes nothing needed."""
 
 import asyncio
 import time
@@ -8,8 +8,8 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.kernel.crash_points import OF_ROUNDS
-from tests.fault.live.scene import until
-from tests.fault.live.stage import Stage, at_once
+from tests.fault.live.concurrent_tests import LiveTest, side_by_side
+from tests.fault.live.deployment import until
 from tests.support.rig import Rig, listing, put
 
 POINTS = sorted(
@@ -33,25 +33,25 @@ def _fill(rig: Rig, root: Path) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("point", [pytest.param(p, marks=() if p in TELLING else pytest.mark.soak) for p in POINTS])
-@at_once(15)
-async def test_every_crash_point_under_a_real_sigkill(stage: Stage, point: str) -> None:
-    async with stage.scene(cold=False) as scene:
-        rig = scene.rig
-        root = rig.local(stage.home / "v")
+@side_by_side(15)
+async def test_round_survives_a_sigkill_at_every_crash_point(live: LiveTest, point: str) -> None:
+    async with live.deployment(cold=False) as deployment:
+        rig = deployment.rig
+        root = rig.local(live.home / "v")
         needed = _fill(rig, root)
-        dying = await scene.worker("dying", dies_at=point)
+        dying = await deployment.worker("dying", dies_at=point)
 
-        handle = await scene.start()
+        handle = await deployment.start()
         await until(f"the worker dies at {point}", lambda: dying.exit_code() is not None)
         died = time.monotonic()
-        async with await scene.worker_here():
+        async with await deployment.worker_in_process():
             await asyncio.wait_for(handle.result(), 150)
             took = time.monotonic() - died
             rig.later(3_601)
-            await scene.round()
-        reports = scene.reports()
+            await deployment.round()
+        reports = deployment.reports()
 
-        stage.say(f"{point}: the round ended {took:.1f} s after the death of its worker")
+        live.note(f"{point}: the round ended {took:.1f} s after the death of its worker")
         assert dying.exit_code() == -9
         assert listing(root) == needed
         assert {t: rig.count(t) for t in ("mark", "mark_file", "mark_history")} == {

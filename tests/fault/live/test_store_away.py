@@ -1,11 +1,11 @@
-"""The store fails under a real worker: the round ends all the same, and the next clean one leaves no garbage."""
+"""A round ends under every fault of the store, and the next clean rounds leave no garbage."""
 
 from collections.abc import Callable
 
 import pytest
 
 from sexton.contract import NewMark
-from tests.fault.live.stage import Stage, at_once
+from tests.fault.live.concurrent_tests import LiveTest, side_by_side
 from tests.fault.live.store import deletes
 from tests.servers.fault_proxy import FaultProxy
 
@@ -24,27 +24,27 @@ ASKED_AGAIN = ("slow down", "reset", "reply lost")
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@at_once(25)
-async def test_rounds_end_and_clean_up_whatever_the_store_does(stage: Stage, fault: str) -> None:
-    async with stage.scene() as scene:
-        proxy, cold, rig, fail = scene.proxy, scene.cold, scene.rig, FAULTS[fault]
+@side_by_side(25)
+async def test_rounds_end_and_clean_up_under_every_store_fault(live: LiveTest, fault: str) -> None:
+    async with live.deployment() as deployment:
+        proxy, cold, rig, fail = deployment.proxy, deployment.cold, deployment.rig, FAULTS[fault]
         cold.put("dir/a.dat", "dir/b.dat")
         rig.mark("dropped", NewMark(id="dir", vault="cold", prefix="dir/"))
         await cold.fill(rig, PAGES)
-        await scene.worker("the only one")
+        await deployment.worker("the only one")
 
         fail(proxy, "DeleteObjects")
-        during = await scene.round()
+        during = await deployment.round()
         proxy.delay("DeleteObjects", 0)
-        clean = await scene.round()
+        clean = await deployment.round()
         listed = cold.listing()
         rig.later(3_601)  # the prefix is listed once more
         fail(proxy, "ListObjectsV2")
-        look = await scene.round()
+        look = await deployment.round()
         proxy.delay("ListObjectsV2", 0)
-        last = await scene.round()
+        last = await deployment.round()
 
-        stage.say(f"{during.waiting} marks waited for the second round, {len(deletes(proxy))} delete requests answered")
+        live.note(f"{during.waiting} marks waited for the second round, {len(deletes(proxy))} delete requests answered")
         assert during.waiting > 0 or len(deletes(proxy)) > PAGES + 1  # it was felt
         assert listed == cold.listing() == cold.needed
         assert (look.removed, look.faults) == ((1, 0) if fault in ASKED_AGAIN else (0, 1))

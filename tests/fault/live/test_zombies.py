@@ -1,10 +1,10 @@
-"""A worker goes on without the right to: its run was terminated, or it was frozen for longer than its lease."""
+"""A worker that lost its lease or its run soon stops deleting."""
 
 import asyncio
 import time
 
-from tests.fault.live.scene import until
-from tests.fault.live.stage import Stage, at_once
+from tests.fault.live.concurrent_tests import LiveTest, side_by_side
+from tests.fault.live.deployment import until
 from tests.fault.live.store import deletes
 
 PAGES = 12
@@ -12,18 +12,18 @@ LAST_DELETE_SECONDS = 10
 """After the run was terminated (case R50)."""
 
 
-@at_once(75)
-async def test_a_worker_frozen_for_longer_than_its_lease_repeats_pages_under_way_at_most(stage: Stage) -> None:
-    async with stage.scene() as scene:
-        with stage.proxy() as others:
-            proxy, cold, rig = scene.proxy, scene.cold, scene.rig
+@side_by_side(75)
+async def test_frozen_worker_repeats_only_pages_under_way(live: LiveTest) -> None:
+    async with live.deployment() as deployment:
+        with live.proxy() as others:
+            proxy, cold, rig = deployment.proxy, deployment.cold, deployment.rig
             await cold.fill(rig, PAGES)
-            frozen = await scene.worker("frozen")
+            frozen = await deployment.worker("frozen")
             proxy.delay("DeleteObjects", 2)
             others.delay("DeleteObjects", 1)
-            handle = await scene.start()
+            handle = await deployment.start()
             await until("the first worker deletes", lambda: len(deletes(proxy)) >= 2)
-            await scene.worker("other", S3__ENDPOINT_URL=others.url)
+            await deployment.worker("other", S3__ENDPOINT_URL=others.url)
             begun = len(deletes(proxy))
 
             frozen.freeze()
@@ -37,7 +37,7 @@ async def test_a_worker_frozen_for_longer_than_its_lease_repeats_pages_under_way
             await asyncio.sleep(max(0, thawed + 8 - time.monotonic()))
             late = [e for e in proxy.log if e.time >= thawed]
 
-            stage.say(f"frozen → the other's first page: {took:.1f} s; late: {[e.operation for e in late]}")
+            live.note(f"frozen → the other's first page: {took:.1f} s; late: {[e.operation for e in late]}")
             assert 2 <= begun < PAGES
             assert len(deletes(proxy, thawed)) <= 1
             assert all(set(e.keys) <= cold.garbage for e in deletes(proxy) + deletes(others))
@@ -52,14 +52,14 @@ async def test_a_worker_frozen_for_longer_than_its_lease_repeats_pages_under_way
             assert cold.listing() == cold.needed
 
 
-@at_once(27)
-async def test_r50_the_last_delete_of_a_terminated_run_comes_soon_and_the_next_round_finishes(stage: Stage) -> None:
-    async with stage.scene() as scene:
-        proxy, cold, rig = scene.proxy, scene.cold, scene.rig
+@side_by_side(27)
+async def test_r50_terminated_run_soon_stops_deleting(live: LiveTest) -> None:
+    async with live.deployment() as deployment:
+        proxy, cold, rig = deployment.proxy, deployment.cold, deployment.rig
         await cold.fill(rig, PAGES)
-        await scene.worker("the only one")
+        await deployment.worker("the only one")
         proxy.delay("DeleteObjects", 2)  # 24 s for all pages
-        handle = await scene.start()
+        handle = await deployment.start()
         await until("the worker deletes", lambda: len(deletes(proxy)) >= 2)
 
         await handle.terminate("by the test")
@@ -68,10 +68,10 @@ async def test_r50_the_last_delete_of_a_terminated_run_comes_soon_and_the_next_r
         pages = deletes(proxy)
         proxy.delay("DeleteObjects", 0)
         rig.later(61)
-        report = await scene.round()
+        report = await deployment.round()
 
         last = pages[-1].time - terminated
-        stage.say(f"terminated → last page begins: {last:.1f} s, {len(pages)} of {PAGES} pages had begun")
+        live.note(f"terminated → last page begins: {last:.1f} s, {len(pages)} of {PAGES} pages had begun")
         assert last <= LAST_DELETE_SECONDS
         assert len(pages) < PAGES
         assert report.state == "SUCCEEDED"

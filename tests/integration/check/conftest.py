@@ -1,4 +1,4 @@
-"""An owner with the view ``sexton_live``, whose vault is a directory; and the ways to compare."""
+"""An owner with the view ``sexton_live``, whose vault is a directory."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -23,53 +23,55 @@ class Owned(Rig):
 
     def __init__(self, url: str, **more: Any) -> None:
         super().__init__(url, **more)
-        self.owner = owners(self.db)  # whom a worker asks, not the owner alone
+        self.owner = owners(self.db)  # the owner as a worker sees it
         self.recycler = self.recycler_of(self.owner)
 
-    def opened(self, root: Path) -> "Owned":
+    def register(self, root: Path) -> "Owned":
+        """Register the instance with one vault and a key pattern; return the rig."""
         self.instance()
         self.root = self.local(root)
         self.registry.set_key_pattern("shop", PATTERN)
         return self
 
     def live_rows(self, *rows: tuple[str, int | None], vault: str = "disk", kind: str = "rowset") -> None:
-        """Show keys with their sizes as live."""
+        """Insert rows into the live view: keys with their sizes."""
         with self.db.write() as c:
             for key, size in rows:
-                given = {"kind": kind, "id": key.split("/")[-1], "vault": vault, "key": key, "bytes": size}
-                c.execute(text("INSERT INTO file VALUES (:kind, :id, :vault, :key, :bytes)"), given)
+                row = {"kind": kind, "id": key.split("/")[-1], "vault": vault, "key": key, "bytes": size}
+                c.execute(text("INSERT INTO file VALUES (:kind, :id, :vault, :key, :bytes)"), row)
 
     def forget(self, *keys: str) -> None:
-        """Show keys no more."""
+        """Delete keys from the live view."""
         with self.db.write() as c:
             for key in keys:
                 c.execute(text("DELETE FROM file WHERE key = :key"), {"key": key})
 
-    def old(self, key: str, size: int = 10, *, age: float = LONG_AGO) -> Path:
-        """Write a file so many seconds ago."""
+    def write_old(self, key: str, size: int = 10, *, age: float = LONG_AGO) -> Path:
+        """Write a file and set its age in seconds; return its path."""
         path = put(self.root, key, size)
-        self.aged(path, age)
+        self.set_age(path, age)
         return path
 
-    def aged(self, path: Path, age: float) -> None:
+    def set_age(self, path: Path, age: float) -> None:
+        """Move the time of a file back by an age in seconds."""
         at = path.stat().st_mtime - age
         os.utime(path, (at, at))
 
-    def both(self, *keys: str, size: int = 10) -> None:
-        """Write files, and show them as live."""
+    def write_live(self, *keys: str, size: int = 10) -> None:
+        """Write old files, and insert them into the live view."""
         for key in keys:
-            self.old(key, size)
+            self.write_old(key, size)
         self.live_rows(*((key, size) for key in keys))
 
 
-def names(n: int, tablet: str = "t1") -> Sequence[str]:
-    """Return keys of the owner's form."""
+def file_keys(n: int, tablet: str = "t1") -> Sequence[str]:
+    """Return keys of the owner's naming scheme."""
     return [f"data/{tablet}/r{i}_0.dat" for i in range(n)]
 
 
 @contextmanager
-def table(owned: Owned) -> Iterator[None]:
-    """Give it a table of files, and the view that shows them."""
+def live_view(owned: Owned) -> Iterator[None]:
+    """Create the owner's table of files and the view ``sexton_live`` over it."""
     with owned.db.write() as c:
         c.exec_driver_sql("CREATE TABLE file (kind text, id text, vault text, key text, bytes bigint)")
         c.exec_driver_sql("CREATE VIEW sexton_live AS SELECT * FROM file")
@@ -82,8 +84,8 @@ def table(owned: Owned) -> Iterator[None]:
 
 @pytest.fixture
 def owned(clean_url: str, tmp_path: Path) -> Iterator[Owned]:
-    """One whose view is empty yet, on SQLite and PostgreSQL in turn."""
-    owned = Owned(clean_url).opened(tmp_path / "disk")
-    with table(owned):
+    """An owner whose view is empty, on SQLite and PostgreSQL in turn."""
+    owned = Owned(clean_url).register(tmp_path / "disk")
+    with live_view(owned):
         yield owned
     owned.db.close()

@@ -1,4 +1,4 @@
-"""Conformance of the check, over an owner's view: metadata and objects are compared both ways."""
+"""A check compares objects with the owner's view in both directions, and confirms nothing from incomplete input."""
 
 import random
 
@@ -9,13 +9,13 @@ from sexton.check.sql.repair import RepairRefused
 from sexton.contract import NewMark
 from sexton.insight.metrics.figures.store import FigureStore
 from sexton.storage.local.vault import LocalVault
-from tests.integration.check.conftest import Owned, names
+from tests.integration.check.conftest import Owned, file_keys
 from tests.support.rig import DAY
 
 
-def test_k01_what_is_there_makes_no_finding_and_what_was_deleted_is_exactly_what_is_lost(owned: Owned) -> None:
-    keys = names(300)
-    owned.both(*keys)
+def test_k01_lost_findings_are_exactly_the_deleted_files(owned: Owned) -> None:
+    keys = file_keys(300)
+    owned.write_live(*keys)
     clean = owned.check()
     gone = set(random.Random(1).sample(keys, 7))
     for key in gone:
@@ -23,29 +23,29 @@ def test_k01_what_is_there_makes_no_finding_and_what_was_deleted_is_exactly_what
     after = owned.check()
 
     assert (clean.run.state, clean.found) == (RunState.WHOLE, {})
-    assert owned.found() == {"LOST": gone}
+    assert owned.open_findings() == {"LOST": gone}
     assert after.confirmed == {"LOST": 7}  # looked at twice, in a whole run
     assert {f.record for f in owned.runs.findings("shop")} == {f"rowset/{k.split('/')[-1]}" for k in gone}
 
 
-def test_a_file_of_another_size_is_found_and_one_whose_size_nobody_says_is_not(owned: Owned) -> None:
-    owned.both(*names(20))
-    owned.old("data/t2/r1_0.dat", 7)
+def test_a_mismatch_needs_a_record_with_a_size(owned: Owned) -> None:
+    owned.write_live(*file_keys(20))
+    owned.write_old("data/t2/r1_0.dat", 7)
     owned.live_rows(("data/t2/r1_0.dat", None))
-    owned.old(names(20)[3], 11)
+    owned.write_old(file_keys(20)[3], 11)
     owned.check()
 
     [finding] = owned.runs.findings("shop")
 
-    assert (finding.type, finding.key, finding.expected, finding.size) == ("SIZE_MISMATCH", names(20)[3], 10, 11)
+    assert (finding.type, finding.key, finding.expected, finding.size) == ("SIZE_MISMATCH", file_keys(20)[3], 10, 11)
     assert finding.confirmed_at is not None
 
 
-def test_k02_k04_k08_objects_that_nobody_knows(owned: Owned) -> None:
-    owned.both(*names(200))
-    owned.old("data/t9/r7_0.dat")
-    owned.old("data/t9/young_0.dat", age=DAY / 2)
-    owned.old("tmp/readme.txt")
+def test_k02_k04_k08_objects_without_a_record_are_orphans(owned: Owned) -> None:
+    owned.write_live(*file_keys(200))
+    owned.write_old("data/t9/r7_0.dat")
+    owned.write_old("data/t9/young_0.dat", age=DAY / 2)
+    owned.write_old("tmp/readme.txt")
     first = owned.check()
     owned.later(DAY + 60)
     second = owned.check()
@@ -53,16 +53,19 @@ def test_k02_k04_k08_objects_that_nobody_knows(owned: Owned) -> None:
     assert first.found == {"ORPHAN": 1, "UNKNOWN_KIND": 1}
     assert first.confirmed == {}
     # By now the young one is older than the grace.
-    assert owned.found() == {"ORPHAN": {"data/t9/r7_0.dat", "data/t9/young_0.dat"}, "UNKNOWN_KIND": {"tmp/readme.txt"}}
-    assert owned.found(confirmed=True) == {"ORPHAN": {"data/t9/r7_0.dat"}}
+    assert owned.open_findings() == {
+        "ORPHAN": {"data/t9/r7_0.dat", "data/t9/young_0.dat"},
+        "UNKNOWN_KIND": {"tmp/readme.txt"},
+    }
+    assert owned.open_findings(confirmed=True) == {"ORPHAN": {"data/t9/r7_0.dat"}}
     assert second.confirmed == {"ORPHAN": 1}
     assert owned.repairs.orphans("shop").marked == 1
 
 
-def test_k03_what_waits_to_be_deleted_is_no_orphan(owned: Owned) -> None:
-    owned.both(*names(20))
+def test_k03_an_object_of_a_mark_is_no_orphan(owned: Owned) -> None:
+    owned.write_live(*file_keys(20))
     for key in ("data/t2/p_0.dat", "data/t2/d_0.dat", "data/t3/x_0.dat", "data/t3/sub/y_0.dat"):
-        owned.old(key)
+        owned.write_old(key)
     owned.mark("dropped", NewMark(id="d", vault="disk", keys=("data/t2/d_0.dat",)))
     owned.mark("dropped", NewMark(id="t3", vault="disk", prefix="data/t3/"))
     owned.mark("prepared", NewMark(id="p", vault="disk", prefix="data/t2/p_"))
@@ -76,13 +79,13 @@ def test_k03_what_waits_to_be_deleted_is_no_orphan(owned: Owned) -> None:
 
 
 def test_k05_an_object_written_during_the_check_is_no_finding(owned: Owned) -> None:
-    owned.both(*names(20))
+    owned.write_live(*file_keys(20))
     listing = owned.direct._list
 
     def writing(*given: object) -> object:
-        owned.old("data/t5/before_0.dat", age=0)
+        owned.write_old("data/t5/before_0.dat", age=0)
         seen = listing(*given)  # type: ignore[arg-type]
-        owned.old("data/t5/after_0.dat", age=0)
+        owned.write_old("data/t5/after_0.dat", age=0)
         return seen
 
     owned.direct._list = writing  # type: ignore[method-assign,assignment]
@@ -92,37 +95,37 @@ def test_k05_an_object_written_during_the_check_is_no_finding(owned: Owned) -> N
     assert report.whole
 
 
-def test_k06_a_listing_that_fails_confirms_nothing_and_calls_nothing_lost(owned: Owned) -> None:
-    owned.both(*names(20))
-    owned.old("data/t9/r7_0.dat")
+def test_k06_a_failed_listing_confirms_nothing(owned: Owned) -> None:
+    owned.write_live(*file_keys(20))
+    owned.write_old("data/t9/r7_0.dat")
     owned.check()
     owned.later(DAY + 60)
-    (owned.root / names(20)[0]).unlink()
+    (owned.root / file_keys(20)[0]).unlink()
     (owned.root / "_sexton/vault.json").rename(owned.root / "away.json")
     report = owned.check()
 
     assert report.run.state is RunState.PARTIAL
-    assert "NO_MARKER" in report.run.lacks[0]
+    assert "NO_MARKER" in report.run.missing_inputs[0]
     assert report.confirmed == {}
-    assert "LOST" not in owned.found()
+    assert "LOST" not in owned.open_findings()
     with pytest.raises(RepairRefused, match="is not whole"):
         owned.repairs.orphans("shop")
 
 
 def test_k07_an_empty_live_side_proves_nothing(owned: Owned) -> None:
-    owned.both(*names(20))
+    owned.write_live(*file_keys(20))
     owned.check()
-    owned.forget(*names(20))
+    owned.forget(*file_keys(20))
     owned.later(DAY + 60)
     report = owned.check()
 
     assert report.run.state is RunState.PARTIAL
-    assert any("no live file was seen" in lack for lack in report.run.lacks)
+    assert any("no live file was seen" in lack for lack in report.run.missing_inputs)
     assert report.confirmed == {}
 
 
-def test_a_view_that_cannot_be_read_proves_nothing(owned: Owned) -> None:
-    owned.both(*names(20))
+def test_an_unreadable_view_proves_nothing(owned: Owned) -> None:
+    owned.write_live(*file_keys(20))
     with owned.db.write() as c:
         c.exec_driver_sql("DROP VIEW sexton_live")
         c.exec_driver_sql("CREATE VIEW sexton_live AS SELECT kind, id, vault FROM file")
@@ -130,59 +133,59 @@ def test_a_view_that_cannot_be_read_proves_nothing(owned: Owned) -> None:
 
     assert report.run.state is RunState.PARTIAL
     assert report.found == {}
-    assert "cannot be read" in report.run.lacks[0]
+    assert "cannot be read" in report.run.missing_inputs[0]
 
 
 def test_k09_two_vaults_with_the_same_keys_are_kept_apart(owned: Owned) -> None:
     other = owned.local(owned.root.parent / "other", "other")
-    owned.both(*names(20))
+    owned.write_live(*file_keys(20))
     root, owned.root = owned.root, other
-    for key in names(10):
-        owned.old(key)
+    for key in file_keys(10):
+        owned.write_old(key)
     owned.root = root
-    owned.live_rows(*((k, 10) for k in names(10)[1:]), vault="other")
-    (owned.root / names(20)[5]).unlink()
+    owned.live_rows(*((k, 10) for k in file_keys(10)[1:]), vault="other")
+    (owned.root / file_keys(20)[5]).unlink()
     owned.check()
 
     found = {(f.type, f.vault, f.key) for f in owned.runs.findings("shop")}
 
-    assert found == {("LOST", "disk", names(20)[5]), ("ORPHAN", "other", names(10)[0])}
+    assert found == {("LOST", "disk", file_keys(20)[5]), ("ORPHAN", "other", file_keys(10)[0])}
 
 
-def test_k10_killed_half_way_it_is_done_again_and_finds_the_same(owned: Owned) -> None:
-    owned.both(*names(50))
-    owned.old("data/t9/r7_0.dat")
-    (owned.root / names(50)[5]).unlink()
-    saw, told = owned.runs.saw, []
+def test_k10_a_killed_check_is_repeated_with_the_same_findings(owned: Owned) -> None:
+    owned.write_live(*file_keys(50))
+    owned.write_old("data/t9/r7_0.dat")
+    (owned.root / file_keys(50)[5]).unlink()
+    saw, told = owned.runs.store_findings, []
 
     def dies(*given: object) -> None:
         told.append(given)
         saw(*given)  # type: ignore[arg-type]
         raise KeyboardInterrupt
 
-    owned.runs.saw = dies  # type: ignore[method-assign]
+    owned.runs.store_findings = dies  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         owned.check(run="one")
-    owned.runs.saw = saw  # type: ignore[method-assign]
+    owned.runs.store_findings = saw  # type: ignore[method-assign]
     report = owned.check(run="one")
 
     assert told
     assert report.whole
-    assert owned.found() == {"LOST": {names(50)[5]}, "ORPHAN": {"data/t9/r7_0.dat"}}
+    assert owned.open_findings() == {"LOST": {file_keys(50)[5]}, "ORPHAN": {"data/t9/r7_0.dat"}}
     assert len(owned.runs.runs("shop")) == 1
 
 
 def orphaned(owned: Owned, *keys: str) -> None:
     """Make them confirmed orphans among many that are in order."""
-    owned.both(*names(400))
+    owned.write_live(*file_keys(400))
     for key in keys:
-        owned.old(key)
+        owned.write_old(key)
     owned.check()
     owned.later(DAY + 60)
     owned.check()
 
 
-def test_k11_orphans_become_marks_and_one_that_is_back_survives(owned: Owned) -> None:
+def test_k11_orphans_are_marked_and_a_returned_one_survives(owned: Owned) -> None:
     keys = ["data/t9/a_0.dat", "data/t9/b_0.dat", "data/t9/c_0.dat"]
     orphaned(owned, *keys)
     counted = owned.repairs.orphans("shop", dry_run=True)
@@ -201,29 +204,29 @@ def test_k11_orphans_become_marks_and_one_that_is_back_survives(owned: Owned) ->
     assert (owned.root / keys[1]).exists()
 
 
-def test_an_object_that_is_another_one_by_now_is_not_deleted_as_an_orphan(owned: Owned) -> None:
+def test_a_rewritten_object_is_not_deleted_as_an_orphan(owned: Owned) -> None:
     key = "data/t9/a_0.dat"
     orphaned(owned, key)
-    owned.old(key, 11)
+    owned.write_old(key, 11)
 
     assert owned.repairs.orphans("shop").kept == 1
     assert owned.count("mark") == 0
 
 
 @pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)  # a copy of the file is the restored backup
-def test_k14_a_database_behind_its_vault_checks_and_repairs_nothing(owned: Owned) -> None:
+def test_k14_a_database_behind_its_vault_repairs_nothing(owned: Owned) -> None:
     orphaned(owned, "data/t9/a_0.dat")
     copy = owned.copy(owned.root.parent / "yesterday.db")
     owned.round()
     report = copy.check()
 
-    assert "BEHIND" in report.run.lacks[0]
+    assert "BEHIND" in report.run.missing_inputs[0]
     with pytest.raises(RepairRefused, match="not whole"):
         copy.repairs.orphans("shop")
     assert copy.count("mark") == 0
 
 
-def test_k14_more_than_one_in_a_hundred_orphans_are_not_marked(owned: Owned) -> None:
+def test_k14_orphans_above_one_percent_are_not_marked(owned: Owned) -> None:
     orphaned(owned, *(f"data/t9/x{i}_0.dat" for i in range(5)))
 
     with pytest.raises(RepairRefused, match=r"5 orphans are 1\.2 % of the 405 objects of vault disk"):
@@ -231,7 +234,7 @@ def test_k14_more_than_one_in_a_hundred_orphans_are_not_marked(owned: Owned) -> 
     assert owned.count("mark") == 0
 
 
-def test_k15_a_late_commit_takes_the_mark_back_and_the_file_stays(owned: Owned) -> None:
+def test_k15_a_late_commit_removes_the_orphans_mark(owned: Owned) -> None:
     key = "data/t9/late-7_0.dat"
     orphaned(owned, key)
     assert owned.repairs.orphans("shop").marked == 1
@@ -246,25 +249,23 @@ def test_k15_a_late_commit_takes_the_mark_back_and_the_file_stays(owned: Owned) 
     assert report.whole
 
 
-def test_what_is_rightly_gone_is_said_once_and_the_next_check_is_whole_again(owned: Owned) -> None:
-    owned.both(*names(100))
+def test_a_rebase_accepts_a_shrunken_live_side(owned: Owned) -> None:
+    owned.write_live(*file_keys(100))
     owned.check()
-    for key in names(100)[20:]:
+    for key in file_keys(100)[20:]:
         (owned.root / key).unlink()
-    owned.forget(*names(100)[20:])
+    owned.forget(*file_keys(100)[20:])
     before = owned.check()
     owned.runs.rebase("shop")
     after = owned.check()
 
-    assert any("far below" in lack for lack in before.run.lacks)
+    assert any("far below" in lack for lack in before.run.missing_inputs)
     assert after.whole
 
 
 @pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)  # what a vault says, no database
-def test_a_vault_whose_versions_go_before_a_check_can_tell_is_named(
-    owned: Owned, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    owned.both(*names(5))
+def test_a_vault_that_expires_versions_too_early_is_named(owned: Owned, monkeypatch: pytest.MonkeyPatch) -> None:
+    owned.write_live(*file_keys(5))
     figures = FigureStore(owned.db, owned.controls, owned.policy, 3_600)
     told = {}
     for days in (30, 3, None):
@@ -277,22 +278,22 @@ def test_a_vault_whose_versions_go_before_a_check_can_tell_is_named(
     assert told == {30: ((), 0, False), 3: (("disk",), 1, True), None: ((), 0, False)}
 
 
-def test_what_rounds_deleted_since_is_not_missed(owned: Owned) -> None:
-    owned.both(*names(40))
+def test_objects_deleted_by_rounds_are_not_lost(owned: Owned) -> None:
+    owned.write_live(*file_keys(40))
     garbage = [f"data/t9/r{n}_0.dat" for n in range(100)]
     for key in garbage:
-        owned.old(key)
+        owned.write_old(key)
     owned.mark("dropped", *(NewMark(id=f"g{n}", vault="disk", keys=(key,)) for n, key in enumerate(garbage)))
     before = owned.check()
     owned.later(10_801)
     assert owned.round().deleted == 100
     after = owned.check()
-    for key in names(40)[:30]:
+    for key in file_keys(40)[:30]:
         (owned.root / key).unlink()
     vanished = owned.check()
 
     assert (before.run.state, after.run.state) == (RunState.WHOLE, RunState.WHOLE)
     assert vanished.run.state is RunState.PARTIAL
     assert "10 objects are far below the 40 of the last whole run; if correct: sexton check rebase" in str(
-        vanished.run.lacks
+        vanished.run.missing_inputs
     )

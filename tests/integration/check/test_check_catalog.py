@@ -1,4 +1,4 @@
-"""Conformance of the check, over the reference catalog: files of every form, and records that do not agree."""
+"""A check over the reference catalog knows every form of its files, and finds contradicting records."""
 
 import os
 from collections.abc import Iterator
@@ -13,10 +13,10 @@ from tests.support.rig import DAY, listing
 
 @pytest.fixture
 def shop(clean_url: str, tmp_path: Path) -> Iterator[Shop]:
-    shop = Shop(clean_url).opened().brisk()
+    shop = Shop(clean_url).register().prove_by_clock()
     shop.local(tmp_path / "disk")
     yield shop
-    shop.away()
+    shop.close()
 
 
 def age(shop: Shop) -> None:
@@ -24,7 +24,7 @@ def age(shop: Shop) -> None:
         os.utime(shop.roots["disk"] / key, (1, 1))
 
 
-def test_k01_k03_all_that_the_catalog_names_or_is_about_to_delete_is_known(shop: Shop) -> None:
+def test_k01_k03_files_of_records_and_marks_are_known(shop: Shop) -> None:
     for name, schema in SCHEMAS.items():
         tablets = shop.table(name, 2, **{f"{name}-i": schema})
         first = shop.loaded(tablets, segments=2, bitmap=True)
@@ -42,7 +42,7 @@ def test_k01_k03_all_that_the_catalog_names_or_is_about_to_delete_is_known(shop:
     assert (report.run.evidence.live or 0) > 0
 
 
-def test_k02_the_files_of_removed_records_are_orphans_of_every_form(shop: Shop) -> None:
+def test_k02_files_of_removed_records_are_orphans(shop: Shop) -> None:
     gone: set[str] = set()
     for name, schema in SCHEMAS.items():
         tablets = shop.table(name, 2, **{f"{name}-i": schema})
@@ -53,14 +53,14 @@ def test_k02_the_files_of_removed_records_are_orphans_of_every_form(shop: Shop) 
     age(shop)
     shop.check()
 
-    found = shop.found()
+    found = shop.open_findings()
 
     assert found["ORPHAN"] == gone
     assert {k.rpartition(".")[2] for k in gone} == {"dat", "idx", "db"}
     assert set(found) == {"ORPHAN", "RECORD"}  # the tablets' counters tell of rowsets that are not there
 
 
-def test_what_is_not_named_like_the_catalogs_files_is_of_unknown_kind(shop: Shop) -> None:
+def test_a_file_with_a_foreign_name_is_of_unknown_kind(shop: Shop) -> None:
     [tablet] = shop.table()
     shop.loaded([tablet])
     for key in (f"data/{tablet}/r_0.tmp", "data/../x_0.dat", "README", f"data/{tablet}/r_01.dat", "data/t/..._0.dat"):
@@ -69,13 +69,13 @@ def test_what_is_not_named_like_the_catalogs_files_is_of_unknown_kind(shop: Shop
     age(shop)
     shop.check()
 
-    found = shop.found()
+    found = shop.open_findings()
 
     assert found["UNKNOWN_KIND"] == {f"data/{tablet}/r_0.tmp", "README", f"data/{tablet}/r_01.dat"}
     assert found["ORPHAN"] == {"data/t/..._0.dat"}
 
 
-def test_records_that_do_not_agree_are_found(shop: Shop) -> None:
+def test_records_that_contradict_each_other_are_found(shop: Shop) -> None:
     tablets = shop.table(tablets=3)
     rowsets = shop.loaded(tablets)
     age(shop)
@@ -95,7 +95,7 @@ def test_records_that_do_not_agree_are_found(shop: Shop) -> None:
     assert any(key.startswith("version/") for key, _ in found)
 
 
-def test_a_rowset_that_is_dropped_and_collected_leaves_nothing_to_find(shop: Shop) -> None:
+def test_a_collected_rowset_leaves_no_finding(shop: Shop) -> None:
     tablets = shop.table(tablets=2)
     shop.loaded(tablets)
     shop.loaded(shop.table("kept"))

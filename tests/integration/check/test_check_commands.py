@@ -1,4 +1,4 @@
-"""`sexton check` as somebody types it, but for what needs Temporal."""
+"""`sexton check` lists, shows, accepts, repairs and exports findings."""
 
 import json
 from pathlib import Path
@@ -7,64 +7,62 @@ import pyarrow.parquet as pq
 import pytest
 
 from sexton.check import parquet
-from tests.integration.check.conftest import Owned, names
+from tests.integration.check.conftest import Owned, file_keys
 from tests.support.command import run
 from tests.support.rig import DAY
 
 
 @pytest.fixture
-def found(owned: Owned) -> Owned:
-    """One check with something lost, an orphan and an unknown kind; a day later another."""
-    owned.both(*names(400))
-    (owned.root / names(400)[3]).unlink()
-    owned.old("data/t9/r7_0.dat")
-    owned.old("tmp/readme ü.txt")
+def checked(owned: Owned) -> Owned:
+    """An owner with two checks a day apart, which found a lost file, an orphan and an unknown kind."""
+    owned.write_live(*file_keys(400))
+    (owned.root / file_keys(400)[3]).unlink()
+    owned.write_old("data/t9/r7_0.dat")
+    owned.write_old("tmp/readme ü.txt")
     owned.check()
     owned.later(DAY + 60)
     owned.check()
     return owned
 
 
-def test_what_a_check_found_is_listed_shown_accepted_and_repaired(
-    found: Owned, capsys: pytest.CaptureFixture[str]
-) -> None:
-    listed = run(found, capsys, "check", "list", "shop", "--json")
+def test_findings_are_listed_shown_accepted_and_repaired(checked: Owned, capsys: pytest.CaptureFixture[str]) -> None:
+    listed = run(checked, capsys, "check", "list", "shop", "--json")
     [second, first] = json.loads(listed.out)
-    shown = run(found, capsys, "check", "show", str(second["id"]))
-    told = json.loads(run(found, capsys, "check", "findings", "--json").out)
-    lost = run(found, capsys, "check", "findings", "shop", "--type", "LOST")
+    shown = run(checked, capsys, "check", "show", str(second["id"]))
+    told = json.loads(run(checked, capsys, "check", "findings", "--json").out)
+    lost = run(checked, capsys, "check", "findings", "shop", "--type", "LOST")
     odd = next(f["id"] for f in told if f["type"] == "UNKNOWN_KIND")
-    accepted = run(found, capsys, "check", "accept", str(odd), "--reason", "put there by hand")
-    left = found.found()
-    counted = run(found, capsys, "check", "repair", "shop", "--orphans", "--dry-run")
-    before = found.count("mark")
-    repaired = run(found, capsys, "check", "repair", "shop", "--orphans", "--yes")
-    rebased = run(found, capsys, "check", "rebase", "shop", "--reason", "the archive was dropped")
+    accepted = run(checked, capsys, "check", "accept", str(odd), "--reason", "put there by hand")
+    left = checked.open_findings()
+    counted = run(checked, capsys, "check", "repair", "shop", "--orphans", "--dry-run")
+    before = checked.count("mark")
+    repaired = run(checked, capsys, "check", "repair", "shop", "--orphans", "--yes")
+    rebased = run(checked, capsys, "check", "rebase", "shop", "--reason", "the archive was dropped")
 
     assert (first["state"], second["state"]) == ("WHOLE", "WHOLE")
     assert "401 objects" in shown.out
     assert {f["type"] for f in told} == {"LOST", "ORPHAN", "UNKNOWN_KIND"}
-    assert names(400)[3] in lost.out
+    assert file_keys(400)[3] in lost.out
     assert "data/t9" not in lost.out
     assert "UNKNOWN_KIND disk/tmp/readme ü.txt" in accepted.out
-    assert left == {"LOST": {names(400)[3]}, "ORPHAN": {"data/t9/r7_0.dat"}}
+    assert left == {"LOST": {file_keys(400)[3]}, "ORPHAN": {"data/t9/r7_0.dat"}}
     assert "would mark 1 orphan for deletion" in counted.out
     assert before == 0
     assert "marked 1 orphan, kept 0" in repaired.out
-    assert found.count("mark", kind="orphan") == 1
+    assert checked.count("mark", kind="orphan") == 1
     assert "is not compared with earlier ones" in rebased.out
 
 
-def test_status_tells_of_checks(owned: Owned, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_shows_the_last_check(owned: Owned, capsys: pytest.CaptureFixture[str]) -> None:
     def checks() -> str:
         [line] = [x for x in run(owned, capsys, "status").out.splitlines() if "checks:" in x]
         return line.strip()
 
     before = checks()
-    owned.both(*names(30))
+    owned.write_live(*file_keys(30))
     owned.check()
     well = checks()
-    (owned.root / names(30)[3]).unlink()
+    (owned.root / file_keys(30)[3]).unlink()
     owned.check()
     owned.runs.begin("shop", "runs now")
     lost = checks()
@@ -74,26 +72,26 @@ def test_status_tells_of_checks(owned: Owned, capsys: pytest.CaptureFixture[str]
     assert lost.startswith("checks: 1 LOST, confirmed: sexton check findings shop --type LOST; one is running since ")
 
 
-def test_all_findings_go_into_a_parquet_file(
-    found: Owned, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_all_findings_are_exported_to_parquet(
+    checked: Owned, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parquet, "PAGE_ROWS", 2)
     file = tmp_path / "findings.parquet"
     file.write_text("what was there")
 
-    said = run(found, capsys, "check", "findings", "shop", "--parquet", str(file))
+    said = run(checked, capsys, "check", "findings", "shop", "--parquet", str(file))
     rows = pq.read_table(file).to_pylist()
-    run(found, capsys, "check", "findings", "shop", "--confirmed", "--type", "LOST", "--parquet", str(file))
+    run(checked, capsys, "check", "findings", "shop", "--confirmed", "--type", "LOST", "--parquet", str(file))
     lost = pq.read_table(file).to_pylist()
-    nowhere = run(found, capsys, "check", "findings", "shop", "--parquet", str(tmp_path / "no" / "f.parquet"))
+    nowhere = run(checked, capsys, "check", "findings", "shop", "--parquet", str(tmp_path / "no" / "f.parquet"))
 
     assert said.out == f"3 findings of shop in {file}\n"
     assert {(r["type"], r["key"]) for r in rows} == {
-        ("LOST", names(400)[3]),
+        ("LOST", file_keys(400)[3]),
         ("ORPHAN", "data/t9/r7_0.dat"),
         ("UNKNOWN_KIND", "tmp/readme ü.txt"),
     }
-    assert [r["key"] for r in lost] == [names(400)[3]]
+    assert [r["key"] for r in lost] == [file_keys(400)[3]]
     assert rows[0]["first_seen"] is not None
     assert (nowhere.code, "cannot be written" in nowhere.err) == (1, True)
     assert [p.name for p in tmp_path.iterdir() if "parquet" in p.name] == ["findings.parquet"]
@@ -113,7 +111,7 @@ def test_all_findings_go_into_a_parquet_file(
     ids=lambda v: v[0] if isinstance(v, tuple) else "",
 )
 @pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)
-def test_bad_input_is_refused_and_says_why(
+def test_bad_input_is_refused_with_a_reason(
     owned: Owned, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], says: str
 ) -> None:
     printed = run(owned, capsys, "check", *words)

@@ -1,16 +1,16 @@
-"""Findings over the runs of a check: what proves them, what confirms them, and what calls them gone."""
+"""A finding is confirmed or resolved only by whole runs."""
 
 import pytest
 
-from sexton.check.model import Discrepancy, Evidence, Finding, FindingState, Listing, Run, Type
+from sexton.check.model import Discrepancy, Evidence, Finding, FindingState, FindingType, Listing, Run
 from sexton.check.sql.store import CheckStore
 from sexton.kernel.errors import BadInput
 from tests.support.rig import Rig
 
 DAY = 86_400
-A = Discrepancy(type=Type.ORPHAN, vault="disk", key="data/a", size=7, etag="e", record="rowset/1")
-B = Discrepancy(type=Type.ORPHAN, vault="disk", key="data/b", size=8)
-LOST = Discrepancy(type=Type.LOST, vault="disk", key="data/l", expected=9, record="rowset/2")
+A = Discrepancy(type=FindingType.ORPHAN, vault="disk", key="data/a", size=7, etag="e", record="rowset/1")
+B = Discrepancy(type=FindingType.ORPHAN, vault="disk", key="data/b", size=8)
+LOST = Discrepancy(type=FindingType.LOST, vault="disk", key="data/l", expected=9, record="rowset/2")
 
 
 @pytest.fixture
@@ -32,24 +32,24 @@ def seen(run: Run, **changed: object) -> Evidence:
 def checked(store: CheckStore, name: str, *found: Discrepancy, whole: bool = True) -> Run:
     """One run that sees this."""
     run = store.begin("shop", name)
-    store.saw(run, found)
+    store.store_findings(run, found)
     store.conclude(run, seen(run) if whole else seen(run, live=None))
     return run
 
 
-def told(store: CheckStore) -> dict[str, Finding]:
+def findings_by_key(store: CheckStore) -> dict[str, Finding]:
     return {f.key: f for f in store.findings("shop")}
 
 
-def test_an_orphan_is_confirmed_by_two_whole_runs_a_day_apart(store: CheckStore, rig: Rig) -> None:
+def test_an_orphan_needs_two_whole_runs_a_day_apart(store: CheckStore, rig: Rig) -> None:
     checked(store, "1", A)
-    first = told(store)["data/a"]
+    first = findings_by_key(store)["data/a"]
     rig.later(DAY // 2)
     checked(store, "2", A)
-    soon = told(store)["data/a"]
+    soon = findings_by_key(store)["data/a"]
     rig.later(DAY // 2 + 60)
     checked(store, "3", A, B)
-    late = told(store)
+    late = findings_by_key(store)
 
     assert (first.confirmed_at, soon.confirmed_at) == (None, None)
     assert late["data/a"].confirmed_at is not None
@@ -58,27 +58,27 @@ def test_an_orphan_is_confirmed_by_two_whole_runs_a_day_apart(store: CheckStore,
     assert [f.key for f in store.findings("shop", confirmed=True)] == ["data/a"]
 
 
-def test_a_run_that_is_not_whole_confirms_nothing_and_calls_nothing_gone(store: CheckStore, rig: Rig) -> None:
+def test_a_partial_run_neither_confirms_nor_resolves(store: CheckStore, rig: Rig) -> None:
     checked(store, "1", A, whole=False)
     rig.later(DAY + 60)
     checked(store, "2", A)
     rig.later(DAY + 60)
     checked(store, "3", whole=False)
-    still = told(store)["data/a"]
-    run = store.last("shop")
+    still = findings_by_key(store)["data/a"]
+    run = store.last_ended("shop")
 
     assert (still.state, still.confirmed_at) == (FindingState.OPEN, None)
     assert run is not None
-    assert (run.state, run.lacks) == ("PARTIAL", ("the live side was not read to its end",))
+    assert (run.state, run.missing_inputs) == ("PARTIAL", ("the live side was not read to its end",))
 
 
-def test_what_a_whole_run_does_not_see_is_gone_and_begins_anew_when_it_is_back(store: CheckStore, rig: Rig) -> None:
+def test_a_resolved_finding_that_returns_is_unconfirmed(store: CheckStore, rig: Rig) -> None:
     checked(store, "1", A)
     rig.later(DAY + 60)
     checked(store, "2")
-    gone = told(store)
+    gone = findings_by_key(store)
     checked(store, "3", A)
-    back = told(store)["data/a"]
+    back = findings_by_key(store)["data/a"]
 
     assert gone == {}
     assert back.confirmed_at is None
@@ -86,36 +86,36 @@ def test_what_a_whole_run_does_not_see_is_gone_and_begins_anew_when_it_is_back(s
     assert back.first_seen >= DAY * 1000
 
 
-def test_lost_ones_are_confirmed_by_a_second_look_in_a_whole_run_alone(store: CheckStore, rig: Rig) -> None:
+def test_a_lost_file_needs_a_second_pass_in_a_whole_run(store: CheckStore, rig: Rig) -> None:
     for name, whole in (("partial", False), ("whole", True)):
         run = store.begin("shop", name)
-        store.saw(run, [LOST, A])
+        store.store_findings(run, [LOST, A])
         ids = [f.id for f in store.findings("shop")]
         assert store.confirm(run, ids) == 1
         assert store.confirm(run, ids) == 0
         store.conclude(run, seen(run) if whole else seen(run, errors=("a fault",)))
-        confirmed = {key for key, f in told(store).items() if f.confirmed_at is not None}
+        confirmed = {key for key, f in findings_by_key(store).items() if f.confirmed_at is not None}
         assert confirmed == ({"data/l"} if whole else set())
 
 
-def test_each_step_may_come_twice_or_late(store: CheckStore, rig: Rig) -> None:
+def test_repeated_and_late_steps_change_nothing(store: CheckStore, rig: Rig) -> None:
     run = store.begin("shop", "1")
     again = store.begin("shop", "1")
-    store.saw(run, [A, A, LOST])
-    store.saw(again, [A.model_copy(update={"size": 6})])
+    store.store_findings(run, [A, A, LOST])
+    store.store_findings(again, [A.model_copy(update={"size": 6})])
     first = store.conclude(run, seen(run))
     second = store.conclude(run, seen(run, live=0))
-    store.saw(run, [B])
+    store.store_findings(run, [B])
 
     assert run == again
     assert first == second
-    assert {key: f.size for key, f in told(store).items()} == {"data/a": 6, "data/l": None}
-    assert store.confirm(run, [f.id for f in told(store).values()]) == 0
+    assert {key: f.size for key, f in findings_by_key(store).items()} == {"data/a": 6, "data/l": None}
+    assert store.confirm(run, [f.id for f in findings_by_key(store).values()]) == 0
     with pytest.raises(BadInput, match="checks shop"):
         store.begin("other", "1")
 
 
-def test_what_somebody_accepts_is_no_trouble_until_it_is_gone(store: CheckStore, rig: Rig) -> None:
+def test_an_accepted_finding_is_quiet_until_it_is_resolved(store: CheckStore, rig: Rig) -> None:
     checked(store, "1", A)
     [finding] = store.findings("shop")
 
@@ -126,13 +126,13 @@ def test_what_somebody_accepts_is_no_trouble_until_it_is_gone(store: CheckStore,
     with pytest.raises(BadInput, match="no open finding"):
         store.accept(finding.id, "ada", "again")
 
-    assert (accepted.state, accepted.said_by) == (FindingState.ACCEPTED, "ada: put there by hand")
+    assert (accepted.state, accepted.accepted_by) == (FindingState.ACCEPTED, "ada: put there by hand")
     assert hidden == []
 
 
-def test_odd_keys_are_kept_and_pages_go_on(store: CheckStore, rig: Rig) -> None:
+def test_findings_with_odd_keys_are_paged_in_order(store: CheckStore, rig: Rig) -> None:
     keys = ["ü", "a+b", "n\nn", "x\x01", "nul\0", "\U0001f600", "'", "a" * 1_024]
-    checked(store, "1", *(Discrepancy(type=Type.UNKNOWN_KIND, vault="disk", key=key) for key in keys))
+    checked(store, "1", *(Discrepancy(type=FindingType.UNKNOWN_KIND, vault="disk", key=key) for key in keys))
 
     first = store.findings("shop", limit=5)
     rest = store.findings("shop", after=first[-1].id)

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import text
 
 from sexton import contract
-from sexton.check.model import Discrepancy, RunState, Type
+from sexton.check.model import Discrepancy, RunState, FindingType
 from sexton.check.sql.repair import RepairRefused
 from sexton.contract import NewMark
 from sexton.marks.model import Reason
@@ -139,7 +139,7 @@ def test_each_vault_must_be_named_by_somebody(owned: Owned) -> None:
         report = owned.check()
 
     assert report.run.state is RunState.PARTIAL
-    assert any("vault other" in lack for lack in report.run.lacks)
+    assert any("vault other" in lack for lack in report.run.missing_inputs)
     assert report.run.evidence is not None
     assert "Other" in str(report.run.evidence.notes)
     with pytest.raises(RepairRefused):
@@ -248,15 +248,15 @@ def test_an_owner_that_shows_prefixes_alone_is_checked_too(owned: Owned) -> None
 
 
 def test_a_late_word_of_an_older_run_changes_nothing(owned: Owned) -> None:
-    orphan = Discrepancy(type=Type.ORPHAN, vault="disk", key="data/t9/a_0.dat", size=10)
+    orphan = Discrepancy(type=FindingType.ORPHAN, vault="disk", key="data/t9/a_0.dat", size=10)
     old = owned.runs.begin("shop", "terminated")
     first = owned.runs.begin("shop", "one")
-    owned.runs.saw(first, [orphan])
+    owned.runs.store_findings(first, [orphan])
     owned.runs.conclude(first, seen(first))
     owned.later(DAY + 60)
     new = owned.runs.begin("shop", "two")
-    owned.runs.saw(new, [orphan])
-    owned.runs.saw(old, [orphan])
+    owned.runs.store_findings(new, [orphan])
+    owned.runs.store_findings(old, [orphan])
     owned.runs.conclude(new, seen(new))
 
     assert owned.found(confirmed=True) == {"ORPHAN": {orphan.key}}
@@ -291,7 +291,7 @@ def test_a_view_of_several_instances_must_say_whose_a_row_is(owned: Owned) -> No
     owned.both(*names(20))
     owned.registry.add_instance("toys")
 
-    assert "no column instance" in owned.check().run.lacks[0]
+    assert "no column instance" in owned.check().run.missing_inputs[0]
 
 
 @pytest.mark.parametrize("between", [True, False])

@@ -1,4 +1,4 @@
-"""What the owner contract refuses to take in, on both databases: a refusal names its rule and leaves nothing."""
+"""The owner contract refuses invalid input, names the broken rule, and stores nothing of it."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def prepare(rig: Rig, ids: list[str], ttl: float, *, prefix: str = "r/", instanc
         contract.prepare(c, instance, "load", ids, "disk", [prefix], ttl)
 
 
-def test_a_mark_that_exists_is_refused(rig: Rig) -> None:
+def test_an_existing_mark_is_refused(rig: Rig) -> None:
     rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("x",)))
 
     with pytest.raises(AlreadyMarked):
@@ -28,7 +28,7 @@ def test_a_mark_that_exists_is_refused(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("instance", ["nope", "", "SHOP"])
-def test_an_unknown_instance_takes_no_marks(rig: Rig, instance: str) -> None:
+def test_marks_of_an_unknown_instance_are_refused(rig: Rig, instance: str) -> None:
     with pytest.raises(InstanceNotRegistered, match="SX004 unknown instance"):
         rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("x",)), instance=instance)
     with pytest.raises(InstanceNotRegistered):
@@ -49,7 +49,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("rule", BAD)
-def test_a_mark_that_breaks_a_rule_is_refused_by_its_name(rig: Rig, rule: str) -> None:
+def test_a_mark_that_breaks_a_rule_is_refused_with_its_id(rig: Rig, rule: str) -> None:
     for wrong in BAD[rule]:
         with pytest.raises(BadInput, match=f"refused: mark {rule}"):
             rig.mark("dropped", NewMark(**({"id": "good", "vault": "disk"} | wrong)))
@@ -62,19 +62,19 @@ def test_a_mark_that_breaks_a_rule_is_refused_by_its_name(rig: Rig, rule: str) -
 
 
 @pytest.mark.parametrize("kind", ["", "Dropped", "9a", "a b", "a" * 33, "drop/ped"])
-def test_a_kind_is_a_name(rig: Rig, kind: str) -> None:
+def test_a_kind_must_be_a_valid_name(rig: Rig, kind: str) -> None:
     with pytest.raises(BadInput, match="refused: mark kind is a name"):
         rig.mark(kind, NewMark(id="t1", vault="disk", keys=("k",)))
 
 
-def test_1000_keys_and_128_characters_are_not_too_many(rig: Rig) -> None:
+def test_a_mark_may_have_1000_keys_and_a_128_character_id(rig: Rig) -> None:
     rig.mark("dropped", NewMark(id="a" * 128, vault="disk", keys=tuple(f"k{n}" for n in range(1_000))))
 
     assert len(rig.row("dropped", "a" * 128)._mapping["keys"]) == 1_000
 
 
 @pytest.mark.parametrize("ttl", [0, -1, 366 * 86_400 + 1, 10**18, float("nan"), float("inf")])
-def test_a_transaction_has_a_sane_time_to_live(rig: Rig, ttl: int) -> None:
+def test_a_transaction_needs_a_valid_time_to_live(rig: Rig, ttl: int) -> None:
     with pytest.raises(BadInput, match="txn_ttl"):
         prepare(rig, ["r1"], ttl)
     with pytest.raises(BadInput, match="one prefix for each id"):
@@ -83,6 +83,6 @@ def test_a_transaction_has_a_sane_time_to_live(rig: Rig, ttl: int) -> None:
     assert rig.count("mark") == 0
 
 
-def test_a_field_that_a_mark_does_not_have_is_refused_by_name() -> None:
+def test_an_unknown_field_of_a_mark_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="parent_kind"):
         contract.NewMark(id="a", vault="disk", prefix="a/", parent_kind="table")  # type: ignore[call-arg]

@@ -1,4 +1,4 @@
-"""What an owner is promised inside its own transactions, on both databases: prepare, commit, mark, undrop."""
+"""The owner contract keeps its promises inside the owner's transactions: prepare, commit, mark and undrop."""
 
 import pytest
 from sqlalchemy import func, select, text
@@ -6,6 +6,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sexton import contract
 from sexton.contract import Collected, ContractError, Gone, InstanceNotRegistered, NewMark, Refused
+from sexton.marks.model import Ref
 from tests.support.claims import claim, finish, token
 from tests.support.rig import Rig
 
@@ -45,7 +46,7 @@ def visible(rig: Rig) -> list[str]:
         return list(c.execute(text("SELECT id FROM visible ORDER BY id")).scalars())
 
 
-def test_a_prepared_mark_names_its_files_and_ages_from_the_end_of_its_transaction(rig: Rig) -> None:
+def test_a_prepared_mark_ages_from_the_end_of_its_transaction(rig: Rig) -> None:
     with rig.db.read() as c:
         before = rig.db.now(c)
 
@@ -54,10 +55,10 @@ def test_a_prepared_mark_names_its_files_and_ages_from_the_end_of_its_transactio
     row = rig.row("prepared", "r1")
     assert (row.state, row.vault, row.prefix, row.owner_txn) == ("MARKED", "disk", "data/r1/", "load-1")
     assert 60_000 <= row.expires_at - before < 70_000
-    assert row.ages_from == row.expires_at
+    assert row.retention_starts_at == row.expires_at
 
 
-def test_a_commit_removes_its_marks_and_only_them(rig: Rig) -> None:
+def test_a_commit_removes_only_its_own_marks(rig: Rig) -> None:
     prepare(rig, "r1", "r2", "r3")
     rig.mark("dropped", NewMark(id="r1", vault="disk", keys=("x",)))
 
@@ -69,7 +70,7 @@ def test_a_commit_removes_its_marks_and_only_them(rig: Rig) -> None:
     assert rig.row("dropped", "r1").state == "MARKED"
 
 
-def test_a_commit_of_what_is_claimed_is_refused_and_takes_the_owners_rows_with_it(rig: Rig) -> None:
+def test_a_commit_of_a_claimed_mark_rolls_the_owner_back(rig: Rig) -> None:
     prepare(rig, "r1", "r2")
     taken = token(rig, "prepared")
     claim(rig, taken, "prepared", "r2")
@@ -82,7 +83,7 @@ def test_a_commit_of_what_is_claimed_is_refused_and_takes_the_owners_rows_with_i
     assert rig.row("prepared", "r2").state == "CLAIMED"
 
 
-def test_a_commit_of_what_is_gone_names_the_batch(rig: Rig) -> None:
+def test_a_commit_of_a_deleted_mark_names_the_batch(rig: Rig) -> None:
     prepare(rig, "r1")
     taken = token(rig, "prepared")
     claim(rig, taken, "prepared", "r1")
@@ -117,7 +118,7 @@ def test_a_commit_that_rolls_back_leaves_its_marks(rig: Rig) -> None:
     assert rig.row("prepared", "r1").state == "MARKED"
 
 
-def test_undrop_takes_back_all_or_nothing(rig: Rig) -> None:
+def test_undrop_restores_all_marks_or_none(rig: Rig) -> None:
     rig.mark("dropped", *(NewMark(id=f"t{n}", vault="disk", keys=("x",)) for n in range(3)))
 
     with pytest.raises(Refused, match="t9 is not marked"):
@@ -128,7 +129,7 @@ def test_undrop_takes_back_all_or_nothing(rig: Rig) -> None:
     assert [rig.row("dropped", f"t{n}") is None for n in range(3)] == [True, True, False]
 
 
-def test_undrop_of_what_is_claimed_or_gone_is_refused(rig: Rig) -> None:
+def test_undrop_of_a_claimed_or_deleted_mark_is_refused(rig: Rig) -> None:
     rig.mark("dropped", *(NewMark(id=i, vault="disk", keys=("x",)) for i in ("stays", "claimed", "gone")))
     taken = token(rig)
     claim(rig, taken, "dropped", "claimed", "gone")
@@ -141,7 +142,7 @@ def test_undrop_of_what_is_claimed_or_gone_is_refused(rig: Rig) -> None:
     assert rig.row("dropped", "claimed").state == "CLAIMED"
 
 
-def test_undrop_looks_up_and_down_the_tree(rig: Rig) -> None:
+def test_undrop_checks_ancestors_and_descendants(rig: Rig) -> None:
     rig.mark("dropped", NewMark(id="table", vault="disk", prefix="t/"))
     rig.mark("part", NewMark(id="p", vault="disk", prefix="t/p/", parent=("dropped", "table")))
     rig.mark("tablet", NewMark(id="leaf", vault="disk", prefix="t/p/l/", parent=("part", "p")))
@@ -155,7 +156,7 @@ def test_undrop_looks_up_and_down_the_tree(rig: Rig) -> None:
     assert rig.count("mark") == 3
 
 
-def test_undrop_sees_a_descendant_that_is_gone(rig: Rig) -> None:
+def test_undrop_finds_a_deleted_descendant(rig: Rig) -> None:
     rig.mark("dropped", NewMark(id="table", vault="disk", prefix="t/"))
     rig.mark("tablet", NewMark(id="leaf", vault="disk", keys=("t/l.dat",), parent=("dropped", "table")))
     taken = token(rig, "tablet")
@@ -164,6 +165,77 @@ def test_undrop_sees_a_descendant_that_is_gone(rig: Rig) -> None:
 
     with pytest.raises(Refused, match="table: its descendant tablet leaf is gone"):
         undrop(rig, "table")
+
+
+def test_undrop_is_refused_while_a_child_is_claimed(rig: Rig) -> None:
+    rig.mark("dropped", NewMark(id="table", vault="disk", prefix="t/"))
+    rig.mark("part", NewMark(id="p", vault="disk", prefix="t/p/", parent=("dropped", "table")))
+    claim(rig, token(rig, "part"), "part", "p")
+
+    with pytest.raises(Refused, match="table: its descendant part p is claimed"):
+        undrop(rig, "table")
+
+    assert rig.row("dropped", "table").state == "MARKED"
+
+
+def test_a_parent_and_its_child_are_undropped_together(rig: Rig) -> None:
+    rig.mark("dropped", NewMark(id="table", vault="disk", prefix="t/"))
+    rig.mark("dropped", NewMark(id="part", vault="disk", prefix="t/p/", parent=("dropped", "table")))
+
+    assert undrop(rig, "table", "part") == 2
+
+    assert rig.count("mark") == 0
+
+
+def test_a_fenced_mark_is_neither_committed_nor_undropped(rig: Rig) -> None:
+    prepare(rig, "r1")
+    rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("x",)))
+    rig.stores.fences.fence(token(rig), [Ref("prepared", "r1"), Ref("dropped", "t1")])
+
+    with pytest.raises(Collected, match="r1 is fenced"):
+        load(rig, "r1")
+    with pytest.raises(Refused, match="t1 is fenced"):
+        undrop(rig, "t1")
+
+    assert (visible(rig), rig.count("mark", state="FENCED")) == ([], 2)
+
+
+def test_a_commit_cancels_the_orphan_marks_of_its_files(rig: Rig) -> None:
+    prepare(rig, "r1")
+    rig.mark("orphan", NewMark(id="o1", vault="disk", keys=("data/r1/a.dat",), parent=("rowset", "r1")))
+
+    load(rig, "r1")
+
+    assert (visible(rig), rig.count("mark")) == (["r1"], 0)
+
+
+def test_a_commit_that_lost_a_file_as_an_orphan_is_refused(rig: Rig) -> None:
+    prepare(rig, "r1")
+    rig.mark("orphan", NewMark(id="o1", vault="disk", keys=("data/r1/a.dat",), parent=("rowset", "r1")))
+    taken = token(rig, "orphan")
+    claim(rig, taken, "orphan", "o1")
+
+    with pytest.raises(Collected, match="r1 lost a file as orphan o1"):
+        load(rig, "r1")
+    finish(rig, taken, "orphan", "o1")
+    with pytest.raises(Collected, match="r1 lost a file as orphan o1"):
+        load(rig, "r1")
+
+    assert (visible(rig), rig.row("prepared", "r1").state) == ([], "MARKED")
+
+
+def test_an_owner_changes_no_marks_of_other_instances(rig: Rig) -> None:
+    rig.instance("zoo")
+    prepare(rig, "r1")
+    with rig.db.write() as c:
+        contract.prepare(c, "zoo", "load-1", ["r1"], "disk", ["data/r1/"], 60)
+    for instance in ("shop", "zoo"):
+        rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("x",)), instance=instance)
+
+    load(rig, "r1")
+    undrop(rig, "t1")
+
+    assert (rig.count("mark", instance="shop"), rig.count("mark", instance="zoo", state="MARKED")) == (0, 2)
 
 
 def test_a_prepared_mark_is_never_undropped(rig: Rig) -> None:
@@ -175,7 +247,7 @@ def test_a_prepared_mark_is_never_undropped(rig: Rig) -> None:
         contract.undrop(c, "elsewhere", "dropped", ["r1"])
 
 
-def test_what_is_gone_is_never_marked_again(rig: Rig) -> None:
+def test_a_deleted_id_is_never_marked_again(rig: Rig) -> None:
     rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("x",)))
     taken = token(rig)
     claim(rig, taken, "dropped", "t1")
@@ -202,8 +274,8 @@ def test_many_leaves_are_marked_by_one_statement(rig: Rig, leaves: int) -> None:
 
     t = rig.db.t.mark
     with rig.db.read() as c:
-        told = c.execute(select(func.count(), func.sum(t.c.bytes)).where(t.c.state == "MARKED")).one()
-    assert tuple(told) == (leaves, leaves * (leaves + 1) // 2)
+        totals = c.execute(select(func.count(), func.sum(t.c.bytes)).where(t.c.state == "MARKED")).one()
+    assert tuple(totals) == (leaves, leaves * (leaves + 1) // 2)
 
 
 def test_every_refusal_is_a_contract_error() -> None:

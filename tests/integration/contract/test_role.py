@@ -1,4 +1,4 @@
-"""PostgreSQL: a role with the owner's grants can do what the contract says, and nothing else."""
+"""A PostgreSQL role with the owner's grants can do what the contract says, and nothing else."""
 
 import secrets
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ def owner(rig: Rig, role: str) -> Iterator[Connection]:
     engine.dispose()
 
 
-def test_the_role_marks_prepares_commits_and_undrops(rig: Rig, owner: Connection) -> None:
+def test_the_owners_role_marks_prepares_commits_and_undrops(rig: Rig, owner: Connection) -> None:
     contract.prepare(owner, "shop", "load", ["r1", "r2"], "disk", ["r1/", "r2/"], 60)
     owner.commit()
     owner.execute(text("INSERT INTO visible VALUES ('r1')"))
@@ -68,7 +68,7 @@ def test_the_role_marks_prepares_commits_and_undrops(rig: Rig, owner: Connection
     assert owner.execute(text("SELECT sexton.now() - now() < '10 s'")).scalar_one() is True
 
 
-def test_the_role_is_told_what_was_collected(rig: Rig, owner: Connection) -> None:
+def test_the_owners_role_sees_which_marks_were_collected(rig: Rig, owner: Connection) -> None:
     contract.prepare(owner, "shop", "load", ["r1"], "disk", ["r1/"], 60)
     owner.commit()
     claim(rig, token(rig, "prepared"), "prepared", "r1")
@@ -101,7 +101,7 @@ DENIED = [
             "expires_at": "now()",
             "batch": "1",
             "claimed_at": "now()",
-            "swept_at": "now()",
+            "first_pass_at": "now()",
             "lease_epoch": "1",
             "next_try_at": "now()",
             "quarantined_reason": "'x'",
@@ -117,7 +117,7 @@ DENIED = [
 ]
 
 
-def test_the_role_can_do_nothing_else(rig: Rig, owner: Connection) -> None:
+def test_the_owners_role_can_do_nothing_else(rig: Rig, owner: Connection) -> None:
     owner.execute(text(MARK.format("", "").replace("'x', 'disk'", "'there', 'disk'")))
     owner.commit()
 
@@ -148,7 +148,7 @@ def test_a_role_without_grants_reaches_nothing(rig: Rig, role: str) -> None:
 
 
 @pytest.mark.parametrize("role", ['x"; DROP SCHEMA sexton; --', "", "a b", "x\n"])
-def test_a_role_name_is_a_name(role: str) -> None:
+def test_a_role_name_must_be_a_valid_name(role: str) -> None:
     with pytest.raises(BadInput, match="is not a role name"):
         schema.grants(role)
 
@@ -169,7 +169,7 @@ def test_undrop_after_a_write_of_the_same_transaction_is_refused(rig: Rig, owner
 
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
-def test_what_is_claimed_stays_so_at_every_isolation_level(rig: Rig, owner: Connection, level: str) -> None:
+def test_a_claim_holds_at_every_isolation_level(rig: Rig, owner: Connection, level: str) -> None:
     rig.mark("dropped", *(NewMark(id=i, vault="disk", prefix=f"{i}/") for i in ("a", "b")))
     owner.rollback()
     owner.execution_options(isolation_level=level)

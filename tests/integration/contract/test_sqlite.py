@@ -1,4 +1,4 @@
-"""An owner's own ``sqlite3.Connection``: the contract works in its transaction, never ends it, and stops mistakes."""
+"""The contract works in a transaction of the owner's own ``sqlite3.Connection``, and never ends it."""
 
 import sqlite3
 import time
@@ -60,9 +60,7 @@ def test_the_contract_never_commits_by_itself(owner: sqlite3.Connection, other: 
     assert other.execute(MARKS).fetchall() == prepared
 
 
-def test_it_works_within_a_transaction_that_the_owner_began(
-    owner: sqlite3.Connection, other: sqlite3.Connection
-) -> None:
+def test_the_contract_joins_a_transaction_of_the_owner(owner: sqlite3.Connection, other: sqlite3.Connection) -> None:
     contract.prepare(owner, "shop", "load", ["r1"], "disk", ["r1/"], 60)
     owner.commit()
 
@@ -100,11 +98,11 @@ def test_attach_registers_the_clock_of_the_database(rig: Rig, owner: sqlite3.Con
         rig.later(offset)
         began = time.time() * 1000
 
-        told = owner.execute("SELECT sexton_now()").fetchone()[0]
+        now_ms = owner.execute("SELECT sexton_now()").fetchone()[0]
 
         with rig.db.read() as c:
-            assert 0 <= rig.db.now(c) - told <= 50
-        assert abs(told - offset * 1000 - began) < 100
+            assert 0 <= rig.db.now(c) - now_ms <= 50
+        assert abs(now_ms - offset * 1000 - began) < 100
 
 
 def test_attach_refuses_a_file_without_sexton(tmp_path: Path) -> None:
@@ -147,9 +145,7 @@ def test_a_mistaken_statement_does_not_unclaim(
     ("column", "value"),
     [("state", "'CLAIMED'"), ("batch", "1"), ("claimed_at", "1"), ("marked_at", "1"), ("expires_at", "1")],
 )
-def test_an_owner_names_what_goes_and_never_its_state_or_time(
-    owner: sqlite3.Connection, column: str, value: str
-) -> None:
+def test_an_owner_sets_no_state_or_time_of_a_mark(owner: sqlite3.Connection, column: str, value: str) -> None:
     with pytest.raises(sqlite3.IntegrityError, match="SX006"):
         owner.execute(
             f"INSERT INTO sexton_mark (instance, kind, id, vault, prefix, {column}) "

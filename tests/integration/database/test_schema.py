@@ -1,4 +1,4 @@
-"""The schema on both databases: what the code believes is what is there, made once, for one deployment."""
+"""The schema of the code equals the schema in the database, and is created once for one deployment."""
 
 import sqlite3
 import subprocess
@@ -28,12 +28,12 @@ NULLABLE = {
     | {
         "batch",
         "claimed_at",
-        "swept_at",
+        "first_pass_at",
         "quarantined_reason",
         "last_error",
         "next_try_at",
         "lacking",
-        "claimed_in",
+        "claimed_batch",
         "etags",
     },
     "mark_history": {"parent_kind", "parent_id", "vault", "prefix", "keys", "discarded"},
@@ -51,14 +51,22 @@ NULLABLE = {
     "pace_cap": set[str](),
     "protection": {"valid_ts", "finished_at", "filter", "sealed"},
     "protection_item": set[str](),
-    "protection_chunk": {"told"},
+    "protection_chunk": {"result"},
     "token": {"revoked_at", "of_user"},
     "call": set[str](),
-    "check_run": {"ended_at", "evidence", "lacks", "progress", "standing"},
+    "check_run": {"ended_at", "evidence", "missing_inputs", "progress", "open_counts"},
     "finding": {"expected", "size", "proven_at", "confirmed_at", "proven_in"},
-    "wal_topic": {"floor", "log_start", "log_end", "generation", "mapped_at", "emptied_at", "weighed_at"}
-    | {"looked_at", "ok_at"},
-    "wal_region": {"keep_from", "waits", "waits_marks", "waits_flushed", "reported_at", "releases_at", "until"},
+    "wal_topic": {"floor", "log_start", "log_end", "generation", "mapped_at", "emptied_at", "entry_bytes_at"}
+    | {"checked_at", "ok_at"},
+    "wal_region": {
+        "keep_from",
+        "pending_keep_from",
+        "pending_total",
+        "pending_flushed",
+        "reported_at",
+        "releases_at",
+        "until",
+    },
     "wal_pin": set[str](),
     "wal_purge": {"done_at", "log_start", "freed"},
     "wal_node": set[str](),
@@ -67,13 +75,21 @@ NULLABLE = {
     "journal_head": set[str](),
     "journal": set[str](),
     "journal_follower": {"lost_at"},
-    "binlog_round": {"looked_at", "ok_at", "steady_since"},
-    "binlog_log": {"ttl_seconds", "max_bytes", "max_history_nums", "cut_at", "held_since", "wants", "wants_since"}
+    "binlog_round": {"checked_at", "ok_at", "steady_since"},
+    "binlog_log": {
+        "ttl_seconds",
+        "max_bytes",
+        "max_history_nums",
+        "cut_at",
+        "held_since",
+        "awaiting_seq",
+        "awaiting_since",
+    }
     | {"dropped_at"},
     "binlog": set[str](),
-    "binlog_of": set[str](),
-    "binlog_part": set[str](),
-    "binlog_fold": set[str](),
+    "binlog_table_record": set[str](),
+    "binlog_partition_version": set[str](),
+    "binlog_partition_cut": set[str](),
     "binlog_consumer": {"lost_at"},
     "backend": {"reported_at", "pulled_at", "queue_at"},
     "replica": {"bad_since", "gap_since", "full_copy_at"},
@@ -115,14 +131,14 @@ def test_the_tables_of_the_code_are_those_of_the_database(db: Database) -> None:
             assert instants == {c["name"] for c in there if "TIMESTAMP" in str(c["type"])}, t.name
 
 
-def test_the_schema_holds_no_table_that_the_code_does_not_know(db: Database) -> None:
+def test_the_schema_has_no_table_unknown_to_the_code(db: Database) -> None:
     look = inspect(db.engine)
     there = {n for n in look.get_table_names(schema=db.t.mark.schema) if not n.startswith("sqlite_")}
 
     assert there == {t.name for t in db.t.all()} | {schema.VERSION_TABLE[db.dialect][0]}
 
 
-def test_what_must_be_there_may_not_be_null(db: Database) -> None:
+def test_required_columns_are_not_nullable(db: Database) -> None:
     there = columns(db)
 
     for name, nullable in NULLABLE.items():
@@ -193,7 +209,7 @@ def test_an_empty_database_is_refused_and_stays_empty(database_url: str) -> None
     database.close()
 
 
-def test_the_clock_moves_forward_and_never_back(db: Database) -> None:
+def test_the_clock_moves_only_forward(db: Database) -> None:
     with db.read() as c:
         before = db.now(c)
 
@@ -208,7 +224,7 @@ def test_the_clock_moves_forward_and_never_back(db: Database) -> None:
         c.execute(text(f"UPDATE {db.t.clock.fullname} SET offset_seconds = 119"))
 
 
-def test_no_clock_of_a_real_deployment_moves(db: Database) -> None:
+def test_the_clock_of_a_real_deployment_cannot_be_moved(db: Database) -> None:
     clock = db.t.clock.fullname
 
     for deployment in ("sexton-1", "prod", "TEST-x", "test", "demo_x", " test-x", "x\ntest-y"):
@@ -233,7 +249,7 @@ def test_a_demonstration_may_move_its_clock(database_url: str) -> None:
     database.close()
 
 
-def test_the_printed_sql_makes_the_schema_that_init_makes(
+def test_the_printed_sql_creates_the_schema_of_init(
     db: Database, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     printed = schema.sql(db.dialect)

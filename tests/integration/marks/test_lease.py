@@ -1,5 +1,6 @@
-"""Leases on both databases: one holder at a time, every acquisition a new epoch, and the old one can write nothing."""
+"""A lease has one holder at a time and a new epoch per acquisition, and the holder of an old epoch writes nothing."""
 
+import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -10,13 +11,13 @@ from sqlalchemy import select
 
 from sexton.database.guard import UnknownInstance
 from sexton.marks.lease import Lease
-from sexton.marks.lease_port import LeaseBusy, LeaseLost
+from sexton.marks.lease_port import LeaseBusy, LeaseLost, NoFreeSlot
 from sexton.marks.model import Candidate, ClaimRequest, DueMark, File, FilePage, Reason, Ref, Unresolvable, WriteToken
 from sexton.marks.sql.leases import TTL_SECONDS, LeaseStore
-from sexton.recycle.model import Cursor, RangeReceipt
+from sexton.recycle.pipeline.model import Cursor, RangeReceipt
 from sexton.storage.model import KeyOutcome, KeyResult
-from tests.support.claims import AGES, claim, token
-from tests.support.rig import Rig, keys
+from tests.support.claims import FAR_MS, claim, token
+from tests.support.rig import Rig
 
 
 def acquire(rig: Rig, owner: str) -> Lease:
@@ -48,7 +49,7 @@ def test_the_same_owner_keeps_its_epoch_and_gains_time(rig: Rig) -> None:
     assert row(rig).expires_at - ends >= (TTL_SECONDS - 20) * 1000
 
 
-def test_a_held_lease_is_refused_to_others(rig: Rig) -> None:
+def test_an_active_lease_is_refused_to_others(rig: Rig) -> None:
     mine = acquire(rig, "a")
     before = row(rig)
     rig.later(TTL_SECONDS - 20)
@@ -60,7 +61,7 @@ def test_a_held_lease_is_refused_to_others(rig: Rig) -> None:
     rig.leases.renew(mine)
 
 
-def test_an_expired_lease_goes_to_whoever_comes_with_a_new_epoch(rig: Rig) -> None:
+def test_an_expired_lease_is_acquired_with_a_new_epoch(rig: Rig) -> None:
     old = acquire(rig, "a")
     rig.later(TTL_SECONDS)
 
@@ -71,7 +72,7 @@ def test_an_expired_lease_goes_to_whoever_comes_with_a_new_epoch(rig: Rig) -> No
         rig.leases.renew(old)
 
 
-def test_an_expired_lease_is_not_renewed_but_acquired_anew_even_by_its_owner(rig: Rig) -> None:
+def test_an_expired_lease_is_not_renewed(rig: Rig) -> None:
     old = acquire(rig, "a")
     rig.leases.renew(old)
     rig.later(TTL_SECONDS)
@@ -95,7 +96,7 @@ def test_freeing_a_lost_lease_leaves_the_new_holder_alone(rig: Rig) -> None:
     rig.leases.renew(new)
 
 
-def test_leases_of_other_jobs_and_instances_are_apart(rig: Rig) -> None:
+def test_leases_of_jobs_and_instances_are_independent(rig: Rig) -> None:
     rig.instance("bank")
 
     epochs = [
@@ -108,7 +109,7 @@ def test_leases_of_other_jobs_and_instances_are_apart(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("expired", [False, True])
-def test_of_many_who_come_at_once_one_wins(rig: Rig, expired: bool) -> None:
+def test_one_of_many_concurrent_acquisitions_wins(rig: Rig, expired: bool) -> None:
     if expired:
         acquire(rig, "old")
         rig.later(TTL_SECONDS)
@@ -129,12 +130,12 @@ def test_of_many_who_come_at_once_one_wins(rig: Rig, expired: bool) -> None:
 
 def new(rig: Rig) -> DueMark:
     """The mark ``new`` as a round would see it."""
-    [mark] = [m for m in rig.stores.batches.select_due("shop", "dropped", AGES, Cursor(), 10) if m.id == "new"]
+    [mark] = [m for m in rig.stores.batches.select_due("shop", "dropped", FAR_MS, Cursor(), 10) if m.id == "new"]
     return mark
 
 
 WRITES: dict[str, Callable[[Rig, WriteToken], object]] = {
-    "claim": lambda rig, h: rig.stores.claims.claim(ClaimRequest(h, [Candidate(Ref("dropped", "new"))], AGES)),
+    "claim": lambda rig, h: rig.stores.claims.claim(ClaimRequest(h, [Candidate(Ref("dropped", "new"))], FAR_MS)),
     "store": lambda rig, h: rig.stores.files.store(h, [File("dropped", "new", "disk", "data/x", 1)]),
     "record": lambda rig, h: rig.stores.outcomes.record(
         h, FilePage("disk", [1], ["data/old.dat"]), [KeyResult(key="data/old.dat", outcome=KeyOutcome.DELETED, bytes=1)]
@@ -157,11 +158,11 @@ def holder(rig: Rig) -> WriteToken:
             "INSERT INTO {}mark (instance, kind, id, vault, keys) VALUES ('shop', 'dropped', :id, 'disk', "
             + (":keys)" if rig.db.dialect == "sqlite" else "CAST(:keys AS jsonb))"),
             id=name,
-            keys=keys(f"data/{name}.dat"),
+            keys=json.dumps([f"data/{name}.dat"]),
         )
     made = token(rig, run="first")
     claim(rig, made, "dropped", "old")
-    rig.stores.claims.claim(ClaimRequest(made, [Candidate(Ref("dropped", "empty"))], AGES))
+    rig.stores.claims.claim(ClaimRequest(made, [Candidate(Ref("dropped", "empty"))], FAR_MS))
     return made
 
 
@@ -198,7 +199,7 @@ def test_r30_an_older_attempt_writes_nothing(rig: Rig, holder: WriteToken) -> No
         token(rig, run="first", attempt=1)
 
 
-def test_r30_of_two_with_the_same_attempt_only_the_last_to_open_writes(rig: Rig, holder: WriteToken) -> None:
+def test_r30_only_the_last_opener_of_an_attempt_writes(rig: Rig, holder: WriteToken) -> None:
     """A run that was reset in Temporal starts its attempts at 1 again."""
     again = token(rig, run="first", attempt=1)
     assert (again.batch, again.lease, again.attempt) == (holder.batch, holder.lease, holder.attempt)
@@ -207,7 +208,7 @@ def test_r30_of_two_with_the_same_attempt_only_the_last_to_open_writes(rig: Rig,
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_the_holder_itself_can_write_all_of_it(rig: Rig, holder: WriteToken, write: str) -> None:
+def test_the_holder_of_the_lease_can_write_everything(rig: Rig, holder: WriteToken, write: str) -> None:
     before = world(rig)
 
     WRITES[write](rig, holder)
@@ -215,7 +216,7 @@ def test_the_holder_itself_can_write_all_of_it(rig: Rig, holder: WriteToken, wri
     assert world(rig) != before
 
 
-def test_an_expired_lease_claims_nothing_even_when_nobody_took_it(rig: Rig, holder: WriteToken) -> None:
+def test_an_expired_lease_claims_nothing(rig: Rig, holder: WriteToken) -> None:
     rig.later(TTL_SECONDS)
     before = world(rig)
 
@@ -231,3 +232,67 @@ def test_a_freed_lease_writes_nothing(rig: Rig, holder: WriteToken) -> None:
     rig.leases.free(holder.lease)
 
     assert_nothing_is_written(rig, holder)
+
+
+def test_freeing_one_jobs_lease_leaves_the_others_busy(rig: Rig) -> None:
+    recycling, checking = (rig.leases.acquire("shop", job, "a") for job in ("recycle", "check"))
+    assert (recycling.epoch, checking.epoch) == (1, 1)
+
+    rig.leases.free(recycling)
+
+    rig.leases.renew(checking)
+    with pytest.raises(LeaseLost):
+        rig.leases.renew(recycling)
+
+
+def test_another_owner_neither_renews_nor_frees_a_lease(rig: Rig) -> None:
+    lease = acquire(rig, "a")
+    stranger = lease.model_copy(update={"owner": "b"})
+
+    with pytest.raises(LeaseLost):
+        rig.leases.renew(stranger)
+    rig.leases.free(stranger)
+
+    rig.leases.renew(lease)
+
+
+def test_a_renewal_moves_the_end_forward(rig: Rig) -> None:
+    lease = acquire(rig, "a")
+    ends = row(rig).expires_at
+    rig.later(TTL_SECONDS - 20)
+
+    rig.leases.renew(lease)
+
+    assert row(rig).expires_at - ends >= (TTL_SECONDS - 20) * 1000
+
+
+class TestSlots:
+    @pytest.fixture
+    def slots(self, rig: Rig) -> LeaseStore:
+        """Two leases at a time, of three instances."""
+        rig.instance("bank").instance("zoo")
+        return LeaseStore(rig.db, at_once=2)
+
+    def test_a_full_deployment_refuses_one_more(self, rig: Rig, slots: LeaseStore) -> None:
+        held = [slots.acquire(instance, "recycle", "a") for instance in ("shop", "bank")]
+        with pytest.raises(NoFreeSlot, match="2 rounds run already, recycle_concurrency allows 2; zoo waits"):
+            slots.acquire("zoo", "recycle", "a")
+
+        slots.free(held[0])
+
+        assert slots.acquire("zoo", "recycle", "a").epoch == 1
+
+    def test_a_running_round_keeps_its_slot_at_a_retry(self, rig: Rig, slots: LeaseStore) -> None:
+        lease = slots.acquire("shop", "recycle", "a")
+        slots.acquire("bank", "recycle", "a")
+
+        assert slots.acquire("shop", "recycle", "a") == lease
+
+    def test_expired_leases_and_other_jobs_use_no_slot(self, rig: Rig, slots: LeaseStore) -> None:
+        slots.acquire("shop", "recycle", "a")
+        slots.acquire("bank", "recycle", "a")
+        rig.later(TTL_SECONDS)
+        for instance in ("shop", "bank"):
+            rig.leases.acquire(instance, "check", "a")
+
+        assert slots.acquire("zoo", "recycle", "a").epoch == 1

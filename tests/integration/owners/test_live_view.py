@@ -1,4 +1,4 @@
-"""An owner shows what is live in a view: a mark that touches any of it is kept, whatever the mark says."""
+"""A mark that touches an object of the owner's live view is kept."""
 
 from pathlib import Path
 
@@ -63,7 +63,7 @@ TOUCHES = {
 
 
 @pytest.mark.parametrize("how", TOUCHES)
-def test_a_mark_that_touches_what_is_live_is_kept_until_it_is_not(rig: Rig, root: Path, how: str) -> None:
+def test_a_mark_on_a_live_object_is_kept_while_it_is_live(rig: Rig, root: Path, how: str) -> None:
     mark, row = TOUCHES[how]
     rig.mark("dropped", mark)
     live(rig, **row)
@@ -79,7 +79,7 @@ def test_a_mark_that_touches_what_is_live_is_kept_until_it_is_not(rig: Rig, root
     assert len(listing(root)) == (1 if mark is BY_KEYS or mark is BY_PREFIX else 3)
 
 
-def test_what_is_live_elsewhere_keeps_nothing(rig: Rig, root: Path) -> None:
+def test_live_objects_of_another_vault_block_nothing(rig: Rig, root: Path) -> None:
     rig.mark("dropped", BY_PREFIX)
     live(rig, key="data/t10/x")
     live(rig, key="data/t")
@@ -94,7 +94,7 @@ def test_what_is_live_elsewhere_keeps_nothing(rig: Rig, root: Path) -> None:
     assert set(listing(root)) == {"data/t2/c.dat"}
 
 
-def test_a_mark_that_touches_nothing_live_goes_beside_one_that_does(rig: Rig, root: Path) -> None:
+def test_only_marks_that_touch_live_objects_are_kept(rig: Rig, root: Path) -> None:
     rig.mark("dropped", BY_PREFIX, NewMark(id="other", vault="disk", keys=("data/t2/c.dat",)))
     live(rig, key="data/t1/a.dat")
 
@@ -104,7 +104,7 @@ def test_a_mark_that_touches_nothing_live_goes_beside_one_that_does(rig: Rig, ro
     assert set(listing(root)) == {"data/t1/a.dat", "data/t1/b.dat"}
 
 
-def test_each_instance_is_held_by_its_own_live_rows(rig: Rig, tmp_path: Path) -> None:
+def test_live_rows_block_only_marks_of_their_instance(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     put(root, "data/t1/a.dat")
     put(root, "data/t2/c.dat")
@@ -120,7 +120,7 @@ def test_each_instance_is_held_by_its_own_live_rows(rig: Rig, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("columns", ["kind, id", "kind, id, vault", "id, vault, key"])
-def test_a_broken_view_keeps_everything_and_says_so(rig: Rig, tmp_path: Path, columns: str) -> None:
+def test_a_broken_view_blocks_every_mark(rig: Rig, tmp_path: Path, columns: str) -> None:
     root = rig.local(tmp_path / "v")
     put(root, "data/t1/a.dat")
     put(root, "data/t2/c.dat")
@@ -137,7 +137,7 @@ def test_a_broken_view_keeps_everything_and_says_so(rig: Rig, tmp_path: Path, co
     assert rig.round().claimed == 2
 
 
-def test_a_connection_that_is_cut_while_the_view_is_read_holds_nothing_up(postgres_rig: Rig, tmp_path: Path) -> None:
+def test_a_lost_connection_to_the_view_does_not_hang_the_round(postgres_rig: Rig, tmp_path: Path) -> None:
     root = postgres_rig.local(tmp_path / "v")
     show(postgres_rig, "instance, kind, id, vault, key")
     live(postgres_rig, key="data/t9/x")
@@ -158,7 +158,7 @@ def test_a_connection_that_is_cut_while_the_view_is_read_holds_nothing_up(postgr
     assert (report.claimed, kept_texts(report), listing(root)) == (1, {}, {})
 
 
-def test_without_a_view_nothing_is_asked(rig: Rig, tmp_path: Path) -> None:
+def test_without_a_view_no_query_is_sent(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     put(root, "data/t1/a.dat")
     rig.mark("dropped", BY_PREFIX)
@@ -181,7 +181,7 @@ def test_a_late_upload_that_is_live_is_kept(rig: Rig, root: Path) -> None:
     assert set(listing(root)) == {"data/t1/late.dat", "data/t2/c.dat"}
 
 
-def test_what_becomes_live_after_resolve_is_not_claimed(rig: Rig, root: Path) -> None:
+def test_an_object_that_becomes_live_after_resolve_is_kept(rig: Rig, root: Path) -> None:
     rig.mark("dropped", NewMark(id="m", vault="disk", keys=("data/t1/a.dat",)))
 
     def hook(name: str) -> None:

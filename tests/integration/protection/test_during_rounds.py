@@ -1,4 +1,4 @@
-"""Protections while rounds run: chunks that come in between, and renewals that race the reaper. P22 and P23."""
+"""Chunks and renewals that arrive during a round are respected (P22, P23)."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +23,7 @@ NAMED = 100
     [(240, 20, 1), pytest.param(1_000_000, 12_500, 250, marks=pytest.mark.soak)],
     ids=["240", "1000000"],
 )
-def test_p22_each_chunk_is_honoured_from_its_commit_and_what_is_named_is_exactly_what_went(
+def test_p22_each_chunk_protects_from_its_commit(
     rig: Rig, tmp_path: Path, objects: int, chunk: int, per_mark: int
 ) -> None:
     root = rig.local(tmp_path / "v")
@@ -35,12 +35,15 @@ def test_p22_each_chunk_is_honoured_from_its_commit_and_what_is_named_is_exactly
 
     def rounds() -> None:
         for wave in range(4):  # the last chunks find nothing marked, the first ones come before any claim
-            its = keys[wave * objects // 4 : (wave + 1) * objects // 4]
-            for n, key in enumerate(its):
+            wave_keys = keys[wave * objects // 4 : (wave + 1) * objects // 4]
+            for n, key in enumerate(wave_keys):
                 (root / key).parent.mkdir(parents=True, exist_ok=True) if n % 1_000 == 0 or objects < 1_000 else None
                 (root / key).write_bytes(b"x")
-            its_marks = (its[n : n + per_mark] for n in range(0, len(its), per_mark))
-            rig.mark("dropped", *(NewMark(id=some[0][-10:-4], vault="disk", keys=tuple(some)) for some in its_marks))
+            keys_by_mark = (wave_keys[n : n + per_mark] for n in range(0, len(wave_keys), per_mark))
+            rig.mark(
+                "dropped",
+                *(NewMark(id=mark_keys[0][-10:-4], vault="disk", keys=tuple(mark_keys)) for mark_keys in keys_by_mark),
+            )
             rig.later(10_801)
             rig.round()
             registering.set()
@@ -49,34 +52,34 @@ def test_p22_each_chunk_is_honoured_from_its_commit_and_what_is_named_is_exactly
         recycling = pool.submit(rounds)
         while not registering.wait(1):
             assert not recycling.done(), recycling.exception()
-        told: list[Sealed] = []
+        receipts: list[Sealed] = []
         for n in range(0, objects, chunk):
             put(root, f"later/{n}.dat")
-            told.append(rig.registrar.add("shop", "j", n // chunk, items[n : n + chunk]))
+            receipts.append(rig.registrar.add("shop", "j", n // chunk, items[n : n + chunk]))
         recycling.result()
     sealed = rig.registrar.seal("shop", "j", on_missing=REPORT).sealed
     rig.round()
-    there = {key for key in keys if (root / key).exists()}
+    existing = {key for key in keys if (root / key).exists()}
 
-    for n, its in enumerate(told):
-        lost = set(keys[n * chunk : (n + 1) * chunk]) - there
-        named = {name.removeprefix("disk/").rpartition(": ")[0] for name in its.named}
-        # What was not yet written when its chunk came is named as not there, and was kept all the same.
-        assert len(lost) <= its.claimed + its.missing
-        assert len(named) == min(NAMED, its.claimed + its.missing)
-        assert lost <= named or len(named) == NAMED
+    for n, receipt in enumerate(receipts):
+        lost = set(keys[n * chunk : (n + 1) * chunk]) - existing
+        named_keys = {name.removeprefix("disk/").rpartition(": ")[0] for name in receipt.named}
+        # A key that was not written yet when its chunk came is named as missing, and is kept all the same.
+        assert len(lost) <= receipt.claimed + receipt.missing
+        assert len(named_keys) == min(NAMED, receipt.claimed + receipt.missing)
+        assert lost <= named_keys or len(named_keys) == NAMED
     assert sealed is not None
-    told_of = sum(its.claimed + its.missing for its in told)
-    assert (sealed.objects, sealed.claimed + sealed.missing) == (objects, told_of)
-    assert set(keys) - there
-    assert told_of < objects
+    unprotected = sum(receipt.claimed + receipt.missing for receipt in receipts)
+    assert (sealed.objects, sealed.claimed + sealed.missing) == (objects, unprotected)
+    assert set(keys) - existing
+    assert unprotected < objects
 
 
-def test_p23_a_renewal_that_races_the_reaper_is_renewed_or_not_found(rig: Rig, tmp_path: Path) -> None:
+def test_p23_a_renewal_that_races_reaping_wins_or_is_not_found(rig: Rig, tmp_path: Path) -> None:
     put(rig.local(tmp_path / "v"), "data/a.dat")
     store = ProtectionStore(rig.db, ProtectionSettings(max_count=10_000))
     items = [Item("disk", "data/", prefix=True)]
-    renewed, gone = set[str](), set[str]()
+    renewed, not_found = set[str](), set[str]()
 
     def renew(job: str) -> None:
         start.wait(30)
@@ -84,7 +87,7 @@ def test_p23_a_renewal_that_races_the_reaper_is_renewed_or_not_found(rig: Rig, t
             store.renew("shop", job, 600)
             renewed.add(job)
         except ProtectionNotFound:
-            gone.add(job)
+            not_found.add(job)
 
     for turn in range(6):
         jobs = [f"{turn}-{n}" for n in range(8)]
@@ -101,7 +104,7 @@ def test_p23_a_renewal_that_races_the_reaper_is_renewed_or_not_found(rig: Rig, t
             store.end_due("shop")
             for side in sides:
                 side.result()
-    store.end_due("shop")  # what was passed over because it was being renewed is looked at again
+    store.end_due("shop")  # jobs that were skipped during their renewal are checked again
 
-    assert {p.job for p in store.all("shop")} == renewed
-    assert len(renewed) + len(gone) == 48
+    assert {p.job for p in store.list_protections("shop")} == renewed
+    assert len(renewed) + len(not_found) == 48

@@ -1,4 +1,4 @@
-"""The acceptance test of protections: registrars, committers and a recycler at once, with pauses where it hurts."""
+"""Registrars, committers and a recycler run at once, and no protected or committed object is deleted."""
 
 import random
 import threading
@@ -50,9 +50,9 @@ class Race:
             for f in range(FILES):
                 put(self.root, f"m/{n}/{f}.dat", 1)
         files = {n: tuple(f"m/{n}/{f}.dat" for f in range(FILES)) for n in range(0, MARKS, 2)}
-        named = (NewMark(id=f"k{n}", vault="disk", keys=keys) for n, keys in files.items())
-        under = (NewMark(id=f"p{n}", vault="disk", prefix=f"m/{n}/") for n in range(1, MARKS, 2))
-        self.rig.mark("dropped", *named, *under)
+        key_marks = (NewMark(id=f"k{n}", vault="disk", keys=keys) for n, keys in files.items())
+        prefix_marks = (NewMark(id=f"p{n}", vault="disk", prefix=f"m/{n}/") for n in range(1, MARKS, 2))
+        self.rig.mark("dropped", *key_marks, *prefix_marks)
         for load in self.loads:
             for f in range(FILES):
                 put(self.root, f"l/{load}/{f}.dat", 1)
@@ -67,8 +67,8 @@ class Race:
         finally:
             self.over.set()
 
-    def commit(self, which: int) -> None:
-        for load in self.loads[which::COMMITTERS]:
+    def commit(self, number: int) -> None:
+        for load in self.loads[number::COMMITTERS]:
             time.sleep(random.uniform(0, 4 * PAUSE_SECONDS))
             try:
                 with self.rig.db.write() as c:
@@ -79,27 +79,27 @@ class Race:
                 with self._lock:
                     self.committed |= {f"l/{load}/{f}.dat" for f in range(FILES)}
 
-    def register(self, which: int) -> None:
-        """Register random objects, a few at a time; believe what is said, and nothing else."""
+    def register(self, number: int) -> None:
+        """Register random objects, a few at a time; expect exactly what the receipts promise."""
         store = ProtectionStore(self.rig.db, ProtectionSettings(max_count=10_000))
         registrar = Registrar(store, self.rig.vaults)
         for n in range(JOBS):
             if n == JOBS - 1:
-                self.over.wait()  # the last comes too late for what nobody registered
-            job = f"job-{which}-{n}"
+                self.over.wait()  # the last job comes after all deletes
+            job = f"job-{number}-{n}"
             keys = {f"m/{random.randrange(MARKS)}/{random.randrange(FILES)}.dat" for _ in range(5)}
             items = [Item("disk", key) for key in keys]
             store.open(Protection(instance="shop", job=job, owner="race", digest=digest(items)), 80_000)
             time.sleep(random.uniform(0, 8 * PAUSE_SECONDS))
-            told = registrar.add("shop", job, 0, items)
+            receipt = registrar.add("shop", job, 0, items)
             registrar.seal("shop", job, on_missing=REPORT)
-            named = {name.removeprefix("disk/").rpartition(": ")[0] for name in told.named}
+            named_keys = {name.removeprefix("disk/").rpartition(": ")[0] for name in receipt.named}
             with self._lock:
-                self.protected |= keys - named
-                self.late |= named
+                self.protected |= keys - named_keys
+                self.late |= named_keys
 
 
-def test_nothing_is_both_protected_or_committed_and_deleted(arena: Rig, tmp_path: Path) -> None:
+def test_no_protected_or_committed_object_is_deleted(arena: Rig, tmp_path: Path) -> None:
     race = Race(arena, arena.local(tmp_path / "v"))
     race.fill()
     seen: set[str] = set()

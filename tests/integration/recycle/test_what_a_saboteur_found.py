@@ -19,7 +19,7 @@ from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.port import NotEnabled
 from sexton.operators.holds.store import Hold
 from sexton.recycle.errors import PlanRefused, RoundEnded
-from sexton.recycle.model import CloseOrder
+from sexton.recycle.rounds.model import CloseOrder
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.sql import store

@@ -64,7 +64,7 @@ class Disk:
         """Say that all is there."""
         self._reports += 1
         its = tuple(TabletReport(uid=f"{t}.{self.backend}", version=v) for t, v in self.last.items())
-        self.world.b.reports.hear(SHOP, self.backend, ReplicaReport(boot=1, sequence=self._reports, tablets=its))
+        self.world.b.reports.accept(SHOP, self.backend, ReplicaReport(boot=1, sequence=self._reports, tablets=its))
 
     def sweeper(self) -> BackendSweeper:
         """Return who lets go here."""

@@ -1,4 +1,4 @@
-"""A world of binlogs on both databases."""
+"""One instance with binlogs on each database."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ import pytest
 
 from sexton.database import schema
 from sexton.database.engine import Database
-from tests.integration.replication.world import World
+from tests.integration.replication.binlog_instance import BinlogInstance
 from tests.support.rig import DEPLOYMENT
 
 
@@ -20,6 +20,6 @@ def db(clean_url: str) -> Iterator[Database]:
 
 
 @pytest.fixture
-def world(db: Database) -> World:
+def binlogs(db: Database) -> BinlogInstance:
     """One instance with binlogs."""
-    return World(db)
+    return BinlogInstance(db)

@@ -10,7 +10,7 @@ from sexton.database.engine import Database
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Registry
 from sexton.replication.binlog.binlogs import BinlogService
-from sexton.replication.binlog.model import BinlogSettings, Config, CutDone, CutPage, CutReport, Log, Record, Stored
+from sexton.replication.binlog.model import BinlogSettings, LogRetention, CutDone, CutPage, CutReport, Log, Record, StoreResult
 from sexton.replication.journal.model import JournalEntry
 from sexton.replication.replicas.model import (
     Copy,
@@ -64,11 +64,11 @@ class World:
         self, ttl: int | None = None, db: str = DB, table: str = "", from_seq: int = 0, **more: int | bool | None
     ) -> Log:
         """Keep a log for so many seconds; None: for ever."""
-        return self.b.configs.put(SHOP, db, table, Config(ttl_seconds=ttl, **more), from_seq)  # type: ignore[arg-type]
+        return self.b.configs.put(SHOP, db, table, LogRetention(ttl_seconds=ttl, **more), from_seq)  # type: ignore[arg-type]
 
     def commit(
         self, seq: int, at: int | None = None, db: str = DB, tables: Sequence[str] = (), **versions: Mapping[str, int]
-    ) -> Stored:
+    ) -> StoreResult:
         """Store a record; ``at``: when, in ms, None: now. With versions it is an UPSERT of those tables."""
         named = tuple(tables or versions)
         record = Record(commit_seq=seq, timestamp=self.now if at is None else at, tables=named, type="ALTER")
@@ -105,7 +105,7 @@ class World:
         """Return how many rows there are of records, of their places in logs, and of versions."""
         t = self.db.t
         with self.db.read() as c:
-            b, of, part = (len(c.execute(select(table)).all()) for table in (t.binlog, t.binlog_of, t.binlog_part))
+            b, of, part = (len(c.execute(select(table)).all()) for table in (t.binlog, t.binlog_table_record, t.binlog_partition_version))
             return b, of, part
 
     def place(self, tablet: str, *backends: str, part: str = "p1", table: str = "orders", db: str = DB) -> None:
@@ -118,7 +118,7 @@ class World:
         """Let a backend report."""
         self._sequence += 1
         order = ReplicaReport(boot=boot, sequence=self._sequence if sequence is None else sequence, tablets=tablets)
-        return self.b.reports.hear(SHOP, backend, order)
+        return self.b.reports.accept(SHOP, backend, order)
 
     def well(self, tablet: str, backend: str, version: int) -> ReportReceipt:
         """Let a backend report that a copy has all up to a version."""

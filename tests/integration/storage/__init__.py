@@ -1,1 +1,1 @@
-"""Vaults over directories and buckets: what is deleted, hidden, shown again and paced, and what stores do."""
+"""Vaults over directories and buckets."""

@@ -1,4 +1,4 @@
-"""Where these vaults are: a bucket behind a fault proxy, or, for what every vault promises, a place of either kind."""
+"""Buckets behind a fault proxy, and directories, for the tests of vaults."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""R40 in whole rounds: an object rewritten after it was resolved is kept and shown, and the way out works."""
+"""A round keeps and quarantines an object that was rewritten after it was resolved (R40)."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +31,7 @@ def keys_left(s3: RunningS3, bucket: str) -> list[str]:
 
 
 @pytest.mark.parametrize("how", ["keys", "prefix"])
-def test_r40_an_object_rewritten_after_the_resolve_is_kept_and_set_aside(
+def test_r40_an_object_rewritten_after_resolve_is_quarantined(
     rig: Rig, s3_server: RunningS3, bucket: str, how: str
 ) -> None:
     s3 = s3_server.client()
@@ -56,10 +56,10 @@ def test_r40_an_object_rewritten_after_the_resolve_is_kept_and_set_aside(
 
 
 @pytest.mark.parametrize("how", ["keys", "prefix"])
-def test_r40_what_the_owner_lets_go_after_all_goes_with_the_etag_of_that_day(
+def test_r40_a_retried_rewritten_object_is_deleted_by_new_etag(
     rig: Rig, s3_server: RunningS3, bucket: str, how: str
 ) -> None:
-    test_r40_an_object_rewritten_after_the_resolve_is_kept_and_set_aside(rig, s3_server, bucket, how)
+    test_r40_an_object_rewritten_after_resolve_is_quarantined(rig, s3_server, bucket, how)
 
     QuarantineStore(rig.db).retry("shop", reason="CHANGED")
     rig.round()
@@ -69,7 +69,7 @@ def test_r40_what_the_owner_lets_go_after_all_goes_with_the_etag_of_that_day(
     assert rig.count("mark_history", objects=2) == 1
 
 
-def test_a_mark_that_waits_for_its_second_look_can_be_given_up(tmp_path: Path) -> None:
+def test_a_mark_waiting_for_its_second_pass_can_be_discarded(tmp_path: Path) -> None:
     rig = Rig(f"sqlite:///{tmp_path / 's.db'}").instance()
     root = rig.local(tmp_path / "v")
     (root / "p").mkdir()
@@ -85,5 +85,5 @@ def test_a_mark_that_waits_for_its_second_look_can_be_given_up(tmp_path: Path) -
 
     assert given_up.reason == "SWEPT"
     assert (root / "p" / "x.dat").read_bytes() == b"back"
-    with pytest.raises(BadInput, match="not set aside"):
+    with pytest.raises(BadInput, match="is not quarantined"):
         QuarantineStore(rig.db).discard("shop", Ref("dropped", "p"), "again")

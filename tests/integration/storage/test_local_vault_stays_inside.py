@@ -1,4 +1,4 @@
-"""A local vault deletes and lists regular files below its root, whatever links lie there."""
+"""A local vault lists and deletes only regular files below its root, and follows no link."""
 
 import os
 from pathlib import Path
@@ -31,7 +31,7 @@ def vault(root: Path) -> Vault:
     return Directory(root).vault()
 
 
-def test_a_linked_directory_is_neither_listed_nor_deleted_through(root: Path, vault: Vault, outside: Path) -> None:
+def test_a_linked_directory_is_not_listed_or_deleted_through(root: Path, vault: Vault, outside: Path) -> None:
     (root / "wh" / "d" / "link").symlink_to(outside)
 
     result = vault.delete(["d/link/precious"])[0]
@@ -43,14 +43,14 @@ def test_a_linked_directory_is_neither_listed_nor_deleted_through(root: Path, va
         keys(vault, "d/link/")
 
 
-def test_a_link_inside_the_root_is_not_followed_either(root: Path, vault: Vault) -> None:
+def test_a_link_inside_the_root_is_not_followed(root: Path, vault: Vault) -> None:
     (root / "wh" / "e").symlink_to(root / "wh" / "d")
 
     assert vault.delete(["e/1"])[0].outcome is KeyOutcome.FAILED
     assert (root / "wh" / "d" / "1").exists()
 
 
-def test_a_linked_file_is_kept_and_so_is_its_target(root: Path, vault: Vault, outside: Path) -> None:
+def test_a_linked_file_and_its_target_are_kept(root: Path, vault: Vault, outside: Path) -> None:
     (root / "wh" / "d" / "link").symlink_to(outside / "precious")
 
     assert vault.delete(["d/link"])[0].outcome is KeyOutcome.FAILED
@@ -68,14 +68,14 @@ def test_a_linked_prefix_is_a_fault(tmp_path: Path, root: Path, outside: Path) -
     assert [entry.name for entry in outside.iterdir()] == ["precious"]
 
 
-def test_a_directory_is_kept_and_so_are_the_empty_ones(root: Path, vault: Vault) -> None:
+def test_directories_are_kept_even_if_empty(root: Path, vault: Vault) -> None:
     results = vault.delete(["d", "d/", "d/1"])
 
     assert [result.outcome for result in results] == [KeyOutcome.FAILED, KeyOutcome.FAILED, KeyOutcome.DELETED]
     assert (root / "wh" / "d").is_dir()
 
 
-def test_bytes_are_measured_and_absence_is_told(root: Path, vault: Vault) -> None:
+def test_bytes_are_measured_and_absence_is_reported(root: Path, vault: Vault) -> None:
     results = vault.delete(["d/1", "d/2", "d/1"])
 
     assert [(r.outcome, r.bytes) for r in results] == [
@@ -91,7 +91,7 @@ def test_a_file_in_the_place_of_a_folder_is_kept(root: Path, vault: Vault) -> No
     assert (root / "wh" / "d" / "1").exists()
 
 
-def test_an_unmounted_prefix_is_a_fault_and_not_absence(root: Path, vault: Vault) -> None:
+def test_an_unmounted_prefix_is_a_fault_not_an_absence(root: Path, vault: Vault) -> None:
     (root / "wh").rename(root / "away")
 
     for attempt in (lambda: vault.delete(["d/1"]), lambda: keys(vault, "d/")):
@@ -101,14 +101,14 @@ def test_an_unmounted_prefix_is_a_fault_and_not_absence(root: Path, vault: Vault
     assert vault.read_marker() is None
 
 
-def test_a_name_that_is_not_utf8_stops_the_listing_instead_of_missing_in_it(root: Path, vault: Vault) -> None:
+def test_a_name_that_is_not_utf8_stops_the_listing(root: Path, vault: Vault) -> None:
     Path(os.fsdecode(os.fsencode(root / "wh" / "d") + b"/\xff")).write_text("x")
 
     with pytest.raises(VaultFault, match="BAD_REPLY"):
         keys(vault, "d/")
 
 
-def test_a_forbidden_directory_fails_its_keys_and_stops_its_listing(root: Path, vault: Vault) -> None:
+def test_a_forbidden_directory_fails_keys_and_listings(root: Path, vault: Vault) -> None:
     (root / "wh" / "d").chmod(0o500)
     if os.access(root / "wh" / "d", os.W_OK):
         pytest.skip("this user may do everything (root)")

@@ -1,4 +1,4 @@
-"""What a vault's store is seen to do decides how it may be used; on a real S3 server, and on one that lies."""
+"""The probe of a vault detects what its store supports, also on a store that lies."""
 
 import json
 from collections.abc import Iterator
@@ -37,7 +37,9 @@ def add(rig: Rig, spec: VaultSpec) -> VaultSpec:
     return add_vault(rig.registry, spec, DEPLOYMENT, rig.endpoint_url)
 
 
-def test_what_the_embedded_store_does_is_seen(spec: VaultSpec, proxy: FaultProxy, s3_server: RunningS3) -> None:
+def test_the_abilities_of_the_embedded_store_are_detected(
+    spec: VaultSpec, proxy: FaultProxy, s3_server: RunningS3
+) -> None:
     seen = S3Vault(spec, proxy.url).probe()
 
     assert seen == Probe(
@@ -56,7 +58,7 @@ def test_what_the_embedded_store_does_is_seen(spec: VaultSpec, proxy: FaultProxy
     assert s3_server.client().list_objects_v2(Bucket=spec.location)["KeyCount"] == 0
 
 
-def test_in_a_versioned_bucket_versions_are_tried_and_none_is_left(
+def test_a_versioned_bucket_is_probed_without_leftovers(
     spec: VaultSpec, proxy: FaultProxy, s3_server: RunningS3
 ) -> None:
     client = s3_server.client()
@@ -77,7 +79,7 @@ def test_in_a_versioned_bucket_versions_are_tried_and_none_is_left(
         ({"DeleteObject", "DeleteObjects"}, False, False),
     ],
 )
-def test_a_store_that_takes_an_etag_and_ignores_it_is_found_out(
+def test_a_store_that_ignores_etags_is_detected(
     spec: VaultSpec, proxy: FaultProxy, deaf: set[str], single: bool, multi: bool
 ) -> None:
     proxy.ignores_etags = frozenset(deaf)
@@ -87,7 +89,7 @@ def test_a_store_that_takes_an_etag_and_ignores_it_is_found_out(
     assert (seen.etag_single, seen.etag_multi) == (single, multi)
 
 
-def test_a_store_that_refuses_what_is_tried_is_no_fault(spec: VaultSpec, proxy: FaultProxy) -> None:
+def test_a_store_that_refuses_the_probe_is_no_fault(spec: VaultSpec, proxy: FaultProxy) -> None:
     proxy.fail_next("DeleteObjects", 400, "MalformedXML", times=2)
     proxy.fail_next("DeleteObject", 501, "NotImplemented")
 
@@ -97,7 +99,7 @@ def test_a_store_that_refuses_what_is_tried_is_no_fault(spec: VaultSpec, proxy: 
     assert seen.start_after is True
 
 
-def test_a_probe_of_a_missing_or_forbidden_bucket_is_a_fault(spec: VaultSpec, proxy: FaultProxy) -> None:
+def test_a_missing_or_forbidden_bucket_is_a_fault_of_the_probe(spec: VaultSpec, proxy: FaultProxy) -> None:
     with pytest.raises(VaultFault, match="NO_BUCKET"):
         S3Vault(spec.model_copy(update={"location": "nowhere-at-all"}), proxy.url).probe()
     proxy.fail_next("PutObject", 403, "AccessDenied")
@@ -106,14 +108,14 @@ def test_a_probe_of_a_missing_or_forbidden_bucket_is_a_fault(spec: VaultSpec, pr
         S3Vault(spec, proxy.url).probe()
 
 
-def test_a_directory_is_not_tried(tmp_path: Path) -> None:
+def test_a_directory_is_not_probed(tmp_path: Path) -> None:
     seen = LocalVault(VaultSpec(instance="shop", name="disk", kind="local", location=str(tmp_path))).probe()
 
     assert (seen.order, seen.tells_absent, seen.etag_single, seen.versioning) == ("byte", True, None, "")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_add_stores_what_was_seen_and_the_vault_goes_by_it(s3_rig: Rig, spec: VaultSpec, proxy: FaultProxy) -> None:
+def test_add_stores_the_probe_and_the_vault_respects_it(s3_rig: Rig, spec: VaultSpec, proxy: FaultProxy) -> None:
     proxy.ignores_etags = frozenset({"DeleteObjects"})
     add(s3_rig, spec.model_copy(update={"conditional": True}))
     vault = s3_rig.vaults.get("shop", "cold")
@@ -143,7 +145,7 @@ def test_a_conditional_vault_is_refused_where_etags_are_ignored(
 
 @pytest.mark.parametrize("versions", ["keep", "purge"])
 @pytest.mark.parametrize("conditional", [False, True])
-def test_options_that_do_not_go_together_are_refused(
+def test_contradictory_options_are_refused(
     s3_rig: Rig, spec: VaultSpec, tmp_path: Path, versions: Literal["keep", "purge"], conditional: bool
 ) -> None:
     wanted = spec.model_copy(update={"versions": versions, "conditional": conditional})
@@ -161,7 +163,7 @@ def test_options_that_do_not_go_together_are_refused(
     assert refused == ([] if plain else ["cold", "disk"] if (versions, conditional) == ("purge", True) else ["disk"])
 
 
-def test_the_commands_add_list_and_probe_say_what_was_seen(
+def test_add_list_and_probe_print_the_result_of_the_probe(
     s3_rig: Rig, spec: VaultSpec, proxy: FaultProxy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     added = run(s3_rig, capsys, "vault", "add", "shop", "cold", "--s3", f"{spec.location}/wh", "--conditional")
@@ -187,7 +189,7 @@ def test_the_commands_add_list_and_probe_say_what_was_seen(
         ("--s3", "bucket", "--versions", "all"),
     ],
 )
-def test_words_that_make_no_vault_are_wrong_usage(
+def test_arguments_that_name_no_vault_are_wrong_usage(
     s3_rig: Rig, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
 ) -> None:
     assert run(s3_rig, capsys, "vault", "add", "shop", "cold", *words).code == 64

@@ -1,4 +1,4 @@
-"""A vault is handed out only while marker, row and deployment were seen to agree, no more than 5 s ago."""
+"""A vault is used only while marker, row and deployment matched at most 5 s ago."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,7 +74,7 @@ def test_a_proof_holds_for_less_than_five_seconds(deployment: Deployment) -> Non
     assert refusal(deployment).reason == "NO_MARKER"
 
 
-def test_a_failure_is_not_remembered(deployment: Deployment) -> None:
+def test_a_failed_proof_is_not_cached(deployment: Deployment) -> None:
     content = deployment.marker.read_bytes()
     deployment.marker.unlink()
     refusal(deployment)
@@ -84,7 +84,7 @@ def test_a_failure_is_not_remembered(deployment: Deployment) -> None:
 
 
 @pytest.mark.parametrize("what", ["vault_uuid", "deployment", "instance", "name"])
-def test_a_marker_that_differs_is_foreign_and_the_sentence_says_in_what(deployment: Deployment, what: str) -> None:
+def test_a_different_marker_is_foreign_and_names_the_difference(deployment: Deployment, what: str) -> None:
     deployment.marker.write_text(MARKER.model_copy(update={what: "other"}).model_dump_json())
 
     fault = refusal(deployment)
@@ -103,7 +103,7 @@ def test_a_row_that_differs_is_refused_even_within_a_proof(deployment: Deploymen
     assert refusal(deployment).reason == "FOREIGN_MARKER"
 
 
-def test_a_row_is_looked_at_once_a_second(deployment: Deployment) -> None:
+def test_a_row_is_read_at_most_once_a_second(deployment: Deployment) -> None:
     looked = []
     vaults = ProvenVaults(
         lambda *names: looked.append(names) or deployment.lookup(*names), "test-d", clock=deployment.clock
@@ -124,7 +124,7 @@ def test_a_cloned_database_with_another_deployment_id_is_refused(deployment: Dep
         staging.get("i1", "hot")
 
 
-def test_empty_ids_agree_with_nothing(deployment: Deployment) -> None:
+def test_empty_ids_match_no_marker(deployment: Deployment) -> None:
     deployment.change_row(uuid="")
     deployment.marker.write_text(MARKER.model_copy(update={"vault_uuid": ""}).model_dump_json())
 
@@ -133,7 +133,7 @@ def test_empty_ids_agree_with_nothing(deployment: Deployment) -> None:
         ProvenVaults(deployment.lookup, "")
 
 
-def test_a_moved_row_is_proved_anew(deployment: Deployment, tmp_path: Path) -> None:
+def test_a_moved_vault_is_proved_again(deployment: Deployment, tmp_path: Path) -> None:
     deployment.vaults.get("i1", "hot")
     (tmp_path / "elsewhere" / "wh").mkdir(parents=True)
 

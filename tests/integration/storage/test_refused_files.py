@@ -1,4 +1,4 @@
-"""Files that a store refuses again and again while it takes others: they count as failures, their neighbours go."""
+"""A file that the store refuses repeatedly counts as failed, and does not block its neighbours."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,7 +60,7 @@ def mark(rig: Rig, root: Path, id_: str, *keys: str) -> None:
     rig.mark("dropped", NewMark(id=id_, vault="disk", keys=keys))
 
 
-def test_what_is_refused_alone_has_failed_after_so_many_tries_with_the_stores_words(
+def test_a_key_refused_alone_fails_with_the_stores_message(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = rig.local(tmp_path / "v")
@@ -80,9 +80,7 @@ def test_what_is_refused_alone_has_failed_after_so_many_tries_with_the_stores_wo
     assert (rig.count("mark_file", outcome="failed"), rig.count("mark_file", outcome="deleted")) == (1, 2)
 
 
-def test_a_store_that_gets_further_each_time_fails_nothing(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_makes_progress_fails_no_key(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"{n}.dat" for n in range(3 * TRIES)]
     mark(rig, rig.local(tmp_path / "v"), "t1", *names)
     rig.later(10_801)
@@ -102,7 +100,7 @@ def test_a_store_that_gets_further_each_time_fails_nothing(
     assert len(disk.asked) == len(names)
 
 
-def test_its_mark_is_set_aside_after_as_many_rounds_as_any_other_that_fails(
+def test_a_refused_files_mark_is_quarantined_as_any_failed_one(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = rig.local(tmp_path / "v")
@@ -122,7 +120,7 @@ def test_its_mark_is_set_aside_after_as_many_rounds_as_any_other_that_fails(
     assert listing(root) == {}
 
 
-def test_a_storm_that_begins_in_the_middle_of_a_page_fails_nothing(
+def test_a_storm_in_the_middle_of_a_page_fails_no_key(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = rig.local(tmp_path / "v")

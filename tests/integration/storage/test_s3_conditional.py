@@ -1,4 +1,4 @@
-"""A conditional vault deletes the object that is meant and no other, on a real S3 server."""
+"""A conditional vault deletes an object only if its ETag is unchanged."""
 
 from collections.abc import Sequence
 
@@ -25,11 +25,11 @@ def etags(vault: S3Vault, keys: Sequence[str]) -> list[str]:
     return [listed.etag for listed in vault.stat(keys)]
 
 
-def told(results: Sequence[KeyResult]) -> list[KeyOutcome]:
+def outcomes(results: Sequence[KeyResult]) -> list[KeyOutcome]:
     return [result.outcome for result in results]
 
 
-def test_r40_an_object_rewritten_after_resolve_is_kept_and_both_etags_are_named(place: Bucket, vault: S3Vault) -> None:
+def test_r40_a_rewritten_object_is_kept_and_both_etags_named(place: Bucket, vault: S3Vault) -> None:
     keys = ["d/1", "d/2", "d/3"]
     for key in keys:
         place.put(f"wh/{key}", b"first")
@@ -38,7 +38,7 @@ def test_r40_an_object_rewritten_after_resolve_is_kept_and_both_etags_are_named(
 
     results = vault.delete(keys, meant)
 
-    assert told(results) == [KeyOutcome.DELETED, KeyOutcome.CHANGED, KeyOutcome.DELETED]
+    assert outcomes(results) == [KeyOutcome.DELETED, KeyOutcome.CHANGED, KeyOutcome.DELETED]
     assert meant[1] in results[1].reason
     assert etags(vault, ["d/2"])[0] in results[1].reason
     assert [place.has(f"wh/{key}") for key in keys] == [False, True, False]
@@ -51,17 +51,17 @@ def test_a_key_without_a_known_etag_is_not_deleted(place: Bucket, vault: S3Vault
     results = vault.delete(["d/1", "d/2"], ["", *etags(vault, ["d/2"])])
     without = vault.delete(["d/1"])
 
-    assert told(results) == [KeyOutcome.FAILED, KeyOutcome.DELETED]
-    assert ("no ETag known" in results[0].reason, told(without)) == (True, [KeyOutcome.FAILED])
+    assert outcomes(results) == [KeyOutcome.FAILED, KeyOutcome.DELETED]
+    assert ("no ETag known" in results[0].reason, outcomes(without)) == (True, [KeyOutcome.FAILED])
     assert place.has("wh/d/1")
 
 
-def test_what_is_gone_already_is_absent_and_not_changed(place: Bucket, vault: S3Vault) -> None:
+def test_a_missing_object_is_absent_not_changed(place: Bucket, vault: S3Vault) -> None:
     place.put("wh/d/1")
     meant = etags(vault, ["d/1"])
 
-    assert told(vault.delete(["d/1"], meant)) == [KeyOutcome.DELETED]
-    assert told(vault.delete(["d/1"], meant)) == [KeyOutcome.ABSENT]
+    assert outcomes(vault.delete(["d/1"], meant)) == [KeyOutcome.DELETED]
+    assert outcomes(vault.delete(["d/1"], meant)) == [KeyOutcome.ABSENT]
 
 
 def test_in_a_versioned_bucket_a_conditional_delete_hides(place: Bucket, vault: S3Vault) -> None:
@@ -70,23 +70,23 @@ def test_in_a_versioned_bucket_a_conditional_delete_hides(place: Bucket, vault: 
         place.put(f"wh/d/{n}")
     meant = etags(vault, ["d/1", "d/2"])
 
-    assert told(vault.delete(["d/1", "d/2"], [meant[0], OTHER])) == [KeyOutcome.HIDDEN, KeyOutcome.CHANGED]
-    assert told(vault.delete(["d/1"], meant[:1])) in ([KeyOutcome.HIDDEN], [KeyOutcome.ABSENT])
+    assert outcomes(vault.delete(["d/1", "d/2"], [meant[0], OTHER])) == [KeyOutcome.HIDDEN, KeyOutcome.CHANGED]
+    assert outcomes(vault.delete(["d/1"], meant[:1])) in ([KeyOutcome.HIDDEN], [KeyOutcome.ABSENT])
     assert place.has("wh/d/2")
 
 
-def test_odd_keys_are_compared_as_well(place: Bucket, vault: S3Vault) -> None:
+def test_odd_keys_are_compared_too(place: Bucket, vault: S3Vault) -> None:
     keys = ["odd/c\x01c", "odd/f\uffff", "odd/a b+%2F"]
     for key in keys:
         place.put(f"wh/{key}")
 
     results = vault.delete(keys, [OTHER, *etags(vault, keys[1:])])
 
-    assert told(results) == [KeyOutcome.CHANGED, KeyOutcome.DELETED, KeyOutcome.DELETED]
+    assert outcomes(results) == [KeyOutcome.CHANGED, KeyOutcome.DELETED, KeyOutcome.DELETED]
     assert place.client.head_object(Bucket=place.name, Key=f"wh/{keys[0]}")["ContentLength"] == 1
 
 
-def test_as_many_requests_as_the_store_needs(place: Bucket, vault: S3Vault, proxy: FaultProxy) -> None:
+def test_requests_have_the_size_that_the_store_accepts(place: Bucket, vault: S3Vault, proxy: FaultProxy) -> None:
     keys = [f"d/{n}" for n in range(10)]
     for key in keys:
         place.put(f"wh/{key}")
@@ -99,19 +99,17 @@ def test_as_many_requests_as_the_store_needs(place: Bucket, vault: S3Vault, prox
     assert sent == (["DeleteObjects"] if together else ["DeleteObject"] * 10)
 
 
-def test_a_conflicting_request_is_tried_again_and_not_failed(place: Bucket, vault: S3Vault, proxy: FaultProxy) -> None:
+def test_a_conflicting_request_is_retried(place: Bucket, vault: S3Vault, proxy: FaultProxy) -> None:
     place.put("wh/d/1")
     meant = etags(vault, ["d/1"])
     proxy.fail_next("DeleteObject", 409, "ConditionalRequestConflict")
     proxy.fail_keys({"wh/d/1": "ConditionalRequestConflict"}, times=1)
 
-    assert told(vault.delete(["d/1"], meant)) == [KeyOutcome.THROTTLED]
+    assert outcomes(vault.delete(["d/1"], meant)) == [KeyOutcome.THROTTLED]
     assert place.has("wh/d/1")
 
 
-def test_a_store_that_refuses_the_right_etag_is_not_believed_to_have_another_object(
-    place: Bucket, vault: S3Vault, proxy: FaultProxy
-) -> None:
+def test_a_refused_correct_etag_does_not_mean_changed(place: Bucket, vault: S3Vault, proxy: FaultProxy) -> None:
     place.put("wh/d/1")
     meant = etags(vault, ["d/1"])
     proxy.fail_next("DeleteObject", 412, "PreconditionFailed")
@@ -122,7 +120,7 @@ def test_a_store_that_refuses_the_right_etag_is_not_believed_to_have_another_obj
     assert (result.outcome, "vault probe" in result.reason) == (KeyOutcome.FAILED, True)
 
 
-def test_as_many_etags_as_keys_or_none(place: Bucket, vault: S3Vault) -> None:
+def test_etags_are_given_for_every_key_or_none(place: Bucket, vault: S3Vault) -> None:
     with pytest.raises(ValueError, match="1 ETags for 2 keys"):
         vault.delete(["d/1", "d/2"], [OTHER])
     with pytest.raises(VaultFault, match="NO_BUCKET"):

@@ -1,4 +1,4 @@
-"""What an S3 vault makes of a store that fails: never success, and never a fault where one key is to blame."""
+"""A failing S3 store is never read as a successful delete or a complete listing."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tests.servers.s3 import RunningS3
 from tests.support.places import MARKER, Bucket, keys, put_all
 
 
-def test_per_key_errors_in_a_200_are_read_and_only_those_keys_stay(place: Bucket, proxy: FaultProxy) -> None:
+def test_per_key_errors_in_a_200_keep_only_those_keys(place: Bucket, proxy: FaultProxy) -> None:
     for n in (3, 4, 700):
         place.put(f"wh/d/{n}")
     proxy.fail_keys({"wh/d/3": "AccessDenied", "wh/d/700": "SlowDown"})
@@ -53,9 +53,7 @@ def test_a_bucket_missing_for_one_key_is_missing_for_all(place: Bucket, proxy: F
 
 
 @pytest.mark.parametrize("status", [503, 500, 429])
-def test_a_busy_store_throttles_every_key_of_the_page_and_is_asked_once(
-    place: Bucket, proxy: FaultProxy, status: int
-) -> None:
+def test_a_busy_store_throttles_the_page_without_a_retry(place: Bucket, proxy: FaultProxy, status: int) -> None:
     place.put("wh/d/1")
     proxy.fail_next("DeleteObjects", status, "SlowDown")
 
@@ -66,14 +64,14 @@ def test_a_busy_store_throttles_every_key_of_the_page_and_is_asked_once(
     assert [entry.status for entry in proxy.log if entry.operation == "DeleteObjects"] == [status]
 
 
-def test_a_store_too_busy_to_tell_its_versioning_throttles_the_page(place: Bucket, proxy: FaultProxy) -> None:
+def test_a_store_too_busy_for_its_versioning_throttles_the_page(place: Bucket, proxy: FaultProxy) -> None:
     proxy.fail_next("GetBucketVersioning", 503, "SlowDown", times=4)
 
     assert [result.outcome for result in place.vault().delete(["d/1"])] == [KeyOutcome.THROTTLED]
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_reset_connection_is_a_fault_and_not_tried_again(place: Bucket, proxy: FaultProxy, after: bool) -> None:
+def test_a_reset_connection_is_a_fault_without_a_retry(place: Bucket, proxy: FaultProxy, after: bool) -> None:
     place.put("wh/d/1")
     proxy.reset_next("DeleteObjects", after=after)
 
@@ -85,9 +83,7 @@ def test_a_reset_connection_is_a_fault_and_not_tried_again(place: Bucket, proxy:
 
 
 @pytest.mark.parametrize("operation", ["DeleteObjects", "GetBucketVersioning"])
-def test_a_truncated_or_empty_reply_to_a_delete_is_never_all_deleted(
-    place: Bucket, proxy: FaultProxy, operation: str
-) -> None:
+def test_a_truncated_delete_reply_is_never_all_deleted(place: Bucket, proxy: FaultProxy, operation: str) -> None:
     vault = place.vault()
     for break_next in (proxy.truncate_next, proxy.empty_next):
         break_next(operation)
@@ -130,7 +126,7 @@ DELETE_REPLIES = {
 
 
 @pytest.mark.parametrize("what", DELETE_REPLIES)
-def test_a_delete_reply_that_says_something_else_is_a_fault(place: Bucket, proxy: FaultProxy, what: str) -> None:
+def test_a_contradictory_delete_reply_is_a_fault(place: Bucket, proxy: FaultProxy, what: str) -> None:
     proxy.answer_next("DeleteObjects", DELETE_REPLIES[what].encode())
 
     with pytest.raises(VaultFault, match="BAD_REPLY"):
@@ -140,13 +136,13 @@ def test_a_delete_reply_that_says_something_else_is_a_fault(place: Bucket, proxy
 @pytest.mark.parametrize(
     "body", ["<DeleteResult/>", '<?xml version="1.0"?>\n<DeleteResult xmlns="urn:x"></DeleteResult>']
 )
-def test_a_quiet_reply_without_errors_means_all_of_them(place: Bucket, proxy: FaultProxy, body: str) -> None:
+def test_a_quiet_reply_without_errors_means_all_deleted(place: Bucket, proxy: FaultProxy, body: str) -> None:
     proxy.answer_next("DeleteObjects", body.encode())
 
     assert [result.outcome for result in place.vault().delete(["d/1", "d/2"])] == [KeyOutcome.DELETED] * 2
 
 
-def test_an_error_document_in_a_200_is_read_as_the_error_it_is(place: Bucket, proxy: FaultProxy) -> None:
+def test_an_error_document_in_a_200_is_an_error(place: Bucket, proxy: FaultProxy) -> None:
     for code, reason in (("AccessDenied", "DENIED"), ("NoSuchBucket", "NO_BUCKET")):
         proxy.answer_next("DeleteObjects", f"<Error><Code>{code}</Code><Message>m</Message></Error>".encode())
         with pytest.raises(VaultFault) as caught:
@@ -184,7 +180,7 @@ def test_a_listing_that_cannot_be_complete_is_a_fault(place: Bucket, proxy: Faul
         keys(place.vault(), "d/")
 
 
-def test_a_listing_that_goes_in_circles_is_a_fault(place: Bucket, proxy: FaultProxy) -> None:
+def test_a_listing_that_repeats_a_page_is_a_fault(place: Bucket, proxy: FaultProxy) -> None:
     more = "<IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>"
     proxy.answer_next("ListObjectsV2", _listed(tail=more).encode(), times=3)
 
@@ -193,7 +189,7 @@ def test_a_listing_that_goes_in_circles_is_a_fault(place: Bucket, proxy: FaultPr
 
 
 @pytest.mark.parametrize("fault", ["fail", "reset"])
-def test_one_bad_reply_to_a_listing_is_asked_for_again(
+def test_one_bad_reply_to_a_listing_is_retried(
     place: Bucket, proxy: FaultProxy, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sexton.storage.s3.bucket.QUICK_SECONDS", 60.0)  # a busy machine's quick reply
@@ -206,7 +202,7 @@ def test_one_bad_reply_to_a_listing_is_asked_for_again(
     assert proxy.faults_left("ListObjectsV2") == 0
 
 
-def test_a_listing_that_breaks_on_its_second_page_does_not_end_there(place: Bucket, proxy: FaultProxy) -> None:
+def test_a_listing_that_breaks_on_page_two_is_a_fault(place: Bucket, proxy: FaultProxy) -> None:
     put_all(place, [f"wh/d/{n:04}" for n in range(1_001)])
     pages = place.vault().list("d/")
     assert len(next(pages)) == 1_000
@@ -264,7 +260,7 @@ def test_nothing_listening_is_unreachable(place: Bucket) -> None:
 
 
 @pytest.mark.parametrize("status", ["Enabled", "Suspended"])
-def test_a_versioned_bucket_hides_and_is_asked_once(place: Bucket, proxy: FaultProxy, status: str) -> None:
+def test_a_versioned_bucket_hides_and_is_queried_once(place: Bucket, proxy: FaultProxy, status: str) -> None:
     place.client.put_bucket_versioning(Bucket=place.name, VersioningConfiguration={"Status": status})  # type: ignore[typeddict-item]
     vault = place.vault()
 
@@ -273,7 +269,7 @@ def test_a_versioned_bucket_hides_and_is_asked_once(place: Bucket, proxy: FaultP
 
 
 @pytest.mark.parametrize(("code", "status"), [("AccessDenied", 403), ("NotImplemented", 501)])
-def test_a_store_that_does_not_tell_its_versioning_counts_as_unversioned(
+def test_a_store_without_a_versioning_api_counts_as_unversioned(
     place: Bucket, proxy: FaultProxy, code: str, status: int
 ) -> None:
     proxy.fail_next("GetBucketVersioning", status, code)

@@ -1,4 +1,4 @@
-"""Purging a versioned bucket: every version of exactly the keys named, or none is said to be gone; on a real server."""
+"""Purging a versioned bucket deletes every version of exactly the named keys."""
 
 import datetime as dt
 
@@ -8,7 +8,7 @@ from sexton.storage.model import KeyOutcome
 from sexton.storage.s3 import bucket as s3_bucket
 from sexton.storage.s3 import purge
 from sexton.storage.s3.vault import S3Vault
-from tests.integration.storage.versioned import left, purging, set_versioning, told
+from tests.integration.storage.versioned_bucket import outcomes, purging, remaining_versions, set_versioning
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3 import RunningS3
 from tests.support.places import Bucket
@@ -26,7 +26,7 @@ def vault(place: Bucket) -> S3Vault:
     return purging(place)
 
 
-def test_every_version_and_marker_goes_and_its_bytes_are_counted(place: Bucket, vault: S3Vault) -> None:
+def test_every_version_and_marker_is_deleted_and_counted(place: Bucket, vault: S3Vault) -> None:
     for body in (b"x", b"four"):
         place.put("wh/d/1", body)
     for _ in range(2):
@@ -36,28 +36,28 @@ def test_every_version_and_marker_goes_and_its_bytes_are_counted(place: Bucket, 
     results = vault.delete(["d/1", "d/2", "d/3", "d/1"])
 
     one = (KeyOutcome.DELETED, 5)
-    assert told(results) == [one, (KeyOutcome.DELETED, 3), (KeyOutcome.ABSENT, None), one]
-    assert left(place) == {}
+    assert outcomes(results) == [one, (KeyOutcome.DELETED, 3), (KeyOutcome.ABSENT, None), one]
+    assert remaining_versions(place) == {}
 
 
-def test_keys_that_begin_alike_lose_nothing(place: Bucket, vault: S3Vault) -> None:
+def test_keys_with_a_common_beginning_are_not_deleted(place: Bucket, vault: S3Vault) -> None:
     for path in ("wh/a", "wh/ab", "wh/a/b", "wh/a.b", "wh/a-b", "wh/b", "a"):
         place.put(path)
 
     vault.delete(["a"])
     vault.delete(["b", "a-b"])
 
-    assert left(place) == dict.fromkeys(("wh/ab", "wh/a/b", "wh/a.b", "a"), (1, 0))
+    assert remaining_versions(place) == dict.fromkeys(("wh/ab", "wh/a/b", "wh/a.b", "a"), (1, 0))
 
 
-def test_what_is_only_markers_goes_and_frees_nothing(place: Bucket, vault: S3Vault) -> None:
+def test_a_key_with_only_markers_is_purged_and_frees_0_bytes(place: Bucket, vault: S3Vault) -> None:
     place.client.delete_object(Bucket=place.name, Key="wh/d/1")
 
-    assert told(vault.delete(["d/1"])) == [(KeyOutcome.DELETED, 0)]
-    assert left(place) == {}
+    assert outcomes(vault.delete(["d/1"])) == [(KeyOutcome.DELETED, 0)]
+    assert remaining_versions(place) == {}
 
 
-def test_a_key_that_this_store_cannot_list_is_not_called_absent(place: Bucket, vault: S3Vault) -> None:
+def test_an_unlistable_key_is_not_reported_absent(place: Bucket, vault: S3Vault) -> None:
     place.put("wh/odd/c\x01c")
 
     results = vault.delete(["odd/c\x01c", "odd/none"])
@@ -66,7 +66,7 @@ def test_a_key_that_this_store_cannot_list_is_not_called_absent(place: Bucket, v
     assert place.client.head_object(Bucket=place.name, Key="wh/odd/c\x01c")["ContentLength"] == 1
 
 
-def test_odd_names_go_as_they_are(place: Bucket, vault: S3Vault) -> None:
+def test_odd_keys_are_purged_under_their_exact_names(place: Bucket, vault: S3Vault) -> None:
     names = ["a b", "a+b", "a%20b", "a%2Fb", "é", "\U0001f600", "'q'", "<x>", "&amp;", "t\tt", "n\nn", "r\rr"]
     for name in names:
         place.put(f"wh/odd/{name}")
@@ -74,11 +74,11 @@ def test_odd_names_go_as_they_are(place: Bucket, vault: S3Vault) -> None:
 
     results = vault.delete([f"odd/{name}" for name in names])
 
-    assert told(results) == [(KeyOutcome.DELETED, 1)] * len(names)
-    assert len(left(place)) == len(names)
+    assert outcomes(results) == [(KeyOutcome.DELETED, 1)] * len(names)
+    assert len(remaining_versions(place)) == len(names)
 
 
-def test_a_locked_version_is_named_stays_hidden_and_holds_back_no_other(s3_server: RunningS3, bucket: str) -> None:
+def test_a_locked_version_is_named_and_blocks_no_other(s3_server: RunningS3, bucket: str) -> None:
     place = Bucket(s3_server.client(), s3_server.endpoint_url, f"locked-{bucket}")
     place.client.create_bucket(Bucket=place.name, ObjectLockEnabledForBucket=True)
     until = dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)
@@ -93,10 +93,10 @@ def test_a_locked_version_is_named_stays_hidden_and_holds_back_no_other(s3_serve
     assert [r.outcome for r in (kept, legal, free)] == [KeyOutcome.FAILED, KeyOutcome.FAILED, KeyOutcome.DELETED]
     assert kept.reason.startswith("LOCKED: COMPLIANCE retention until ")
     assert legal.reason.startswith("LOCKED: a legal hold keeps version ")
-    assert left(place) == {"wh/kept": (1, 1), "wh/legal": (1, 0)}
+    assert remaining_versions(place) == {"wh/kept": (1, 1), "wh/legal": (1, 0)}
 
 
-def test_refused_without_a_lock_is_no_lock(place: Bucket, vault: S3Vault, proxy: FaultProxy) -> None:
+def test_a_refusal_without_a_lock_is_not_a_lock(place: Bucket, vault: S3Vault, proxy: FaultProxy) -> None:
     for n in (1, 2):
         place.put(f"wh/d/{n}")
     proxy.fail_keys({"wh/d/1": "AccessDenied"})
@@ -107,16 +107,16 @@ def test_refused_without_a_lock_is_no_lock(place: Bucket, vault: S3Vault, proxy:
         (KeyOutcome.FAILED, "AccessDenied"),
         (KeyOutcome.DELETED, ""),
     ]
-    assert left(place) == {"wh/d/1": (1, 0)}
+    assert remaining_versions(place) == {"wh/d/1": (1, 0)}
 
 
-def test_a_throttled_version_throttles_its_key_alone(place: Bucket, vault: S3Vault, proxy: FaultProxy) -> None:
+def test_a_throttled_version_throttles_only_its_key(place: Bucket, vault: S3Vault, proxy: FaultProxy) -> None:
     for n in (1, 2):
         place.put(f"wh/d/{n}")
     proxy.fail_keys({"wh/d/1": "SlowDown"}, times=1)
 
     assert [r.outcome for r in vault.delete(["d/1", "d/2"])] == [KeyOutcome.THROTTLED, KeyOutcome.DELETED]
-    assert told(vault.delete(["d/1"])) == [(KeyOutcome.DELETED, 1)]
+    assert outcomes(vault.delete(["d/1"])) == [(KeyOutcome.DELETED, 1)]
 
 
 def test_a_busy_store_throttles_the_page(place: Bucket, vault: S3Vault, proxy: FaultProxy) -> None:
@@ -126,10 +126,10 @@ def test_a_busy_store_throttles_the_page(place: Bucket, vault: S3Vault, proxy: F
     results = vault.delete(["d/1", "d/2"])
 
     assert [(r.outcome, r.retry_after) for r in results] == [(KeyOutcome.THROTTLED, 9.0)] * 2
-    assert left(place) == {"wh/d/1": (1, 0)}
+    assert remaining_versions(place) == {"wh/d/1": (1, 0)}
 
 
-def test_a_page_that_takes_too_long_ends_and_the_rest_is_tried_again(
+def test_a_page_that_takes_too_long_leaves_the_rest_for_later(
     place: Bucket, vault: S3Vault, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.put("wh/d/1")
@@ -137,10 +137,10 @@ def test_a_page_that_takes_too_long_ends_and_the_rest_is_tried_again(
 
     assert [r.outcome for r in vault.delete(["d/1"])] == [KeyOutcome.THROTTLED]
     assert [e.operation for e in proxy.log if e.operation == "DeleteObjects"] == []
-    assert left(place) == {"wh/d/1": (1, 0)}
+    assert remaining_versions(place) == {"wh/d/1": (1, 0)}
 
 
-def test_a_thousand_keys_with_many_versions_each_end_in_time_too(
+def test_a_thousand_keys_with_many_versions_end_in_time(
     place: Bucket, vault: S3Vault, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for version in range(3):
@@ -152,41 +152,37 @@ def test_a_thousand_keys_with_many_versions_each_end_in_time_too(
     assert [r.outcome for r in vault.delete(["d/1"])] == [KeyOutcome.THROTTLED]
 
     proxy.delay("DeleteObjects", 0.0)
-    assert 0 < sum(left(place)["wh/d/1"]) < 3
+    assert 0 < sum(remaining_versions(place)["wh/d/1"]) < 3
     assert [r.outcome for r in vault.delete(["d/1"])] == [KeyOutcome.DELETED]
 
 
-def test_where_versioning_was_suspended_the_versions_go_as_well(place: Bucket, vault: S3Vault) -> None:
+def test_suspended_versioning_still_purges_versions(place: Bucket, vault: S3Vault) -> None:
     place.put("wh/d/1", b"new")
     set_versioning(place, "Suspended")
     place.put("wh/d/1", b"null")
 
-    assert told(vault.delete(["d/1"])) == [(KeyOutcome.DELETED, 7)]
-    assert left(place) == {}
+    assert outcomes(vault.delete(["d/1"])) == [(KeyOutcome.DELETED, 7)]
+    assert remaining_versions(place) == {}
 
 
-def test_in_a_bucket_that_was_never_versioned_purging_is_a_plain_delete(
-    s3_server: RunningS3, bucket: str, proxy: FaultProxy
-) -> None:
+def test_purging_an_unversioned_bucket_is_a_plain_delete(s3_server: RunningS3, bucket: str, proxy: FaultProxy) -> None:
     place = Bucket(s3_server.client(), proxy.url, bucket)
     place.put("wh/d/1")
 
-    assert told(purging(place).delete(["d/1"])) == [(KeyOutcome.DELETED, None)]
+    assert outcomes(purging(place).delete(["d/1"])) == [(KeyOutcome.DELETED, None)]
     assert "ListObjectVersions" not in [entry.operation for entry in proxy.log]
 
 
-def test_where_the_store_does_not_tell_whether_it_is_versioned_versions_are_looked_for(
-    place: Bucket, vault: S3Vault, proxy: FaultProxy
-) -> None:
+def test_unknown_versioning_means_versions_are_listed(place: Bucket, vault: S3Vault, proxy: FaultProxy) -> None:
     place.put("wh/d/1")
     place.put("wh/d/1")
     proxy.fail_next("GetBucketVersioning", 403, "AccessDenied")
 
-    assert told(vault.delete(["d/1"])) == [(KeyOutcome.DELETED, 2)]
-    assert left(place) == {}
+    assert outcomes(vault.delete(["d/1"])) == [(KeyOutcome.DELETED, 2)]
+    assert remaining_versions(place) == {}
 
 
-def test_versioning_that_is_switched_on_later_is_seen(
+def test_versioning_switched_on_later_is_detected(
     s3_server: RunningS3, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = Bucket(s3_server.client(), s3_server.endpoint_url, bucket)
@@ -198,10 +194,10 @@ def test_versioning_that_is_switched_on_later_is_seen(
     assert vault.delete(["d/1"])[0].outcome is KeyOutcome.HIDDEN
 
 
-def test_own_files_of_a_purging_vault_leave_no_versions(place: Bucket, vault: S3Vault) -> None:
+def test_sextons_own_files_leave_no_versions(place: Bucket, vault: S3Vault) -> None:
     for _ in range(2):
         vault.write_own("audit/1", b"x")
 
     vault.remove_own(["audit/1"])
 
-    assert left(place) == {}
+    assert remaining_versions(place) == {}

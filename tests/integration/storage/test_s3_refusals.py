@@ -1,4 +1,4 @@
-"""What a refusal tells beside its code: how long to wait, and that an object lock keeps the object."""
+"""A refusal of an S3 store reports the requested wait and the object lock."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from tests.support.places import Bucket
     ],
 )
 @pytest.mark.parametrize("status", [503, 429])
-def test_the_wait_that_a_busy_store_asks_for_is_told(
+def test_the_wait_requested_by_a_busy_store_is_reported(
     place: Bucket, proxy: FaultProxy, status: int, said: str, seconds: float | None
 ) -> None:
     proxy.fail_next("DeleteObjects", status, "SlowDown", retry_after=said)
@@ -26,9 +26,7 @@ def test_the_wait_that_a_busy_store_asks_for_is_told(
 
 
 @pytest.mark.parametrize("code", ["ObjectLocked", "ObjectLockedByRetention"])
-def test_a_key_that_an_object_lock_keeps_is_named_and_holds_back_no_other(
-    place: Bucket, proxy: FaultProxy, code: str
-) -> None:
+def test_a_key_under_object_lock_is_named_and_blocks_no_other(place: Bucket, proxy: FaultProxy, code: str) -> None:
     place.put("wh/d/1")
     proxy.fail_keys({"wh/d/1": code})
 
@@ -47,7 +45,7 @@ LOCKS = [
 
 
 @pytest.mark.parametrize(("code", "message"), LOCKS)
-def test_a_lock_is_known_by_what_stores_say_of_it(place: Bucket, proxy: FaultProxy, code: str, message: str) -> None:
+def test_a_lock_is_recognised_by_the_stores_messages(place: Bucket, proxy: FaultProxy, code: str, message: str) -> None:
     error = f"<Error><Key>wh/d/1</Key><Code>{code}</Code><Message>{message}</Message></Error>"
     proxy.answer_next("DeleteObjects", f"<DeleteResult>{error}</DeleteResult>".encode())
 

@@ -1,4 +1,4 @@
-"""Unfinished multipart uploads under a deleted prefix are aborted, no other, on a real S3 server."""
+"""Unfinished multipart uploads under a deleted prefix are aborted, and no others."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def unfinished(place: Bucket) -> list[str]:
     return sorted(u["Key"] for u in place.client.list_multipart_uploads(Bucket=place.name).get("Uploads", ()))
 
 
-def test_uploads_under_the_prefix_are_aborted_and_no_other(place: Bucket, vault: S3Vault) -> None:
+def test_only_uploads_under_the_prefix_are_aborted(place: Bucket, vault: S3Vault) -> None:
     begin(place, "wh/d/1/a", "wh/d/1/a", "wh/d/1/b c+%2F", "wh/d/10/a", "d/1/a", "wh/d/1")
 
     assert vault.abort_uploads("d/1/") == 3
@@ -32,9 +32,7 @@ def test_uploads_under_the_prefix_are_aborted_and_no_other(place: Bucket, vault:
     assert vault.abort_uploads("d/1/") == 0
 
 
-def test_a_store_that_ignores_the_prefix_loses_no_upload_of_another(
-    place: Bucket, vault: S3Vault, proxy: FaultProxy
-) -> None:
+def test_uploads_outside_the_prefix_are_never_aborted(place: Bucket, vault: S3Vault, proxy: FaultProxy) -> None:
     begin(place, "wh/d/1/a", "wh/e/1")
     listed = place.client.list_multipart_uploads(Bucket=place.name)["Uploads"]
     entries = "".join(f"<Upload><Key>{u['Key']}</Key><UploadId>{u['UploadId']}</UploadId></Upload>" for u in listed)
@@ -61,7 +59,7 @@ def test_all_pages_of_uploads_are_read(place: Bucket, vault: S3Vault, proxy: Fau
     assert unfinished(place) == ["wh/e/1"]
 
 
-def test_a_truncated_list_of_uploads_without_a_way_on_is_a_fault(vault: S3Vault, proxy: FaultProxy) -> None:
+def test_a_truncated_list_of_uploads_is_a_fault(vault: S3Vault, proxy: FaultProxy) -> None:
     body = "<ListMultipartUploadsResult><IsTruncated>true</IsTruncated></ListMultipartUploadsResult>"
     unnamed = body.replace("<IsTruncated>true", "<Upload><Key>wh/d/1</Key></Upload><IsTruncated>false")
     for broken in (body.encode(), unnamed.encode(), b"<html></html>", b""):
@@ -71,7 +69,7 @@ def test_a_truncated_list_of_uploads_without_a_way_on_is_a_fault(vault: S3Vault,
 
 
 @pytest.mark.parametrize(("status", "code"), [(403, "AccessDenied"), (501, "NotImplemented")])
-def test_a_store_that_does_not_let_us_see_uploads_is_no_fault(
+def test_a_store_that_hides_uploads_is_no_fault(
     place: Bucket, vault: S3Vault, proxy: FaultProxy, status: int, code: str
 ) -> None:
     begin(place, "wh/d/1")
@@ -82,7 +80,7 @@ def test_a_store_that_does_not_let_us_see_uploads_is_no_fault(
 
 
 @pytest.mark.parametrize("code", ["NoSuchUpload", "AccessDenied"])
-def test_an_upload_that_cannot_be_aborted_is_not_counted_and_holds_back_no_other(
+def test_a_failed_abort_is_not_counted_and_blocks_no_other(
     place: Bucket, vault: S3Vault, proxy: FaultProxy, code: str
 ) -> None:
     begin(place, "wh/d/1", "wh/d/2")
@@ -92,7 +90,7 @@ def test_an_upload_that_cannot_be_aborted_is_not_counted_and_holds_back_no_other
     assert len(unfinished(place)) == 1
 
 
-def test_a_busy_store_is_a_fault_with_its_wait(vault: S3Vault, proxy: FaultProxy) -> None:
+def test_a_busy_store_is_a_fault_with_its_requested_wait(vault: S3Vault, proxy: FaultProxy) -> None:
     proxy.fail_next("ListMultipartUploads", 503, "SlowDown", times=4, retry_after="3")
 
     with pytest.raises(Throttled) as caught:

@@ -1,4 +1,4 @@
-"""Listings of versions: what a store leaves out, or says otherwise than a listing, is never taken for gone."""
+"""A key counts as purged only when a complete version listing proves it."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from sexton.storage.model import KeyOutcome
 from sexton.storage.port import VaultFault
 from sexton.storage.s3 import versions
 from sexton.storage.s3.vault import S3Vault
-from tests.integration.storage.versioned import left, purging, set_versioning, told
+from tests.integration.storage.versioned_bucket import outcomes, purging, remaining_versions, set_versioning
 from tests.servers.fault_proxy import FaultProxy
 from tests.support.places import Bucket, put_all
 
@@ -24,7 +24,7 @@ def vault(place: Bucket) -> S3Vault:
 
 
 @pytest.mark.parametrize("listed", [1, 2, 5, 20])
-def test_keys_among_more_neighbours_than_a_page_lose_all_their_versions(
+def test_keys_among_many_neighbours_lose_all_versions(
     place: Bucket, vault: S3Vault, monkeypatch: pytest.MonkeyPatch, listed: int
 ) -> None:
     """SeaweedFS leaves versions of `d/1` out of a listing of two pages, because `d/1/` is a folder as well."""
@@ -38,25 +38,25 @@ def test_keys_among_more_neighbours_than_a_page_lose_all_their_versions(
 
     results = dict(zip(meant, vault.delete(meant), strict=True))
 
-    rest = left(place)
+    rest = remaining_versions(place)
     assert {key for key, r in results.items() if r.outcome is KeyOutcome.DELETED and f"wh/{key}" in rest} == set()
     assert rest.keys() >= set(others) - {"wh/d/1/00"}
     if listed == 20:
-        assert told(list(results.values())) == [(KeyOutcome.DELETED, 6)] * 4 + [(KeyOutcome.DELETED, 7)]
+        assert outcomes(list(results.values())) == [(KeyOutcome.DELETED, 6)] * 4 + [(KeyOutcome.DELETED, 7)]
 
 
-def test_more_versions_than_a_page_of_one_key_all_go(
+def test_a_key_with_more_versions_than_a_page_loses_all(
     place: Bucket, vault: S3Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_all(place, ["wh/d/1"] * 25)
     place.put("wh/d/10")
     monkeypatch.setattr(versions, "LISTED", 10)
 
-    assert told(vault.delete(["d/1"])) == [(KeyOutcome.DELETED, 25)]
-    assert left(place) == {"wh/d/10": (1, 0)}
+    assert outcomes(vault.delete(["d/1"])) == [(KeyOutcome.DELETED, 25)]
+    assert remaining_versions(place) == {"wh/d/10": (1, 0)}
 
 
-def test_where_a_listing_may_hide_versions_nothing_is_said_to_be_gone(
+def test_a_listing_that_may_hide_versions_proves_no_deletion(
     place: Bucket, vault: S3Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_all(place, [f"wh/d/1-{n:02}" for n in range(11)])
@@ -67,7 +67,7 @@ def test_where_a_listing_may_hide_versions_nothing_is_said_to_be_gone(
     assert (result.outcome, "neighbours" in result.reason) == (KeyOutcome.FAILED, True)
 
 
-def test_a_broken_listing_of_versions_is_never_a_shorter_one(place: Bucket, vault: S3Vault, proxy: FaultProxy) -> None:
+def test_a_broken_version_listing_is_never_a_shorter_one(place: Bucket, vault: S3Vault, proxy: FaultProxy) -> None:
     for n in range(3):
         place.put(f"wh/d/{n}")
     for break_next in (proxy.truncate_next, proxy.empty_next):
@@ -75,7 +75,7 @@ def test_a_broken_listing_of_versions_is_never_a_shorter_one(place: Bucket, vaul
 
         with pytest.raises(VaultFault, match="BAD_REPLY"):
             vault.delete([f"d/{n}" for n in range(3)])
-    assert len(left(place)) == 3
+    assert len(remaining_versions(place)) == 3
 
 
 VERSION = "<Version><Key>{}</Key><VersionId>v1</VersionId><IsLatest>true</IsLatest>{}<Size>1</Size></Version>"
@@ -91,9 +91,7 @@ REPLIES = {
 
 
 @pytest.mark.parametrize("what", REPLIES)
-def test_a_listing_of_versions_that_says_something_else_is_a_fault(
-    vault: S3Vault, proxy: FaultProxy, what: str
-) -> None:
+def test_a_contradictory_version_listing_is_a_fault(vault: S3Vault, proxy: FaultProxy, what: str) -> None:
     body = f"<ListVersionsResult>{REPLIES[what]}</ListVersionsResult>"
     proxy.answer_next("ListObjectVersions", body.encode())
 
@@ -101,7 +99,7 @@ def test_a_listing_of_versions_that_says_something_else_is_a_fault(
         vault.delete(["d/1", "d/2"])
 
 
-def test_a_version_that_stays_though_the_store_says_it_went_is_not_gone(vault: S3Vault, proxy: FaultProxy) -> None:
+def test_a_version_that_remains_after_its_delete_is_not_gone(vault: S3Vault, proxy: FaultProxy) -> None:
     body = VERSION.format("wh/d/1", AT) + "<IsTruncated>false</IsTruncated>"
     proxy.answer_next("ListObjectVersions", f"<ListVersionsResult>{body}</ListVersionsResult>".encode(), times=2)
 
@@ -128,9 +126,7 @@ RULES = (
 LIFECYCLE = "GetBucketLifecycleConfiguration"
 
 
-def test_how_long_versions_stay_is_said_by_the_rules_for_the_vaults_own_keys(
-    place: Bucket, vault: S3Vault, proxy: FaultProxy
-) -> None:
+def test_version_retention_follows_rules_for_the_vaults_keys(place: Bucket, vault: S3Vault, proxy: FaultProxy) -> None:
     assert place.vault().versions_days() is None  # the real store has no rules
     proxy.answer_next(LIFECYCLE, RULES.encode())
     assert vault.versions_days() == 9
@@ -143,7 +139,7 @@ def test_how_long_versions_stay_is_said_by_the_rules_for_the_vaults_own_keys(
         vault.versions_days()
 
 
-def test_a_bucket_without_versions_is_asked_for_no_rules(place: Bucket, proxy: FaultProxy) -> None:
+def test_an_unversioned_buckets_rules_are_not_read(place: Bucket, proxy: FaultProxy) -> None:
     set_versioning(place, "Suspended")
     fresh = place.vault()
     fresh._bucket._versioning = (float("inf"), "")

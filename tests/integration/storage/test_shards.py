@@ -1,4 +1,4 @@
-"""A vault cut into parts: together they are what one listing of it all is, each object once, whatever the keys."""
+"""The parts of a vault hold together each object exactly once."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,7 +31,7 @@ def listed(vault: Vault, shards: Sequence[Shard]) -> list[str]:
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 100])
-def test_parts_hold_each_object_once_and_nothing_of_sextons_own(place: Place, count: int) -> None:
+def test_parts_hold_each_object_once_without_own_files(place: Place, count: int) -> None:
     odd = [f"odd/{n}/{name}" for n, name in enumerate(ODD)] + [f"odd/{name}/1" for name in ODD]
     put_all(place, [f"wh/{key}" for key in [*KEYS, *odd]])
     put_all(place, ["wh2/a", "w"])
@@ -44,7 +44,7 @@ def test_parts_hold_each_object_once_and_nothing_of_sextons_own(place: Place, co
     assert len(shards) == len(set(shards)) >= min(count, 5)
 
 
-def test_a_vault_without_a_prefix_and_an_empty_one_are_cut_too(place: Place) -> None:
+def test_vaults_without_a_prefix_or_objects_are_cut_too(place: Place) -> None:
     empty = place.vault("wh/") if isinstance(place, Directory) else place.vault("none/")
     before = empty.shards(10)
     put_all(place, ["wh/a", "wh/b/c", "top"])
@@ -54,7 +54,7 @@ def test_a_vault_without_a_prefix_and_an_empty_one_are_cut_too(place: Place) -> 
     assert sorted(listed(whole, whole.shards(10))) == ["top", "wh/a", "wh/b/c"]
 
 
-def test_another_vault_inside_is_a_fault_of_the_part_it_lies_in(place: Place) -> None:
+def test_a_nested_vault_is_a_fault_of_its_part(place: Place) -> None:
     put_all(place, ["wh/a/1", "wh/b/1", "wh/b/_sexton/vault.json"])
     vault = place.vault()
     shards = {shard.prefix: shard for shard in vault.shards(3)}
@@ -76,7 +76,7 @@ def test_more_folders_than_a_page_holds_are_all_found(s3_server: RunningS3, buck
     assert len(keys(vault, "0")) == 1_000
 
 
-def test_a_part_of_a_bucket_that_went_away_is_a_fault_and_no_end(s3_server: RunningS3) -> None:
+def test_a_part_of_a_lost_bucket_is_a_fault_and_no_end(s3_server: RunningS3) -> None:
     gone = Bucket(s3_server.client(), s3_server.endpoint_url, "b-never-made").vault()
 
     with pytest.raises(VaultFault):
@@ -86,7 +86,7 @@ def test_a_part_of_a_bucket_that_went_away_is_a_fault_and_no_end(s3_server: Runn
 
 
 @pytest.mark.parametrize("name", ["x/", "wh/a", "wh/", "wh/a/b/"])
-def test_a_folder_that_is_none_of_these_is_a_fault(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_an_impossible_folder_name_is_a_fault(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     def page(*_: object, **__: object) -> dict[str, Any]:
         return {"CommonPrefixes": [{"Prefix": name}], "IsTruncated": False}
 
@@ -107,7 +107,7 @@ def test_a_store_that_forgets_the_delimiter_is_a_fault(monkeypatch: pytest.Monke
 class TestRanges:
     """Cut by keys, where a store was seen to list in byte order; the stub here does."""
 
-    def test_they_are_refused_where_a_store_was_not_seen_to_list_in_byte_order(self, place: Place) -> None:
+    def test_ranges_need_a_store_proven_to_list_in_byte_order(self, place: Place) -> None:
         place.put("wh/a")
         with pytest.raises(ValueError, match=r"byte order|directory"):
             listed(place.vault(), [Shard(after="a")])
@@ -166,5 +166,5 @@ def test_any_folders_are_cut_into_parts_that_hold_each_key_once(every: list[str]
         (Probe(order="path", start_after=True), False),
     ],
 )
-def test_only_a_store_that_was_seen_to_is_taken_to_list_in_byte_order(probe: Probe | None, whether: bool) -> None:
+def test_byte_order_is_assumed_only_after_a_probe(probe: Probe | None, whether: bool) -> None:
     assert in_bytes(probe) is whether

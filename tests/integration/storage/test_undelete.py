@@ -1,4 +1,4 @@
-"""Undelete: what a versioned bucket hides is visible again, and nothing else changes; on a real S3 server."""
+"""Undelete makes hidden objects of a versioned bucket visible again, and changes nothing else."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from sexton.storage.model import Undeleted
 from sexton.storage.port import VaultFault
 from sexton.storage.s3 import versions
 from sexton.storage.s3.vault import S3Vault
-from tests.integration.storage.versioned import set_versioning
+from tests.integration.storage.versioned_bucket import set_versioning
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3 import RunningS3
 from tests.support.places import MARKER, Bucket, Directory, keys, put_all
@@ -43,7 +43,7 @@ def markers(place: Bucket) -> list[str]:
     return sorted(m["Key"] for m in reply.get("DeleteMarkers", ()))
 
 
-def test_all_markers_above_the_newest_version_go_and_it_is_visible(place: Bucket, vault: S3Vault) -> None:
+def test_all_markers_above_the_newest_version_are_removed(place: Bucket, vault: S3Vault) -> None:
     place.put("wh/d/1", b"old")
     place.put("wh/d/1", b"newest")
     for _ in range(3):  # a repeated delete
@@ -51,13 +51,13 @@ def test_all_markers_above_the_newest_version_go_and_it_is_visible(place: Bucket
 
     (page,) = vault.undelete("d/")
 
-    assert page == Undeleted(looked_at=1, shown=1, markers=3, bytes=6)
+    assert page == Undeleted(examined=1, shown=1, markers=3, bytes=6)
     assert place.client.get_object(Bucket=place.name, Key="wh/d/1")["Body"].read() == b"newest"
     assert markers(place) == []
     assert total(vault.undelete("d/")) == (0, 0, 0, 0)
 
 
-def test_markers_below_the_newest_version_and_visible_keys_stay_as_they_are(place: Bucket, vault: S3Vault) -> None:
+def test_markers_below_the_newest_version_stay(place: Bucket, vault: S3Vault) -> None:
     place.put("wh/d/1", b"first")
     vault.delete(["d/1"])
     place.put("wh/d/1", b"again")
@@ -69,7 +69,7 @@ def test_markers_below_the_newest_version_and_visible_keys_stay_as_they_are(plac
     assert keys(vault, "d/") == ["d/1", "d/2"]
 
 
-def test_only_what_is_under_the_prefix_is_shown(place: Bucket, vault: S3Vault) -> None:
+def test_only_keys_under_the_prefix_are_undeleted(place: Bucket, vault: S3Vault) -> None:
     for path in ("wh/d/1/a", "wh/d/10/a", "d/1/a", "wh/d/1"):
         place.put(path)
         place.client.delete_object(Bucket=place.name, Key=path)
@@ -78,7 +78,7 @@ def test_only_what_is_under_the_prefix_is_shown(place: Bucket, vault: S3Vault) -
     assert markers(place) == ["d/1/a", "wh/d/1", "wh/d/10/a"]
 
 
-def test_keys_that_are_named_are_shown_and_their_neighbours_are_not(place: Bucket, vault: S3Vault) -> None:
+def test_only_the_named_keys_are_undeleted(place: Bucket, vault: S3Vault) -> None:
     for key in ("d/1", "d/10", "d/1/x", "d/2"):
         place.put(f"wh/{key}")
         vault.delete([key])
@@ -93,11 +93,11 @@ def test_a_dry_run_counts_and_changes_nothing(place: Bucket, vault: S3Vault) -> 
 
     (page,) = vault.undelete("d/", dry_run=True)
 
-    assert page == Undeleted(looked_at=1, shown=1, markers=1, bytes=4)
+    assert page == Undeleted(examined=1, shown=1, markers=1, bytes=4)
     assert markers(place) == ["wh/d/1"]
 
 
-def test_a_key_without_any_version_left_is_counted_and_keeps_its_marker(place: Bucket, vault: S3Vault) -> None:
+def test_a_key_without_versions_keeps_its_marker(place: Bucket, vault: S3Vault) -> None:
     vault.delete(["d/1"])
 
     assert total(vault.undelete("d/")) == (0, 0, 1, 0)
@@ -105,7 +105,7 @@ def test_a_key_without_any_version_left_is_counted_and_keeps_its_marker(place: B
 
 
 @pytest.mark.parametrize("listed", [4, 7, 20])
-def test_over_several_pages_everything_hidden_is_shown(
+def test_all_hidden_keys_over_several_pages_are_undeleted(
     place: Bucket, vault: S3Vault, monkeypatch: pytest.MonkeyPatch, listed: int
 ) -> None:
     paths = [f"wh/d/{a}/{n}" for a in "abc" for n in range(6)]
@@ -119,7 +119,7 @@ def test_over_several_pages_everything_hidden_is_shown(
     assert markers(place) == []
 
 
-def test_what_is_still_hidden_where_a_listing_may_leave_out_versions_is_not_called_shown(
+def test_an_incomplete_listing_proves_no_undelete(
     place: Bucket, vault: S3Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for n in (1, 2):
@@ -132,9 +132,7 @@ def test_what_is_still_hidden_where_a_listing_may_leave_out_versions_is_not_call
     assert keys(vault, "d/") == ["d/1"]
 
 
-def test_a_marker_that_may_not_be_removed_is_a_failure_that_holds_back_no_other(
-    place: Bucket, vault: S3Vault, proxy: FaultProxy
-) -> None:
+def test_a_forbidden_marker_is_a_failure_and_blocks_no_other(place: Bucket, vault: S3Vault, proxy: FaultProxy) -> None:
     for n in (1, 2):
         place.put(f"wh/d/{n}")
     vault.delete(["d/1", "d/2"])
@@ -146,7 +144,7 @@ def test_a_marker_that_may_not_be_removed_is_a_failure_that_holds_back_no_other(
     assert keys(vault, "d/") == ["d/2"]
 
 
-def test_a_marker_that_stays_though_the_store_says_it_went_is_a_failure(place: Bucket, vault: S3Vault) -> None:
+def test_a_marker_that_remains_after_its_removal_is_a_failure(place: Bucket, vault: S3Vault) -> None:
     """SeaweedFS does so where versioning was suspended."""
     place.put("wh/d/1")
     set_versioning(place, "Suspended")
@@ -157,7 +155,7 @@ def test_a_marker_that_stays_though_the_store_says_it_went_is_a_failure(place: B
     assert (page.shown, page.failed, "still lists it" in page.reason) == (0, 1, True)
 
 
-def test_another_vault_inside_is_left_alone(place: Bucket, vault: S3Vault) -> None:
+def test_a_nested_vault_is_left_alone(place: Bucket, vault: S3Vault) -> None:
     place.vault("wh/d/inner/").write_marker(MARKER)
     place.client.delete_object(Bucket=place.name, Key="wh/d/inner/_sexton/vault.json")
 
@@ -172,7 +170,7 @@ def test_a_root_or_ambiguous_prefix_is_refused(vault: S3Vault, prefix: str) -> N
         total(vault.undelete(prefix))
 
 
-def test_where_nothing_is_versioned_there_is_nothing_to_undelete(
+def test_an_unversioned_bucket_has_nothing_to_undelete(
     s3_server: RunningS3, bucket: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     plain = Bucket(s3_server.client(), s3_server.endpoint_url, bucket).vault()

@@ -1,4 +1,4 @@
-"""`sexton undelete`: asks, counts, refuses what would be hidden again, and knows from the audit what a round hid."""
+"""`sexton undelete` confirms, counts, and refuses keys that a claimed mark would hide again."""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import pytest
 from sexton.contract import NewMark
 from sexton.operators.holds.store import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
-from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.writer import ParquetAudit
 from sexton.storage.port import Vault
 from sexton.storage.vaults import ProvenVaults
@@ -30,7 +30,9 @@ def cold(clean_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Rig]:
     endpoint = s3_server.endpoint_url
     seen = Rig(url, endpoint_url=endpoint)
     vaults = ProvenVaults(seen.registry.vault, DEPLOYMENT, endpoint)
-    rig = Rig(url, endpoint_url=endpoint, audit=ParquetAudit(Places(vaults, seen.registry.vaults), 400)).instance()
+    rig = Rig(
+        url, endpoint_url=endpoint, audit=ParquetAudit(AuditLocations(vaults, seen.registry.vaults), 400)
+    ).instance()
     rig.s3(bucket, prefix="wh/")
     yield rig
     rig.db.close()
@@ -57,7 +59,7 @@ def recycle(rig: Rig, **where: object) -> int:
     return rig.round().round
 
 
-def test_what_a_round_hid_is_known_from_the_audit_and_shown_again(
+def test_keys_hidden_by_a_round_are_undeleted_from_the_audit(
     cold: Rig, put: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     number = recycle(cold, keys=tuple(put[:2]))
@@ -70,7 +72,7 @@ def test_what_a_round_hid_is_known_from_the_audit_and_shown_again(
     assert keys(vault(cold), "d/") == ["d/1/1", "d/1/2", "d/2/2"]
 
 
-def test_nothing_is_shown_before_somebody_says_yes(
+def test_no_key_is_undeleted_without_confirmation(
     cold: Rig, put: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     number = recycle(cold, keys=tuple(put))
@@ -86,7 +88,7 @@ def test_nothing_is_shown_before_somebody_says_yes(
     assert keys(vault(cold), "d/") == put
 
 
-def test_what_a_claimed_prefix_would_hide_again_is_refused_until_a_hold_covers_it(
+def test_a_claimed_prefix_needs_a_hold_before_an_undelete(
     cold: Rig, put: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     recycle(cold, prefix="d/1/")
@@ -104,7 +106,7 @@ def test_what_a_claimed_prefix_would_hide_again_is_refused_until_a_hold_covers_i
     assert (done.code, keys(vault(cold), "d/1/")) == (0, put[:2])
 
 
-def test_a_neighbour_of_what_is_claimed_needs_no_hold(
+def test_a_neighbour_of_a_claimed_key_needs_no_hold(
     cold: Rig, put: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     vault(cold).delete(put[2:])
@@ -116,7 +118,7 @@ def test_a_neighbour_of_what_is_claimed_needs_no_hold(
     assert run(cold, capsys, "undelete", "shop", "--vault", "cold", "--prefix", "d/", "--yes").code == 1
 
 
-def test_a_round_that_hid_nothing_or_is_not_this_instances_is_refused(
+def test_a_foreign_round_or_one_that_hid_nothing_is_refused(
     cold: Rig, put: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     number = recycle(cold, keys=("d/never",))
@@ -140,15 +142,13 @@ def test_a_round_that_hid_nothing_or_is_not_this_instances_is_refused(
         (("--vault", "cold", "--prefix", "_sexton/", "--yes"), 1),
     ],
 )
-def test_words_that_name_nothing_to_undelete_are_refused(
+def test_arguments_that_name_no_key_are_refused(
     cold: Rig, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], code: int
 ) -> None:
     assert run(cold, capsys, "undelete", "shop", *words).code == code
 
 
-def test_a_vault_without_versions_says_that_a_backup_is_needed(
-    rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_vault_without_versions_needs_a_backup(rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rig.local(tmp_path / "v")
 
     refused = run(rig, capsys, "undelete", "shop", "--vault", "disk", "--prefix", "d/", "--yes")
@@ -156,7 +156,7 @@ def test_a_vault_without_versions_says_that_a_backup_is_needed(
     assert (refused.code, "restore them from a backup" in refused.err) == (1, True)
 
 
-def test_what_is_being_deleted_now_no_hold_keeps(rig: Rig, tmp_path: Path) -> None:
+def test_no_hold_covers_an_object_that_is_being_deleted(rig: Rig, tmp_path: Path) -> None:
     rig.local(tmp_path / "v")
     rig.mark("dropped", NewMark(id="t1", vault="disk", prefix="data/"))
     rig.later(DUE + 1)

@@ -1,4 +1,4 @@
-"""What every vault promises, over a directory and over a real S3 server."""
+"""Every vault lists its own keys completely and deletes exactly the named ones, in a directory and in S3."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def outcomes(results: list[KeyResult]) -> list[tuple[str, KeyOutcome]]:
     return [(result.key, result.outcome) for result in results]
 
 
-def test_deletes_exactly_what_is_named(place: Place) -> None:
+def test_exactly_the_named_keys_are_deleted(place: Place) -> None:
     for path in ["wh/d/1", "wh/d/2", "wh/d/10", "d/1"]:
         place.put(path)
 
@@ -30,7 +30,7 @@ def test_deletes_exactly_what_is_named(place: Place) -> None:
     assert [place.has(path) for path in ["wh/d/1", "wh/d/2", "wh/d/10", "d/1"]] == [False, True, True, True]
 
 
-def test_results_come_in_the_order_asked_and_once_per_key_asked(place: Place) -> None:
+def test_results_follow_the_order_of_the_keys(place: Place) -> None:
     for path in ["wh/z/1", "wh/a/1", "wh/z/2"]:
         place.put(path)
 
@@ -39,7 +39,7 @@ def test_results_come_in_the_order_asked_and_once_per_key_asked(place: Place) ->
     assert [result.key for result in results] == ["z/2", "a/1", "z/1", "a/1"]
 
 
-def test_what_is_missing_does_not_hold_back_the_rest(place: Place) -> None:
+def test_a_missing_key_does_not_block_the_rest(place: Place) -> None:
     place.put("wh/d/1")
 
     results = place.vault().delete(["d/0", "gone/x/y", "d/1"])
@@ -61,7 +61,7 @@ def test_a_page_over_a_thousand_keys_is_refused(place: Place) -> None:
         place.vault().delete([f"d/{n}" for n in range(1_001)])
 
 
-def test_odd_keys_are_listed_and_deleted_as_they_are(place: Place) -> None:
+def test_odd_keys_are_listed_and_deleted_exactly(place: Place) -> None:
     for name in ODD:
         place.put(f"wh/odd/{name}")
         place.put(f"wh/other/{name}")
@@ -95,7 +95,7 @@ def test_a_listing_is_in_byte_order(place: Place) -> None:
     assert [entry.bytes for entry in listed] == [len(name.encode()) for name in sorted(names, key=str.encode)]
 
 
-def test_a_listing_is_complete_where_a_name_sorts_between_a_folder_and_its_files(place: Place) -> None:
+def test_a_name_between_a_folder_and_its_files_is_listed(place: Place) -> None:
     names = ["d/a-b", "d/a.b", "d/a/1", "d/a/2", "d/a0", "d/a b"]
     for name in names:
         place.put(f"wh/{name}")
@@ -114,7 +114,7 @@ def test_a_listing_over_several_pages_is_complete(place: Place) -> None:
     assert pages == [1_000, 5]
 
 
-def test_a_prefix_takes_in_its_own_and_nothing_else(place: Place) -> None:
+def test_a_prefix_lists_only_its_own_keys(place: Place) -> None:
     for path in ["wh/stage/u1/a", "wh/stage/u1/b/c", "wh/stage/u10/a", "wh/stage/u1.txt", "stage/u1/a"]:
         place.put(path)
     vault = place.vault()
@@ -128,7 +128,7 @@ def test_a_prefix_takes_in_its_own_and_nothing_else(place: Place) -> None:
 @pytest.mark.parametrize(
     "key", ["", "/d/1", "d/../../x", "..", "d//1", "d/./1", "d\0", "_sexton/vault.json", "d/_sexton/x", "\ud800"]
 )
-def test_a_key_that_could_mean_something_else_spoils_its_page_before_any_delete(place: Place, key: str) -> None:
+def test_an_ambiguous_key_refuses_its_page_before_any_delete(place: Place, key: str) -> None:
     place.put("wh/d/1")
 
     with pytest.raises(BadInput):
@@ -142,7 +142,7 @@ def test_a_root_or_ambiguous_prefix_is_not_listed(place: Place, prefix: str) -> 
         place.vault().list(prefix)
 
 
-def test_the_marker_is_read_back_as_written_and_never_overwritten(place: Place) -> None:
+def test_the_marker_is_never_overwritten(place: Place) -> None:
     vault = place.vault()
     assert vault.read_marker() is None
 
@@ -161,7 +161,7 @@ def test_a_marker_that_cannot_be_read_is_foreign(place: Place) -> None:
         place.vault().read_marker()
 
 
-def test_a_missing_bucket_is_a_fault_and_nothing_in_it_is_absent(place: Place) -> None:
+def test_a_missing_bucket_is_a_fault_not_an_absence(place: Place) -> None:
     vault = place.vault(location="nowhere-at-all")
 
     for attempt in (
@@ -178,7 +178,7 @@ def test_a_missing_bucket_is_a_fault_and_nothing_in_it_is_absent(place: Place) -
         vault.read_marker()
 
 
-def test_vaults_above_and_below_are_seen(place: Place) -> None:
+def test_vaults_above_and_below_are_detected(place: Place) -> None:
     inner, middle, root = place.vault("a/b/c/"), place.vault("a/b/"), place.vault("")
     assert (list(inner.ancestor_markers()), root.descendant_marker()) == ([], None)
     inner.write_marker(MARKER)
@@ -192,7 +192,7 @@ def test_vaults_above_and_below_are_seen(place: Place) -> None:
     assert [marker.name for marker in inner.ancestor_markers()] == ["root", "middle"]
 
 
-def test_a_listing_that_meets_another_vault_is_a_fault(place: Place) -> None:
+def test_a_listing_that_reaches_another_vault_is_a_fault(place: Place) -> None:
     place.put("wh/d/1")
     place.vault("wh/d/inner/").write_marker(MARKER)
 
@@ -200,7 +200,7 @@ def test_a_listing_that_meets_another_vault_is_a_fault(place: Place) -> None:
         keys(place.vault(), "d/")
 
 
-def test_a_vault_of_the_whole_place_never_shows_its_own_marker(place: Place) -> None:
+def test_a_vault_of_the_whole_place_never_lists_its_marker(place: Place) -> None:
     vault = place.vault("")
     vault.write_marker(MARKER)
     place.put("d/1")

@@ -1,4 +1,4 @@
-"""Sexton's own files in a vault, and ``stat``, over a directory and over a real S3 server."""
+"""Sexton stores its own files in a vault apart from the vault's objects."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def own(vault: Vault, prefix: str) -> list[tuple[str, int]]:
     return [(listed.key, listed.bytes) for page in vault.list_own(prefix) for listed in page]
 
 
-def test_a_file_of_our_own_is_read_back_listed_and_lies_under_sexton(place: Place, vault: Vault) -> None:
+def test_an_own_file_is_stored_under_sexton_and_read_back(place: Place, vault: Vault) -> None:
     vault.write_own("audit/2026-01-02/7.parquet", b"rows")
     vault.write_own("audit/2026-01-03/8.parquet", b"more rows")
     vault.write_own("other", b"")
@@ -45,7 +45,7 @@ def test_writing_again_replaces_and_leaves_no_draft(vault: Vault) -> None:
     assert own(vault, "audit/") == [("audit/1", 3)]
 
 
-def test_what_was_removed_is_gone_and_removing_it_again_is_fine(vault: Vault) -> None:
+def test_an_own_file_may_be_removed_twice(vault: Vault) -> None:
     for name in ("audit/1", "audit/2", "audit/10"):
         vault.write_own(name, b"x")
 
@@ -56,7 +56,7 @@ def test_what_was_removed_is_gone_and_removing_it_again_is_fine(vault: Vault) ->
     assert [name for name, _ in own(vault, "a")] == ["audit/10", "audit/2"]
 
 
-def test_more_than_a_page_of_own_files_is_removed(vault: Vault, place: Place) -> None:
+def test_more_own_files_than_a_page_are_removed(vault: Vault, place: Place) -> None:
     for name in ("audit/0000", "audit/1001"):
         vault.write_own(name, b"x")
 
@@ -68,7 +68,7 @@ def test_more_than_a_page_of_own_files_is_removed(vault: Vault, place: Place) ->
 @pytest.mark.parametrize(
     "name", ["vault.json", "vault.json.bak", ".vault.json.1", "vault.json/x", ".draft-1", "a/.draft-1"]
 )
-def test_the_marker_is_never_a_file_of_our_own(vault: Vault, name: str) -> None:
+def test_the_marker_is_not_an_own_file(vault: Vault, name: str) -> None:
     for attempt in (
         lambda: vault.write_own(name, b"x"),
         lambda: vault.read_own(name),
@@ -88,7 +88,7 @@ def test_a_name_that_could_lead_elsewhere_is_refused(vault: Vault, name: str) ->
     assert own(vault, "a") == []
 
 
-def test_a_list_of_own_files_never_shows_the_marker(vault: Vault) -> None:
+def test_a_list_of_own_files_never_contains_the_marker(vault: Vault) -> None:
     vault.write_own("v", b"x")
 
     assert own(vault, "v") == [("v", 1)]
@@ -96,7 +96,7 @@ def test_a_list_of_own_files_never_shows_the_marker(vault: Vault) -> None:
         vault.list_own("")
 
 
-def test_own_files_are_no_objects_of_the_vault(vault: Vault) -> None:
+def test_own_files_are_not_objects_of_the_vault(vault: Vault) -> None:
     vault.write_own("audit/1", b"x")
 
     with pytest.raises(BadInput):
@@ -117,13 +117,13 @@ def test_stat_returns_what_exists_as_a_listing_shows_it(place: Place, vault: Vau
     assert vault.stat([]) == []
 
 
-def test_stat_of_a_missing_bucket_is_a_fault_and_not_nothing(place: Place) -> None:
+def test_stat_of_a_missing_bucket_is_a_fault(place: Place) -> None:
     with pytest.raises(VaultFault) as caught:
         place.vault(location="nowhere-at-all").stat(["d/1"])
     assert caught.value.reason == "NO_BUCKET"
 
 
-def test_a_local_file_of_our_own_is_not_written_through_a_link(tmp_path: Path) -> None:
+def test_an_own_file_is_not_written_through_a_link(tmp_path: Path) -> None:
     outside, root = tmp_path / "outside", tmp_path / "root"
     outside.mkdir()
     (root / "wh" / "_sexton").mkdir(parents=True)

@@ -8,8 +8,8 @@ import pytest
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.wal.sql.resets import ResetStore
-from tests.integration.wal.field import Field
-from tests.integration.wal.logs import Embedded, Place, Real
+from tests.integration.wal.logs import EmbeddedPlace, KafkaPlace, LogPlace
+from tests.integration.wal.topic_stores import TopicStores
 from tests.servers import kafka as kafka_server
 from tests.support.rig import DEPLOYMENT
 
@@ -31,36 +31,36 @@ def db(clean_url: str) -> Iterator[Database]:
 
 
 @pytest.fixture(params=["embedded", "kafka"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LogPlace]:
     """A log: the embedded one in SQLite, and Kafka."""
     if request.param == "kafka":
-        yield Real(request.getfixturevalue("kafka").address)
+        yield KafkaPlace(request.getfixturevalue("kafka").address)
         return
     url = f"sqlite:///{tmp_path / 'log.db'}"
     schema.init(url, DEPLOYMENT)
     database = Database.open(url)
-    yield Embedded(database)
+    yield EmbeddedPlace(database)
     database.close()
 
 
 @pytest.fixture
-def field(db: Database, place: Place) -> Field:
+def topics(db: Database, place: LogPlace) -> TopicStores:
     """The stores over a database, and a log."""
-    return Field(db, place)
+    return TopicStores(db, place)
 
 
 @pytest.fixture
-def topic(field: Field) -> str:
+def topic(topics: TopicStores) -> str:
     """A topic of 200 entries; region r1 needs those from 50 on, r2 those from 150 on."""
-    name = field.topic(200)
-    field.map(name, "r1", "r2")
-    field.purge(name)
-    field.flushed(name, "r1", 49)
-    field.flushed(name, "r2", 149)
+    name = topics.topic(200)
+    topics.map(name, "r1", "r2")
+    topics.purge(name)
+    topics.flushed(name, "r1", 49)
+    topics.flushed(name, "r2", 149)
     return name
 
 
 @pytest.fixture
-def resets(field: Field) -> ResetStore:
+def resets(topics: TopicStores) -> ResetStore:
     """What an operator resets."""
-    return ResetStore(field.db)
+    return ResetStore(topics.db)

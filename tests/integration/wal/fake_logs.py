@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sexton.wal.model import Facts
 from sexton.wal.port import LogFault
-from tests.integration.wal.logs import Place
+from tests.integration.wal.logs import LogPlace
 
 Answers = Mapping[str, Facts | LogFault]
 SLOW_SECONDS = 39
@@ -13,7 +13,7 @@ SLOW_SECONDS = 39
 class InterruptedLog:
     """Something happens right after its first answer."""
 
-    def __init__(self, place: Place, action: Callable[[], None]) -> None:
+    def __init__(self, place: LogPlace, action: Callable[[], None]) -> None:
         self._log, self._actions = place.log, [action]
         self.delete_before, self.check = self._log.delete_before, self._log.check
 
@@ -27,7 +27,7 @@ class InterruptedLog:
 class SlowLog:
     """Its first answer takes long, and something happens before the second one."""
 
-    def __init__(self, place: Place, clock: list[float], action: Callable[[], object]) -> None:
+    def __init__(self, place: LogPlace, clock: list[float], action: Callable[[], object]) -> None:
         self._log, self._clock, self._action, self._requests = place.log, clock, action, 0
         self.delete_before, self.check = self._log.delete_before, self._log.check
 
@@ -43,7 +43,7 @@ class SlowLog:
 class UnreachableLeaderLog:
     """The leader of one topic cannot be reached: requests that name it take long."""
 
-    def __init__(self, place: Place, clock: list[float], unreachable: str) -> None:
+    def __init__(self, place: LogPlace, clock: list[float], unreachable: str) -> None:
         self._log, self._clock, self._unreachable = place.log, clock, unreachable
         self.delete_before, self.check = self._log.delete_before, self._log.check
 
@@ -59,7 +59,7 @@ class UnreachableLeaderLog:
 class UnansweringLog:
     """It deletes, and does not answer requests to delete."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: LogPlace) -> None:
         self._log = place.log
         self.facts, self.check = self._log.facts, self._log.check
 

@@ -68,12 +68,12 @@ class Field:
         """Send a report of a region with one stream."""
         streams = (Stream(flushed=last, idle=idle),)
         report = LeaderReport(topic=topic, region=region, epoch=epoch, streams=streams, leader=leader)
-        return self.heartbeats.hear("node-1", [report])
+        return self.heartbeats.record_reports("node-1", [report])
 
     def report(self, topic: str, region: str, *streams: Stream, epoch: int = 0) -> HeartbeatReceipt:
         """Send a report of a region's leader with several streams."""
         report = LeaderReport(topic=topic, region=region, epoch=epoch, streams=streams)
-        return self.heartbeats.hear("node-1", [report])
+        return self.heartbeats.record_reports("node-1", [report])
 
     def purge(self, topic: str) -> Purged:
         """Purge a topic once."""

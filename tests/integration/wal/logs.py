@@ -18,11 +18,11 @@ _numbers = count()
 SECONDS = 20.0
 
 
-class Gone(Exception):
+class EntryGone(Exception):
     """The entry to read is deleted, or not appended yet."""
 
 
-class Place(Protocol):
+class LogPlace(Protocol):
     """A log, with what nodes do with it."""
 
     log: TopicLog
@@ -34,12 +34,12 @@ class Place(Protocol):
         ...
 
     def read(self, topic: str, at: int) -> Sequence[int]:
-        """Return the ids of some entries from one on; raises ``Gone`` if it is out of range."""
+        """Return the ids of some entries from one on; raises ``EntryGone`` if it is out of range."""
         ...
 
 
-class Embedded:
-    """In Sexton's database."""
+class EmbeddedPlace:
+    """The embedded log in Sexton's database."""
 
     def __init__(self, db: Database) -> None:
         self.log = self._log = EmbeddedLog(db)
@@ -59,11 +59,11 @@ class Embedded:
         try:
             return [id_ for id_, _ in self._log.read(topic, at)]
         except OutOfRange as e:
-            raise Gone from e
+            raise EntryGone from e
 
 
-class Real:
-    """Apache Kafka."""
+class KafkaPlace:
+    """Topics of Apache Kafka."""
 
     def __init__(self, address: str, copies: int = 1, **producing: str) -> None:
         """``copies``: replicas of each topic; ``producing``: librdkafka's settings of the producer."""
@@ -112,7 +112,7 @@ class Real:
                 elif error.code() == KafkaError._PARTITION_EOF:
                     return ids
                 elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-                    raise Gone
+                    raise EntryGone
                 else:
                     raise KafkaException(error)
         finally:

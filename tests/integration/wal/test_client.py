@@ -1,4 +1,4 @@
-"""Maps, heartbeats and replays over the API: a replay returns every entry, or raises an error."""
+"""A replay over the API returns every entry or raises an error."""
 
 import time
 from collections.abc import Iterator
@@ -14,8 +14,8 @@ from sexton.operators.call_log.store import CallStore
 from sexton.protocol.topics import DroppedRegion, Heartbeat, MappedRegion, RegionMap, RegionReport, StreamReport
 from sexton.wal.model import Facts, RegionState
 from sexton.wal.port import OldEpoch, OldMap, ReplayRefused
-from tests.integration.wal.field import Field
-from tests.integration.wal.logs import Embedded, Gone, Place, Real
+from tests.integration.wal.logs import EmbeddedPlace, EntryGone, KafkaPlace, LogPlace
+from tests.integration.wal.topic_stores import TopicStores
 from tests.servers.api import Api
 from tests.support.rig import Rig
 
@@ -23,7 +23,7 @@ from tests.support.rig import Rig
 class OfEmbedded:
     """Reads the embedded log for a replay."""
 
-    def __init__(self, place: Embedded, topic: str) -> None:
+    def __init__(self, place: EmbeddedPlace, topic: str) -> None:
         self._place, self._topic = place, topic
 
     def facts(self) -> Facts:
@@ -35,7 +35,7 @@ class OfEmbedded:
         while start < end:
             try:
                 page = self._place.read(self._topic, start)
-            except Gone as e:
+            except EntryGone as e:
                 raise ReplayLost("out of range") from e
             for id_ in page:
                 if id_ < end:
@@ -49,18 +49,18 @@ class OfEmbedded:
 class Served:
     """The API over one database, with clients of a node and of the owner."""
 
-    def __init__(self, api: Api, place: Place, field: Field) -> None:
-        self.api, self.place, self.field = api, place, field
+    def __init__(self, api: Api, place: LogPlace, topics: TopicStores) -> None:
+        self.api, self.place, self.topics = api, place, topics
         self.node = Sexton(api.url, api.token("node:n1"), patience_seconds=2)
         self.owner = Sexton(api.url, api.token("operate"), patience_seconds=2)
 
     def topic(self, entries: int) -> str:
         """Make a topic of which region r1 needs everything."""
-        name = self.field.topic()
+        name = self.topics.topic()
         regions = (MappedRegion(region="r1", first=0), MappedRegion(region="r2", first=0))
         self.owner.map_regions(name, RegionMap(generation=1, regions=regions))
         self.place.append(name, entries)
-        self.field.purger.look([name])
+        self.topics.purger.preview([name])
         return name
 
     def flushed(self, topic: str, region: str, last: int, epoch: int = 0) -> int:
@@ -68,17 +68,17 @@ class Served:
         return self.node.heartbeat("n1", Heartbeat(url="http://127.0.0.1:9", reports=(report,))).taken
 
     def replay(self, topic: str, flushed: int | None = None, epoch: int = 1) -> Replaying:
-        options = {"kafka": self.place.settings} if isinstance(self.place, Real) else {}
-        if isinstance(self.place, Embedded):
+        options = {"kafka": self.place.settings} if isinstance(self.place, KafkaPlace) else {}
+        if isinstance(self.place, EmbeddedPlace):
             options = {"source": OfEmbedded(self.place, topic)}  # type: ignore[dict-item]
         return self.node.replay(topic, "r1", epoch=epoch, flushed=[flushed], **options)  # type: ignore[arg-type]
 
 
 @pytest.fixture
-def served(tmp_path: Path, place: Place) -> Iterator[Served]:
+def served(tmp_path: Path, place: LogPlace) -> Iterator[Served]:
     rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}")
     with Api(rig, wal={"replay_pin_ttl_seconds": 10}) as api:
-        served_api = Served(api, place, Field(rig.db, place))
+        served_api = Served(api, place, TopicStores(rig.db, place))
         yield served_api
         served_api.node.close()
         served_api.owner.close()
@@ -90,14 +90,14 @@ def test_replay_reads_every_entry_and_retains_them(served: Served) -> None:
     assert (served.flushed(topic, "r2", 49), served.flushed(topic, "r1", 9)) == (1, 1)
 
     with served.replay(topic, flushed=9) as replay:
-        held = served.field.purge(topic)
+        held = served.topics.purge(topic)
         ids = [entry.id for entry in replay]
         served.place.append(topic, 5)  # entries appended later do not belong to the replay
 
     assert (replay.pin.start, replay.end, ids) == (10, 50, list(range(10, 50)))
     assert (replay.pin.node, held.floor) == ("n1", 10)
     served.flushed(topic, "r1", 49, epoch=1)
-    assert served.field.purge(topic).floor == 50
+    assert served.topics.purge(topic).floor == 50
 
 
 def test_replay_left_early_is_lost_and_an_empty_one_is_not(served: Served) -> None:
@@ -113,7 +113,7 @@ def test_replay_left_early_is_lost_and_an_empty_one_is_not(served: Served) -> No
         next(iter(early))
 
     assert early.pin.start == 5
-    assert served.field.replays.find(early.pin.id) is None
+    assert served.topics.replays.find(early.pin.id) is None
 
 
 def test_entries_deleted_during_a_replay_raise_an_error(served: Served) -> None:
@@ -135,15 +135,15 @@ def test_replay_refuses_a_purged_or_recreated_topic(served: Served) -> None:
         raise AssertionError("entered")
     with pytest.raises(ReplayLost, match=r"entries 0\.\.2 .* are gone"), served.replay(cut):
         raise AssertionError("entered")
-    with served.field.db.read() as c:
-        assert c.execute(served.field.db.t.wal_pin.select()).all() == []
+    with served.topics.db.read() as c:
+        assert c.execute(served.topics.db.t.wal_pin.select()).all() == []
 
 
 def test_refused_opening_names_the_missing_entries(served: Served) -> None:
     topic = served.topic(50)
     for region in ("r1", "r2"):
         served.flushed(topic, region, 29)
-    served.field.purge(topic)
+    served.topics.purge(topic)
 
     with pytest.raises(ReplayRefused, match=r"10\.\.29"), served.replay(topic, flushed=9):
         raise AssertionError("entered")
@@ -163,7 +163,7 @@ def test_replay_renews_its_pin_while_it_reads(served: Served) -> None:
     with served.replay(topic) as replay:
         until = replay.pin.expires_at
         over = time.monotonic() + 20
-        while (pin := served.field.replays.find(replay.pin.id)) is not None and pin.expires_at == until:
+        while (pin := served.topics.replays.find(replay.pin.id)) is not None and pin.expires_at == until:
             assert time.monotonic() < over
             time.sleep(0.05)
         assert [e.id for e in replay] == [0, 1, 2]
@@ -175,7 +175,7 @@ def test_released_replay_is_lost_before_its_next_entry(served: Served) -> None:
     topic = served.topic(2_000)
 
     with pytest.raises(ReplayLost, match="has ended"), served.replay(topic) as replay:  # noqa: PT012
-        served.field.replays.release(replay.pin.id)
+        served.topics.replays.release(replay.pin.id)
         over = time.monotonic() + 20
         for _ in iter(replay):
             while replay._lost is None:  # the next renewal
@@ -191,11 +191,11 @@ def test_maps_and_heartbeats_over_http_reach_the_stores(served: Served) -> None:
     taken = served.flushed(topic, "r2", 4), served.flushed(topic, "nobody", 4)
     with pytest.raises(OldMap):
         served.owner.map_regions(topic, RegionMap(generation=1))
-    done = served.field.purge(topic)
+    done = served.topics.purge(topic)
 
     assert (mapped.generation, taken) == (2, (1, 0))
     assert (done.floor, done.verdict.holders) == (5, ("region r2",))
-    assert [its.state for its in served.field.store.regions(topic)] == [RegionState.MAPPED]
+    assert [its.state for its in served.topics.store.regions(topic)] == [RegionState.MAPPED]
 
 
 def test_node_token_is_for_its_own_node_only(served: Served) -> None:
@@ -240,7 +240,7 @@ def test_invalid_request_is_refused_as_a_whole(served: Served) -> None:
 
     assert [a.status_code for a in answers] == [422] * len(bad)
     assert response.json() == {"taken": 1, "waiting": 0, "ignored": 2}
-    assert {its.region: its.keep_from for its in served.field.store.regions(topic)} == {"r1": 0, "r2": 6}
+    assert {its.region: its.keep_from for its in served.topics.store.regions(topic)} == {"r1": 0, "r2": 6}
 
 
 def test_purge_without_temporal_is_refused_and_logged(served: Served) -> None:
@@ -250,7 +250,7 @@ def test_purge_without_temporal_is_refused_and_logged(served: Served) -> None:
         served.owner.purge(topic)
 
     assert (refused.value.status, refused.value.code) == (503, "TEMPORAL_AWAY")
-    (call,) = [c for c in CallStore(served.field.db).last(10) if c.action == "wal purge"]
+    (call,) = [c for c in CallStore(served.topics.db).last(10) if c.action == "wal purge"]
     assert (call.subject, call.outcome) == (topic, "TEMPORAL_AWAY")
 
 

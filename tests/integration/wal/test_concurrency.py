@@ -1,4 +1,4 @@
-"""Concurrent reports, maps and decisions about the same topics, on PostgreSQL: no deadlock."""
+"""Concurrent reports, maps and purges of the same topics all end without a deadlock."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -11,8 +11,8 @@ from sexton.database.engine import Database
 from sexton.wal.model import Mode
 from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.purger import Purger
-from tests.integration.wal.field import Field
-from tests.integration.wal.logs import Embedded
+from tests.integration.wal.logs import EmbeddedPlace
+from tests.integration.wal.topic_stores import TopicStores
 from tests.support.rig import DEPLOYMENT
 
 SECONDS, REGIONS = 2.0, 200
@@ -20,21 +20,21 @@ TOPICS = ("wal-x", "wal-y")
 
 
 @pytest.fixture
-def field(postgres_url: str) -> Iterator[Field]:
+def topics(postgres_url: str) -> Iterator[TopicStores]:
     schema.init(postgres_url, DEPLOYMENT)
     db = Database.open(postgres_url)
-    yield Field(db, Embedded(db))
+    yield TopicStores(db, EmbeddedPlace(db))
     db.close()
 
 
-def test_concurrent_heartbeats_maps_and_purges_all_end(field: Field) -> None:
-    log = field.place.log
+def test_concurrent_heartbeats_maps_and_purges_all_end(topics: TopicStores) -> None:
+    log = topics.place.log
     names = [f"r{n:03}" for n in range(REGIONS)]
     for topic in TOPICS:
         log.create(topic)  # type: ignore[attr-defined]
         log.append(topic, [b"entry"] * 1_000)  # type: ignore[attr-defined]
-        field.store.enable(topic, Mode.DELETE)
-        field.map(topic, *(RegionMapping(region=name, first=0) for name in names))
+        topics.store.enable(topic, Mode.DELETE)
+        topics.map(topic, *(RegionMapping(region=name, first=0) for name in names))
     deadline = time.monotonic() + SECONDS
     rounds: dict[str, int] = {}
 
@@ -51,17 +51,17 @@ def test_concurrent_heartbeats_maps_and_purges_all_end(field: Field) -> None:
             for t in TOPICS
             for r in order
         ]
-        field.heartbeats.hear("node", reports)
+        topics.heartbeats.record_reports("node", reports)
 
     def remap(n: int) -> None:
         regions = tuple(RegionMapping(region=name) for name in names[::-1])
-        field.maps.put(MapOrder(topic=TOPICS[n % 2], generation=10 + n, regions=regions))
+        topics.maps.put(MapOrder(topic=TOPICS[n % 2], generation=10 + n, regions=regions))
 
     work: dict[str, Callable[[int], object]] = {
         "heartbeats": lambda n: hear(names, n),
         "heartbeats, the other way": lambda n: hear(names[::-1], n),
-        "purges": lambda _: Purger(log, field.floors).purge(TOPICS),
-        "purges, the other way": lambda _: Purger(log, field.floors).purge(TOPICS[::-1]),
+        "purges": lambda _: Purger(log, topics.floors).purge(TOPICS),
+        "purges, the other way": lambda _: Purger(log, topics.floors).purge(TOPICS[::-1]),
         "maps": remap,
     }
     with ThreadPoolExecutor(len(work)) as pool:
@@ -69,4 +69,4 @@ def test_concurrent_heartbeats_maps_and_purges_all_end(field: Field) -> None:
             done.result()
 
     assert all(rounds[name] > 1 for name in work), rounds
-    assert {field.store.topic(topic).quarantined for topic in TOPICS} == {""}
+    assert {topics.store.topic(topic).quarantined for topic in TOPICS} == {""}

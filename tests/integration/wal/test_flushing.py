@@ -1,4 +1,4 @@
-"""Ask nodes to flush the regions that block purges: real HTTP, real time."""
+"""Nodes are asked to flush the regions that block purges, with a timeout."""
 
 import socket
 import threading
@@ -15,8 +15,8 @@ from sexton.wal.nodes import HttpFlushClient
 from sexton.wal.orders import LeaderReport, Stream
 from sexton.wal.port import NodeSilent
 from sexton.wal.sql.floors import FloorStore
-from tests.integration.wal.field import TERMS, Field
-from tests.integration.wal.node import Asked, node
+from tests.integration.wal.flushing_node import FlushedRegions, flushing_node
+from tests.integration.wal.topic_stores import WAL_SETTINGS, TopicStores
 
 LAG = 1_000
 
@@ -26,111 +26,111 @@ def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flushing, "POLL_SECONDS", 0.02)
 
 
-def report(field: Field, topic: str, region: str, last: int, *, node: str, url: str = "") -> None:
+def report(topics: TopicStores, topic: str, region: str, last: int, *, node: str, url: str = "") -> None:
     streams = (Stream(flushed=last),)
-    field.heartbeats.hear(node, [LeaderReport(topic=topic, region=region, epoch=0, streams=streams)], url)
+    topics.heartbeats.record_reports(node, [LeaderReport(topic=topic, region=region, epoch=0, streams=streams)], url)
 
 
-def flush(field: Field, *topics: str, seconds: float = 10.0) -> Flushed:
-    floors = FloorStore(field.db, TERMS.model_copy(update={"flush_entries": LAG}))
+def flush(topics: TopicStores, *names: str, seconds: float = 10.0) -> Flushed:
+    floors = FloorStore(topics.db, WAL_SETTINGS.model_copy(update={"flush_entries": LAG}))
     client = HttpFlushClient(1.0)
     try:
-        return Flusher(floors, client, seconds, field.purger.look).flush(topics, lambda: None)
+        return Flusher(floors, client, seconds, topics.purger.preview).flush(names, lambda: None)
     finally:
         client.close()
 
 
-def lagging(field: Field, lags: dict[str, int]) -> str:
+def lagging(topics: TopicStores, lags: dict[str, int]) -> str:
     """Make a topic whose regions lag by these numbers of entries; their nodes have reported no address."""
-    topic = field.topic(3_000)
-    field.map(topic, *lags)
-    field.purge(topic)
+    topic = topics.topic(3_000)
+    topics.map(topic, *lags)
+    topics.purge(topic)
     for region, lag in lags.items():
-        report(field, topic, region, 3_000 - lag - 1, node=f"node-{region}")
+        report(topics, topic, region, 3_000 - lag - 1, node=f"node-{region}")
     return topic
 
 
-def test_w19_only_regions_above_the_lag_threshold_are_asked(field: Field) -> None:
-    topic = lagging(field, {"r1": LAG - 1, "r2": LAG, "r3": LAG + 1})
-    requests: list[Asked] = []
+def test_w19_only_regions_above_the_lag_threshold_are_asked(topics: TopicStores) -> None:
+    topic = lagging(topics, {"r1": LAG - 1, "r2": LAG, "r3": LAG + 1})
+    requests: list[FlushedRegions] = []
 
-    def flushes(regions: Asked) -> int:
+    def flushes(regions: FlushedRegions) -> int:
         requests.append(regions)
-        report(field, topic, "r3", 2_999, node="node-r3")
+        report(topics, topic, "r3", 2_999, node="node-r3")
         return 202
 
-    with node(flushes) as url:
+    with flushing_node(flushes) as url:
         for region, lag in (("r1", LAG - 1), ("r2", LAG), ("r3", LAG + 1)):
-            report(field, topic, region, 3_000 - lag - 1, node=f"node-{region}", url=url)
-        result = flush(field, topic)
+            report(topics, topic, region, 3_000 - lag - 1, node=f"node-{region}", url=url)
+        result = flush(topics, topic)
 
     assert requests == [[(topic, "r3")]]
     assert result == Flushed(asked=1, flushed=1)
-    assert field.purge(topic).floor == 3_000 - LAG
+    assert topics.purge(topic).floor == 3_000 - LAG
 
 
-def test_w20_node_that_is_down_blocks_only_its_own_and_is_named(field: Field) -> None:
-    topic = lagging(field, {"r1": 2_900, "r2": 2_500})
+def test_w20_node_that_is_down_blocks_only_its_own_and_is_named(topics: TopicStores) -> None:
+    topic = lagging(topics, {"r1": 2_900, "r2": 2_500})
     down = f"http://127.0.0.1:{free_port()}"
 
-    def flushes(regions: Asked) -> int:
-        report(field, topic, "r1", 2_999, node="node-r1")
+    def flushes(regions: FlushedRegions) -> int:
+        report(topics, topic, "r1", 2_999, node="node-r1")
         return 202
 
-    with node(flushes) as url:
-        report(field, topic, "r1", 99, node="node-r1", url=url)
-        report(field, topic, "r2", 499, node="node-r2", url=down)
-        result = flush(field, topic)
+    with flushing_node(flushes) as url:
+        report(topics, topic, "r1", 99, node="node-r1", url=url)
+        report(topics, topic, "r2", 499, node="node-r2", url=down)
+        result = flush(topics, topic)
 
     assert (result.asked, result.flushed, result.late) == (1, 1, ())
     assert list(result.silent) == ["node-r2"]
     assert down in result.silent["node-r2"]
-    assert field.purge(topic).floor == 500
+    assert topics.purge(topic).floor == 500
 
 
-def test_node_that_accepts_and_does_not_flush_is_named(field: Field) -> None:
-    topic = lagging(field, {"r1": 2_900})
+def test_node_that_accepts_and_does_not_flush_is_named(topics: TopicStores) -> None:
+    topic = lagging(topics, {"r1": 2_900})
 
-    with node(lambda _: 202) as url:
-        report(field, topic, "r1", 99, node="node-r1", url=url)
-        result = flush(field, topic, seconds=0.1)
+    with flushing_node(lambda _: 202) as url:
+        report(topics, topic, "r1", 99, node="node-r1", url=url)
+        result = flush(topics, topic, seconds=0.1)
 
     assert result == Flushed(asked=1, flushed=0, late=(f"{topic}/r1",))
 
 
 @pytest.mark.parametrize("status", [302, 404, 503])
-def test_node_that_refuses_is_named(field: Field, status: int) -> None:
-    topic = lagging(field, {"r1": 2_900})
+def test_node_that_refuses_is_named(topics: TopicStores, status: int) -> None:
+    topic = lagging(topics, {"r1": 2_900})
 
-    with node(lambda _: status) as url:
-        report(field, topic, "r1", 99, node="node-r1", url=url)
-        result = flush(field, topic)
+    with flushing_node(lambda _: status) as url:
+        report(topics, topic, "r1", 99, node="node-r1", url=url)
+        result = flush(topics, topic)
 
     assert (result.asked, result.silent) == (0, {"node-r1": f"{url} answers {status}"})
 
 
-def test_node_without_an_address_is_named(field: Field) -> None:
-    topic = lagging(field, {"r1": 2_900})
+def test_node_without_an_address_is_named(topics: TopicStores) -> None:
+    topic = lagging(topics, {"r1": 2_900})
 
-    result = flush(field, topic)
+    result = flush(topics, topic)
 
     assert "never reported" in result.silent["node-r1"]
 
 
-def test_flush_above_the_known_end_counts(field: Field) -> None:
-    topic = lagging(field, {"r1": 2_900})
+def test_flush_above_the_known_end_counts(topics: TopicStores) -> None:
+    topic = lagging(topics, {"r1": 2_900})
 
-    def flushes(regions: Asked) -> int:
-        last = field.place.append(topic, 10) + 9
-        report(field, topic, "r1", last, node="node-r1")
+    def flushes(regions: FlushedRegions) -> int:
+        last = topics.place.append(topic, 10) + 9
+        report(topics, topic, "r1", last, node="node-r1")
         return 202
 
-    with node(flushes) as url:
-        report(field, topic, "r1", 99, node="node-r1", url=url)
-        result = flush(field, topic)
+    with flushing_node(flushes) as url:
+        report(topics, topic, "r1", 99, node="node-r1", url=url)
+        result = flush(topics, topic)
 
     assert result == Flushed(asked=1, flushed=1)
-    assert field.purge(topic).floor == 3_010
+    assert topics.purge(topic).floor == 3_010
 
 
 def test_node_that_never_ends_its_answer_delays_nothing() -> None:

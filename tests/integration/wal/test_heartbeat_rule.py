@@ -1,4 +1,4 @@
-"""The statement that stores heartbeats, against the rule that it applies: ``reports.merge``."""
+"""The SQL statement that stores heartbeats agrees with the rule ``reports.merge``."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ REGIONS = st.builds(
     region=st.just("r1"),
     keep_from=IDS | st.none(),
     flushed=PROGRESS,
-    marks=IDS,
+    flushed_total=IDS,
     source=st.sampled_from(KeepFromSource),
 )
 PENDING = st.none() | st.tuples(IDS, IDS, PROGRESS | st.none())
@@ -60,15 +60,17 @@ def test_the_statement_agrees_with_the_rule(
 ) -> None:
     if pending is not None:
         waits, marks, flushed = pending
-        region = region.model_copy(update={"waits": waits, "waits_marks": marks, "waits_flushed": flushed})
+        region = region.model_copy(
+            update={"pending_keep_from": waits, "pending_total": marks, "pending_flushed": flushed}
+        )
     with database.write() as c:
         c.execute(update(database.t.wal_topic).values(log_end=log_end))
         c.execute(update(database.t.wal_region).values(**region.model_dump()))
     report = LeaderReport(topic="wal-0", region="r1", epoch=0, streams=tuple(streams))
 
-    receipt = HeartbeatStore(database).hear("n1", [report])
+    receipt = HeartbeatStore(database).record_reports("n1", [report])
 
     after, expected = stored(database), merge(region, reported_need(report), log_end)
     assert after.reported_at is not None
     assert after == expected.model_copy(update={"node": "n1", "reported_at": after.reported_at})
-    assert (receipt.taken, receipt.waiting) == ((0, 1) if expected.waits is not None else (1, 0))
+    assert (receipt.taken, receipt.waiting) == ((0, 1) if expected.pending_keep_from is not None else (1, 0))

@@ -1,7 +1,4 @@
-"""The leader of a topic's partition changes before, during and after a purge: one of three nodes at a time is away.
-
-A purge that fails then succeeds when repeated. No needed entry is deleted, whichever node leads afterwards.
-"""
+"""A purge survives a change of the topic's leader at any moment, and deletes no needed entry."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,13 +13,13 @@ from sexton.database.engine import Database
 from sexton.kernel.crash_points import OF_WAL, installed
 from sexton.wal import kafka
 from sexton.wal.kafka import KafkaLog
-from sexton.wal.model import Facts, Purged, Why
+from sexton.wal.model import BlockReason, Facts, Purged
 from sexton.wal.policy import SLACK
 from sexton.wal.port import LogFault
 from sexton.wal.purger import Purger
 from tests.integration.wal.cluster import Cluster, until
-from tests.integration.wal.field import Field
-from tests.integration.wal.logs import Real
+from tests.integration.wal.logs import KafkaPlace
+from tests.integration.wal.topic_stores import TopicStores
 from tests.servers import kafka as kafka_server
 from tests.support.rig import DEPLOYMENT
 
@@ -69,22 +66,22 @@ def log(cluster: Cluster) -> Watched:
 
 
 @pytest.fixture
-def field(cluster: Cluster, log: Watched, tmp_path: Path) -> Iterator[Field]:
+def topics(cluster: Cluster, log: Watched, tmp_path: Path) -> Iterator[TopicStores]:
     schema.init(url := f"sqlite:///{tmp_path / 'sexton.db'}", DEPLOYMENT)
     db = Database.open(url)
-    place = Real(cluster.address, copies=3, **PRODUCING)
+    place = KafkaPlace(cluster.address, copies=3, **PRODUCING)
     place.log = log
-    yield Field(db, place)
+    yield TopicStores(db, place)
     db.close()
 
 
 @pytest.fixture
-def topic(field: Field) -> str:
+def topic(topics: TopicStores) -> str:
     """A topic of 250 entries; the last 150 are needed, and nothing is purged yet."""
-    name = field.topic(ENTRIES)
-    field.map(name, "r1")
-    field.purge(name)
-    field.flushed(name, "r1", FLOOR - 1)
+    name = topics.topic(ENTRIES)
+    topics.map(name, "r1")
+    topics.purge(name)
+    topics.flushed(name, "r1", FLOOR - 1)
     return name
 
 
@@ -95,9 +92,9 @@ def _mended(cluster: Cluster, topic: str) -> Iterator[None]:
     cluster.mend(topic)
 
 
-def purged(field: Field, topic: str, first: Purged | None = None) -> Purged:
+def purged(topics: TopicStores, topic: str, first: Purged | None = None) -> Purged:
     """Repeat a purge until it is done; on the way the floor only rises, and the topic never begins above it."""
-    deadline, floor, done = time.monotonic() + SECONDS, 0, first or field.purge(topic)
+    deadline, floor, done = time.monotonic() + SECONDS, 0, first or topics.purge(topic)
     while True:
         now = done.floor or 0
         assert floor <= now <= FLOOR
@@ -106,18 +103,18 @@ def purged(field: Field, topic: str, first: Purged | None = None) -> Purged:
         if done.log_start == FLOOR - SLACK:
             return done
         # Otherwise a node did not answer, or the new leader does not know yet what the old one deleted.
-        assert {b.why for b in done.verdict.blocked} <= {Why.FAULT}, done
+        assert {b.why for b in done.verdict.blocked} <= {BlockReason.FAULT}, done
         assert not done.fault or done.passes, done
         assert time.monotonic() < deadline, done
-        floor, done = now, field.purge(topic)
+        floor, done = now, topics.purge(topic)
 
 
-def all_is_there(field: Field, topic: str, ids: Sequence[int]) -> None:
+def all_is_there(topics: TopicStores, topic: str, ids: Sequence[int]) -> None:
     """Read every acknowledged entry with a plain consumer; a new leader may serve the last ones a moment later."""
     read_ids: list[int] = []
 
     def read_to_the_end() -> bool:
-        read_ids[:] = field.place.read(topic, ids[0])
+        read_ids[:] = topics.place.read(topic, ids[0])
         return len(read_ids) >= len(ids)
 
     until(f"{topic} is readable to its end", read_to_the_end)
@@ -125,15 +122,15 @@ def all_is_there(field: Field, topic: str, ids: Sequence[int]) -> None:
 
 
 def test_leader_that_died_before_the_purge_does_not_block_it(
-    cluster: Cluster, field: Field, log: Watched, topic: str
+    cluster: Cluster, topics: TopicStores, log: Watched, topic: str
 ) -> None:
     cluster.leader(topic).kill()
 
-    done = purged(field, topic)
+    done = purged(topics, topic)
 
-    assert field.place.append(topic, 10) == ENTRIES
+    assert topics.place.append(topic, 10) == ENTRIES
     assert (done.floor, done.log_start) == (100, 99)
-    all_is_there(field, topic, range(99, ENTRIES + 10))
+    all_is_there(topics, topic, range(99, ENTRIES + 10))
     assert [f for f in log.faults if not f.passes] == []
 
 
@@ -141,7 +138,7 @@ def test_leader_that_died_before_the_purge_does_not_block_it(
     "point", [pytest.param(p, marks=() if p == "wal.floor" else pytest.mark.soak) for p in sorted(OF_WAL)]
 )
 def test_leader_that_dies_between_two_steps_changes_nothing(
-    cluster: Cluster, field: Field, log: Watched, topic: str, point: str
+    cluster: Cluster, topics: TopicStores, log: Watched, topic: str, point: str
 ) -> None:
     dying = cluster.leader(topic)
 
@@ -150,67 +147,69 @@ def test_leader_that_dies_between_two_steps_changes_nothing(
             dying.kill()
 
     with installed(kill):
-        done = purged(field, topic)
+        done = purged(topics, topic)
 
     cluster.has_left(topic, dying)
-    assert field.place.append(topic, 10) == ENTRIES
-    assert (done.floor, purged(field, topic).log_start) == (100, 99)
-    all_is_there(field, topic, range(99, ENTRIES + 10))
+    assert topics.place.append(topic, 10) == ENTRIES
+    assert (done.floor, purged(topics, topic).log_start) == (100, 99)
+    all_is_there(topics, topic, range(99, ENTRIES + 10))
     assert [f for f in log.faults if not f.passes] == []
 
 
 def test_leader_that_dies_before_a_follower_deletes_is_safe(
-    cluster: Cluster, field: Field, log: Watched, topic: str
+    cluster: Cluster, topics: TopicStores, log: Watched, topic: str
 ) -> None:
     leader, slow = cluster.leader(topic), cluster.follower(topic)
     slow.freeze()  # no DeleteRecords is answered until it has followed
     with ThreadPoolExecutor(1) as pool:
-        purging = pool.submit(field.purge, topic)
+        purging = pool.submit(topics.purge, topic)
         time.sleep(1.0)
         assert not purging.done()
         leader.kill()
         slow.thaw()
         first = purging.result()
 
-    done = purged(field, topic, first)
+    done = purged(topics, topic, first)
 
-    assert field.place.append(topic, 10) == ENTRIES
-    assert (done.floor, purged(field, topic).log_start) == (100, 99)
-    all_is_there(field, topic, range(99, ENTRIES + 10))
+    assert topics.place.append(topic, 10) == ENTRIES
+    assert (done.floor, purged(topics, topic).log_start) == (100, 99)
+    all_is_there(topics, topic, range(99, ENTRIES + 10))
     assert [f for f in log.faults if not f.passes] == []
 
 
-def test_returning_leader_begins_where_it_was_purged(cluster: Cluster, field: Field, log: Watched, topic: str) -> None:
+def test_returning_leader_begins_where_it_was_purged(
+    cluster: Cluster, topics: TopicStores, log: Watched, topic: str
+) -> None:
     first = cluster.leader(topic)
-    purged(field, topic)
+    purged(topics, topic)
     first.kill()
-    assert field.place.append(topic, 10) == ENTRIES
+    assert topics.place.append(topic, 10) == ENTRIES
     cluster.mend(topic)
 
     assert cluster.elect_first(topic) is first is cluster.leader(topic)
 
-    all_is_there(field, topic, range(99, ENTRIES + 10))
-    assert field.start(topic) == 99
+    all_is_there(topics, topic, range(99, ENTRIES + 10))
+    assert topics.start(topic) == 99
     assert [f for f in log.faults if not f.passes] == []
 
 
-def test_disconnected_leader_quarantines_no_topic(cluster: Cluster, field: Field, topic: str) -> None:
+def test_disconnected_leader_quarantines_no_topic(cluster: Cluster, topics: TopicStores, topic: str) -> None:
     others = [KafkaLog({"bootstrap.servers": cluster.address}) for _ in range(4)]
     for log in others:
         log.facts([topic])
     old = cluster.leader(topic)
     old.freeze()
     cluster.has_left(topic, old)
-    field.place.append(topic, 100)
-    field.purger = Purger(KafkaLog({"bootstrap.servers": cluster.awake}), field.floors)
-    purged(field, topic)
+    topics.place.append(topic, 100)
+    topics.purger = Purger(KafkaLog({"bootstrap.servers": cluster.awake}), topics.floors)
+    purged(topics, topic)
 
     with ThreadPoolExecutor(len(others)) as pool:
-        purging = [pool.submit(Purger(log, field.floors).purge, [topic]) for log in others]
+        purging = [pool.submit(Purger(log, topics.floors).purge, [topic]) for log in others]
         time.sleep(1.0)
         old.thaw()
         done = [p.result()[topic] for p in purging]
 
     assert [d.verdict.quarantine for d in done] == [""] * len(others)
-    assert field.store.topic(topic).floor == 100
-    all_is_there(field, topic, range(99, ENTRIES + 100))
+    assert topics.store.topic(topic).floor == 100
+    all_is_there(topics, topic, range(99, ENTRIES + 100))

@@ -1,4 +1,4 @@
-"""The log that purging needs: Apache Kafka and the embedded log behave alike."""
+"""Apache Kafka and the embedded log behave alike."""
 
 import pytest
 
@@ -6,16 +6,16 @@ from sexton.kernel.errors import BadInput
 from sexton.wal.kafka import KafkaLog
 from sexton.wal.model import Facts
 from sexton.wal.port import LogFault
-from tests.integration.wal.logs import Embedded, Gone, Place
+from tests.integration.wal.logs import EmbeddedPlace, EntryGone, LogPlace
 
 
-def facts(place: Place, topic: str) -> Facts:
+def facts(place: LogPlace, topic: str) -> Facts:
     answer = place.log.facts([topic])[topic]
     assert isinstance(answer, Facts), answer
     return answer
 
 
-def test_facts_name_the_topic_and_its_entries(place: Place) -> None:
+def test_facts_name_the_topic_and_its_entries(place: LogPlace) -> None:
     topic = place.topic()
     new = facts(place, topic)
 
@@ -26,7 +26,7 @@ def test_facts_name_the_topic_and_its_entries(place: Place) -> None:
     assert facts(place, topic).id == new.id != ""
 
 
-def test_only_entries_below_the_offset_are_deleted(place: Place) -> None:
+def test_only_entries_below_the_offset_are_deleted(place: LogPlace) -> None:
     topic = place.topic()
     place.append(topic, 250)
 
@@ -34,11 +34,11 @@ def test_only_entries_below_the_offset_are_deleted(place: Place) -> None:
 
     assert facts(place, topic).start == 100
     assert place.read(topic, 100) == list(range(100, 250))
-    with pytest.raises(Gone):
+    with pytest.raises(EntryGone):
         place.read(topic, 99)
 
 
-def test_deleting_again_or_less_changes_nothing(place: Place) -> None:
+def test_deleting_again_or_less_changes_nothing(place: LogPlace) -> None:
     topic = place.topic()
     place.append(topic, 250)
     place.log.delete_before({topic: 100})
@@ -47,7 +47,7 @@ def test_deleting_again_or_less_changes_nothing(place: Place) -> None:
     assert place.log.delete_before({topic: 7}) == {topic: 100}
 
 
-def test_ids_continue_after_deleting_to_the_end(place: Place) -> None:
+def test_ids_continue_after_deleting_to_the_end(place: LogPlace) -> None:
     topic = place.topic()
     place.append(topic, 10)
 
@@ -58,7 +58,7 @@ def test_ids_continue_after_deleting_to_the_end(place: Place) -> None:
 
 
 @pytest.mark.parametrize("offset", [-1, 0, -1001])
-def test_offset_with_a_special_meaning_deletes_nothing(place: Place, offset: int) -> None:
+def test_offset_with_a_special_meaning_deletes_nothing(place: LogPlace, offset: int) -> None:
     topic, other = place.topic(), place.topic()
     place.append(topic, 10)
     place.append(other, 10)
@@ -69,7 +69,7 @@ def test_offset_with_a_special_meaning_deletes_nothing(place: Place, offset: int
     assert place.read(topic, 0) == place.read(other, 0) == list(range(10))
 
 
-def test_offset_above_the_end_is_refused_for_its_topic_only(place: Place) -> None:
+def test_offset_above_the_end_is_refused_for_its_topic_only(place: LogPlace) -> None:
     topic, other = place.topic(), place.topic()
     place.append(topic, 10)
     place.append(other, 10)
@@ -83,7 +83,7 @@ def test_offset_above_the_end_is_refused_for_its_topic_only(place: Place) -> Non
     assert place.read(topic, 0) == list(range(10))
 
 
-def test_w22_compacted_topic_is_refused_alone(place: Place) -> None:
+def test_w22_compacted_topic_is_refused_alone(place: LogPlace) -> None:
     topic, other = place.topic(compacted=True), place.topic()
     place.append(other, 10)
     if facts(place, topic).end == 0:
@@ -99,7 +99,7 @@ def test_w22_compacted_topic_is_refused_alone(place: Place) -> None:
     assert list(place.log.check(other)) == []
 
 
-def test_missing_topic_is_a_fault_and_others_are_answered(place: Place) -> None:
+def test_missing_topic_is_a_fault_and_others_are_answered(place: LogPlace) -> None:
     topic = place.topic()
     place.append(topic, 3)
 
@@ -114,7 +114,7 @@ def test_missing_topic_is_a_fault_and_others_are_answered(place: Place) -> None:
     assert deleted[topic] == 1
 
 
-def test_recreated_topic_has_another_id(place: Place) -> None:
+def test_recreated_topic_has_another_id(place: LogPlace) -> None:
     topic = place.topic()
     place.append(topic, 3)
     before = facts(place, topic)
@@ -125,28 +125,28 @@ def test_recreated_topic_has_another_id(place: Place) -> None:
     assert facts(place, topic).end == 0
 
 
-def test_partitions_are_counted(place: Place) -> None:
+def test_partitions_are_counted(place: LogPlace) -> None:
     assert facts(place, place.topic(partitions=2)).partitions == 2
 
 
-def test_request_for_no_topics_is_empty(place: Place) -> None:
+def test_request_for_no_topics_is_empty(place: LogPlace) -> None:
     assert place.log.facts([]) == {}
     assert place.log.delete_before({}) == {}
 
 
-def _fill(place: Place, topic: str) -> None:
+def _fill(place: LogPlace, topic: str) -> None:
     place.append(topic, 3)
 
 
-def test_entry_size_is_averaged_over_the_newest(place: Place) -> None:
+def test_entry_size_is_averaged_over_the_newest(place: LogPlace) -> None:
     topic, empty = place.topic(), place.topic()
     place.append(topic, 30)
     topics = {name: facts(place, name) for name in (topic, empty)}
 
-    sizes = place.log.weigh(topics)
+    sizes = place.log.entry_sizes(topics)
 
-    assert sizes == {topic: pytest.approx(len("entry") if isinstance(place, Embedded) else len("keyentry"))}
-    assert place.log.weigh({}) == {}
+    assert sizes == {topic: pytest.approx(len("entry") if isinstance(place, EmbeddedPlace) else len("keyentry"))}
+    assert place.log.entry_sizes({}) == {}
 
 
 def test_refused_setting_is_bad_input_without_its_value() -> None:

@@ -1,194 +1,194 @@
-"""Regions that are created, dropped, moved, or forgotten by a map, and the entries that are retained for them."""
+"""Entries are retained for regions that were created, dropped, moved or left out of a map."""
 
 import pytest
 
-from sexton.wal.model import RegionState, Why
+from sexton.wal.model import BlockReason, RegionState
 from sexton.wal.orders import RegionDrop, RegionMapping
 from sexton.wal.purger import Purger
 from tests.integration.wal.fake_logs import InterruptedLog
-from tests.integration.wal.field import Field
+from tests.integration.wal.topic_stores import TopicStores
 
 
-def test_w23_dropped_region_blocks_until_its_drop_is_final(field: Field) -> None:
-    topic = field.topic(250)
-    field.map(topic, "r1", "r2")
-    field.purge(topic)
-    field.flushed(topic, "r1", 49)
-    field.flushed(topic, "r2", 99)
-    field.map(topic, "r2", dropped=(RegionDrop(region="r1", undrop_seconds=3_600),))
+def test_w23_dropped_region_blocks_until_its_drop_is_final(topics: TopicStores) -> None:
+    topic = topics.topic(250)
+    topics.map(topic, "r1", "r2")
+    topics.purge(topic)
+    topics.flushed(topic, "r1", 49)
+    topics.flushed(topic, "r2", 99)
+    topics.map(topic, "r2", dropped=(RegionDrop(region="r1", undrop_seconds=3_600),))
 
-    assert field.purge(topic).floor == 50
-    field.wait(3_601)
-    assert field.purge(topic).floor == 100
-    assert [r.region for r in field.store.regions(topic)] == ["r2"]
-
-
-def test_w23_undropped_region_blocks_again(field: Field) -> None:
-    topic = field.topic(250)
-    field.map(topic, "r1")
-    field.purge(topic)
-    field.flushed(topic, "r1", 49)
-    field.map(topic, dropped=(RegionDrop(region="r1", undrop_seconds=3_600),))
-    field.map(topic, "r1")
-    field.wait(3_601)
-
-    assert field.purge(topic).floor == 50
+    assert topics.purge(topic).floor == 50
+    topics.wait(3_601)
+    assert topics.purge(topic).floor == 100
+    assert [r.region for r in topics.store.regions(topic)] == ["r2"]
 
 
-def test_w24_first_entry_after_a_purge_to_the_end_is_read(field: Field) -> None:
-    topic = field.topic(101)
-    field.map(topic, "r1")
-    field.purge(topic)
-    field.flushed(topic, "r1", None, idle=100)
-    assert field.purge(topic).floor == 101
+def test_w23_undropped_region_blocks_again(topics: TopicStores) -> None:
+    topic = topics.topic(250)
+    topics.map(topic, "r1")
+    topics.purge(topic)
+    topics.flushed(topic, "r1", 49)
+    topics.map(topic, dropped=(RegionDrop(region="r1", undrop_seconds=3_600),))
+    topics.map(topic, "r1")
+    topics.wait(3_601)
 
-    assert field.place.append(topic, 1) == 101
+    assert topics.purge(topic).floor == 50
 
-    pin = field.open(topic, "r1", None)
+
+def test_w24_first_entry_after_a_purge_to_the_end_is_read(topics: TopicStores) -> None:
+    topic = topics.topic(101)
+    topics.map(topic, "r1")
+    topics.purge(topic)
+    topics.flushed(topic, "r1", None, idle=100)
+    assert topics.purge(topic).floor == 101
+
+    assert topics.place.append(topic, 1) == 101
+
+    pin = topics.open(topic, "r1", None)
     assert pin.start == 101
-    assert field.place.read(topic, pin.start) == [101]
+    assert topics.place.read(topic, pin.start) == [101]
 
 
-def test_w26_region_mapped_before_its_first_append_retains_it(field: Field) -> None:
-    topic = field.topic(50)
-    field.map(topic, "r0")
-    field.purge(topic)
-    field.flushed(topic, "r0", None, idle=49)
-    field.map(topic, "r0", RegionMapping(region="r1", first=50))
-    first = field.place.append(topic, 20)
-    field.flushed(topic, "r0", None, idle=69)
+def test_w26_region_mapped_before_its_first_append_retains_it(topics: TopicStores) -> None:
+    topic = topics.topic(50)
+    topics.map(topic, "r0")
+    topics.purge(topic)
+    topics.flushed(topic, "r0", None, idle=49)
+    topics.map(topic, "r0", RegionMapping(region="r1", first=50))
+    first = topics.place.append(topic, 20)
+    topics.flushed(topic, "r0", None, idle=69)
 
-    assert field.purge(topic).floor == 50
+    assert topics.purge(topic).floor == 50
 
-    assert field.open(topic, "r1", None).start == first == 50
-
-
-def test_w26_first_entry_above_the_known_end_does_not_count(field: Field) -> None:
-    topic = field.topic(50)
-    field.map(topic, RegionMapping(region="r1", first=2**62))
-
-    assert [b.why for b in field.purge(topic).verdict.blocked] == [Why.SILENT]
-    assert field.open(topic, "r1", None).start == 0
-    assert field.purge(topic).verdict.keep_from == 0
+    assert topics.open(topic, "r1", None).start == first == 50
 
 
-def test_w26_region_of_an_unseen_topic_begins_at_its_map(field: Field) -> None:
-    topic = field.topic(50)
-    field.place.log.delete_before({topic: 40})
-    field.map(topic, RegionMapping(region="r1", first=50))
+def test_w26_first_entry_above_the_known_end_does_not_count(topics: TopicStores) -> None:
+    topic = topics.topic(50)
+    topics.map(topic, RegionMapping(region="r1", first=2**62))
 
-    pin = field.open(topic, "r1", None)
-    field.replays.release(pin.id)
+    assert [b.why for b in topics.purge(topic).verdict.blocked] == [BlockReason.SILENT]
+    assert topics.open(topic, "r1", None).start == 0
+    assert topics.purge(topic).verdict.keep_from == 0
+
+
+def test_w26_region_of_an_unseen_topic_begins_at_its_map(topics: TopicStores) -> None:
+    topic = topics.topic(50)
+    topics.place.log.delete_before({topic: 40})
+    topics.map(topic, RegionMapping(region="r1", first=50))
+
+    pin = topics.open(topic, "r1", None)
+    topics.replays.release(pin.id)
 
     assert pin.start == 50
-    assert (field.purge(topic).verdict.losses, field.purge(topic).floor) == ((), 50)
+    assert (topics.purge(topic).verdict.losses, topics.purge(topic).floor) == ((), 50)
 
 
-def test_w28_moved_region_blocks_until_its_entries_are_flushed(field: Field) -> None:
-    topic = field.topic(100)
-    field.map(topic, "r1", "r2")
-    field.purge(topic)
-    field.flushed(topic, "r1", 39)
-    field.flushed(topic, "r2", 89)
-    field.map(topic, "r2", moved=("r1",))
-    field.place.append(topic, 10)
+def test_w28_moved_region_blocks_until_its_entries_are_flushed(topics: TopicStores) -> None:
+    topic = topics.topic(100)
+    topics.map(topic, "r1", "r2")
+    topics.purge(topic)
+    topics.flushed(topic, "r1", 39)
+    topics.flushed(topic, "r2", 89)
+    topics.map(topic, "r2", moved=("r1",))
+    topics.place.append(topic, 10)
 
-    assert field.purge(topic).floor == 40
-    field.flushed(topic, "r1", 60)
-    field.flushed(topic, "r2", 105)
-    assert field.purge(topic).floor == 61
-    field.flushed(topic, "r1", 60, idle=109)
-    assert field.purge(topic).floor == 106
-    assert [r.region for r in field.store.regions(topic)] == ["r2"]
-
-
-def test_w28_end_for_a_moved_region_is_read_after_its_move(field: Field) -> None:
-    topic = field.topic(10)
-    field.map(topic, "r1", "r2")
-    field.purge(topic)
-    field.flushed(topic, "r1", None, idle=9)
-    field.flushed(topic, "r2", None, idle=9)
-    before = field.floors.state_before_read([topic])
-    answers = field.place.log.facts([topic])
-    field.place.append(topic, 1)  # r1 appends, and then it moves
-    field.map(topic, "r2", moved=("r1",))
-
-    field.floors.raise_floors(answers, before)
-    field.flushed(topic, "r2", None, idle=10)
-
-    assert field.purge(topic).floor == 10
-    assert [r.region for r in field.store.regions(topic)] == ["r1", "r2"]
+    assert topics.purge(topic).floor == 40
+    topics.flushed(topic, "r1", 60)
+    topics.flushed(topic, "r2", 105)
+    assert topics.purge(topic).floor == 61
+    topics.flushed(topic, "r1", 60, idle=109)
+    assert topics.purge(topic).floor == 106
+    assert [r.region for r in topics.store.regions(topic)] == ["r2"]
 
 
-def test_w28_region_missing_from_the_map_still_blocks(field: Field) -> None:
-    topic = field.topic(100)
-    field.map(topic, "r1", "r2")
-    field.purge(topic)
-    field.flushed(topic, "r1", 39)
-    field.flushed(topic, "r2", 89)
-    field.map(topic, "r2")
+def test_w28_end_for_a_moved_region_is_read_after_its_move(topics: TopicStores) -> None:
+    topic = topics.topic(10)
+    topics.map(topic, "r1", "r2")
+    topics.purge(topic)
+    topics.flushed(topic, "r1", None, idle=9)
+    topics.flushed(topic, "r2", None, idle=9)
+    before = topics.floors.state_before_read([topic])
+    answers = topics.place.log.facts([topic])
+    topics.place.append(topic, 1)  # r1 appends, and then it moves
+    topics.map(topic, "r2", moved=("r1",))
 
-    assert field.purge(topic).floor == 40
-    assert {r.region: r.state for r in field.store.regions(topic)} == {
+    topics.floors.raise_floors(answers, before)
+    topics.flushed(topic, "r2", None, idle=10)
+
+    assert topics.purge(topic).floor == 10
+    assert [r.region for r in topics.store.regions(topic)] == ["r1", "r2"]
+
+
+def test_w28_region_missing_from_the_map_still_blocks(topics: TopicStores) -> None:
+    topic = topics.topic(100)
+    topics.map(topic, "r1", "r2")
+    topics.purge(topic)
+    topics.flushed(topic, "r1", 39)
+    topics.flushed(topic, "r2", 89)
+    topics.map(topic, "r2")
+
+    assert topics.purge(topic).floor == 40
+    assert {r.region: r.state for r in topics.store.regions(topic)} == {
         "r1": RegionState.MAPPED,
         "r2": RegionState.MAPPED,
     }
 
 
-def test_region_that_returned_and_left_has_newer_entries(field: Field) -> None:
-    topic = field.mapped_topic(100, "r1", "r2")
-    field.flushed(topic, "r1", None, idle=99)
-    field.flushed(topic, "r2", None, idle=99)
-    field.map(topic, "r2", moved=("r1",))
+def test_region_that_returned_and_left_has_newer_entries(topics: TopicStores) -> None:
+    topic = topics.mapped_topic(100, "r1", "r2")
+    topics.flushed(topic, "r1", None, idle=99)
+    topics.flushed(topic, "r2", None, idle=99)
+    topics.map(topic, "r2", moved=("r1",))
 
     def meanwhile() -> None:
-        field.map(topic, "r1", "r2")
-        field.place.append(topic, 10)  # of r1, in memory only
-        field.map(topic, "r2", moved=("r1",))
+        topics.map(topic, "r1", "r2")
+        topics.place.append(topic, 10)  # of r1, in memory only
+        topics.map(topic, "r2", moved=("r1",))
 
-    Purger(InterruptedLog(field.place, meanwhile), field.floors).purge([topic])
-    field.flushed(topic, "r2", None, idle=109)
+    Purger(InterruptedLog(topics.place, meanwhile), topics.floors).purge([topic])
+    topics.flushed(topic, "r2", None, idle=109)
     for _ in range(2):
-        field.purge(topic)
+        topics.purge(topic)
 
-    assert "r1" in [r.region for r in field.store.regions(topic)]
-    assert field.start(topic) <= 100
+    assert "r1" in [r.region for r in topics.store.regions(topic)]
+    assert topics.start(topic) <= 100
 
 
 @pytest.mark.parametrize("departure", ["moved", "dropped"])
-def test_region_that_left_before_its_first_map_blocks(field: Field, departure: str) -> None:
-    topic = field.topic(100)
+def test_region_that_left_before_its_first_map_blocks(topics: TopicStores, departure: str) -> None:
+    topic = topics.topic(100)
     if departure == "moved":
-        field.map(topic, "r2", moved=("r1",))
+        topics.map(topic, "r2", moved=("r1",))
     else:
-        field.map(topic, "r2", dropped=(RegionDrop(region="r1", undrop_seconds=3_600),))
-    field.purge(topic)
-    field.flushed(topic, "r2", 89)
+        topics.map(topic, "r2", dropped=(RegionDrop(region="r1", undrop_seconds=3_600),))
+    topics.purge(topic)
+    topics.flushed(topic, "r2", 89)
 
-    done = field.purge(topic)
+    done = topics.purge(topic)
 
     assert "r1" in done.verdict.blocked[0].said
-    assert field.start(topic) == 0
+    assert topics.start(topic) == 0
 
 
-def test_released_region_named_as_moved_again_does_not_block(field: Field) -> None:
-    topic = field.mapped_topic(100, "r1", "r2")
-    field.flushed(topic, "r1", None, idle=99)
-    field.flushed(topic, "r2", 59)
+def test_released_region_named_as_moved_again_does_not_block(topics: TopicStores) -> None:
+    topic = topics.mapped_topic(100, "r1", "r2")
+    topics.flushed(topic, "r1", None, idle=99)
+    topics.flushed(topic, "r2", 59)
     for _ in range(3):
-        field.map(topic, "r2", moved=("r1",))
-        field.purge(topic)
+        topics.map(topic, "r2", moved=("r1",))
+        topics.purge(topic)
 
-    assert field.purge(topic).floor == 60
-    assert [r.region for r in field.store.regions(topic)] == ["r2"]
+    assert topics.purge(topic).floor == 60
+    assert [r.region for r in topics.store.regions(topic)] == ["r2"]
 
 
-def test_second_drop_has_its_own_undrop_window(field: Field) -> None:
-    topic = field.mapped_topic(100, "r1", "r2")
-    field.flushed(topic, "r1", 9)
-    field.flushed(topic, "r2", 89)
+def test_second_drop_has_its_own_undrop_window(topics: TopicStores) -> None:
+    topic = topics.mapped_topic(100, "r1", "r2")
+    topics.flushed(topic, "r1", 9)
+    topics.flushed(topic, "r2", 89)
     for seconds in (3_000, 700):
-        field.map(topic, "r2", dropped=(RegionDrop(region="r1", undrop_seconds=3_600),))
-        field.wait(seconds)
+        topics.map(topic, "r2", dropped=(RegionDrop(region="r1", undrop_seconds=3_600),))
+        topics.wait(seconds)
 
-    assert field.purge(topic).floor == 10
+    assert topics.purge(topic).floor == 10

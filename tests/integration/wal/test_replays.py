@@ -1,160 +1,171 @@
-"""Open a region: where it begins, how its entries are retained meanwhile, and when it must not open."""
+"""A region opens at its first needed entry, which stays while the region is read."""
 
 import pytest
 
 from sexton.wal.model import KeepFromSource
 from sexton.wal.orders import LeaderReport, OpenRegionOrder, RegionMapping, Stream
 from sexton.wal.port import OldEpoch, PinEnded, ReplayRefused, UnknownRegion, UnknownTopic
-from tests.integration.wal.field import Field
+from tests.integration.wal.topic_stores import TopicStores
+from tests.support.transactions import recorded_transactions
 
 
-def test_w10_entries_deleted_by_kafka_are_a_loss(field: Field, topic: str) -> None:
-    field.place.log.delete_before({topic: 80})
+def test_w10_entries_deleted_by_kafka_are_a_loss(topics: TopicStores, topic: str) -> None:
+    topics.place.log.delete_before({topic: 80})
 
-    done = field.purge(topic)
+    done = topics.purge(topic)
 
     assert [(m.region, str(m)) for m in done.verdict.losses] == [("r1", "50..79")]
     assert done.floor == 50
     with pytest.raises(ReplayRefused, match=r"50\.\.79") as refused:
-        field.open(topic, "r1", 49)
+        topics.open(topic, "r1", 49)
     assert refused.value.missing is not None
     assert (refused.value.missing.first, refused.value.missing.last) == (50, 79)
-    assert field.open(topic, "r2", 149).start == 150
+    assert topics.open(topic, "r2", 149).start == 150
 
 
-def test_w15_pinned_entries_stay_until_the_pin_is_released(field: Field, topic: str) -> None:
-    pin = field.open(topic, "r1", 49)
-    field.flushed(topic, "r1", 120, epoch=1)
+def test_w15_pinned_entries_stay_until_the_pin_is_released(topics: TopicStores, topic: str) -> None:
+    pin = topics.open(topic, "r1", 49)
+    topics.flushed(topic, "r1", 120, epoch=1)
 
-    blocked = field.purge(topic)
+    blocked = topics.purge(topic)
 
     assert (blocked.floor, blocked.verdict.holders) == (50, (f"replay {pin.id} of region r1",))
-    assert field.place.read(topic, pin.start)[0] == 50
-    field.replays.release(pin.id)
-    field.replays.release(pin.id)
-    assert field.purge(topic).floor == 121
+    assert topics.place.read(topic, pin.start)[0] == 50
+    topics.replays.release(pin.id)
+    topics.replays.release(pin.id)
+    assert topics.purge(topic).floor == 121
 
 
-def test_w16_dead_reader_blocks_until_its_pin_expires(field: Field, topic: str) -> None:
-    pin = field.open(topic, "r1", 49)
-    field.flushed(topic, "r1", 120, epoch=1)
-    field.wait(299)
-    assert field.replays.renew(pin.id).expires_at > pin.expires_at
+def test_w16_dead_reader_blocks_until_its_pin_expires(topics: TopicStores, topic: str) -> None:
+    pin = topics.open(topic, "r1", 49)
+    topics.flushed(topic, "r1", 120, epoch=1)
+    topics.wait(299)
+    assert topics.replays.renew(pin.id).expires_at > pin.expires_at
 
-    field.wait(299)
-    assert field.purge(topic).floor == 50
-    field.wait(2)
+    topics.wait(299)
+    assert topics.purge(topic).floor == 50
+    topics.wait(2)
 
-    assert field.purge(topic).floor == 121
+    assert topics.purge(topic).floor == 121
     with pytest.raises(PinEnded):
-        field.replays.renew(pin.id)
+        topics.replays.renew(pin.id)
 
 
-def test_pin_is_not_renewed_beyond_its_maximum_age(field: Field, topic: str) -> None:
-    pin = field.open(topic, "r1", 49)
+def test_open_and_renew_lock_the_topic_before_they_check(topics: TopicStores, topic: str) -> None:
+    with recorded_transactions(topics.db) as transactions:
+        pin = topics.open(topic, "r1", 49)
+        topics.replays.renew(pin.id)
+
+    writing = [t for t in transactions if any("UPDATE" in statement for statement in t)]
+    assert len(writing) == 2
+    assert all(t[0].startswith("UPDATE") and "wal_topic" in t[0] and "seq" in t[0] for t in writing)
+
+
+def test_pin_is_not_renewed_beyond_its_maximum_age(topics: TopicStores, topic: str) -> None:
+    pin = topics.open(topic, "r1", 49)
     for _ in range(4):
-        field.wait(249)
-        pin = field.replays.renew(pin.id)
+        topics.wait(249)
+        pin = topics.replays.renew(pin.id)
 
-    field.wait(5)
+    topics.wait(5)
     with pytest.raises(PinEnded):
-        field.replays.renew(pin.id)
+        topics.replays.renew(pin.id)
 
 
-def test_w17_region_begins_after_its_idle_mark(field: Field, topic: str) -> None:
-    field.flushed(topic, "r1", 49, idle=179)
+def test_w17_region_begins_after_its_idle_mark(topics: TopicStores, topic: str) -> None:
+    topics.flushed(topic, "r1", 49, idle=179)
 
-    assert field.open(topic, "r1", 49).start == 180
+    assert topics.open(topic, "r1", 49).start == 180
 
 
-def test_w17_restored_manifest_below_the_floor_is_refused(field: Field, topic: str) -> None:
-    field.purge(topic)
+def test_w17_restored_manifest_below_the_floor_is_refused(topics: TopicStores, topic: str) -> None:
+    topics.purge(topic)
 
     with pytest.raises(ReplayRefused, match=r"30\.\.49"):
-        field.open(topic, "r1", 29)
+        topics.open(topic, "r1", 29)
 
 
-def test_restored_manifest_lowers_the_need_of_its_region(field: Field, topic: str) -> None:
-    field.purge(topic)
-    field.flushed(topic, "r1", 120)
+def test_restored_manifest_lowers_the_need_of_its_region(topics: TopicStores, topic: str) -> None:
+    topics.purge(topic)
+    topics.flushed(topic, "r1", 120)
 
-    pin = field.open(topic, "r1", 69, epoch=1)
-    late = field.flushed(topic, "r1", 120, epoch=0)
-    field.replays.release(pin.id)
+    pin = topics.open(topic, "r1", 69, epoch=1)
+    late = topics.flushed(topic, "r1", 120, epoch=0)
+    topics.replays.release(pin.id)
 
     assert (pin.start, late.ignored) == (70, 1)
-    needs = {r.region: (r.keep_from, r.source) for r in field.store.regions(topic)}
+    needs = {r.region: (r.keep_from, r.source) for r in topics.store.regions(topic)}
     assert needs["r1"] == (70, KeepFromSource.OPENED)
-    assert field.purge(topic).floor == 70
+    assert topics.purge(topic).floor == 70
 
 
-def test_restored_manifest_needs_a_new_epoch(field: Field, topic: str) -> None:
-    field.map(topic, RegionMapping(region="r1", epoch=4), "r2")
-    field.flushed(topic, "r1", 120, epoch=4)
+def test_restored_manifest_needs_a_new_epoch(topics: TopicStores, topic: str) -> None:
+    topics.map(topic, RegionMapping(region="r1", epoch=4), "r2")
+    topics.flushed(topic, "r1", 120, epoch=4)
 
     with pytest.raises(OldEpoch, match="open it in a new epoch"):
-        field.open(topic, "r1", 69, epoch=4)
+        topics.open(topic, "r1", 69, epoch=4)
     with pytest.raises(OldEpoch, match="has a leader of epoch 4"):
-        field.open(topic, "r1", 120, epoch=3)
+        topics.open(topic, "r1", 120, epoch=3)
 
 
-def test_w18_region_that_begins_below_the_log_start_is_refused(field: Field, topic: str) -> None:
-    field.place.log.delete_before({topic: 60})
-    field.purge(topic)
+def test_w18_region_that_begins_below_the_log_start_is_refused(topics: TopicStores, topic: str) -> None:
+    topics.place.log.delete_before({topic: 60})
+    topics.purge(topic)
 
     with pytest.raises(ReplayRefused, match=r"50\.\.59"):
-        field.open(topic, "r1", 49)
+        topics.open(topic, "r1", 49)
 
 
-def test_unmapped_region_does_not_open(field: Field, topic: str) -> None:
+def test_unmapped_region_does_not_open(topics: TopicStores, topic: str) -> None:
     with pytest.raises(UnknownTopic):
-        field.open("wal-none", "r1", 49)
+        topics.open("wal-none", "r1", 49)
     with pytest.raises(UnknownRegion, match="r9"):
-        field.open(topic, "r9", 49)
+        topics.open(topic, "r9", 49)
 
 
-def test_region_without_manifest_or_report_does_not_open(field: Field) -> None:
-    topic = field.topic(10)
-    field.map(topic, "r1")
+def test_region_without_manifest_or_report_does_not_open(topics: TopicStores) -> None:
+    topic = topics.topic(10)
+    topics.map(topic, "r1")
 
     with pytest.raises(ReplayRefused, match="no manifest, and it has not reported"):
-        field.open(topic, "r1", None)
+        topics.open(topic, "r1", None)
 
 
-def test_region_that_never_flushed_begins_at_its_map(field: Field) -> None:
-    topic = field.topic(10)
-    field.purge(topic)
-    field.map(topic, RegionMapping(region="r1", first=4))
+def test_region_that_never_flushed_begins_at_its_map(topics: TopicStores) -> None:
+    topic = topics.topic(10)
+    topics.purge(topic)
+    topics.map(topic, RegionMapping(region="r1", first=4))
 
-    assert field.open(topic, "r1", None).start == 4
+    assert topics.open(topic, "r1", None).start == 4
 
 
-def test_manifest_from_before_a_return_hides_no_entry(field: Field) -> None:
-    topic = field.mapped_topic(100, RegionMapping(region="r1", first=0), "r2")
-    field.flushed(topic, "r2", 29)
-    field.report(topic, "r1", Stream(flushed=99, idle=99))
-    field.map(topic, "r2", moved=("r1",))
+def test_manifest_from_before_a_return_hides_no_entry(topics: TopicStores) -> None:
+    topic = topics.mapped_topic(100, RegionMapping(region="r1", first=0), "r2")
+    topics.flushed(topic, "r2", 29)
+    topics.report(topic, "r1", Stream(flushed=99, idle=99))
+    topics.map(topic, "r2", moved=("r1",))
     for _ in range(2):
-        field.purge(topic)
-    assert [r.region for r in field.store.regions(topic)] == ["r2"]
-    field.place.append(topic, 50)
-    field.map(topic, RegionMapping(region="r1", epoch=1, first=150), "r2")
+        topics.purge(topic)
+    assert [r.region for r in topics.store.regions(topic)] == ["r2"]
+    topics.place.append(topic, 50)
+    topics.map(topic, RegionMapping(region="r1", epoch=1, first=150), "r2")
 
-    assert field.open(topic, "r1", 49, epoch=2).start == 50
+    assert topics.open(topic, "r1", 49, epoch=2).start == 50
 
 
-def test_stream_restored_alone_is_read_again(field: Field) -> None:
-    topic = field.topic(130)
-    field.map(topic, RegionMapping(region="r1", first=0))
-    field.purge(topic)
+def test_stream_restored_alone_is_read_again(topics: TopicStores) -> None:
+    topic = topics.topic(130)
+    topics.map(topic, RegionMapping(region="r1", first=0))
+    topics.purge(topic)
     two = (Stream(flushed=100), Stream(flushed=50, idle=120))
-    field.heartbeats.hear("n", [LeaderReport(topic=topic, region="r1", epoch=0, streams=two)])
-    field.place.append(topic, 70)
+    topics.heartbeats.record_reports("n", [LeaderReport(topic=topic, region="r1", epoch=0, streams=two)])
+    topics.place.append(topic, 70)
     pending = (Stream(flushed=100, idle=195), Stream(flushed=190))  # above the known end: it waits
-    receipt = field.heartbeats.hear("n", [LeaderReport(topic=topic, region="r1", epoch=0, streams=pending)])
+    receipt = topics.heartbeats.record_reports("n", [LeaderReport(topic=topic, region="r1", epoch=0, streams=pending)])
 
     # the first stream's files were restored from a backup: it lacks 71..100
-    pin = field.replays.open(OpenRegionOrder(topic=topic, region="r1", epoch=1, flushed=(70, 190)))
+    pin = topics.replays.open(OpenRegionOrder(topic=topic, region="r1", epoch=1, flushed=(70, 190)))
 
     assert receipt.waiting == 1
     assert pin.start == 71

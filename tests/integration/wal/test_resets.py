@@ -1,4 +1,4 @@
-"""Resets of topics and regions by an operator, after a topic was recreated or lost entries."""
+"""An operator resets topics and regions that were recreated or lost entries."""
 
 from typing import Any
 
@@ -6,177 +6,177 @@ import pytest
 from sqlalchemy import update
 
 from sexton.kernel.errors import BadInput
-from sexton.wal.model import Why
+from sexton.wal.model import BlockReason
 from sexton.wal.orders import RegionDrop, RegionMapping
 from sexton.wal.port import OldEpoch, ReplayRefused, UnknownRegion, UnknownTopic
 from sexton.wal.sql.resets import ResetStore
-from tests.integration.wal.field import Field
+from tests.integration.wal.topic_stores import TopicStores
 
 
-def test_reset_region_opens_at_its_entry_and_is_no_loss(field: Field, resets: ResetStore) -> None:
-    topic = field.topic(100)
-    field.map(topic, RegionMapping(region="r1", first=0), "r2")
-    field.flushed(topic, "r2", 99)
-    field.purge(topic)
-    field.flushed(topic, "r1", 9)
-    field.flushed(topic, "r2", 99)
-    field.place.log.delete_before({topic: 40})
-    lost = field.purge(topic).verdict.losses
+def test_reset_region_opens_at_its_entry_and_is_no_loss(topics: TopicStores, resets: ResetStore) -> None:
+    topic = topics.topic(100)
+    topics.map(topic, RegionMapping(region="r1", first=0), "r2")
+    topics.flushed(topic, "r2", 99)
+    topics.purge(topic)
+    topics.flushed(topic, "r1", 9)
+    topics.flushed(topic, "r2", 99)
+    topics.place.log.delete_before({topic: 40})
+    lost = topics.purge(topic).verdict.losses
     with pytest.raises(ReplayRefused):
-        field.open(topic, "r1", 9)
+        topics.open(topic, "r1", 9)
 
-    region = resets.region(topic, "r1")
+    region = resets.reset_region(topic, "r1")
 
     assert [str(m) for m in lost] == ["10..39"]
-    assert (region.keep_from, field.store.lost([topic])) == (40, {})
-    assert field.open(topic, "r1", 9).start == 40
-    assert field.purge(topic).verdict.losses == ()
+    assert (region.keep_from, topics.store.lost([topic])) == (40, {})
+    assert topics.open(topic, "r1", 9).start == 40
+    assert topics.purge(topic).verdict.losses == ()
 
 
-def test_region_is_reset_only_to_an_existing_entry(field: Field, resets: ResetStore) -> None:
-    topic = field.topic(100)
-    field.map(topic, RegionMapping(region="r1", first=0))
-    field.purge(topic)
-    field.place.log.delete_before({topic: 40})
-    field.purge(topic)
+def test_region_is_reset_only_to_an_existing_entry(topics: TopicStores, resets: ResetStore) -> None:
+    topic = topics.topic(100)
+    topics.map(topic, RegionMapping(region="r1", first=0))
+    topics.purge(topic)
+    topics.place.log.delete_before({topic: 40})
+    topics.purge(topic)
 
     for entry in (39, 101):
         with pytest.raises(BadInput, match="it has 40 to 100"):
-            resets.region(topic, "r1", entry)
+            resets.reset_region(topic, "r1", entry)
     with pytest.raises(UnknownRegion):
-        resets.region(topic, "r9")
+        resets.reset_region(topic, "r9")
     with pytest.raises(UnknownTopic):
-        resets.region("wal-none", "r1")
-    assert resets.region(topic, "r1", 100).keep_from == 100
+        resets.reset_region("wal-none", "r1")
+    assert resets.reset_region(topic, "r1", 100).keep_from == 100
 
 
-def test_w21_reset_topic_is_purged_after_a_map_and_reports(field: Field, resets: ResetStore) -> None:
-    topic = field.topic(100)
-    field.map(topic, RegionMapping(region="r1", epoch=3, first=0))
-    field.purge(topic)
-    field.flushed(topic, "r1", 49, epoch=3)
-    field.purge(topic)
-    field.place.recreate(topic)
-    field.place.append(topic, 60)
-    quarantined = field.purge(topic).verdict.quarantine
+def test_w21_reset_topic_is_purged_after_a_map_and_reports(topics: TopicStores, resets: ResetStore) -> None:
+    topic = topics.topic(100)
+    topics.map(topic, RegionMapping(region="r1", epoch=3, first=0))
+    topics.purge(topic)
+    topics.flushed(topic, "r1", 49, epoch=3)
+    topics.purge(topic)
+    topics.place.recreate(topic)
+    topics.place.append(topic, 60)
+    quarantined = topics.purge(topic).verdict.quarantine
 
-    resets.topic(topic)
-    forgotten = field.purge(topic)
-    field.map(topic, RegionMapping(region="r1", epoch=3, first=0))
-    late = field.flushed(topic, "r1", 49, epoch=3)  # sent before the reset: an entry of the old topic
+    resets.reset_topic(topic)
+    forgotten = topics.purge(topic)
+    topics.map(topic, RegionMapping(region="r1", epoch=3, first=0))
+    late = topics.flushed(topic, "r1", 49, epoch=3)  # sent before the reset: an entry of the old topic
     with pytest.raises(OldEpoch):
-        field.open(topic, "r1", None, epoch=3)
+        topics.open(topic, "r1", None, epoch=3)
     with pytest.raises(ReplayRefused, match="after a reset"):
-        field.open(topic, "r1", None, epoch=4)
-    resets.region(topic, "r1")
-    opened = field.open(topic, "r1", None, epoch=6)
-    field.replays.release(opened.id)
-    field.flushed(topic, "r1", 19, epoch=6)
+        topics.open(topic, "r1", None, epoch=4)
+    resets.reset_region(topic, "r1")
+    opened = topics.open(topic, "r1", None, epoch=6)
+    topics.replays.release(opened.id)
+    topics.flushed(topic, "r1", 19, epoch=6)
 
     assert "another one" in quarantined
-    assert [b.why for b in forgotten.verdict.blocked] == [Why.MAP_STALE, Why.SILENT]
+    assert [b.why for b in forgotten.verdict.blocked] == [BlockReason.MAP_STALE, BlockReason.SILENT]
     assert (late.taken, late.ignored, opened.start) == (0, 1, 0)
-    assert field.purge(topic).floor == 20
-    assert field.start(topic) == 19
+    assert topics.purge(topic).floor == 20
+    assert topics.start(topic) == 19
 
 
 @pytest.mark.parametrize("departure", ["moved", "dropped"])
-def test_region_that_left_blocks_after_a_topic_reset(field: Field, resets: ResetStore, departure: str) -> None:
-    topic = field.topic(100)
-    field.map(topic, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
-    field.purge(topic)
+def test_region_that_left_blocks_after_a_topic_reset(topics: TopicStores, resets: ResetStore, departure: str) -> None:
+    topic = topics.topic(100)
+    topics.map(topic, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
+    topics.purge(topic)
     dropped = (RegionDrop(region="r1", undrop_seconds=3_600),)
     departed: Any = {"moved": ("r1",)} if departure == "moved" else {"dropped": dropped}
-    field.map(topic, RegionMapping(region="r2"), **departed)  # r1 has 0..99 in memory only
-    with field.db.write() as c:  # its end moved back, and an operator resets it
-        c.execute(update(field.db.t.wal_topic).values(quarantined="its end is 90"))
-    resets.topic(topic)
-    field.map(topic, RegionMapping(region="r2", epoch=5), **departed)
-    field.purge(topic)
-    field.flushed(topic, "r2", 99, epoch=5)
+    topics.map(topic, RegionMapping(region="r2"), **departed)  # r1 has 0..99 in memory only
+    with topics.db.write() as c:  # its end moved back, and an operator resets it
+        c.execute(update(topics.db.t.wal_topic).values(quarantined="its end is 90"))
+    resets.reset_topic(topic)
+    topics.map(topic, RegionMapping(region="r2", epoch=5), **departed)
+    topics.purge(topic)
+    topics.flushed(topic, "r2", 99, epoch=5)
 
-    done = field.purge(topic)
+    done = topics.purge(topic)
 
-    assert field.start(topic) == 0, (done.floor, done.verdict)
+    assert topics.start(topic) == 0, (done.floor, done.verdict)
 
 
-def test_map_from_before_a_reset_is_no_report(field: Field, resets: ResetStore) -> None:
-    topic = field.topic(100)
+def test_map_from_before_a_reset_is_no_report(topics: TopicStores, resets: ResetStore) -> None:
+    topic = topics.topic(100)
     region = RegionMapping(region="r1", epoch=3, first=50)  # the end of the old topic
-    field.purge(topic)
-    field.map(topic, region)
-    field.purge(topic)
-    field.place.recreate(topic)
-    field.place.append(topic, 60)  # of r1, in memory only
-    assert field.purge(topic).verdict.quarantine
-    resets.topic(topic)
-    field.purge(topic)  # the topic is due at once
+    topics.purge(topic)
+    topics.map(topic, region)
+    topics.purge(topic)
+    topics.place.recreate(topic)
+    topics.place.append(topic, 60)  # of r1, in memory only
+    assert topics.purge(topic).verdict.quarantine
+    resets.reset_topic(topic)
+    topics.purge(topic)  # the topic is due at once
 
-    field.map(topic, region.model_copy(update={"epoch": 4}))
-    done = field.purge(topic)
+    topics.map(topic, region.model_copy(update={"epoch": 4}))
+    done = topics.purge(topic)
 
-    assert field.start(topic) == 0, (done.floor, done.verdict)  # no region has reported since
+    assert topics.start(topic) == 0, (done.floor, done.verdict)  # no region has reported since
 
 
-def test_report_from_before_a_region_reset_does_not_count(field: Field, resets: ResetStore) -> None:
-    topic = field.topic(150)
-    field.map(topic, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
-    field.purge(topic)
-    field.flushed(topic, "r1", 129)
-    field.flushed(topic, "r2", 99)
-    field.purge(topic)  # floor 100: r2 holds
+def test_report_from_before_a_region_reset_does_not_count(topics: TopicStores, resets: ResetStore) -> None:
+    topic = topics.topic(150)
+    topics.map(topic, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
+    topics.purge(topic)
+    topics.flushed(topic, "r1", 129)
+    topics.flushed(topic, "r2", 99)
+    topics.purge(topic)  # floor 100: r2 holds
     with pytest.raises(ReplayRefused, match=r"20\.\.99"):  # r1 was restored from last night
-        field.open(topic, "r1", 19, epoch=1)
-    region = resets.region(topic, "r1")  # the gap is accepted: it needs 100 and above
-    field.flushed(topic, "r1", 139)  # sent before the reset
-    field.flushed(topic, "r2", 149)
-    done = field.purge(topic)
+        topics.open(topic, "r1", 19, epoch=1)
+    region = resets.reset_region(topic, "r1")  # the gap is accepted: it needs 100 and above
+    topics.flushed(topic, "r1", 139)  # sent before the reset
+    topics.flushed(topic, "r2", 149)
+    done = topics.purge(topic)
 
     assert region.keep_from == 100
-    assert field.start(topic) <= 100, done.floor
-    assert field.open(topic, "r1", 19, epoch=1).start == 100
+    assert topics.start(topic) <= 100, done.floor
+    assert topics.open(topic, "r1", 19, epoch=1).start == 100
 
 
-def test_reset_topic_without_regions_is_purged_to_its_end(field: Field, resets: ResetStore) -> None:
-    topic = field.topic(100)
-    field.map(topic, RegionMapping(region="r1", first=0))
-    field.purge(topic)
-    resets.topic(topic)
+def test_reset_topic_without_regions_is_purged_to_its_end(topics: TopicStores, resets: ResetStore) -> None:
+    topic = topics.topic(100)
+    topics.map(topic, RegionMapping(region="r1", first=0))
+    topics.purge(topic)
+    resets.reset_topic(topic)
     for _ in range(5):
-        field.map(topic, dropped=(RegionDrop(region="r1"),))
-        field.purge(topic)
-        field.wait(86_400)
+        topics.map(topic, dropped=(RegionDrop(region="r1"),))
+        topics.purge(topic)
+        topics.wait(86_400)
 
-    assert field.purge(topic).floor == 100, field.store.topic(topic).blocked
+    assert topics.purge(topic).floor == 100, topics.store.topic(topic).blocked
 
 
-def test_manifest_of_a_recreated_topic_hides_no_entry(field: Field, resets: ResetStore) -> None:
-    topic = field.topic(200)
-    field.map(topic, RegionMapping(region="r1", epoch=3, first=0))
-    field.purge(topic)
-    field.flushed(topic, "r1", 149, epoch=3)
-    field.purge(topic)
-    field.place.recreate(topic)
-    field.place.append(topic, 180)  # of r1, in memory only: 0..179 of the new topic
-    assert field.purge(topic).verdict.quarantine
-    resets.topic(topic)
-    field.map(topic, RegionMapping(region="r1", epoch=4, first=0))
-    field.purge(topic)
+def test_manifest_of_a_recreated_topic_hides_no_entry(topics: TopicStores, resets: ResetStore) -> None:
+    topic = topics.topic(200)
+    topics.map(topic, RegionMapping(region="r1", epoch=3, first=0))
+    topics.purge(topic)
+    topics.flushed(topic, "r1", 149, epoch=3)
+    topics.purge(topic)
+    topics.place.recreate(topic)
+    topics.place.append(topic, 180)  # of r1, in memory only: 0..179 of the new topic
+    assert topics.purge(topic).verdict.quarantine
+    resets.reset_topic(topic)
+    topics.map(topic, RegionMapping(region="r1", epoch=4, first=0))
+    topics.purge(topic)
 
     with pytest.raises(
         ReplayRefused, match="after a reset"
     ):  # its node died; the manifest names entries of the old topic
-        field.open(topic, "r1", 149, epoch=5)
-    resets.region(topic, "r1", 0)
+        topics.open(topic, "r1", 149, epoch=5)
+    resets.reset_region(topic, "r1", 0)
 
-    assert field.open(topic, "r1", 149, epoch=5).start == 0
+    assert topics.open(topic, "r1", 149, epoch=5).start == 0
 
 
-def test_region_reset_needs_a_map_since_the_topic_reset(field: Field, resets: ResetStore) -> None:
-    topic = field.topic(100)
-    field.map(topic, RegionMapping(region="r1", first=0))
-    field.purge(topic)
-    resets.topic(topic)
+def test_region_reset_needs_a_map_since_the_topic_reset(topics: TopicStores, resets: ResetStore) -> None:
+    topic = topics.topic(100)
+    topics.map(topic, RegionMapping(region="r1", first=0))
+    topics.purge(topic)
+    resets.reset_topic(topic)
 
     with pytest.raises(BadInput, match="let its owner send its map"):
-        resets.region(topic, "r1", 0)
+        resets.reset_region(topic, "r1", 0)

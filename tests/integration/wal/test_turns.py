@@ -1,4 +1,4 @@
-"""Which topics are due: pages are the same when repeated, and no topic starves."""
+"""Due topics are paged by name, and no topic starves."""
 
 import pytest
 from sqlalchemy import update
@@ -11,10 +11,10 @@ from sexton.wal.rounds import PurgeRounds
 from sexton.wal.sql import schedule
 from sexton.wal.sql.schedule import WalSchedule
 from sexton.wal.wal import WalService
-from tests.integration.wal.field import TERMS as FIELD_TERMS
-from tests.integration.wal.field import Field
+from tests.integration.wal.topic_stores import WAL_SETTINGS as FIELD_TERMS
+from tests.integration.wal.topic_stores import TopicStores
 
-TERMS = WalSettings(interval_seconds=1_800, purge_entries=300, purge_bytes=10_000)
+WAL_SETTINGS = WalSettings(interval_seconds=1_800, purge_entries=300, purge_bytes=10_000)
 
 
 @pytest.fixture
@@ -26,12 +26,12 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def enabled(db: Database, *names: str) -> None:
     for name in names:
-        WalService(db, TERMS).store.enable(name, Mode.DELETE)
+        WalService(db, WAL_SETTINGS).store.enable(name, Mode.DELETE)
 
 
 def test_due_topics_are_paged_by_name_over_several_runs(db: Database, few: None) -> None:
     enabled(db, *(f"t{n}" for n in range(8)))
-    due_topics = WalSchedule(db, TERMS)
+    due_topics = WalSchedule(db, WAL_SETTINGS)
 
     first = due_topics.pages()
     names = [name for page in first.pages for name in due_topics.names(page)]
@@ -48,19 +48,19 @@ def test_due_topics_are_paged_by_name_over_several_runs(db: Database, few: None)
 def mark_as_purged(db: Database, *names: str) -> None:
     with db.write() as c:
         t = db.t.wal_topic
-        c.execute(t.update().where(t.c.name.in_(names)).values(looked_at=db.now(c)))
+        c.execute(t.update().where(t.c.name.in_(names)).values(checked_at=db.now(c)))
 
 
 def test_enabled_topic_is_due_after_its_interval(db: Database) -> None:
     enabled(db, "on", "off")
-    WalService(db, TERMS).store.disable("off")
-    due_topics = WalSchedule(db, TERMS)
-    due = [due_topics.due()]
+    WalService(db, WAL_SETTINGS).store.disable("off")
+    due_topics = WalSchedule(db, WAL_SETTINGS)
+    due = [due_topics.any_due()]
     mark_as_purged(db, "on")
     schema.move_clock(db, 10)
-    due.append(due_topics.due())
+    due.append(due_topics.any_due())
     schema.move_clock(db, 1_790)
-    due.append(due_topics.due())
+    due.append(due_topics.any_due())
 
     assert due == [True, False, True]
     assert due_topics.pages().topics == 1
@@ -69,7 +69,7 @@ def test_enabled_topic_is_due_after_its_interval(db: Database) -> None:
 def test_each_name_is_in_exactly_one_page(db: Database, few: None) -> None:
     names = ["a", "B", "b", "_x", "-x", ".x", "Z9"][:6]
     enabled(db, *names)
-    due_topics = WalSchedule(db, TERMS)
+    due_topics = WalSchedule(db, WAL_SETTINGS)
 
     pages = due_topics.pages().pages
 
@@ -79,7 +79,7 @@ def test_each_name_is_in_exactly_one_page(db: Database, few: None) -> None:
 def test_topic_with_much_to_delete_is_due_early(db: Database) -> None:
     names = ["many", "large", "small", "silent", "gone"]
     enabled(db, *names)
-    wal = WalService(db, TERMS)
+    wal = WalService(db, WAL_SETTINGS)
     for name in names:
         wal.maps.put(
             MapOrder(topic=name, generation=1, regions=(RegionMapping(region="r"), RegionMapping(region="s", first=0)))
@@ -87,16 +87,16 @@ def test_topic_with_much_to_delete_is_due_early(db: Database) -> None:
     needs = {"many": 350, "large": 60, "small": 60, "silent": None, "gone": 350}
     with db.write() as c:
         t, r = db.t.wal_topic, db.t.wal_region
-        c.execute(t.update().values(log_start=10, log_end=1_000, looked_at=db.now(c)))
+        c.execute(t.update().values(log_start=10, log_end=1_000, checked_at=db.now(c)))
         for name, need in needs.items():
             c.execute(r.update().where(r.c.topic == name).values(keep_from=need))
         c.execute(t.update().where(t.c.name == "large").values(entry_bytes=200.0))
         c.execute(t.update().where(t.c.name == "gone").values(quarantined="for the test"))
     schema.move_clock(db, 10)
 
-    due = WalSchedule(db, TERMS).pages()
+    due = WalSchedule(db, WAL_SETTINGS).pages()
 
-    assert [name for page in due.pages for name in WalSchedule(db, TERMS).names(page)] == ["large", "many"]
+    assert [name for page in due.pages for name in WalSchedule(db, WAL_SETTINGS).names(page)] == ["large", "many"]
     assert (due.pages[0].first, due.pages[-1].last) == ("large", "many")
 
 
@@ -115,41 +115,41 @@ def run(work: PurgeRounds, most: int) -> int:
 
 @pytest.mark.parametrize("place", ["embedded"], indirect=True)  # its names are chosen
 @pytest.mark.parametrize("reason", ["deleted in Kafka", "much to purge, and blocked"])
-def test_topics_that_stay_due_delay_no_other(field: Field, monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
+def test_topics_that_stay_due_delay_no_other(topics: TopicStores, monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
     monkeypatch.setattr(schedule, "PAGE_TOPICS", 2)
     monkeypatch.setattr(schedule, "MAX_PAGES", 2)  # instead of 2,000: 4
     terms: WalSettings = FIELD_TERMS.model_copy(update={"purge_entries": 10})
-    t = field.db.t.wal_topic
+    t = topics.db.t.wal_topic
     for n in range(5):
         name = f"aaa-{n}"
-        field.store.enable(name, Mode.DELETE)  # deleted in Kafka, and still enabled in Sexton
+        topics.store.enable(name, Mode.DELETE)  # deleted in Kafka, and still enabled in Sexton
         if reason != "deleted in Kafka":
-            field.place.log.create(name)  # type: ignore[attr-defined]
-            field.place.append(name, 30)
-            field.map(name, RegionMapping(region="r1", first=0))
-            field.purge(name)
-            field.flushed(name, "r1", 19)
-            with field.db.write() as c:  # blocked: its owner stopped sending maps
+            topics.place.log.create(name)  # type: ignore[attr-defined]
+            topics.place.append(name, 30)
+            topics.map(name, RegionMapping(region="r1", first=0))
+            topics.purge(name)
+            topics.flushed(name, "r1", 19)
+            with topics.db.write() as c:  # blocked: its owner stopped sending maps
                 c.execute(update(t).where(t.c.name == name).values(mapped_at=1))
-    field.place.log.create("zzz")  # type: ignore[attr-defined]
-    field.place.append("zzz", 30)
-    field.store.enable("zzz", Mode.DELETE)
-    field.map("zzz", RegionMapping(region="r1", first=0))
-    field.purger.look(["zzz"])
-    field.flushed("zzz", "r1", 19)
+    topics.place.log.create("zzz")  # type: ignore[attr-defined]
+    topics.place.append("zzz", 30)
+    topics.store.enable("zzz", Mode.DELETE)
+    topics.map("zzz", RegionMapping(region="r1", first=0))
+    topics.purger.preview(["zzz"])
+    topics.flushed("zzz", "r1", 19)
 
-    runs = run(PurgeRounds(WalSchedule(field.db, terms), field.floors, field.purger, None, 10), 20)
+    runs = run(PurgeRounds(WalSchedule(topics.db, terms), topics.floors, topics.purger, None, 10), 20)
 
-    assert (field.store.topic("zzz").floor, runs <= 20) == (20, True)
+    assert (topics.store.topic("zzz").floor, runs <= 20) == (20, True)
 
 
-def test_topic_is_due_at_once_when_enabled(field: Field) -> None:
-    topic = field.topic(10)
-    field.map(topic, RegionMapping(region="r1", first=0))
-    field.store.disable(topic)
-    field.purge(topic)
-    field.wait(8 * 3_600)
+def test_topic_is_due_at_once_when_enabled(topics: TopicStores) -> None:
+    topic = topics.topic(10)
+    topics.map(topic, RegionMapping(region="r1", first=0))
+    topics.store.disable(topic)
+    topics.purge(topic)
+    topics.wait(8 * 3_600)
 
-    enabled_topic = field.store.enable(topic, Mode.DELETE)
+    enabled_topic = topics.store.enable(topic, Mode.DELETE)
 
-    assert (enabled_topic.blocked, enabled_topic.looked_at) == ({}, None)
+    assert (enabled_topic.blocked, enabled_topic.checked_at) == ({}, None)

@@ -1,11 +1,11 @@
-"""When a check may be believed."""
+"""Only a complete check confirms findings, and only confirmed findings may be repaired."""
 
 from typing import Any
 
 import pytest
 
-from sexton.check.model import Evidence, Finding, FindingState, Listing, PreviousRun, Type
-from sexton.check.policy import judge, judged_until, old_enough, repairable, reports_loss_too_late, too_many
+from sexton.check.model import Evidence, Finding, FindingState, FindingType, Listing, PreviousRun
+from sexton.check.policy import judge, latest_judged_write, old_enough, repairable, reports_loss_too_late, too_many
 
 WHOLE = Evidence(
     cutoff=1_000,
@@ -18,7 +18,7 @@ WHOLE = Evidence(
     live=95,
 )
 BEFORE = PreviousRun(objects={"hot": 100, "cold": 20}, live={"hot": 100})
-ORPHAN = Finding(id=1, instance="shop", type=Type.ORPHAN, vault="hot", key="data/1", first_seen=0, proven_at=0)
+ORPHAN = Finding(id=1, instance="shop", type=FindingType.ORPHAN, vault="hot", key="data/1", first_seen=0, proven_at=0)
 
 
 def but(**changed: Any) -> Evidence:
@@ -32,7 +32,7 @@ def listing(**changed: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "before", [None, BEFORE, PreviousRun(objects={"hot": 180, "gone": 7}, live={"hot": 170, "cold": 20})]
 )
-def test_a_run_that_saw_everything_is_whole(before: PreviousRun | None) -> None:
+def test_a_complete_run_is_whole(before: PreviousRun | None) -> None:
     assert judge(WHOLE, before).whole
     assert WHOLE.objects == 100
 
@@ -51,11 +51,11 @@ def test_a_run_that_saw_everything_is_whole(before: PreviousRun | None) -> None:
         (but(errors=("the owner is silent",)), "the owner is silent"),
     ],
 )
-def test_k06_k07_what_was_not_seen_to_its_end_confirms_nothing(evidence: Evidence, said: str) -> None:
+def test_k06_k07_incomplete_run_confirms_nothing(evidence: Evidence, said: str) -> None:
     verdict = judge(evidence, None)
 
     assert not verdict.whole
-    assert said in "; ".join(verdict.lacks)
+    assert said in "; ".join(verdict.missing_inputs)
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_k06_k07_what_was_not_seen_to_its_end_confirms_nothing(evidence: Evidenc
         ),
     ],
 )
-def test_a_run_that_saw_far_less_than_the_last_one_is_not_believed(before: PreviousRun, said: str) -> None:
-    assert judge(WHOLE, before).lacks == (said,)
+def test_run_with_far_fewer_entries_than_the_last_is_rejected(before: PreviousRun, said: str) -> None:
+    assert judge(WHOLE, before).missing_inputs == (said,)
 
 
 @pytest.mark.parametrize(
@@ -86,34 +86,32 @@ def test_a_run_that_saw_far_less_than_the_last_one_is_not_believed(before: Previ
         ("Thu, 01 Jan 2026", 86_400, False),
     ],
 )
-def test_k04_what_is_younger_than_the_grace_is_not_judged_and_the_grace_has_a_floor(
-    written: str, grace: int, judged: bool
-) -> None:
+def test_k04_objects_younger_than_the_grace_are_not_judged(written: str, grace: int, judged: bool) -> None:
     cutoff = 1_767_312_000_999  # 2026-01-02T00:00:00 UTC, and a bit
 
-    assert old_enough(written, judged_until(cutoff, grace)) is judged
+    assert old_enough(written, latest_judged_write(cutoff, grace)) is judged
 
 
 @pytest.mark.parametrize(
     ("changed", "may"),
     [
         ({}, True),
-        ({"type": Type.LOST}, True),
+        ({"type": FindingType.LOST}, True),
         ({"confirmed_at": None}, False),
         ({"state": FindingState.ACCEPTED}, False),
         ({"state": FindingState.GONE}, False),
-        ({"type": Type.UNKNOWN_KIND}, False),
-        ({"type": Type.SIZE_MISMATCH}, False),
+        ({"type": FindingType.UNKNOWN_KIND}, False),
+        ({"type": FindingType.SIZE_MISMATCH}, False),
         ({"key": "_sexton/vault.json"}, False),
     ],
 )
-def test_k08_only_what_is_confirmed_and_understood_may_be_repaired(changed: dict[str, Any], may: bool) -> None:
+def test_k08_only_confirmed_known_findings_are_repairable(changed: dict[str, Any], may: bool) -> None:
     confirmed = ORPHAN.model_copy(update={"confirmed_at": 5})
 
     assert repairable(confirmed.model_copy(update=changed)) is may
 
 
-def test_k14_a_repair_of_more_than_one_in_a_hundred_objects_is_refused() -> None:
+def test_k14_repair_of_over_1_percent_of_objects_is_refused() -> None:
     assert too_many("hot", 10, 1_000) == ""
     assert "1.1 % of the 1,000 objects of vault hot" in too_many("hot", 11, 1_000)
     assert too_many("hot", 1, 0)
@@ -131,5 +129,5 @@ def test_k14_a_repair_of_more_than_one_in_a_hundred_objects_is_refused() -> None
         (43_200, 1, True),
     ],
 )
-def test_a_check_tells_in_time_if_a_person_has_three_days_left(interval: int, days: int, late: bool) -> None:
+def test_report_that_leaves_under_three_days_is_too_late(interval: int, days: int, late: bool) -> None:
     assert reports_loss_too_late(interval, days) is late

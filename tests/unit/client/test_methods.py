@@ -62,14 +62,14 @@ def test_a_method_has_its_functions_docstring_in_both_clients(name: str) -> None
     assert sync is getattr(AsyncSexton, name)
 
 
-def test_both_clients_have_the_same_methods_except_those_that_block() -> None:
+def test_both_clients_have_the_same_nonblocking_methods() -> None:
     sync, asynchronous = ({name for name in dir(c) if not name.startswith("_")} for c in (Sexton, AsyncSexton))
 
     assert sync - asynchronous == {"follow", "replay"}
     assert asynchronous - sync == set()
 
 
-def test_a_request_that_is_not_repeatable_is_sent_again_only_if_it_never_arrived() -> None:
+def test_unrepeatable_request_is_resent_only_if_it_never_arrived() -> None:
     assert may_repeat(calls.plan("shop"), httpx.ConnectError("refused"))
     assert not may_repeat(calls.plan("shop"), httpx.ReadTimeout("slow"))
     assert not may_repeat(calls.plan("shop"), TemporaryAnswer(httpx.Response(503)))
@@ -77,13 +77,13 @@ def test_a_request_that_is_not_repeatable_is_sent_again_only_if_it_never_arrived
     assert may_repeat(calls.status(), TemporaryAnswer(httpx.Response(503)))
 
 
-def test_the_last_answer_is_kept_and_silence_is_unreachable() -> None:
+def test_last_answer_is_returned_and_silence_is_unreachable() -> None:
     assert last_answer(PING, TemporaryAnswer(httpx.Response(503))).status_code == 503
     with pytest.raises(Unreachable, match="GET /v1/ping was not answered: slow"):
         last_answer(PING, httpx.ReadTimeout("slow"))
 
 
-def test_a_calls_own_timeout_holds_unless_the_caller_gives_one() -> None:
+def test_callers_timeout_replaces_that_of_the_call() -> None:
     poll = ApiCall[str]("GET", "/v1/ping", str, timeout_seconds=60)
 
     assert request_options(poll, None)["timeout"] == 60

@@ -1,4 +1,4 @@
-"""When a protection is renewed, and when its client gives it up. Seconds."""
+"""A client renews its protection in time, and gives it up before it expires."""
 
 import pytest
 from hypothesis import given
@@ -10,7 +10,7 @@ from sexton.kernel.errors import SextonError
 from sexton.protection.errors import GcIsRunning, Invalid, ProtectionNotFound, SoftDeleted
 
 
-def test_it_is_renewed_three_times_within_its_length() -> None:
+def test_protection_is_renewed_three_times_within_its_ttl() -> None:
     renewals = Renewals(ttl_seconds=30, renewed_at=100.0)
 
     assert renewals.wait(100.0) == 10.0
@@ -19,7 +19,7 @@ def test_it_is_renewed_three_times_within_its_length() -> None:
     assert (renewals.reason_lost(136.9), bool(renewals.reason_lost(137.0))) == ("", True)
 
 
-def test_after_a_failure_it_is_tried_again_soon_and_given_up_before_its_end() -> None:
+def test_failed_renewal_is_retried_until_shortly_before_expiry() -> None:
     renewals = Renewals(ttl_seconds=100, renewed_at=0.0)
 
     assert renewals.record(34.0, Unreachable("nobody answers")) == ""
@@ -32,11 +32,11 @@ def test_after_a_failure_it_is_tried_again_soon_and_given_up_before_its_end() ->
 
 
 @pytest.mark.parametrize("error", [ProtectionNotFound("gone"), SoftDeleted("finished"), Invalid("too long")])
-def test_what_is_no_protection_any_more_is_lost_at_once(error: Exception) -> None:
+def test_ended_protection_is_lost_at_once(error: Exception) -> None:
     assert Renewals(100, 0.0).record(1.0, error) == str(error)
 
 
-def test_what_passes_or_nobody_foresaw_is_tried_again_until_the_end() -> None:
+def test_temporary_or_unknown_error_is_retried_until_the_end() -> None:
     renewals = Renewals(100, 0.0)
 
     assert renewals.record(50.0, GcIsRunning("a round runs")) == ""
@@ -45,7 +45,7 @@ def test_what_passes_or_nobody_foresaw_is_tried_again_until_the_end() -> None:
 
 
 @given(ttl=st.integers(1, 86_400), at=st.floats(0, 1e6), now=st.floats(0, 1.1))
-def test_nobody_waits_or_asks_beyond_the_end(ttl: int, at: float, now: float) -> None:
+def test_waits_and_requests_end_before_expiry(ttl: int, at: float, now: float) -> None:
     renewals = Renewals(ttl, at)
     then = at + now * ttl
     end = at + ttl * (1 - MARGIN)

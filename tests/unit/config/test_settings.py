@@ -1,4 +1,4 @@
-"""Settings are strict, say where they come from, and never show a password."""
+"""Settings are strict, name their source, and never show a password."""
 
 import os
 import re
@@ -19,7 +19,7 @@ def _source(key: str) -> str:
     return next(row.source for row in explain() if row.key == key)
 
 
-def test_defaults_are_the_seeds_where_they_must_be() -> None:
+def test_default_retentions_are_those_of_the_seed_article() -> None:
     assert load().retentions() == {"prepared": 259200, "compacted": 1800, "dropped": 10800, "orphan": 259200}
 
 
@@ -42,7 +42,7 @@ def test_environment_wins_over_home_over_file(monkeypatch: pytest.MonkeyPatch, t
     assert _source("s3.endpoint_url") == "default"
 
 
-def test_without_any_file_the_packaged_one_speaks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_packaged_file_is_read_if_there_is_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
     assert _source("recycle.retention_seconds") == "packaged sexton.toml"
@@ -77,7 +77,7 @@ def test_without_any_file_the_packaged_one_speaks(monkeypatch: pytest.MonkeyPatc
         ("SEXTON_KINDS__9__RETENTION_SECONDS", "700", r"'9' is not a valid kind name"),
     ],
 )
-def test_what_is_unsafe_or_unknown_stops_the_process_by_name(
+def test_unsafe_or_unknown_setting_is_refused_by_name(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str, says: str
 ) -> None:
     monkeypatch.setenv(name, value)
@@ -86,7 +86,7 @@ def test_what_is_unsafe_or_unknown_stops_the_process_by_name(
         load()
 
 
-def test_every_problem_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_problem_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEXTON_RECYCLE__RETENTION_SECONDS", "1")
     monkeypatch.setenv("SEXTON_RECYCLE__UPLOAD_GRACE_SECONDS", "2")
 
@@ -94,7 +94,7 @@ def test_every_problem_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         load()
 
 
-def test_an_unknown_name_is_told_without_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_name_is_reported_without_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEXTON_S3__SECRET", "hunter2")
 
     with pytest.raises(SettingsError, match="SEXTON_S3__SECRET") as refusal:
@@ -135,7 +135,7 @@ def test_a_password_is_never_shown(monkeypatch: pytest.MonkeyPatch, url: str) ->
 
 
 @pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
-def test_every_spelling_of_postgresql_is_one(monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+def test_every_spelling_of_postgresql_means_psycopg(monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
     monkeypatch.setenv("SEXTON_DATABASE_URL", f"{scheme}://u@h/d")
 
     assert load().database_url == "postgresql+psycopg://u@h/d"
@@ -148,7 +148,7 @@ def test_an_owners_kind_has_its_own_retention(monkeypatch: pytest.MonkeyPatch) -
     assert _source("kinds.snapshot.retention_seconds") == "environment SEXTON_KINDS__SNAPSHOT__RETENTION_SECONDS"
 
 
-def test_a_deployment_id_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_deployment_id_names_sexton_init(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SettingsError, match="sexton init"):
         Settings().require_deployment()
     monkeypatch.setenv("SEXTON_DEPLOYMENT", "prod-1")
@@ -156,79 +156,75 @@ def test_a_deployment_id_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -
     assert load().require_deployment() == "prod-1"
 
 
-def test_the_embedded_stores_keys_replace_others_but_not_beside_another_endpoint(
+def test_embedded_keys_are_used_only_with_the_embedded_endpoint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     _write_home("# by sexton up\nAWS_ACCESS_KEY_ID=embedded\n")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "developer")
     monkeypatch.setenv("SEXTON_S3__ENDPOINT_URL", "http://elsewhere:1")
     load_home_env()
-    kept = os.environ["AWS_ACCESS_KEY_ID"]
+    with_endpoint = os.environ["AWS_ACCESS_KEY_ID"]
     monkeypatch.delenv("SEXTON_S3__ENDPOINT_URL")
     load_home_env()
 
-    assert (kept, os.environ["AWS_ACCESS_KEY_ID"]) == ("developer", "embedded")
+    assert (with_endpoint, os.environ["AWS_ACCESS_KEY_ID"]) == ("developer", "embedded")
 
 
-def test_a_line_in_home_that_is_no_setting_is_refused() -> None:
+def test_malformed_line_in_home_is_refused() -> None:
     _write_home("PATH=/bin\n")
 
     with pytest.raises(SettingsError, match="line 1"):
         load()
 
 
-def test_values_given_win_over_every_source_and_are_named_as_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_values_win_over_every_source(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEXTON_RECYCLE__RETENTION_SECONDS", "3001")
 
-    given = load(**{"recycle.retention_seconds": "4001"})
+    settings = load(**{"recycle.retention_seconds": "4001"})
 
-    assert given.recycle.retention_seconds == 4001
+    assert settings.recycle.retention_seconds == 4001
     assert load().recycle.retention_seconds == 3001
     with pytest.raises(SettingsError, match=r"retention_seconds = 5 \(as given\)"):
         load(**{"recycle.retention_seconds": "5"})
 
 
 def test_the_policy_has_the_catalogs_kinds_and_the_limits() -> None:
-    found = load(**{"recycle.max_delete_objects": "7", "recycle.dropped_index_retention_seconds": "4000"}).policy()
+    policy = load(**{"recycle.max_delete_objects": "7", "recycle.dropped_index_retention_seconds": "4000"}).policy()
 
-    assert found.owners["catalog"] == {
+    assert policy.owners["catalog"] == {
         "table": 4000,
         "index": 4000,
         "partition": 10800,
         "tablet": 0,
         "txn_label": 259200,
     }
-    assert found.retention_seconds == load().retentions()
-    assert (found.max_delete_objects, found.max_delete_fraction) == (7, 0.1)
-    assert found.unlimited == ("compacted", "prepared", "txn_label")
+    assert policy.retention_seconds == load().retentions()
+    assert (policy.max_delete_objects, policy.max_delete_fraction) == (7, 0.1)
+    assert policy.unlimited == ("compacted", "prepared", "txn_label")
 
 
 @pytest.mark.parametrize("url", ["s3://bucket", "s3://bucket/audit/of/ours", "file:///var/audit", "/var/audit", ""])
-def test_an_audit_may_be_elsewhere(url: str) -> None:
+def test_valid_audit_url_is_accepted(url: str) -> None:
     assert load(**{"audit.audit_url": url}).audit.audit_url == url
 
 
-def test_settings_of_kafka_come_from_the_file_and_secrets_from_variables(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kafka_secrets_come_from_environment_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "sexton.toml"
     file.write_text('[wal.kafka]\n"bootstrap.servers" = "k:9092"\n"socket.timeout.ms" = 500\n"sasl.password" = "old"\n')
     monkeypatch.setenv("SEXTON_CONFIG", str(file))
     monkeypatch.setenv("SEXTON_WAL__KAFKA__SASL_PASSWORD", "hush-hush")
 
     kafka = load().wal.kafka
-    told = {row.key: row for row in explain()}
+    rows = {row.key: row for row in explain()}
 
     assert kafka == {"bootstrap.servers": "k:9092", "socket.timeout.ms": "500", "sasl.password": "hush-hush"}
-    assert told["wal.kafka.bootstrap.servers"].value == "k:9092"
-    assert told["wal.kafka.sasl.password"].value == "***"
-    assert "SASL_PASSWORD" in told["wal.kafka.sasl.password"].source
-    assert "hush-hush" not in str(told)
+    assert rows["wal.kafka.bootstrap.servers"].value == "k:9092"
+    assert rows["wal.kafka.sasl.password"].value == "***"
+    assert "SASL_PASSWORD" in rows["wal.kafka.sasl.password"].source
+    assert "hush-hush" not in str(rows)
 
 
-def test_a_setting_of_kafka_that_is_no_text_is_refused_and_no_secret_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kafka_setting_that_is_not_text_is_refused_unshown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "sexton.toml"
     file.write_text('[wal.kafka]\n"sasl.password" = ["hush-hush"]\n')
     monkeypatch.setenv("SEXTON_CONFIG", str(file))
@@ -240,16 +236,16 @@ def test_a_setting_of_kafka_that_is_no_text_is_refused_and_no_secret_shown(
     assert "hush-hush" not in str(refused.value)
 
 
-def test_a_misspelt_secret_of_kafka_is_not_shown_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_misspelt_kafka_secret_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEXTON_WAL__KAFKA__SASL_PASWORD", "hush-hush")
     monkeypatch.setenv("SEXTON_WAL__KAFKA__SOCKET_TIMEOUT_MS", "500")
 
-    told = {row.key: row.value for row in explain()}
+    values = {row.key: row.value for row in explain()}
 
-    assert (told["wal.kafka.sasl.pasword"], told["wal.kafka.socket.timeout.ms"]) == ("***", "500")
+    assert (values["wal.kafka.sasl.pasword"], values["wal.kafka.socket.timeout.ms"]) == ("***", "500")
 
 
-def test_what_the_client_reads_is_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_of_the_client_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEXTON_API_URL", "http://127.0.0.1:8470")
     monkeypatch.setenv("SEXTON_TOKEN", "sxt_x")
 

@@ -1,4 +1,4 @@
-"""`config/sexton.toml` is the reference of every knob: it must say what the model says."""
+"""The file `config/sexton.toml` documents every setting with its default."""
 
 import re
 import tomllib
@@ -11,7 +11,7 @@ def _described() -> list[SettingRow]:
     return [row for row in explain() if not row.key.startswith("kinds.")]
 
 
-def test_the_file_has_every_key_with_its_default_and_no_other() -> None:
+def test_file_has_exactly_the_settings_with_their_defaults() -> None:
     parsed = tomllib.loads(PACKAGED.read_text())
     defaults = {name: field.get_default() for name, field in Settings.model_fields.items() if name != "kinds"}
 

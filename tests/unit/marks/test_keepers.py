@@ -1,4 +1,4 @@
-"""Why a mark is kept: a reason that programs use, texts and ways out that people read."""
+"""The reason why a mark is kept has a text, a metric label and a way out."""
 
 import pytest
 
@@ -21,7 +21,7 @@ from sexton.marks.keepers import (
     describe,
     way_out,
 )
-from sexton.recycle.model import RangeReceipt
+from sexton.recycle.pipeline.model import RangeReceipt
 
 ONE_OF_EACH = {reason: Kept(reason, "subject", "detail") for reason in KeepReason}
 
@@ -49,7 +49,7 @@ ONE_OF_EACH = {reason: Kept(reason, "subject", "detail") for reason in KeepReaso
         (Kept(KeepReason.UNKNOWN_KIND, "oddity"), "kind oddity has no retention"),
     ],
 )
-def test_an_answer_is_shown_in_plain_words(kept: Kept, text: str) -> None:
+def test_keep_reason_has_a_readable_text(kept: Kept, text: str) -> None:
     assert describe(kept) == str(kept) == text
 
 
@@ -66,7 +66,7 @@ def test_only_reasons_that_need_an_operator_are_faults() -> None:
     assert count_faults({by_vault("cold", "NOT_LISTED"): 5, by_vault("cold", "DENIED"): 2}) == 2
 
 
-def test_the_way_out_of_an_approval_names_its_plan() -> None:
+def test_way_out_of_an_approval_names_its_plan() -> None:
     assert way_out(by_plan(12), "shop") == "sexton apply 12"
     assert way_out(by_vault("cold", "DENIED"), "shop") == "sexton vault list shop"
 

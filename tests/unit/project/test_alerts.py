@@ -1,4 +1,4 @@
-"""Alerts and dashboard: promtool accepts them, each alert fires and keeps still when it should, every metric exists."""
+"""Alerts and dashboard are valid, each alert fires only when it should, and every metric exists."""
 
 import json
 import re
@@ -77,8 +77,8 @@ def exported(tmp_path: Path) -> str:
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}")
-    ours: FigureCollector = collector(rig)
-    registry.register(ours)
+    collector_: FigureCollector = collector(rig)
+    registry.register(collector_)
     text = generate_latest(registry).decode()
     rig.db.close()
     return text
@@ -89,16 +89,16 @@ def names(exported: str) -> set[str]:
 
 
 def test_promtool_accepts_the_rules() -> None:
-    code, said = promtool("check", "rules", str(RULES))
+    code, output = promtool("check", "rules", str(RULES))
 
-    assert code == 0, said
-    assert f"SUCCESS: {len(rules())} rules found" in said
+    assert code == 0, output
+    assert f"SUCCESS: {len(rules())} rules found" in output
 
 
 def test_every_alert_fires_when_it_should_and_not_before() -> None:
-    code, said = promtool("test", "rules", str(CASES))
+    code, output = promtool("test", "rules", str(CASES))
 
-    assert code == 0, said
+    assert code == 0, output
 
 
 def test_promtool_would_notice_an_alert_that_never_fires(tmp_path: Path) -> None:
@@ -108,14 +108,14 @@ def test_promtool_would_notice_an_alert_that_never_fires(tmp_path: Path) -> None
     first, second, *_ = re.split(r"(?m)^(?=  - name: )", CASES.read_text())  # what is before the first case, and that
     (tmp_path / CASES.name).write_text(first + second)
 
-    code, said = promtool("test", "rules", str(tmp_path / CASES.name))
+    code, output = promtool("test", "rules", str(tmp_path / CASES.name))
 
     assert code != 0
-    assert "SextonNotSeen" in said
+    assert "SextonNotSeen" in output
 
 
 @pytest.mark.parametrize("alert", rules())
-def test_an_alert_says_how_bad_it_is_what_happened_and_what_to_do(alert: str) -> None:
+def test_alert_has_a_severity_a_summary_and_an_action(alert: str) -> None:
     rule = rules()[alert]
 
     assert re.search(r"^ +severity: (page|ticket)$", rule, re.MULTILINE)
@@ -124,7 +124,7 @@ def test_an_alert_says_how_bad_it_is_what_happened_and_what_to_do(alert: str) ->
 
 
 @pytest.mark.parametrize("alert", rules())
-def test_an_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not(alert: str) -> None:
+def test_alert_has_a_firing_and_a_silent_case(alert: str) -> None:
     cases = CASES.read_text()
 
     assert re.search(rf"alertname: {alert}\n +exp_alerts:\n +- exp_labels", cases)
@@ -146,28 +146,28 @@ def test_every_metric_of_the_dashboard_is_exported(exported: str) -> None:
 
 
 def test_promtool_parses_every_query_of_the_dashboard(tmp_path: Path) -> None:
-    known = {"$__rate_interval": "5m", "$instance": ".*"}
-    found = []
+    values = {"$__rate_interval": "5m", "$instance": ".*"}
+    rule_lines = []
     for number, query in enumerate(queries()):
-        for variable, value in known.items():
+        for variable, value in values.items():
             query = query.replace(variable, value)
-        found.append(f"      - {{record: 'q:{number}', expr: {json.dumps(query)}}}\n")
-    (tmp_path / "q.yml").write_text("groups:\n  - name: q\n    rules:\n" + "".join(found))
+        rule_lines.append(f"      - {{record: 'q:{number}', expr: {json.dumps(query)}}}\n")
+    (tmp_path / "q.yml").write_text("groups:\n  - name: q\n    rules:\n" + "".join(rule_lines))
 
-    code, said = promtool("check", "rules", str(tmp_path / "q.yml"))
+    code, output = promtool("check", "rules", str(tmp_path / "q.yml"))
 
-    assert len(found) > 20
-    assert code == 0, said
+    assert len(rule_lines) > 20
+    assert code == 0, output
 
 
-def test_the_documentation_names_every_metric_and_every_alert_and_no_other(exported: str) -> None:
+def test_documentation_names_exactly_the_metrics_and_alerts(exported: str) -> None:
     text = DOCUMENT.read_text()
     rows = set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
 
     assert rows == {n for n in names(exported) if n.startswith(("sexton_", "recycler_"))} | set(rules())
 
 
-def test_the_dashboard_can_be_imported_and_asks_for_data_source_and_instance() -> None:
+def test_dashboard_asks_for_data_source_and_instance() -> None:
     dashboard = json.loads(DASHBOARD.read_text())
     variables = {v["name"]: v for v in dashboard["templating"]["list"]}
     ids = [p["id"] for p in panels()]
@@ -179,12 +179,12 @@ def test_the_dashboard_can_be_imported_and_asks_for_data_source_and_instance() -
     assert "id" not in dashboard
 
 
-def test_ours_keep_to_the_conventions_of_prometheus(exported: str) -> None:
-    ours = "".join(f"{line}\n" for line in exported.splitlines() if re.match(r"(# (HELP|TYPE) )?sexton_", line))
+def test_our_metrics_follow_the_prometheus_conventions(exported: str) -> None:
+    our_lines = "".join(f"{line}\n" for line in exported.splitlines() if re.match(r"(# (HELP|TYPE) )?sexton_", line))
 
-    code, said = promtool("check", "metrics", stdin=ours)
+    code, output = promtool("check", "metrics", stdin=our_lines)
 
-    assert code == 0, said
+    assert code == 0, output
 
 
 @pytest.mark.parametrize(
@@ -195,5 +195,5 @@ def test_ours_keep_to_the_conventions_of_prometheus(exported: str) -> None:
         ("a - on (kind) group_left () max by (kind) (b) + 24 * 3600", {"a", "b"}),
     ],
 )
-def test_the_names_of_an_expression_are_found(expr: str, found: set[str]) -> None:
+def test_metric_names_of_an_expression_are_extracted(expr: str, found: set[str]) -> None:
     assert metrics(expr) == found

@@ -19,13 +19,13 @@ _ROW = re.compile(r"(?m)^\| ([RWPBCK]\d\d) \| (.+?) \| ?(.*?) ?\|$")
 
 def ids(test: str) -> list[str]:
     """Return the ids at the beginning of a test's name: `test_k01_k03_…` has two, `test_k01_to_k09_…` nine."""
-    rest, found, span = test.removeprefix("test_"), list[str](), False
+    rest, case_ids, span = test.removeprefix("test_"), list[str](), False
     while match := _IDS.match(rest):
         id_ = match[1].upper()
-        first = int(found[-1][1:]) + 1 if span else int(id_[1:])
-        found += [f"{id_[0]}{number:02}" for number in range(first, int(id_[1:]) + 1)]
+        first = int(case_ids[-1][1:]) + 1 if span else int(id_[1:])
+        case_ids += [f"{id_[0]}{number:02}" for number in range(first, int(id_[1:]) + 1)]
         rest, span = rest[match.end() :], match[2] is not None
-    return found
+    return case_ids
 
 
 def proofs() -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""What the documentation points at exists."""
+"""Links, headings and commands that the documentation names exist."""
 
 import re
 from pathlib import Path
@@ -22,8 +22,8 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_a_link_leads_somewhere(page: Path) -> None:
-    here = page.parent if page.suffix == ".md" else ROOT
+def test_linked_file_and_heading_exist(page: Path) -> None:
+    folder = page.parent if page.suffix == ".md" else ROOT
     text = page.read_text()
     links = (
         re.findall(r"\]\(([^)\s]+)\)", text) if page.suffix == ".md" else re.findall(r"docs/[\w.-]+\.md#?[\w-]*", text)
@@ -34,7 +34,7 @@ def test_a_link_leads_somewhere(page: Path) -> None:
         file, _, anchor = link.partition("#")
         if "://" in link:
             continue
-        target = (here / file) if file else page
+        target = (folder / file) if file else page
         if not target.exists() or (anchor and anchor not in anchors(target)):
             lost.append(link)
     assert lost == []
@@ -57,10 +57,10 @@ def documented() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("words", documented(), ids=" ".join)
 def test_a_documented_command_exists(words: tuple[str, str]) -> None:
-    known = typer.main.get_command(app)
+    group = typer.main.get_command(app)
 
     for word in filter(None, words):
-        below = getattr(known, "commands", {})
+        below = getattr(group, "commands", {})
         if below:
             assert word in below, f"there is no sexton {' '.join(words)}"
-            known = below[word]
+            group = below[word]

@@ -1,4 +1,4 @@
-"""Workflow code is replayed in a sandbox and imported by every client: it must not drag the adapters in."""
+"""Importing workflows, the node agent or the client loads no adapter."""
 
 import subprocess
 import sys
@@ -14,15 +14,15 @@ def _loaded(statement: str, libraries: tuple[str, ...] = HEAVY) -> str:
     return subprocess.check_output([sys.executable, "-c", code], text=True, cwd=Path(__file__).parents[3]).strip()
 
 
-def test_importing_workflows_loads_no_database_no_object_store_and_no_spark() -> None:
+def test_importing_workflows_loads_no_adapter() -> None:
     assert _loaded("import workflows") == ""
 
 
-def test_what_runs_beside_a_storage_node_loads_none_of_them_either() -> None:
+def test_importing_the_node_agent_loads_no_adapter() -> None:
     assert _loaded("import sexton.replication.agent.serving, sexton.replication.agent.http") == ""
 
 
-def test_importing_the_client_loads_nothing_of_a_server() -> None:
+def test_importing_the_client_loads_no_server_code() -> None:
     assert _loaded("import sexton.client", SERVER) == ""
 
 

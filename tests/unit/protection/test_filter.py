@@ -1,4 +1,4 @@
-"""Filters: never a false negative, the bytes of the format, and everything else refused (P05)."""
+"""A filter has no false negative, follows its byte format, and refuses malformed input (P05)."""
 
 import base64
 import hashlib
@@ -22,7 +22,7 @@ def keys(n: int, what: str = "in") -> list[Item]:
 
 @pytest.mark.parametrize("seed", [0, 1, 2**63])
 @pytest.mark.parametrize("count", [1, 10, 5_000])
-def test_every_key_it_was_built_from_is_covered_after_it_travelled(count: int, seed: int) -> None:
+def test_decoded_filter_covers_every_key_it_was_built_from(count: int, seed: int) -> None:
     built = Filter.build(keys(count), count, seed=seed)
     read = Filter.decode(built.encode())
 
@@ -31,23 +31,21 @@ def test_every_key_it_was_built_from_is_covered_after_it_travelled(count: int, s
 
 
 @given(st.lists(st.tuples(st.text(max_size=4), st.text(max_size=20)), min_size=1), st.integers(0, 300))
-def test_no_false_negative_whatever_the_keys_and_however_wrong_the_expected_number(
-    items: list[tuple[str, str]], expected: int
-) -> None:
+def test_filter_has_no_false_negative(items: list[tuple[str, str]], expected: int) -> None:
     items = [(v, k) for v, k in items if (v + k).isprintable()]
     built = Filter.build((Item(*i) for i in items), expected)
 
     assert all(built.covers(*i) for i in items)
 
 
-def test_about_as_many_others_are_covered_as_was_asked_for() -> None:
+def test_false_positive_rate_is_about_the_requested_one() -> None:
     built = Filter.build(keys(20_000), 20_000, false_positives=0.01)
     others = sum(built.covers(item.vault, item.key) for item in keys(20_000, "out"))
 
     assert 100 <= others <= 300
 
 
-def test_the_bytes_are_those_of_the_format() -> None:
+def test_bytes_follow_the_format() -> None:
     built = Filter.build([Item("cold", "a"), Item("cold", "b")], 2, seed=7)
     data = bytes(built)
     a, b = (int.from_bytes(half) for half in _halves("cold\0a", 7))
@@ -110,7 +108,7 @@ def test_p05_text_that_is_no_base64_is_invalid(text: str) -> None:
     ("expected", "false_positives", "seed"),
     [(-1, 0.01, 0), (10, 0.0, 0), (10, 1.0, 0), (10, 0.01, -1), (10**12, 0.01, 0)],
 )
-def test_no_filter_of_impossible_size_is_built(expected: int, false_positives: float, seed: int) -> None:
+def test_filter_of_impossible_size_is_refused(expected: int, false_positives: float, seed: int) -> None:
     with pytest.raises(Invalid):
         Filter.build([Item("cold", "data/", prefix=True)], 1)
     with pytest.raises(Invalid):

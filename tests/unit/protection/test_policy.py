@@ -1,4 +1,4 @@
-"""How long a protection keeps, what it covers, what names mean: P07-P11 and P21 as values."""
+"""A protection covers the right objects until the right time: P07 to P11 and P21 as values."""
 
 import pytest
 from hypothesis import given
@@ -45,7 +45,7 @@ def test_the_codes_are_those_of_matrixone() -> None:
     assert all(issubclass(e, ProtectionError) for e in ProtectionError.__subclasses__())
 
 
-def test_a_protection_lasts_as_long_as_it_is_asked_for_and_no_longer_than_may_be() -> None:
+def test_protection_lasts_as_requested_up_to_the_maximum() -> None:
     assert expiry(NOW, None, TERMS) == NOW + 1_200_000
     assert expiry(NOW, 86_400, TERMS) == NOW + 86_400_000
     for seconds in (0, -1, 86_401):
@@ -53,24 +53,24 @@ def test_a_protection_lasts_as_long_as_it_is_asked_for_and_no_longer_than_may_be
             expiry(NOW, seconds, TERMS)
 
 
-def test_p09_at_its_end_it_keeps_and_a_millisecond_later_it_is_reaped() -> None:
-    its = protection()
+def test_p09_protection_ends_a_millisecond_after_its_expiry() -> None:
+    active = protection()
 
-    assert ended(its, its.expires_at, None, TERMS) is None
-    assert ended(its, its.expires_at + 1, None, TERMS) is ProtectionEnd.OVERDUE
-    assert ended(protection(ProtectionState.OPEN), its.expires_at + 1, None, TERMS) is ProtectionEnd.OVERDUE
-
-
-def test_p07_a_finished_one_keeps_until_the_watermark_has_passed() -> None:
-    its = protection(ProtectionState.SOFT, valid_ts=1_000, finished_at=NOW)
-
-    assert ended(its, NOW + 1, 1_000, TERMS) is None
-    assert ended(its, NOW + 1, 1_001, TERMS) is ProtectionEnd.PASSED
-    assert ended(its, NOW + 86_400_000, 1_000, TERMS) is None
-    assert ended(its, NOW + 86_400_001, 1_000, TERMS) is ProtectionEnd.TOO_LONG
+    assert ended(active, active.expires_at, None, TERMS) is None
+    assert ended(active, active.expires_at + 1, None, TERMS) is ProtectionEnd.OVERDUE
+    assert ended(protection(ProtectionState.OPEN), active.expires_at + 1, None, TERMS) is ProtectionEnd.OVERDUE
 
 
-def test_a_finished_one_without_a_watermark_ends_with_the_next_round() -> None:
+def test_p07_finished_protection_ends_past_the_watermark() -> None:
+    finished = protection(ProtectionState.SOFT, valid_ts=1_000, finished_at=NOW)
+
+    assert ended(finished, NOW + 1, 1_000, TERMS) is None
+    assert ended(finished, NOW + 1, 1_001, TERMS) is ProtectionEnd.PASSED
+    assert ended(finished, NOW + 86_400_000, 1_000, TERMS) is None
+    assert ended(finished, NOW + 86_400_001, 1_000, TERMS) is ProtectionEnd.TOO_LONG
+
+
+def test_finished_protection_without_watermark_ends_next_round() -> None:
     assert (
         ended(protection(ProtectionState.SOFT, valid_ts=1_000, finished_at=NOW), NOW, None, TERMS)
         is ProtectionEnd.NO_WATERMARK
@@ -78,21 +78,21 @@ def test_a_finished_one_without_a_watermark_ends_with_the_next_round() -> None:
     assert ended(protection(ProtectionState.SOFT, finished_at=NOW), NOW, 7, TERMS) is ProtectionEnd.NO_WATERMARK
 
 
-def test_p08_no_watermark_ends_an_active_one() -> None:
+def test_p08_no_watermark_ends_an_active_protection() -> None:
     assert ended(protection(valid_ts=1_000), NOW, 1_000_000, TERMS) is None
 
 
-def test_p11_a_renewal_only_reaches_forwards() -> None:
-    its = protection()
+def test_p11_renewal_never_shortens_a_protection() -> None:
+    active = protection()
 
-    assert renewed(its, NOW + 60_000, 1_200, TERMS) == NOW + 1_260_000
+    assert renewed(active, NOW + 60_000, 1_200, TERMS) == NOW + 1_260_000
     with pytest.raises(Invalid, match="1140 s earlier"):
-        renewed(its, NOW, 60, TERMS)
+        renewed(active, NOW, 60, TERMS)
     with pytest.raises(SoftDeleted):
         renewed(protection(ProtectionState.SOFT), NOW, 1_200, TERMS)
 
 
-def test_a_prefix_covers_what_begins_with_it_and_an_object_itself() -> None:
+def test_prefix_covers_keys_below_and_object_only_itself() -> None:
     covered = cover([Item("cold", "data/t1/", prefix=True), Item("cold", "data/t2/a.dat"), Item("disk", "x")])
 
     assert covered.covers("cold", "data/t1/a.dat")
@@ -112,7 +112,7 @@ ITEMS = st.builds(Item, st.sampled_from(["u", "v"]), KEYS, st.booleans())
 
 
 @given(st.lists(ITEMS, max_size=12), st.sampled_from(["u", "v"]), KEYS)
-def test_covering_means_to_be_one_of_them_or_to_begin_with_a_prefix(items: list[Item], vault: str, key: str) -> None:
+def test_covers_agrees_with_a_plain_comparison(items: list[Item], vault: str, key: str) -> None:
     plain = any(i.vault == vault and (key.startswith(i.key) if i.prefix else key == i.key) for i in items)
 
     assert cover(items).covers(vault, key) is plain
@@ -128,7 +128,7 @@ def test_covering_means_to_be_one_of_them_or_to_begin_with_a_prefix(items: list[
         ("file:///srv/v/data/a.dat", ("disk", "data/a.dat")),
     ],
 )
-def test_p21_a_name_is_made_canonical(name: str, means: tuple[str, str]) -> None:
+def test_p21_name_is_made_canonical(name: str, means: tuple[str, str]) -> None:
     assert canonical(name, VAULTS) == (*means, False)
 
 
@@ -139,14 +139,14 @@ def test_p21_a_name_is_made_canonical(name: str, means: tuple[str, str]) -> None
         *("file:///srv/v2/a", "cold/a//b", "cold/../a", "cold/_sexton/vault.json", "cold/a\0"),
     ],
 )
-def test_p21_what_lies_nowhere_or_is_no_key_is_refused(name: str) -> None:
+def test_p21_name_without_vault_or_key_is_refused(name: str) -> None:
     with pytest.raises(Invalid) as refused:
         canonical(name, VAULTS)
 
     assert refused.value.code == 20647
 
 
-def test_a_prefix_need_not_end_with_a_separator_and_may_not_be_everything() -> None:
+def test_prefix_of_a_whole_vault_is_refused() -> None:
     assert canonical("cold/data/t1", VAULTS, prefix=True) == ("cold", "data/t1", True)
     with pytest.raises(Invalid):
         canonical("cold/", VAULTS, prefix=True)

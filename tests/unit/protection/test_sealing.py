@@ -1,4 +1,4 @@
-"""Whether the chunks of a registration may be sealed, and what their results add up to."""
+"""A registration is sealed only with all of its chunks, and their results are summed."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Keys, prefixes and overlaps: what is doubtful is refused."""
+"""Doubtful keys, prefixes and overlapping vaults are refused."""
 
 import pytest
 from hypothesis import given
@@ -27,7 +27,7 @@ REFUSED += ["a//b/", "a\0/", "_", "_sexton", "_sexton/", "_sexton/audit/", "a/_s
 
 
 @pytest.mark.parametrize("prefix", REFUSED)
-def test_a_prefix_that_could_take_in_more_is_refused(prefix: str) -> None:
+def test_prefix_that_could_match_more_is_refused(prefix: str) -> None:
     with pytest.raises(BadInput):
         check_prefix(prefix)
 
@@ -65,7 +65,7 @@ def test_a_key_that_could_mean_another_object_is_refused(key: str) -> None:
         check_key(key)
 
 
-def test_a_vault_is_a_whole_place_or_a_folder() -> None:
+def test_vault_is_a_whole_bucket_or_a_folder() -> None:
     check_root("")
     check_root("wh/")
     for prefix in ("wh", "/wh/", "a//", "../"):
@@ -97,7 +97,7 @@ def test_a_vault_is_a_whole_place_or_a_folder() -> None:
         (local("/b"), s3("b"), False),
     ],
 )
-def test_overlap_is_seen_from_both_sides(a: VaultSpec, b: VaultSpec, expected: bool) -> None:
+def test_overlap_is_symmetric(a: VaultSpec, b: VaultSpec, expected: bool) -> None:
     assert overlaps(a, b, "http://127.0.0.1:9000") is expected
     assert overlaps(b, a, "http://127.0.0.1:9000") is expected
 

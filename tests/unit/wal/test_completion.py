@@ -1,4 +1,4 @@
-"""Which purges the log has completed, and how many entries each of them freed."""
+"""The log's start decides which purges are complete and how many entries each freed."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +20,7 @@ def test_a_purge_is_complete_when_the_log_begins_at_its_floor() -> None:
     ]
 
 
-def test_entries_deleted_together_are_counted_with_the_highest_floor() -> None:
+def test_entries_deleted_together_count_for_the_highest_floor() -> None:
     purges = [purge(1, 20, log_start=5), purge(2, 50, log_start=5), purge(3, 80, log_start=5)]
 
     completions = completed_purges(TOPIC, Facts(id="k1", start=49, end=90), purges)
@@ -28,7 +28,7 @@ def test_entries_deleted_together_are_counted_with_the_highest_floor() -> None:
     assert [(done.id, done.freed) for done in completions] == [(1, 0), (2, 44)]
 
 
-def test_a_purge_of_an_earlier_topic_of_that_name_never_completes() -> None:
+def test_purge_of_an_earlier_topic_of_the_name_never_completes() -> None:
     purges = [purge(1, 20, log_start=0, kafka_id="k0"), purge(2, 50, log_start=30)]
 
     completions = completed_purges(TOPIC, Facts(id="k1", start=49, end=90), purges)
@@ -36,7 +36,7 @@ def test_a_purge_of_an_earlier_topic_of_that_name_never_completes() -> None:
     assert [(done.id, done.freed) for done in completions] == [(2, 19)]
 
 
-def test_a_logical_purge_is_complete_when_its_floor_is_persisted() -> None:
+def test_logical_purge_is_complete_once_its_floor_is_persisted() -> None:
     logical = TOPIC.model_copy(update={"mode": Mode.LOGICAL})
 
     completions = completed_purges(logical, Facts(id="k1", start=0, end=90), [purge(1, 50), purge(2, 60)])

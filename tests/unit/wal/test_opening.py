@@ -1,4 +1,4 @@
-"""Where a region that is opened begins to read, or why it must not open."""
+"""A region that is opened begins at the right entry, or is refused."""
 
 from typing import Any
 
@@ -69,9 +69,9 @@ def test_a_region_begins_at_what_it_reported() -> None:
     assert opening.columns == {
         "epoch": 2,
         "node": "",
-        "waits": None,
-        "waits_marks": None,
-        "waits_flushed": None,
+        "pending_keep_from": None,
+        "pending_total": None,
+        "pending_flushed": None,
     }
 
 
@@ -79,8 +79,8 @@ def test_a_manifest_that_names_less_lowers_the_need() -> None:
     opening = opened(region(31, flushed=(21,), epoch=1), 10, epoch=2)
 
     assert opening.start == 11
-    need = {name: opening.columns[name] for name in ("keep_from", "flushed", "marks", "source")}
-    assert need == {"keep_from": 11, "flushed": (11,), "marks": 11, "source": KeepFromSource.OPENED}
+    need = {name: opening.columns[name] for name in ("keep_from", "flushed", "flushed_total", "source")}
+    assert need == {"keep_from": 11, "flushed": (11,), "flushed_total": 11, "source": KeepFromSource.OPENED}
 
 
 def test_a_manifest_that_names_less_needs_a_new_epoch() -> None:
@@ -95,20 +95,27 @@ def test_a_start_above_the_known_end_waits() -> None:
 
     assert opening.start == 150
     assert "keep_from" not in opening.columns
-    pending = {name: opening.columns[name] for name in ("waits", "waits_flushed", "waits_marks")}
-    assert pending == {"waits": 150, "waits_flushed": (150,), "waits_marks": 150}
+    pending = {name: opening.columns[name] for name in ("pending_keep_from", "pending_flushed", "pending_total")}
+    assert pending == {"pending_keep_from": 150, "pending_flushed": (150,), "pending_total": 150}
+
+
+def test_a_start_at_the_known_end_counts_at_once() -> None:
+    opening = opened(region(None), 99)
+
+    assert (opening.start, opening.columns["keep_from"], opening.columns["pending_keep_from"]) == (100, 100, None)
 
 
 @pytest.mark.parametrize(
     ("stored", "flushed", "log_end", "start"),
     [
         (region(7, source=KeepFromSource.RESET, flushed=(40,)), (3,), None, 7),
-        (region(None, waits=12), (None,), None, 0),
+        (region(None, pending_keep_from=12), (None,), None, 0),
         (region(None, first=5), (2,), None, 5),
         (region(None, first=5), (2,), 4, 3),
+        (region(None, first=5), (2,), 5, 5),  # mapped at the end as last seen
         (region(None), (None,), None, None),
         (region(31, flushed=(21,)), (20, 20), None, 21),  # another number of streams than was reported
-        (region(31, flushed=(21,), waits_flushed=(25,), waits=40), (22,), None, 23),
+        (region(31, flushed=(21,), pending_flushed=(25,), pending_keep_from=40), (22,), None, 23),
     ],
 )
 def test_a_replay_starts_after_what_its_manifest_proves(
@@ -127,8 +134,8 @@ REGIONS = st.builds(
     first=IDS,
     keep_from=IDS | st.none(),
     flushed=st.lists(IDS, max_size=2).map(tuple),
-    waits=IDS | st.none(),
-    waits_flushed=st.lists(IDS, max_size=2).map(tuple) | st.none(),
+    pending_keep_from=IDS | st.none(),
+    pending_flushed=st.lists(IDS, max_size=2).map(tuple) | st.none(),
     source=st.sampled_from(KeepFromSource),
     state=st.sampled_from(RegionState),
 )
@@ -146,15 +153,13 @@ ORDERS = st.builds(
 
 
 @given(REGIONS, TOPICS, ORDERS)
-def test_an_open_region_misses_no_entry_and_retains_what_it_reads(
-    stored: Region, topic: Topic, order: OpenRegionOrder
-) -> None:
+def test_open_region_lacks_no_entry_and_retains_its_reads(stored: Region, topic: Topic, order: OpenRegionOrder) -> None:
     decision = decide_opening(stored, topic, order)
 
     if isinstance(decision, SextonError):
         return
     after = stored.model_copy(update=decision.columns)
-    need = after.keep_from if after.waits is None else after.waits
+    need = after.keep_from if after.pending_keep_from is None else after.pending_keep_from
     assert stored.state in (RegionState.MAPPED, RegionState.MOVED)
     assert not topic.quarantined
     assert missing_entries(topic, "r1", decision.start) is None
@@ -164,9 +169,7 @@ def test_an_open_region_misses_no_entry_and_retains_what_it_reads(
 
 
 @given(REGIONS, TOPICS, ORDERS)
-def test_a_region_begins_above_its_manifest_only_if_that_is_proved(
-    stored: Region, topic: Topic, order: OpenRegionOrder
-) -> None:
+def test_region_begins_above_its_manifest_only_with_proof(stored: Region, topic: Topic, order: OpenRegionOrder) -> None:
     decision = decide_opening(stored, topic, order)
 
     if isinstance(decision, SextonError) or stored.source is KeepFromSource.RESET:

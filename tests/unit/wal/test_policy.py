@@ -1,11 +1,11 @@
-"""How far a topic may be purged, and which regions flush first: cases W01 to W28."""
+"""A topic is purged up to the right entry, and the right regions flush first: cases W01 to W28."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sexton.wal import policy, reports
-from sexton.wal.model import Facts, Pin, PurgeVerdict, Region, RegionState, Topic, WalSettings
+from sexton.wal.model import BlockReason, Facts, Pin, PurgeVerdict, Region, RegionState, Topic, WalSettings
 from sexton.wal.orders import Stream
 
 NOW = 1_700_000_000_000
@@ -42,6 +42,25 @@ def test_w01_stale_map_blocks_an_empty_topic() -> None:
     old = ON.model_copy(update={"emptied_at": NOW - 90 * HOUR, "mapped_at": NOW - 25 * HOUR})
 
     assert "map is 90,000 s old" in judged(old).blocked[0].said
+
+
+def test_map_from_before_a_reset_blocks_until_it_is_sent() -> None:
+    decided = judged(ON.model_copy(update={"mapped_at": None, "generation": 3}), region("r1", 40))
+
+    assert [(b.why, decided.keep_from) for b in decided.blocked] == [(BlockReason.MAP_STALE, None)]
+
+
+def test_quarantined_topic_is_not_judged_again() -> None:
+    decided = judged(ON.model_copy(update={"quarantined": "cut"}), region("r1", 40))
+
+    assert decided == PurgeVerdict(quarantine="cut")
+
+
+@pytest.mark.parametrize(("silent", "text"), [(5, "r0, r1, r2, r3, r4"), (7, "r0, r1, r2, r3, r4 and 2 more")])
+def test_a_few_silent_regions_are_named(silent: int, text: str) -> None:
+    decided = judged(ON, *(region(f"r{n}", None) for n in range(silent)))
+
+    assert decided.blocked[0].said.endswith(f"of region {text}")
 
 
 def test_w02_region_without_a_report_blocks_and_is_named() -> None:

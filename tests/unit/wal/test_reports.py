@@ -1,4 +1,4 @@
-"""What the report of a leader changes in a region's row: the truth table of ``reports.merge``."""
+"""A leader's report changes its region's row by the truth table of ``reports.merge``."""
 
 from typing import Any
 
@@ -8,7 +8,9 @@ from sexton.wal.model import MOST, KeepFromSource, Region
 from sexton.wal.orders import LeaderReport, Stream
 from sexton.wal.reports import ReportedNeed, accept_pending, is_plausible, merge, reported_need
 
-REGION = Region(topic="wal-0", region="r1", keep_from=10, flushed=(10,), marks=10, source=KeepFromSource.FLUSHED)
+REGION = Region(
+    topic="wal-0", region="r1", keep_from=10, flushed=(10,), flushed_total=10, source=KeepFromSource.FLUSHED
+)
 
 
 def need(keep_from: int | None, *flushed: int) -> ReportedNeed:
@@ -29,34 +31,34 @@ def report(*streams: tuple[int | None, int | None], epoch: int = 0) -> LeaderRep
 def test_a_need_up_to_the_known_end_counts() -> None:
     after = merge(REGION, need(20, 15), log_end=20)
 
-    assert changes(after) == {"keep_from": 20, "flushed": (15,), "marks": 15, "source": KeepFromSource.IDLE}
+    assert changes(after) == {"keep_from": 20, "flushed": (15,), "flushed_total": 15, "source": KeepFromSource.IDLE}
 
 
 def test_each_column_is_raised_on_its_own() -> None:
     assert changes(merge(REGION, need(20, 4), log_end=30)) == {"keep_from": 20, "source": KeepFromSource.IDLE}
-    assert changes(merge(REGION, need(5, 15), log_end=30)) == {"flushed": (15,), "marks": 15}
+    assert changes(merge(REGION, need(5, 15), log_end=30)) == {"flushed": (15,), "flushed_total": 15}
 
 
 def test_a_need_that_counts_clears_the_pending_one() -> None:
-    pending = REGION.model_copy(update={"waits": 40, "waits_marks": 3, "waits_flushed": (3,)})
+    pending = REGION.model_copy(update={"pending_keep_from": 40, "pending_total": 3, "pending_flushed": (3,)})
 
     after = merge(pending, need(10, 10), log_end=30)
 
-    assert (after.waits, after.waits_marks, after.waits_flushed) == (None, None, None)
+    assert (after.pending_keep_from, after.pending_total, after.pending_flushed) == (None, None, None)
 
 
 @pytest.mark.parametrize("log_end", [None, 19])
 def test_a_need_above_the_known_end_waits(log_end: int | None) -> None:
     after = merge(REGION, need(20, 15), log_end)
 
-    assert changes(after) == {"waits": 20, "waits_marks": 15, "waits_flushed": (15,)}
+    assert changes(after) == {"pending_keep_from": 20, "pending_total": 15, "pending_flushed": (15,)}
 
 
 def test_of_two_pending_needs_the_lower_one_stays() -> None:
     pending = merge(REGION, need(20, 15), log_end=None)
 
     assert merge(pending, need(21, 16), log_end=None) == pending
-    assert merge(pending, need(19, 14), log_end=None).waits == 19
+    assert merge(pending, need(19, 14), log_end=None).pending_keep_from == 19
 
 
 def test_a_report_without_marks_changes_nothing() -> None:
@@ -73,7 +75,7 @@ def test_a_pending_report_counts_once_the_end_is_as_high() -> None:
     assert accept_pending(pending, 19) is None
     assert accept_pending(pending, 20) == {
         "keep_from": 20,
-        "marks": 15,
+        "flushed_total": 15,
         "flushed": (15,),
         "source": KeepFromSource.IDLE,
     }
@@ -84,7 +86,7 @@ def test_an_older_pending_report_raises_only_the_need() -> None:
 
     assert accept_pending(pending, 20) == {
         "keep_from": 20,
-        "marks": 10,
+        "flushed_total": 10,
         "flushed": (10,),
         "source": KeepFromSource.FLUSHED,
     }

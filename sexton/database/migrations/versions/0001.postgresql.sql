@@ -59,7 +59,7 @@ CREATE TABLE sexton.mark (
     state text NOT NULL DEFAULT 'MARKED',
     marked_at timestamptz NOT NULL DEFAULT date_trunc('milliseconds', clock_timestamp()),
     expires_at timestamptz,
-    ages_from timestamptz NOT NULL GENERATED ALWAYS AS (coalesce(expires_at, marked_at)) STORED,
+    retention_starts_at timestamptz NOT NULL GENERATED ALWAYS AS (coalesce(expires_at, marked_at)) STORED,
     parent_kind text COLLATE "C",
     parent_id text COLLATE "C",
     vault text COLLATE "C",
@@ -70,7 +70,7 @@ CREATE TABLE sexton.mark (
     lease_epoch bigint,
     batch bigint,
     claimed_at timestamptz,
-    swept_at timestamptz,
+    first_pass_at timestamptz,
     objects_gone bigint NOT NULL DEFAULT 0,
     bytes_gone bigint NOT NULL DEFAULT 0,
     quarantined_reason text,
@@ -95,10 +95,10 @@ CREATE TABLE sexton.mark (
     CONSTRAINT mark_expires_at_a_millisecond CHECK (date_trunc('milliseconds', expires_at) = expires_at),
     CONSTRAINT mark_parent_is_whole CHECK ((parent_kind IS NULL) = (parent_id IS NULL))
 );
-CREATE INDEX mark_due ON sexton.mark (instance, kind, ages_from, id)
+CREATE INDEX mark_due ON sexton.mark (instance, kind, retention_starts_at, id)
     WHERE state = 'MARKED' AND quarantined_reason IS NULL;
 CREATE INDEX mark_claimed ON sexton.mark (instance, batch, kind, id) WHERE state = 'CLAIMED';
-CREATE INDEX mark_late ON sexton.mark (instance, kind, id) WHERE state = 'CLAIMED' AND swept_at IS NOT NULL;
+CREATE INDEX mark_late ON sexton.mark (instance, kind, id) WHERE state = 'CLAIMED' AND first_pass_at IS NOT NULL;
 CREATE INDEX mark_children ON sexton.mark (instance, parent_kind, parent_id) WHERE parent_id IS NOT NULL;
 CREATE INDEX mark_quarantined ON sexton.mark (instance, quarantined_reason) WHERE quarantined_reason IS NOT NULL;
 

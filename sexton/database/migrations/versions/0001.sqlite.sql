@@ -44,7 +44,7 @@ CREATE TABLE sexton_mark (
     state text NOT NULL DEFAULT 'MARKED',
     marked_at integer NOT NULL DEFAULT (CAST(round((julianday('now') - 2440587.5) * 86400000) AS integer)),
     expires_at integer,
-    ages_from integer NOT NULL GENERATED ALWAYS AS (coalesce(expires_at, marked_at)) STORED,
+    retention_starts_at integer NOT NULL GENERATED ALWAYS AS (coalesce(expires_at, marked_at)) STORED,
     parent_kind text,
     parent_id text,
     vault text,
@@ -55,7 +55,7 @@ CREATE TABLE sexton_mark (
     lease_epoch integer,
     batch integer,
     claimed_at integer,
-    swept_at integer,
+    first_pass_at integer,
     objects_gone integer NOT NULL DEFAULT 0,
     bytes_gone integer NOT NULL DEFAULT 0,
     quarantined_reason text,
@@ -82,10 +82,10 @@ CREATE TABLE sexton_mark (
         AND typeof(parent_kind) IN ('text', 'null') AND typeof(parent_id) IN ('text', 'null')),
     CONSTRAINT mark_parent_is_whole CHECK ((parent_kind IS NULL) = (parent_id IS NULL))
 );
-CREATE INDEX sexton_mark_due ON sexton_mark (instance, kind, ages_from, id)
+CREATE INDEX sexton_mark_due ON sexton_mark (instance, kind, retention_starts_at, id)
     WHERE state = 'MARKED' AND quarantined_reason IS NULL;
 CREATE INDEX sexton_mark_claimed ON sexton_mark (instance, batch, kind, id) WHERE state = 'CLAIMED';
-CREATE INDEX sexton_mark_late ON sexton_mark (instance, kind, id) WHERE state = 'CLAIMED' AND swept_at IS NOT NULL;
+CREATE INDEX sexton_mark_late ON sexton_mark (instance, kind, id) WHERE state = 'CLAIMED' AND first_pass_at IS NOT NULL;
 CREATE INDEX sexton_mark_children ON sexton_mark (instance, parent_kind, parent_id) WHERE parent_id IS NOT NULL;
 CREATE INDEX sexton_mark_quarantined ON sexton_mark (instance, quarantined_reason) WHERE quarantined_reason IS NOT NULL;
 
@@ -209,7 +209,7 @@ CREATE TRIGGER sexton_mark_arrives BEFORE INSERT ON sexton_mark BEGIN
     WHERE EXISTS (SELECT 1 FROM sexton_mark m
                   WHERE m.instance = NEW.instance AND m.kind = NEW.kind AND m.id = NEW.id AND m.state <> 'MARKED');
     SELECT RAISE(ABORT, 'SX006 an owner names what goes, never its state or its time')
-    WHERE NEW.state <> 'MARKED' OR NEW.claimed_at IS NOT NULL OR NEW.batch IS NOT NULL OR NEW.swept_at IS NOT NULL
+    WHERE NEW.state <> 'MARKED' OR NEW.claimed_at IS NOT NULL OR NEW.batch IS NOT NULL OR NEW.first_pass_at IS NOT NULL
        OR (NEW.expires_at IS NOT NULL AND NEW.kind <> 'prepared')
        OR abs(NEW.marked_at - CAST(round((julianday('now') - 2440587.5) * 86400000) AS integer)) > 60000;
 END;

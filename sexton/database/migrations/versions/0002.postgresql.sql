@@ -47,4 +47,4 @@ ALTER TABLE sexton.round ADD COLUMN waiting text, ADD COLUMN waiting_since times
 CREATE INDEX round_waiting ON sexton.round (instance) WHERE waiting IS NOT NULL;
 
 -- A run that was reset starts its attempts at 1 again: of two workers with one epoch and attempt the last to open writes.
-ALTER TABLE sexton.batch ADD COLUMN opens integer NOT NULL DEFAULT 0;
+ALTER TABLE sexton.batch ADD COLUMN open_count integer NOT NULL DEFAULT 0;

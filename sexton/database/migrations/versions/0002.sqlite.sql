@@ -50,4 +50,4 @@ ALTER TABLE sexton_round ADD COLUMN waiting_since integer;
 CREATE INDEX sexton_round_waiting ON sexton_round (instance) WHERE waiting IS NOT NULL;
 
 -- A run that was reset starts its attempts at 1 again: of two workers with one epoch and attempt the last to open writes.
-ALTER TABLE sexton_batch ADD COLUMN opens integer NOT NULL DEFAULT 0;
+ALTER TABLE sexton_batch ADD COLUMN open_count integer NOT NULL DEFAULT 0;

@@ -9,14 +9,14 @@ ALTER TABLE sexton.vault ADD COLUMN versions text NOT NULL DEFAULT 'keep' CHECK 
     ADD COLUMN conditional boolean NOT NULL DEFAULT false, ADD COLUMN probe jsonb;
 
 -- lacking: why its record stays when the files that could be named are gone. absorbed: it goes with its parent's files.
--- claimed_in: the batch that claimed it; a second look has another one.
+-- claimed_batch: the batch that claimed it; a second look has another one.
 ALTER TABLE sexton.mark ADD COLUMN lacking text, ADD COLUMN absorbed boolean NOT NULL DEFAULT false,
-    ADD COLUMN claimed_in bigint;
+    ADD COLUMN claimed_batch bigint;
 ALTER TABLE sexton.mark_history ADD COLUMN absorbed boolean NOT NULL DEFAULT false;
 CREATE INDEX mark_fenced ON sexton.mark (instance) WHERE state = 'FENCED';
 -- A fenced mark that a holder kept is still due.
 DROP INDEX sexton.mark_due;
-CREATE INDEX mark_due ON sexton.mark (instance, kind, ages_from, id)
+CREATE INDEX mark_due ON sexton.mark (instance, kind, retention_starts_at, id)
     WHERE state <> 'CLAIMED' AND quarantined_reason IS NULL;
 
 -- awaits: why a person must apply the plan before it expires; of a rejected one, by whom and why it was.
@@ -27,8 +27,8 @@ CREATE INDEX plan_open ON sexton.plan (instance, id) WHERE awaits IS NOT NULL;
 CREATE INDEX plan_answered ON sexton.plan (instance, approved_at) WHERE approved_at IS NOT NULL;
 
 -- Objects claimed that count against the limits of 24 hours, and when the last of them were.
-ALTER TABLE sexton.batch ADD COLUMN limited bigint NOT NULL DEFAULT 0, ADD COLUMN claimed_at timestamptz;
-CREATE INDEX batch_limited ON sexton.batch (instance, claimed_at) WHERE limited > 0;
+ALTER TABLE sexton.batch ADD COLUMN limited_objects bigint NOT NULL DEFAULT 0, ADD COLUMN claimed_at timestamptz;
+CREATE INDEX batch_limited ON sexton.batch (instance, claimed_at) WHERE limited_objects > 0;
 
 -- How fast one partition of a store takes deletes, as all workers together have learned it; and who shares it now.
 CREATE TABLE sexton.pace (

@@ -12,13 +12,13 @@ ALTER TABLE sexton_vault ADD COLUMN probe text;
 -- lacking: why its record stays when the files that could be named are gone. absorbed: it goes with its parent's files.
 ALTER TABLE sexton_mark ADD COLUMN lacking text;
 ALTER TABLE sexton_mark ADD COLUMN absorbed integer NOT NULL DEFAULT 0;
--- claimed_in: the batch that claimed it; a second look has another one.
-ALTER TABLE sexton_mark ADD COLUMN claimed_in integer;
+-- claimed_batch: the batch that claimed it; a second look has another one.
+ALTER TABLE sexton_mark ADD COLUMN claimed_batch integer;
 ALTER TABLE sexton_mark_history ADD COLUMN absorbed integer NOT NULL DEFAULT 0;
 CREATE INDEX sexton_mark_fenced ON sexton_mark (instance) WHERE state = 'FENCED';
 -- A fenced mark that a holder kept is still due.
 DROP INDEX sexton_mark_due;
-CREATE INDEX sexton_mark_due ON sexton_mark (instance, kind, ages_from, id)
+CREATE INDEX sexton_mark_due ON sexton_mark (instance, kind, retention_starts_at, id)
     WHERE state <> 'CLAIMED' AND quarantined_reason IS NULL;
 
 -- awaits: why a person must apply the plan before it expires; of a rejected one, by whom and why it was.
@@ -31,9 +31,9 @@ CREATE INDEX sexton_plan_open ON sexton_plan (instance, id) WHERE awaits IS NOT 
 CREATE INDEX sexton_plan_answered ON sexton_plan (instance, approved_at) WHERE approved_at IS NOT NULL;
 
 -- Objects claimed that count against the limits of 24 hours, and when the last of them were.
-ALTER TABLE sexton_batch ADD COLUMN limited integer NOT NULL DEFAULT 0;
+ALTER TABLE sexton_batch ADD COLUMN limited_objects integer NOT NULL DEFAULT 0;
 ALTER TABLE sexton_batch ADD COLUMN claimed_at integer;
-CREATE INDEX sexton_batch_limited ON sexton_batch (instance, claimed_at) WHERE limited > 0;
+CREATE INDEX sexton_batch_limited ON sexton_batch (instance, claimed_at) WHERE limited_objects > 0;
 
 -- How fast one partition of a store takes deletes, as all workers together have learned it; and who shares it now.
 CREATE TABLE sexton_pace (

@@ -40,6 +40,6 @@ CREATE TABLE sexton.protection_chunk (
     protection bigint NOT NULL REFERENCES sexton.protection ON DELETE CASCADE,
     number bigint NOT NULL,
     digest text NOT NULL,
-    told jsonb,
+    result jsonb,
     PRIMARY KEY (protection, number)
 );

@@ -41,6 +41,6 @@ CREATE TABLE sexton_protection_chunk (
     protection integer NOT NULL REFERENCES sexton_protection ON DELETE CASCADE,
     number integer NOT NULL,
     digest text NOT NULL,
-    told text,
+    result text,
     PRIMARY KEY (protection, number)
 );

@@ -1,6 +1,6 @@
 -- Sexton 0006 on PostgreSQL: whether metadata and objects agree.
 
--- evidence: what the run saw; lacks: why it proves nothing. Both from its end on.
+-- evidence: what the run saw; missing_inputs: why it proves nothing. Both from its end on.
 CREATE TABLE sexton.check_run (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     instance text COLLATE "C" NOT NULL REFERENCES sexton.instance,
@@ -9,7 +9,7 @@ CREATE TABLE sexton.check_run (
     cutoff timestamptz NOT NULL,
     ended_at timestamptz,
     evidence jsonb,
-    lacks jsonb
+    missing_inputs jsonb
 );
 CREATE INDEX check_run_of ON sexton.check_run (instance, id);
 
@@ -29,7 +29,7 @@ CREATE TABLE sexton.finding (
     seen_in bigint NOT NULL,
     proven_at timestamptz,
     confirmed_at timestamptz,
-    said_by text NOT NULL DEFAULT '',
+    accepted_by text NOT NULL DEFAULT '',
     UNIQUE (instance, type, vault, key)
 );
 CREATE INDEX finding_in ON sexton.finding (instance, seen_in);

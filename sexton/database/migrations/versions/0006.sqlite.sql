@@ -1,6 +1,6 @@
 -- Sexton 0006 on SQLite: whether metadata and objects agree.
 
--- evidence: what the run saw; lacks: why it proves nothing. Both from its end on.
+-- evidence: what the run saw; missing_inputs: why it proves nothing. Both from its end on.
 CREATE TABLE sexton_check_run (
     id integer PRIMARY KEY AUTOINCREMENT NOT NULL,
     instance text NOT NULL REFERENCES sexton_instance,
@@ -9,7 +9,7 @@ CREATE TABLE sexton_check_run (
     cutoff integer NOT NULL,
     ended_at integer,
     evidence text,
-    lacks text
+    missing_inputs text
 );
 CREATE INDEX sexton_check_run_of ON sexton_check_run (instance, id);
 
@@ -29,7 +29,7 @@ CREATE TABLE sexton_finding (
     seen_in integer NOT NULL,
     proven_at integer,
     confirmed_at integer,
-    said_by text NOT NULL DEFAULT '',
+    accepted_by text NOT NULL DEFAULT '',
     UNIQUE (instance, type, vault, key)
 );
 CREATE INDEX sexton_finding_in ON sexton_finding (instance, seen_in);

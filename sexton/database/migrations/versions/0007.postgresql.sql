@@ -4,8 +4,8 @@
 -- check_base: the number of a check; a later one is not compared with what it and those before it saw.
 ALTER TABLE sexton.instance ADD COLUMN key_pattern text NOT NULL DEFAULT '', ADD COLUMN check_base bigint NOT NULL DEFAULT 0;
 
--- progress: what of a long run is done and need not be done again. standing: type -> findings open at its end, and confirmed.
-ALTER TABLE sexton.check_run ADD COLUMN asked_by text NOT NULL DEFAULT '', ADD COLUMN progress jsonb, ADD COLUMN standing jsonb;
+-- progress: what of a long run is done and need not be done again. open_counts: type -> findings open at its end, and confirmed.
+ALTER TABLE sexton.check_run ADD COLUMN asked_by text NOT NULL DEFAULT '', ADD COLUMN progress jsonb, ADD COLUMN open_counts jsonb;
 
 ALTER TABLE sexton.finding DROP CONSTRAINT finding_type_check;
 ALTER TABLE sexton.finding ADD CONSTRAINT finding_type_check

@@ -5,10 +5,10 @@
 ALTER TABLE sexton_instance ADD COLUMN key_pattern text NOT NULL DEFAULT '';
 ALTER TABLE sexton_instance ADD COLUMN check_base integer NOT NULL DEFAULT 0;
 
--- progress: what of a long run is done and need not be done again. standing: type -> findings open at its end, and confirmed.
+-- progress: what of a long run is done and need not be done again. open_counts: type -> findings open at its end, and confirmed.
 ALTER TABLE sexton_check_run ADD COLUMN asked_by text NOT NULL DEFAULT '';
 ALTER TABLE sexton_check_run ADD COLUMN progress text;
-ALTER TABLE sexton_check_run ADD COLUMN standing text;
+ALTER TABLE sexton_check_run ADD COLUMN open_counts text;
 
 -- SQLite cannot change a CHECK; no release wrote into the table yet.
 DROP TABLE sexton_finding;
@@ -27,7 +27,7 @@ CREATE TABLE sexton_finding (
     seen_in integer NOT NULL,
     proven_at integer,
     confirmed_at integer,
-    said_by text NOT NULL DEFAULT '',
+    accepted_by text NOT NULL DEFAULT '',
     detail text NOT NULL DEFAULT '',
     -- proven_in: the last whole check that saw it. mark: the id of the mark that a repair made of it.
     proven_in integer,

@@ -1,7 +1,7 @@
 -- Sexton 0008 on PostgreSQL: Kafka topics, the regions that share them, and what was purged.
 
 -- floor: the first entry that we never deleted; it only rises. log_start, log_end: as observed last.
--- looked_at: when a purge last decided about it. ok_at: when it was last enabled, or purged without a fault.
+-- checked_at: when a purge last decided about it. ok_at: when it was last enabled, or purged without a fault.
 -- fault: what the log refused then. freed: entries, ever.
 CREATE TABLE sexton.wal_topic (
     name text COLLATE "C" PRIMARY KEY,
@@ -17,8 +17,8 @@ CREATE TABLE sexton.wal_topic (
     mapped_at timestamptz,
     emptied_at timestamptz,
     entry_bytes double precision NOT NULL DEFAULT 0,
-    weighed_at timestamptz,
-    looked_at timestamptz,
+    entry_bytes_at timestamptz,
+    checked_at timestamptz,
     ok_at timestamptz,
     fault text NOT NULL DEFAULT '',
     freed bigint NOT NULL DEFAULT 0,
@@ -26,19 +26,19 @@ CREATE TABLE sexton.wal_topic (
     seq bigint NOT NULL DEFAULT 0
 );
 
--- keep_from: the first entry that the region needs; null: nobody has said yet. waits: reported above the known end.
--- flushed: of each stream the first entry that was not flushed when it reported; marks: their sum. GONE: it holds nothing, and may come back with an old manifest.
+-- keep_from: the first entry that the region needs; null: nobody has said yet. pending_keep_from: reported above the known end.
+-- flushed: of each stream the first entry that was not flushed when it reported; flushed_total: their sum. GONE: it holds nothing, and may come back with an old manifest.
 CREATE TABLE sexton.wal_region (
     topic text COLLATE "C" NOT NULL REFERENCES sexton.wal_topic ON DELETE CASCADE,
     region text COLLATE "C" NOT NULL,
     epoch bigint NOT NULL DEFAULT 0,
     first bigint NOT NULL DEFAULT 0,
     keep_from bigint CHECK (keep_from >= 0),
-    marks bigint NOT NULL DEFAULT 0,
+    flushed_total bigint NOT NULL DEFAULT 0,
     flushed jsonb NOT NULL DEFAULT '[]',
-    waits bigint,
-    waits_marks bigint,
-    waits_flushed jsonb,
+    pending_keep_from bigint,
+    pending_total bigint,
+    pending_flushed jsonb,
     source text NOT NULL CHECK (source IN ('map', 'flushed', 'idle', 'opened', 'reset')),
     state text NOT NULL CHECK (state IN ('MAPPED', 'MOVED', 'DROPPED', 'GONE')),
     reported_at timestamptz,

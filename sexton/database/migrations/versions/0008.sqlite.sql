@@ -1,7 +1,7 @@
 -- Sexton 0008 on SQLite: Kafka topics, the regions that share them, and what was purged.
 
 -- floor: the first entry that we never deleted; it only rises. log_start, log_end: as observed last.
--- looked_at: when a purge last decided about it. ok_at: when it was last enabled, or purged without a fault.
+-- checked_at: when a purge last decided about it. ok_at: when it was last enabled, or purged without a fault.
 -- fault: what the log refused then. freed: entries, ever.
 CREATE TABLE sexton_wal_topic (
     name text PRIMARY KEY NOT NULL,
@@ -17,8 +17,8 @@ CREATE TABLE sexton_wal_topic (
     mapped_at integer,
     emptied_at integer,
     entry_bytes real NOT NULL DEFAULT 0,
-    weighed_at integer,
-    looked_at integer,
+    entry_bytes_at integer,
+    checked_at integer,
     ok_at integer,
     fault text NOT NULL DEFAULT '',
     freed integer NOT NULL DEFAULT 0,
@@ -26,19 +26,19 @@ CREATE TABLE sexton_wal_topic (
     seq integer NOT NULL DEFAULT 0
 );
 
--- keep_from: the first entry that the region needs; null: nobody has said yet. waits: reported above the known end.
--- flushed: of each stream the first entry that was not flushed when it reported; marks: their sum. GONE: it holds nothing, and may come back with an old manifest.
+-- keep_from: the first entry that the region needs; null: nobody has said yet. pending_keep_from: reported above the known end.
+-- flushed: of each stream the first entry that was not flushed when it reported; flushed_total: their sum. GONE: it holds nothing, and may come back with an old manifest.
 CREATE TABLE sexton_wal_region (
     topic text NOT NULL REFERENCES sexton_wal_topic ON DELETE CASCADE,
     region text NOT NULL,
     epoch integer NOT NULL DEFAULT 0,
     first integer NOT NULL DEFAULT 0,
     keep_from integer CHECK (keep_from >= 0),
-    marks integer NOT NULL DEFAULT 0,
+    flushed_total integer NOT NULL DEFAULT 0,
     flushed text NOT NULL DEFAULT '[]',
-    waits integer,
-    waits_marks integer,
-    waits_flushed text,
+    pending_keep_from integer,
+    pending_total integer,
+    pending_flushed text,
     source text NOT NULL CHECK (source IN ('map', 'flushed', 'idle', 'opened', 'reset')),
     state text NOT NULL CHECK (state IN ('MAPPED', 'MOVED', 'DROPPED', 'GONE')),
     reported_at integer,

@@ -28,7 +28,7 @@ CREATE TABLE sexton.journal_follower (
 -- when looks have followed one another: who was silent while nobody looked is not LOST for that.
 CREATE TABLE sexton.binlog_round (
     instance text COLLATE "C" PRIMARY KEY REFERENCES sexton.instance,
-    looked_at timestamptz,
+    checked_at timestamptz,
     ok_at timestamptz,
     steady_since timestamptz,
     refused text NOT NULL DEFAULT '',
@@ -38,8 +38,8 @@ CREATE TABLE sexton.binlog_round (
 
 -- One row for each log: of a database (tbl is empty), and of each of its tables. ttl_seconds NULL: for ever. last_ts: ms
 -- since 1970, the latest of any record so far. records, bytes: of all that were ever stored. watermark: up to here all
--- is gone. begins: no record up to here is in the log, though some may be there for other logs. skipped: the last record
--- that was not stored, for nobody kept it. wants: up to where a cut waits for a person's approval; approved: up to where somebody has approved it.
+-- is gone. starts_after: no record up to here is in the log, though some may be there for other logs. skipped: the last record
+-- that was not stored, for nobody kept it. awaiting_seq: up to where a cut waits for a person's approval; approved: up to where somebody has approved it.
 CREATE TABLE sexton.binlog_log (
     instance text COLLATE "C" NOT NULL REFERENCES sexton.instance,
     db text COLLATE "C" NOT NULL,
@@ -55,13 +55,13 @@ CREATE TABLE sexton.binlog_log (
     gone_records bigint NOT NULL DEFAULT 0,
     gone_bytes bigint NOT NULL DEFAULT 0,
     watermark bigint NOT NULL DEFAULT 0,
-    begins bigint NOT NULL DEFAULT 0,
+    starts_after bigint NOT NULL DEFAULT 0,
     skipped bigint NOT NULL DEFAULT 0,
     cut_at timestamptz,
     held jsonb NOT NULL DEFAULT '{}',
     held_since timestamptz,
-    wants bigint,
-    wants_since timestamptz,
+    awaiting_seq bigint,
+    awaiting_since timestamptz,
     approved bigint NOT NULL DEFAULT 0,
     dropped_at timestamptz,
     PRIMARY KEY (instance, db, tbl)
@@ -72,29 +72,29 @@ CREATE TABLE sexton.binlog (
     db text COLLATE "C" NOT NULL,
     seq bigint NOT NULL,
     ts bigint NOT NULL,
-    stamp bigint NOT NULL,
+    sent_ts bigint NOT NULL,
     type text NOT NULL,
     tables jsonb NOT NULL,
     data text NOT NULL,
     bytes bigint NOT NULL,
-    n bigint NOT NULL,
+    ordinal bigint NOT NULL,
     bytes_before bigint NOT NULL,
     PRIMARY KEY (instance, db, seq)
 );
 -- A record in the log of one table; tbl is empty for one that names none. n: the how many-th. bytes_before: of those
 -- before it, ever.
-CREATE TABLE sexton.binlog_of (
+CREATE TABLE sexton.binlog_table_record (
     instance text COLLATE "C" NOT NULL REFERENCES sexton.instance,
     db text COLLATE "C" NOT NULL,
     tbl text COLLATE "C" NOT NULL,
     seq bigint NOT NULL,
-    n bigint NOT NULL,
+    ordinal bigint NOT NULL,
     bytes_before bigint NOT NULL,
     PRIMARY KEY (instance, db, tbl, seq)
 );
-CREATE INDEX binlog_of_record ON sexton.binlog_of (instance, db, seq);
+CREATE INDEX binlog_table_record_by_seq ON sexton.binlog_table_record (instance, db, seq);
 -- The versions of partitions that an UPSERT made.
-CREATE TABLE sexton.binlog_part (
+CREATE TABLE sexton.binlog_partition_version (
     instance text COLLATE "C" NOT NULL REFERENCES sexton.instance,
     db text COLLATE "C" NOT NULL,
     tbl text COLLATE "C" NOT NULL,
@@ -103,17 +103,17 @@ CREATE TABLE sexton.binlog_part (
     version bigint NOT NULL,
     PRIMARY KEY (instance, db, tbl, seq, part)
 );
--- Up to which version each partition's binlogs may go, as all cuts so far have it. spread: its replicas know.
-CREATE TABLE sexton.binlog_fold (
+-- Up to which version each partition's binlogs may go, as all cuts so far have it. propagated: its replicas know.
+CREATE TABLE sexton.binlog_partition_cut (
     instance text COLLATE "C" NOT NULL REFERENCES sexton.instance,
     db text COLLATE "C" NOT NULL,
     tbl text COLLATE "C" NOT NULL,
     part text COLLATE "C" NOT NULL,
     version bigint NOT NULL,
-    spread boolean NOT NULL DEFAULT false,
+    propagated boolean NOT NULL DEFAULT false,
     PRIMARY KEY (instance, db, tbl, part)
 );
-CREATE INDEX binlog_fold_new ON sexton.binlog_fold (instance) WHERE NOT spread;
+CREATE INDEX binlog_partition_cut_new ON sexton.binlog_partition_cut (instance) WHERE NOT propagated;
 -- Who reads a log. acked: up to here it has all. seen_at: when it said so last. lost_at: it holds nothing back any more.
 CREATE TABLE sexton.binlog_consumer (
     instance text COLLATE "C" NOT NULL REFERENCES sexton.instance,

@@ -28,7 +28,7 @@ CREATE TABLE sexton_journal_follower (
 -- when looks have followed one another: who was silent while nobody looked is not LOST for that.
 CREATE TABLE sexton_binlog_round (
     instance text PRIMARY KEY NOT NULL REFERENCES sexton_instance,
-    looked_at integer,
+    checked_at integer,
     ok_at integer,
     steady_since integer,
     refused text NOT NULL DEFAULT '',
@@ -38,8 +38,8 @@ CREATE TABLE sexton_binlog_round (
 
 -- One row for each log: of a database (tbl is empty), and of each of its tables. ttl_seconds NULL: for ever. last_ts: ms
 -- since 1970, the latest of any record so far. records, bytes: of all that were ever stored. watermark: up to here all
--- is gone. begins: no record up to here is in the log, though some may be there for other logs. skipped: the last record
--- that was not stored, for nobody kept it. wants: up to where a cut waits for a person's approval; approved: up to where somebody has approved it.
+-- is gone. starts_after: no record up to here is in the log, though some may be there for other logs. skipped: the last record
+-- that was not stored, for nobody kept it. awaiting_seq: up to where a cut waits for a person's approval; approved: up to where somebody has approved it.
 CREATE TABLE sexton_binlog_log (
     instance text NOT NULL REFERENCES sexton_instance,
     db text NOT NULL,
@@ -55,13 +55,13 @@ CREATE TABLE sexton_binlog_log (
     gone_records integer NOT NULL DEFAULT 0,
     gone_bytes integer NOT NULL DEFAULT 0,
     watermark integer NOT NULL DEFAULT 0,
-    begins integer NOT NULL DEFAULT 0,
+    starts_after integer NOT NULL DEFAULT 0,
     skipped integer NOT NULL DEFAULT 0,
     cut_at integer,
     held text NOT NULL DEFAULT '{}',
     held_since integer,
-    wants integer,
-    wants_since integer,
+    awaiting_seq integer,
+    awaiting_since integer,
     approved integer NOT NULL DEFAULT 0,
     dropped_at integer,
     PRIMARY KEY (instance, db, tbl)
@@ -72,29 +72,29 @@ CREATE TABLE sexton_binlog (
     db text NOT NULL,
     seq integer NOT NULL,
     ts integer NOT NULL,
-    stamp integer NOT NULL,
+    sent_ts integer NOT NULL,
     type text NOT NULL,
     tables text NOT NULL,
     data text NOT NULL,
     bytes integer NOT NULL,
-    n integer NOT NULL,
+    ordinal integer NOT NULL,
     bytes_before integer NOT NULL,
     PRIMARY KEY (instance, db, seq)
 );
 -- A record in the log of one table; tbl is empty for one that names none. n: the how many-th. bytes_before: of those
 -- before it, ever.
-CREATE TABLE sexton_binlog_of (
+CREATE TABLE sexton_binlog_table_record (
     instance text NOT NULL REFERENCES sexton_instance,
     db text NOT NULL,
     tbl text NOT NULL,
     seq integer NOT NULL,
-    n integer NOT NULL,
+    ordinal integer NOT NULL,
     bytes_before integer NOT NULL,
     PRIMARY KEY (instance, db, tbl, seq)
 );
-CREATE INDEX sexton_binlog_of_record ON sexton_binlog_of (instance, db, seq);
+CREATE INDEX sexton_binlog_table_record_by_seq ON sexton_binlog_table_record (instance, db, seq);
 -- The versions of partitions that an UPSERT made.
-CREATE TABLE sexton_binlog_part (
+CREATE TABLE sexton_binlog_partition_version (
     instance text NOT NULL REFERENCES sexton_instance,
     db text NOT NULL,
     tbl text NOT NULL,
@@ -103,17 +103,17 @@ CREATE TABLE sexton_binlog_part (
     version integer NOT NULL,
     PRIMARY KEY (instance, db, tbl, seq, part)
 );
--- Up to which version each partition's binlogs may go, as all cuts so far have it. spread: its replicas know.
-CREATE TABLE sexton_binlog_fold (
+-- Up to which version each partition's binlogs may go, as all cuts so far have it. propagated: its replicas know.
+CREATE TABLE sexton_binlog_partition_cut (
     instance text NOT NULL REFERENCES sexton_instance,
     db text NOT NULL,
     tbl text NOT NULL,
     part text NOT NULL,
     version integer NOT NULL,
-    spread boolean NOT NULL DEFAULT false,
+    propagated boolean NOT NULL DEFAULT false,
     PRIMARY KEY (instance, db, tbl, part)
 );
-CREATE INDEX sexton_binlog_fold_new ON sexton_binlog_fold (instance) WHERE NOT spread;
+CREATE INDEX sexton_binlog_partition_cut_new ON sexton_binlog_partition_cut (instance) WHERE NOT propagated;
 -- Who reads a log. acked: up to here it has all. seen_at: when it said so last. lost_at: it holds nothing back any more.
 CREATE TABLE sexton_binlog_consumer (
     instance text NOT NULL REFERENCES sexton_instance,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from sexton.check.model import Type
+from sexton.check.model import FindingType
 from sexton.database.counters import BYTES, NORMAL, PROTECTIONS, REMOVED, ROUNDS
 from sexton.insight.metrics import labels
 from sexton.insight.metrics.families import binlog, wal
@@ -155,7 +155,7 @@ def _findings(f: Figures) -> Metric:
     text = "Findings that were open at the end of the last check, by type, and whether they are confirmed."
     gauge = GaugeMetricFamily("sexton_check_findings", text, labels=["instance_id", "type", "confirmed"])
     for i in f.instances:
-        for type_ in Type:
+        for type_ in FindingType:
             found, confirmed = i.findings.get(type_, (0, 0))
             gauge.add_metric([i.instance, type_, "yes"], confirmed)
             gauge.add_metric([i.instance, type_, "no"], found - confirmed)

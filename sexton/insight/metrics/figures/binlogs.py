@@ -15,7 +15,7 @@ from sexton.database.tables import Tables
 from sexton.insight.metrics import labels
 from sexton.insight.metrics.model import BinlogFigures
 from sexton.replication.replicas.policy import BY_LIMIT
-from sexton.replication.replicas.sql.rows import need
+from sexton.replication.replicas.sql.rows import needed_version
 
 Values = dict[str, Any]
 """Fields of ``BinlogFigures`` that one query gives for an instance."""
@@ -66,8 +66,8 @@ def _logs(v: _View) -> Iterator[tuple[str, Values]]:
         func.sum(t.c.bytes - t.c.gone_bytes).label("bytes"),
         func.count(t.c.held_since).label("held"),
         func.min(t.c.held_since).label("held_since"),
-        func.count(t.c.wants_since).label("waiting"),
-        func.min(t.c.wants_since).label("waiting_since"),
+        func.count(t.c.awaiting_since).label("waiting"),
+        func.min(t.c.awaiting_since).label("waiting_since"),
     )
     for r in v.c.execute(query.join(database_log, of_same_database).where(in_use).group_by(t.c.instance)):
         yield _by_instance(r, records=int(r.records), bytes=int(r.bytes))
@@ -174,7 +174,7 @@ def _blocked(v: _View) -> Iterator[tuple[str, Values]]:
     same_tablet = and_(
         copy.c.instance == pending.c.instance, copy.c.tablet == pending.c.tablet, copy.c.dropped.is_(False)
     )
-    lowest = select(func.coalesce(func.min(need(copy, v.now)), 0)).where(same_tablet).scalar_subquery()
+    lowest = select(func.coalesce(func.min(needed_version(copy, v.now)), 0)).where(same_tablet).scalar_subquery()
     blocked = select(pending.c.instance, func.count().label("blocked")).where(lowest <= pending.c.desired)
     for r in v.c.execute(blocked.group_by(pending.c.instance)):
         yield _by_instance(r)

@@ -23,9 +23,10 @@ from sexton.marks.sql.leases import busy
 from sexton.operators.controls.policy import halt
 from sexton.operators.controls.store import ControlStore
 from sexton.protection.model import ProtectionState
-from sexton.recycle.model import DAY_MS, Policy, RoundReport
+from sexton.recycle.model import DAY_MS, RoundReport
 from sexton.recycle.pacing.store import PaceStore
 from sexton.recycle.planning import policy as rules
+from sexton.recycle.planning.model import Policy
 from sexton.recycle.planning.sql.measure import CLAIMED, waits
 from sexton.recycle.planning.sql.plans import PlanStore
 from sexton.recycle.rounds.sql.store import JOB
@@ -122,13 +123,13 @@ class FigureStore:
         instance, mark, hold = self._db.t.instance, self._db.t.mark, self._db.t.hold
         claimed = select(func.count()).where(mark.c.instance == instance.c.id, mark.c.state == CLAIMED)
         batch = self._db.t.batch
-        recent = and_(batch.c.instance == instance.c.id, batch.c.limited > 0, batch.c.claimed_at > now - DAY_MS)
-        unapproved = select(func.coalesce(func.sum(batch.c.limited), 0)).where(recent)
+        recent = and_(batch.c.instance == instance.c.id, batch.c.limited_objects > 0, batch.c.claimed_at > now - DAY_MS)
+        unapproved = select(func.coalesce(func.sum(batch.c.limited_objects), 0)).where(recent)
         active = and_(hold.c.instance == instance.c.id, hold.c.released_at.is_(None), hold.c.expires_at > now)
         query = select(
             instance,
             claimed.scalar_subquery().label("claimed"),
-            claimed.where(mark.c.swept_at.is_not(None)).scalar_subquery().label("late"),
+            claimed.where(mark.c.first_pass_at.is_not(None)).scalar_subquery().label("late"),
             select(func.count()).where(active).scalar_subquery().label("holds"),
             unapproved.scalar_subquery().label("unasked_objects"),
             select(func.min(hold.c.placed_at)).where(active).scalar_subquery().label("oldest_hold"),
@@ -163,7 +164,13 @@ class FigureStore:
             return oldest
         kind = union_all(*(select(literal(k).label("name")) for k in sorted(kinds))).subquery()
         waiting = and_(mark.c.instance == instance.c.id, mark.c.kind == kind.c.name, waits(mark))
-        first = select(mark.c.ages_from).where(waiting).order_by(mark.c.ages_from).limit(1).scalar_subquery()
+        first = (
+            select(mark.c.retention_starts_at)
+            .where(waiting)
+            .order_by(mark.c.retention_starts_at)
+            .limit(1)
+            .scalar_subquery()
+        )
         for row in c.execute(
             select(instance.c.id, kind.c.name, first.label("oldest")).select_from(instance.join(kind, true()))
         ):
@@ -195,11 +202,11 @@ class FigureStore:
         would have been detected too late.
         """
         run = self._db.t.check_run
-        ended = run.c.standing.is_not(None)
+        ended = run.c.open_counts.is_not(None)
         newest = select(func.max(run.c.id)).where(ended).group_by(run.c.instance)
         findings: dict[str, dict[str, tuple[int, int]]] = {}
         too_late: dict[str, int] = {}
-        newest_runs = select(run.c.instance, run.c.standing, run.c.evidence).where(run.c.id.in_(newest))
+        newest_runs = select(run.c.instance, run.c.open_counts, run.c.evidence).where(run.c.id.in_(newest))
         for instance, standing, evidence in c.execute(newest_runs):
             findings[instance] = {type_: (found, confirmed) for type_, (found, confirmed) in standing.items()}
             too_late[instance] = len((evidence or {}).get("too_late", ()))

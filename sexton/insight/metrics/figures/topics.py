@@ -4,8 +4,8 @@ from sqlalchemy import Connection, case, func, select
 
 from sexton.database.engine import Database
 from sexton.insight.metrics.model import WalFigures
-from sexton.wal.model import Why
-from sexton.wal.sql.rows import lost
+from sexton.wal.model import BlockReason
+from sexton.wal.sql.rows import needs_deleted_entries
 
 
 def figures(db: Database, c: Connection, now: int) -> WalFigures:
@@ -26,18 +26,20 @@ def figures(db: Database, c: Connection, now: int) -> WalFigures:
     ).one()
     active_pins = select(func.count().label("n"), func.min(p.c.opened_at).label("oldest")).where(p.c.expires_at > now)
     replays = c.execute(active_pins).one()
-    blocked: dict[str, int] = {str(why): 0 for why in Why if why is not Why.NOT_ENABLED}
+    blocked: dict[str, int] = {str(why): 0 for why in BlockReason if why is not BlockReason.NOT_ENABLED}
     blocked_since: list[int] = []
     for blocks in c.execute(select(t.c.blocked).where(t.c.enabled)).scalars():
         for why, since in blocks.items():
             blocked[why] = blocked.get(why, 0) + 1
-            if why != Why.STOPPED:
+            if why != BlockReason.STOPPED:
                 blocked_since.append(since)
     return WalFigures(
         **{**row._mapping, "bytes": int(row.bytes)},
         blocked=blocked,
         blocked_since=min(blocked_since, default=None),
-        lost_regions=c.execute(select(func.count()).select_from(t.join(r, lost(db))).where(t.c.enabled)).scalar_one(),
+        lost_regions=c.execute(
+            select(func.count()).select_from(t.join(r, needs_deleted_entries(db))).where(t.c.enabled)
+        ).scalar_one(),
         replays=replays.n,
         oldest_replay=replays.oldest,
     )

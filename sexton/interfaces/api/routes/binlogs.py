@@ -17,8 +17,8 @@ from sexton.protocol.binlogs import (
 )
 from sexton.protocol.body import MAX_ITEMS_BYTES
 from sexton.protocol.names import NAME
-from sexton.replication.binlog.model import MOST, Config, Consumer, Log, Read, Record, Stored
-from sexton.replication.binlog.policy import ttl
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ, Consumer, Log, LogRetention, Record, RecordPage, StoreResult
+from sexton.replication.binlog.policy import parse_ttl
 
 routes = APIRouter(prefix="/v1")
 Database = Annotated[str, Path(pattern=NAME)]
@@ -26,7 +26,7 @@ Table = Annotated[str, Path(pattern=NAME)]
 Name = Annotated[str, Path(pattern=NAME)]
 DatabaseParameter = Annotated[str, Query(pattern=NAME)]
 TableParameter = Annotated[str | None, Query(pattern=NAME, description="default: the database's own log")]
-After = Annotated[int, Query(ge=0, lt=MOST)]
+After = Annotated[int, Query(ge=0, lt=MAX_COMMIT_SEQ)]
 Limit = Annotated[int, Query(ge=1, le=1_000)]
 
 
@@ -56,7 +56,7 @@ def _keep(db: str, table: str, body: LogConfig, service: Service, caller: Curren
     settings = body.model_dump_json(exclude_defaults=True)
     with caller.recorded(service, "binlog set", instance, f"{db}/{table}".rstrip("/"), settings):
         caller.require(Grant.OPERATE)
-        config = Config(enabled=body.enable, ttl_seconds=ttl(body.ttl_seconds), max_bytes=body.max_bytes)
+        config = LogRetention(enabled=body.enable, ttl_seconds=parse_ttl(body.ttl_seconds), max_bytes=body.max_bytes)
         config = config.model_copy(update={"max_history_nums": body.max_history_nums})
         return service.binlogs.configs.put(instance, db, table, config, body.from_seq)
 
@@ -82,7 +82,9 @@ def _drop(db: str, table: str, service: Service, caller: CurrentCaller, instance
 
 
 @routes.post("/databases/{db}/binlogs", max_body_size=MAX_ITEMS_BYTES)
-def add(db: Database, body: NewRecords, service: Service, caller: CurrentCaller, instance: SelectedInstance) -> Stored:
+def add(
+    db: Database, body: NewRecords, service: Service, caller: CurrentCaller, instance: SelectedInstance
+) -> StoreResult:
     """Store records of a database, in the order of its commits. Idempotent."""
     caller.require(Grant.OPERATE)
     records = [Record.model_validate(record, from_attributes=True) for record in body.records]
@@ -99,7 +101,7 @@ def read(
     after: After = 0,
     limit: Limit = 1_000,
     consumer: str | None = None,
-) -> Read:
+) -> RecordPage:
     """Return the records of a log behind one: ``TOO_NEW`` if there is none yet, refused if they are deleted."""
     caller.require(Grant.READ, job=consumer)
     return service.binlogs.records.read(instance, db, table or "", after, limit)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
-from sexton.check.model import CheckReport, Compared, Type
+from sexton.check.model import CheckReport, FindingType, PeerComparison
 from sexton.check.sql import peers
 from sexton.check.sql.store import CheckStore
 from sexton.interfaces.api.caller import CurrentCaller, ReadingCaller, Service
@@ -36,7 +36,7 @@ def findings(
     service: Service,
     _: ReadingCaller,
     after: After = 0,
-    type_: Annotated[Type | None, Query(alias="type")] = None,
+    type_: Annotated[FindingType | None, Query(alias="type")] = None,
 ) -> Findings:
     """Return at most 1,000 findings in the order of their numbers."""
     service.registry.instance(instance)
@@ -44,7 +44,7 @@ def findings(
 
 
 @routes.post("/instances/{instance}/inventory")
-def inventory(instance: str, body: Inventory, service: Service, caller: CurrentCaller) -> Compared:
+def inventory(instance: str, body: Inventory, service: Service, caller: CurrentCaller) -> PeerComparison:
     """Compare a front end's memory with the records, in both directions, for a range of ids. Read-only."""
     caller.require(Grant.OPERATE)
     service.registry.instance(instance)

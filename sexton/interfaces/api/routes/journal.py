@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 
 from sexton.interfaces.api.caller import CurrentCaller, SelectedInstance, Service
 from sexton.operators.access.model import Grant
-from sexton.replication.journal.model import JournalPage, Snapshot
+from sexton.replication.journal.model import JournalPage, JournalSnapshot
 
 routes = APIRouter(prefix="/v1")
 POLL_SECONDS = 0.5
@@ -47,7 +47,9 @@ async def read(
 
 
 @routes.get("/journal/snapshot")
-def snapshot(service: Service, caller: CurrentCaller, instance: SelectedInstance, follower: Follower = "") -> Snapshot:
+def snapshot(
+    service: Service, caller: CurrentCaller, instance: SelectedInstance, follower: Follower = ""
+) -> JournalSnapshot:
     """Return the state with which a follower begins after it has missed entries."""
     caller.require(Grant.READ, node=follower or None)
     return service.binlogs.replicas.snapshot(instance)

@@ -10,8 +10,8 @@ from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access.model import Grant
 from sexton.operators.controls.port import NotEnabled
 from sexton.protocol.plans import PlanDetails, StartedRound
-from sexton.recycle.model import RecycleRequest
 from sexton.recycle.planning.sql.plans import PlanStore
+from sexton.recycle.rounds.model import RecycleRequest
 
 routes = APIRouter(prefix="/v1")
 Number = Annotated[int, Path(ge=1, le=2**63 - 1)]

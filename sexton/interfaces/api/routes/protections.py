@@ -24,7 +24,7 @@ Number = Annotated[int, Path(ge=0, le=2**31 - 1)]
 def list_(instance: str, service: Service, _: ReadingCaller) -> list[Protection]:
     """Return the registered protections, the oldest first."""
     service.registry.instance(instance)
-    return list(service.protections.all(instance))
+    return list(service.protections.list_protections(instance))
 
 
 @routes.get("/protections/{job}")

@@ -9,12 +9,12 @@ from sexton.operators.access.model import Grant
 from sexton.protocol.body import MAX_ITEMS_BYTES
 from sexton.protocol.names import ID, NAME
 from sexton.protocol.replicas import BackendReport, CutsDone, Decommissioned, FullCopy, Placements, Replicas
-from sexton.replication.binlog.model import CutPage, Taken
+from sexton.replication.binlog.model import AcknowledgeResult, CutPage
 from sexton.replication.replicas import policy
 from sexton.replication.replicas.model import (
     Copy,
-    Placed,
     Placement,
+    PlaceResult,
     Replica,
     ReplicaReport,
     ReportReceipt,
@@ -34,7 +34,7 @@ Limit = Annotated[int, Query(ge=1, le=1_000)]
 @routes.put("/databases/{db}/tables/{table}/replicas", max_body_size=MAX_ITEMS_BYTES)
 def place(
     db: Database, table: Table, body: Placements, service: Service, caller: CurrentCaller, instance: SelectedInstance
-) -> Placed:
+) -> PlaceResult:
     """Store where the copies of some partitions are, before a copy gets its first version."""
     caller.require(Grant.OPERATE)
     tablets = tuple(
@@ -62,7 +62,7 @@ def report(
         TabletReport(**reported.model_dump(exclude={"versions"}), ranges=reported.versions) for reported in body.tablets
     )
     order = ReplicaReport(boot=body.boot, sequence=body.sequence, tablets=tablets)
-    return service.binlogs.reports.hear(instance, backend, order)
+    return service.binlogs.reports.accept(instance, backend, order)
 
 
 @routes.delete("/backends/{backend}")
@@ -78,7 +78,7 @@ def decommission(
 @routes.get("/replicas")
 def unwell(service: Service, _: ReadingCaller, instance: SelectedInstance, limit: Limit = 100) -> Replicas:
     """Return unhealthy copies, in the order of their tablets."""
-    unhealthy, _now = service.binlogs.replicas.unwell(instance, limit)
+    unhealthy, _now = service.binlogs.replicas.list_unhealthy(instance, limit)
     return Replicas(replicas=tuple(unhealthy))
 
 
@@ -86,7 +86,7 @@ def unwell(service: Service, _: ReadingCaller, instance: SelectedInstance, limit
 def tablet(tablet: TabletId, service: Service, _: ReadingCaller, instance: SelectedInstance) -> Replicas:
     """Return the copies of a tablet, and the first version that they still need."""
     copies, now = service.binlogs.replicas.tablet(instance, tablet)
-    lowest = policy.lowest(copies, now)
+    lowest = policy.lowest_needed_version(copies, now)
     return Replicas(replicas=tuple(copies), need=lowest[0] if lowest else None)
 
 
@@ -121,7 +121,7 @@ def cuts(
 
 
 @routes.post("/nodes/{node}/cuts", max_body_size=MAX_ITEMS_BYTES)
-def done(node: Backend, body: CutsDone, service: Service, caller: CurrentCaller) -> Taken:
+def done(node: Backend, body: CutsDone, service: Service, caller: CurrentCaller) -> AcknowledgeResult:
     """Store the versions that a backend has deleted. Versions beyond its grant are ignored."""
     caller.require(Grant.OPERATE, node=node)
-    return service.binlogs.sender.acknowledge(service.registry.one(body.instance or None), node, body.done)
+    return service.binlogs.sender.acknowledge(service.registry.resolve_instance(body.instance or None), node, body.done)

@@ -60,7 +60,7 @@ def heartbeat(node: Node, body: Heartbeat, service: Service, caller: CurrentCall
     """Store the reports of a node. A report that is outdated or impossible is ignored."""
     caller.require(Grant.OPERATE, node=node)
     reports = [LeaderReport.model_validate(report, from_attributes=True) for report in body.reports]
-    return service.wal.heartbeats.hear(node, reports, body.url)
+    return service.wal.heartbeats.record_reports(node, reports, body.url)
 
 
 @routes.post("/topics/{topic}/replays", status_code=201)

@@ -7,7 +7,7 @@ import typer
 from sexton.interfaces.cli.context import Json, WrongUsage, log_call, one_instance, open_database, parse_duration
 from sexton.interfaces.cli.output import print_json, quantity, show_table
 from sexton.interfaces.cli.render.binlogs import consumer_row, log_row, retention, show_explanation
-from sexton.replication.binlog.model import MOST
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ
 
 if TYPE_CHECKING:
     from sexton.database.engine import Database
@@ -87,10 +87,15 @@ def set_(
     database: DatabaseName,
     ttl: Annotated[str, typer.Option(metavar="7d|forever", help="How long a record is kept.")],
     table: TableName = "",
-    max_bytes: Annotated[int | None, typer.Option(min=0, max=MOST, help="Keep no more bytes of data.")] = None,
-    max_records: Annotated[int | None, typer.Option(min=0, max=MOST, help="Keep no more records.")] = None,
+    max_bytes: Annotated[
+        int | None, typer.Option(min=0, max=MAX_COMMIT_SEQ, help="Keep no more bytes of data.")
+    ] = None,
+    max_records: Annotated[int | None, typer.Option(min=0, max=MAX_COMMIT_SEQ, help="Keep no more records.")] = None,
     from_seq: Annotated[
-        int, typer.Option(min=0, max=MOST - 1, help="The database's commit_seq now: the log has no earlier record.")
+        int,
+        typer.Option(
+            min=0, max=MAX_COMMIT_SEQ - 1, help="The database's commit_seq now: the log has no earlier record."
+        ),
     ] = 0,
     instance: InstanceOption = None,
 ) -> None:
@@ -102,14 +107,14 @@ def set_(
     Example: sexton binlog set sales --ttl 7d
     """
     from sexton.interfaces.operator_service import OperatorService
-    from sexton.replication.binlog.model import Config
+    from sexton.replication.binlog.model import LogRetention
     from sexton.replication.binlog.policy import FOREVER
-    from sexton.replication.binlog.policy import ttl as checked_ttl
+    from sexton.replication.binlog.policy import parse_ttl as checked_ttl
 
     if "/" in database + table:
         raise WrongUsage("write the database and the table as two words: DB TABLE")
     ttl_seconds = checked_ttl(FOREVER if ttl == FOREVER else parse_duration(ttl))
-    config = Config(ttl_seconds=ttl_seconds, max_bytes=max_bytes, max_history_nums=max_records)
+    config = LogRetention(ttl_seconds=ttl_seconds, max_bytes=max_bytes, max_history_nums=max_records)
     with open_database() as (settings, db):
         configs, name = OperatorService(settings, db).binlogs.configs, one_instance(db, instance)
         with log_call(db, "binlog set", name, log_name(database, table), f"ttl {ttl}"):
@@ -130,12 +135,12 @@ def disable(database: DatabaseName, table: TableName = "", instance: InstanceOpt
     Example: sexton binlog disable sales
     """
     from sexton.interfaces.operator_service import OperatorService
-    from sexton.replication.binlog.model import Config
+    from sexton.replication.binlog.model import LogRetention
 
     with open_database() as (settings, db):
         configs, name = OperatorService(settings, db).binlogs.configs, one_instance(db, instance)
         log = configs.log(name, database, table)
-        config = Config(**log.model_dump(include=set(Config.model_fields)) | {"enabled": False})
+        config = LogRetention(**log.model_dump(include=set(LogRetention.model_fields)) | {"enabled": False})
         with log_call(db, "binlog disable", name, log.name):
             configs.put(name, database, table, config)
     typer.echo(f"binlog {log.name} is disabled; it has {quantity(log.kept, 'record')}: {retention(log)}")
@@ -156,8 +161,8 @@ def approve(database: DatabaseName, table: TableName = "", instance: InstanceOpt
         log = _show_waiting_cut(db, binlogs, name, database, table)
         if not yes:
             typer.confirm("May these records be deleted?", abort=True, err=True)
-        with log_call(db, "binlog approve", name, log.name, f"up to {log.wants}"):
-            binlogs.configs.approve(name, database, table, upto=log.wants)
+        with log_call(db, "binlog approve", name, log.name, f"up to {log.awaiting_seq}"):
+            binlogs.configs.approve(name, database, table, upto=log.awaiting_seq)
     typer.echo(f"approved; the next run cuts it; at once: sexton binlog gc --instance {name}")
 
 
@@ -241,12 +246,12 @@ def _show_waiting_cut(db: "Database", binlogs: "BinlogService", instance: str, d
 
     what = log_name(database, table)
     lines = explain_log(db, binlogs, instance, database, table).lines
-    line = next((i for i in lines if i.log.name == what and i.log.wants is not None), None)
+    line = next((i for i in lines if i.log.name == what and i.log.awaiting_seq is not None), None)
     if line is None:
         raise BadInput(f"no cut of {what} waits for approval; see: sexton binlog list")
     log = line.log
     records = quantity(line.waits, "record")
-    typer.echo(f"binlog {log.name}: {records} of {log.kept:,} would be deleted, all up to {log.wants}")
+    typer.echo(f"binlog {log.name}: {records} of {log.kept:,} would be deleted, all up to {log.awaiting_seq}")
     for consumer, acknowledged in log.held.items():
         typer.echo(f"  consumer {consumer} has acknowledged all up to {acknowledged}: later records wait for it")
     return log
@@ -255,10 +260,10 @@ def _show_waiting_cut(db: "Database", binlogs: "BinlogService", instance: str, d
 def _show_drop(db: "Database", binlogs: "BinlogService", instance: str, database: str, table: str) -> None:
     """Print what a drop deletes; raise ``UnknownLog`` for a name that has neither a log nor replicas."""
     from sexton.replication.binlog.errors import UnknownLog
-    from sexton.replication.replicas.sql.figures import copies
+    from sexton.replication.replicas.sql.figures import count_live_copies
 
     with db.read() as c:
-        replicas = copies(db, c, instance, database, table)
+        replicas = count_live_copies(db, c, instance, database, table)
     try:
         log = binlogs.configs.log(instance, database, table)
     except UnknownLog:

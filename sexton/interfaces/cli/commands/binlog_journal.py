@@ -8,7 +8,7 @@ import typer
 from sexton.interfaces.cli.commands.binlog import InstanceOption
 from sexton.interfaces.cli.context import Json, log_call, one_instance, open_database
 from sexton.interfaces.cli.output import print_json, quantity, show_table, utc_column
-from sexton.replication.binlog.model import MOST
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ
 
 if TYPE_CHECKING:
     from sexton.replication.journal.model import Follower, JournalEntry, Tombstone
@@ -18,7 +18,8 @@ MAX_TABLES = 3
 
 def journal(
     after: Annotated[
-        int | None, typer.Option(min=0, max=MOST, help="Only entries after this one; default: all that exist.")
+        int | None,
+        typer.Option(min=0, max=MAX_COMMIT_SEQ, help="Only entries after this one; default: all that exist."),
     ] = None,
     instance: InstanceOption = None,
     as_json: Json = False,
@@ -96,12 +97,12 @@ def _follower_row(follower: "Follower", head: int) -> tuple[object, ...]:
 
 def _op_and_summary(entry: "JournalEntry") -> tuple[str, str]:
     """Return an entry's op and a summary of its body."""
-    from sexton.replication.journal.model import Op, reports, tombstones
+    from sexton.replication.journal.model import Op, parse_outcomes, parse_tombstones
 
     if entry.op == Op.GC_BINLOG:
-        return "GC_BINLOG", "; ".join(_tombstone(t) for t in tombstones(entry.body))
+        return "GC_BINLOG", "; ".join(_tombstone(t) for t in parse_tombstones(entry.body))
     if entry.op in (Op.BACKEND_REPLICAS_INFO, Op.BACKEND_TABLETS_INFO):
-        backend, entries = reports(entry.op, entry.body)
+        backend, entries = parse_outcomes(entry.op, entry.body)
         kinds = Counter(report.kind for report in entries)
         counts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))
         example = f", e.g. tablet {entries[0].tablet}" if entries else ""

@@ -107,7 +107,7 @@ def _protections(settings: "Settings", db: "Database", instance: str) -> Iterato
     from sexton.protection.model import ProtectionState
     from sexton.protection.sql.store import ProtectionStore
 
-    for p in ProtectionStore(db, settings.protections()).all(instance):
+    for p in ProtectionStore(db, settings.protection_settings()).list_protections(instance):
         finished = p.state is ProtectionState.SOFT
         yield Blocker(
             instance=instance,

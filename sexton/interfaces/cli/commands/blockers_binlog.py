@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from config.settings import Settings
     from sexton.database.engine import Database
     from sexton.replication.binlog.model import Consumer, Log
-    from sexton.replication.binlog.sql.figures import LastLook
+    from sexton.replication.binlog.sql.figures import LastRun
     from sexton.replication.replicas.model import RetainingReplica
 
 NO_REPLICA_DECIDES = "sexton replica list --all, then repair a replica, place another, or drop the table"
@@ -19,12 +19,12 @@ NO_REPLICA_DECIDES = "sexton replica list --all, then repair a replica, place an
 def binlog_blockers(settings: "Settings", db: "Database", instance: str) -> Iterator[Blocker]:
     """Yield what blocks cuts and deletions, as of the last run; never a row per tablet."""
     from sexton.interfaces.operator_service import OperatorService
-    from sexton.replication.binlog.sql.figures import last_look, noted
+    from sexton.replication.binlog.sql.figures import find_last_run, logs_with_blocker
     from sexton.replication.replicas.sql import figures
 
     with db.read() as c:
-        last_run, logs = last_look(db, c, instance), noted(db, c, instance)
-        retaining = figures.holders(db, c, instance)
+        last_run, logs = find_last_run(db, c, instance), logs_with_blocker(db, c, instance)
+        retaining = figures.retaining_by_backend(db, c, instance)
     consumers = OperatorService(settings, db).binlogs.consumers.all(instance) if logs else ()
     yield from _clock(instance, last_run)
     yield from _approvals(instance, logs)
@@ -32,13 +32,13 @@ def binlog_blockers(settings: "Settings", db: "Database", instance: str) -> Iter
     yield from _replicas(instance, retaining)
 
 
-def _clock(instance: str, last_run: "LastLook") -> Iterator[Blocker]:
+def _clock(instance: str, last_run: "LastRun") -> Iterator[Blocker]:
     if last_run.refused:
         yield Blocker(
             instance=instance,
             held_by="clock",
             what="binlogs",
-            since=last_run.looked_at,
+            since=last_run.checked_at,
             why=last_run.refused,
             way_out=f"if the clock is wrong: sexton stop {instance}; if it is right, the next run uses it: "
             f"sexton binlog gc --instance {instance}",
@@ -47,12 +47,12 @@ def _clock(instance: str, last_run: "LastLook") -> Iterator[Blocker]:
 
 def _approvals(instance: str, logs: "Sequence[Log]") -> Iterator[Blocker]:
     for log in logs:
-        if log.wants is not None:
+        if log.awaiting_seq is not None:
             yield Blocker(
                 instance=instance,
                 held_by="approval",
-                what=f"binlog {log.name}: records up to {log.wants}",
-                since=log.wants_since,
+                what=f"binlog {log.name}: records up to {log.awaiting_seq}",
+                since=log.awaiting_since,
                 why="the cut is very large",
                 way_out=f"sexton binlog approve {log.db} {log.tbl}".rstrip() + f" --instance {instance}",
             )

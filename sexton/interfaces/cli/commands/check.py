@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.check.model import CheckRequest, Type
+from sexton.check.model import CheckRequest, FindingType
 from sexton.interfaces.cli.context import (
     Json,
     WrongUsage,
@@ -21,7 +21,7 @@ from sexton.interfaces.cli.render.checks import finding_place, finding_row, run_
 
 if TYPE_CHECKING:
     from config.settings import Settings
-    from sexton.check.model import Repaired
+    from sexton.check.model import RepairResult
     from sexton.check.sql.repair import Repairs
     from sexton.database.engine import Database
 
@@ -129,7 +129,7 @@ def show_(
 @app.command("findings")
 def findings(
     instance: OptionalInstance = None,
-    type_: Annotated[str | None, typer.Option("--type", help=f"Only {', '.join(Type)}.")] = None,
+    type_: Annotated[str | None, typer.Option("--type", help=f"Only {', '.join(FindingType)}.")] = None,
     confirmed: Annotated[bool, typer.Option("--confirmed", help="Only confirmed findings.")] = False,
     after: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Only findings with higher numbers.")] = 0,
     parquet: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all of them to a Parquet file.")] = None,
@@ -146,11 +146,11 @@ def findings(
     """
     from sexton.check.sql.store import CheckStore
 
-    if type_ is not None and type_ not in list(Type):
-        raise WrongUsage(f"{type_!r} is no type of finding; one of: {', '.join(Type)}")
+    if type_ is not None and type_ not in list(FindingType):
+        raise WrongUsage(f"{type_!r} is no type of finding; one of: {', '.join(FindingType)}")
     with open_database() as (_, db):
         name = one_instance(db, instance)
-        only_type = None if type_ is None else Type(type_)
+        only_type = None if type_ is None else FindingType(type_)
         read = partial(CheckStore(db).findings, name, confirmed=confirmed, of=only_type)
         if parquet is not None:
             from sexton.check.parquet import write
@@ -253,7 +253,7 @@ def _repairs(settings: "Settings", db: "Database") -> "Repairs":
     return Repairs(db, CheckStore(db), OperatorService(settings, db).vaults)
 
 
-def _repair_summary(instance: str, result: "Repaired", *, orphans: bool, dry_run: bool) -> str:
+def _repair_summary(instance: str, result: "RepairResult", *, orphans: bool, dry_run: bool) -> str:
     if not result.found:
         return f"nothing confirmed to repair; see: sexton check findings {instance}"
     if dry_run:

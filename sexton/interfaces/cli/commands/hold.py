@@ -131,7 +131,7 @@ def _place(hold: "Hold", instance: str | None, length: str, as_json: bool) -> No
         request = hold.model_copy(update={"instance": one_instance(db, instance)})
         with log_call(db, "hold", request.instance, request.what, request.reason, blocks_deletion=True):
             placed, too_late = HoldStore(db).place(request, duration)
-        covered = HoldStore(db).keeps(placed)
+        covered = HoldStore(db).count_blocked(placed)
     if as_json:
         print_json(placed.model_dump(mode="json") | {"too_late": too_late, "keeps_now": covered})
     else:

@@ -76,9 +76,9 @@ def _show(store: "PaceStore", vaults: "Sequence[VaultSpec]", endpoint_url: str, 
 
 def _vault_of(place: str, vaults: "Sequence[VaultSpec]", endpoint_url: str) -> tuple[str, str] | None:
     """Return (instance, vault) of a place, or None if the vault is no longer registered."""
-    from sexton.recycle.pacing.policy import root
+    from sexton.recycle.pacing.policy import vault_place
 
-    vaults_by_root = {root(v, endpoint_url): (v.instance, v.name) for v in vaults}
+    vaults_by_root = {vault_place(v, endpoint_url): (v.instance, v.name) for v in vaults}
     # Roots may share a beginning, but no vault contains another: the longest root that matches is the right one.
     longest = max((r for r in vaults_by_root if place.startswith(r)), key=len, default="")
     return vaults_by_root.get(longest)

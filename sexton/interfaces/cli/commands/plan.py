@@ -8,7 +8,8 @@ from sexton.interfaces.cli.context import Json, WrongUsage, control_store, log_c
 from sexton.interfaces.cli.output import print_json
 from sexton.interfaces.cli.render.plans import show_plan, show_plans
 from sexton.interfaces.cli.render.report import end
-from sexton.recycle.model import Plan, RecycleRequest
+from sexton.recycle.planning.model import Plan
+from sexton.recycle.rounds.model import RecycleRequest
 
 
 def plan(

@@ -47,7 +47,7 @@ def list_(
         service = OperatorService(settings, db)
         if instance is not None:
             service.registry.instance(instance)
-        protections = service.protections.all(instance)
+        protections = service.protections.list_protections(instance)
     if as_json:
         print_json([p.model_dump(mode="json") for p in protections])
         return

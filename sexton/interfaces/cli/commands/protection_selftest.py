@@ -70,11 +70,12 @@ def _run(service: "OperatorService", instance: str, items: "list[Item]", *, watc
     from sexton.operators.controls.store import whoami
     from sexton.protection.model import Protection
     from sexton.protection.sql.rows import digest
-    from sexton.recycle.model import RecycleRequest, RoundReport
+    from sexton.recycle.model import RoundReport
+    from sexton.recycle.rounds.model import RecycleRequest
 
     job = f"selftest:{secrets.token_hex(4)}"
     protection = Protection(instance=instance, job=job, owner=whoami(), description="selftest", digest=digest(items))
-    seconds = min(MAX_SECONDS, service.settings.protections().max_seconds)
+    seconds = min(MAX_SECONDS, service.settings.protection_settings().max_seconds)
     request = RecycleRequest(instance=instance, requested_by=whoami())
 
     def one_round() -> RoundReport:

@@ -37,10 +37,10 @@ def list_(
 
     with open_database() as (settings, db):
         name = one_instance(db, instance)
-        page, now = OperatorService(settings, db).binlogs.replicas.unwell(name, PAGE_ROWS + 1, every=every)
+        page, now = OperatorService(settings, db).binlogs.replicas.list_unhealthy(name, PAGE_ROWS + 1, every=every)
     shown = page[:PAGE_ROWS]
     if as_json:
-        print_json([r.model_dump(mode="json") | {"unwell": policy.unwell(r, now)} for r in shown])
+        print_json([r.model_dump(mode="json") | {"unwell": policy.describe_faults(r, now)} for r in shown])
         return
     none = f"every replica of {name} is healthy"
     if every:
@@ -67,7 +67,7 @@ def explain(tablet: Tablet, instance: InstanceOption = None, as_json: Json = Fal
     if not as_json:
         show_tablet(tablet, replicas, now)
         return
-    lowest = policy.lowest(replicas, now)
+    lowest = policy.lowest_needed_version(replicas, now)
     deciding = lowest[1] if lowest else None
     print_json(
         {
@@ -161,4 +161,4 @@ def _standings(db: "Database", instance: str) -> "list[BackendStanding]":
     from sexton.replication.replicas.sql import figures
 
     with db.read() as c:
-        return list(figures.standings(db, c, instance))
+        return list(figures.backend_standings(db, c, instance))

@@ -7,7 +7,7 @@ import typer
 from sexton.interfaces.cli.context import NO_WORKER, Json, control_store, log_call, open_database
 from sexton.interfaces.cli.output import first_line, human_bytes, print_json, show_table, utc, utc_column
 from sexton.interfaces.cli.render.report import end, show_report
-from sexton.recycle.model import RecycleRequest
+from sexton.recycle.rounds.model import RecycleRequest
 
 if TYPE_CHECKING:
     from sexton.recycle.rounds.sql.reports import RoundRow

@@ -45,7 +45,7 @@ def status(as_json: Json = False) -> None:
 
 
 def _binlog_counts(db: "Database") -> "LogCounts":
-    from sexton.replication.binlog.sql.figures import tally
+    from sexton.replication.binlog.sql.figures import count_logs
 
     with db.read() as c:
-        return tally(db, c)
+        return count_logs(db, c)

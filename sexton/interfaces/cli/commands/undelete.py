@@ -115,7 +115,7 @@ def _confirm(counted: Undeleted) -> None:
 def _summary(counts: Undeleted, action: str) -> str:
     lines = [
         f"{action}{quantity(counts.shown, 'object')}, {human_bytes(counts.bytes)}, "
-        f"under {quantity(counts.markers, 'delete marker')} ({quantity(counts.looked_at, 'key')} examined)"
+        f"under {quantity(counts.markers, 'delete marker')} ({quantity(counts.examined, 'key')} examined)"
     ]
     if counts.nothing_left:
         lines.append(f"{quantity(counts.nothing_left, 'key')}: no version is left, only delete markers")

@@ -153,7 +153,7 @@ def probe(instance: Instance, name: Name, as_json: Json = False) -> None:
     from sexton.interfaces.cli.render.probe import feature_rows
     from sexton.kernel.errors import BadInput
     from sexton.operators.registry.store import Registry
-    from sexton.storage.policy import lacks
+    from sexton.storage.policy import unsupported_options
     from sexton.storage.vaults import ProvenVaults
 
     with open_database() as (settings, db):
@@ -167,7 +167,7 @@ def probe(instance: Instance, name: Name, as_json: Json = False) -> None:
         print_json(stored.model_dump())
     else:
         show_table("", ("feature", "seen", "what it means"), feature_rows(stored))
-    if unsupported := lacks(spec, stored):
+    if unsupported := unsupported_options(spec, stored):
         raise BadInput(f"vault {name} of {instance} cannot work as it is registered: {unsupported}")
 
 

@@ -158,9 +158,9 @@ def reset(
             typer.confirm(_reset_question(topic, region), abort=True, err=True)
         with log_call(db, "wal reset", "", topic if region is None else f"{topic}/{region}", text):
             if region is None:
-                ResetStore(db).topic(topic)
+                ResetStore(db).reset_topic(topic)
             else:
-                reset_region = ResetStore(db).region(topic, region, to)
+                reset_region = ResetStore(db).reset_region(topic, region, to)
     if region is None:
         typer.echo(f"topic {topic} is forgotten: its owner must send its map again, with newer epochs")
     else:
@@ -182,7 +182,7 @@ def restored(reason: Reason) -> None:
 
     text = require_reason(reason)
     with open_database() as (_, db), log_call(db, "wal restored", "", "", text, blocks_deletion=True):
-        waiting = ResetStore(db).restored()
+        waiting = ResetStore(db).distrust_maps()
     typer.echo(f"{quantity(waiting, 'enabled topic waits', 'enabled topics wait')} for a map of the owner")
 
 

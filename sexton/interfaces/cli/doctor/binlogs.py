@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from config.settings import Settings
     from sexton.database.engine import Database
     from sexton.operators.registry.store import Instance
-    from sexton.replication.binlog.sql.figures import LastLook, LogCounts
+    from sexton.replication.binlog.sql.figures import LastRun, LogCounts
     from sexton.replication.replicas.model import BackendStanding, RetainingReplica
 
 MAX_NAMED = 5
@@ -32,7 +32,7 @@ class InstanceFacts(NamedTuple):
     instance: str
     now: int
     counts: "LogCounts"
-    last_run: "LastLook"
+    last_run: "LastRun"
     backends: "Sequence[BackendStanding]"
     retaining: "Sequence[RetainingReplica]"
     is_stopped: bool
@@ -49,8 +49,8 @@ def examine_binlogs(settings: "Settings") -> Iterator[DoctorFinding]:
         facts = [_read(settings, db, instance) for instance in Registry(db).instances()]
     finally:
         db.close()
-    interval_ms = settings.binlog_terms().interval_seconds * 1000
-    freshness_ms = settings.replica_terms().freshness_seconds * 1000
+    interval_ms = settings.binlog_settings().interval_seconds * 1000
+    freshness_ms = settings.replica_settings().freshness_seconds * 1000
     if any(f.counts.databases for f in facts):
         problems = [_prefixed(f, p) for f in facts if f.counts.databases for p in log_problems(f, interval_ms)]
         todo = "see: sexton binlog list, sexton binlog consumers"
@@ -74,10 +74,10 @@ def log_problems(facts: InstanceFacts, interval_ms: int) -> Iterator[Problem]:
     if counts.waiting:
         yield Problem("WARN", f"{quantity(counts.waiting, 'cut')} waiting for approval")
     if counts.logs and not facts.is_stopped:
-        if last_run.looked_at is None:
+        if last_run.checked_at is None:
             yield Problem("WARN", "no run yet: is the schedule active?")
-        elif facts.now - last_run.looked_at > LATE_INTERVALS * interval_ms:
-            seconds = (facts.now - last_run.looked_at) // 1000
+        elif facts.now - last_run.checked_at > LATE_INTERVALS * interval_ms:
+            seconds = (facts.now - last_run.checked_at) // 1000
             yield Problem("WARN", f"no run for {seconds} s: is the schedule active?")
 
 
@@ -104,17 +104,17 @@ def replica_problems(facts: InstanceFacts, interval_ms: int, freshness_ms: int) 
 
 
 def _read(settings: "Settings", db: "Database", instance: "Instance") -> InstanceFacts:
-    from sexton.replication.binlog.sql.figures import last_look, tally
-    from sexton.replication.replicas.sql.figures import holders, standings
+    from sexton.replication.binlog.sql.figures import count_logs, find_last_run
+    from sexton.replication.replicas.sql.figures import backend_standings, retaining_by_backend
 
     with db.read() as c:
         return InstanceFacts(
             instance=instance.id,
             now=db.now(c),
-            counts=tally(db, c, instance.id),
-            last_run=last_look(db, c, instance.id),
-            backends=standings(db, c, instance.id),
-            retaining=holders(db, c, instance.id),
+            counts=count_logs(db, c, instance.id),
+            last_run=find_last_run(db, c, instance.id),
+            backends=backend_standings(db, c, instance.id),
+            retaining=retaining_by_backend(db, c, instance.id),
             is_stopped=instance.mode != "enabled" or control_store(settings, db).halt(c, instance.id) is not None,
         )
 

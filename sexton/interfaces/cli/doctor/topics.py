@@ -26,7 +26,7 @@ def examine_wal(settings: "Settings") -> Iterator[DoctorFinding]:
 
     db = Database.open(settings.database_url)
     try:
-        wal = WalService(db, settings.wal_terms())
+        wal = WalService(db, settings.wal_settings())
         topics = wal.store.topics("", MAX_EXAMINED, enabled=True)
         if topics or settings.wal.kafka:
             yield _log(wal, topics)
@@ -75,7 +75,7 @@ def _purges(wal: "WalService", topics: "Sequence[Topic]") -> DoctorFinding:
     if failures:
         return DoctorFinding("FAIL", "purges", "; ".join(failures[:MAX_NAMED]), SEE_EXPLAIN)
     warnings = [f"{t.name}: {', '.join(t.blocked) or t.fault}" for t in topics if t.blocked or t.fault]
-    warnings += [f"{t.name}: not checked yet" for t in topics if not (t.blocked or t.fault or t.looked_at)]
+    warnings += [f"{t.name}: not checked yet" for t in topics if not (t.blocked or t.fault or t.checked_at)]
     if warnings:
         return DoctorFinding("WARN", "purges", "; ".join(warnings[:MAX_NAMED]), SEE_EXPLAIN)
     return DoctorFinding("OK", "purges", "no topic is blocked")

@@ -8,7 +8,7 @@ from sexton.interfaces.cli.output import human_bytes, quantity, show_table, utc,
 
 if TYPE_CHECKING:
     from sexton.replication.binlog.messages import GcReport
-    from sexton.replication.binlog.model import Config, Consumer, Log
+    from sexton.replication.binlog.model import Consumer, Log, LogRetention
     from sexton.replication.binlog.sql.explain import LogCutPreview, LogExplanation
     from sexton.replication.replicas.model import BackendStanding
 
@@ -22,7 +22,7 @@ def duration(seconds: int | None) -> str:
     return next((f"{seconds // n}{unit}" for n, unit in UNITS if seconds and seconds % n == 0), f"{seconds} s")
 
 
-def retention(config: "Config") -> str:
+def retention(config: "LogRetention") -> str:
     """Return the rule by which records of a log are deleted."""
     rules = ["records are kept forever"]
     if config.ttl_seconds is not None:
@@ -74,7 +74,7 @@ def show_explanation(explanation: "LogExplanation") -> None:
         typer.echo(f"the next run cuts nothing: {explanation.clock}")
     last_run = explanation.look
     refused = f"; it cut nothing: {last_run.refused}" if last_run.refused else ""
-    typer.echo(f"last run: {utc(last_run.looked_at)}{refused}")
+    typer.echo(f"last run: {utc(last_run.checked_at)}{refused}")
     columns = ("consumer", "binlog", "acknowledged", "last contact (UTC)", "since (UTC)", "state")
     show_table("", columns, [_explained_consumer_row(c, explanation) for c in explanation.consumers])
     _show_replicas(explanation)
@@ -147,8 +147,8 @@ def _show_cut_preview(line: "LogCutPreview") -> None:
     typer.echo(f"  expired: {quantity(line.expired, 'record')}; a cut deletes {line.goes:,} of them{upto}")
     for consumer, acknowledged in cut.held.items():
         typer.echo(f"  blocked by consumer {consumer}, which has acknowledged all up to {acknowledged}")
-    if cut.wants is not None:
-        since = f" since {utc(log.wants_since)}" if log.wants_since is not None else ""
+    if cut.awaiting_seq is not None:
+        since = f" since {utc(log.awaiting_since)}" if log.awaiting_since is not None else ""
         approve = f"sexton binlog approve {log.db} {log.tbl}".rstrip()
         typer.echo(f"  WAITS for approval{since}, because it is very large: {line.waits:,} records; {approve}")
 
@@ -200,7 +200,7 @@ def _log_state(log: "Log", database_log: "Log") -> str:
     if log.tbl and database_log.enabled:
         return "in its database's log"
     parts = [] if log.enabled else ["off"]
-    if log.wants is not None:
+    if log.awaiting_seq is not None:
         approve = f"sexton binlog approve {log.db} {log.tbl}".rstrip()
-        parts.append(f"WAITS for approval since {utc_column(log.wants_since)}: {approve}")
+        parts.append(f"WAITS for approval since {utc_column(log.awaiting_since)}: {approve}")
     return "; ".join(parts) or "ok"

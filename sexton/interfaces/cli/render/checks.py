@@ -2,16 +2,16 @@
 
 import typer
 
-from sexton.check.model import CheckReport, Finding, Run, Type
+from sexton.check.model import CheckReport, Finding, FindingType, Run
 from sexton.interfaces.cli.output import human_bytes, show_table, utc, utc_column
 
 MEANING = {
-    Type.LOST: "a record names the object, and it does not exist",
-    Type.SIZE_MISMATCH: "the record names another size",
-    Type.ORPHAN: "no record names the object",
-    Type.UNKNOWN_KIND: "no record names the object, and its key is not one of the owner's: never deleted",
-    Type.UPLOAD: "uploads that were never finished",
-    Type.RECORD: "records that contradict each other",
+    FindingType.LOST: "a record names the object, and it does not exist",
+    FindingType.SIZE_MISMATCH: "the record names another size",
+    FindingType.ORPHAN: "no record names the object",
+    FindingType.UNKNOWN_KIND: "no record names the object, and its key is not one of the owner's: never deleted",
+    FindingType.UPLOAD: "uploads that were never finished",
+    FindingType.RECORD: "records that contradict each other",
 }
 
 
@@ -20,11 +20,11 @@ def show_report(report: CheckReport) -> None:
     run = report.run
     typer.echo(f"check {run.id} of {run.instance}: {run.state}, begun {utc(run.cutoff)}, {_duration(run)}")
     _show_evidence(run)
-    for missing_input in run.lacks:
+    for missing_input in run.missing_inputs:
         typer.echo(f"  missing: {missing_input}")
-    if run.lacks:
+    if run.missing_inputs:
         typer.echo("  so the check confirms nothing, and ends no finding")
-    rows = [(t, n, report.confirmed.get(t, 0), MEANING[Type(t)]) for t, n in report.found.items()]
+    rows = [(t, n, report.confirmed.get(t, 0), MEANING[FindingType(t)]) for t, n in report.found.items()]
     none = "nothing open: metadata and objects agree" if report.whole else ""
     show_table("" if rows else none, ("open", "findings", "confirmed", "what it means"), rows)
     if rows:
@@ -51,7 +51,7 @@ def run_row(run: Run) -> tuple[object, ...]:
     evidence = run.evidence
     objects = f"{sum(i.objects + i.young for i in evidence.listings):,}" if evidence else ""
     live = f"{evidence.live:,}" if evidence and evidence.live is not None else ""
-    missing = "; ".join(run.lacks)
+    missing = "; ".join(run.missing_inputs)
     return run.id, run.instance, run.state, utc_column(run.cutoff), _duration(run), objects, live, missing
 
 
@@ -71,7 +71,7 @@ def _duration(run: Run) -> str:
 
 
 def _size(f: Finding) -> str:
-    if f.type is Type.SIZE_MISMATCH and f.size is not None and f.expected is not None:
+    if f.type is FindingType.SIZE_MISMATCH and f.size is not None and f.expected is not None:
         return f"{f.size:,} B, not {f.expected:,}"
     size = f.size if f.size is not None else f.expected
     return "" if size is None else human_bytes(size)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from sexton.interfaces.cli.output import human_bytes, kept_counts, show_table, utc_column
-from sexton.recycle.model import KindPlan, Plan
 from sexton.recycle.planning.estimate import Estimate
+from sexton.recycle.planning.model import KindPlan, Plan
 
 if TYPE_CHECKING:
     from sexton.recycle.planning.model import PlanRow

@@ -7,7 +7,7 @@ import typer
 
 from sexton.interfaces.cli.output import quantity, show_table, utc_column
 from sexton.interfaces.cli.render.binlogs import problem
-from sexton.replication.binlog.model import MOST
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ
 from sexton.replication.replicas import policy
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def replica_row(replica: "Replica", now: int) -> tuple[object, ...]:
     """Return a replica, and what is wrong with it, as a row."""
-    wrong = "; ".join(text for text in (policy.unwell(replica, now), replica.problem) if text) or "nothing"
+    wrong = "; ".join(text for text in (policy.describe_faults(replica, now), replica.problem) if text) or "nothing"
     return (
         replica.tablet,
         replica.backend,
@@ -31,7 +31,7 @@ def replica_row(replica: "Replica", now: int) -> tuple[object, ...]:
 
 def show_tablet(tablet: str, replicas: "Sequence[Replica]", now: int) -> None:
     """Print a tablet's replicas, which of them decides, and what follows for cuts."""
-    first, lowest = replicas[0], policy.lowest(replicas, now)
+    first, lowest = replicas[0], policy.lowest_needed_version(replicas, now)
     deciding = lowest[1] if lowest is not None else None
     count = quantity(len(replicas), "replica")
     typer.echo(f"tablet {tablet} of {first.db}/{first.tbl}, partition {first.part}: {count}")
@@ -58,7 +58,7 @@ def show_tablet(tablet: str, replicas: "Sequence[Replica]", now: int) -> None:
 
 def _show_decision(tablet: str, replicas: "Sequence[Replica]", deciding: "Replica", need: int, now: int) -> None:
     """Print which replica decides, and which replicas still wait for it."""
-    unhealthy = policy.unwell(deciding, now)
+    unhealthy = policy.describe_faults(deciding, now)
     deletable = f"binlogs and files below version {need} may be deleted" if need > 0 else "nothing may be deleted"
     typer.echo(f"the replica on {deciding.backend} decides: {f'{unhealthy}; ' if unhealthy else ''}{deletable}")
     desired = max(r.desired for r in replicas if not r.dropped)
@@ -94,7 +94,7 @@ def backend_row(standing: "BackendStanding") -> tuple[object, ...]:
 
 
 def _replica_row(replica: "Replica", now: int, *, decides: bool) -> tuple[object, ...]:
-    texts = ("decides" if decides else "", policy.unwell(replica, now), _full_copy(replica))
+    texts = ("decides" if decides else "", policy.describe_faults(replica, now), _full_copy(replica))
     return (
         replica.backend,
         replica.uid,
@@ -119,7 +119,7 @@ def _version(version: int) -> str:
 
 
 def _cut_version(version: int) -> object:
-    if version >= MOST:
+    if version >= MAX_COMMIT_SEQ:
         return "all"
     return "-" if version < 0 else version
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sexton.interfaces.cli.output import human_bytes, quantity, show_table, utc, utc_column
-from sexton.wal.model import Why
+from sexton.wal.model import BlockReason
 
 if TYPE_CHECKING:
     from sexton.wal.explain import RegionLag, TopicExplanation
@@ -21,7 +21,7 @@ def topic_row(topic: "Topic", lost_regions: int) -> tuple[object, ...]:
     """Return a topic as a row."""
     entries = "-" if topic.log_end is None else f"{topic.log_end - (topic.log_start or 0):,}"
     size = _size(_estimated_bytes(topic) or None)
-    checked = utc_column(topic.looked_at)
+    checked = utc_column(topic.checked_at)
     return topic.name, _mode(topic), last_purged(topic), entries, size, checked, _state(topic, lost_regions)
 
 
@@ -79,7 +79,7 @@ def show_purge_report(topic: "Topic", report: "PurgeReport") -> None:
 
 def _show_state(explanation: "TopicExplanation") -> None:
     topic, verdict = explanation.topic, explanation.verdict
-    log_was_read = not any(block.why is Why.FAULT for block in verdict.blocked)
+    log_was_read = not any(block.why is BlockReason.FAULT for block in verdict.blocked)
     entries = _entries_in_log(topic, log_was_read=log_was_read)
     typer.echo(f"topic {topic.name}: {_mode(topic)}; last_purged_entry_id {last_purged(topic)}; {entries}")
     if verdict.quarantine:
@@ -120,8 +120,8 @@ def _region_row(line: "RegionLag") -> tuple[object, ...]:
     region = line.region
     last_entry = "unknown" if region.keep_from is None else region.keep_from - 1
     state = str(region.state) + ("" if line.holds else ", blocks nothing")
-    if region.waits is not None:
-        state += f"; reported {region.waits - 1}, above the known end of the log"
+    if region.pending_keep_from is not None:
+        state += f"; reported {region.pending_keep_from - 1}, above the known end of the log"
     behind = "" if line.entries is None else f"{line.entries:,}"
     reported = utc_column(region.reported_at)
     return region.region, state, last_entry, region.source, reported, region.node, behind, _size(line.bytes)
@@ -156,7 +156,7 @@ def _state(topic: "Topic", lost_regions: int) -> str:
         parts += [f"{reason} since {utc_column(since)}" for reason, since in topic.blocked.items()]
     if topic.fault:
         parts.append(topic.fault)
-    return "; ".join(parts) or ("ok" if topic.looked_at else "not checked yet")
+    return "; ".join(parts) or ("ok" if topic.checked_at else "not checked yet")
 
 
 def _oldest_holders(holders: dict[str, int]) -> str:

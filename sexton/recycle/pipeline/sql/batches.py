@@ -22,7 +22,7 @@ from sexton.database.engine import Database
 from sexton.marks.lease import Lease
 from sexton.marks.model import DONE, LATE, BatchState, DueMark, MarkState, Ref, WriteToken
 from sexton.marks.sql.rows import due_mark, refs_in
-from sexton.recycle.model import AdoptOrder, Cursor, RangeOrder, RangeReceipt
+from sexton.recycle.pipeline.model import AdoptOrder, Cursor, RangeOrder, RangeReceipt
 from sexton.recycle.pipeline.sql.write_token import verify
 from sexton.storage.model import KeyOutcome
 
@@ -70,7 +70,7 @@ class BatchStore:
             c.execute(update(batch).where(batch.c.id == row.id).values(state=BatchState.OPEN))
         return token, None
 
-    def claimed_in(self, token: WriteToken) -> int:
+    def claimed_batch(self, token: WriteToken) -> int:
         """Return how many marks this batch has claimed, over all attempts."""
         batch = self._db.t.batch
         with self._db.read() as c:
@@ -95,7 +95,7 @@ class BatchStore:
             select(mark.c.batch)
             .join(batch, batch.c.id == mark.c.batch)
             .where(batch.c.round != round_)
-            .where(mark.c.instance == instance, mark.c.state == MarkState.CLAIMED, mark.c.swept_at.is_(None))
+            .where(mark.c.instance == instance, mark.c.state == MarkState.CLAIMED, mark.c.first_pass_at.is_(None))
             .where(mark.c.quarantined_reason.is_(None), mark.c.absorbed.is_(False))
         )
         with self._db.read() as c:
@@ -123,7 +123,9 @@ class BatchStore:
             ripe = (
                 select(mark)
                 .where(
-                    mark.c.instance == token.instance, mark.c.state == MarkState.CLAIMED, mark.c.swept_at.is_not(None)
+                    mark.c.instance == token.instance,
+                    mark.c.state == MarkState.CLAIMED,
+                    mark.c.first_pass_at.is_not(None),
                 )
                 .where(mark.c.quarantined_reason.is_(None), mark.c.next_try_at <= now)
                 .where(_after(mark.c.kind, mark.c.id, after))
@@ -147,7 +149,7 @@ class BatchStore:
                 .where(
                     mark.c.instance == token.instance, mark.c.state == MarkState.CLAIMED, mark.c.batch == token.batch
                 )
-                .where(mark.c.quarantined_reason.is_(None), mark.c.swept_at.is_(None), mark.c.absorbed.is_(False))
+                .where(mark.c.quarantined_reason.is_(None), mark.c.first_pass_at.is_(None), mark.c.absorbed.is_(False))
                 .where(_after(mark.c.kind, mark.c.id, after))
                 .order_by(mark.c.kind, mark.c.id)
                 .limit(limit)
@@ -161,9 +163,9 @@ class BatchStore:
             rows = c.execute(
                 select(mark)
                 .where(mark.c.instance == instance, mark.c.kind == kind, mark.c.state != MarkState.CLAIMED)
-                .where(mark.c.quarantined_reason.is_(None), mark.c.ages_from <= cutoff)
-                .where(_after(mark.c.ages_from, mark.c.id, (after.ages_from, after.id)))
-                .order_by(mark.c.ages_from, mark.c.id)
+                .where(mark.c.quarantined_reason.is_(None), mark.c.retention_starts_at <= cutoff)
+                .where(_after(mark.c.retention_starts_at, mark.c.id, (after.retention_starts_at, after.id)))
+                .order_by(mark.c.retention_starts_at, mark.c.id)
                 .limit(limit)
             )
             return [due_mark(row) for row in rows]
@@ -179,9 +181,9 @@ class BatchStore:
         older = (batch.c.lease_epoch < token.lease.epoch) | (
             (batch.c.lease_epoch == token.lease.epoch) & (batch.c.attempt <= token.attempt)
         )
-        owner = {"lease_epoch": token.lease.epoch, "attempt": token.attempt, "opens": batch.c.opens + 1}
-        opened = update(batch).where(batch.c.id == token.batch, older).values(**owner).returning(batch.c.opens)
-        token = token.model_copy(update={"opens": c.execute(opened).scalar_one_or_none() or 0})
+        owner = {"lease_epoch": token.lease.epoch, "attempt": token.attempt, "open_count": batch.c.open_count + 1}
+        opened = update(batch).where(batch.c.id == token.batch, older).values(**owner).returning(batch.c.open_count)
+        token = token.model_copy(update={"open_count": c.execute(opened).scalar_one_or_none() or 0})
         verify(self._db, c, token)
         claimed = exists().where(
             mark.c.instance == file.c.instance,
@@ -189,7 +191,7 @@ class BatchStore:
             mark.c.id == file.c.id,
             mark.c.state == MarkState.CLAIMED,
             mark.c.batch == file.c.batch,
-            or_(mark.c.swept_at.is_(None), file.c.outcome.in_(DONE)),
+            or_(mark.c.first_pass_at.is_(None), file.c.outcome.in_(DONE)),
         )
         c.execute(delete(file).where(file.c.batch == token.batch, ~claimed))
         c.execute(

@@ -94,11 +94,20 @@ class ClaimStore:
         The rows are selected by primary key alone: with further conditions the planner may scan all due marks instead.
         """
         mark = self._db.t.mark
-        columns = (mark.c.kind, mark.c.id, mark.c.vault, mark.c.state, mark.c.quarantined_reason, mark.c.ages_from)
+        columns = (
+            mark.c.kind,
+            mark.c.id,
+            mark.c.vault,
+            mark.c.state,
+            mark.c.quarantined_reason,
+            mark.c.retention_starts_at,
+        )
         is_candidate = and_(mark.c.instance == request.instance, refs_in(self._db, mark, request.refs))
         rows = tx.execute(select(*columns).where(is_candidate).with_for_update(skip_locked=True))
         return {
-            Ref(r.kind, r.id): LockedMark(r.vault, MarkState(r.state), r.quarantined_reason is not None, r.ages_from)
+            Ref(r.kind, r.id): LockedMark(
+                r.vault, MarkState(r.state), r.quarantined_reason is not None, r.retention_starts_at
+            )
             for r in rows
         }
 
@@ -144,8 +153,10 @@ class ClaimStore:
         if request.allowance is None:
             return 0
         batch = self._db.t.batch
-        recent = and_(batch.c.instance == request.instance, batch.c.limited > 0, batch.c.claimed_at > now - DAY_MS)
-        return int(tx.execute(select(func.coalesce(func.sum(batch.c.limited), 0)).where(recent)).scalar_one())
+        recent = and_(
+            batch.c.instance == request.instance, batch.c.limited_objects > 0, batch.c.claimed_at > now - DAY_MS
+        )
+        return int(tx.execute(select(func.coalesce(func.sum(batch.c.limited_objects), 0)).where(recent)).scalar_one())
 
     def _record(
         self,
@@ -164,7 +175,7 @@ class ClaimStore:
             "state": MarkState.CLAIMED,
             "claimed_at": now,
             "batch": token.batch,
-            "claimed_in": token.batch,
+            "claimed_batch": token.batch,
             "lease_epoch": token.lease.epoch,
         }
         is_claimed = and_(mark.c.instance == token.instance, refs_in(db, mark, claimed))
@@ -195,7 +206,7 @@ class ClaimStore:
         batch, token = self._db.t.batch, request.token
         sums: dict[str, Any] = {"claimed": batch.c.claimed + len(decision.claimed)}
         if request.allowance is not None and decision.claimed:
-            sums |= {"limited": batch.c.limited + decision.objects, "claimed_at": now}
+            sums |= {"limited_objects": batch.c.limited_objects + decision.objects, "claimed_at": now}
         tx.execute(update(batch).where(batch.c.id == token.batch).values(**sums))
         per = Counter((c.ref.kind, locked[c.ref].vault or SEVERAL) for c in decision.claimed)
         per.update((ref.kind, SEVERAL) for ref in decision.absorbed)

@@ -45,7 +45,7 @@ class OwnerMarkStore:
             now = db.now(tx)
             lifted = {"quarantined_reason": None, "last_error": None, "lacking": None}
             claimed = update(mark).where(of_owner, mark.c.state == MarkState.CLAIMED)
-            tx.execute(claimed.values(**lifted, swept_at=now, next_try_at=now))
+            tx.execute(claimed.values(**lifted, first_pass_at=now, next_try_at=now))
             tx.execute(update(mark).where(of_owner, mark.c.state != MarkState.CLAIMED).values(**lifted))
 
     def take_back(self, instance: str, kinds: Mapping[str, Collection[str]], cutoffs: Mapping[str, int]) -> None:
@@ -54,7 +54,7 @@ class OwnerMarkStore:
         Args:
             instance: the instance.
             kinds: kinds that are made below parents → the kinds of these parents.
-            cutoffs: kind → the latest ``ages_from`` that is due.
+            cutoffs: kind → the latest ``retention_starts_at`` that is due.
         """
         if not kinds:
             return
@@ -68,7 +68,7 @@ class OwnerMarkStore:
                         parent.c.kind == parent_kind,
                         parent.c.state != MarkState.CLAIMED,
                         parent.c.quarantined_reason.is_(None),
-                        parent.c.ages_from > cutoffs[parent_kind],
+                        parent.c.retention_starts_at > cutoffs[parent_kind],
                     )
                     of_kind = and_(mark.c.instance == instance, mark.c.kind == kind, mark.c.state == MarkState.MARKED)
                     below = and_(mark.c.parent_kind == parent_kind, mark.c.parent_id.in_(not_due))

@@ -68,12 +68,15 @@ class QuarantineStore:
         with deciding(db, token.instance) as tx:
             verify(db, tx, token)
             in_question = and_(mark.c.instance == token.instance, refs_in(db, mark, by_ref))
-            columns = (mark.c.kind, mark.c.id, mark.c.ages_from, mark.c.vault, mark.c.state)
+            columns = (mark.c.kind, mark.c.id, mark.c.retention_starts_at, mark.c.vault, mark.c.state)
             rows = tx.execute(select(*columns).where(in_question).with_for_update(skip_locked=True)).all()
             vaults = set(tx.execute(select(vault.c.name).where(vault.c.instance == token.instance)).scalars())
             for row in rows:
                 problem = by_ref[Ref(row.kind, row.id)]
-                unchanged = (row.ages_from, row.vault) == (problem.mark.ages_from, problem.mark.vault)
+                unchanged = (row.retention_starts_at, row.vault) == (
+                    problem.mark.retention_starts_at,
+                    problem.mark.vault,
+                )
                 if not unchanged or (problem.reason is Reason.UNKNOWN_VAULT and row.vault in vaults):
                     continue
                 this = and_(mark.c.instance == token.instance, mark.c.kind == row.kind, mark.c.id == row.id)
@@ -129,7 +132,7 @@ class QuarantineStore:
             # Their files were dropped: a second pass resolves them again.
             without_files = mark.c.quarantined_reason.in_([str(r) for r in RESOLVED_AGAIN])
             claimed = update(mark).where(chosen, without_files, mark.c.state == MarkState.CLAIMED)
-            retried = c.execute(claimed.values(**lifted, swept_at=now)).rowcount
+            retried = c.execute(claimed.values(**lifted, first_pass_at=now)).rowcount
             retried += c.execute(update(mark).where(chosen).values(**lifted)).rowcount
         if ref is not None and not retried:
             raise BadInput(f"{ref.kind} {ref.id} of {instance} is not quarantined; see: sexton why {ref.id}")
@@ -152,7 +155,7 @@ class QuarantineStore:
             now = self._db.now(c)
             is_mark = and_(mark.c.instance == instance, self._is(ref))
             locked = c.execute(select(mark).where(is_mark).with_for_update()).one_or_none()
-            if locked is None or (locked.quarantined_reason is None and locked.swept_at is None):
+            if locked is None or (locked.quarantined_reason is None and locked.first_pass_at is None):
                 raise BadInput(f"{ref.kind} {ref.id} of {instance} is not quarantined; see: sexton why {ref.id}")
             of_mark = and_(file.c.instance == instance, file.c.kind == ref.kind, file.c.id == ref.id)
             sums = (func.count().label("files"), func.coalesce(func.sum(file.c.bytes), 0).label("bytes"))
@@ -176,7 +179,7 @@ class QuarantineStore:
         computed = {
             "claimed_at": func.coalesce(mark.c.claimed_at, literal(deleted.at, mark.c.claimed_at.type)),
             "gone_at": literal(deleted.at, mark.c.claimed_at.type),
-            "batch": func.coalesce(mark.c.claimed_in, mark.c.batch, 0),
+            "batch": func.coalesce(mark.c.claimed_batch, mark.c.batch, 0),
             "round": literal(0),
             "objects": mark.c.objects_gone + deleted.files,
             "bytes": mark.c.bytes_gone + deleted.bytes,

@@ -96,7 +96,7 @@ class SettlementStore:
 
     def _claimed(self, tx: Connection, token: WriteToken, refs: Sequence[Ref]) -> Sequence[Any]:
         mark = self._db.t.mark
-        names = ("kind", "id", "vault", "prefix", "bytes", "swept_at", "failures", "lacking")
+        names = ("kind", "id", "vault", "prefix", "bytes", "first_pass_at", "failures", "lacking")
         return tx.execute(
             select(*[mark.c[n] for n in names])
             .where(mark.c.instance == token.instance, refs_in(self._db, mark, refs))
@@ -133,7 +133,7 @@ class SettlementStore:
         constants = {"gone_at": now, "round": token.round}
         row = select(
             *[mark.c[n] for n in copied],
-            func.coalesce(mark.c.claimed_in, token.batch).label("batch"),
+            func.coalesce(mark.c.claimed_batch, token.batch).label("batch"),
             (mark.c.objects_gone + bindparam("objects", type_=BigInteger())).label("objects"),
             (mark.c.bytes_gone + bindparam("bytes", type_=BigInteger())).label("bytes"),
             *[literal(v, history.c[n].type).label(n) for n, v in constants.items()],
@@ -161,7 +161,7 @@ class SettlementStore:
             mark.c.instance == token.instance, mark.c.kind == bindparam("a_kind"), mark.c.id == bindparam("an_id")
         )
         values = {
-            "swept_at": now,
+            "first_pass_at": now,
             "next_try_at": next_try_at,
             "objects_gone": mark.c.objects_gone + bindparam("more_objects", type_=BigInteger()),
             "bytes_gone": mark.c.bytes_gone + bindparam("more_bytes", type_=BigInteger()),

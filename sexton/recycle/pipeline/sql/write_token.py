@@ -25,7 +25,7 @@ def verify(
         LeaseLost: a newer attempt or a newer epoch works here; the transaction must end without effect.
     """
     lock, share, find = _statements(db.dialect)
-    parameters = {"of": token.batch, "in_epoch": token.lease.epoch, "tried": token.attempt, "opened": token.opens}
+    parameters = {"of": token.batch, "in_epoch": token.lease.epoch, "tried": token.attempt, "opened": token.open_count}
     if shared:
         is_latest = connection.execute(share, parameters).first() is not None
     else:
@@ -49,7 +49,7 @@ def _statements(dialect: str) -> tuple[Any, Any, Any]:
         batch.c.id == bindparam("of"),
         batch.c.lease_epoch == bindparam("in_epoch"),
         batch.c.attempt == bindparam("tried"),
-        batch.c.opens == bindparam("opened"),
+        batch.c.open_count == bindparam("opened"),
     )
     of_instance = and_(lease.c.instance == bindparam("of"), lease.c.job == bindparam("for_job"))
     find = select(lease.c.epoch, lease.c.owner, lease.c.state, lease.c.expires_at).where(of_instance)

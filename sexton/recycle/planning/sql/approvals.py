@@ -13,10 +13,10 @@ from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
 from sexton.operators.holds.store import REASON_CHARACTERS
 from sexton.recycle.errors import PlanRefused
-from sexton.recycle.model import DAY_MS, Plan, Policy
+from sexton.recycle.model import DAY_MS
 from sexton.recycle.planning import limits
 from sexton.recycle.planning import policy as rules
-from sexton.recycle.planning.model import PlanRow, PlanState
+from sexton.recycle.planning.model import Plan, PlanRow, PlanState, Policy
 from sexton.recycle.planning.sql.measure import Measure
 
 EXPIRES_MS = DAY_MS

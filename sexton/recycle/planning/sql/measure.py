@@ -22,9 +22,9 @@ from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
 from sexton.marks.keepers import KeepReason, count_by_reason
 from sexton.marks.model import InstanceMode, MarkState
-from sexton.recycle.model import DAY_MS, KindPlan, Policy, RoundReport
+from sexton.recycle.model import DAY_MS, RoundReport
 from sexton.recycle.planning.limits import ASSUMED_OBJECTS, is_limited
-from sexton.recycle.planning.model import InstancePolicy
+from sexton.recycle.planning.model import InstancePolicy, KindPlan, Policy
 from sexton.recycle.planning.policy import FILELESS, for_owner
 
 CLAIMED: ColumnElement[str] = literal_column("'CLAIMED'")
@@ -70,14 +70,16 @@ class Measure:
 
         Args:
             kind: the kind of the marks.
-            cutoff: the latest ``ages_from`` that is due, in ms since 1970.
-            since: marks up to this ``ages_from`` are left out (ms since 1970); 0: none is.
+            cutoff: the latest ``retention_starts_at`` that is due, in ms since 1970.
+            since: marks up to this ``retention_starts_at`` are left out (ms since 1970); 0: none is.
         """
         mark, dialect = self._db.t.mark, self._db.dialect
         length = func.jsonb_array_length if dialect == "postgresql" else func.json_array_length
-        due = and_(mark.c.instance == self._instance, mark.c.kind == kind, waits(mark), mark.c.ages_from <= cutoff)
+        due = and_(
+            mark.c.instance == self._instance, mark.c.kind == kind, waits(mark), mark.c.retention_starts_at <= cutoff
+        )
         if since:
-            due = and_(due, mark.c.ages_from > since)
+            due = and_(due, mark.c.retention_starts_at > since)
         row = self._c.execute(
             select(
                 func.count().label("marks"),
@@ -85,8 +87,8 @@ class Measure:
                 func.coalesce(func.sum(case((mark.c.prefix.is_not(None), 1), else_=0)), 0).label("prefixes"),
                 func.coalesce(func.sum(case((mark.c["keys"].is_(None), 1), else_=0)), 0).label("unlisted"),
                 func.coalesce(func.sum(mark.c.bytes), 0).label("bytes"),
-                func.min(mark.c.ages_from).label("oldest"),
-                func.coalesce(func.sum(self._milliseconds(mark.c.ages_from) % AGES_MODULUS), 0).label("ages"),
+                func.min(mark.c.retention_starts_at).label("oldest"),
+                func.coalesce(func.sum(self._milliseconds(mark.c.retention_starts_at) % AGES_MODULUS), 0).label("ages"),
             ).where(due)
         ).one()
         sums = {column: int(value) for column, value in row._mapping.items() if column not in ("oldest", "unlisted")}
@@ -110,8 +112,12 @@ class Measure:
     def count_used(self, now: int) -> int:
         """Return how many objects that count against the limits were claimed within the last 24 hours."""
         batch = self._db.t.batch
-        recent = and_(batch.c.instance == self._instance, batch.c.limited > 0, batch.c.claimed_at > now - DAY_MS)
-        return int(self._c.execute(select(func.coalesce(func.sum(batch.c.limited), 0)).where(recent)).scalar_one())
+        recent = and_(
+            batch.c.instance == self._instance, batch.c.limited_objects > 0, batch.c.claimed_at > now - DAY_MS
+        )
+        return int(
+            self._c.execute(select(func.coalesce(func.sum(batch.c.limited_objects), 0)).where(recent)).scalar_one()
+        )
 
     def kinds_stopped_at_limit(self) -> frozenset[str]:
         """Return the kinds of which the last round left marks because of the limits."""
@@ -126,7 +132,7 @@ class Measure:
     def count_claimed(self, now: int) -> int:
         """Return how many claimed marks a round would finish first."""
         mark = self._db.t.mark
-        can_be_finished = or_(mark.c.swept_at.is_(None), mark.c.next_try_at <= now)
+        can_be_finished = or_(mark.c.first_pass_at.is_(None), mark.c.next_try_at <= now)
         claimed = and_(mark.c.instance == self._instance, mark.c.state == CLAIMED, can_be_finished)
         return int(self._c.execute(select(func.count()).where(claimed)).scalar_one())
 
@@ -171,7 +177,7 @@ class Measure:
         mark = self._db.t.mark
         swept = (
             select(mark.c.kind, mark.c.objects_gone)
-            .where(mark.c.instance == self._instance, mark.c.state == CLAIMED, mark.c.swept_at.is_not(None))
+            .where(mark.c.instance == self._instance, mark.c.state == CLAIMED, mark.c.first_pass_at.is_not(None))
             .where(mark.c["keys"].is_(None))
             .limit(SAMPLE_ROWS)
             .subquery()

@@ -8,12 +8,11 @@ from sexton.database.engine import Database
 from sexton.marks.keepers import KeepReason, Kept, by_plan
 from sexton.owners.port import OwnerSilent
 from sexton.recycle.errors import PlanRefused
-from sexton.recycle.model import Plan, Policy
 from sexton.recycle.planning import limits
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.build import build_for_operator, build_for_round
 from sexton.recycle.planning.limits import Allowance
-from sexton.recycle.planning.model import DueKind, InstancePolicy, PlanFacts
+from sexton.recycle.planning.model import DueKind, InstancePolicy, Plan, PlanFacts, Policy
 from sexton.recycle.planning.sql.approvals import ApprovalStore, insert_plan
 from sexton.recycle.planning.sql.measure import Measure, find_kinds, policy_of
 from sexton.recycle.planning.sql.retentions import RetentionStore
@@ -53,7 +52,7 @@ class PlanStore:
         """
         facts = self._read(instance, policy)
         limit = _limit(facts, live_objects)
-        if not facts.terms.enabled:
+        if not facts.instance_policy.enabled:
             with self._db.write() as tx:
                 return insert_plan(self._db, tx, build_for_operator(facts, limit), by)
         plan, awaiting = build_for_round(facts, limit)
@@ -61,9 +60,11 @@ class PlanStore:
             if number := self.approvals.replace_open(tx, awaiting, by):
                 plan = plan.model_copy(update={"kept": plan.kept | {by_plan(number): awaiting.marks}})
             # While a mark waits that was made under the longer retention, a shorter one is not agreed to.
-            shortened = limits.shortened(facts.terms.agreed or {}, facts.terms.policy.retention_seconds)
+            shortened = limits.shortened(
+                facts.instance_policy.agreed or {}, facts.instance_policy.policy.retention_seconds
+            )
             disputed = [due.whole.kind for due in facts.due if due.whole.kind in shortened]
-            self.retentions.agree_undisputed(tx, facts.terms, disputed)
+            self.retentions.agree_undisputed(tx, facts.instance_policy, disputed)
             return insert_plan(self._db, tx, plan, by)
 
     def find_plan(self, plan: int) -> Plan:
@@ -80,14 +81,14 @@ class PlanStore:
         """Read what a plan is built from; the cost follows what is due."""
         kinds = find_kinds(self._db, instance)
         with self._db.read() as tx:
-            terms, now = policy_of(self._db, tx, instance, policy), self._db.now(tx)
-            measure = Measure(self._db, tx, instance, terms.policy)
-            due, kept = _due(measure, terms, kinds, now)
+            instance_policy, now = policy_of(self._db, tx, instance, policy), self._db.now(tx)
+            measure = Measure(self._db, tx, instance, instance_policy.policy)
+            due, kept = _due(measure, instance_policy, kinds, now)
             kept |= {Kept(KeepReason.QUARANTINED, reason): n for reason, n in measure.count_quarantined().items()}
             open_plans = self.approvals.open_plans(tx, instance, now)
             stopped_kinds = {kind.kind for plan in open_plans for kind in plan.kinds if kind.stopped}
             return PlanFacts(
-                terms=terms,
+                instance_policy=instance_policy,
                 now=now,
                 due=due,
                 kept=kept,
@@ -99,15 +100,15 @@ class PlanStore:
 
 
 def _due(
-    measure: Measure, terms: InstancePolicy, kinds: Sequence[str], now: int
+    measure: Measure, instance_policy: InstancePolicy, kinds: Sequence[str], now: int
 ) -> tuple[list[DueKind], dict[Kept, int]]:
     """Return what is due of each kind, and what is kept because its kind has no retention."""
-    retentions = terms.policy.retention_seconds
-    shortened = limits.shortened(terms.agreed or {}, retentions)
+    retentions = instance_policy.policy.retention_seconds
+    shortened = limits.shortened(instance_policy.agreed or {}, retentions)
     due: list[DueKind] = []
     kept: dict[Kept, int] = {}
     for kind in kinds:
-        cutoff = rules.cutoff(kind, terms.policy, now)
+        cutoff = rules.cutoff(kind, instance_policy.policy, now)
         if cutoff is None:
             kept[Kept(KeepReason.UNKNOWN_KIND, kind)] = measure.count_waiting(kind)
             continue
@@ -122,7 +123,7 @@ def _due(
 
 
 def _limit(facts: PlanFacts, live_objects: LiveObjects) -> Allowance | None:
-    policy = facts.terms.policy
+    policy = facts.instance_policy.policy
     if not facts.needs_limit:
         return None
     if policy.unlimited is None or policy.max_delete_fraction >= 1:

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import Connection, select, update
 
 from sexton.database.engine import Database
-from sexton.recycle.model import Plan, Policy
 from sexton.recycle.planning import limits
-from sexton.recycle.planning.model import InstancePolicy
+from sexton.recycle.planning.model import InstancePolicy, Plan, Policy
 from sexton.recycle.planning.sql.measure import policy_of
 
 
@@ -18,29 +17,31 @@ class RetentionStore:
         self._db = db
 
     def cutoffs(self, instance: str, policy: Policy) -> Mapping[str, int]:
-        """Return the latest ``ages_from`` of each kind that is due now by an agreed retention.
+        """Return the latest ``retention_starts_at`` of each kind that is due now by an agreed retention.
 
         By a retention that was shortened and not yet agreed to, no owner may expand or time out anything.
         """
         with self._db.read() as tx:
-            terms, now = policy_of(self._db, tx, instance, policy), self._db.now(tx)
-        agreed = limits.shortened(terms.agreed or {}, terms.policy.retention_seconds)
-        return {k: now - 1000 * agreed.get(k, seconds) for k, seconds in terms.policy.retention_seconds.items()}
+            instance_policy, now = policy_of(self._db, tx, instance, policy), self._db.now(tx)
+        agreed = limits.shortened(instance_policy.agreed or {}, instance_policy.policy.retention_seconds)
+        return {
+            k: now - 1000 * agreed.get(k, seconds) for k, seconds in instance_policy.policy.retention_seconds.items()
+        }
 
     def agree_first(self, instance: str, policy: Policy) -> None:
         """Agree to a policy where none is agreed yet: the operator who enables an instance knows today's settings."""
         with self._db.write() as tx:
-            terms = policy_of(self._db, tx, instance, policy)
-            if terms.agreed is None:
-                self.agree_undisputed(tx, terms, ())
+            instance_policy = policy_of(self._db, tx, instance, policy)
+            if instance_policy.agreed is None:
+                self.agree_undisputed(tx, instance_policy, ())
 
-    def agree_undisputed(self, tx: Connection, terms: InstancePolicy, disputed: Sequence[str]) -> None:
+    def agree_undisputed(self, tx: Connection, instance_policy: InstancePolicy, disputed: Sequence[str]) -> None:
         """Agree to the retentions of all kinds but those that need an approval; to the first policy as it is."""
-        before = dict(terms.agreed or {})
-        agreed = before | {k: s for k, s in terms.policy.retention_seconds.items() if k not in disputed}
-        if terms.agreed is None or agreed != before:
+        before = dict(instance_policy.agreed or {})
+        agreed = before | {k: s for k, s in instance_policy.policy.retention_seconds.items() if k not in disputed}
+        if instance_policy.agreed is None or agreed != before:
             t = self._db.t.instance
-            tx.execute(update(t).where(t.c.id == terms.instance).values(retentions=agreed))
+            tx.execute(update(t).where(t.c.id == instance_policy.instance).values(retentions=agreed))
 
     def agree_plan(self, tx: Connection, plan: int) -> None:
         """Agree to the retentions of a plan that was applied, if its operator saw everything that they make due."""

@@ -10,15 +10,9 @@ from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 from sexton.marks.keepers import count_faults
 from sexton.marks.model import DONE, MarkState
-from sexton.recycle.model import (
-    CloseOrder,
-    KindPlan,
-    KindProgress,
-    KindReport,
-    KindVaultCounts,
-    Plan,
-    RoundReport,
-)
+from sexton.recycle.model import KindReport, KindVaultCounts, RoundReport
+from sexton.recycle.planning.model import KindPlan, Plan
+from sexton.recycle.rounds.model import CloseOrder, KindProgress
 from sexton.storage.port import NOT_LISTED
 
 
@@ -120,7 +114,7 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
 def _count_claimed(db: Database, c: Connection, instance: str) -> tuple[int, int]:
     """Return how many claimed marks await their first pass, and how many of their files are gone already."""
     mark, file = db.t.mark, db.t.mark_file
-    claimed = and_(mark.c.instance == instance, mark.c.state == MarkState.CLAIMED, mark.c.swept_at.is_(None))
+    claimed = and_(mark.c.instance == instance, mark.c.state == MarkState.CLAIMED, mark.c.first_pass_at.is_(None))
     unfinished = and_(claimed, mark.c.quarantined_reason.is_(None))
     marks = int(c.execute(select(func.count()).where(unfinished)).scalar_one())
     if not marks:

@@ -4,10 +4,10 @@ from sqlalchemy import ColumnElement, or_, select
 
 from sexton.database.engine import Database
 from sexton.marks.sql.leases import busy
-from sexton.operators.controls.policy import halts
+from sexton.operators.controls.policy import halt_by_instance
 from sexton.operators.controls.store import ControlStore
-from sexton.recycle.model import DueInstances
 from sexton.recycle.planning import policy as rules
+from sexton.recycle.rounds.model import DueInstances
 from sexton.recycle.rounds.sql.store import JOB
 
 SPARE = 100
@@ -41,7 +41,7 @@ class RoundSchedule:
                 .where(or_(instance.c.turn_at.is_(None), instance.c.retry_at <= now, self._turn_over(now)))
                 .order_by(instance.c.turn_at.is_not(None), instance.c.turn_at, instance.c.id)
             ).scalars()
-            halted = halts(self._controls.all_in(c), now)
+            halted = halt_by_instance(self._controls.all_in(c), now)
             ready = [i for i in due if i not in working and halted(i) is None]
             waiting = set(c.execute(select(round_.c.instance).where(round_.c.waiting.is_not(None))).scalars())
         ready.sort(key=lambda i: i in waiting)

@@ -17,21 +17,12 @@ from sexton.operators.controls.port import NotEnabled
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Registry
 from sexton.recycle.errors import RoundEnded
-from sexton.recycle.model import (
-    CANCELLED,
-    FAILED,
-    SUCCEEDED,
-    CloseOrder,
-    OpenedRound,
-    Plan,
-    Policy,
-    RoundReport,
-    RoundState,
-)
+from sexton.recycle.model import CANCELLED, FAILED, SUCCEEDED, RoundReport, RoundState
 from sexton.recycle.planning import policy as rules
-from sexton.recycle.planning.model import PlanState
+from sexton.recycle.planning.model import Plan, PlanState, Policy
 from sexton.recycle.planning.sql.plans import PlanStore
 from sexton.recycle.rounds.counters import counters_of
+from sexton.recycle.rounds.model import CloseOrder, OpenedRound
 from sexton.recycle.rounds.port import EndingProtections
 from sexton.recycle.rounds.sql.reports import Reports, build
 
@@ -202,7 +193,7 @@ class RoundStore:
         self._leases.free(order.opened.lease)
         expired: list[Callable[[], object]] = [self._calls.forget]
         if self._protections is not None:
-            expired.append(self._protections.forget)
+            expired.append(self._protections.delete_ended_rows)
         for forget in expired:
             try:
                 forget()

@@ -11,7 +11,7 @@ from sexton.database.guard import deciding
 from sexton.database.rows import in_list, upsert
 from sexton.kernel.errors import BadInput
 from sexton.replication.binlog.errors import UnknownLog
-from sexton.replication.binlog.model import MOST, Config, Log
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ, Log, LogRetention
 from sexton.replication.binlog.sql import rows
 from sexton.replication.journal.model import Op, Tombstone, gc_binlog
 from sexton.replication.journal.store import JournalStore
@@ -20,7 +20,7 @@ from sexton.replication.replicas.sql.rows import count_copies, drop_copies
 from sexton.replication.sql.log_rows import ensure_log_rows, log_condition
 
 COPIES_AT_ONCE = 10_000
-NOTHING_BLOCKED: dict[str, Any] = {"held": {}, "held_since": None, "wants": None, "wants_since": None}
+NOTHING_BLOCKED: dict[str, Any] = {"held": {}, "held_since": None, "awaiting_seq": None, "awaiting_since": None}
 """What earlier runs recorded as blocking the cut is void after a change of the configuration and after a drop."""
 
 
@@ -30,7 +30,7 @@ class ConfigStore:
     def __init__(self, db: Database) -> None:
         self._db, self._journal = db, JournalStore(db)
 
-    def put(self, instance: str, name: str, table: str, config: Config, from_seq: int = 0) -> Log:
+    def put(self, instance: str, name: str, table: str, config: LogRetention, from_seq: int = 0) -> Log:
         """Set the configuration of a log; repeatable.
 
         Args:
@@ -45,8 +45,8 @@ class ConfigStore:
             BadInput: the table or database is dropped, or a number is out of range.
         """
         check_names(name, table)
-        if not 0 <= from_seq < MOST:
-            raise BadInput(f"a commit_seq is 0 to {MOST - 1}, not {from_seq}")
+        if not 0 <= from_seq < MAX_COMMIT_SEQ:
+            raise BadInput(f"a commit_seq is 0 to {MAX_COMMIT_SEQ - 1}, not {from_seq}")
         db, t = self._db, self._db.t.binlog_log
         with deciding(db, instance) as c:
             ensure_log_rows(db, c, instance, name)
@@ -60,7 +60,7 @@ class ConfigStore:
                 incomplete = [log for log in logs.values() if _lacks_records(log, own_log, table, from_seq)]
                 self._begin_after(c, instance, name, incomplete, last_seq)
                 if before is None:
-                    values |= {"begins": own_log.floor if own_log.enabled else last_seq}
+                    values |= {"starts_after": own_log.floor if own_log.enabled else last_seq}
             new = upsert(db, t).values(instance=instance, db=name, tbl=table, **values)
             c.execute(new.on_conflict_do_update(index_elements=["instance", "db", "tbl"], set_=values))
             return rows.read_logs(db, c, instance, name, [table])[table]
@@ -71,7 +71,7 @@ class ConfigStore:
         if incomplete and last_seq:
             incomplete_rows = in_list(self._db, t.c.tbl, [log.tbl for log in incomplete])
             c.execute(
-                update(t).where(t.c.instance == instance, t.c.db == name, incomplete_rows).values(begins=last_seq)
+                update(t).where(t.c.instance == instance, t.c.db == name, incomplete_rows).values(starts_after=last_seq)
             )
             tables = tuple(log.tbl for log in incomplete if log.tbl)
             tombstone = Tombstone(database=len(tables) < len(incomplete), db=name, tables=tables, seq=last_seq)
@@ -107,10 +107,10 @@ class ConfigStore:
         t = self._db.t.binlog_log
         with deciding(self._db, instance) as c:
             log = self._existing_log(c, instance, name, table)
-            if log.wants is None:
+            if log.awaiting_seq is None:
                 raise BadInput(f"no cut of {log.name} waits for approval; see: sexton binlog list")
-            approved = log.wants if upto is None else min(upto, log.wants)
-            values = {"approved": approved, "wants": None, "wants_since": None}
+            approved = log.awaiting_seq if upto is None else min(upto, log.awaiting_seq)
+            values = {"approved": approved, "awaiting_seq": None, "awaiting_since": None}
             c.execute(update(t).where(log_condition(t, instance, (name, table))).values(**values))
             return log.model_copy(update=values)
 
@@ -146,14 +146,14 @@ class ConfigStore:
 
     def _end_logs(self, c: Connection, instance: str, name: str, table: str, now: int) -> None:
         """Cut dropped logs completely, and delete their consumers and the cuts of their partitions."""
-        t, consumer, fold = self._db.t.binlog_log, self._db.t.binlog_consumer, self._db.t.binlog_fold
+        t, consumer, fold = self._db.t.binlog_log, self._db.t.binlog_consumer, self._db.t.binlog_partition_cut
         of_log = {
             source: and_(
                 source.c.instance == instance, source.c.db == name, *([source.c.tbl == table] if table else [])
             )
             for source in (t, consumer, fold)
         }
-        values = {"dropped_at": now, "watermark": MOST} | NOTHING_BLOCKED
+        values = {"dropped_at": now, "watermark": MAX_COMMIT_SEQ} | NOTHING_BLOCKED
         c.execute(update(t).where(of_log[t], t.c.dropped_at.is_(None)).values(**values))
         c.execute(delete(consumer).where(of_log[consumer]))
         c.execute(delete(fold).where(of_log[fold]))

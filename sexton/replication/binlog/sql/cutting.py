@@ -17,7 +17,15 @@ from sexton.database.rows import in_list, upsert
 from sexton.kernel.crash_points import reached
 from sexton.operators.controls.store import ControlStore
 from sexton.replication.binlog import policy
-from sexton.replication.binlog.model import MOST, BinlogSettings, Consumer, Cut, CutReport, Log, RetentionBounds
+from sexton.replication.binlog.model import (
+    MAX_COMMIT_SEQ,
+    BinlogSettings,
+    Consumer,
+    Cut,
+    CutReport,
+    Log,
+    RetentionBounds,
+)
 from sexton.replication.binlog.sql import ranges, rows
 from sexton.replication.binlog.sql.ranges import RecordRange
 from sexton.replication.journal.model import Op, Tombstone, gc_binlog
@@ -131,10 +139,10 @@ class Cutter:
 
     def _skip_other_tables(self, c: Connection, reader: Consumer) -> Consumer:
         """Return a consumer of one table: of the database's log it needs only the records of that table."""
-        position = self._db.t.binlog_of
+        position = self._db.t.binlog_table_record
         lacking = and_(log_condition(position, reader.instance, (reader.db, reader.tbl)), position.c.seq > reader.acked)
         first = c.execute(select(position.c.seq).where(lacking).order_by(position.c.seq).limit(1)).scalar_one_or_none()
-        return reader.model_copy(update={"acked": MOST if first is None else first - 1})
+        return reader.model_copy(update={"acked": MAX_COMMIT_SEQ if first is None else first - 1})
 
     # Decide how far one log is cut
 
@@ -167,9 +175,9 @@ class Cutter:
         t, log, cut = self._db.t.binlog_log, preview.log, preview.cut
         values: dict[str, Any] = {
             "held": cut.held,
-            "wants": cut.wants,
+            "awaiting_seq": cut.awaiting_seq,
             "held_since": (log.held_since or now) if cut.held else None,
-            "wants_since": (log.wants_since or now) if cut.wants is not None else None,
+            "awaiting_since": (log.awaiting_since or now) if cut.awaiting_seq is not None else None,
         }
         if values != log.model_dump(include=set(values)):
             c.execute(update(t).where(log_condition(t, log.instance, (log.db, log.tbl))).values(**values))
@@ -193,7 +201,7 @@ class Cutter:
 
     def _tables_upto(self, c: Connection, log: Log, seq: int) -> Sequence[str]:
         """Return the tables that have records up to a number in their database's log."""
-        position = self._db.t.binlog_of
+        position = self._db.t.binlog_table_record
         cut = and_(
             position.c.instance == log.instance, position.c.db == log.db, position.c.seq <= seq, position.c.tbl != ""
         )
@@ -201,18 +209,18 @@ class Cutter:
 
     def _raise_partition_cuts(self, c: Connection, log: Log, seq: int, tables: Sequence[str]) -> None:
         """Raise the version up to which partitions may be deleted: the highest of *every* cut UPSERT, not the last."""
-        part, fold = self._db.t.binlog_part, self._db.t.binlog_fold
+        part, fold = self._db.t.binlog_partition_version, self._db.t.binlog_partition_cut
         cut = and_(part.c.instance == log.instance, part.c.db == log.db, in_list(self._db, part.c.tbl, tables))
         key = [part.c.instance, part.c.db, part.c.tbl, part.c.part]
         highest = select(*key, func.max(part.c.version), literal(False)).where(cut, part.c.seq <= seq).group_by(*key)
-        new = upsert(self._db, fold).from_select(["instance", "db", "tbl", "part", "version", "spread"], highest)
-        raised = {"version": new.excluded.version, "spread": False}
+        new = upsert(self._db, fold).from_select(["instance", "db", "tbl", "part", "version", "propagated"], highest)
+        raised = {"version": new.excluded.version, "propagated": False}
         higher = {"set_": raised, "where": new.excluded.version > fold.c.version}
         c.execute(new.on_conflict_do_update(index_elements=["instance", "db", "tbl", "part"], **higher))
 
     def _move_watermarks(self, c: Connection, log: Log, seq: int, tables: Sequence[str]) -> int:
         """Move the watermarks, a table's to its own last cut record; return how many records of ``log`` were cut."""
-        t, b, position, now = self._db.t.binlog_log, self._db.t.binlog, self._db.t.binlog_of, self._db.now(c)
+        t, b, position, now = self._db.t.binlog_log, self._db.t.binlog, self._db.t.binlog_table_record, self._db.now(c)
         of_database = and_(t.c.instance == log.instance, t.c.db == log.db)
         if not log.tbl:
             in_log = and_(b.c.instance == t.c.instance, b.c.db == t.c.db)
@@ -229,7 +237,7 @@ class Cutter:
         """Return the columns of a log's row after a cut, computed from its rows in ``records``."""
         t = self._db.t.binlog_log
         last_cut = select(func.max(records.c.seq)).where(in_log, records.c.seq <= seq).scalar_subquery()
-        first_left = select(records.c.n - 1).where(in_log, records.c.seq > seq).order_by(records.c.seq).limit(1)
+        first_left = select(records.c.ordinal - 1).where(in_log, records.c.seq > seq).order_by(records.c.seq).limit(1)
         bytes_before = first_left.with_only_columns(records.c.bytes_before).scalar_subquery()
         return {
             "watermark": case((last_cut > t.c.watermark, last_cut), else_=t.c.watermark),
@@ -254,4 +262,4 @@ def _without_dropped(logs: Mapping[str, Log]) -> dict[str, Log]:
 def _count(log: Log, cut: Cut) -> CutReport:
     """Return the report of one log."""
     is_cut, is_held = cut.seq > log.watermark, bool(cut.held)
-    return CutReport(logs=1, cut=is_cut, held=is_held, waiting=cut.wants is not None)
+    return CutReport(logs=1, cut=is_cut, held=is_held, waiting=cut.awaiting_seq is not None)

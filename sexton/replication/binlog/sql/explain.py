@@ -15,9 +15,9 @@ from sexton.replication.binlog.errors import UnknownLog
 from sexton.replication.binlog.model import Consumer, Cut, Log
 from sexton.replication.binlog.sql import rows
 from sexton.replication.binlog.sql.cutting import CutPreview, Cutter
-from sexton.replication.binlog.sql.figures import LastLook, last_look
+from sexton.replication.binlog.sql.figures import LastRun, find_last_run
 from sexton.replication.replicas.model import BackendStanding, Replica, RetainingReplica
-from sexton.replication.replicas.policy import unwell
+from sexton.replication.replicas.policy import describe_faults
 from sexton.replication.replicas.sql import figures
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class LogCutPreview(Message):
     goes: int = 0
     """The expired records that a cut would delete now."""
     waits: int = 0
-    """Records that an approval would let a run cut: up to ``cut.wants``, or up to ``log.wants`` of the last run."""
+    """Records that an approval would let a run cut: up to ``cut.awaiting_seq``, or up to ``log.awaiting_seq`` of the last run."""
 
 
 class RetainingCopy(Message):
@@ -64,7 +64,7 @@ class LogExplanation(Message):
     """Why nothing of the instance may be deleted now: observe mode, a stop, a policy list or a window."""
     clock: str = ""
     """Why the next run will cut nothing."""
-    look: LastLook = LastLook()
+    look: LastRun = LastRun()
     consumers: tuple[Consumer, ...] = ()
     """The readers of the logs, including those that are LOST."""
     lost_after_seconds: int = 0
@@ -85,12 +85,12 @@ def explain(db: Database, binlogs: "BinlogService", instance: str, name: str, ta
         if own_log is None or log is None:
             raise UnknownLog(rows.log_name(name, table))
         previews = list(islice(binlogs.cutter.preview(c, instance, name, table), MAX_LINES))
-        look = last_look(db, c, instance)
+        look = find_last_run(db, c, instance)
         halted = _reason_halted(binlogs.controls, c, instance)
         consumers = rows.read_consumers(db, c, instance, name)
         scope = (db, c, instance, name, table)
-        standings = figures.standings(*scope)
-        retaining = figures.holding(*scope, limit=MAX_NAMED_COPIES)
+        standings = figures.backend_standings(*scope)
+        retaining = figures.retaining_replicas(*scope, limit=MAX_NAMED_COPIES)
         return LogExplanation(
             instance=instance,
             db=name,
@@ -100,12 +100,12 @@ def explain(db: Database, binlogs: "BinlogService", instance: str, name: str, ta
             lines=tuple(_line(c, binlogs.cutter, preview) for preview in previews),
             logs=len(previews) if table else _count_cut_logs(logs),
             halted=halted,
-            clock=policy.clock_problem(look.looked_at, now, binlogs.settings),
+            clock=policy.clock_problem(look.checked_at, now, binlogs.settings),
             look=look,
             consumers=tuple(reader for reader in consumers if own_log.enabled or table in ("", reader.tbl)),
             lost_after_seconds=binlogs.settings.hold_limit_seconds,
             backends=tuple(standing for standing in standings if standing.behind),
-            holders=tuple(figures.holders(*scope)),
+            holders=tuple(figures.retaining_by_backend(*scope)),
             named=tuple(RetainingCopy(replica=replica, why=_what_it_lacks(replica, now)) for replica in retaining),
             now=now,
         )
@@ -127,7 +127,7 @@ def _count_cut_logs(logs: Mapping[str, Log]) -> int:
 
 def _line(c: Connection, cutter: Cutter, preview: CutPreview) -> LogCutPreview:
     log, cut = preview.log, preview.cut
-    wants = cut.wants if log.wants is None else log.wants
+    wants = cut.awaiting_seq if log.awaiting_seq is None else log.awaiting_seq
     return LogCutPreview(
         log=log,
         cut=cut,
@@ -138,4 +138,4 @@ def _line(c: Connection, cutter: Cutter, preview: CutPreview) -> LogCutPreview:
 
 
 def _what_it_lacks(replica: Replica, now: int) -> str:
-    return unwell(replica, now) or f"needs version {replica.needs} and above"
+    return describe_faults(replica, now) or f"needs version {replica.needs} and above"

@@ -32,15 +32,15 @@ class LogCounts(Message):
     """Instances whose last run cut nothing because of the clock."""
 
 
-class LastLook(Message):
+class LastRun(Message):
     """The last run over an instance's binlogs; ``refused``: why it cut nothing."""
 
-    looked_at: int | None = None
+    checked_at: int | None = None
     ok_at: int | None = None
     refused: str = ""
 
 
-def tally(db: Database, c: Connection, instance: str | None = None) -> LogCounts:
+def count_logs(db: Database, c: Connection, instance: str | None = None) -> LogCounts:
     """Return the counts of an instance, or of all."""
     t, reader, replica, state = db.t.binlog_log, db.t.binlog_consumer, db.t.replica, db.t.binlog_round
 
@@ -50,7 +50,7 @@ def tally(db: Database, c: Connection, instance: str | None = None) -> LogCounts
     records = func.coalesce(func.sum(t.c.records - t.c.gone_records), 0).label("records")
     size = func.coalesce(func.sum(t.c.bytes - t.c.gone_bytes), 0).label("bytes")
     held = _count_if(t.c.held_since.is_not(None)).label("held")
-    waiting = _count_if(t.c.wants.is_not(None)).label("waiting")
+    waiting = _count_if(t.c.awaiting_seq.is_not(None)).label("waiting")
     logs = _select_from_cut_logs(db, func.count().label("logs"), records, size, held, waiting)
     log_counts = c.execute(logs.where(t.c.enabled, *in_scope(t))).one()
     lost = _count_if(reader.c.lost_at.is_not(None)).label("lost")
@@ -68,21 +68,21 @@ def tally(db: Database, c: Connection, instance: str | None = None) -> LogCounts
     )
 
 
-def noted(db: Database, c: Connection, instance: str) -> Sequence[Log]:
+def logs_with_blocker(db: Database, c: Connection, instance: str) -> Sequence[Log]:
     """Return the logs whose cut a consumer blocks or waits for approval, as of the last run; a thousand at most."""
     t = db.t.binlog_log
-    has_blocker = or_(t.c.held_since.is_not(None), t.c.wants.is_not(None))
+    has_blocker = or_(t.c.held_since.is_not(None), t.c.awaiting_seq.is_not(None))
     logs = _select_from_cut_logs(db, t).where(t.c.instance == instance, has_blocker)
     first_logs = logs.order_by(t.c.db, t.c.tbl).limit(MAX_NOTED_LOGS)
     return [rows.to_log(row) for row in c.execute(first_logs)]
 
 
-def last_look(db: Database, c: Connection, instance: str) -> LastLook:
+def find_last_run(db: Database, c: Connection, instance: str) -> LastRun:
     """Return the result of the last run over an instance's binlogs."""
     t = db.t.binlog_round
-    last_run = select(t.c.looked_at, t.c.ok_at, t.c.refused).where(t.c.instance == instance)
-    row = c.execute(last_run).one_or_none()
-    return LastLook() if row is None else LastLook(**row._mapping)
+    query = select(t.c.checked_at, t.c.ok_at, t.c.refused).where(t.c.instance == instance)
+    row = c.execute(query).one_or_none()
+    return LastRun() if row is None else LastRun(**row._mapping)
 
 
 def _select_from_cut_logs(db: Database, *columns: Any) -> Select[Any]:

@@ -11,7 +11,7 @@ from sexton.database.guard import UnknownInstance
 from sexton.database.rows import as_rows, in_list, upsert
 from sexton.kernel.errors import BadInput
 from sexton.replication.binlog.errors import RecordsTrimmed
-from sexton.replication.binlog.model import Log, Read, Record, Stored
+from sexton.replication.binlog.model import Log, Record, RecordPage, StoreResult
 from sexton.replication.binlog.numbering import LogStates, NumberedRecords, judge_resent, number_records
 from sexton.replication.binlog.policy import Versions, parse_versions
 from sexton.replication.binlog.sql import rows
@@ -28,7 +28,7 @@ class RecordStore:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def add(self, instance: str, name: str, records: Sequence[Record]) -> Stored:
+    def add(self, instance: str, name: str, records: Sequence[Record]) -> StoreResult:
         """Store records that a database committed. A record that is sent again changes nothing.
 
         Raises:
@@ -56,7 +56,7 @@ class RecordStore:
             disabled = result.disabled + len(new) - numbered.stored
             return result.model_copy(update={"stored": numbered.stored, "disabled": disabled})
 
-    def read(self, instance: str, name: str, table: str = "", after: int = 0, limit: int = PAGE_RECORDS) -> Read:
+    def read(self, instance: str, name: str, table: str = "", after: int = 0, limit: int = PAGE_RECORDS) -> RecordPage:
         """Return the records of a log after a number, in their order: at most a thousand, and some MiB.
 
         Raises:
@@ -69,13 +69,13 @@ class RecordStore:
                 raise RecordsTrimmed(log.name, after, log.floor + 1)
             records = self._page(c, log, after, min(limit, PAGE_RECORDS))
         status = "OK" if records else "TOO_NEW"
-        return Read(status=status, first=log.floor + 1, last=log.last_seq, records=tuple(records))
+        return RecordPage(status=status, first=log.floor + 1, last=log.last_seq, records=tuple(records))
 
     def _page(self, c: Connection, log: Log, after: int, limit: int) -> list[Record]:
         """Return records of a log after a number, at least one if there is any, and at most ``PAGE_BYTES`` in all."""
-        b, position = self._db.t.binlog, self._db.t.binlog_of
+        b, position = self._db.t.binlog, self._db.t.binlog_table_record
         later = and_(b.c.instance == log.instance, b.c.db == log.db, b.c.seq > after)
-        page = select(b.c.seq, b.c.stamp, b.c.type, b.c.tables, b.c.data, b.c.bytes).where(later)
+        page = select(b.c.seq, b.c.sent_ts, b.c.type, b.c.tables, b.c.data, b.c.bytes).where(later)
         if log.tbl:
             same_record = and_(position.c.instance == b.c.instance, position.c.db == b.c.db, position.c.seq == b.c.seq)
             page = page.join(position, and_(same_record, position.c.tbl == log.tbl))
@@ -84,7 +84,7 @@ class RecordStore:
             size += row.bytes
             if records and size > PAGE_BYTES:
                 break
-            columns = {"timestamp": row.stamp, "tables": row.tables, "type": row.type, "data": row.data}
+            columns = {"timestamp": row.sent_ts, "tables": row.tables, "type": row.type, "data": row.data}
             records.append(Record(commit_seq=row.seq, **columns))
         return records
 
@@ -105,10 +105,10 @@ class RecordStore:
         in_tables = and_(t.c.instance == instance, t.c.db == name, in_list(self._db, t.c.tbl, tables))
         return {row.tbl: rows.to_log(row) for row in c.execute(select(t).where(in_tables))}
 
-    def _judge_resent(self, c: Connection, logs: LogStates, records: Sequence[Record]) -> Stored:
+    def _judge_resent(self, c: Connection, logs: LogStates, records: Sequence[Record]) -> StoreResult:
         """Compare records that are not above the last one with the stored ones."""
         if not records:
-            return Stored()
+            return StoreResult()
         b = self._db.t.binlog
         sent = in_list(self._db, b.c.seq, [record.commit_seq for record in records])
         condition = and_(b.c.instance == logs.own_log.instance, b.c.db == logs.own_log.db, sent)
@@ -119,8 +119,8 @@ class RecordStore:
         t = self._db.t
         if numbered.records:
             c.execute(insert(t.binlog), numbered.records)
-        self._insert_at_once(c, t.binlog_of, numbered.table_records)
-        self._insert_at_once(c, t.binlog_part, numbered.versions)
+        self._insert_at_once(c, t.binlog_table_record, numbered.table_records)
+        self._insert_at_once(c, t.binlog_partition_version, numbered.versions)
         log = t.binlog_log
         new = upsert(self._db, log)
         later_skip = new.excluded.skipped > log.c.skipped

@@ -34,7 +34,7 @@ class Remover:
 
     def _logs_with_leftovers(self, instance: str) -> list[Log]:
         """Return the logs that have rows below their watermark: of each database its tables first."""
-        t, position, b = self._db.t.binlog_log, self._db.t.binlog_of, self._db.t.binlog
+        t, position, b = self._db.t.binlog_log, self._db.t.binlog_table_record, self._db.t.binlog
         in_log = and_(position.c.instance == t.c.instance, position.c.db == t.c.db, position.c.tbl == t.c.tbl)
         in_database = and_(b.c.instance == t.c.instance, b.c.db == t.c.db, t.c.tbl == "")
         pairs_left = select(position.c.seq).where(in_log, position.c.seq <= t.c.watermark).exists()
@@ -46,7 +46,7 @@ class Remover:
 
     def _remove_chunk(self, log: Log) -> int:
         """Remove some records from one log, and delete those that are in no other; return how many were removed."""
-        position, part, b = self._db.t.binlog_of, self._db.t.binlog_part, self._db.t.binlog
+        position, part, b = self._db.t.binlog_table_record, self._db.t.binlog_partition_version, self._db.t.binlog
         key = (log.db, log.tbl)
         with self._db.write() as c:
             own_log = self._lock_own_log(c, log)
@@ -72,7 +72,7 @@ class Remover:
 
     def _remove_records_without_table(self, own_log: Log, heartbeat: Callable[[], None]) -> None:
         """Delete records that only the database's log had: their tables are dropped, or were cut before."""
-        b, position, after = self._db.t.binlog, self._db.t.binlog_of, -1
+        b, position, after = self._db.t.binlog, self._db.t.binlog_table_record, -1
         of_database = and_(b.c.instance == own_log.instance, b.c.db == own_log.db)
         in_a_log = and_(position.c.instance == b.c.instance, position.c.db == b.c.db, position.c.seq == b.c.seq)
         while True:

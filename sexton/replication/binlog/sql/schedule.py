@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, case, func, or_, select, update
 
 from sexton.database.engine import Database
-from sexton.operators.controls.policy import halts
+from sexton.operators.controls.policy import halt_by_instance
 from sexton.operators.controls.store import ControlStore
 from sexton.replication.binlog import policy
 from sexton.replication.binlog.model import BinlogSettings
@@ -24,15 +24,15 @@ class BinlogSchedule:
         t, instance = self._db.t.binlog_round, self._db.t.instance
         with self._db.read() as c:
             now = self._db.now(c)
-            interval_over = t.c.looked_at <= now - self._settings.interval_seconds * 1000
-            in_future = t.c.looked_at > now  # the clock was ahead once
-            due = or_(t.c.looked_at.is_(None), interval_over, in_future)
+            interval_over = t.c.checked_at <= now - self._settings.interval_seconds * 1000
+            in_future = t.c.checked_at > now  # the clock was ahead once
+            due = or_(t.c.checked_at.is_(None), interval_over, in_future)
             instances = select(t.c.instance).join(instance, instance.c.id == t.c.instance)
             instances = instances.where(due, instance.c.mode == "enabled").order_by(t.c.instance)
             names = c.execute(instances).scalars().all()
             if not names:
                 return ()
-            halted = halts(self._controls.all_in(c), now)
+            halted = halt_by_instance(self._controls.all_in(c), now)
         return tuple(name for name in names if halted(name) is None)
 
     def begin_run(self, instance: str) -> str:
@@ -44,13 +44,13 @@ class BinlogSchedule:
             if row is None:
                 return ""
             now = self._db.now(c)
-            if row.refused and policy.is_retry(row.looked_at, now, self._settings):
+            if row.refused and policy.is_retry(row.checked_at, now, self._settings):
                 return str(row.refused)
             # Never refuse twice in a row: if runs are always far apart, one of them must cut.
-            problem = "" if row.refused else policy.clock_problem(row.looked_at, now, self._settings)
+            problem = "" if row.refused else policy.clock_problem(row.checked_at, now, self._settings)
             steady_since = now if problem else row.steady_since or now
             values = {
-                "looked_at": now,
+                "checked_at": now,
                 "refused": problem,
                 "refusals": t.c.refusals + int(bool(problem)),
                 "steady_since": steady_since,
@@ -85,7 +85,7 @@ class BinlogSchedule:
         ttl_seconds = case((log.c.enabled, log.c.ttl_seconds), else_=leftover_ttl)
         records, size = log.c.records - log.c.gone_records, log.c.bytes - log.c.gone_bytes
         too_much = and_(log.c.enabled, or_(records > log.c.max_history_nums, size > log.c.max_bytes))
-        has_blocker = or_(log.c.held_since.is_not(None), log.c.wants.is_not(None))
+        has_blocker = or_(log.c.held_since.is_not(None), log.c.awaiting_seq.is_not(None))
         with self._db.read() as c:
             expired = self._first_timestamp(log) <= self._db.now(c) - ttl_seconds * 1000
             due = select(log.c.db, log.c.tbl).join_from(log, own_log, own_of_log)
@@ -97,7 +97,7 @@ class BinlogSchedule:
 
     def _first_timestamp(self, log: Any) -> ColumnElement[int]:
         """Return the timestamp of the first record of a log that is not cut, NULL if there is none."""
-        b, position = self._db.t.binlog, self._db.t.binlog_of
+        b, position = self._db.t.binlog, self._db.t.binlog_table_record
         of_database = and_(b.c.instance == log.c.instance, b.c.db == log.c.db)
         in_database = select(b.c.ts).where(of_database, b.c.seq > log.c.watermark).order_by(b.c.seq).limit(1)
         of_table = and_(position.c.instance == log.c.instance, position.c.db == log.c.db, position.c.tbl == log.c.tbl)

@@ -17,7 +17,7 @@ from sexton.kernel.crash_points import reached
 from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.operators.controls.store import ControlStore
 from sexton.replication.agent.model import ID, SweepOutcome
-from sexton.replication.binlog.model import MOST, CutDone, CutPage, Granted, Taken
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ, AcknowledgeResult, CutDone, CutPage, GrantedVersion
 from sexton.replication.names import check_names
 from sexton.replication.replicas.sql.rows import needed_versions, record_released_versions
 
@@ -47,10 +47,10 @@ class Sender:
 
     def _propagate_some(self, instance: str) -> int | None:
         """Raise ``desired`` of the replicas of some partitions; return how many, None if no partition is left."""
-        db, t, fold = self._db, self._db.t.replica, self._db.t.binlog_fold
+        db, t, fold = self._db, self._db.t.replica, self._db.t.binlog_partition_cut
         with deciding(db, instance) as c:
             new = select(fold.c.db, fold.c.tbl, fold.c.part).where(
-                fold.c.instance == instance, fold.c.spread.is_(False)
+                fold.c.instance == instance, fold.c.propagated.is_(False)
             )
             keys = [
                 {"name": row.db, "tbl": row.tbl, "part": row.part} for row in c.execute(new.limit(PARTITIONS_AT_ONCE))
@@ -65,7 +65,7 @@ class Sender:
             same_partition = and_(t.c.instance == instance, *(t.c[n] == cut.c[n] for n in ("db", "tbl", "part")))
             lower = and_(same_partition, t.c.desired < cut.c.version, t.c.dropped.is_(False))
             changed = c.execute(update(t).where(lower).values(desired=cut.c.version)).rowcount
-            c.execute(update(fold).where(is_chosen).values(spread=True))
+            c.execute(update(fold).where(is_chosen).values(propagated=True))
             reached("binlog.spread")
         return max(0, changed)
 
@@ -96,7 +96,7 @@ class Sender:
             granted = self._grant(c, instance, backend, due)
             reached("binlog.granted")
         cuts = [
-            Granted(uid=row.uid, tablet=row.tablet, version=granted[row.uid])
+            GrantedVersion(uid=row.uid, tablet=row.tablet, version=granted[row.uid])
             for row in due
             if granted[row.uid] > row.acked
         ]
@@ -126,7 +126,7 @@ class Sender:
             record_released_versions(self._db, c, instance, released)
         return granted
 
-    def acknowledge(self, instance: str, backend: str, done: Sequence[CutDone]) -> Taken:
+    def acknowledge(self, instance: str, backend: str, done: Sequence[CutDone]) -> AcknowledgeResult:
         """Record what a backend has deleted. More than was granted is ignored; less than before changes nothing.
 
         Taken under the guard, as every write to rows of replicas, so that no deadlock is possible.
@@ -137,7 +137,7 @@ class Sender:
         check_names(backend)
         by_uid = _acknowledgements(done)
         if not by_uid:
-            return Taken(ignored=len(done))
+            return AcknowledgeResult(ignored=len(done))
         db, t = self._db, self._db.t.replica
         flags = {"well": BigInteger(), "unknown": BigInteger()}
         ack = as_rows(db, by_uid.values(), uid=Text(), acked=BigInteger(), problem=Text(), **flags)
@@ -148,12 +148,12 @@ class Sender:
         granted_copy = and_(on_backend, t.c.uid == ack.c.uid, ack.c.acked <= t.c.granted)
         # A dropped replica is finished when all of it is deleted, or its backend does not have it at all.
         backend_lacks_it = select(ack.c.uid).where(ack.c.uid == t.c.uid, ack.c.unknown == 1).exists()
-        finished = and_(t.c.dropped, t.c.granted >= MOST, or_(t.c.acked >= MOST, backend_lacks_it))
+        finished = and_(t.c.dropped, t.c.granted >= MAX_COMMIT_SEQ, or_(t.c.acked >= MAX_COMMIT_SEQ, backend_lacks_it))
         with deciding(db, instance) as c:
             changed = update(t).where(granted_copy).values(acked=acked, problem=ack.c.problem).returning(t.c.uid)
             taken = len(c.execute(changed).all())  # SQLite reports no row count for a statement that begins with a CTE
             c.execute(delete(t).where(on_backend, in_list(db, t.c.uid, list(by_uid)), finished))
-        return Taken(taken=taken, ignored=len(done) - taken)
+        return AcknowledgeResult(taken=taken, ignored=len(done) - taken)
 
     def waiting(self, instance: str, after: str, limit: int) -> Sequence[str]:
         """Return by name the backends that have binlogs to delete and beside which a Sexton worker runs."""
@@ -192,7 +192,7 @@ def _acknowledgements(done: Sequence[CutDone]) -> Mapping[str, Mapping[str, Any]
             problem = "" if well else f"{_printable(cut.outcome)}: {_printable(cut.detail)}".removesuffix(": ")
             by_uid[cut.uid] = {
                 "uid": cut.uid,
-                "acked": max(-1, min(cut.version, MOST)),
+                "acked": max(-1, min(cut.version, MAX_COMMIT_SEQ)),
                 "problem": problem,
                 "well": int(well),
                 "unknown": int(cut.outcome == SweepOutcome.UNKNOWN),

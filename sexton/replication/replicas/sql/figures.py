@@ -9,10 +9,12 @@ from sexton.database.engine import Database
 from sexton.replication.agent.model import SweepOutcome
 from sexton.replication.replicas.model import Backend, BackendStanding, Replica, RetainingReplica
 from sexton.replication.replicas.policy import BY_LIMIT
-from sexton.replication.replicas.sql.rows import copies_condition, need, to_replica
+from sexton.replication.replicas.sql.rows import copies_condition, needed_version, to_replica
 
 
-def standings(db: Database, c: Connection, instance: str, name: str = "", table: str = "") -> Sequence[BackendStanding]:
+def backend_standings(
+    db: Database, c: Connection, instance: str, name: str = "", table: str = ""
+) -> Sequence[BackendStanding]:
     """Return the backends of an instance by name, including those that have never reported.
 
     Args:
@@ -57,7 +59,9 @@ def _standing(name: str, counts: dict[str, Any], backend: Backend | None) -> Bac
     return BackendStanding(**{"backend": name} | counts | instants)
 
 
-def holders(db: Database, c: Connection, instance: str, name: str = "", table: str = "") -> Sequence[RetainingReplica]:
+def retaining_by_backend(
+    db: Database, c: Connection, instance: str, name: str = "", table: str = ""
+) -> Sequence[RetainingReplica]:
     """Return by backend the replicas for which others retain versions.
 
     If some tablets have no replica that counts, an entry with an empty backend comes first.
@@ -69,7 +73,7 @@ def holders(db: Database, c: Connection, instance: str, name: str = "", table: s
     since = func.coalesce(t.c.bad_since, t.c.gap_since, case((t.c.fresh_until <= now, t.c.fresh_until)))
     counts = [_count(bad).label("bad"), _count(missing).label("missing"), _count(silent).label("silent")]
     by_backend = select(t.c.backend, func.count().label("copies"), *counts, func.min(since).label("since"))
-    lacking = by_backend.where(live, need(t, now) <= t.c.desired).group_by(t.c.backend).order_by(t.c.backend)
+    lacking = by_backend.where(live, needed_version(t, now) <= t.c.desired).group_by(t.c.backend).order_by(t.c.backend)
     retaining = [RetainingReplica(**row._mapping) for row in c.execute(lacking)]
     by_tablet = select(t.c.tablet, func.max(t.c.full_copy_at).label("since")).where(live).group_by(t.c.tablet)
     uncounted = by_tablet.having(_count(t.c.full_copy == "") == 0).subquery()
@@ -78,17 +82,20 @@ def holders(db: Database, c: Connection, instance: str, name: str = "", table: s
     return [*no_replica_counts, *retaining]
 
 
-def holding(
+def retaining_replicas(
     db: Database, c: Connection, instance: str, name: str = "", table: str = "", limit: int = 5
 ) -> Sequence[Replica]:
     """Return a few replicas for which others retain versions, those that need the lowest version first."""
     t, now = db.t.replica, db.now(c)
     live = and_(_live(t, instance), t.c.tablet.in_(_tablets_not_granted(db, instance, name, table)))
-    lacking = select(t).where(live, need(t, now) <= t.c.desired)
-    return [to_replica(row) for row in c.execute(lacking.order_by(need(t, now), t.c.tablet, t.c.backend).limit(limit))]
+    lacking = select(t).where(live, needed_version(t, now) <= t.c.desired)
+    return [
+        to_replica(row)
+        for row in c.execute(lacking.order_by(needed_version(t, now), t.c.tablet, t.c.backend).limit(limit))
+    ]
 
 
-def copies(db: Database, c: Connection, instance: str, name: str, table: str = "") -> int:
+def count_live_copies(db: Database, c: Connection, instance: str, name: str, table: str = "") -> int:
     """Return how many replicas a database, or one table of it, has, without dropped ones."""
     t = db.t.replica
     live = and_(copies_condition(t, instance, name, table), t.c.dropped.is_(False))

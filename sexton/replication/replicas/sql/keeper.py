@@ -45,7 +45,7 @@ class ReplicaKeeper:
             return {}
         answers = {}
         for tablet, replicas in replicas_of(self._db, tx, token.instance, set(needed.values())).items():
-            lowest = policy.lowest(replicas, now)
+            lowest = policy.lowest_needed_version(replicas, now)
             replica = lowest[1] if lowest else None
             backend = replica.backend if replica else "any backend: no replica counts"
             answers[tablet] = Kept(KeepReason.REPLICA, backend)

@@ -12,7 +12,7 @@ from sexton.kernel.errors import BadInput
 from sexton.replication.journal.model import Op, ReplicaOutcome, ReportKind, replicas_info
 from sexton.replication.journal.store import JournalStore
 from sexton.replication.replicas.errors import LastCopy, UnknownBackend
-from sexton.replication.replicas.model import Backend, Placed, Placement
+from sexton.replication.replicas.model import Backend, Placement, PlaceResult
 from sexton.replication.replicas.placing import check_placement
 from sexton.replication.replicas.sql.rows import ALL_GRANTED, healthy
 from sexton.replication.sql.log_rows import ensure_log_rows, is_dropped
@@ -27,7 +27,7 @@ class PlacementStore:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def place(self, instance: str, order: Placement) -> Placed:
+    def place(self, instance: str, order: Placement) -> PlaceResult:
         """Store all tablets of some partitions with all their replicas; repeatable.
 
         The owner places a replica before the replica takes its first version. Until its backend reports, it blocks
@@ -53,7 +53,7 @@ class PlacementStore:
             if self._count_placed(c, instance, order, placed) < copies:
                 raise BadInput("a uid belongs to another replica, or to a dropped one: uids never come back")
             dropped = self._drop_partitions(c, instance, order)
-        return Placed(added=copies - already_placed, kept=already_placed, removed=len(removed), dropped=dropped)
+        return PlaceResult(added=copies - already_placed, kept=already_placed, removed=len(removed), dropped=dropped)
 
     def decommission(self, instance: str, backend: str) -> int:
         """Delete a backend that will never come back, with all its replicas; return how many there were.
@@ -128,7 +128,7 @@ class PlacementStore:
 
     def _add(self, c: Connection, instance: str, order: Placement, placed: FromClause) -> None:
         """Add new replicas. Their backends must delete what was cut before they were placed, too."""
-        db, t, fold = self._db, self._db.t.replica, self._db.t.binlog_fold
+        db, t, fold = self._db, self._db.t.replica, self._db.t.binlog_partition_cut
         of_table = and_(fold.c.instance == instance, fold.c.db == order.db, fold.c.tbl == order.table)
         cut_of_partition = and_(of_table, fold.c.part == placed.c.part)
         table_columns = [literal(value) for value in (instance, order.db, order.table)]
@@ -166,7 +166,7 @@ class PlacementStore:
 
     def _drop_partitions(self, c: Connection, instance: str, order: Placement) -> int:
         """Grant the replicas of dropped partitions everything; return how many replicas that are."""
-        t, fold = self._db.t.replica, self._db.t.binlog_fold
+        t, fold = self._db.t.replica, self._db.t.binlog_partition_cut
         dropped = 0
         if order.dropped:
             live = and_(self._live_of_table(instance, order), in_list(self._db, t.c.part, order.dropped))

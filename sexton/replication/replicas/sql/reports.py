@@ -47,7 +47,7 @@ class ReportStore:
         self._db, self._settings = db, settings
         self._journal = JournalStore(db)
 
-    def hear(self, instance: str, backend: str, report: ReplicaReport) -> ReportReceipt:
+    def accept(self, instance: str, backend: str, report: ReplicaReport) -> ReportReceipt:
         """Store a backend's report on its replicas. Unknown replicas and outdated reports are ignored.
 
         A replica that the report does not name stays as it is until its last report is no longer fresh. The report is

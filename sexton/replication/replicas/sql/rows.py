@@ -38,7 +38,7 @@ def needed_versions(db: Database, c: Connection, instance: str, tablets: Iterabl
     """
     t, now = db.t.replica, db.now(c)
     replicas = and_(t.c.instance == instance, in_list(db, t.c.tablet, tablets), t.c.dropped.is_(False))
-    first_needed = func.coalesce(func.min(need(t, now)), 0).label("need")
+    first_needed = func.coalesce(func.min(needed_version(t, now)), 0).label("need")
     by_tablet = select(t.c.tablet, first_needed).where(replicas).group_by(t.c.tablet)
     return {row.tablet: row.need for row in c.execute(by_tablet)}
 
@@ -57,7 +57,7 @@ def record_released_versions(db: Database, c: Connection, instance: str, version
         c.execute(update(t).where(lower).values(gone=released.c.version))
 
 
-def need(t: FromClause, now: int) -> ColumnElement[int]:
+def needed_version(t: FromClause, now: int) -> ColumnElement[int]:
     """Return the first version that a replica needs, NULL if it does not count."""
     unknown = or_(t.c.bad_since.is_not(None), t.c.fresh_until <= now)
     return case((t.c.full_copy != "", None), (unknown, 0), else_=t.c.needs)

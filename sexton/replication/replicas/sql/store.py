@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.kernel.errors import BadInput
-from sexton.replication.journal.model import Mark, Snapshot
+from sexton.replication.journal.model import JournalSnapshot, LogWatermark
 from sexton.replication.journal.store import JournalStore
 from sexton.replication.names import check_names
 from sexton.replication.replicas import policy
@@ -31,7 +31,7 @@ class ReplicaStore:
                 raise UnknownTablet(tablet)
             return replicas, self._db.now(c)
 
-    def unwell(self, instance: str, limit: int = 100, *, every: bool = False) -> tuple[Sequence[Replica], int]:
+    def list_unhealthy(self, instance: str, limit: int = 100, *, every: bool = False) -> tuple[Sequence[Replica], int]:
         """Return the unhealthy replicas, or all, by tablet; and the time to judge them by in ms."""
         t = self._db.t.replica
         with self._db.read() as c:
@@ -89,13 +89,13 @@ class ReplicaStore:
             given_up = update(t).where(counting, unhealthy_for_long, healthy_elsewhere).values(**values)
             return c.execute(given_up).rowcount
 
-    def snapshot(self, instance: str) -> Snapshot:
+    def snapshot(self, instance: str) -> JournalSnapshot:
         """Return the state from which a follower begins if it has missed entries of the journal."""
         with self._db.snapshot() as c:
             head, _ = JournalStore(self._db).bounds(c, instance)
             replicas = [outcome for row in self._with_outcomes(c, instance) for outcome in policy.standing(row)]
             marks = self._marks(c, instance)
-        return Snapshot(seq=head, marks=tuple(marks), replicas=tuple(replicas))
+        return JournalSnapshot(seq=head, marks=tuple(marks), replicas=tuple(replicas))
 
     def _with_outcomes(self, c: Connection, instance: str) -> Sequence[Replica]:
         """Return the replicas whose faults are in the journal, by uid."""
@@ -104,12 +104,14 @@ class ReplicaStore:
         replicas = select(t).where(t.c.instance == instance, t.c.dropped.is_(False), faulty).order_by(t.c.uid)
         return [to_replica(row) for row in c.execute(replicas)]
 
-    def _marks(self, c: Connection, instance: str) -> Sequence[Mark]:
+    def _marks(self, c: Connection, instance: str) -> Sequence[LogWatermark]:
         """Return up to which record each log is cut."""
         log = self._db.t.binlog_log
         logs = c.execute(select(log).where(log.c.instance == instance).order_by(log.c.db, log.c.tbl))
         return [
-            Mark(db=row.db, tbl=row.tbl, seq=max(row.watermark, row.begins), dropped=row.dropped_at is not None)
+            LogWatermark(
+                db=row.db, tbl=row.tbl, seq=max(row.watermark, row.starts_after), dropped=row.dropped_at is not None
+            )
             for row in logs
         ]
 

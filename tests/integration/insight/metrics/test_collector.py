@@ -1,4 +1,4 @@
-"""The metrics say what the tables say: the seed's 18 and ours, on both databases, equal in every process."""
+"""The exported metrics equal the tables in every process: the seed's 18 and Sexton's own."""
 
 import re
 from pathlib import Path
@@ -9,10 +9,11 @@ from sexton.contract import NewMark
 from sexton.database.engine import Database
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.holds.store import Hold
-from sexton.recycle.model import KindPlan, OpenedRound, Plan
+from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds.ledger import Ledger
-from tests.support.planned import Limited, limited
+from sexton.recycle.rounds.model import OpenedRound
+from tests.support.planned import Limited, limited_policy
 from tests.support.rig import GRACE, INTERVAL, RETENTION, Rig, put
 from tests.support.scrape import collector, scrape
 
@@ -45,7 +46,7 @@ class Timed(Rig):
 
     def recycle(self, opened: OpenedRound, plan: Plan, kind: KindPlan, ledger: Ledger) -> None:
         super().recycle(opened, plan, kind, ledger)
-        ledger.add_elapsed(kind.kind, ELAPSED_MS)
+        ledger.cut_short(kind.kind, ELAPSED_MS)
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def timed(rig: Rig, tmp_path: Path) -> Timed:
     return made
 
 
-def test_all_18_of_the_article_have_samples_after_one_round(timed: Timed) -> None:
+def test_all_18_seed_metrics_have_samples_after_one_round(timed: Timed) -> None:
     timed.round()
 
     found = scrape(timed).names()
@@ -72,7 +73,7 @@ def test_all_18_of_the_article_have_samples_after_one_round(timed: Timed) -> Non
     assert {name for name in found if name.startswith("recycler_")} == set(ARTICLE)
 
 
-def test_the_last_round_is_told_in_numbers_checked_by_hand(timed: Timed) -> None:
+def test_the_last_round_has_the_figures_computed_by_hand(timed: Timed) -> None:
     report = timed.round()
 
     s = scrape(timed)
@@ -102,7 +103,7 @@ def test_the_last_round_is_told_in_numbers_checked_by_hand(timed: Timed) -> None
     assert next_ts - INTERVAL * 1000 == pytest.approx(report.started_at, abs=5_000)
 
 
-def test_totals_grow_with_each_round_and_are_whole_in_a_new_process(timed: Timed, tmp_path: Path) -> None:
+def test_totals_survive_a_restart_of_the_process(timed: Timed, tmp_path: Path) -> None:
     dropped = {"instance_id": "shop", "resource_type": "dropped"}
     timed.round()
     put(tmp_path / "v", "data/3/a.dat", 11)
@@ -123,7 +124,7 @@ def test_totals_grow_with_each_round_and_are_whole_in_a_new_process(timed: Timed
     assert s("sexton_freed_bytes_total", instance_id="shop", kind="prepared") == 0  # there before it counts
 
 
-def test_two_processes_show_the_same(timed: Timed) -> None:
+def test_two_processes_export_the_same_figures(timed: Timed) -> None:
     timed.round()
     timed.controls.put(ControlKind.STOP, "shop", "a look")
     other = Database.open(timed.url)
@@ -137,7 +138,7 @@ def test_two_processes_show_the_same(timed: Timed) -> None:
     assert mine.samples.keys() == theirs.samples.keys()
 
 
-def test_ours_tell_what_waits_who_keeps_it_and_what_is_set_aside(timed: Timed) -> None:
+def test_due_kept_and_quarantined_marks_are_shown(timed: Timed) -> None:
     timed.mark("dropped", NewMark(id="lost", vault="nowhere", keys=("x/y.dat",)))
     timed.mark("orphan", NewMark(id="new", vault="disk", keys=("x/z.dat",)))
     timed.later(10_801)
@@ -159,7 +160,7 @@ def test_ours_tell_what_waits_who_keeps_it_and_what_is_set_aside(timed: Timed) -
     assert s("sexton_rounds_failed_in_a_row", instance_id="shop") == 0
 
 
-def test_an_age_begins_anew_with_a_success_and_a_stop_is_timed(rig: Rig) -> None:
+def test_ages_restart_at_a_success_and_stops_are_timed(rig: Rig) -> None:
     rig.instance("looker", enable=False)
     rig.later(7_200)
     before = scrape(rig)
@@ -180,7 +181,7 @@ def test_an_age_begins_anew_with_a_success_and_a_stop_is_timed(rig: Rig) -> None
     assert after("sexton_stopped_seconds", instance_id="looker") == 0
 
 
-def test_claimed_prefixes_that_wait_for_late_uploads_are_shown_apart(rig: Rig, tmp_path: Path) -> None:
+def test_prefixes_that_wait_for_late_uploads_are_separate(rig: Rig, tmp_path: Path) -> None:
     put(rig.local(tmp_path / "v"), "data/1/a.dat")
     rig.mark("dropped", NewMark(id="p", vault="disk", prefix="data/1/"))
     rig.later(10_801)
@@ -191,7 +192,7 @@ def test_claimed_prefixes_that_wait_for_late_uploads_are_shown_apart(rig: Rig, t
     assert s("sexton_claimed_marks", instance_id="shop", stage="files") == 0
 
 
-def test_a_vault_that_is_gone_is_a_fault_with_its_reason_counted(timed: Timed, tmp_path: Path) -> None:
+def test_a_missing_vault_is_counted_as_a_fault_with_its_reason(timed: Timed, tmp_path: Path) -> None:
     (tmp_path / "v").rename(tmp_path / "unmounted")
     report = timed.round()
 
@@ -204,7 +205,7 @@ def test_a_vault_that_is_gone_is_a_fault_with_its_reason_counted(timed: Timed, t
     assert s("recycler_instance_recycle_last_success_ts", instance_id="shop") is None
 
 
-def test_running_rounds_are_valid_leases_and_pages_are_of_this_process(rig: Rig, tmp_path: Path) -> None:
+def test_running_rounds_are_counted_by_their_leases(rig: Rig, tmp_path: Path) -> None:
     rig.local(tmp_path / "v")
     before = scrape(rig)
     rig.leases.acquire("shop", "recycle", "a run")
@@ -217,9 +218,9 @@ def test_running_rounds_are_valid_leases_and_pages_are_of_this_process(rig: Rig,
     assert [s("recycler_vault_recycle_task_concurrency", **busy) for s in (before, during)] == [0, 3]
 
 
-def test_approvals_and_what_went_unasked_are_shown_with_their_limit(rig: Rig, tmp_path: Path) -> None:
+def test_waiting_approvals_and_unapproved_deletions_are_shown(rig: Rig, tmp_path: Path) -> None:
     shop = Limited(rig.url)
-    shop.policy = limited(objects=50)
+    shop.policy = limited_policy(objects=50)
     shop.local(tmp_path / "v")
     shop.garbage("dropped", 10)
     shop.later(10_801)
@@ -244,7 +245,7 @@ def test_approvals_and_what_went_unasked_are_shown_with_their_limit(rig: Rig, tm
     assert expired("sexton_unapproved_objects", instance_id="shop") == 0
 
 
-def test_each_place_shows_its_pace_and_what_it_refused_over_all_workers(rig: Rig) -> None:
+def test_each_place_shows_its_rate_and_refusals_of_all_workers(rig: Rig) -> None:
     told = "INSERT INTO {}pace_share (place, worker, seen_at, requests, throttled, keys) SELECT "
     rig.sql(
         "INSERT INTO {}pace (place, keys_per_second, updated_at) SELECT 's3/cold/data', 700, created_at FROM {}instance"
@@ -257,7 +258,7 @@ def test_each_place_shows_its_pace_and_what_it_refused_over_all_workers(rig: Rig
     assert s("sexton_throttled_requests_total", place="s3/cold/data") == 7
 
 
-def test_an_instance_has_figures_of_its_own_owners_kinds_and_no_other(rig: Rig) -> None:
+def test_an_instance_has_figures_only_of_its_owners_kinds(rig: Rig) -> None:
     rig.sql("INSERT INTO {}instance (id, owner) VALUES ('tree', 'catalog')")
     rig.policy = policy(RETENTION, GRACE, owners={"catalog": {"tablet": 0, "table": 10_800}})
 

@@ -1,4 +1,4 @@
-"""`why` tells one story about an object, whatever became of it, on both databases."""
+"""`sexton why` explains an object in each state of its mark: live, held, due, claimed, deleted."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,14 +14,14 @@ from sexton.insight.why.context import WhyContext
 from sexton.insight.why.story import story
 from sexton.marks.model import LATE, Ref
 from sexton.operators.holds.store import Hold
-from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.audit.writer import ParquetAudit
-from sexton.recycle.model import KindPlan, Plan
 from sexton.recycle.pacing.store import PaceStore
+from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.recycle.rounds.sql.schedule import RoundSchedule
-from tests.support.claims import AGES, claim, token
+from tests.support.claims import FAR_MS, claim, token
 from tests.support.rig import INTERVAL, Rig, put
 
 KEY = "data/9/a.dat"
@@ -30,14 +30,14 @@ KEY = "data/9/a.dat"
 @pytest.fixture
 def worker(rig: Rig, tmp_path: Path) -> Iterator[Rig]:
     """A worker that writes its audit into vault ``disk``."""
-    made = Rig(rig.url, audit=ParquetAudit(Places(rig.vaults, rig.registry.vaults), 400))
+    made = Rig(rig.url, audit=ParquetAudit(AuditLocations(rig.vaults, rig.registry.vaults), 400))
     put(made.local(tmp_path / "v"), KEY)
     yield made
     made.db.close()
 
 
 def tell(rig: Rig, what: str) -> list[Story]:
-    audit = AuditReader(rig.db, Places(rig.vaults, rig.registry.vaults))
+    audit = AuditReader(rig.db, AuditLocations(rig.vaults, rig.registry.vaults))
     turns = RoundSchedule(rig.db, rig.controls, INTERVAL, 16)
     return story(rig.db, what, None, WhyContext(rig.policy, rig.controls, turns, rig.owner, audit))
 
@@ -53,7 +53,7 @@ def due(rig: Rig, **more: object) -> None:
     rig.later(10_801)
 
 
-def awaiting(rig: Rig, *, since: int = 0, cutoff: int = AGES, lasts_ms: int = 86_400_000) -> int:
+def awaiting(rig: Rig, *, since: int = 0, cutoff: int = FAR_MS, lasts_ms: int = 86_400_000) -> int:
     """Store a plan for what is dropped that waits for a person."""
     with rig.db.write() as c:
         now = rig.db.now(c)
@@ -64,7 +64,7 @@ def awaiting(rig: Rig, *, since: int = 0, cutoff: int = AGES, lasts_ms: int = 86
         return int(c.execute(insert(rig.db.t.plan).values(**values).returning(rig.db.t.plan.c.id)).scalar_one())
 
 
-def test_of_a_live_object_it_says_live(worker: Rig) -> None:
+def test_a_live_object_is_shown_as_live(worker: Rig) -> None:
     with worker.db.write() as c:
         c.execute(text("CREATE TABLE live (kind text, id text, vault text, key text)"))
         c.execute(text("CREATE VIEW sexton_live AS SELECT * FROM live"))
@@ -73,7 +73,7 @@ def test_of_a_live_object_it_says_live(worker: Rig) -> None:
     assert events(worker, KEY) == {"live": f"live: rowset 12, {KEY} in vault disk"}
 
 
-def test_of_a_mark_it_tells_by_whom_below_what_and_when_it_goes(worker: Rig) -> None:
+def test_a_mark_shows_its_owner_parent_and_due_time(worker: Rig) -> None:
     with worker.db.write() as c:
         contract.prepare(c, "shop", "load-7", ["p1"], "disk", ["data/9/"], 3_600)
     worker.mark("dropped", NewMark(id="part", vault="disk", keys=("data/part",), parent=("table", "t12")))
@@ -86,7 +86,7 @@ def test_of_a_mark_it_tells_by_whom_below_what_and_when_it_goes(worker: Rig) -> 
     assert below["below"] == "parents: dropped part, table t12"
 
 
-def test_a_key_of_the_catalogs_layout_leads_to_its_tablet_and_its_rowset(worker: Rig) -> None:
+def test_a_catalog_key_leads_to_its_tablet_and_rowset(worker: Rig) -> None:
     for kind, id_ in (("tablet", "12"), ("compacted", "ab-1"), ("tablet", "ab-1")):
         worker.mark(kind, NewMark(id=id_, vault="disk", keys=(f"other/{id_}",)))
 
@@ -98,7 +98,7 @@ def test_a_key_of_the_catalogs_layout_leads_to_its_tablet_and_its_rowset(worker:
     assert sorted((s.kind, s.id) for s in of_the_catalog) == [("compacted", "ab-1"), ("tablet", "12")]
 
 
-def test_of_a_held_mark_it_names_the_hold_and_the_way_out(worker: Rig) -> None:
+def test_a_held_mark_shows_the_hold_and_the_way_out(worker: Rig) -> None:
     due(worker)
     held, _ = worker.holds.place(
         Hold(instance="shop", scope="prefix", vault="disk", prefix="data/9/a", reason="audit"), 3_600
@@ -110,7 +110,7 @@ def test_of_a_held_mark_it_names_the_hold_and_the_way_out(worker: Rig) -> None:
     assert f"sexton hold release {held.id}" in found["hold"]
 
 
-def test_of_a_mark_in_a_plan_that_waits_it_names_the_plan_and_no_next_round(worker: Rig) -> None:
+def test_a_mark_awaiting_approval_shows_its_plan(worker: Rig) -> None:
     due(worker)
     plan = awaiting(worker)
 
@@ -123,8 +123,8 @@ def test_of_a_mark_in_a_plan_that_waits_it_names_the_plan_and_no_next_round(work
     assert "next_round" not in found
 
 
-@pytest.mark.parametrize("plan", [{"since": AGES - 1}, {"cutoff": 1}, {"lasts_ms": 0}], ids=str)
-def test_a_plan_without_the_mark_or_that_is_over_is_not_named(worker: Rig, plan: dict[str, int]) -> None:
+@pytest.mark.parametrize("plan", [{"since": FAR_MS - 1}, {"cutoff": 1}, {"lasts_ms": 0}], ids=str)
+def test_a_plan_that_is_over_or_lacks_the_mark_is_not_named(worker: Rig, plan: dict[str, int]) -> None:
     due(worker)
     awaiting(worker, **plan)
 
@@ -134,7 +134,7 @@ def test_a_plan_without_the_mark_or_that_is_over_is_not_named(worker: Rig, plan:
     assert "next_round" in found
 
 
-def test_of_a_fenced_mark_it_says_so(worker: Rig) -> None:
+def test_a_fenced_mark_is_shown_as_fenced(worker: Rig) -> None:
     due(worker)
     worker.sql("UPDATE {}mark SET state = 'FENCED'")
 
@@ -143,7 +143,7 @@ def test_of_a_fenced_mark_it_says_so(worker: Rig) -> None:
     assert found.keys() >= {"fenced", "due", "next_round"}
 
 
-def test_of_a_claimed_mark_it_tells_batch_round_plan_and_what_became_of_the_file(worker: Rig) -> None:
+def test_a_claimed_mark_shows_batch_round_plan_and_outcome(worker: Rig) -> None:
     due(worker, prefix=None, keys=(KEY, "data/9/b.dat"))
     with_ = token(worker)
     claim(worker, with_, "dropped", "9")
@@ -156,7 +156,7 @@ def test_of_a_claimed_mark_it_tells_batch_round_plan_and_what_became_of_the_file
     assert found["file_failed"] == other["file_failed"] == "file data/9.dat in vault disk: failed: AccessDenied: no"
 
 
-def test_of_a_mark_claimed_with_its_parent_it_says_so(worker: Rig) -> None:
+def test_a_mark_claimed_with_its_parent_is_shown_so(worker: Rig) -> None:
     due(worker, prefix=None, keys=(KEY,))
     claim(worker, token(worker), "dropped", "9")
     worker.sql("UPDATE {}mark SET absorbed = true")
@@ -164,7 +164,7 @@ def test_of_a_mark_claimed_with_its_parent_it_says_so(worker: Rig) -> None:
     assert "together with its parent" in events(worker, KEY)["claimed"]
 
 
-def test_of_a_file_that_went_with_its_marks_parent_it_tells_the_outcome(worker: Rig) -> None:
+def test_a_file_deleted_with_the_parent_shows_its_outcome(worker: Rig) -> None:
     with_ = token(worker, "tablet")
     late = token(worker, "(late)", number=1)
     with worker.db.write() as c:
@@ -173,12 +173,12 @@ def test_of_a_file_that_went_with_its_marks_parent_it_tells_the_outcome(worker: 
         gone |= {"vault": "disk", "keys": [KEY], "objects": 0, "bytes": 0, "marked_at": at, "round": with_.round}
         c.execute(insert(worker.db.t.mark_history).values(**gone, claimed_at=at, gone_at=at, batch=late.batch))
     row = AuditRow(at, "shop", with_.round, with_.batch, 1, "tablet", "9", "disk", KEY, 10, "deleted", "")
-    ParquetAudit(Places(worker.vaults, worker.registry.vaults), 400).write([row])
+    ParquetAudit(AuditLocations(worker.vaults, worker.registry.vaults), 400).write([row])
 
     assert events(worker, KEY)["object_deleted"].startswith(f"gone: {KEY} in vault disk deleted")
 
 
-def test_of_a_gone_object_it_tells_the_outcome_with_round_and_batch(worker: Rig) -> None:
+def test_a_deleted_object_shows_outcome_round_and_batch(worker: Rig) -> None:
     due(worker, prefix=None, keys=(KEY, "data/9/none"))
     report = worker.round()
 
@@ -190,7 +190,7 @@ def test_of_a_gone_object_it_tells_the_outcome_with_round_and_batch(worker: Rig)
     assert never.keys() == {"marked", "claimed", "object_absent", "gone"}
 
 
-def test_of_a_file_under_a_prefix_it_tells_the_outcome_before_and_after_the_last_look(worker: Rig) -> None:
+def test_a_file_under_a_prefix_shows_its_outcome(worker: Rig) -> None:
     due(worker)
     worker.round()
 
@@ -204,9 +204,7 @@ def test_of_a_file_under_a_prefix_it_tells_the_outcome_before_and_after_the_last
     assert swept["object_deleted"] == gone["object_deleted"]
 
 
-def test_after_its_second_look_the_batch_and_the_plan_that_claimed_a_prefix_are_still_named(
-    worker: Rig, tmp_path: Path
-) -> None:
+def test_a_second_pass_keeps_the_batch_and_plan_of_the_claim(worker: Rig, tmp_path: Path) -> None:
     due(worker)
     plan = worker.rounds.plans.plan_for_operator("shop", worker.policy, "cli").id
     opened = worker.rounds.open("shop", "applies", plan, worker.policy, "anna")
@@ -216,22 +214,20 @@ def test_after_its_second_look_the_batch_and_the_plan_that_claimed_a_prefix_are_
     worker.later(3_601)
     worker.stores.batches.take_late(token(worker, LATE, run="dies"), Ref("", ""), 10)
 
-    looked_at, taken = events(worker, KEY), worker.row("dropped", "9").batch
+    before, taken = events(worker, KEY), worker.row("dropped", "9").batch
     worker.later(61)
     last = worker.round()
     gone, late = events(worker, KEY), events(worker, "data/9/late.dat")
 
     claimed = f"claimed in batch {batch}, round {opened.round}, plan {plan} applied by anna"
     assert taken != batch
-    assert (looked_at["claimed"], gone["claimed"]) == (f"{claimed}; irrevocable", claimed)
-    assert looked_at["object_deleted"] == gone["object_deleted"]
+    assert (before["claimed"], gone["claimed"]) == (f"{claimed}; irrevocable", claimed)
+    assert before["object_deleted"] == gone["object_deleted"]
     assert late["object_deleted"].endswith(f"round {last.round}")
     assert gone["gone"] == f"gone: 2 objects, 20 bytes, finished in round {last.round}"
 
 
-def test_of_a_mark_in_a_vault_with_a_cap_it_names_the_cap_before_and_after_the_claim(
-    worker: Rig, tmp_path: Path
-) -> None:
+def test_a_mark_in_a_capped_vault_shows_the_cap(worker: Rig, tmp_path: Path) -> None:
     worker.local(tmp_path / "w", "other")
     due(worker)
     PaceStore(worker.db).put_cap("other", 7)
@@ -247,7 +243,7 @@ def test_of_a_mark_in_a_vault_with_a_cap_it_names_the_cap_before_and_after_the_c
     assert (waits["paced"], swept["paced"]) == (paced, paced)
 
 
-def test_of_many_objects_of_one_mark_it_tells_sums(worker: Rig, tmp_path: Path) -> None:
+def test_many_objects_of_one_mark_are_summed(worker: Rig, tmp_path: Path) -> None:
     for n in range(SHOWN):
         put(tmp_path / "v", f"data/9/{n}.dat")
     due(worker)
@@ -260,22 +256,22 @@ def test_of_many_objects_of_one_mark_it_tells_sums(worker: Rig, tmp_path: Path) 
     assert "object_deleted" not in found
 
 
-def test_what_history_has_forgotten_is_found_in_the_audit(worker: Rig) -> None:
+def test_objects_missing_in_history_are_found_in_the_audit(worker: Rig) -> None:
     due(worker, prefix=None, keys=(KEY,))
     report = worker.round()
     worker.sql("DELETE FROM {}mark_history")
-    audit = AuditReader(worker.db, Places(worker.vaults, worker.registry.vaults))
+    audit = AuditReader(worker.db, AuditLocations(worker.vaults, worker.registry.vaults))
 
     by_sql = tell(worker, KEY)
-    [one] = forgotten(audit, ["shop"], {KEY}, 0, AGES)
-    [by_id] = forgotten(audit, ["shop"], {"9"}, 0, AGES)
+    [one] = forgotten(audit, ["shop"], {KEY}, 0, FAR_MS)
+    [by_id] = forgotten(audit, ["shop"], {"9"}, 0, FAR_MS)
 
     assert by_sql == []
     assert (one.kind, one.id, by_id) == ("dropped", "9", one)
     assert f"round {report.round}" in one.events[0].text
 
 
-def test_an_audit_that_cannot_be_read_is_said_and_the_rest_is_told(worker: Rig, tmp_path: Path) -> None:
+def test_an_unreadable_audit_is_reported_with_the_rest(worker: Rig, tmp_path: Path) -> None:
     due(worker, prefix=None, keys=(KEY,))
     worker.round()
     (tmp_path / "v").rename(tmp_path / "unmounted")

@@ -6,7 +6,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.integration.protection.test_rounds import garbage
+from sexton.client import Sexton
+from tests.integration.protection.registrations import garbage
 from tests.servers.api import Api
 from tests.support.rig import Rig
 
@@ -43,3 +44,9 @@ def ask(api: Api) -> Iterator[Ask]:
             return http.request(method, path, json=body, headers=headers, **more)
 
         yield asked
+
+
+@pytest.fixture
+def client(api: Api) -> Iterator[Sexton]:
+    with Sexton(api.url, api.token("sync:copy"), patience_seconds=5) as client:
+        yield client

@@ -1,4 +1,4 @@
-"""Every route: how it is called, and the scopes that may, or that it needs no token."""
+"""Every route with an example request, and the scopes that admit it."""
 
 from typing import NamedTuple
 

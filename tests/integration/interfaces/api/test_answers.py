@@ -1,4 +1,4 @@
-"""What the routes answer, and how they refuse: typed codes, problem documents, limits on bodies."""
+"""Each route answers as documented, and refuses with a typed code and a problem document."""
 
 import base64
 import json
@@ -14,7 +14,7 @@ from sexton.protection.filter import Filter
 from sexton.protection.model import Item
 from sexton.protocol.body import MAX_BODY_BYTES, MAX_ITEMS_BYTES
 from tests.integration.interfaces.api.conftest import Ask
-from tests.integration.protection.test_rounds import left
+from tests.integration.protection.registrations import remaining_keys
 from tests.servers.api import Api
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig
@@ -23,19 +23,17 @@ HERE = "/v1/instances/shop/protections"
 A = {"job": "copy:1", "owner": "ada", "objects": ["disk/data/a.dat"]}
 
 
-def refused(answer: httpx.Response) -> tuple[int, str, int | None]:
+def problem_of(answer: httpx.Response) -> tuple[int, str, int | None]:
     """Return status, code and number of a problem document."""
-    told = answer.json()
+    problem = answer.json()
     assert answer.headers["content-type"] == "application/problem+json"
-    assert told["status"] == answer.status_code
-    assert told["type"] == f"urn:sexton:problem:{told['code']}"
-    assert told["detail"]
-    return answer.status_code, told["code"], told.get("number")
+    assert problem["status"] == answer.status_code
+    assert problem["type"] == f"urn:sexton:problem:{problem['code']}"
+    assert problem["detail"]
+    return answer.status_code, problem["code"], problem.get("number")
 
 
-def test_what_is_registered_is_kept_renewed_finished_and_goes_after_the_watermark(
-    ask: Ask, rig: Rig, root: Path
-) -> None:
+def test_a_protection_lives_until_the_watermark_passes_it(ask: Ask, rig: Rig, root: Path) -> None:
     made = ask("POST", HERE, A | {"valid_ts": 1000, "ttl_seconds": 600})
     again = ask("POST", HERE, A | {"valid_ts": 1000, "ttl_seconds": 600})
     first = rig.round()
@@ -43,7 +41,7 @@ def test_what_is_registered_is_kept_renewed_finished_and_goes_after_the_watermar
     finished = ask("POST", f"{HERE}/copy:1/finish")
     ask("PUT", "/v1/instances/shop/watermark", {"value": 1000})
     rig.round()
-    still = left(root)
+    still = remaining_keys(root)
     ask("PUT", "/v1/instances/shop/watermark", {"value": 1001})
     rig.round()
 
@@ -53,34 +51,34 @@ def test_what_is_registered_is_kept_renewed_finished_and_goes_after_the_watermar
     assert renewed.json()["expires_at"] > made.json()["expires_at"]
     assert finished.json()["state"] == "SOFT"
     assert still == {"data/a.dat"}
-    assert left(root) == set()
+    assert remaining_keys(root) == set()
 
 
 def test_each_refusal_of_a_protection_has_its_code(api: Api, ask: Ask, rig: Rig) -> None:
     assert ask("POST", HERE, A).status_code == 201
     other = A | {"objects": ["disk/data/b.dat"]}
 
-    assert refused(ask("POST", HERE, other)) == (409, "EXISTS", 20644)
-    assert refused(ask("PATCH", f"{HERE}/none", {})) == (404, "NOT_FOUND", 20643)
-    assert refused(ask("POST", f"{HERE}/none/finish")) == (404, "NOT_FOUND", 20643)
-    assert refused(ask("PATCH", f"{HERE}/copy:1", {"ttl_seconds": 1})) == (422, "INVALID", 20647)
+    assert problem_of(ask("POST", HERE, other)) == (409, "EXISTS", 20644)
+    assert problem_of(ask("PATCH", f"{HERE}/none", {})) == (404, "NOT_FOUND", 20643)
+    assert problem_of(ask("POST", f"{HERE}/none/finish")) == (404, "NOT_FOUND", 20643)
+    assert problem_of(ask("PATCH", f"{HERE}/copy:1", {"ttl_seconds": 1})) == (422, "INVALID", 20647)
     ask("POST", f"{HERE}/copy:1/finish")
-    assert refused(ask("PATCH", f"{HERE}/copy:1", {})) == (409, "SOFT_DELETED", 20646)
-    assert refused(ask("POST", HERE, A)) == (409, "EXISTS", 20644)
-    assert refused(ask("POST", "/v1/instances/none/protections", A)) == (404, "UNKNOWN_INSTANCE", None)
+    assert problem_of(ask("PATCH", f"{HERE}/copy:1", {})) == (409, "SOFT_DELETED", 20646)
+    assert problem_of(ask("POST", HERE, A)) == (409, "EXISTS", 20644)
+    assert problem_of(ask("POST", "/v1/instances/none/protections", A)) == (404, "UNKNOWN_INSTANCE", None)
 
 
-def test_a_full_register_and_a_strict_gate_refuse(rig: Rig, root: Path) -> None:
+def test_a_full_register_and_the_strict_gate_refuse(rig: Rig, root: Path) -> None:
     headers = {"count": {"sync_protection_max_count": 1}, "gate": {"strict_gate": True}}
     with Api(rig, protection=headers["count"]) as full, httpx.Client(base_url=full.url) as http:
         given = {"Authorization": f"Bearer {full.token('sync:copy')}"}
         assert http.post(HERE, json=A, headers=given).status_code == 201
-        assert refused(http.post(HERE, json=A | {"job": "copy:2"}, headers=given)) == (429, "MAX_COUNT", 20645)
+        assert problem_of(http.post(HERE, json=A | {"job": "copy:2"}, headers=given)) == (429, "MAX_COUNT", 20645)
     rig.rounds.open("shop", "run", None, rig.policy)
     with Api(rig, protection=headers["gate"]) as strict, httpx.Client(base_url=strict.url) as http:
         given = {"Authorization": f"Bearer {strict.token('sync:copy')}"}
         answer = http.post(HERE, json=A | {"job": "copy:3"}, headers=given)
-        assert refused(answer) == (503, "GC_IS_RUNNING", 20642)
+        assert problem_of(answer) == (503, "GC_IS_RUNNING", 20642)
         assert answer.headers["retry-after"].isdigit()
 
 
@@ -94,23 +92,23 @@ BROKEN[-1] ^= 1
      base64.b64encode(BROKEN).decode()],
     ids=["empty", "no base64", "20 bytes", "random", "checksum"],
 )  # fmt: skip
-def test_p05_what_is_no_filter_is_refused_and_leaves_no_entry(ask: Ask, filter_: str) -> None:
+def test_p05_an_invalid_filter_is_refused_without_an_entry(ask: Ask, filter_: str) -> None:
     body = {"job": "copy:1", "owner": "ada", "filter": filter_}
 
-    assert refused(ask("POST", HERE, body)) == (422, "INVALID", 20647)
+    assert problem_of(ask("POST", HERE, body)) == (422, "INVALID", 20647)
     assert ask("GET", HERE).json() == []
 
 
-def test_a_filter_protects_and_says_that_it_is_not_verified(ask: Ask, rig: Rig, root: Path) -> None:
+def test_a_filter_protects_and_is_marked_as_unverified(ask: Ask, rig: Rig, root: Path) -> None:
     made = Filter.build([Item("disk", "data/a.dat")], 1)
     answer = ask("POST", HERE, {"job": "copy:1", "owner": "ada", "filter": made.encode()})
     rig.round()
 
     assert (answer.status_code, answer.json()["sealed"]["verified"]) == (201, False)
-    assert "data/a.dat" in left(root)
+    assert "data/a.dat" in remaining_keys(root)
 
 
-def test_chunks_are_kept_from_their_commit_and_sealed(ask: Ask, rig: Rig, root: Path) -> None:
+def test_chunks_protect_from_their_commit_and_are_sealed(ask: Ask, rig: Rig, root: Path) -> None:
     opened = ask("POST", HERE, {"job": "copy:1", "owner": "ada", "digest": "d" * 64})
     first = ask("PUT", f"{HERE}/copy:1/chunks/0", {"objects": ["disk/data/a.dat"]})
     again = ask("PUT", f"{HERE}/copy:1/chunks/0", {"objects": ["disk/data/a.dat"]})
@@ -122,7 +120,7 @@ def test_chunks_are_kept_from_their_commit_and_sealed(ask: Ask, rig: Rig, root: 
     assert (first.json()["objects"], again.json()) == (1, first.json())
     assert gone.json()["named"] == ["disk/data/b.dat: not there", "disk/dir/: nothing below it"]
     assert (failed.status_code, failed.json()["state"], failed.json()["sealed"]["missing"]) == (200, "ACTIVE", 2)
-    assert left(root) == {"data/a.dat"}
+    assert remaining_keys(root) == {"data/a.dat"}
 
 
 @pytest.mark.parametrize(
@@ -142,17 +140,17 @@ def test_chunks_are_kept_from_their_commit_and_sealed(ask: Ask, rig: Rig, root: 
     ],
     ids=lambda b: json.dumps(b)[:60],
 )
-def test_what_is_no_registration_is_refused_and_leaves_no_entry(ask: Ask, body: dict[str, object]) -> None:
-    status, code, _ = refused(ask("POST", HERE, body))
+def test_an_invalid_registration_leaves_no_entry(ask: Ask, body: dict[str, object]) -> None:
+    status, code, _ = problem_of(ask("POST", HERE, body))
 
     assert (status, code in ("INVALID", "BAD_INPUT")) == (422, True)
     assert ask("GET", HERE).json() == []
 
 
-def test_a_body_that_does_not_fit_is_named_and_not_repeated(ask: Ask) -> None:
+def test_an_invalid_body_is_refused_without_repeating_it(ask: Ask) -> None:
     answer = ask("POST", HERE, {"job": 7, "owner": "sxt_secret_in_the_wrong_place", "objectz": ["disk/data/a.dat"]})
 
-    assert refused(answer) == (422, "INVALID_REQUEST", None)
+    assert problem_of(answer) == (422, "INVALID_REQUEST", None)
     assert "body.job" in answer.json()["detail"]
     assert "Extra inputs" in answer.json()["detail"]
     assert "objectz" not in answer.text
@@ -173,7 +171,7 @@ def test_a_body_that_is_too_large_is_refused(api: Api, path: str, limit: int, to
     assert answer.status_code == 413
 
 
-def test_plans_are_made_shown_and_applied_only_where_that_may_be(ask: Ask, rig: Rig) -> None:
+def test_plans_need_the_scope_to_be_made_and_applied(ask: Ask, rig: Rig) -> None:
     made = ask("POST", "/v1/instances/shop/plans").json()
     shown = ask("GET", f"/v1/plans/{made['plan']['id']}", scope="read").json()
     away = ask("POST", f"/v1/plans/{made['plan']['id']}/apply")
@@ -182,12 +180,12 @@ def test_plans_are_made_shown_and_applied_only_where_that_may_be(ask: Ask, rig: 
 
     assert [k["kind"] for k in made["plan"]["kinds"]] == ["dropped"]
     assert (shown["plan"], shown["state"]) == (made["plan"], "PLANNED")
-    assert refused(away) == (503, "TEMPORAL_AWAY", None)
-    assert refused(observes) == (409, "NOT_ENABLED", None)
+    assert problem_of(away) == (503, "TEMPORAL_AWAY", None)
+    assert problem_of(observes) == (409, "NOT_ENABLED", None)
     assert ask("GET", "/v1/plans/999").status_code == 409
 
 
-def test_a_stop_stops_and_start_names_what_else_keeps(ask: Ask, rig: Rig) -> None:
+def test_start_names_the_controls_that_still_block(ask: Ask, rig: Rig) -> None:
     rig.controls.put(ControlKind.BLACKLIST, "shop", "by the test")
     stopped = ask("POST", "/v1/instances/shop/stop", {"reason": "a restore"}).json()
     everything = ask("POST", "/v1/stop", {"reason": "a restore"}).json()
@@ -197,10 +195,10 @@ def test_a_stop_stops_and_start_names_what_else_keeps(ask: Ask, rig: Rig) -> Non
 
     assert (stopped["stopped"], everything["stopped"], halted is not None) == (True, True, True)
     assert (started["stopped"], "blacklist" in started["still"]) == (False, True)
-    assert refused(ask("POST", "/v1/instances/none/stop", {"reason": "x"})) == (404, "UNKNOWN_INSTANCE", None)
+    assert problem_of(ask("POST", "/v1/instances/none/stop", {"reason": "x"})) == (404, "UNKNOWN_INSTANCE", None)
 
 
-def test_why_tells_the_story_and_metrics_are_no_workers(ask: Ask) -> None:
+def test_why_answers_and_no_worker_metrics_are_exposed(ask: Ask) -> None:
     told = ask("GET", "/v1/why", params={"key": "data/a.dat"}).json()["stories"]
     metrics = ask("GET", "/metrics").text
 
@@ -209,7 +207,7 @@ def test_why_tells_the_story_and_metrics_are_no_workers(ask: Ask) -> None:
     assert "sexton_up " not in metrics
 
 
-def test_what_nobody_foresaw_is_one_sentence_and_the_log_has_the_trace(
+def test_an_unexpected_error_is_one_sentence_with_a_logged_trace(
     api: Api, ask: Ask, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken() -> None:
@@ -219,12 +217,12 @@ def test_what_nobody_foresaw_is_one_sentence_and_the_log_has_the_trace(
     with caplog.at_level(logging.ERROR):
         answer = ask("GET", "/v1/status")
 
-    assert refused(answer) == (500, "FAILED", None)
+    assert problem_of(answer) == (500, "FAILED", None)
     assert "secret" not in answer.text
     assert "a secret of the program" in caplog.text
 
 
-def test_a_database_that_is_away_is_503(api: Api, ask: Ask, rig: Rig, tmp_path: Path) -> None:
+def test_an_unreachable_database_is_503(api: Api, ask: Ask, rig: Rig, tmp_path: Path) -> None:
     token = api.token("read")
     rig.db.close()
     (tmp_path / "sexton.db").rename(tmp_path / "away.db")
@@ -232,5 +230,5 @@ def test_a_database_that_is_away_is_503(api: Api, ask: Ask, rig: Rig, tmp_path: 
     answer = httpx.get(f"{api.url}/v1/status", headers={"Authorization": f"Bearer {token}"})
     health = httpx.get(f"{api.url}/healthz")
 
-    assert refused(answer) == (503, "DATABASE_AWAY", None)
+    assert problem_of(answer) == (503, "DATABASE_AWAY", None)
     assert (health.status_code, health.json()) == (503, {"status": "unavailable"})

@@ -1,4 +1,4 @@
-"""What docs/binlog-integration.md shows can be sent as it is there, with the scopes it names, and is answered so."""
+"""The requests shown in docs/binlog-integration.md work as printed, with the scopes named there."""
 
 import json
 import re
@@ -63,7 +63,7 @@ def within(told: object, real: object) -> bool:
 
 
 @pytest.mark.parametrize("when", [False, True], ids=["once", "again"])
-def test_the_calls_of_the_document_can_be_sent_as_they_are(ask: Ask, when: bool) -> None:
+def test_the_examples_of_the_document_can_be_sent(ask: Ask, when: bool) -> None:
     calls = sorted(shown(), key=lambda call: call.method == FINAL)
     times = 2 if when else 1
 

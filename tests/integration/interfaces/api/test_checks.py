@@ -1,4 +1,4 @@
-"""Checks and findings over the API, and a front end's memory against the records."""
+"""The API lists checks and findings, and compares a peer's memory with the owner's records."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.integration.check.conftest import Owned, names, owned
+from tests.integration.check.conftest import Owned, file_keys, owned
 from tests.integration.interfaces.api.conftest import Ask
 from tests.integration.owners.catalog.shop import Shop
 from tests.servers.api import Api
@@ -26,10 +26,10 @@ def root(owned: Owned) -> Path:
     return owned.root
 
 
-def test_checks_and_findings_are_told(ask: Ask, owned: Owned) -> None:
-    owned.both(*names(20))
-    (owned.root / names(20)[3]).unlink()
-    owned.old("data/t9/a_0.dat")
+def test_checks_and_findings_are_listed(ask: Ask, owned: Owned) -> None:
+    owned.write_live(*file_keys(20))
+    (owned.root / file_keys(20)[3]).unlink()
+    owned.write_old("data/t9/a_0.dat")
     owned.check()
     every = ask("GET", f"{HERE}/findings").json()["findings"]
     lost = ask("GET", f"{HERE}/findings?type=LOST").json()["findings"]
@@ -37,7 +37,7 @@ def test_checks_and_findings_are_told(ask: Ask, owned: Owned) -> None:
     [run] = ask("GET", "/v1/checks?instance=shop").json()["checks"]
     one = ask("GET", f"/v1/checks/{run['id']}").json()
 
-    assert [(f["type"], f["key"]) for f in lost] == [("LOST", names(20)[3])]
+    assert [(f["type"], f["key"]) for f in lost] == [("LOST", file_keys(20)[3])]
     assert {f["type"] for f in every} == {"LOST", "ORPHAN"}
     assert [f["id"] for f in later] == [every[1]["id"]]
     assert (one["run"]["state"], one["found"], one["confirmed"]) == ("WHOLE", {"LOST": 1, "ORPHAN": 1}, {"LOST": 1})
@@ -45,7 +45,7 @@ def test_checks_and_findings_are_told(ask: Ask, owned: Owned) -> None:
     assert ask("GET", "/v1/checks?instance=nope").status_code == 404
 
 
-def test_a_peers_memory_is_compared_with_an_owners_view_both_ways(ask: Ask, owned: Owned) -> None:
+def test_a_peers_memory_is_compared_with_the_view_both_ways(ask: Ask, owned: Owned) -> None:
     owned.live_rows(*((f"data/t/{i}", 1) for i in ("a", "b", "c", "x")))
 
     def compared(*ids: str, **more: str) -> httpx.Response:
@@ -61,10 +61,10 @@ def test_a_peers_memory_is_compared_with_an_owners_view_both_ways(ask: Ask, owne
 
 @pytest.fixture
 def shop(clean_url: str, tmp_path: Path) -> Iterator[Shop]:
-    shop = Shop(f"{clean_url}.catalog").opened()
+    shop = Shop(f"{clean_url}.catalog").register()
     shop.local(tmp_path / "catalog")
     yield shop
-    shop.away()
+    shop.close()
 
 
 def test_a_peers_memory_is_compared_with_the_catalog(shop: Shop) -> None:

@@ -1,4 +1,4 @@
-"""`POST /v1/token`: who knows a password gets a token, and whoever guesses learns nothing."""
+"""`POST /v1/token` gives a token for a password, throttles guessers, and reveals nothing to them."""
 
 import logging
 import statistics
@@ -17,12 +17,12 @@ from sexton.operators.access.sql.login_throttle import LoginThrottle
 from sexton.operators.access.sql.users import UserStore
 from sexton.operators.call_log.store import CallStore
 from tests.servers.api import Api
-from tests.support.leaks import made
+from tests.support.leaks import record_secret
 from tests.support.rig import Rig
 
 PASSWORD, WRONG = "a-horse-of-correct-batteries", "a-horse-of-other-batteries"
-made(PASSWORD)
-made(WRONG)
+record_secret(PASSWORD)
+record_secret(WRONG)
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def status(http: httpx.Client, token: str) -> httpx.Response:
     return http.get("/v1/status", headers={"Authorization": f"Bearer {token}"})
 
 
-def test_a_password_is_answered_with_a_token_that_counts(http: httpx.Client, rig: Rig) -> None:
+def test_a_password_gives_a_valid_token(http: httpx.Client, rig: Rig) -> None:
     answer = login(http, scope="read", ttl_seconds=60)
     told = answer.json()
     with rig.db.read() as c:
@@ -55,9 +55,7 @@ def test_a_password_is_answered_with_a_token_that_counts(http: httpx.Client, rig
     assert forbidden.status_code == 403
 
 
-def test_b26_a_wrong_password_an_expired_token_and_another_deployments_are_denied(
-    http: httpx.Client, rig: Rig, tmp_path: Path
-) -> None:
+def test_b26_wrong_expired_and_foreign_credentials_are_denied(http: httpx.Client, rig: Rig, tmp_path: Path) -> None:
     theirs = Rig(f"sqlite:///{tmp_path / 'other.db'}").instance()
     UserStore(theirs.db).add("ada", PASSWORD, policy.scope("operate"), "test")
     with Api(theirs) as other, httpx.Client(base_url=other.url, timeout=30) as there:
@@ -77,7 +75,7 @@ def test_b26_a_wrong_password_an_expired_token_and_another_deployments_are_denie
     assert (before.status_code, after.status_code, after.json()["code"]) == (200, 401, "UNAUTHENTICATED")
 
 
-def test_an_unknown_user_is_told_what_a_wrong_password_is_told_and_as_late(http: httpx.Client, rig: Rig) -> None:
+def test_an_unknown_user_is_refused_like_a_wrong_password(http: httpx.Client, rig: Rig) -> None:
     answers, took = {}, {}
     for user in ("ada", "bob", "no name at all\0"):
         seconds = []
@@ -94,7 +92,7 @@ def test_an_unknown_user_is_told_what_a_wrong_password_is_told_and_as_late(http:
     assert min(took.values()) > max(took.values()) / 2, took
 
 
-def test_whoever_guesses_waits_and_is_told_how_long(http: httpx.Client) -> None:
+def test_a_guesser_is_throttled_with_a_retry_time(http: httpx.Client) -> None:
     for _ in range(5):
         login(http, password=WRONG)
     right, unknown = login(http), [login(http, "bob", WRONG) for _ in range(6)]
@@ -105,7 +103,7 @@ def test_whoever_guesses_waits_and_is_told_how_long(http: httpx.Client) -> None:
     assert unknown[-1].json()["title"] == right.json()["title"]
 
 
-def test_many_at_once_are_refused_and_may_come_again(http: httpx.Client, api: Api) -> None:
+def test_too_many_concurrent_logins_may_be_repeated(http: httpx.Client, api: Api) -> None:
     places = api.app.state.logins._slots
     with places, places:
         busy = login(http)
@@ -132,7 +130,7 @@ def test_many_at_once_are_refused_and_may_come_again(http: httpx.Client, api: Ap
         [PASSWORD],
     ],
 )
-def test_what_does_not_fit_is_refused_and_not_repeated(http: httpx.Client, body: Any) -> None:
+def test_an_invalid_login_is_refused_without_repeating_it(http: httpx.Client, body: Any) -> None:
     answer = http.post("/v1/token", json=body)
 
     assert (answer.status_code, answer.json()["code"]) == (422, "INVALID_REQUEST")
@@ -143,13 +141,13 @@ def test_a_body_that_is_too_large_is_not_read(http: httpx.Client) -> None:
     assert login(http, password="x" * 5_000).status_code == 413
 
 
-def test_a_scope_that_is_more_than_the_users_is_refused(http: httpx.Client) -> None:
+def test_a_scope_above_the_users_is_refused(http: httpx.Client) -> None:
     codes = {scope: login(http, scope=scope).status_code for scope in ("read", "sync:copy", "admin", "node:n1")}
 
     assert codes == {"read": 200, "sync:copy": 200, "admin": 403, "node:n1": 403}
 
 
-def test_a_user_that_is_removed_is_out_at_once(http: httpx.Client, rig: Rig) -> None:
+def test_a_removed_user_loses_access_at_once(http: httpx.Client, rig: Rig) -> None:
     token = login(http).json()["token"]
     before = status(http, token)
     UserStore(rig.db).remove("ada", "test")
@@ -158,7 +156,7 @@ def test_a_user_that_is_removed_is_out_at_once(http: httpx.Client, rig: Rig) -> 
     assert (before.status_code, after.status_code, login(http).status_code) == (200, 401, 401)
 
 
-def test_what_a_user_does_is_written_down_with_the_users_name(http: httpx.Client, rig: Rig) -> None:
+def test_a_users_calls_are_logged_with_the_users_name(http: httpx.Client, rig: Rig) -> None:
     login(http, password=WRONG)
     login(http, "bob", WRONG)
     token = login(http).json()
@@ -173,7 +171,7 @@ def test_what_a_user_does_is_written_down_with_the_users_name(http: httpx.Client
     ]
 
 
-def test_no_password_is_logged_or_told_in_whatever_field_it_came(
+def test_no_password_is_logged_or_returned_from_any_field(
     http: httpx.Client, rig: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -206,14 +204,14 @@ def test_a_client_logs_in(http: httpx.Client, api: Api, monkeypatch: pytest.Monk
     assert PASSWORD not in str(unfit.value)
 
 
-async def test_a_client_logs_in_and_awaits_it(http: httpx.Client, api: Api) -> None:
+async def test_an_async_client_logs_in(http: httpx.Client, api: Api) -> None:
     async with await AsyncSexton.login(api.url, "ada", PASSWORD) as client:
         seen = await client.status()
 
     assert [i.instance for i in seen.instances] == ["shop"]
 
 
-def test_who_waits_is_not_looked_at_and_costs_no_row(http: httpx.Client, rig: Rig) -> None:
+def test_a_throttled_login_is_not_verified_and_writes_no_row(http: httpx.Client, rig: Rig) -> None:
     for n in range(20):
         LoginThrottle(rig.db).failed("127.0.0.1", f"user{n}")
     with rig.db.read() as c:

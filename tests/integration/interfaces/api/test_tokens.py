@@ -1,4 +1,4 @@
-"""Every route refuses whoever has no right to it; a token is shown once and ends when it should."""
+"""Every route needs a valid token of a sufficient scope, except the public ones."""
 
 from collections.abc import Iterator
 
@@ -33,7 +33,7 @@ def send(http: httpx.Client, route: Route, authorization: str | None) -> httpx.R
     return http.request(route.method, route.path, json=route.body, headers=headers)
 
 
-def test_the_table_has_every_route(api: Api) -> None:
+def test_the_table_of_scopes_has_every_route(api: Api) -> None:
     there = {
         (method.upper(), path)
         for path, methods in api.app.openapi()["paths"].items()
@@ -67,7 +67,7 @@ def test_the_table_has_every_route(api: Api) -> None:
     assert named == there
 
 
-def test_nobody_comes_in_without_a_token_that_counts(http: httpx.Client, api: Api, rig: Rig) -> None:
+def test_a_call_without_a_valid_token_is_refused(http: httpx.Client, api: Api, rig: Rig) -> None:
     good = api.token("admin")
     id_, secret = policy.presented(f"Bearer {good}")
     other = policy.presented(f"Bearer {api.token('admin')}").secret
@@ -105,7 +105,7 @@ def test_a_token_of_another_scope_is_refused(http: httpx.Client, api: Api) -> No
     assert {a.json()["code"] for a in answers.values()} == {"FORBIDDEN"}
 
 
-def test_what_the_scope_allows_is_let_in(http: httpx.Client, api: Api) -> None:
+def test_a_token_of_the_scope_is_admitted(http: httpx.Client, api: Api) -> None:
     tokens = {scope: f"Bearer {api.token(scope)}" for scope in (*LADDER, "sync:copy", "node:n7")}
 
     answers = {
@@ -122,17 +122,17 @@ def test_what_the_scope_allows_is_let_in(http: httpx.Client, api: Api) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "root", "read:x", "sync", "sync:", "node:", "sync:a b", "sync:a:b", "Read"])
-def test_what_is_no_scope_is_refused(text: str) -> None:
+def test_an_unknown_scope_is_refused(text: str) -> None:
     with pytest.raises(policy.BadInput, match="is no scope"):
         policy.scope(text)
 
 
-def test_health_needs_no_token_and_tells_nothing_else(http: httpx.Client) -> None:
+def test_health_needs_no_token_and_reveals_nothing(http: httpx.Client) -> None:
     assert (http.get("/healthz").status_code, http.get("/healthz").json()) == (200, {"status": "ok"})
     assert {http.get(path).status_code for path in ("/", "/docs", "/redoc", "/v1/openapi.json", "/v1/nothing")} == {401}
 
 
-def test_only_what_is_open_answers_without_a_token(http: httpx.Client) -> None:
+def test_only_public_routes_answer_without_a_token(http: httpx.Client) -> None:
     methods = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
     paths = [*(r.path for r in OPEN), "/v1/token/", "/v1/token/x", "//v1/token", "/V1/token", "/v1/status"]
 
@@ -141,7 +141,7 @@ def test_only_what_is_open_answers_without_a_token(http: httpx.Client) -> None:
     assert answered == {("POST", "/v1/token")} | {(m, "/healthz") for m in methods}
 
 
-def test_the_database_has_no_secret(api: Api, rig: Rig) -> None:
+def test_the_database_contains_no_secret(api: Api, rig: Rig) -> None:
     secret = policy.presented(f"Bearer {api.token('read')}").secret
     with rig.db.read() as c:
         rows = [*c.execute(rig.db.t.token.select()), *c.execute(rig.db.t.call.select())]
@@ -150,7 +150,7 @@ def test_the_database_has_no_secret(api: Api, rig: Rig) -> None:
     assert secret not in str(rows)
 
 
-def test_calls_that_change_something_are_written_down_with_their_end(ask: Ask, rig: Rig) -> None:
+def test_changing_calls_are_logged_with_their_result(ask: Ask, rig: Rig) -> None:
     ask("POST", "/v1/instances/shop/stop", {"reason": "a restore"}, scope="operate")
     ask("POST", "/v1/instances/shop/start", scope="sync:copy")
     ask("POST", "/v1/instances/shop/protections/j/release", {"reason": "no more"})
@@ -174,7 +174,7 @@ def test_calls_that_change_something_are_written_down_with_their_end(ask: Ask, r
     ]
 
 
-def test_calls_of_long_ago_are_forgotten_with_the_next_round(rig: Rig) -> None:
+def test_old_calls_are_deleted_by_the_next_round(rig: Rig) -> None:
     calls = CallStore(rig.db)
     for subject in ("long ago", "lately"):
         with calls.recorded(CallRecord(who="ada", source="cli@here", action="stop", subject=subject)):

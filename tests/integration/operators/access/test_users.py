@@ -1,4 +1,4 @@
-"""Users, their passwords and the tokens they get, on both databases."""
+"""A user's password gives short-lived tokens, guessers are throttled, and removal ends all tokens at once."""
 
 import hashlib
 import threading
@@ -23,13 +23,13 @@ from sexton.operators.access.sql.login_throttle import LoginThrottle
 from sexton.operators.access.sql.tokens import TokenStore
 from sexton.operators.access.sql.users import UserStore
 from sexton.operators.call_log.store import CallStore
-from tests.support.leaks import made
+from tests.support.leaks import record_secret
 from tests.support.rig import Rig
 
 PASSWORD, ANOTHER = "a-horse-of-correct-batteries", "another-staple-altogether"
 HERE, THERE = "192.0.2.1", "192.0.2.2"
-made(PASSWORD)
-made(ANOTHER)
+record_secret(PASSWORD)
+record_secret(ANOTHER)
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def everything(rig: Rig) -> str:
         return "\n".join(str(tuple(r)) for t in rig.db.t.all() for r in c.execute(select(t)))
 
 
-def test_a_password_gives_a_token_of_the_users_scope_for_a_quarter_of_an_hour(rig: Rig, users: UserStore) -> None:
+def test_a_password_gives_a_token_for_15_minutes(rig: Rig, users: UserStore) -> None:
     token, text = Logins(rig.db).login("ada", PASSWORD, HERE)
     before = counts(rig, text)
     rig.later(901)
@@ -66,7 +66,7 @@ def test_a_password_gives_a_token_of_the_users_scope_for_a_quarter_of_an_hour(ri
     assert (before, counts(rig, text)) == (True, False)
 
 
-def test_a_token_of_more_than_the_users_scope_is_refused_and_written_down(rig: Rig, users: UserStore) -> None:
+def test_a_token_above_the_users_scope_is_refused_and_logged(rig: Rig, users: UserStore) -> None:
     with pytest.raises(Forbidden):
         Logins(rig.db).login("ada", PASSWORD, HERE, policy.scope("admin"))
     less, _ = Logins(rig.db).login("ada", PASSWORD, HERE, policy.scope("sync:copy"), 60)
@@ -79,7 +79,7 @@ def test_a_token_of_more_than_the_users_scope_is_refused_and_written_down(rig: R
 
 
 @pytest.mark.parametrize("ends", ["remove", "change"])
-def test_the_tokens_of_a_user_end_at_once(rig: Rig, users: UserStore, ends: str) -> None:
+def test_removing_a_user_ends_its_tokens_at_once(rig: Rig, users: UserStore, ends: str) -> None:
     users.add("bob", PASSWORD, policy.scope("read"), "test")
     logins, by_hand = Logins(rig.db), TokenStore(rig.db).create(policy.scope("read"), 1, "test")[1]
     hers, his = logins.login("ada", PASSWORD, HERE)[1], logins.login("bob", PASSWORD, HERE)[1]
@@ -94,7 +94,7 @@ def test_the_tokens_of_a_user_end_at_once(rig: Rig, users: UserStore, ends: str)
         logins.login("ada", PASSWORD, HERE)
 
 
-def test_no_token_of_an_old_password_is_left_whenever_it_changes(rig: Rig, users: UserStore) -> None:
+def test_a_password_change_ends_all_tokens_of_the_old_one(rig: Rig, users: UserStore) -> None:
     found = users.secret("ada")
     assert found is not None
     given: list[str] = []
@@ -119,7 +119,7 @@ def test_no_token_of_an_old_password_is_left_whenever_it_changes(rig: Rig, users
     assert [t for t in given if counts(rig, t)] == []
 
 
-def test_a_removed_user_may_come_back_with_another_password(rig: Rig, users: UserStore) -> None:
+def test_a_removed_user_can_be_added_again(rig: Rig, users: UserStore) -> None:
     with pytest.raises(UserExists):
         users.add("ada", ANOTHER, policy.scope("read"), "test")
     users.remove("ada", "boss")
@@ -134,7 +134,7 @@ def test_a_removed_user_may_come_back_with_another_password(rig: Rig, users: Use
 
 
 @pytest.mark.parametrize("name", ["ada", "nobody", "a name that is none\0\udc80"])
-def test_whoever_guesses_waits_whether_there_is_such_a_user_or_not(rig: Rig, users: UserStore, name: str) -> None:
+def test_a_guesser_is_throttled_for_unknown_users_too(rig: Rig, users: UserStore, name: str) -> None:
     one, another = Logins(rig.db), Logins(rig.db)  # two processes
     for logins in (one, another, one, another, one):
         with pytest.raises(NotAuthorized):
@@ -152,7 +152,7 @@ def test_whoever_guesses_waits_whether_there_is_such_a_user_or_not(rig: Rig, use
     assert 60 < caught.value.retry_seconds <= 120
 
 
-def test_nobody_locks_a_user_out_from_elsewhere(rig: Rig, users: UserStore) -> None:
+def test_failures_from_elsewhere_do_not_lock_a_user_out(rig: Rig, users: UserStore) -> None:
     throttle = LoginThrottle(rig.db)
     for _ in range(19):
         throttle.failed(HERE, "ada")
@@ -163,7 +163,7 @@ def test_nobody_locks_a_user_out_from_elsewhere(rig: Rig, users: UserStore) -> N
     assert Logins(rig.db).login("ada", PASSWORD, THERE)
 
 
-def test_a_source_that_tries_one_name_after_another_waits_too(rig: Rig) -> None:
+def test_a_source_that_tries_many_names_is_throttled(rig: Rig) -> None:
     throttle = LoginThrottle(rig.db)
     for n in range(20):
         throttle.check(f"2001:db8::{n}", f"user{n}")
@@ -174,9 +174,7 @@ def test_a_source_that_tries_one_name_after_another_waits_too(rig: Rig) -> None:
     throttle.check("2001:db8:0:1::", "somebody")
 
 
-def test_a_success_ends_the_count_of_its_user_and_what_it_added_to_that_of_the_source(
-    rig: Rig, users: UserStore
-) -> None:
+def test_a_success_clears_the_failures_of_its_user(rig: Rig, users: UserStore) -> None:
     throttle, logins = LoginThrottle(rig.db), Logins(rig.db)
     for _ in range(5):
         for _ in range(4):
@@ -191,7 +189,7 @@ def test_a_success_ends_the_count_of_its_user_and_what_it_added_to_that_of_the_s
         logins.login("ada", PASSWORD, HERE)
 
 
-def test_failures_that_are_over_are_forgotten_with_the_next_one(rig: Rig) -> None:
+def test_expired_failures_are_deleted_with_the_next_one(rig: Rig) -> None:
     throttle = LoginThrottle(rig.db)
     for n in range(30):
         throttle.failed(f"198.51.100.{n}", f"user{n}")
@@ -202,7 +200,7 @@ def test_failures_that_are_over_are_forgotten_with_the_next_one(rig: Rig) -> Non
     assert (before, rows(rig, "login_failure")) == (60, 2)
 
 
-def test_failures_at_the_same_moment_are_all_counted(rig: Rig) -> None:
+def test_concurrent_failures_are_all_counted(rig: Rig) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: LoginThrottle(rig.db).failed(HERE, f"user{n % 3}"), range(24)))
     t = rig.db.t.login_failure
@@ -212,7 +210,7 @@ def test_failures_at_the_same_moment_are_all_counted(rig: Rig) -> None:
     assert found == [8, 8, 8, 24]
 
 
-def test_tokens_of_users_are_forgotten_a_day_after_their_end(rig: Rig, users: UserStore) -> None:
+def test_expired_user_tokens_are_deleted_after_a_day(rig: Rig, users: UserStore) -> None:
     logins, by_hand = Logins(rig.db), TokenStore(rig.db)
     by_hand.create(policy.scope("read"), 1, "test")
     for _ in range(3):
@@ -227,7 +225,7 @@ def test_tokens_of_users_are_forgotten_a_day_after_their_end(rig: Rig, users: Us
     assert [t.of_user for t in by_hand.all()] == ["ada", "ada", None]
 
 
-def test_two_passwords_are_looked_at_together_and_no_more(rig: Rig, users: UserStore) -> None:
+def test_at_most_two_passwords_are_verified_at_once(rig: Rig, users: UserStore) -> None:
     logins, together = Logins(rig.db), threading.Barrier(8)
 
     def login(_: int) -> str:
@@ -246,7 +244,7 @@ def test_two_passwords_are_looked_at_together_and_no_more(rig: Rig, users: UserS
 
 
 @pytest.mark.parametrize("swap", [False, True])
-def test_no_password_is_in_the_database_in_whatever_field_it_came(rig: Rig, users: UserStore, swap: bool) -> None:
+def test_no_password_is_stored_from_any_field(rig: Rig, users: UserStore, swap: bool) -> None:
     logins = Logins(rig.db)
     tries: list[Callable[[], object]] = [lambda: logins.login("ada", PASSWORD, HERE)]
     if swap:

@@ -1,4 +1,4 @@
-"""Stop, lists and vault whitelist during rounds, on both databases: by SQL alone, effective within a page."""
+"""Stops, lists and windows act on running rounds within a page."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +10,9 @@ from sexton.database.guard import UnknownInstance
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.operators.controls.model import ALL, Control, ControlKind
-from sexton.operators.controls.port import Halted
+from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.operators.controls.store import ControlStore
+from sexton.operators.holds.store import Hold
 from sexton.recycle.model import STOPPED, RoundReport
 from sexton.recycle.rounds.ledger import Ledger
 from tests.support.command import run
@@ -62,7 +63,7 @@ def stopped(rig: Rig, point: str) -> RoundReport:
         (ControlKind.WINDOW, "{closed}"),
     ],
 )
-def test_r32_what_is_said_during_a_round_is_effective_within_a_page(
+def test_r32_a_control_set_during_a_round_acts_within_a_page(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: ControlKind, name: str
 ) -> None:
     rig.registry.add_instance("other")
@@ -98,7 +99,7 @@ def test_r32_the_blacklist_wins_over_the_whitelist(rig: Rig, tmp_path: Path) -> 
     assert rig.round().removed == 30
 
 
-def test_r33_a_stop_between_claim_and_delete_lets_no_file_go_and_start_finishes_them(rig: Rig, tmp_path: Path) -> None:
+def test_r33_a_stop_after_the_claim_delays_deletes_until_start(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     fill(rig, root)
 
@@ -113,7 +114,7 @@ def test_r33_a_stop_between_claim_and_delete_lets_no_file_go_and_start_finishes_
     assert listing(root) == {}
 
 
-def test_a_round_stopped_in_the_middle_says_how_many_objects_are_gone_and_the_next_counts_them(
+def test_a_stopped_round_counts_its_deletions_once(
     rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = rig.local(tmp_path / "v")
@@ -135,7 +136,7 @@ def test_a_round_stopped_in_the_middle_says_how_many_objects_are_gone_and_the_ne
     assert listing(root) == {}
 
 
-def test_a_round_stopped_before_it_deletes_says_that_nothing_is_gone(
+def test_a_round_stopped_before_deleting_reports_no_deletion(
     rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(rig, rig.local(tmp_path / "v"))
@@ -147,9 +148,7 @@ def test_a_round_stopped_before_it_deletes_says_that_nothing_is_gone(
     assert "claimed and not finished: 30 marks; the next round tries them again\n" in shown
 
 
-def test_a_stop_that_comes_just_before_the_claim_keeps_everything_unclaimed(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stop_just_before_the_claim_prevents_it(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sexton.recycle.pipeline.active_lease.PROOF_SECONDS", 5.0)  # only the claim itself can see it
     root = rig.local(tmp_path / "v")
     fill(rig, root)
@@ -176,9 +175,7 @@ def test_r34_only_vaults_on_the_whitelist_are_touched(rig: Rig, tmp_path: Path) 
     assert report.faults == 0
 
 
-def test_a_vault_that_leaves_the_whitelist_after_the_claim_keeps_its_files_until_it_is_back(
-    rig: Rig, tmp_path: Path
-) -> None:
+def test_a_vault_off_the_whitelist_keeps_its_claimed_files(rig: Rig, tmp_path: Path) -> None:
     roots = {name: rig.local(tmp_path / name, name) for name in ("a", "b")}
     for name, root in roots.items():
         fill(rig, root, 5, name)
@@ -193,7 +190,7 @@ def test_a_vault_that_leaves_the_whitelist_after_the_claim_keeps_its_files_until
     assert listing(roots["b"]) == {}
 
 
-def test_what_the_settings_list_counts_too(rig: Rig) -> None:
+def test_lists_in_the_settings_are_respected(rig: Rig) -> None:
     controls = ControlStore(rig.db, [Control(kind=ControlKind.BLACKLIST, name="shop", set_by="the settings")])
 
     with pytest.raises(Halted, match="by the settings"):
@@ -201,13 +198,13 @@ def test_what_the_settings_list_counts_too(rig: Rig) -> None:
     assert controls.admit("other") == frozenset()
 
 
-def test_saying_it_again_keeps_since_when_and_takes_the_new_reason(rig: Rig) -> None:
+def test_repeating_a_control_keeps_its_time_and_updates_reason(rig: Rig) -> None:
     first = rig.controls.put(ControlKind.STOP, "shop", "one", "ada")
     rig.later(10)
     rig.controls.put(ControlKind.STOP, "shop", "two", "bob")
-    (found,) = rig.controls.all()
+    (control,) = rig.controls.all()
 
-    assert (found.since, found.reason, found.set_by) == (first.since, "two", "bob")
+    assert (control.since, control.reason, control.set_by) == (first.since, "two", "bob")
     assert [rig.controls.remove(ControlKind.STOP, "shop") for _ in "12"] == [True, False]
 
 
@@ -221,7 +218,7 @@ def test_saying_it_again_keeps_since_when_and_takes_the_new_reason(rig: Rig) -> 
         (ControlKind.WINDOW, "always", BadInput),
     ],
 )
-def test_what_names_nothing_is_refused(
+def test_a_control_for_an_unknown_name_is_refused(
     rig: Rig, tmp_path: Path, kind: ControlKind, name: str, error: type[Exception]
 ) -> None:
     rig.local(tmp_path / "v")
@@ -229,4 +226,46 @@ def test_what_names_nothing_is_refused(
     with pytest.raises(error):
         rig.controls.put(kind, name)
 
+    assert rig.controls.all() == ()
+
+
+DAY = 86_400
+
+
+def mark(rig: Rig, root: Path, id_: str, parent: tuple[str, str] | None = None, kind: str = "dropped") -> None:
+    put(root, f"{id_}.dat")
+    rig.mark(kind, NewMark(id=id_, vault="disk", keys=(f"{id_}.dat",), parent=parent))
+
+
+def test_observe_stops_the_deletes_of_a_running_round(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sexton.recycle.pipeline.active_lease.PROOF_SECONDS", 0.0)
+    root = rig.local(tmp_path / "v")
+    for n in range(5):
+        mark(rig, root, f"m{n}")
+    rig.later(10_801)
+
+    def observe(name: str) -> None:
+        if name == "claim.committed":
+            rig.registry.observe("shop")
+
+    with installed(observe), pytest.raises(NotEnabled):
+        rig.round()
+
+    assert len(listing(root)) == 5
+    assert rig.count("mark", state="CLAIMED") == 5
+
+
+def test_a_window_cannot_start_at_24_00(rig: Rig) -> None:
+    with pytest.raises(BadInput, match="window"):
+        rig.controls.put(ControlKind.WINDOW, "daily 24:00-06:00")
+    assert rig.round().state == "SUCCEEDED"
+
+
+def test_a_reason_that_is_not_valid_text_is_refused(rig: Rig) -> None:
+    with pytest.raises(BadInput, match="cannot be stored as text"):
+        rig.controls.put(ControlKind.STOP, "shop", "\udcff")
+    with pytest.raises(BadInput, match="cannot be stored as text"):
+        rig.holds.place(Hold(instance="shop", scope="instance", reason="\udcff"), DAY)
     assert rig.controls.all() == ()

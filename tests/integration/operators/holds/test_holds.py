@@ -1,4 +1,4 @@
-"""Operators' holds on both databases: what was not claimed before stays, whatever comes."""
+"""A hold blocks deletion of every unclaimed mark that it names."""
 
 import random
 import threading
@@ -20,8 +20,8 @@ from tests.support.rig import Rig, listing, put
 DAY = 86_400
 
 
-def hold(**what: str) -> Hold:
-    return Hold.model_validate({"instance": "shop", "scope": "instance", "reason": "an incident", **what})
+def hold(**fields: str) -> Hold:
+    return Hold.model_validate({"instance": "shop", "scope": "instance", "reason": "an incident", **fields})
 
 
 def mark_hold(kind: str, id_: str) -> Hold:
@@ -44,7 +44,7 @@ def fill(rig: Rig, root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "kept"),
+    ("placed_hold", "kept_ids"),
     [
         (hold(), "a1 a2 b1 b2"),
         (mark_hold("dropped", "a1"), "a1"),
@@ -57,23 +57,23 @@ def fill(rig: Rig, root: Path) -> None:
         (prefix_hold("data/%"), ""),
     ],
 )
-def test_a_hold_keeps_what_it_names_and_says_so(rig: Rig, tmp_path: Path, what: Hold, kept: str) -> None:
+def test_a_hold_blocks_the_marks_it_names(rig: Rig, tmp_path: Path, placed_hold: Hold, kept_ids: str) -> None:
     root = rig.local(tmp_path / "v")
     fill(rig, root)
-    placed, late = rig.holds.place(what, DAY)
+    placed, late = rig.holds.place(placed_hold, DAY)
 
     report = rig.round()
 
     assert late == 0
-    assert set(listing(root)) == {f"data/{name}/x.dat" for name in kept.split()}
-    assert kept_texts(report) == ({f"hold {placed.id}": len(kept.split())} if kept else {})
-    assert report.claimed == 4 - len(kept.split())
+    assert set(listing(root)) == {f"data/{name}/x.dat" for name in kept_ids.split()}
+    assert kept_texts(report) == ({f"hold {placed.id}": len(kept_ids.split())} if kept_ids else {})
+    assert report.claimed == 4 - len(kept_ids.split())
     rig.holds.release(placed.id)
     rig.round()
     assert listing(root) == {}
 
 
-def test_a_hold_ends_by_itself(rig: Rig, tmp_path: Path) -> None:
+def test_a_hold_expires(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     fill(rig, root)
     placed, _ = rig.holds.place(hold(), 1_000)
@@ -88,7 +88,7 @@ def test_a_hold_ends_by_itself(rig: Rig, tmp_path: Path) -> None:
     assert rig.holds.active() == []
 
 
-def test_a_hold_reaches_down_to_descendants_whose_parents_are_gone(rig: Rig, tmp_path: Path) -> None:
+def test_a_hold_blocks_descendants_of_deleted_parents(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     put(root, "t.dat")
     put(root, "r.dat")
@@ -105,7 +105,7 @@ def test_a_hold_reaches_down_to_descendants_whose_parents_are_gone(rig: Rig, tmp
     assert list(listing(root)) == ["r.dat"]
 
 
-def test_a_hold_that_comes_after_the_claim_says_how_many_it_is_too_late_for(rig: Rig, tmp_path: Path) -> None:
+def test_a_hold_after_the_claim_counts_marks_it_is_too_late_for(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     fill(rig, root)
     rig.round()
@@ -118,7 +118,7 @@ def test_a_hold_that_comes_after_the_claim_says_how_many_it_is_too_late_for(rig:
             rig.holds.place(mark_hold("dropped", gone), DAY)
 
 
-def test_a_last_look_keeps_what_is_held_by_then(rig: Rig, tmp_path: Path) -> None:
+def test_a_hold_blocks_the_second_pass(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     fill(rig, root)
     rig.round()
@@ -138,7 +138,7 @@ def test_a_last_look_keeps_what_is_held_by_then(rig: Rig, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("what", "seconds", "why"),
+    ("invalid_hold", "seconds", "message"),
     [
         (hold(), 0, "lasts"),
         (hold(), 10**12, "lasts"),
@@ -150,16 +150,16 @@ def test_a_last_look_keeps_what_is_held_by_then(rig: Rig, tmp_path: Path) -> Non
         (prefix_hold("data//a/"), DAY, "segment"),
     ],
 )
-def test_a_hold_that_makes_no_sense_is_refused(rig: Rig, tmp_path: Path, what: Hold, seconds: int, why: str) -> None:
+def test_an_invalid_hold_is_refused(rig: Rig, tmp_path: Path, invalid_hold: Hold, seconds: int, message: str) -> None:
     rig.local(tmp_path / "v")
 
-    with pytest.raises(BadInput, match=why):
-        rig.holds.place(what, seconds)
+    with pytest.raises(BadInput, match=message):
+        rig.holds.place(invalid_hold, seconds)
 
     assert rig.count("hold") == 0
 
 
-def test_a_prefix_as_the_bucket_shows_it_holds_nothing_and_is_refused(rig: Rig) -> None:
+def test_a_hold_with_the_vaults_own_prefix_is_refused(rig: Rig) -> None:
     spec = VaultSpec(instance="shop", name="cold", kind="local", location="/v", prefix="wh/", deployment="d", uuid="u")
     rig.registry.insert_vault(spec, "")
 
@@ -167,7 +167,7 @@ def test_a_prefix_as_the_bucket_shows_it_holds_nothing_and_is_refused(rig: Rig) 
         rig.holds.place(prefix_hold("wh/data/a/", "cold"), DAY)
 
 
-def test_an_unknown_instance_and_an_unknown_hold_are_refused(rig: Rig) -> None:
+def test_an_unknown_instance_or_hold_is_refused(rig: Rig) -> None:
     with pytest.raises(UnknownInstance):
         rig.holds.place(hold(instance="nobody"), DAY)
     with pytest.raises(BadInput, match="no hold 7"):
@@ -182,7 +182,7 @@ def test_releasing_twice_changes_nothing(rig: Rig) -> None:
     assert rig.holds.release(placed.id) == first
 
 
-def test_a_claim_and_a_hold_at_the_same_moment_never_both_win(rig: Rig, tmp_path: Path) -> None:
+def test_a_claim_and_a_concurrent_hold_never_both_win(rig: Rig, tmp_path: Path) -> None:
     """Whoever is second sees the first: a hold placed without a word of lateness keeps its mark."""
     root = rig.local(tmp_path / "v")
     marks = [f"t{n}" for n in range(40)]

@@ -1,1 +1,1 @@
-"""The reference catalog: its operations, its answers as an owner, and the conformance cases it is the subject of."""
+"""The reference catalog: its operations, its answers as an owner, and its conformance cases."""

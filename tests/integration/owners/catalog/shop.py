@@ -1,4 +1,4 @@
-"""A database kept by the reference catalog, with vaults in directories: files are written where its records say."""
+"""A database of the reference catalog with vaults; files are written where the catalog's records say."""
 
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -26,11 +26,11 @@ from tests.support.rig import GRACE, RETENTION, Rig, listing, put
 
 OWN = {"table": 10_800, "index": 10_800, "partition": 10_800, "tablet": 0, "txn_label": 259_200}
 RETAINED = 10_800 + 1
-"""Seconds after which what people dropped is due."""
+"""Seconds after which dropped objects are due."""
 PREPARED = 259_200 + 1
-"""Seconds after its transaction's time at which a prepared rowset is due."""
+"""Seconds after the end of its transaction at which a prepared rowset is due."""
 HOUR = 3_600
-EVER = 10**14
+FAR_MS = 10**14
 """A cutoff in milliseconds after everything that a test marks."""
 
 SCHEMAS = {
@@ -40,30 +40,30 @@ SCHEMAS = {
 }
 
 
-def still() -> None:
-    """A beat that nobody listens to."""
+def no_heartbeat() -> None:
+    """Do nothing, as a heartbeat."""
 
 
 @contextmanager
-def counted(shop: "Shop") -> Iterator[list[str]]:
-    """Collect every statement of the owner's."""
+def recorded_statements(shop: "Shop") -> Iterator[list[str]]:
+    """Yield a list that collects every SQL statement of the owner."""
     statements: list[str] = []
 
-    def note(*told: object) -> None:
-        statements.append(str(told[2]))
+    def record(*arguments: object) -> None:
+        statements.append(str(arguments[2]))
 
-    event.listen(shop.owners.engine, "before_cursor_execute", note)
+    event.listen(shop.owners.engine, "before_cursor_execute", record)
     yield statements
-    event.remove(shop.owners.engine, "before_cursor_execute", note)
+    event.remove(shop.owners.engine, "before_cursor_execute", record)
 
 
 class Shop(Rig):
-    """One instance ``shop`` of the catalog's; its vaults are added by ``local``."""
+    """One instance ``shop`` of the reference catalog; ``local`` and ``bucket`` add its vaults."""
 
     def __init__(self, url: str, **more: Any) -> None:
         self.owners = Database.open(url)
-        self.words = CatalogOwner(self.owners)
-        super().__init__(url, owner=self.words, **more)
+        self.catalog_owner = CatalogOwner(self.owners)
+        super().__init__(url, owner=self.catalog_owner, **more)
         create(self.db)
         self.t = build(self.db.dialect)
         self.catalog = Catalog(self.db, "shop")
@@ -71,13 +71,13 @@ class Shop(Rig):
         self.roots: dict[str, Path] = {}
         self.buckets: dict[str, tuple[S3Client, str]] = {}
 
-    def opened(self) -> "Shop":
-        """Register the instance and enable it."""
+    def register(self) -> "Shop":
+        """Register the instance and enable it; return the shop."""
         self.registry.add_instance("shop", CATALOG)
         self.registry.enable("shop")
         return self
 
-    def away(self) -> None:
+    def close(self) -> None:
         """Close every connection."""
         self.db.close()
         self.owners.close()
@@ -87,12 +87,12 @@ class Shop(Rig):
         return root
 
     def bucket(self, client: S3Client, bucket: str, name: str = "cold") -> None:
-        """Add a vault in a bucket; ``client`` writes and lists past whatever stands between it and the engine."""
+        """Add a vault in a bucket; ``client`` writes and lists without the proxy that the engine uses."""
         self.s3(bucket, name)
         self.buckets[name] = (client, bucket)
 
-    def brisk(self) -> "Shop":
-        """Prove vaults as often as a worker does: a rig's own clock is for few marks, it proves at every look."""
+    def prove_by_clock(self) -> "Shop":
+        """Prove vaults as often as a worker does, for many marks; a rig proves them at nearly every use."""
         self.vaults._clock = time.monotonic
         self.vaults._lookup = cache(self.registry.vault)
         return self
@@ -106,7 +106,7 @@ class Shop(Rig):
             client.put_object(Bucket=bucket, Key=key, Body=b"x" * 10)
 
     def objects(self, vault: str = "disk") -> set[str]:
-        """List a vault without Sexton."""
+        """Return the keys of a vault, listed without Sexton."""
         if vault in self.roots:
             return set(listing(self.roots[vault]))
         client, bucket = self.buckets[vault]
@@ -142,7 +142,7 @@ class Shop(Rig):
         return rowsets
 
     def compacted(self, tablet: str, inputs: Sequence[str], vault: str = "disk") -> str:
-        """Compact rowsets of a tablet; return what they became."""
+        """Compact rowsets of a tablet; return the output rowset."""
         job = self.catalog.start_compaction(tablet, inputs, vault)
         self.write(job.output)
         self.catalog.finish_compaction(job.id)
@@ -152,42 +152,52 @@ class Shop(Rig):
         self, *outputs: Output, segments: int = 1, bitmap: bool = False, format: IndexFormat | None = None
     ) -> None:
         """Write the files of rowsets, 10 bytes each, and record them."""
-        told = {"segments": segments, "bytes": 10 * segments, "bitmap": bitmap, "format": format}
-        self.catalog.write_rowset(*[Written(rowset=o.rowset, **told) for o in outputs])
-        where = {o.rowset: o.vault for o in outputs}
+        written = {"segments": segments, "bytes": 10 * segments, "bitmap": bitmap, "format": format}
+        self.catalog.write_rowset(*[Written(rowset=o.rowset, **written) for o in outputs])
+        vaults = {o.rowset: o.vault for o in outputs}
         files = self.files([o.rowset for o in outputs])
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda f: self.put(*f), [(where[r], key) for r, keys in files.items() for key in keys]))
+            list(pool.map(lambda f: self.put(*f), [(vaults[r], key) for r, keys in files.items() for key in keys]))
 
     def keys(self, *rowsets: str) -> list[str]:
         """Return the keys of written rowsets, by the layout and their schemas."""
         return [key for keys in self.files(rowsets).values() for key in keys]
 
     def files(self, rowsets: Sequence[str]) -> dict[str, list[str]]:
+        """Return rowset → keys of its files."""
         r, schemas = self.t.rowsets, self.t.schemas
-        same = (schemas.c.index_id == r.c.index_id) & (schemas.c.version == r.c.schema_version)
-        names = (r.c.id, r.c.tablet_id, r.c.segments, r.c.bitmap, r.c.format, schemas.c.inverted)
-        wanted = (
-            select(*names, schemas.c.format.label("its")).join(schemas, same).where(in_list(self.db, r.c.id, rowsets))
+        same_schema = (schemas.c.index_id == r.c.index_id) & (schemas.c.version == r.c.schema_version)
+        columns = (r.c.id, r.c.tablet_id, r.c.segments, r.c.bitmap, r.c.format, schemas.c.inverted)
+        query = (
+            select(*columns, schemas.c.format.label("schema_format"))
+            .join(schemas, same_schema)
+            .where(in_list(self.db, r.c.id, rowsets))
         )
         with self.db.read() as c:
             return {
                 row.id: layout.rowset_keys(
-                    row.tablet_id, row.id, row.segments, row.bitmap, IndexFormat(row.format or row.its), row.inverted
+                    row.tablet_id,
+                    row.id,
+                    row.segments,
+                    row.bitmap,
+                    IndexFormat(row.format or row.schema_format),
+                    row.inverted,
                 )
-                for row in c.execute(wanted)
+                for row in c.execute(query)
             }
 
     def now(self) -> int:
+        """Return the database's time, in ms since 1970."""
         with self.db.read() as c:
             return self.db.now(c)
 
-    def second_look(self) -> None:
-        """Let the upload grace pass, and have a round look once more at what was deleted by prefix."""
+    def second_pass(self) -> None:
+        """Let the upload grace pass and run a round, which lists deleted prefixes a second time."""
         self.later(GRACE + 1)
         self.round()
 
     def record(self, table: Any, id_: str) -> Any:
+        """Return a record of the catalog, None if there is none."""
         with self.db.read() as c:
             return c.execute(select(table).where(table.c.id == id_)).one_or_none()
 
@@ -197,30 +207,33 @@ class Shop(Rig):
             assert c.execute(update(table).where(table.c.id == id_).values(**values)).rowcount == 1
 
     def number(self, table: Any, **where: Any) -> int:
+        """Return the number of records of a catalog table with these values."""
         with self.db.read() as c:
-            wanted = [table.c[k] == v for k, v in where.items()]
-            return int(c.execute(select(func.count()).select_from(table).where(*wanted)).scalar_one())
+            conditions = [table.c[k] == v for k, v in where.items()]
+            return int(c.execute(select(func.count()).select_from(table).where(*conditions)).scalar_one())
 
     def states(self, rowsets: Collection[str]) -> set[str]:
+        """Return the different states of rowsets."""
         return {self.record(self.t.rowsets, r).state for r in rowsets}
 
-    def due(self) -> None:
-        """Let the owner bring everything, whatever its age."""
-        self.words.due("shop", dict.fromkeys((*RETENTION, *OWN), EVER), still)
+    def expand_all(self) -> None:
+        """Let the owner expand every mark, whatever its age."""
+        self.catalog_owner.mark_due("shop", dict.fromkeys((*RETENTION, *OWN), FAR_MS), no_heartbeat)
 
     def marked(self, kind: str) -> list[DueMark]:
+        """Return the marks of a kind, by id."""
         mark = self.db.t.mark
         with self.db.read() as c:
             return [due_mark(r) for r in c.execute(select(mark).where(mark.c.kind == kind).order_by(mark.c.id))]
 
     def refs(self) -> set[Ref]:
-        """Return every mark there is."""
+        """Return the refs of all marks."""
         mark = self.db.t.mark
         with self.db.read() as c:
             return {Ref(*r) for r in c.execute(select(mark.c.kind, mark.c.id))}
 
-    def fenced(self, *ids: str) -> list[Ref]:
-        """Make prepared marks FENCED, as the engine does before it asks; all of them where none is named."""
+    def fence(self, *ids: str) -> list[Ref]:
+        """Set prepared marks, by default all, to FENCED, as the engine does before it asks; return their refs."""
         mark = self.db.t.mark
         refs = [m.ref for m in self.marked("prepared") if not ids or m.id in ids]
         with self.db.write() as c:

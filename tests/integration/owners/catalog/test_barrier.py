@@ -1,4 +1,4 @@
-"""What was prepared and never committed, in real rounds: its owner is aborted before anything is deleted."""
+"""The owner of a prepared rowset is aborted before the rowset's files are deleted."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from sexton.kernel import crash_points
 from sexton.marks.model import DueMark, Expansion, Ref
 from sexton.owners.catalog.layout import rowset_prefix
 from sexton.owners.port import Heartbeat
-from tests.integration.owners.catalog.shop import HOUR, PREPARED, Shop, still
+from tests.integration.owners.catalog.shop import HOUR, PREPARED, Shop, no_heartbeat
 from tests.servers.fault_proxy import FaultProxy
 from tests.support.kept import kept_texts
 
@@ -24,7 +24,7 @@ def wait(shop: Shop) -> None:
     shop.later(HOUR + PREPARED)
 
 
-def test_r03_the_load_is_aborted_before_its_files_go_and_its_late_commit_is_refused(shop: Shop) -> None:
+def test_r03_a_load_is_aborted_before_its_files_are_deleted(shop: Shop) -> None:
     txn, [rowset] = shop.written(shop.table(), bitmap=True)
     shop.change(shop.t.txns, txn, timeout_at=FAR)  # not timed out: the fence must do it
     wait(shop)
@@ -36,7 +36,7 @@ def test_r03_the_load_is_aborted_before_its_files_go_and_its_late_commit_is_refu
 
     with crash_points.installed(look):
         shop.round()
-    shop.second_look()
+    shop.second_pass()
 
     assert seen[0] == "ABORTED"
     assert shop.objects() == set()
@@ -47,7 +47,7 @@ def test_r03_the_load_is_aborted_before_its_files_go_and_its_late_commit_is_refu
     assert shop.record(shop.t.txns, txn).status == "ABORTED"
 
 
-def test_r03_a_commit_between_fence_and_delete_is_refused_and_rolls_back(shop: Shop) -> None:
+def test_r03_a_commit_between_fence_and_delete_is_refused(shop: Shop) -> None:
     txn, [rowset] = shop.written(shop.table())
     wait(shop)
     refused: list[str] = []
@@ -84,7 +84,7 @@ def test_r04_the_load_above_a_part_is_aborted_before_the_delete(shop: Shop) -> N
 
     with crash_points.installed(look):
         shop.round()
-    shop.second_look()
+    shop.second_pass()
 
     assert seen[0] == {"ABORTED"}
     assert shop.objects() == set()
@@ -102,7 +102,7 @@ def test_r05_only_the_compaction_that_wrote_it_is_removed(shop: Shop) -> None:
     wait(shop)
 
     shop.round()
-    shop.second_look()
+    shop.second_pass()
 
     assert shop.objects() == kept
     assert shop.number(shop.t.jobs) == 1
@@ -110,7 +110,7 @@ def test_r05_only_the_compaction_that_wrote_it_is_removed(shop: Shop) -> None:
     assert shop.states([other.output.rowset]) == {"visible"}
 
 
-def test_r06_a_corrupt_owner_keeps_its_files_until_it_is_repaired(shop: Shop) -> None:
+def test_r06_files_of_a_corrupt_owner_wait_for_its_repair(shop: Shop) -> None:
     txn, [rowset] = shop.written(shop.table())
     shop.change(shop.t.txns, txn, status="PRE\N{REPLACEMENT CHARACTER}ARED")
     wait(shop)
@@ -120,7 +120,7 @@ def test_r06_a_corrupt_owner_keeps_its_files_until_it_is_repaired(shop: Shop) ->
     files = shop.objects()
     shop.change(shop.t.txns, txn, status="PREPARED", timeout_at=FAR)
     shop.round()
-    shop.second_look()
+    shop.second_pass()
 
     assert [r.deleted for r in kept] == [0, 0]
     assert (aside.state, aside.quarantined_reason) == ("MARKED", "OWNER_CORRUPT")
@@ -130,9 +130,7 @@ def test_r06_a_corrupt_owner_keeps_its_files_until_it_is_repaired(shop: Shop) ->
     assert shop.refs() == {Ref("txn_label", txn)}
 
 
-def test_r07_a_delete_that_fails_keeps_record_and_file_until_the_store_heals(
-    cold_shop: Shop, proxy: FaultProxy
-) -> None:
+def test_r07_a_failed_delete_keeps_the_record(cold_shop: Shop, proxy: FaultProxy) -> None:
     txn, [rowset] = cold_shop.written(cold_shop.table(), "cold")
     [key] = cold_shop.keys(rowset)
     wait(cold_shop)
@@ -141,7 +139,7 @@ def test_r07_a_delete_that_fails_keeps_record_and_file_until_the_store_heals(
     failed = cold_shop.round()
     kept = (cold_shop.row("prepared", rowset).state, cold_shop.states([rowset]), cold_shop.objects("cold"))
     cold_shop.round()
-    cold_shop.second_look()
+    cold_shop.second_pass()
 
     assert (failed.deleted, failed.failed) == (0, 1)
     assert kept == ("CLAIMED", {"tmp"}, {key})
@@ -154,13 +152,13 @@ def test_r08_a_rowset_committed_between_scan_and_claim_stays(shop: Shop, monkeyp
     txn, [rowset] = shop.written(shop.table())
     shop.change(shop.t.txns, txn, timeout_at=FAR)
     wait(shop)
-    expand = shop.words.expand
+    expand = shop.catalog_owner.expand
 
     def commit_meanwhile(instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, Expansion]:
         shop.catalog.commit(txn)
         return expand(instance, marks, heartbeat)
 
-    monkeypatch.setattr(shop.words, "expand", commit_meanwhile)
+    monkeypatch.setattr(shop.catalog_owner, "expand", commit_meanwhile)
     report = shop.round()
 
     assert (report.scanned, report.deleted, report.claimed) == (1, 0, 0)
@@ -170,7 +168,7 @@ def test_r08_a_rowset_committed_between_scan_and_claim_stays(shop: Shop, monkeyp
 
 
 @pytest.mark.parametrize("status", ["PRECOMMITTED", "COMMITTED", "VISIBLE"])
-def test_r09_what_a_load_has_committed_is_kept_and_reported(shop: Shop, status: str) -> None:
+def test_r09_rowsets_of_a_committed_load_are_kept_and_reported(shop: Shop, status: str) -> None:
     txn, [rowset] = shop.written(shop.table())
     shop.change(shop.t.txns, txn, status=status)
     wait(shop)
@@ -185,7 +183,7 @@ def test_r09_what_a_load_has_committed_is_kept_and_reported(shop: Shop, status: 
 
 
 @pytest.mark.parametrize("record", ["aborted", "missing"])
-def test_r10_what_an_aborted_or_forgotten_load_wrote_is_recycled(shop: Shop, record: str) -> None:
+def test_r10_rowsets_of_an_aborted_or_unknown_load_are_deleted(shop: Shop, record: str) -> None:
     txn, _ = shop.written(shop.table())
     if record == "aborted":
         shop.catalog.abort(txn)
@@ -195,7 +193,7 @@ def test_r10_what_an_aborted_or_forgotten_load_wrote_is_recycled(shop: Shop, rec
     wait(shop)
 
     report = shop.round()
-    shop.second_look()
+    shop.second_pass()
 
     assert report.deleted == 1
     assert shop.objects() == set()
@@ -203,13 +201,13 @@ def test_r10_what_an_aborted_or_forgotten_load_wrote_is_recycled(shop: Shop, rec
     assert {r.kind for r in shop.refs()} <= {"txn_label"}
 
 
-def test_r11_257_prepared_rowsets_go_in_one_round_after_two_batches_of_aborts(shop: Shop) -> None:
+def test_r11_257_rowsets_are_deleted_after_two_abort_batches(shop: Shop) -> None:
     for tablet in shop.table(tablets=257):
         shop.written([tablet])
     wait(shop)
 
     report = shop.round()
-    shop.second_look()
+    shop.second_pass()
 
     assert report.deleted == 257
     assert shop.number(shop.t.txns, status="ABORTED") == 257
@@ -219,12 +217,12 @@ def test_r11_257_prepared_rowsets_go_in_one_round_after_two_batches_of_aborts(sh
 
 
 @pytest.mark.parametrize(("loads", "rowsets"), [(5, 200), pytest.param(50, 1_000, marks=pytest.mark.soak)])
-def test_r12_loads_of_many_written_rowsets_each_leave_nothing(shop: Shop, loads: int, rowsets: int) -> None:
-    load_and_leave(shop.brisk(), "disk", loads, rowsets)
+def test_r12_loads_with_many_rowsets_leave_no_files(shop: Shop, loads: int, rowsets: int) -> None:
+    load_and_leave(shop.prove_by_clock(), "disk", loads, rowsets)
 
 
 @pytest.mark.parametrize(("loads", "rowsets"), [(5, 40), pytest.param(5, 1_000, marks=pytest.mark.soak)])
-def test_r12_loads_of_many_written_rowsets_each_leave_nothing_in_s3(s3_shop: Shop, loads: int, rowsets: int) -> None:
+def test_r12_loads_with_many_rowsets_leave_no_files_in_s3(s3_shop: Shop, loads: int, rowsets: int) -> None:
     load_and_leave(s3_shop, "cold", loads, rowsets)
 
 
@@ -236,7 +234,7 @@ def load_and_leave(shop: Shop, vault: str, loads: int, rowsets: int) -> None:
     before = len(shop.objects(vault))
 
     report = shop.round()
-    shop.second_look()
+    shop.second_pass()
 
     assert (before, report.deleted) == (rowsets * loads, rowsets * loads)
     assert shop.objects(vault) == set()
@@ -244,7 +242,7 @@ def load_and_leave(shop: Shop, vault: str, loads: int, rowsets: int) -> None:
     assert {r.kind for r in shop.refs()} == {"txn_label"}
 
 
-def test_r13_a_segment_that_nobody_recorded_goes_too(shop: Shop) -> None:
+def test_r13_an_unrecorded_segment_is_deleted(shop: Shop) -> None:
     [tablet] = shop.table()
     _, [rowset] = shop.written([tablet], segments=2)
     [near] = shop.loaded([tablet])
@@ -252,26 +250,26 @@ def test_r13_a_segment_that_nobody_recorded_goes_too(shop: Shop) -> None:
     wait(shop)
 
     report = shop.round()
-    shop.second_look()
+    shop.second_pass()
 
     assert report.deleted == 3
     assert shop.objects() == set(shop.keys(near))
 
 
-def test_an_upload_that_lands_after_the_delete_goes_at_the_second_look(shop: Shop) -> None:
+def test_a_late_upload_is_deleted_by_the_second_pass(shop: Shop) -> None:
     [tablet] = shop.table()
     _, [rowset] = shop.written([tablet])
     wait(shop)
     shop.round()
     shop.put("disk", f"{rowset_prefix(tablet, rowset)}1.dat")
 
-    shop.second_look()
+    shop.second_pass()
 
     assert shop.objects() == set()
     assert shop.number(shop.t.rowsets) == 0
 
 
-def test_a_running_load_of_another_vault_is_not_touched(shop: Shop, tmp_path: Path) -> None:
+def test_a_running_load_in_another_vault_is_left_alone(shop: Shop, tmp_path: Path) -> None:
     shop.local(tmp_path / "two", "two")
     tablets = shop.table()
     late, _ = shop.written(tablets)
@@ -282,4 +280,4 @@ def test_a_running_load_of_another_vault_is_not_touched(shop: Shop, tmp_path: Pa
 
     assert [shop.record(shop.t.txns, t).status for t in (late, running)] == ["ABORTED", "PREPARED"]
     assert len(shop.objects("two")) == 1
-    assert shop.words.live("shop", shop.marked("prepared"), still) == frozenset()
+    assert shop.catalog_owner.live("shop", shop.marked("prepared"), no_heartbeat) == frozenset()

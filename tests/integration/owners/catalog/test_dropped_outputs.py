@@ -1,4 +1,4 @@
-"""A compaction's output that was dropped goes after what went into it: without its record that would seem live."""
+"""A dropped output of a compaction is deleted only after its inputs, which would seem live without it."""
 
 from sexton.operators.holds.store import Hold
 from sexton.recycle.planning.policy import CATALOG, policy
@@ -11,7 +11,7 @@ def rowset_marks(shop: Shop) -> int:
     return shop.count("mark", kind="compacted") + shop.count("mark", kind="dropped")
 
 
-def test_a_dropped_output_waits_while_a_hold_keeps_what_was_compacted_into_it(shop: Shop) -> None:
+def test_a_dropped_output_waits_for_its_held_inputs(shop: Shop) -> None:
     [tablet] = shop.table()
     kept, other = shop.loaded([tablet]) + shop.loaded([tablet])
     output, beside = shop.compacted(tablet, [kept, other]), shop.loaded([tablet])
@@ -33,7 +33,7 @@ def test_a_dropped_output_waits_while_a_hold_keeps_what_was_compacted_into_it(sh
     assert (rowset_marks(shop), shop.number(shop.t.rowsets)) == (0, 1)
 
 
-def test_an_output_due_before_its_inputs_waits_for_them_and_all_go(shop: Shop) -> None:
+def test_an_output_waits_for_its_inputs_to_be_due(shop: Shop) -> None:
     [tablet] = shop.table()
     output = shop.compacted(tablet, shop.loaded([tablet]) + shop.loaded([tablet]))
     shop.catalog.drop_rowset(output)

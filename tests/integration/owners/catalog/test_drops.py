@@ -1,4 +1,4 @@
-"""Drops and undrops without a round: one mark at the drop, the whole subtree back, or a refusal that names why."""
+"""A drop is one mark; its undrop restores the whole subtree, or is refused with a reason."""
 
 import pytest
 from sqlalchemy import update
@@ -8,7 +8,7 @@ from sexton.marks.model import Ref
 from sexton.owners.catalog import parents
 from sexton.owners.catalog.errors import AlreadyDropped
 from sexton.owners.catalog.model import NewTable, Schema
-from tests.integration.owners.catalog.shop import Shop, counted
+from tests.integration.owners.catalog.shop import Shop, recorded_statements
 
 
 def claim(shop: Shop, kind: str, id_: str) -> None:
@@ -19,7 +19,7 @@ def claim(shop: Shop, kind: str, id_: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["table", "index", "partition"])
-def test_a_drop_is_one_mark_and_its_undrop_takes_it_back(shop: Shop, kind: str) -> None:
+def test_a_drop_is_one_mark_that_its_undrop_removes(shop: Shop, kind: str) -> None:
     tablets = shop.table(tablets=3)
     id_ = {"table": "t", "index": "t-i", "partition": "t-p"}[kind]
     getattr(shop.catalog, f"drop_{kind}")(id_)
@@ -50,9 +50,7 @@ def test_a_second_drop_is_refused(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("indexes", [10, pytest.param(100, marks=pytest.mark.soak)])
-def test_a_dropped_table_of_many_tablets_answers_at_once_and_is_expanded_by_few_statements(
-    shop: Shop, indexes: int
-) -> None:
+def test_a_large_table_is_expanded_by_few_statements(shop: Shop, indexes: int) -> None:
     """10,000 tablets, and 100,000 in `make soak` and in the benchmark."""
     parts = {f"p{n}": 100 for n in range(10)}
     wide = NewTable(id="wide", indexes={f"i{n}": Schema() for n in range(indexes)}, partitions=parts)
@@ -61,10 +59,10 @@ def test_a_dropped_table_of_many_tablets_answers_at_once_and_is_expanded_by_few_
 
     dropped, statements, tablets = {}, {}, {}
     for table in ("wide", "slim"):
-        with counted(shop) as dropped[table]:
+        with recorded_statements(shop) as dropped[table]:
             shop.catalog.drop_table(table)
-        with counted(shop) as statements[table]:
-            shop.due()
+        with recorded_statements(shop) as statements[table]:
+            shop.expand_all()
         tablets[table] = shop.count("mark", kind="tablet")
         shop.sql("DELETE FROM {}mark")
 
@@ -77,9 +75,9 @@ def test_expanding_twice_marks_nothing_twice(shop: Shop) -> None:
     shop.table(tablets=3)
     shop.catalog.drop_table("t")
 
-    shop.due()
+    shop.expand_all()
     once = shop.refs()
-    shop.due()
+    shop.expand_all()
 
     assert shop.refs() == once
     assert {r.kind for r in once} == {"table", "tablet"}
@@ -91,19 +89,19 @@ def test_parents_with_many_tablets_are_expanded_a_few_at_a_time(shop: Shop, monk
         shop.catalog.drop_table(f"t{n}")
     monkeypatch.setattr(parents, "TABLETS_AT_ONCE", 7)
 
-    with counted(shop) as statements:
-        shop.due()
+    with recorded_statements(shop) as statements:
+        shop.expand_all()
 
     assert sum("INSERT" in s for s in statements) == 3
     assert shop.count("mark", kind="tablet") == 15
 
 
-def test_a_tablet_mark_says_what_it_is_part_of_and_where_it_is(shop: Shop) -> None:
+def test_a_tablet_mark_names_its_parents_and_vaults(shop: Shop) -> None:
     [tablet] = shop.table()
     shop.loaded([tablet], segments=3)
     shop.catalog.drop_partition("t-p")
 
-    shop.due()
+    shop.expand_all()
 
     row = shop.row("tablet", tablet)
     assert (row.parent_kind, row.parent_id, row.vault) == ("partition", "t-p", None)
@@ -113,33 +111,35 @@ def test_a_tablet_mark_says_what_it_is_part_of_and_where_it_is(shop: Shop) -> No
 def test_a_parent_that_is_not_due_is_not_expanded(shop: Shop) -> None:
     shop.table()
     shop.catalog.drop_table("t")
-    marked_at = shop.marked("table")[0].ages_from
+    marked_at = shop.marked("table")[0].retention_starts_at
 
-    shop.words.due("shop", {"table": marked_at - 1, "partition": marked_at, "index": marked_at}, lambda: None)
+    shop.catalog_owner.mark_due(
+        "shop", {"table": marked_at - 1, "partition": marked_at, "index": marked_at}, lambda: None
+    )
 
     assert shop.refs() == {Ref("table", "t")}
 
 
-def test_a_partition_dropped_first_takes_its_own_tablets(shop: Shop) -> None:
+def test_a_partition_dropped_first_expands_its_own_tablets(shop: Shop) -> None:
     shop.table(partitions=["p1", "p2"])
     shop.catalog.drop_partition("p1")
     shop.catalog.drop_table("t")
 
-    shop.due()
+    shop.expand_all()
 
     parents = {shop.row("tablet", m.id).parent_id for m in shop.marked("tablet")}
     assert parents == {"p1", "t"}
 
 
-def test_a_mark_of_something_that_was_not_dropped_is_not_expanded(shop: Shop) -> None:
+def test_a_mark_of_an_undropped_object_is_not_expanded(shop: Shop) -> None:
     shop.table()
     with shop.db.write() as c:
         contract.mark(c, "shop", "table", [contract.NewMark(id="t", vault=None)])
 
-    shop.due()
+    shop.expand_all()
 
     assert shop.marked("tablet") == []
-    assert shop.words.live("shop", shop.marked("table"), lambda: None) == {Ref("table", "t")}
+    assert shop.catalog_owner.live("shop", shop.marked("table"), lambda: None) == {Ref("table", "t")}
 
 
 def test_r37_an_expanded_subtree_comes_back_whole(shop: Shop) -> None:
@@ -147,7 +147,7 @@ def test_r37_an_expanded_subtree_comes_back_whole(shop: Shop) -> None:
     rowsets = shop.loaded(tablets)
     shop.catalog.drop_partition("p1")
     shop.catalog.drop_table("t")
-    shop.due()
+    shop.expand_all()
     expanded = {r.kind for r in shop.refs()}
 
     shop.catalog.undrop_table("t")
@@ -155,10 +155,10 @@ def test_r37_an_expanded_subtree_comes_back_whole(shop: Shop) -> None:
     assert expanded >= {"table", "partition", "tablet"}
     assert {r.kind for r in shop.refs()} == {"txn_label"}
     assert shop.states([*rowsets, *shop.loaded(tablets)]) == {"visible"}
-    assert shop.words.live_objects("shop") == 4
+    assert shop.catalog_owner.live_objects("shop") == 4
 
 
-def test_r37_an_undrop_below_something_dropped_is_refused_and_names_it(shop: Shop) -> None:
+def test_r37_an_undrop_below_a_dropped_parent_is_refused(shop: Shop) -> None:
     shop.table()
     shop.catalog.drop_partition("t-p")
     shop.catalog.drop_table("t")
@@ -170,10 +170,10 @@ def test_r37_an_undrop_below_something_dropped_is_refused_and_names_it(shop: Sho
     assert shop.record(shop.t.partitions, "t-p").dropped
 
 
-def test_r37_an_undrop_with_a_claimed_tablet_is_refused_and_names_it(shop: Shop) -> None:
+def test_r37_an_undrop_with_a_claimed_tablet_is_refused(shop: Shop) -> None:
     tablets = shop.table(tablets=2)
     shop.catalog.drop_table("t")
-    shop.due()
+    shop.expand_all()
     claim(shop, "tablet", tablets[0])
 
     with pytest.raises(contract.Refused, match=f"tablet {tablets[0]} is claimed"):
@@ -183,7 +183,7 @@ def test_r37_an_undrop_with_a_claimed_tablet_is_refused_and_names_it(shop: Shop)
     assert shop.record(shop.t.tables, "t").dropped
 
 
-def test_r46_a_table_whose_partition_is_claimed_does_not_come_back(shop: Shop) -> None:
+def test_r46_a_table_with_a_claimed_partition_is_not_undropped(shop: Shop) -> None:
     shop.table(partitions=["p1", "p2"])
     shop.catalog.drop_partition("p1")
     shop.catalog.drop_table("t")
@@ -199,10 +199,10 @@ def test_a_dropped_index_and_a_dropped_partition_share_a_tablet(shop: Shop) -> N
     tablets = shop.table()
     shop.catalog.drop_index("t-i")
     shop.catalog.drop_partition("t-p")
-    shop.due()
+    shop.expand_all()
 
     shop.catalog.undrop_partition("t-p")
-    shop.due()
+    shop.expand_all()
 
     assert shop.refs() == {Ref("index", "t-i"), Ref("tablet", tablets[0])}
     assert shop.row("tablet", tablets[0]).parent_id == "t-i"

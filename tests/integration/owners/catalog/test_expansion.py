@@ -1,15 +1,15 @@
-"""What the catalog says its marks stand for: exact files, every vault, what must wait; few statements for many."""
+"""The catalog expands a mark to its exact files in every vault, with few statements for many marks."""
 
 import pytest
 from sqlalchemy import delete
 
 from sexton.marks.model import Expansion, Reason
 from sexton.owners.catalog.layout import IndexFormat
-from tests.integration.owners.catalog.shop import SCHEMAS, Shop, counted, still
+from tests.integration.owners.catalog.shop import SCHEMAS, Shop, no_heartbeat, recorded_statements
 
 
 def expanded(shop: Shop, kind: str) -> dict[str, Expansion]:
-    found = shop.words.expand("shop", shop.marked(kind), still)
+    found = shop.catalog_owner.expand("shop", shop.marked(kind), no_heartbeat)
     return {ref.id: e for ref, e in found.items()}
 
 
@@ -28,7 +28,7 @@ def test_a_rowset_is_expanded_to_exactly_its_files(shop: Shop, name: str, bitmap
     assert (answer.fence, answer.absorbs, answer.lacking, answer.problem) == (False, False, None, None)
 
 
-def test_r20_a_rowsets_own_format_wins_over_its_schemas(shop: Shop) -> None:
+def test_r20_a_rowsets_own_format_overrides_its_schemas(shop: Shop) -> None:
     tablets = shop.table(i=SCHEMAS["v1"])
     [rowset] = shop.loaded(tablets, format=IndexFormat.V2)
     shop.catalog.drop_rowset(rowset)
@@ -38,7 +38,7 @@ def test_r20_a_rowsets_own_format_wins_over_its_schemas(shop: Shop) -> None:
     assert place.keys == (f"data/{tablets[0]}/{rowset}_0.dat", f"data/{tablets[0]}/{rowset}_0.idx")
 
 
-def test_rowsets_keep_the_schema_they_were_written_under(shop: Shop) -> None:
+def test_rowsets_keep_the_schema_they_were_written_with(shop: Shop) -> None:
     tablets = shop.table(i=SCHEMAS["none"])
     old = shop.loaded(tablets)
     shop.catalog.alter_index("i", 2, SCHEMAS["v1"])
@@ -51,23 +51,23 @@ def test_rowsets_keep_the_schema_they_were_written_under(shop: Shop) -> None:
     assert [len(answers[r].places[0].keys or ()) for r in (*old, *new)] == [1, 3]
 
 
-def test_a_schema_is_read_once_whatever_the_number_of_rowsets(shop: Shop) -> None:
+def test_a_schema_is_read_once_for_all_rowsets(shop: Shop) -> None:
     tablets = shop.table(tablets=20, a=SCHEMAS["v1"], b=SCHEMAS["v2"])
     for rowset in shop.loaded(tablets):
         shop.catalog.drop_rowset(rowset)
 
     marks = shop.marked("dropped")
-    with counted(shop) as for_one:
-        shop.words.expand("shop", marks[:1], still)
-    with counted(shop) as for_all:
-        answers = shop.words.expand("shop", marks, still)
+    with recorded_statements(shop) as for_one:
+        shop.catalog_owner.expand("shop", marks[:1], no_heartbeat)
+    with recorded_statements(shop) as for_all:
+        answers = shop.catalog_owner.expand("shop", marks, no_heartbeat)
 
     assert len(answers) == 40
     assert sum("schemas" in s for s in for_all) == 1
     assert len(for_all) == len(for_one)
 
 
-def test_r19_without_its_schema_only_v1_index_files_cannot_be_named(shop: Shop) -> None:
+def test_r19_a_missing_schema_hides_only_v1_index_files(shop: Shop) -> None:
     tablets = shop.table(i=SCHEMAS["v1"])
     rowsets = [shop.loaded(tablets, format=f, bitmap=True)[0] for f in (None, IndexFormat.V1, IndexFormat.V2)]
     for rowset in rowsets:
@@ -84,10 +84,10 @@ def test_r19_without_its_schema_only_v1_index_files_cannot_be_named(shop: Shop) 
         ["0.dat", "0.idx", "delete_bitmap.db"],
     ]
     assert [a.lacking for a in answers] == [Reason.SCHEMA_MISSING, Reason.SCHEMA_MISSING, None]
-    assert shop.words.mended("shop", shop.marked("dropped")) == set()
+    assert shop.catalog_owner.resolvable("shop", shop.marked("dropped")) == set()
 
 
-def test_a_schema_that_came_back_mends_its_rowsets(shop: Shop) -> None:
+def test_a_restored_schema_frees_its_rowsets(shop: Shop) -> None:
     tablets = shop.table(i=SCHEMAS["v1"], j=SCHEMAS["v1"])
     rowsets = shop.loaded(tablets)
     for rowset in rowsets:
@@ -95,24 +95,24 @@ def test_a_schema_that_came_back_mends_its_rowsets(shop: Shop) -> None:
     with shop.db.write() as c:
         c.execute(delete(shop.t.schemas).where(shop.t.schemas.c.index_id == "i"))
 
-    mended = shop.words.mended("shop", shop.marked("dropped"))
+    mended = shop.catalog_owner.resolvable("shop", shop.marked("dropped"))
 
     assert {shop.record(shop.t.rowsets, r.id).index_id for r in mended} == {"j"}
 
 
-def test_a_second_look_at_a_mended_rowset_lists_what_is_left(shop: Shop) -> None:
+def test_a_second_expansion_lists_the_remaining_files(shop: Shop) -> None:
     tablets = shop.table()
     [rowset] = shop.loaded(tablets)
     shop.catalog.drop_rowset(rowset)
     swept = [m.model_copy(update={"swept": True}) for m in shop.marked("dropped")]
 
-    [answer] = shop.words.expand("shop", swept, still).values()
+    [answer] = shop.catalog_owner.expand("shop", swept, no_heartbeat).values()
 
     assert [(p.prefix, p.keys) for p in answer.places] == [(f"data/{tablets[0]}/{rowset}_", None)]
 
 
 @pytest.mark.parametrize("wrong", [{"format": "V3"}, {"tablet_id": "a_b"}])
-def test_a_rowset_record_that_makes_no_names_is_a_problem_and_no_crash(shop: Shop, wrong: dict[str, str]) -> None:
+def test_an_unreadable_rowset_record_is_a_problem_not_a_crash(shop: Shop, wrong: dict[str, str]) -> None:
     [rowset] = shop.loaded(shop.table())
     shop.catalog.drop_rowset(rowset)
     shop.change(shop.t.rowsets, rowset, **wrong)
@@ -136,7 +136,7 @@ def test_a_rowset_without_a_record_is_a_problem(shop: Shop) -> None:
     assert answer.problem[0] is Reason.UNEXPANDED
 
 
-def test_a_tablet_is_in_every_vault_that_a_rowset_or_a_mark_of_one_names(shop: Shop) -> None:
+def test_a_tablet_is_in_every_vault_of_its_rowsets_and_marks(shop: Shop) -> None:
     full, empty = shop.table(tablets=2)
     for name in ("two", "three", "four"):
         shop.local(shop.roots["disk"].parent / name, name)
@@ -145,10 +145,10 @@ def test_a_tablet_is_in_every_vault_that_a_rowset_or_a_mark_of_one_names(shop: S
     marked = shop.loaded([full], "three") + shop.loaded([full], "four")
     for rowset in marked:
         shop.catalog.drop_rowset(rowset)
-    with shop.db.write() as c:  # its record is lost, its mark still names the vault
+    with shop.db.write() as c:  # its record is lost, its mark no_heartbeat names the vault
         c.execute(delete(shop.t.rowsets).where(shop.t.rowsets.c.id == marked[1]))
     shop.catalog.drop_table("t")
-    shop.due()
+    shop.expand_all()
 
     answers = expanded(shop, "tablet")
 
@@ -157,14 +157,14 @@ def test_a_tablet_is_in_every_vault_that_a_rowset_or_a_mark_of_one_names(shop: S
     assert (answers[full].absorbs, answers[empty].places) == (True, ())
 
 
-def test_a_parent_waits_while_a_mark_names_it_or_a_tablet_is_left_under_it(shop: Shop) -> None:
+def test_a_parent_waits_for_its_marks_and_tablets(shop: Shop) -> None:
     shop.table("t")
     shop.table("u")
     shop.catalog.drop_partition("t-p")
     shop.catalog.drop_table("t")
     shop.catalog.drop_table("u")
     before = expanded(shop, "table")
-    shop.due()
+    shop.expand_all()
     for table in (shop.db.t.mark, shop.t.tablets):
         column = table.c.parent_id if "parent_id" in table.c else table.c.table_id
         with shop.db.write() as c:
@@ -177,11 +177,11 @@ def test_a_parent_waits_while_a_mark_names_it_or_a_tablet_is_left_under_it(shop:
     assert after["u"].places == ()
 
 
-def test_a_kind_that_is_not_the_catalogs_is_left_to_its_mark(shop: Shop) -> None:
+def test_a_kind_of_another_owner_is_not_expanded(shop: Shop) -> None:
     [rowset] = shop.loaded(shop.table())
     shop.catalog.drop_rowset(rowset)
     marks = [m.model_copy(update={"kind": "orphan"}) for m in shop.marked("dropped")]
 
     assert len(marks) == 1
-    assert shop.words.expand("shop", marks, still) == {}
-    assert shop.words.live("shop", marks, still) == frozenset()
+    assert shop.catalog_owner.expand("shop", marks, no_heartbeat) == {}
+    assert shop.catalog_owner.live("shop", marks, no_heartbeat) == frozenset()

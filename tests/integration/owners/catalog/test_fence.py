@@ -1,4 +1,4 @@
-"""The catalog's answer to a fence, without a round; marks are made FENCED as the engine does."""
+"""The catalog's fence aborts the owner of a prepared mark, and returns which marks may be deleted."""
 
 from collections import Counter
 
@@ -7,15 +7,15 @@ from sqlalchemy import delete
 
 from sexton.marks.model import Fenced, Ref
 from sexton.owners.catalog.barrier import FENCE_BATCH
-from tests.integration.owners.catalog.shop import Shop, counted, still
+from tests.integration.owners.catalog.shop import Shop, no_heartbeat, recorded_statements
 
 
 def fence(shop: Shop, *ids: str) -> dict[str, tuple[Fenced, str]]:
-    answers = shop.words.fence("shop", 1, shop.fenced(*ids), still)
+    answers = shop.catalog_owner.fence("shop", 1, shop.fence(*ids), no_heartbeat)
     return {ref.id: answer for ref, answer in answers.items()}
 
 
-def test_the_fence_aborts_a_running_load_and_writes_its_label_mark(shop: Shop) -> None:
+def test_the_fence_aborts_a_running_load_and_marks_its_label(shop: Shop) -> None:
     tablets = shop.table(tablets=2)
     txn, other = shop.prepared(tablets), shop.prepared(tablets)
     mine = [m.id for m in shop.marked("prepared") if shop.row("prepared", m.id).owner_txn == f"txn.{txn}"]
@@ -29,7 +29,7 @@ def test_the_fence_aborts_a_running_load_and_writes_its_label_mark(shop: Shop) -
     assert shop.catalog.begin(shop.record(shop.t.txns, txn).label, 60)
 
 
-def test_r04_the_load_above_a_part_is_aborted_with_its_other_parts(shop: Shop) -> None:
+def test_r04_a_parts_load_is_aborted_with_its_other_parts(shop: Shop) -> None:
     tablets = shop.table()
     txn = shop.catalog.begin("whole", 60)
     parts = [shop.catalog.begin_sub(txn) for _ in range(2)]
@@ -41,7 +41,7 @@ def test_r04_the_load_above_a_part_is_aborted_with_its_other_parts(shop: Shop) -
     assert {shop.record(shop.t.txns, t).status for t in (txn, *parts)} == {"ABORTED"}
 
 
-def test_a_part_whose_load_left_no_record_is_aborted_alone(shop: Shop) -> None:
+def test_a_part_of_an_unknown_load_is_aborted_alone(shop: Shop) -> None:
     tablets = shop.table()
     txn = shop.catalog.begin("whole", 60)
     part = shop.catalog.begin_sub(txn)
@@ -55,7 +55,7 @@ def test_a_part_whose_load_left_no_record_is_aborted_alone(shop: Shop) -> None:
     assert shop.record(shop.t.txns, part).status == "ABORTED"
 
 
-def test_a_part_of_a_committed_load_is_in_use_and_stays_as_it_is(shop: Shop) -> None:
+def test_a_part_of_a_committed_load_is_not_fenced(shop: Shop) -> None:
     tablets = shop.table()
     txn = shop.catalog.begin("whole", 60)
     part = shop.catalog.begin_sub(txn)
@@ -79,7 +79,7 @@ def test_a_part_of_a_committed_load_is_in_use_and_stays_as_it_is(shop: Shop) -> 
         ("", Fenced.UNKNOWN),
     ],
 )
-def test_the_fence_answers_by_the_status_and_leaves_it(shop: Shop, status: str, answer: Fenced) -> None:
+def test_the_fence_answers_by_status_and_does_not_change_it(shop: Shop, status: str, answer: Fenced) -> None:
     txn = shop.prepared(shop.table())
     shop.change(shop.t.txns, txn, status=status)
 
@@ -88,11 +88,11 @@ def test_the_fence_answers_by_the_status_and_leaves_it(shop: Shop, status: str, 
     assert said is answer
     assert status in why or status == "ABORTED"
     assert shop.record(shop.t.txns, txn).status == status
-    mended = shop.words.mended("shop", shop.marked("prepared"))
+    mended = shop.catalog_owner.resolvable("shop", shop.marked("prepared"))
     assert len(mended) == (0 if answer is Fenced.UNKNOWN else 1)
 
 
-def test_a_prepared_rowset_whose_load_left_no_record_is_fenced(shop: Shop) -> None:
+def test_a_prepared_rowset_of_an_unknown_load_is_fenced(shop: Shop) -> None:
     shop.prepared(shop.table())
     with shop.db.write() as c:
         c.execute(delete(shop.t.txns))
@@ -102,7 +102,7 @@ def test_a_prepared_rowset_whose_load_left_no_record_is_fenced(shop: Shop) -> No
     assert said is Fenced.FENCED
 
 
-def test_a_mark_that_names_no_owner_anybody_knows_is_kept(shop: Shop) -> None:
+def test_a_mark_of_an_unknown_owner_is_kept(shop: Shop) -> None:
     shop.prepared(shop.table())
     shop.sql("UPDATE {}mark SET owner_txn = 'somebody'")
 
@@ -124,12 +124,12 @@ def test_r05_only_the_owning_compaction_is_removed(shop: Shop) -> None:
     assert (shop.record(shop.t.jobs, mine.id), shop.record(shop.t.jobs, other.id).id) == (None, other.id)
 
 
-def test_r08_a_mark_committed_before_the_fence_is_not_in_the_answer_and_its_load_goes_on(shop: Shop) -> None:
+def test_r08_a_mark_committed_before_the_fence_is_not_fenced(shop: Shop) -> None:
     txn, [rowset] = shop.written(shop.table())
     refs = [m.ref for m in shop.marked("prepared")]
     shop.catalog.commit(txn)
 
-    answers = shop.words.fence("shop", 1, refs, still)
+    answers = shop.catalog_owner.fence("shop", 1, refs, no_heartbeat)
 
     assert answers == {}
     assert shop.record(shop.t.txns, txn).status == "VISIBLE"
@@ -141,8 +141,8 @@ def test_r11_257_rowsets_are_fenced_in_two_batches(shop: Shop) -> None:
         shop.prepared([tablet])
     beats: list[None] = []
 
-    with counted(shop) as statements:
-        answers = shop.words.fence("shop", 1, shop.fenced(), lambda: beats.append(None))
+    with recorded_statements(shop) as statements:
+        answers = shop.catalog_owner.fence("shop", 1, shop.fence(), lambda: beats.append(None))
 
     aborts = [s for s in statements if s.startswith("UPDATE") and "txns" in s and "RETURNING" in s]
     assert (len(beats), len(aborts)) == (2, 2)

@@ -1,4 +1,4 @@
-"""Dropped tables, indexes and partitions in real rounds: files, then every record below, then the parent itself."""
+"""Rounds delete a dropped table's files first, then all records below it, then the table's record."""
 
 from pathlib import Path
 
@@ -8,9 +8,9 @@ from sexton import contract
 from sexton.marks.model import Ref
 from sexton.operators.holds.store import Hold
 from sexton.owners.catalog.model import Schema
-from tests.integration.owners.catalog.shop import HOUR, RETAINED, Shop
+from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
+from tests.integration.owners.catalog.shop import GRACE, HOUR, RETAINED, Shop
 from tests.servers.fault_proxy import FaultProxy
-from tests.support.rig import GRACE
 
 
 def rounds(shop: Shop) -> list[int]:
@@ -28,8 +28,8 @@ def leftovers(shop: Shop, *but: str) -> dict[str, int]:
     return {name: n for name, n in found.items() if n}
 
 
-def test_r14_a_dropped_index_leaves_no_file_and_no_record_and_a_repeat_does_nothing(shop: Shop) -> None:
-    shop.brisk().table("t", 100, base=Schema(), rollup=Schema(inverted=("7",)))
+def test_r14_a_dropped_index_leaves_no_file_and_no_record(shop: Shop) -> None:
+    shop.prove_by_clock().table("t", 100, base=Schema(), rollup=Schema(inverted=("7",)))
     base, rollup = shop.catalog.tablets(index="base"), shop.catalog.tablets(index="rollup")
     for _ in range(8):
         shop.loaded(rollup)
@@ -64,7 +64,7 @@ def rowsets_of(shop: Shop, tablet: str) -> list[str]:
         return [r.id for r in rows]
 
 
-def test_r15_a_dropped_partition_takes_its_version_and_leaves_the_others(shop: Shop) -> None:
+def test_r15_only_the_dropped_partitions_version_is_deleted(shop: Shop) -> None:
     shop.table(tablets=3, partitions=["gone", "kept"])
     shop.loaded(shop.catalog.tablets(partition="gone"))
     kept = shop.loaded(shop.catalog.tablets(partition="kept"))
@@ -82,7 +82,7 @@ def test_r15_a_dropped_partition_takes_its_version_and_leaves_the_others(shop: S
     assert shop.states(shop.loaded(shop.catalog.tablets())) == {"visible"}
 
 
-def test_r15_a_version_written_late_for_a_table_that_is_gone_goes(shop: Shop) -> None:
+def test_r15_a_late_version_of_a_deleted_table_is_deleted(shop: Shop) -> None:
     shop.table()
     with shop.db.write() as c:
         late = {"instance": "shop", "table_id": "old", "partition_id": "old-p", "value": 7}
@@ -93,7 +93,7 @@ def test_r15_a_version_written_late_for_a_table_that_is_gone_goes(shop: Shop) ->
     assert shop.number(shop.t.versions) == shop.number(shop.t.versions, partition_id="t-p") == 1
 
 
-def test_a_dropped_table_leaves_nothing_at_all(shop: Shop) -> None:
+def test_a_dropped_table_leaves_no_file_and_no_record(shop: Shop) -> None:
     shop.table(tablets=2, partitions=["p1", "p2"], base=Schema(), rollup=Schema(inverted=("1", "2")))
     shop.loaded(shop.catalog.tablets(), bitmap=True)
     shop.catalog.drop_table("t")
@@ -106,7 +106,7 @@ def test_a_dropped_table_leaves_nothing_at_all(shop: Shop) -> None:
     assert {r.kind for r in shop.refs()} == {"txn_label"}
 
 
-def test_nothing_of_a_drop_goes_before_its_retention(shop: Shop) -> None:
+def test_no_file_is_deleted_before_the_drops_retention(shop: Shop) -> None:
     rowsets = shop.loaded(shop.table(tablets=2))
     shop.catalog.drop_table("t")
     shop.later(RETAINED - 600)
@@ -116,10 +116,10 @@ def test_nothing_of_a_drop_goes_before_its_retention(shop: Shop) -> None:
     assert (report.due, report.deleted) == (0, 0)
     assert shop.objects() == set(shop.keys(*rowsets))
     shop.catalog.undrop_table("t")
-    assert shop.words.live_objects("shop") == 2
+    assert shop.catalog_owner.live_objects("shop") == 2
 
 
-def test_r16_a_tablet_whose_files_cannot_be_deleted_keeps_its_records_alone(cold_shop: Shop, proxy: FaultProxy) -> None:
+def test_r16_only_a_tablet_with_failed_files_keeps_its_records(cold_shop: Shop, proxy: FaultProxy) -> None:
     tablets = cold_shop.table(tablets=5)
     rowsets = cold_shop.loaded(tablets, "cold")
     stuck = cold_shop.keys(rowsets[2])
@@ -128,7 +128,7 @@ def test_r16_a_tablet_whose_files_cannot_be_deleted_keeps_its_records_alone(cold
     proxy.fail_keys(dict.fromkeys(stuck, "AccessDenied"), times=2)
 
     cold_shop.round()
-    cold_shop.second_look()
+    cold_shop.second_pass()
     kept = (cold_shop.objects("cold"), cold_shop.catalog.tablets(), cold_shop.number(cold_shop.t.rowsets))
     table = cold_shop.record(cold_shop.t.tables, "t")
     rounds(cold_shop)
@@ -139,7 +139,7 @@ def test_r16_a_tablet_whose_files_cannot_be_deleted_keeps_its_records_alone(cold
     assert leftovers(cold_shop, "txns", "labels") == {}
 
 
-def test_r17_a_tablet_goes_in_every_vault_one_of_its_rowsets_names(shop: Shop, tmp_path: Path) -> None:
+def test_r17_a_tablet_is_deleted_in_every_vault_of_its_rowsets(shop: Shop, tmp_path: Path) -> None:
     shop.local(tmp_path / "two", "two")
     tablets = shop.table(tablets=3)
     shop.loaded(tablets)
@@ -156,7 +156,7 @@ def test_r17_a_tablet_goes_in_every_vault_one_of_its_rowsets_names(shop: Shop, t
     assert {r.kind for r in shop.refs()} == {"txn_label"}
 
 
-def test_a_tablet_with_a_vault_that_cannot_be_proved_waits_for_it_in_both(shop: Shop, tmp_path: Path) -> None:
+def test_a_tablet_waits_in_both_vaults_for_the_unproven_one(shop: Shop, tmp_path: Path) -> None:
     shop.local(tmp_path / "two", "two")
     [both, one] = shop.table(tablets=2)
     shop.loaded([both, one])
@@ -175,7 +175,7 @@ def test_a_tablet_with_a_vault_that_cannot_be_proved_waits_for_it_in_both(shop: 
     assert leftovers(shop, "txns", "labels") == {}
 
 
-def test_r37_a_table_that_a_hold_kept_after_its_expansion_comes_back_readable(shop: Shop) -> None:
+def test_r37_a_held_and_expanded_table_is_undropped_readable(shop: Shop) -> None:
     tablets = shop.table(tablets=2, partitions=["p1", "p2"])
     rowsets = shop.loaded(tablets)
     shop.catalog.drop_table("t")
@@ -190,11 +190,11 @@ def test_r37_a_table_that_a_hold_kept_after_its_expansion_comes_back_readable(sh
     assert report.deleted == 0
     assert expanded >= {"table", "tablet"}
     assert {r.kind for r in shop.refs()} == {"txn_label"}
-    assert shop.words.live_objects("shop") == 4
+    assert shop.catalog_owner.live_objects("shop") == 4
     assert shop.objects() == set(shop.keys(*rowsets))
 
 
-def test_r37_after_its_tablets_are_claimed_a_table_does_not_come_back(shop: Shop) -> None:
+def test_r37_a_table_with_claimed_tablets_is_not_undropped(shop: Shop) -> None:
     tablets = shop.table(tablets=2)
     shop.loaded(tablets)
     shop.catalog.drop_table("t")
@@ -210,7 +210,7 @@ def test_r37_after_its_tablets_are_claimed_a_table_does_not_come_back(shop: Shop
     assert shop.record(shop.t.tables, "t") is None
 
 
-def test_r46_a_table_whose_partition_a_round_took_does_not_come_back(shop: Shop) -> None:
+def test_r46_a_table_with_a_deleted_partition_is_not_undropped(shop: Shop) -> None:
     shop.table(partitions=["p1", "p2"])
     shop.loaded(shop.catalog.tablets())
     shop.catalog.drop_partition("p1")
@@ -222,7 +222,7 @@ def test_r46_a_table_whose_partition_a_round_took_does_not_come_back(shop: Shop)
 
     with pytest.raises(contract.Refused, match=f"tablet {claimed} is claimed"):
         shop.catalog.undrop_table("t")
-    shop.second_look()
+    shop.second_pass()
     with pytest.raises(contract.Refused, match="partition p1"):
         shop.catalog.undrop_table("t")
 
@@ -230,7 +230,7 @@ def test_r46_a_table_whose_partition_a_round_took_does_not_come_back(shop: Shop)
     assert shop.record(shop.t.tables, "t").dropped
 
 
-def test_r49_a_tablet_takes_its_compacted_rowsets_along_and_counts_each_byte_once(shop: Shop) -> None:
+def test_r49_a_tablets_compacted_rowsets_are_counted_once(shop: Shop) -> None:
     [tablet] = shop.table()
     inputs = shop.loaded([tablet], segments=3) + shop.loaded([tablet], segments=3)
     shop.compacted(tablet, inputs)
@@ -249,3 +249,37 @@ def test_r49_a_tablet_takes_its_compacted_rowsets_along_and_counts_each_byte_onc
     assert {r.kind for r in shop.refs()} == {"txn_label"}
     assert shop.objects() == set()
     assert leftovers(shop, "txns", "labels") == {}
+
+
+def test_a_tablet_in_an_unknown_vault_waits_for_the_vault(shop: Shop, tmp_path: Path) -> None:
+    tablets = shop.table()
+    txn = shop.catalog.begin("load", HOUR)
+    [output] = shop.catalog.prepare_rowsets(txn, tablets, "disk")
+    shop.write(output)
+    shop.catalog.commit(txn)
+    shop.change(shop.t.rowsets, output.rowset, vault="warm")
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+    shop.round()
+    reason = shop.row("tablet", tablets[0]).quarantined_reason
+
+    shop.local(tmp_path / "warm", "warm")
+    shop.put("warm", f"data/{tablets[0]}/{output.rowset}_0.dat")
+    shop.round()
+
+    assert reason == "UNKNOWN_VAULT"
+    assert shop.objects("warm") == set()
+
+
+def test_a_table_ends_after_its_tablet_was_discarded(shop: Shop) -> None:
+    [tablet] = shop.table()
+    [row] = shop.loaded([tablet])
+    shop.change(shop.t.rowsets, row, vault="lost")
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+    shop.round()
+
+    QuarantineStore(shop.db).discard("shop", Ref("tablet", tablet), "the vault is lost for good")
+    shop.round()
+
+    assert Ref("table", "t") not in shop.refs()

@@ -1,4 +1,4 @@
-"""What the catalog does with its records, each operation one transaction, told to Sexton through the contract."""
+"""Each catalog operation is one transaction that marks its garbage through the contract."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def test_a_table_has_tablets_for_each_index_and_partition(shop: Shop) -> None:
     assert len(shop.catalog.tablets(index="late", partition="p2")) == 4
 
 
-def test_a_load_is_marked_before_its_first_file_and_its_commit_takes_the_marks_away(shop: Shop) -> None:
+def test_a_load_is_marked_until_its_commit(shop: Shop) -> None:
     tablets = shop.table(tablets=2)
     txn, rowsets = shop.written(tablets)
     before = {(m.id, m.prefix) for m in shop.marked("prepared")}
@@ -64,9 +64,9 @@ def test_a_rowset_that_is_not_written_is_not_committed(shop: Shop) -> None:
     assert len(shop.marked("prepared")) == 1
 
 
-def test_a_commit_whose_rowset_was_collected_changes_nothing(shop: Shop) -> None:
+def test_a_commit_of_a_collected_rowset_changes_nothing(shop: Shop) -> None:
     txn, [rowset, other] = shop.written(shop.table(tablets=2))
-    shop.fenced(rowset)
+    shop.fence(rowset)
 
     with pytest.raises(contract.Collected, match=f"SX001 .*{rowset} is fenced"):
         shop.catalog.commit(txn)
@@ -76,7 +76,7 @@ def test_a_commit_whose_rowset_was_collected_changes_nothing(shop: Shop) -> None
     assert {m.id for m in shop.marked("prepared")} == {rowset, other}
 
 
-def test_a_part_of_a_load_is_committed_with_it_and_not_alone(shop: Shop) -> None:
+def test_a_part_of_a_load_is_committed_only_with_it(shop: Shop) -> None:
     tablets = shop.table()
     txn, [rowset] = shop.written(tablets)
     part = shop.catalog.begin_sub(txn)
@@ -105,7 +105,7 @@ def test_a_label_is_free_again_only_after_an_abort(shop: Shop) -> None:
     assert shop.number(shop.t.labels, label="daily") == 2
 
 
-def test_an_ended_load_is_neither_committed_nor_written_to(shop: Shop) -> None:
+def test_an_ended_load_cannot_be_committed_or_written(shop: Shop) -> None:
     tablets = shop.table()
     txn, rowsets = shop.written(tablets)
     shop.catalog.abort(txn)
@@ -120,7 +120,7 @@ def test_an_ended_load_is_neither_committed_nor_written_to(shop: Shop) -> None:
     assert {r.kind for r in shop.refs()} == {"txn_label", "prepared"}
 
 
-def test_nothing_is_loaded_into_what_was_dropped(shop: Shop) -> None:
+def test_a_dropped_table_cannot_be_loaded(shop: Shop) -> None:
     shop.table(partitions=["kept", "gone"])
     running, _ = shop.written(shop.catalog.tablets(partition="gone"))
     shop.catalog.drop_partition("gone")
@@ -133,7 +133,7 @@ def test_nothing_is_loaded_into_what_was_dropped(shop: Shop) -> None:
     assert shop.states(shop.loaded(shop.catalog.tablets(partition="kept"))) == {"visible"}
 
 
-def test_a_compaction_marks_its_inputs_in_the_commit_that_replaces_them(shop: Shop) -> None:
+def test_a_compaction_marks_its_inputs_in_the_same_commit(shop: Shop) -> None:
     [tablet] = shop.table()
     inputs = shop.loaded([tablet]) + shop.loaded([tablet])
     before = shop.refs()
@@ -147,7 +147,7 @@ def test_a_compaction_marks_its_inputs_in_the_commit_that_replaces_them(shop: Sh
     assert shop.number(shop.t.jobs) == 0
 
 
-def test_r52_inputs_whose_output_never_became_live_are_not_marked(shop: Shop) -> None:
+def test_r52_inputs_of_an_unfinished_compaction_are_not_marked(shop: Shop) -> None:
     [tablet] = shop.table()
     inputs = shop.loaded([tablet]) + shop.loaded([tablet]) + shop.loaded([tablet])
     unwritten = shop.catalog.start_compaction(tablet, inputs, "disk")
@@ -164,7 +164,7 @@ def test_r52_inputs_whose_output_never_became_live_are_not_marked(shop: Shop) ->
     assert {m.id for m in shop.marked("prepared")} == {unwritten.output.rowset, narrow.output.rowset}
 
 
-def test_of_two_compactions_of_the_same_rowsets_the_second_is_refused(shop: Shop) -> None:
+def test_a_second_compaction_of_the_same_rowsets_is_refused(shop: Shop) -> None:
     [tablet] = shop.table()
     inputs = shop.loaded([tablet]) + shop.loaded([tablet])
     late = shop.catalog.start_compaction(tablet, inputs, "disk")
@@ -178,7 +178,7 @@ def test_of_two_compactions_of_the_same_rowsets_the_second_is_refused(shop: Shop
     assert {m.id for m in shop.marked("prepared")} == {late.output.rowset}
 
 
-def test_a_compaction_takes_visible_rowsets_of_its_own_tablet(shop: Shop) -> None:
+def test_a_compaction_needs_visible_rowsets_of_its_tablet(shop: Shop) -> None:
     one, other = shop.table(tablets=2)
     mine, others = shop.loaded([one]), shop.loaded([other])
     _, unseen = shop.written([one])
@@ -200,7 +200,7 @@ def test_a_dropped_rowset_is_marked_once(shop: Shop) -> None:
     assert [m.id for m in shop.marked("dropped")] == [rowset]
 
 
-def test_statistics_follow_what_is_visible(shop: Shop) -> None:
+def test_statistics_count_visible_rowsets(shop: Shop) -> None:
     [tablet] = shop.table()
     stats = shop.t.stats
     inputs = shop.loaded([tablet], segments=3) + shop.loaded([tablet])
@@ -211,7 +211,7 @@ def test_statistics_follow_what_is_visible(shop: Shop) -> None:
     assert (before, shop.number(stats, tablet_id=tablet, rowsets=1, bytes=10)) == (1, 1)
 
 
-def test_what_does_not_exist_is_named(shop: Shop) -> None:
+def test_an_unknown_object_is_named_in_the_error(shop: Shop) -> None:
     asked = {
         "nope": lambda: shop.catalog.drop_table("nope"),
         "nop1": lambda: shop.catalog.drop_partition("nop1"),
@@ -229,7 +229,7 @@ def test_what_does_not_exist_is_named(shop: Shop) -> None:
     assert shop.refs() == set()
 
 
-def test_nothing_is_written_twice_or_late(shop: Shop) -> None:
+def test_a_rowset_is_not_written_twice_or_late(shop: Shop) -> None:
     [rowset] = shop.loaded(shop.table())
 
     with pytest.raises(WrongState, match=rowset):
@@ -239,7 +239,7 @@ def test_nothing_is_written_twice_or_late(shop: Shop) -> None:
     assert shop.objects() == set(shop.keys(rowset))
 
 
-def test_a_part_that_began_before_its_loads_commit_prepares_nothing_after_it(shop: Shop) -> None:
+def test_a_part_prepares_nothing_after_its_loads_commit(shop: Shop) -> None:
     tablets = shop.table()
     txn, _ = shop.written(tablets)
     part = shop.catalog.begin_sub(txn)
@@ -252,7 +252,7 @@ def test_a_part_that_began_before_its_loads_commit_prepares_nothing_after_it(sho
 
 
 @pytest.mark.parametrize(("label", "seconds"), [("a", 0), ("a", -1), ("a", 10**12), ("a\0", 60)])
-def test_a_load_is_begun_with_a_label_and_a_time_that_make_sense(shop: Shop, label: str, seconds: int) -> None:
+def test_a_load_needs_a_valid_label_and_timeout(shop: Shop, label: str, seconds: int) -> None:
     with pytest.raises(BadInput):
         shop.catalog.begin(label, seconds)
 

@@ -1,4 +1,4 @@
-"""What is live, what ran out of time and what is forgotten, by the catalog's words, without a round."""
+"""The catalog names live objects, aborts loads past their timeout, and forgets records of deleted marks."""
 
 import pytest
 from sqlalchemy import text
@@ -7,11 +7,11 @@ from sexton import contract
 from sexton.marks.model import Ref
 from sexton.owners.catalog.layout import IndexFormat
 from sexton.owners.port import OwnerSilent
-from tests.integration.owners.catalog.shop import SCHEMAS, Shop, counted, still
+from tests.integration.owners.catalog.shop import SCHEMAS, Shop, no_heartbeat, recorded_statements
 from tests.support.kept import kept_texts
 
 
-def test_live_is_what_can_be_read_whatever_was_marked(shop: Shop) -> None:
+def test_readable_rowsets_are_live_even_if_marked(shop: Shop) -> None:
     tablets = shop.table()
     txn, [tmp] = shop.written(tablets)
     [rowset] = shop.loaded(tablets)
@@ -19,7 +19,7 @@ def test_live_is_what_can_be_read_whatever_was_marked(shop: Shop) -> None:
     [away] = shop.loaded(shop.catalog.tablets(table="gone"))
     shop.catalog.drop_rowset(away)
     shop.catalog.drop_table("gone")
-    shop.due()
+    shop.expand_all()
     [mark] = shop.marked("dropped")
     asked = [
         mark.model_copy(update={"kind": kind, "id": i})
@@ -31,7 +31,7 @@ def test_live_is_what_can_be_read_whatever_was_marked(shop: Shop) -> None:
         )
     ]
 
-    live = shop.words.live("shop", asked, still)
+    live = shop.catalog_owner.live("shop", asked, no_heartbeat)
 
     assert live == {
         *(Ref("table", "t"), Ref("index", "t-i"), Ref("partition", "t-p"), Ref("tablet", tablets[0])),
@@ -39,30 +39,30 @@ def test_live_is_what_can_be_read_whatever_was_marked(shop: Shop) -> None:
     }
 
 
-def test_compacted_rowsets_are_live_while_no_visible_rowset_holds_their_versions(shop: Shop) -> None:
+def test_compacted_rowsets_are_live_until_the_output_is_visible(shop: Shop) -> None:
     [tablet] = shop.table()
     inputs = shop.loaded([tablet]) + shop.loaded([tablet])
     output = shop.compacted(tablet, inputs)
-    before = shop.words.live("shop", shop.marked("compacted"), still)
+    before = shop.catalog_owner.live("shop", shop.marked("compacted"), no_heartbeat)
     shop.change(shop.t.rowsets, output, first_version=3)
 
-    after = shop.words.live("shop", shop.marked("compacted"), still)
+    after = shop.catalog_owner.live("shop", shop.marked("compacted"), no_heartbeat)
 
     assert before == frozenset()
     assert after == {Ref("compacted", inputs[0])}
 
 
-def test_what_went_into_a_dropped_rowset_is_not_live(shop: Shop) -> None:
+def test_inputs_of_a_dropped_rowset_are_not_live(shop: Shop) -> None:
     [tablet] = shop.table()
     inputs = shop.loaded([tablet]) + shop.loaded([tablet])
     shop.catalog.drop_rowset(shop.compacted(tablet, inputs))
 
-    live = shop.words.live("shop", shop.marked("compacted"), still)
+    live = shop.catalog_owner.live("shop", shop.marked("compacted"), no_heartbeat)
 
     assert live == frozenset()
 
 
-def test_live_objects_are_the_files_of_visible_rowsets_by_one_statement(shop: Shop) -> None:
+def test_live_objects_are_counted_by_one_statement(shop: Shop) -> None:
     tablets = shop.table(none=SCHEMAS["none"], v1=SCHEMAS["v1"], v2=SCHEMAS["v2"])
     shop.loaded(tablets, segments=2, bitmap=True)
     shop.loaded(tablets, format=IndexFormat.V1)
@@ -71,14 +71,14 @@ def test_live_objects_are_the_files_of_visible_rowsets_by_one_statement(shop: Sh
     shop.loaded(shop.catalog.tablets(table="gone"))
     shop.catalog.drop_table("gone")
 
-    with counted(shop) as statements:
-        live = shop.words.live_objects("shop")
+    with recorded_statements(shop) as statements:
+        live = shop.catalog_owner.live_objects("shop")
 
     assert live == (2 + 6 + 4 + 3) + (1 + 3 + 3)
     assert sum("sum(" in s for s in statements) == 1
 
 
-def test_a_load_that_ran_out_of_time_is_aborted_and_others_are_left(shop: Shop) -> None:
+def test_only_loads_past_their_timeout_are_aborted(shop: Shop) -> None:
     late = shop.catalog.begin("late", 60)
     part = shop.catalog.begin_sub(late)
     kept = {status: shop.catalog.begin(status, 60) for status in ("PRECOMMITTED", "COMMITTED", "ODD")}
@@ -87,7 +87,7 @@ def test_a_load_that_ran_out_of_time_is_aborted_and_others_are_left(shop: Shop) 
     running = shop.catalog.begin("running", 120)
     shop.later(61)
 
-    shop.words.time_out("shop", still)
+    shop.catalog_owner.abort_expired("shop", no_heartbeat)
 
     assert {shop.record(shop.t.txns, t).status for t in (late, part)} == {"ABORTED"}
     assert [shop.record(shop.t.txns, t).status for t in kept.values()] == list(kept)
@@ -95,7 +95,7 @@ def test_a_load_that_ran_out_of_time_is_aborted_and_others_are_left(shop: Shop) 
     assert shop.refs() == {Ref("txn_label", late)}
 
 
-def test_forgetting_takes_only_what_was_dropped_or_aborted(shop: Shop) -> None:
+def test_only_dropped_or_aborted_records_are_forgotten(shop: Shop) -> None:
     tablets = shop.table()
     running, _ = shop.written(tablets)
     shop.loaded(tablets)
@@ -106,7 +106,7 @@ def test_forgetting_takes_only_what_was_dropped_or_aborted(shop: Shop) -> None:
     visible = [Ref("prepared", r) for r in _ids(shop, "rowsets", state="visible")]
     above = [Ref("table", "t"), Ref("index", "t-i"), Ref("partition", "t-p"), Ref("tablet", tablets[0])]
 
-    shop.words.forget("shop", 1, [*rowsets, *visible, *above, Ref("txn_label", running), Ref("orphan", "x")])
+    shop.catalog_owner.forget("shop", 1, [*rowsets, *visible, *above, Ref("txn_label", running), Ref("orphan", "x")])
 
     assert [shop.number(t) for t in tables] == before
     assert 0 not in before
@@ -118,28 +118,28 @@ def _ids(shop: Shop, table: str, **where: str) -> list[str]:
         return [r.id for r in c.execute(t.select()) if all(r._mapping[k] == v for k, v in where.items())]
 
 
-def test_another_instances_records_are_nobodys_business(shop: Shop) -> None:
+def test_records_of_another_instance_are_not_touched(shop: Shop) -> None:
     shop.table()
     shop.catalog.drop_table("t")
     shop.registry.add_instance("other", "catalog")
 
-    shop.words.due("other", {"table": 10**14}, still)
-    shop.words.forget("other", 1, [Ref("table", "t")])
+    shop.catalog_owner.mark_due("other", {"table": 10**14}, no_heartbeat)
+    shop.catalog_owner.forget("other", 1, [Ref("table", "t")])
 
     assert shop.refs() == {Ref("table", "t")}
     assert shop.record(shop.t.tables, "t").dropped
-    assert shop.words.live_objects("other") == 0
+    assert shop.catalog_owner.live_objects("other") == 0
 
 
-def test_a_catalog_without_its_tables_is_silent_and_no_crash(shop: Shop) -> None:
+def test_a_catalog_without_tables_is_silent_not_a_crash(shop: Shop) -> None:
     shop.table()
     marks = [m.model_copy(update={"kind": "dropped"}) for m in shop.marked("table")]
     with shop.db.write() as c:
         c.execute(text(f"ALTER TABLE {shop.t.txns.fullname} RENAME TO away"))
     try:
         with pytest.raises(OwnerSilent, match="catalog"):
-            shop.words.time_out("shop", still)
-        assert shop.words.live("shop", marks, still) == frozenset()
+            shop.catalog_owner.abort_expired("shop", no_heartbeat)
+        assert shop.catalog_owner.live("shop", marks, no_heartbeat) == frozenset()
     finally:
         with shop.db.write() as c:
             away = "sexton_catalog.away" if shop.db.dialect == "postgresql" else "away"
@@ -147,7 +147,7 @@ def test_a_catalog_without_its_tables_is_silent_and_no_crash(shop: Shop) -> None
 
 
 @pytest.mark.parametrize("how", ["key", "rowset", "tablet", "everything"])
-def test_a_mark_of_no_kind_of_the_catalog_that_names_a_live_file_is_kept(shop: Shop, how: str) -> None:
+def test_a_foreign_mark_on_a_live_file_is_kept(shop: Shop, how: str) -> None:
     tablets = shop.table()
     shop.loaded(tablets)
     [key, *_] = sorted(shop.objects("disk"))

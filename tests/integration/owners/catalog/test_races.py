@@ -1,4 +1,4 @@
-"""Rounds against the catalog's own commits and undrops: whoever comes second is refused, and nobody loses a file."""
+"""Rounds race the catalog's commits and undrops: exactly one side wins, and no file is lost."""
 
 import random
 import threading
@@ -48,8 +48,8 @@ def race(shop: Shop, ids: Sequence[str], act: Callable[[Catalog, str], None]) ->
     return won
 
 
-def test_a_load_is_either_committed_with_its_files_or_aborted_and_gone(shop: Shop) -> None:
-    [tablet] = shop.brisk().table()
+def test_a_load_is_committed_with_files_or_aborted_without(shop: Shop) -> None:
+    [tablet] = shop.prove_by_clock().table()
     loads = dict(shop.written([tablet]) for _ in range(EACH))
     files = {txn: set(shop.keys(*rowsets)) for txn, rowsets in loads.items()}
     shop.later(HOUR + PREPARED)
@@ -57,7 +57,7 @@ def test_a_load_is_either_committed_with_its_files_or_aborted_and_gone(shop: Sho
         shop.change(shop.t.txns, txn, timeout_at=10**13)
 
     won = race(shop, list(loads), lambda catalog, txn: catalog.commit(txn, loads[txn]))
-    shop.second_look()
+    shop.second_pass()
 
     statuses = {txn: shop.record(shop.t.txns, txn).status for txn in loads}
     assert {txn for txn, status in statuses.items() if status == "VISIBLE"} == won
@@ -66,24 +66,24 @@ def test_a_load_is_either_committed_with_its_files_or_aborted_and_gone(shop: Sho
     assert shop.number(shop.t.rowsets) == shop.number(shop.t.rowsets, state="visible") == len(won)
 
 
-def test_a_table_is_either_back_with_its_files_or_gone(shop: Shop) -> None:
+def test_a_table_is_either_undropped_with_files_or_deleted(shop: Shop) -> None:
     tables = [f"t{n}" for n in range(EACH)]
-    files = {table: set(shop.keys(*shop.loaded(shop.brisk().table(table, 2)))) for table in tables}
+    files = {table: set(shop.keys(*shop.loaded(shop.prove_by_clock().table(table, 2)))) for table in tables}
     for table in tables:
         shop.catalog.drop_table(table)
     shop.later(RETAINED)
 
     won = race(shop, tables, lambda catalog, table: catalog.undrop_table(table))
-    shop.second_look()
-    shop.second_look()
+    shop.second_pass()
+    shop.second_pass()
 
     assert {table for table in tables if shop.record(shop.t.tables, table) is not None} == won
     assert shop.objects() == {key for table in won for key in files[table]}
     assert {r.kind for r in shop.refs()} == {"txn_label"}
-    assert shop.words.live_objects("shop") == 2 * len(won)
+    assert shop.catalog_owner.live_objects("shop") == 2 * len(won)
 
 
-def test_a_partition_is_either_back_or_expanded_once(shop: Shop, tmp_path: Path) -> None:
+def test_a_partition_is_either_undropped_or_expanded_once(shop: Shop, tmp_path: Path) -> None:
     shop.table(partitions=[f"p{n}" for n in range(EACH)])
     partitions = [f"p{n}" for n in range(EACH)]
     for partition in partitions:
@@ -93,7 +93,7 @@ def test_a_partition_is_either_back_or_expanded_once(shop: Shop, tmp_path: Path)
 
     def expand() -> None:
         while not stop.is_set():
-            shop.due()
+            shop.expand_all()
 
     thread = threading.Thread(target=expand)
     thread.start()
@@ -106,7 +106,7 @@ def test_a_partition_is_either_back_or_expanded_once(shop: Shop, tmp_path: Path)
             break
     stop.set()
     thread.join()
-    shop.due()
+    shop.expand_all()
     db.close()
 
     parents = {shop.row("tablet", m.id).parent_id for m in shop.marked("tablet")}

@@ -1,4 +1,4 @@
-"""Rowsets of tablets with copies on backends: what was replaced goes when all copies have it (C14, C17)."""
+"""A replaced rowset is deleted only after all copies of its tablet have its versions (C14, C17)."""
 
 import pytest
 
@@ -21,17 +21,17 @@ class Copies:
 
     def __init__(self, shop: Shop, tablet: str, *backends: str) -> None:
         self.shop, self.tablet, self._sequence = shop, tablet, 0
-        self.b = BinlogService(shop.db, BinlogSettings(), ReplicaTerms(freshness_seconds=FRESH), shop.controls)
+        self.service = BinlogService(shop.db, BinlogSettings(), ReplicaTerms(freshness_seconds=FRESH), shop.controls)
         copies = tuple(Copy(backend=b, uid=f"u{b}") for b in backends)
         its = Tablet(tablet=tablet, part="t-p", copies=copies)
-        self.b.placements.place("shop", Placement(db="sales", table="t", tablets=(its,)))
+        self.service.placements.place("shop", Placement(db="sales", table="t", tablets=(its,)))
 
     def have(self, version: int, *backends: str) -> None:
         """Let backends report that they have all up to a version."""
         for backend in backends:
             self._sequence += 1
             its = TabletReport(uid=f"u{backend}", ranges=((0, version),))
-            self.b.reports.hear("shop", backend, ReplicaReport(boot=1, sequence=self._sequence, tablets=(its,)))
+            self.service.reports.accept("shop", backend, ReplicaReport(boot=1, sequence=self._sequence, tablets=(its,)))
 
 
 def compacted(shop: Shop) -> tuple[str, list[str], set[str]]:
@@ -43,12 +43,12 @@ def compacted(shop: Shop) -> tuple[str, list[str], set[str]]:
     return tablet, old, keys
 
 
-def held(report: RoundReport) -> dict[str, int]:
-    """Return who kept compacted rowsets, and how many."""
-    return next(dict(kept_texts(its)) for its in report.kinds if its.kind == "compacted")
+def compacted_kept(report: RoundReport) -> dict[str, int]:
+    """Return why compacted marks were kept, and how many."""
+    return next(dict(kept_texts(kind)) for kind in report.kinds if kind.kind == "compacted")
 
 
-def test_c14_what_a_copy_still_needs_stays_and_its_backend_is_named(shop: Shop) -> None:
+def test_c14_rowsets_that_a_copy_needs_wait_and_name_the_backend(shop: Shop) -> None:
     tablet, old, keys = compacted(shop)
     with shop.db.read() as c:
         last = {r.id: r.last_version for r in c.execute(shop.t.rowsets.select())}
@@ -62,13 +62,13 @@ def test_c14_what_a_copy_still_needs_stays_and_its_backend_is_named(shop: Shop) 
     report = shop.round()
 
     assert keys - shop.objects() == first
-    assert held(report) == {"replica on b2": 2}
+    assert compacted_kept(report) == {"replica on b2": 2}
     copies.have(100, "b2")
     shop.round()
     assert not keys & shop.objects()
 
 
-def test_c17_without_a_fresh_report_nothing_that_was_replaced_goes(shop: Shop) -> None:
+def test_c17_compacted_rowsets_wait_for_a_fresh_report(shop: Shop) -> None:
     tablet, _, keys = compacted(shop)
     copies = Copies(shop, tablet, "b1", "b2")
     copies.have(100, "b1", "b2")
@@ -82,7 +82,7 @@ def test_c17_without_a_fresh_report_nothing_that_was_replaced_goes(shop: Shop) -
     assert not keys & shop.objects()
 
 
-def test_c17_a_tablet_without_copies_waits_for_nobody(shop: Shop) -> None:
+def test_c17_a_tablet_without_copies_is_not_blocked(shop: Shop) -> None:
     _, _, keys = compacted(shop)
     [other] = shop.table("other")
     Copies(shop, other, "b1")
@@ -94,7 +94,7 @@ def test_c17_a_tablet_without_copies_waits_for_nobody(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("what", ["table", "partition"])
-def test_what_is_dropped_as_a_whole_waits_for_no_copy(shop: Shop, what: str) -> None:
+def test_a_dropped_table_waits_for_no_copy(shop: Shop, what: str) -> None:
     tablet, _, keys = compacted(shop)
     Copies(shop, tablet, "b1", "b2")
     if what == "table":
@@ -104,12 +104,12 @@ def test_what_is_dropped_as_a_whole_waits_for_no_copy(shop: Shop, what: str) -> 
     shop.later(RETAINED)
 
     shop.round()
-    shop.second_look()
+    shop.second_pass()
 
     assert not keys & shop.objects()
 
 
-def test_a_copy_that_counts_no_more_keeps_nothing(shop: Shop) -> None:
+def test_a_copy_given_up_by_an_operator_blocks_nothing(shop: Shop) -> None:
     tablet, _, keys = compacted(shop)
     copies = Copies(shop, tablet, "b1", "b2")
     shop.later(RETAINED)
@@ -117,26 +117,26 @@ def test_a_copy_that_counts_no_more_keeps_nothing(shop: Shop) -> None:
     shop.round()
     assert keys <= shop.objects()
 
-    copies.b.replicas.full_copy("shop", tablet, "b2", "its disk is gone")
+    copies.service.replicas.full_copy("shop", tablet, "b2", "its disk is gone")
     shop.round()
 
     assert not keys & shop.objects()
 
 
-def test_where_no_copy_counts_nothing_goes(shop: Shop) -> None:
+def test_a_tablet_whose_copies_are_all_given_up_is_kept(shop: Shop) -> None:
     tablet, _, keys = compacted(shop)
     copies = Copies(shop, tablet, "b1")
     copies.have(100, "b1")
-    copies.b.replicas.full_copy("shop", tablet, "b1", "a mistake")
+    copies.service.replicas.full_copy("shop", tablet, "b1", "a mistake")
     shop.later(RETAINED)
 
     report = shop.round()
 
     assert keys <= shop.objects()
-    assert held(report) == {"replica on any backend: no replica counts": 3}
+    assert compacted_kept(report) == {"replica on any backend: no replica counts": 3}
 
 
-def test_marks_without_versions_ask_nobody(shop: Shop) -> None:
+def test_marks_without_versions_are_not_blocked_by_replicas(shop: Shop) -> None:
     with shop.db.read() as c:
         token = WriteToken(
             batch=0, round=0, lease=Lease(instance="shop", job="recycle", owner="run", epoch=1), attempt=1

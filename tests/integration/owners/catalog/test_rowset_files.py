@@ -1,4 +1,4 @@
-"""Compacted and dropped rowsets in real rounds: exactly their files, by the schema they were written under."""
+"""Rounds delete exactly the files of compacted and dropped rowsets, named by the schema they were written with."""
 
 from sqlalchemy import delete, insert
 
@@ -6,17 +6,17 @@ from sexton import contract
 from sexton.marks.model import Reason, Ref
 from sexton.owners.catalog.layout import IndexFormat
 from sexton.owners.catalog.model import Schema
-from tests.integration.owners.catalog.shop import HOUR, PREPARED, RETAINED, Shop, counted
+from tests.integration.owners.catalog.shop import HOUR, PREPARED, RETAINED, Shop, recorded_statements
 from tests.support.kept import kept_texts
 
 V1, V2 = IndexFormat.V1, IndexFormat.V2
 INVERTED = ("1", "2", "3", "4")
 
 
-def test_r02_2000_rowsets_of_all_kinds_and_five_schemas_go_in_one_round(shop: Shop) -> None:
+def test_r02_2000_rowsets_are_deleted_in_one_round(shop: Shop) -> None:
     each = 134
     schemas = {f"i{n}": Schema(format=(V1, V2)[n % 2], inverted=INVERTED[:n]) for n in range(5)}
-    shop.brisk().table(tablets=1, **schemas)
+    shop.prove_by_clock().table(tablets=1, **schemas)
     tablets = [shop.catalog.tablets(index=i)[0] for i in schemas]
     for tablet in tablets:
         shop.loaded([tablet] * each, bitmap=True)
@@ -27,10 +27,10 @@ def test_r02_2000_rowsets_of_all_kinds_and_five_schemas_go_in_one_round(shop: Sh
     marked = {r for r in shop.refs() if r.kind != "txn_label"}
     shop.later(HOUR + PREPARED)
 
-    with counted(shop) as statements:
+    with recorded_statements(shop) as statements:
         shop.round()
     left = shop.objects()
-    shop.second_look()
+    shop.second_pass()
 
     assert len(marked) == 3 * 5 * each >= 2_000
     assert left == set(live)
@@ -45,7 +45,7 @@ def rows(shop: Shop) -> list[object]:
         return list(c.execute(shop.t.rowsets.select()).all())
 
 
-def test_r19_files_that_can_be_named_go_and_the_record_waits_for_its_schema(shop: Shop) -> None:
+def test_r19_a_record_without_schema_waits_after_its_named_files(shop: Shop) -> None:
     [tablet] = shop.table(i=Schema(format=V1, inverted=("7", "8")))
     old, new = shop.loaded([tablet], bitmap=True) + shop.loaded([tablet], format=V2)
     index_files = {k for k in shop.keys(old) if k.endswith(".idx")}
@@ -62,7 +62,7 @@ def test_r19_files_that_can_be_named_go_and_the_record_waits_for_its_schema(shop
     with shop.db.write() as c:
         c.execute(insert(shop.t.schemas).values(**schema))
     shop.round()
-    shop.second_look()
+    shop.second_pass()
 
     assert len(index_files) == 2
     assert (kept, aside.state, aside.quarantined_reason) == (index_files, "CLAIMED", Reason.SCHEMA_MISSING)
@@ -72,7 +72,7 @@ def test_r19_files_that_can_be_named_go_and_the_record_waits_for_its_schema(shop
     assert shop.number(shop.t.rowsets) == 0
 
 
-def test_a_rowset_set_aside_for_its_schema_goes_with_its_dropped_table(shop: Shop) -> None:
+def test_a_rowset_without_schema_is_deleted_with_its_table(shop: Shop) -> None:
     [tablet] = shop.table(i=Schema(format=V1, inverted=("7",)))
     [aside] = shop.loaded([tablet])
     shop.loaded([tablet])
@@ -86,7 +86,7 @@ def test_a_rowset_set_aside_for_its_schema_goes_with_its_dropped_table(shop: Sho
     shop.later(RETAINED)
 
     for _ in range(3):
-        shop.second_look()
+        shop.second_pass()
 
     assert reason == Reason.SCHEMA_MISSING
     assert shop.objects() == set()
@@ -109,7 +109,7 @@ def test_r20_the_files_of_a_rowset_are_named_by_its_own_format(shop: Shop) -> No
     assert shop.number(shop.t.rowsets) == 0
 
 
-def test_r52_compacted_marks_of_what_nothing_replaced_delete_nothing(shop: Shop) -> None:
+def test_r52_compacted_marks_without_an_output_delete_nothing(shop: Shop) -> None:
     [tablet] = shop.table()
     inputs = shop.loaded([tablet]) + shop.loaded([tablet])
     with shop.db.write() as c:  # an owner's mistake: marked without an output
@@ -125,7 +125,7 @@ def test_r52_compacted_marks_of_what_nothing_replaced_delete_nothing(shop: Shop)
     assert {Ref("compacted", i) for i in inputs} <= shop.refs()
 
 
-def test_what_a_compaction_replaced_goes_and_its_output_stays(shop: Shop) -> None:
+def test_compacted_inputs_are_deleted_and_the_output_stays(shop: Shop) -> None:
     [tablet] = shop.table()
     inputs = shop.loaded([tablet], segments=2) + shop.loaded([tablet])
     output = shop.compacted(tablet, inputs)

@@ -1,4 +1,4 @@
-"""Transactions and their labels in real rounds."""
+"""Rounds delete finished transactions with their labels after the retention, and abort late ones."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +17,7 @@ KEPT = OWN["txn_label"] + 1
 LOADS = 40
 
 
-def test_r21_a_load_within_its_time_is_left_alone_and_one_beyond_it_is_aborted(shop: Shop) -> None:
+def test_r21_a_load_is_aborted_only_after_its_timeout(shop: Shop) -> None:
     late, running = shop.catalog.begin("late", 60), shop.catalog.begin("running", 600)
     shop.round()
     before = {shop.record(shop.t.txns, t).status for t in (late, running)}
@@ -33,7 +33,7 @@ def test_r21_a_load_within_its_time_is_left_alone_and_one_beyond_it_is_aborted(s
         shop.catalog.begin("running", 60)
 
 
-def test_r22_finished_loads_go_and_a_label_keeps_the_one_that_runs(shop: Shop) -> None:
+def test_r22_finished_loads_are_deleted_and_running_ones_kept(shop: Shop) -> None:
     tablets = shop.table()
     shop.loaded(tablets)
     aborted = [shop.catalog.begin("shared", HOUR) for _ in range(2) if _abort_all(shop, "shared")]
@@ -66,7 +66,7 @@ def _rowsets(shop: Shop) -> list[object]:
         return list(c.execute(shop.t.rowsets.select()))
 
 
-def test_a_finished_load_stays_for_its_retention(shop: Shop) -> None:
+def test_a_finished_load_is_kept_for_its_retention(shop: Shop) -> None:
     shop.loaded(shop.table())
     shop.later(KEPT - 600)
 

@@ -1,10 +1,10 @@
-"""`why` about a file of the catalog: what is live, what is dropped above it, and what went with its tablet."""
+"""`sexton why` explains a catalog file: live, dropped with a parent, or deleted with its tablet."""
 
 import pytest
 
 from sexton.insight.why.context import WhyContext
 from sexton.insight.why.story import story
-from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.audit.writer import ParquetAudit
 from sexton.recycle.rounds.sql.schedule import RoundSchedule
@@ -14,7 +14,7 @@ from tests.support.rig import INTERVAL
 
 def events(shop: Shop, what: str) -> dict[tuple[str, str], dict[str, str]]:
     """Return every story: (kind, id) → its events by name."""
-    audit = AuditReader(shop.db, Places(shop.vaults, shop.registry.vaults))
+    audit = AuditReader(shop.db, AuditLocations(shop.vaults, shop.registry.vaults))
     turns = RoundSchedule(shop.db, shop.controls, INTERVAL, 16)
     given = WhyContext(shop.policy, shop.controls, turns, shop.owner, audit)
     return {(s.kind, s.id): {e.event: e.text for e in s.events} for s in story(shop.db, what, None, given)}
@@ -28,7 +28,7 @@ def loaded(shop: Shop) -> tuple[str, str, str]:
     return tablet, rowset, f"data/{tablet}/{rowset}_0.dat"
 
 
-def test_of_a_visible_rowsets_file_it_says_live_and_where_it_is(shop: Shop, loaded: tuple[str, str, str]) -> None:
+def test_a_visible_rowsets_file_is_shown_as_live(shop: Shop, loaded: tuple[str, str, str]) -> None:
     tablet, rowset, key = loaded
 
     told = events(shop, key)
@@ -36,9 +36,7 @@ def test_of_a_visible_rowsets_file_it_says_live_and_where_it_is(shop: Shop, load
     assert told == {("", ""): {"live": f"live: rowset {rowset} of tablet {tablet}, table t, index t-i, partition t-p"}}
 
 
-def test_of_a_file_of_a_dropped_table_it_tells_the_drop_and_when_it_is_due(
-    shop: Shop, loaded: tuple[str, str, str]
-) -> None:
+def test_a_dropped_tables_file_shows_the_drop_and_due_time(shop: Shop, loaded: tuple[str, str, str]) -> None:
     shop.catalog.drop_table("t")
 
     told = events(shop, loaded[2])
@@ -47,13 +45,13 @@ def test_of_a_file_of_a_dropped_table_it_tells_the_drop_and_when_it_is_due(
     assert "falls_due" in told["table", "t"]
 
 
-def test_of_a_file_that_went_with_its_table_it_tells_the_outcome(shop: Shop, loaded: tuple[str, str, str]) -> None:
+def test_a_file_deleted_with_its_table_shows_its_outcome(shop: Shop, loaded: tuple[str, str, str]) -> None:
     tablet, _, key = loaded
-    worker = Shop(shop.url, audit=ParquetAudit(Places(shop.vaults, shop.registry.vaults), 400))
+    worker = Shop(shop.url, audit=ParquetAudit(AuditLocations(shop.vaults, shop.registry.vaults), 400))
     shop.catalog.drop_table("t")
     shop.later(RETAINED)
     report = worker.round()
-    worker.away()
+    worker.close()
 
     told = events(shop, key)["tablet", tablet]
 
@@ -62,9 +60,7 @@ def test_of_a_file_that_went_with_its_table_it_tells_the_outcome(shop: Shop, loa
     assert told["object_deleted"].endswith(f"round {report.round}")
 
 
-def test_of_an_id_of_the_catalog_that_stands_it_says_so_and_what_is_above(
-    shop: Shop, loaded: tuple[str, str, str]
-) -> None:
+def test_an_undropped_id_shows_its_record_and_parents(shop: Shop, loaded: tuple[str, str, str]) -> None:
     tablet, rowset, _ = loaded
     stands = "the catalog has a record of it: not dropped"
 
@@ -81,9 +77,7 @@ def test_of_an_id_of_the_catalog_that_stands_it_says_so_and_what_is_above(
     }
 
 
-def test_of_an_id_that_no_record_has_or_another_owners_instance_it_says_nothing(
-    shop: Shop, loaded: tuple[str, str, str]
-) -> None:
+def test_an_unknown_id_or_foreign_instance_shows_nothing(shop: Shop, loaded: tuple[str, str, str]) -> None:
     tablet, _, _ = loaded
     unknown = events(shop, "nothing")
     shop.sql("UPDATE {}instance SET owner = 'sql'")
@@ -91,7 +85,7 @@ def test_of_an_id_that_no_record_has_or_another_owners_instance_it_says_nothing(
     assert (unknown, events(shop, tablet)) == ({}, {})
 
 
-def test_of_an_id_that_is_marked_it_tells_the_marks_story_alone(shop: Shop, loaded: tuple[str, str, str]) -> None:
+def test_a_marked_id_shows_only_its_mark(shop: Shop, loaded: tuple[str, str, str]) -> None:
     shop.catalog.drop_table("t")
 
     told = events(shop, "t")

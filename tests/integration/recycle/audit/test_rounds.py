@@ -1,4 +1,4 @@
-"""A round tells the audit what it did before it forgets it; a crash in between loses nothing, tells nothing twice."""
+"""A round writes its deletes to the audit before it forgets them, once, and a crash loses no row."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -7,16 +7,13 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
-from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.naming import DAY_MS
 from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.audit.writer import ParquetAudit
 from tests.servers.s3 import RunningS3
+from tests.support.crashes import Crash, crash_at
 from tests.support.rig import Rig, listing, put
-
-
-class Crash(Exception):
-    """The process ends here."""
 
 
 @pytest.fixture
@@ -35,16 +32,16 @@ def again(rig: Rig, s3_server: RunningS3) -> Iterator[Callable[[], Rig]]:
         one.db.close()
 
 
-def _places(rig: Rig) -> Places:
-    return Places(rig.vaults, rig.registry.vaults)
+def _places(rig: Rig) -> AuditLocations:
+    return AuditLocations(rig.vaults, rig.registry.vaults)
 
 
-def told(rig: Rig, round_: int) -> list[tuple[str, str, str]]:
+def audit_rows(rig: Rig, round_: int) -> list[tuple[str, str, str]]:
     """Return (vault, key, outcome) of what the audit says of one round."""
     return sorted((r.vault, r.key, r.outcome) for r in AuditReader(rig.db, _places(rig)).rows(round_))
 
 
-def test_every_object_of_a_round_is_told_with_its_outcome(
+def test_every_object_of_a_round_is_audited_with_its_outcome(
     again: Callable[[], Rig], tmp_path: Path, bucket: str, s3_server: RunningS3
 ) -> None:
     worker = again()
@@ -60,32 +57,26 @@ def test_every_object_of_a_round_is_told_with_its_outcome(
 
     report = worker.round()
 
-    assert told(worker, report.round) == [
+    assert audit_rows(worker, report.round) == [
         ("cold", "data/cold.dat", "deleted"),
         ("disk", "data/9/a.dat", "deleted"),
         ("disk", "data/é.dat", "deleted"),
     ]
 
 
-def test_a_crash_after_the_audit_is_told_once_a_round_and_the_record_goes(
-    again: Callable[[], Rig], tmp_path: Path
-) -> None:
+def test_a_crash_after_the_audit_write_loses_no_row(again: Callable[[], Rig], tmp_path: Path) -> None:
     worker = again()
     put(worker.local(tmp_path / "v"), "data/a.dat")
     worker.mark("dropped", NewMark(id="k", vault="disk", keys=("data/a.dat",)))
     worker.later(10_801)
 
-    def dies(name: str) -> None:
-        if name == "audit.written":
-            raise Crash
-
-    with pytest.raises(Crash), crash_points.installed(dies):
+    with pytest.raises(Crash), crash_points.installed(crash_at("audit.written")):
         worker.round()
-    first = told(worker, worker.registry.last_round("shop")[0])
+    first = audit_rows(worker, worker.registry.last_round("shop")[0])
     worker.later(61)
     report = again().round()
 
-    assert first == told(worker, report.round) == [("disk", "data/a.dat", "deleted")]
+    assert first == audit_rows(worker, report.round) == [("disk", "data/a.dat", "deleted")]
     assert worker.row("dropped", "k") is None
 
 
@@ -106,10 +97,10 @@ def test_records_stay_while_their_audit_cannot_be_written(again: Callable[[], Ri
 
     assert (kept.removed, record.state, listing(root)) == (0, "CLAIMED", {})
     assert kept.faults == 1
-    assert (done.removed, told(worker, done.round)) == (1, [("disk", "data/a.dat", "deleted")])
+    assert (done.removed, audit_rows(worker, done.round)) == (1, [("disk", "data/a.dat", "deleted")])
 
 
-def test_what_sql_has_forgotten_the_audit_still_tells(again: Callable[[], Rig], tmp_path: Path) -> None:
+def test_the_audit_outlives_the_history_in_sql(again: Callable[[], Rig], tmp_path: Path) -> None:
     worker = again()
     put(worker.local(tmp_path / "v"), "data/a.dat")
     worker.mark("dropped", NewMark(id="k", vault="disk", keys=("data/a.dat",)))

@@ -1,4 +1,4 @@
-"""The audit is written once, read back whole and kept for its retention, in vaults and elsewhere, on disk and in S3."""
+"""Audit rows are written once, read back completely, and deleted after their retention."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from sqlalchemy import insert
 
 from sexton.kernel.errors import BadInput
 from sexton.recycle.audit import naming, store, writer
-from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.audit.port import AuditUnreadable
 from sexton.recycle.audit.store import AuditReader
@@ -25,17 +25,19 @@ DAYS = 400
 
 
 @dataclass
-class Kept:
+class AuditPlaces:
     """A deployment's audit: vaults ``disk`` and ``cold``, each its own place, or ``url`` for both."""
 
     rig: Rig
     tmp: Path
     url: str = ""
 
-    def places(self, deployment: str = DEPLOYMENT) -> Places:
+    def places(self, deployment: str = DEPLOYMENT) -> AuditLocations:
         rig = self.rig
         endpoint = rig.endpoint_url
-        return Places(rig.vaults, rig.registry.vaults, audit_url=self.url, deployment=deployment, endpoint_url=endpoint)
+        return AuditLocations(
+            rig.vaults, rig.registry.vaults, audit_url=self.url, deployment=deployment, endpoint_url=endpoint
+        )
 
     def audit(self, deployment: str = DEPLOYMENT) -> ParquetAudit:
         return ParquetAudit(self.places(deployment), DAYS)
@@ -54,7 +56,7 @@ class Kept:
 
 
 @pytest.fixture(params=["vaults", "directory", "bucket"])
-def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
+def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AuditPlaces]:
     server: RunningS3 = request.getfixturevalue("s3_server")
     bucket: str = request.getfixturevalue("bucket")
     rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}", endpoint_url=server.endpoint_url).instance()
@@ -62,17 +64,17 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
     rig.s3(bucket, prefix="wh/")
     (tmp_path / "elsewhere").mkdir()
     urls = {"vaults": "", "directory": f"file://{tmp_path}/elsewhere", "bucket": f"s3://{bucket}/audit"}
-    yield Kept(rig, tmp_path, urls[request.param])
+    yield AuditPlaces(rig, tmp_path, urls[request.param])
     rig.db.close()
 
 
 @pytest.fixture
-def in_vaults(tmp_path: Path) -> Iterator[Kept]:
+def in_vaults(tmp_path: Path) -> Iterator[AuditPlaces]:
     """Two vaults on disk, each with its own audit."""
     rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
     rig.local(tmp_path / "disk")
     rig.local(tmp_path / "cold", "cold")
-    yield Kept(rig, tmp_path)
+    yield AuditPlaces(rig, tmp_path)
     rig.db.close()
 
 
@@ -84,60 +86,60 @@ def rows(round_: int, *keys: str, vault: str = "disk", at: int = NOON, outcome: 
     ]
 
 
-def test_rows_of_several_vaults_are_read_back_as_they_were_written(kept: Kept) -> None:
-    round_ = kept.round()
+def test_rows_of_several_vaults_are_read_back(places: AuditPlaces) -> None:
+    round_ = places.round()
     told = rows(round_, "data/é", "data/\U0001f600", "data/a b") + rows(round_, "x/1", "x/2", vault="cold")
     told[1] = told[1]._replace(bytes=None, outcome="failed", reason="AccessDenied: nö")
 
-    kept.audit().write(told)
+    places.audit().write(told)
 
-    assert sorted(kept.reader().rows(round_)) == sorted(told)
+    assert sorted(places.reader().rows(round_)) == sorted(told)
 
 
-def test_what_is_written_again_after_a_crash_is_told_once(kept: Kept) -> None:
-    round_ = kept.round()
-    kept.audit().write(rows(round_, "a", "b", "c"))
-    once = kept.files()
-    kept.audit().write(rows(round_, "a", "b", "c", at=NOON + 1_000))
-    twice = kept.files()
+def test_a_row_written_again_after_a_crash_is_read_once(places: AuditPlaces) -> None:
+    round_ = places.round()
+    places.audit().write(rows(round_, "a", "b", "c"))
+    once = places.files()
+    places.audit().write(rows(round_, "a", "b", "c", at=NOON + 1_000))
+    twice = places.files()
 
-    kept.audit().write(rows(round_, "b", "c", at=NOON + DAY))
-    found = list(kept.reader().rows(round_))
+    places.audit().write(rows(round_, "b", "c", at=NOON + DAY))
+    found = list(places.reader().rows(round_))
 
     assert twice == once
     assert sorted(r.key for r in found) == ["a", "b", "c"]
 
 
-def test_a_key_is_found_among_its_days_and_only_there(kept: Kept) -> None:
-    round_ = kept.round()
+def test_a_key_is_found_only_within_its_days(places: AuditPlaces) -> None:
+    round_ = places.round()
     for day in range(3):
-        kept.audit().write(rows(round_, f"data/{day}", "data/x", at=NOON + day * DAY))
+        places.audit().write(rows(round_, f"data/{day}", "data/x", at=NOON + day * DAY))
 
-    found = list(kept.reader().search("shop", {"data/1"}, 0, NOON + 9 * DAY))
-    by_id = list(kept.reader().search("shop", {"m-data/2"}, 0, NOON + 9 * DAY))
-    too_late = list(kept.reader().search("shop", {"data/1"}, NOON + 2 * DAY, NOON + 9 * DAY))
-    too_early = list(kept.reader().search("shop", {"data/1"}, 0, NOON))
+    found = list(places.reader().search("shop", {"data/1"}, 0, NOON + 9 * DAY))
+    by_id = list(places.reader().search("shop", {"m-data/2"}, 0, NOON + 9 * DAY))
+    too_late = list(places.reader().search("shop", {"data/1"}, NOON + 2 * DAY, NOON + 9 * DAY))
+    too_early = list(places.reader().search("shop", {"data/1"}, 0, NOON))
 
     assert [(r.key, r.at) for r in found] == [("data/1", NOON + DAY)]
     assert [r.key for r in by_id] == ["data/2"]
     assert (too_late, too_early) == ([], [])
 
 
-def test_files_go_after_their_retention_and_not_a_day_before(kept: Kept) -> None:
-    round_, audit = kept.round(), kept.audit()
+def test_files_are_deleted_exactly_after_their_retention(places: AuditPlaces) -> None:
+    round_, audit = places.round(), places.audit()
     for day in range(4):
         audit.write(rows(round_, f"data/{day}", at=NOON + day * DAY))
         audit.write(rows(round_, f"data/{day}", at=NOON + day * DAY, vault="cold"))
 
-    too_early = kept.audit().forget("shop", NOON + DAYS * DAY)
+    too_early = places.audit().forget("shop", NOON + DAYS * DAY)
     removed = audit.forget("shop", NOON + (DAYS + 2) * DAY)
-    left = list(kept.reader().search("shop", {f"data/{day}" for day in range(4)}, 0, NOON + 9 * DAY))
+    left = list(places.reader().search("shop", {f"data/{day}" for day in range(4)}, 0, NOON + 9 * DAY))
 
     assert (too_early, removed) == (0, 4)
     assert {r.key for r in left} == {"data/2", "data/3"}
 
 
-def test_nothing_is_looked_for_twice_a_day(in_vaults: Kept) -> None:
+def test_expired_files_are_listed_once_a_day(in_vaults: AuditPlaces) -> None:
     round_, audit, late = in_vaults.round(), in_vaults.audit(), NOON + (DAYS + 9) * DAY
     audit.write(rows(round_, "a"))
 
@@ -147,7 +149,7 @@ def test_nothing_is_looked_for_twice_a_day(in_vaults: Kept) -> None:
     assert (first, audit.forget("shop", late), audit.forget("shop", late + DAY)) == (1, 0, 1)
 
 
-def test_many_old_files_go_a_part_at_a_time(in_vaults: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_old_files_are_deleted_in_parts(in_vaults: AuditPlaces, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "FORGET_PAGES", 1)
     audit, late = in_vaults.audit(), NOON + 2 * DAYS * DAY
     for n in range(PAGE_KEYS + 1):
@@ -159,7 +161,7 @@ def test_many_old_files_go_a_part_at_a_time(in_vaults: Kept, monkeypatch: pytest
     assert in_vaults.files() == 0
 
 
-def test_counting_what_a_search_reads_ends_early(in_vaults: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counting_files_of_a_search_stops_at_a_limit(in_vaults: AuditPlaces, monkeypatch: pytest.MonkeyPatch) -> None:
     round_ = in_vaults.round()
     in_vaults.audit().write(rows(round_, "a") + rows(round_, "b", vault="cold"))
     whole = in_vaults.reader().size("shop", 0, NOON + DAY)
@@ -171,7 +173,7 @@ def test_counting_what_a_search_reads_ends_early(in_vaults: Kept, monkeypatch: p
     assert (cut.files, cut.whole) == (1, False)
 
 
-def test_the_audit_of_one_instance_is_not_anothers(in_vaults: Kept) -> None:
+def test_the_audit_of_an_instance_is_its_own(in_vaults: AuditPlaces) -> None:
     in_vaults.rig.instance("shop2").local(in_vaults.tmp / "second", "disk", "shop2")
     round_ = in_vaults.round("shop2")
     in_vaults.audit().write([r._replace(instance="shop2") for r in rows(round_, "a")])
@@ -182,19 +184,19 @@ def test_the_audit_of_one_instance_is_not_anothers(in_vaults: Kept) -> None:
     assert (found, removed, in_vaults.files("shop2")) == ([], 0, 1)
 
 
-@pytest.mark.parametrize("kept", ["directory", "bucket"], indirect=True)
-def test_two_deployments_in_one_place_do_not_see_each_other(kept: Kept) -> None:
-    round_ = kept.round()
-    kept.audit("test-other").write(rows(round_, "a"))
+@pytest.mark.parametrize("places", ["directory", "bucket"], indirect=True)
+def test_deployments_in_one_place_do_not_see_each_other(places: AuditPlaces) -> None:
+    round_ = places.round()
+    places.audit("test-other").write(rows(round_, "a"))
 
-    found = list(kept.reader().rows(round_))
-    removed = kept.audit().forget("shop", NOON + 2 * DAYS * DAY)
+    found = list(places.reader().rows(round_))
+    removed = places.audit().forget("shop", NOON + 2 * DAYS * DAY)
 
     assert (found, removed) == ([], 0)
-    assert [r.key for r in kept.reader("test-other").rows(round_)] == ["a"]
+    assert [r.key for r in places.reader("test-other").rows(round_)] == ["a"]
 
 
-def test_a_batch_that_counts_from_one_again_loses_nothing(in_vaults: Kept) -> None:
+def test_a_batch_that_counts_from_one_again_loses_nothing(in_vaults: AuditPlaces) -> None:
     round_ = in_vaults.round()
     in_vaults.audit().write(rows(round_, "a", "b"))
 
@@ -203,7 +205,7 @@ def test_a_batch_that_counts_from_one_again_loses_nothing(in_vaults: Kept) -> No
     assert sorted(r.key for r in in_vaults.reader().rows(round_)) == ["a", "b", "c", "d"]
 
 
-def test_what_failed_first_and_went_then_is_told_as_both(in_vaults: Kept) -> None:
+def test_a_failed_and_later_deleted_object_has_both_rows(in_vaults: AuditPlaces) -> None:
     round_ = in_vaults.round()
     in_vaults.audit().write(rows(round_, "a", outcome="failed"))
 
@@ -212,7 +214,7 @@ def test_what_failed_first_and_went_then_is_told_as_both(in_vaults: Kept) -> Non
     assert sorted(r.outcome for r in in_vaults.reader().rows(round_)) == ["deleted", "failed"]
 
 
-def test_a_vault_that_is_away_keeps_its_rows_out_and_no_others(in_vaults: Kept) -> None:
+def test_an_unreachable_vault_loses_only_its_own_rows(in_vaults: AuditPlaces) -> None:
     round_ = in_vaults.round()
     (in_vaults.tmp / "disk").rename(in_vaults.tmp / "unmounted")
 
@@ -226,7 +228,7 @@ def test_a_vault_that_is_away_keeps_its_rows_out_and_no_others(in_vaults: Kept) 
     assert told == ["b"]
 
 
-def test_a_place_elsewhere_that_is_away_takes_nothing(in_vaults: Kept) -> None:
+def test_an_unreachable_audit_folder_is_a_fault(in_vaults: AuditPlaces) -> None:
     in_vaults.url = str(in_vaults.tmp / "nowhere")
 
     with pytest.raises(VaultFault, match="vault audit_url: NO_BUCKET"):
@@ -235,14 +237,14 @@ def test_a_place_elsewhere_that_is_away_takes_nothing(in_vaults: Kept) -> None:
     assert not (in_vaults.tmp / "nowhere").exists()
 
 
-def test_a_store_elsewhere_that_does_not_answer_takes_nothing(in_vaults: Kept, s3_server: RunningS3) -> None:
+def test_an_unanswering_audit_bucket_is_a_fault(in_vaults: AuditPlaces, s3_server: RunningS3) -> None:
     in_vaults.url, in_vaults.rig.endpoint_url = "s3://archive", "http://127.0.0.1:1"
 
     with pytest.raises(VaultFault, match="vault audit_url: UNREACHABLE"):
         in_vaults.audit().write(rows(in_vaults.round(), "a"))
 
 
-def test_what_vaults_kept_before_there_was_a_place_elsewhere_is_still_read(in_vaults: Kept) -> None:
+def test_audit_rows_in_vaults_are_read_after_a_move_elsewhere(in_vaults: AuditPlaces) -> None:
     round_ = in_vaults.round()
     in_vaults.audit().write(rows(round_, "a"))
     (in_vaults.tmp / "elsewhere").mkdir()
@@ -253,7 +255,7 @@ def test_what_vaults_kept_before_there_was_a_place_elsewhere_is_still_read(in_va
     assert sorted(r.key for r in in_vaults.reader().rows(round_)) == ["a", "b"]
 
 
-def test_a_damaged_file_hides_no_other_place_and_is_named(in_vaults: Kept) -> None:
+def test_a_damaged_file_is_named_and_hides_no_other_place(in_vaults: AuditPlaces) -> None:
     round_ = in_vaults.round()
     in_vaults.audit().write(rows(round_, "a") + rows(round_, "b", vault="cold"))
     [file] = (in_vaults.tmp / "cold").rglob("*.parquet")
@@ -266,6 +268,6 @@ def test_a_damaged_file_hides_no_other_place_and_is_named(in_vaults: Kept) -> No
     assert told == ["a"]
 
 
-def test_an_unknown_round_is_no_empty_one(in_vaults: Kept) -> None:
+def test_an_unknown_round_is_not_an_empty_round(in_vaults: AuditPlaces) -> None:
     with pytest.raises(BadInput, match="there is no round 99"):
         in_vaults.reader().rows(99)

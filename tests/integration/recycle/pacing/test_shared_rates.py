@@ -1,4 +1,4 @@
-"""What the workers share about places, and operators' caps, on both databases."""
+"""Workers share request rates and caps of a place through the database."""
 
 import json
 from pathlib import Path
@@ -18,42 +18,42 @@ from tests.support.rig import DEPLOYMENT, Rig
 PLACE = "127.0.0.1:1/bucket/data/"
 
 
-def told(
+def pace_report(
     rate: float, known: Shared | None = None, *, cut: bool = False, place: str = PLACE, **counts: int
 ) -> PaceReport:
     return PaceReport(place, known, Rate(rate, 4_000.0), cut, True, **counts)
 
 
-def exchange(store: PaceStore, worker: str, *what: PaceReport) -> PaceUpdate:
-    heard = store.exchange(worker, what)
-    assert heard is not None
-    return heard
+def exchange(store: PaceStore, worker: str, *reports: PaceReport) -> PaceUpdate:
+    update = store.exchange(worker, reports)
+    assert update is not None
+    return update
 
 
-def test_an_increase_on_top_of_what_is_known_is_kept_and_two_do_not_add_up(rig: Rig) -> None:
+def test_concurrent_increases_do_not_add_up(rig: Rig) -> None:
     store = PaceStore(rig.db)
-    first = exchange(store, "a", told(1_000)).shared[PLACE]
+    first = exchange(store, "a", pace_report(1_000)).shared[PLACE]
     rig.later(1)
 
-    ada = exchange(store, "a", told(2_000, first)).shared[PLACE]
-    bob = exchange(store, "b", told(2_000, first)).shared[PLACE]
+    ada = exchange(store, "a", pace_report(2_000, first)).shared[PLACE]
+    bob = exchange(store, "b", pace_report(2_000, first)).shared[PLACE]
     rig.later(1)
-    then = exchange(store, "b", told(2_100, bob)).shared[PLACE]
+    then = exchange(store, "b", pace_report(2_100, bob)).shared[PLACE]
 
     assert (ada.keys_per_second, bob, then.keys_per_second) == (2_000, ada, 2_100)
     assert (first.throttled_at, then.throttled_at) == (None, None)
 
 
-def test_a_refusal_that_two_workers_felt_counts_once_and_no_increase_undoes_it(rig: Rig) -> None:
+def test_a_refusal_seen_by_two_workers_counts_once(rig: Rig) -> None:
     store = PaceStore(rig.db)
-    first = exchange(store, "a", told(3_600)).shared[PLACE]
+    first = exchange(store, "a", pace_report(3_600)).shared[PLACE]
     rig.later(1)
 
-    ada = exchange(store, "a", told(3_200, first, cut=True)).shared[PLACE]
-    bob = exchange(store, "b", told(2_800, first, cut=True)).shared[PLACE]
-    eve = exchange(store, "c", told(3_700, first)).shared[PLACE]
+    ada = exchange(store, "a", pace_report(3_200, first, cut=True)).shared[PLACE]
+    bob = exchange(store, "b", pace_report(2_800, first, cut=True)).shared[PLACE]
+    eve = exchange(store, "c", pace_report(3_700, first)).shared[PLACE]
     rig.later(1)
-    again = exchange(store, "b", told(2_900, bob, cut=True)).shared[PLACE]
+    again = exchange(store, "b", pace_report(2_900, bob, cut=True)).shared[PLACE]
 
     assert (ada.keys_per_second, bob, eve) == (3_200, ada, ada)
     assert ada.throttled_at is not None
@@ -62,24 +62,24 @@ def test_a_refusal_that_two_workers_felt_counts_once_and_no_increase_undoes_it(r
     assert again.throttled_at > ada.throttled_at
 
 
-def test_workers_share_a_place_while_they_work_there_and_15_s_more(rig: Rig) -> None:
+def test_workers_share_a_place_until_15_s_after_their_work(rig: Rig) -> None:
     store = PaceStore(rig.db)
-    alone = exchange(store, "a", told(1_000)).workers[PLACE]
-    both = exchange(store, "b", told(1_000)).workers[PLACE]
-    elsewhere = exchange(store, "c", told(1_000, place="elsewhere")).workers
+    alone = exchange(store, "a", pace_report(1_000)).workers[PLACE]
+    both = exchange(store, "b", pace_report(1_000)).workers[PLACE]
+    elsewhere = exchange(store, "c", pace_report(1_000, place="elsewhere")).workers
     rig.later(16)
-    left = exchange(store, "b", told(1_000)).workers[PLACE]
+    left = exchange(store, "b", pace_report(1_000)).workers[PLACE]
 
     assert (alone, both, elsewhere, left) == (1, 2, {"elsewhere": 1}, 1)
 
 
-def test_what_is_counted_only_grows_also_when_its_worker_is_long_gone(rig: Rig) -> None:
+def test_counters_never_shrink_when_their_worker_ends(rig: Rig) -> None:
     store = PaceStore(rig.db)
     for worker in ("a", "b"):
-        exchange(store, worker, told(1_000, requests=10, throttled=2, keys=5_000))
+        exchange(store, worker, pace_report(1_000, requests=10, throttled=2, keys=5_000))
     rig.later(3_601)
-    exchange(store, "c", told(1_000, requests=1))
-    exchange(store, "c", told(1_000, requests=1))
+    exchange(store, "c", pace_report(1_000, requests=1))
+    exchange(store, "c", pace_report(1_000, requests=1))
 
     [found] = store.figures()
 
@@ -88,7 +88,7 @@ def test_what_is_counted_only_grows_also_when_its_worker_is_long_gone(rig: Rig) 
     assert rig.count("pace_share") == 2
 
 
-def test_an_exchange_is_as_many_statements_for_60_places_as_for_one(rig: Rig) -> None:
+def test_an_exchange_needs_the_same_statements_for_60_places(rig: Rig) -> None:
     store, seen = PaceStore(rig.db), []
     event.listen(rig.db.engine, "before_cursor_execute", lambda *given: seen.append(given[2]))
 
@@ -98,25 +98,25 @@ def test_an_exchange_is_as_many_statements_for_60_places_as_for_one(rig: Rig) ->
             known = {f.place: Shared(**f.model_dump()) for f in store.figures()}
             seen.clear()
             names = [f"{places}/{n}" for n in range(places)]
-            exchange(store, "a", *(told(rate, known.get(name), place=name) for name in names))
+            exchange(store, "a", *(pace_report(rate, known.get(name), place=name) for name in names))
             counts.append(len(seen))
 
     assert counts[:2] == counts[2:]
     assert max(counts) <= 8
 
 
-def test_a_database_that_does_not_answer_costs_no_count_and_raises_nothing(rig: Rig) -> None:
+def test_a_silent_database_loses_no_count(rig: Rig) -> None:
     pacer, store = pacer_of(rig), PaceStore(rig.db)
     [place] = pacer.places("shop", "cold", ["data/1"])
-    pacer.ask({place: 1}, 0.0)
+    pacer.reserve({place: 1}, 0.0)
     pacer.report_result({place: 1}, Answer(0.0, 0.1, {place: 1}))
     there, away = ("pace_share", "away") if rig.db.dialect == "postgresql" else ("sexton_pace_share", "sexton_away")
 
     rig.sql(f"ALTER TABLE {{}}pace_share RENAME TO {away}")
-    refused = store.exchange("a", [told(1_000)])
-    waits = pacer.ask({place: 1}, 5.0)
+    refused = store.exchange("a", [pace_report(1_000)])
+    waits = pacer.reserve({place: 1}, 5.0)
     rig.sql(f"ALTER TABLE {{}}away RENAME TO {there}")
-    pacer.ask({place: 1}, 10.0)
+    pacer.reserve({place: 1}, 10.0)
 
     [found] = store.figures()
     assert (refused, waits) == (None, 0.0)
@@ -124,7 +124,7 @@ def test_a_database_that_does_not_answer_costs_no_count_and_raises_nothing(rig: 
     assert found.throttled_at is not None
 
 
-def test_a_cap_holds_over_all_workers_within_5_s_and_goes_as_quickly(rig: Rig, tmp_path: Path) -> None:
+def test_a_cap_binds_all_workers_within_5_s(rig: Rig, tmp_path: Path) -> None:
     store, pacers = PaceStore(rig.db), [pacer_of(rig), pacer_of(rig)]
     for pacer in pacers:
         [place] = pacer.places("shop", "cold", ["data/1"])
@@ -135,7 +135,7 @@ def test_a_cap_holds_over_all_workers_within_5_s_and_goes_as_quickly(rig: Rig, t
         for now in (n / 100 for n in range(begin * 100, end * 100)):
             for pacer in pacers:
                 page = pacer.page_keys(place)
-                if pacer.ask({place: page}, now) == 0:
+                if pacer.reserve({place: page}, now) == 0:
                     pacer.report_result({place: page}, Answer(now, 0.001))
                     keys += page
         return keys / (end - begin)
@@ -156,7 +156,7 @@ def test_the_first_request_to_a_place_is_as_small_as_the_next(rig: Rig) -> None:
     pacer = pacer_of(rig)
     [place] = pacer.places("shop", "cold", ["data/1"])
     first = pacer.page_keys(place)
-    pacer.ask({place: first}, 0.0)
+    pacer.reserve({place: first}, 0.0)
 
     assert (first, pacer.page_keys(place)) == (FIRST_PAGE, FIRST_PAGE)
 
@@ -165,11 +165,11 @@ def test_a_local_vault_is_paced_only_by_a_cap(rig: Rig, tmp_path: Path) -> None:
     rig.local(tmp_path / "v")
     pacer, store = SharedPacer(PaceStore(rig.db), rig.registry.vault), PaceStore(rig.db)
     [place] = set(pacer.places("shop", "disk", ["a/1", "b/1"]))
-    free = [pacer.ask({place: 1_000}, 0.0) for _ in range(100)]
+    free = [pacer.reserve({place: 1_000}, 0.0) for _ in range(100)]
 
     store.put_cap("disk", 100)
-    pacer.ask({place: 1}, 3.0)
-    first, then = pacer.ask({place: 1_000}, 6.0), pacer.ask({place: 1}, 6.0)
+    pacer.reserve({place: 1}, 3.0)
+    first, then = pacer.reserve({place: 1_000}, 6.0), pacer.reserve({place: 1}, 6.0)
 
     assert (set(free), pacer.page_keys(place)) == ({0.0}, 100)
     assert (first, then > 9.0) == (0.0, True)
@@ -179,7 +179,7 @@ def test_a_local_vault_is_paced_only_by_a_cap(rig: Rig, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("vault", "says"), [("nowhere", "there is no vault nowhere"), ("other/cold", "no vault"), ("", "no vault")]
 )
-def test_a_cap_for_a_vault_that_is_not_there_is_refused(rig: Rig, vault: str, says: str) -> None:
+def test_a_cap_for_an_unknown_vault_is_refused(rig: Rig, vault: str, says: str) -> None:
     pacer_of(rig)
     store = PaceStore(rig.db)
 
@@ -190,7 +190,7 @@ def test_a_cap_for_a_vault_that_is_not_there_is_refused(rig: Rig, vault: str, sa
     assert store.caps() == []
 
 
-def test_a_vault_that_two_instances_have_must_be_named_whole_and_a_new_cap_replaces_the_old(rig: Rig) -> None:
+def test_a_cap_needs_the_instance_of_a_shared_vault_name(rig: Rig) -> None:
     pacer_of(rig)
     rig.instance("other")
     insert_vault(rig, "other", "elsewhere")
@@ -206,7 +206,7 @@ def test_a_vault_that_two_instances_have_must_be_named_whole_and_a_new_cap_repla
     assert [store.clear_cap("shop/cold") for _ in "12"] == [("shop/cold", True), ("shop/cold", False)]
 
 
-def test_a_cap_is_named_wherever_what_keeps_something_is(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cap_is_shown_in_status_and_blockers(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
     pacer_of(rig)
     rig.instance("other")
     cap = PaceStore(rig.db).put_cap("cold", 1_500, "the bucket is shared", "ada")

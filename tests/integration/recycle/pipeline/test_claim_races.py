@@ -1,4 +1,4 @@
-"""The acceptance test of the claim: committers, undroppers and a claimer at once, with pauses where it hurts most."""
+"""Committers, undroppers and a claimer run at once, and no committed or undropped mark is claimed."""
 
 import random
 import threading
@@ -18,7 +18,7 @@ from sexton.interfaces.selftest import race
 from sexton.kernel import crash_points
 from sexton.marks.keepers import OWNER_BUSY
 from sexton.marks.model import Candidate, ClaimRequest, Ref
-from tests.support.claims import AGES, claim, token
+from tests.support.claims import FAR_MS, claim, token
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, listing, put
 
@@ -55,7 +55,7 @@ def drowsy(name: str) -> None:
     time.sleep(random.uniform(0, PAUSE_SECONDS))
 
 
-def test_nothing_is_both_committed_or_undropped_and_claimed(arena: Rig) -> None:
+def test_no_committed_or_undropped_mark_is_claimed(arena: Rig) -> None:
     seen: set[str] = set()
     outcomes: Counter[str] = Counter()
 
@@ -78,7 +78,7 @@ def test_nothing_is_both_committed_or_undropped_and_claimed(arena: Rig) -> None:
         assert {"commit.deleted", "undrop.guarded", "undrop.checked"} <= seen
 
 
-def test_the_race_finds_an_owner_that_commits_without_looking(arena: Rig) -> None:
+def test_the_race_detects_an_owner_that_skips_the_check(arena: Rig) -> None:
     def blind(c: object, instance: str, ids: list[str]) -> None:
         """An owner that believes its transaction is still open, and never asks."""
 
@@ -89,7 +89,7 @@ def test_the_race_finds_an_owner_that_commits_without_looking(arena: Rig) -> Non
     assert not result.clean
 
 
-def test_the_race_leaves_nothing_behind(arena: Rig) -> None:
+def test_the_race_leaves_no_rows_behind(arena: Rig) -> None:
     race.run(arena.db, marks=40, threads=1)
 
     for table in ("mark", "mark_history", "mark_file", "batch", "round", "tally", "lease"):
@@ -103,24 +103,24 @@ def prepare(rig: Rig, *ids: str) -> None:
         contract.prepare(c, "shop", "load", ids, "disk", [f"data/{i}/" for i in ids], 1)
 
 
-def test_an_owner_in_the_middle_of_its_commit_is_not_waited_for(postgres_rig: Rig) -> None:
+def test_a_claim_does_not_wait_for_an_owners_commit(postgres_rig: Rig) -> None:
     rig = postgres_rig
     prepare(rig, "r1", "r2")
-    taken = token(rig, "prepared")
+    write_token = token(rig, "prepared")
     with rig.db.engine.connect() as owner:
         contract.commit(owner, "shop", ["r1"])
 
-        first = claim(rig, taken, "prepared", "r1", "r2")  # waiting would end with GuardBusy
+        first = claim(rig, write_token, "prepared", "r1", "r2")  # waiting would end with GuardBusy
 
-        assert (first.claimed, first.keep_reasons) == ({Ref("prepared", "r2")}, {Ref("prepared", "r1"): OWNER_BUSY})
+        assert (first.claimed, first.kept) == ({Ref("prepared", "r2")}, {Ref("prepared", "r1"): OWNER_BUSY})
         assert rig.count("mark_file", id="r1") == 0
         owner.rollback()
-    second = claim(rig, taken, "prepared", "r1")
+    second = claim(rig, write_token, "prepared", "r1")
 
-    assert (second.claimed, second.keep_reasons) == ({Ref("prepared", "r1")}, {})
+    assert (second.claimed, second.kept) == ({Ref("prepared", "r1")}, {})
 
 
-def test_an_owner_that_commits_while_the_claimer_passes_by_keeps_its_files(postgres_rig: Rig, tmp_path: Path) -> None:
+def test_a_commit_open_during_the_claim_keeps_its_files(postgres_rig: Rig, tmp_path: Path) -> None:
     rig = postgres_rig
     root = rig.local(tmp_path / "v")
     put(root, "data/r1/a.dat")
@@ -137,7 +137,7 @@ def test_an_owner_that_commits_while_the_claimer_passes_by_keeps_its_files(postg
     assert (rig.round().due, listing(root), rig.count("mark")) == (0, {"data/r1/a.dat": 10}, 0)
 
 
-def test_r08_a_mark_committed_between_scan_and_claim_stays_gone_and_its_file_stays(rig: Rig, tmp_path: Path) -> None:
+def test_r08_a_mark_committed_before_the_claim_is_not_claimed(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     put(root, "data/r1/a.dat")
     put(root, "data/r2/b.dat")
@@ -159,21 +159,21 @@ def test_r08_a_mark_committed_between_scan_and_claim_stays_gone_and_its_file_sta
 
 
 @contextmanager
-def paused(at: str) -> Iterator[tuple[threading.Event, threading.Event]]:
-    """Stop whoever reaches a point: (it is there, let it go)."""
-    there, go = threading.Event(), threading.Event()
+def paused(point: str) -> Iterator[tuple[threading.Event, threading.Event]]:
+    """Stop the thread that reaches a crash point; yield two events: the point is reached, resume."""
+    reached, resume = threading.Event(), threading.Event()
 
     def hook(name: str) -> None:
-        if name == at:
-            there.set()
-            assert go.wait(20)
+        if name == point:
+            reached.set()
+            assert resume.wait(20)
 
     with crash_points.installed(hook):
-        yield there, go
+        yield reached, resume
 
 
-def stuck(rig: Rig, job: Future[None]) -> bool:
-    """Tell whether the job waits: for a lock of PostgreSQL, or for SQLite's one writer."""
+def is_waiting(rig: Rig, job: Future[None]) -> bool:
+    """Return whether the job waits: for a lock of PostgreSQL, or for SQLite's single writer."""
     if rig.db.dialect == "sqlite":
         time.sleep(0.3)
         return not job.done()
@@ -205,38 +205,40 @@ def commit(rig: Rig) -> None:
         ("claim.written", "prepared", commit, Collected),
     ],
 )
-def test_who_waits_behind_an_open_claim_sees_it_afterwards(
+def test_a_commit_that_waited_for_a_claim_sees_it(
     rig: Rig, point: str, kind: str, act: object, refusal: type[Exception]
 ) -> None:
     prepare(rig, "t")
     rig.mark("dropped", NewMark(id="t", vault="disk", prefix="data/t/"))
-    taken = token(rig, kind)
+    write_token = token(rig, kind)
 
-    with paused(point) as (there, go), ThreadPoolExecutor(2) as pool:
-        claimer = pool.submit(rig.stores.claims.claim, ClaimRequest(taken, [Candidate(Ref(kind, "t"))], AGES))
-        assert there.wait(10)
+    with paused(point) as (reached, resume), ThreadPoolExecutor(2) as pool:
+        claimer = pool.submit(rig.stores.claims.claim, ClaimRequest(write_token, [Candidate(Ref(kind, "t"))], FAR_MS))
+        assert reached.wait(10)
         owner = pool.submit(act, rig)
-        waits = stuck(rig, owner)
-        go.set()
+        owner_waited = is_waiting(rig, owner)
+        resume.set()
 
         assert claimer.result(10).claimed == {Ref(kind, "t")}
         with pytest.raises(refusal, match=r"t (is )?claimed in batch"):
             owner.result(10)
-    assert waits
+    assert owner_waited
     assert rig.row(kind, "t").state == "CLAIMED"
 
 
 def test_a_claim_behind_an_open_undrop_finds_nothing(rig: Rig) -> None:
     rig.mark("dropped", NewMark(id="t", vault="disk", prefix="data/t/"))
-    taken = token(rig)
+    write_token = token(rig)
 
     with rig.db.write() as owner, ThreadPoolExecutor(1) as pool:
         contract.undrop(owner, "shop", "dropped", ["t"])
-        claimer = pool.submit(rig.stores.claims.claim, ClaimRequest(taken, [Candidate(Ref("dropped", "t"))], AGES))
-        waits = stuck(rig, claimer)
+        claimer = pool.submit(
+            rig.stores.claims.claim, ClaimRequest(write_token, [Candidate(Ref("dropped", "t"))], FAR_MS)
+        )
+        claimer_waited = is_waiting(rig, claimer)
         owner.commit()
 
         result = claimer.result(10)
 
-    assert waits
-    assert (result.claimed, result.keep_reasons, rig.count("mark")) == (frozenset(), {}, 0)
+    assert claimer_waited
+    assert (result.claimed, result.kept, rig.count("mark")) == (frozenset(), {}, 0)

@@ -1,4 +1,4 @@
-"""Deletion beside claiming and settling: what is claimed ahead, and what becomes of it when either thread ends."""
+"""A range claims ahead while it deletes, and ends cleanly when either thread fails."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -11,14 +11,12 @@ from sqlalchemy import select
 from sexton.contract import NewMark
 from sexton.kernel.crash_points import installed
 from sexton.marks.lease_port import LeaseLost
-from sexton.marks.model import FilePage
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.port import Halted
-from sexton.recycle.model import RangeOrder, RangeProgress
 from sexton.recycle.pipeline import active_lease, delete_pages, ranges
 from sexton.recycle.pipeline import resolve as resolving
+from sexton.recycle.pipeline.model import RangeOrder, RangeProgress
 from sexton.recycle.pipeline.sql import files
-from sexton.recycle.pipeline.sql.write_token import verify
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import KeyResult, VaultSpec
@@ -100,9 +98,7 @@ def sweeps() -> list[str]:
     return [t.name for t in threading.enumerate() if t.name.startswith("deletion")]
 
 
-def test_three_laps_and_no_more_are_claimed_while_the_first_is_being_deleted(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_at_most_three_chunks_are_claimed_ahead(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes(monkeypatch, lap=2)
     order = due(rig, rig.local(tmp_path / "v"), 12)
     disk = kept_by(rig, lambda spec: Doorkeeper(spec, passes=0), monkeypatch)
@@ -144,7 +140,7 @@ def _boom(_: Rig) -> None:
 
 
 @pytest.mark.parametrize(("strike", "error"), [(_stop, Halted), (_lose, LeaseLost), (_boom, Boom)])
-def test_what_ends_the_sweep_ends_the_range_nothing_more_is_deleted_and_what_was_under_way_is_recorded(
+def test_an_error_in_deletes_ends_the_range_and_is_recorded(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strike: Callable[[Rig], None], error: type[Exception]
 ) -> None:
     sizes(monkeypatch, lap=8)
@@ -190,7 +186,7 @@ def test_what_ends_the_sweep_ends_the_range_nothing_more_is_deleted_and_what_was
 
 
 @pytest.mark.parametrize(("point", "visit", "pages"), [("claim.written", 2, 1), ("marks.removed", 1, 2)])
-def test_an_exception_in_the_ranges_own_thread_waits_for_the_sweep_to_end_and_a_retry_finishes(
+def test_an_exception_waits_for_running_deletes(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str, visit: int, pages: int
 ) -> None:
     sizes(monkeypatch, lap=2)
@@ -220,7 +216,7 @@ def test_an_exception_in_the_ranges_own_thread_waits_for_the_sweep_to_end_and_a_
 
 
 @pytest.mark.parametrize("laps", [1, 3])
-def test_numbers_of_files_only_grow_within_a_range_though_earlier_records_are_gone(
+def test_file_numbers_only_grow_within_a_range(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, laps: int
 ) -> None:
     sizes(monkeypatch, lap=2)
@@ -240,7 +236,7 @@ def test_numbers_of_files_only_grow_within_a_range_though_earlier_records_are_go
     assert list(seen.values()) == list(range(1, 9))
 
 
-def test_a_heartbeat_tells_how_far_a_range_is_also_when_it_is_taken_up_again(
+def test_a_heartbeat_reports_progress_of_a_resumed_range(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes(monkeypatch, lap=2)
@@ -268,7 +264,7 @@ def test_a_heartbeat_tells_how_far_a_range_is_also_when_it_is_taken_up_again(
 
 
 @pytest.mark.timeout(60)
-def test_a_range_that_died_when_all_was_claimed_ends_when_it_is_taken_up_again(
+def test_a_fully_claimed_range_is_finished_by_a_retry(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes(monkeypatch, lap=2)
@@ -284,26 +280,3 @@ def test_a_range_that_died_when_all_was_claimed_ends_when_it_is_taken_up_again(
 
     assert (receipt.claimed, receipt.removed, receipt.finished) == (4, 4, True)
     assert listing(tmp_path / "v") == NEEDED
-
-
-def test_outcomes_of_one_batch_are_stored_side_by_side_and_of_a_batch_taken_over_no_more(
-    rig: Rig, tmp_path: Path
-) -> None:
-    """Executors store them at the same time; whoever takes the batch over waits for those under way."""
-    order = due(rig, rig.local(tmp_path / "v"), 2)
-    token, _ = rig.stores.batches.open(order, 1)
-    stored: list[bool] = []
-    with rig.db.write() as c:
-        verify(rig.db, c, token, shared=True)
-        if rig.db.dialect == "postgresql":  # SQLite has one writer
-            other = threading.Thread(
-                target=lambda: stored.append(rig.stores.outcomes.record(token, FilePage("disk", [], []), []) is None)
-            )
-            other.start()
-            other.join(4)
-            assert stored == [True]
-    newer, _ = rig.stores.batches.open(order, 2)
-
-    with pytest.raises(LeaseLost):
-        rig.stores.outcomes.record(token, FilePage("disk", [], []), [])
-    rig.stores.outcomes.record(newer, FilePage("disk", [], []), [])

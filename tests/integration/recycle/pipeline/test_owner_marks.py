@@ -1,4 +1,4 @@
-"""Marks set aside for their owner are all shown to it, however many there are."""
+"""Quarantined marks that only the owner can free are all shown to it, in pages."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def aside(rig: Rig, kind: str, id_: str, reason: Reason, instance: str = "shop")
 
 
 @pytest.mark.parametrize("freed", [False, True])
-def test_all_that_only_the_owner_can_free_are_yielded_page_by_page(
+def test_marks_that_only_the_owner_frees_are_read_in_pages(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, freed: bool
 ) -> None:
     monkeypatch.setattr("sexton.recycle.pipeline.sql.owner_marks.ASKED_AT_ONCE", 2)

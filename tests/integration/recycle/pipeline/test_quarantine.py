@@ -1,8 +1,9 @@
-"""Marks that were set aside, and the ways out, on both databases."""
+"""A quarantined mark is listed with its reason, and can be retried or discarded."""
 
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from sexton.contract import Collected, NewMark, Refused, commit, prepare, undrop
 from sexton.database.guard import UnknownInstance
@@ -26,7 +27,7 @@ class TestQuarantine:
         assert rig.round().quarantined == 2
         return QuarantineStore(rig.db)
 
-    def test_what_is_set_aside_is_listed_with_its_reason(self, rig: Rig, tmp_path: Path) -> None:
+    def test_a_quarantined_mark_is_listed_with_its_reason(self, rig: Rig, tmp_path: Path) -> None:
         found = self.aside(rig, tmp_path).list("shop")
 
         assert [(q.kind, q.id, q.reason, q.keys, q.prefix) for q in found] == [
@@ -35,7 +36,7 @@ class TestQuarantine:
         ]
         assert QuarantineStore(rig.db).list(reason="BAD_KEY") == []
 
-    def test_retry_brings_back_one_those_of_a_reason_or_all(self, rig: Rig, tmp_path: Path) -> None:
+    def test_retry_releases_one_mark_a_reason_or_all(self, rig: Rig, tmp_path: Path) -> None:
         store = self.aside(rig, tmp_path)
 
         assert store.retry("shop", reason="BAD_KEY") == 0
@@ -44,7 +45,7 @@ class TestQuarantine:
         assert store.list() == []
         assert rig.round().quarantined == 2  # the cause has not changed
 
-    def test_discarding_keeps_the_files_and_the_id_never_comes_back(self, rig: Rig, tmp_path: Path) -> None:
+    def test_a_discarded_mark_keeps_its_files_and_its_id(self, rig: Rig, tmp_path: Path) -> None:
         store = self.aside(rig, tmp_path)
 
         store.discard("shop", Ref("dropped", "lost"), "its vault is gone for good")
@@ -76,7 +77,7 @@ class TestQuarantine:
         assert listing(root) == {"dir/b.dat": 10}
         assert rig.round().waiting == 0
 
-    def test_what_is_not_set_aside_cannot_be_retried_or_discarded(self, rig: Rig, tmp_path: Path) -> None:
+    def test_only_a_quarantined_mark_is_retried_or_discarded(self, rig: Rig, tmp_path: Path) -> None:
         store = self.aside(rig, tmp_path)
         rig.mark("dropped", NewMark(id="fine", vault="disk", keys=("b.dat",)))
 
@@ -101,13 +102,13 @@ class TestChanged:
         rig.sql("UPDATE {}mark SET quarantined_reason = 'CHANGED', last_error = 'another ETag' WHERE id = 'lost'")
         return store
 
-    def test_all_but_a_reason_are_tried_again(self, rig: Rig, tmp_path: Path) -> None:
+    def test_retry_all_can_exclude_a_reason(self, rig: Rig, tmp_path: Path) -> None:
         store = self.changed(rig, tmp_path)
 
         assert store.retry("shop", but=Reason.CHANGED) == 1
         assert [(q.id, q.reason) for q in store.list()] == [("lost", "CHANGED")]
 
-    def test_the_command_leaves_it_aside_of_all_and_says_so(
+    def test_retry_all_leaves_changed_objects_in_quarantine(
         self, rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         store = self.changed(rig, tmp_path)
@@ -121,7 +122,7 @@ class TestChanged:
         assert [q.id for q in store.list()] == ["lost"]
 
     @pytest.mark.parametrize("words", [("--reason", "CHANGED"), ("dropped/lost",)], ids=["reason", "mark"])
-    def test_the_command_asks_before_it_tries_it_again(
+    def test_the_command_confirms_a_retry_of_changed_objects(
         self, rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
     ) -> None:
         store = self.changed(rig, tmp_path)
@@ -136,7 +137,7 @@ class TestChanged:
         assert (told.code, told.err, "tries 1 mark again" in told.out) == (0, "", True)
         assert [q.id for q in store.list()] == ["r"]
 
-    def test_the_command_asks_nothing_about_other_reasons(
+    def test_the_command_confirms_no_retry_of_other_reasons(
         self, rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         store = self.changed(rig, tmp_path)
@@ -150,3 +151,19 @@ class TestChanged:
         assert "tries 1 mark again" in told[0].out
         assert told[1].out == "no matching mark is quarantined\n"
         assert [q.id for q in store.list()] == ["lost"]
+
+
+def test_objects_deleted_before_a_discard_are_counted(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    put(root, "a.dat")
+    put(root, "dir/b.dat")
+    rig.mark("dropped", NewMark(id="half", vault="disk", keys=("a.dat", "dir")))
+    rig.later(10_801)
+    for _ in range(8):
+        rig.round()
+
+    QuarantineStore(rig.db).discard("shop", Ref("dropped", "half"), "dir is a directory")
+
+    assert rig.count("mark_history", objects=1, bytes=10) == 1
+    with rig.db.read() as c:
+        assert sum(c.execute(select(rig.db.t.tally.c.deleted)).scalars()) == 1

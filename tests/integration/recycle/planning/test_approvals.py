@@ -1,4 +1,4 @@
-"""Applying a plan is approving it: as it was seen, or not at all; and a shortened retention needs it once."""
+"""An applied plan is an approved plan: unchanged since it was shown, and a shortened retention needs one."""
 
 import re
 from collections.abc import Iterator
@@ -8,17 +8,17 @@ import pytest
 from sexton.contract import NewMark, undrop
 from sexton.recycle.errors import PlanRefused
 from tests.support.kept import kept_texts
-from tests.support.planned import DAY, HOUR, Limited, kinds, limited, of, waiting
+from tests.support.planned import DAY, HOUR, Limited, kind_plan, limited_policy, marks_by_kind, waiting_plans
 from tests.support.rig import Rig
 
 
 @pytest.fixture
 def shop(rig: Rig) -> Iterator[Limited]:
     """An enabled instance under a limit of 2,000 objects."""
-    made = Limited(rig.url)
-    made.policy = limited(objects=2_000)
-    yield made
-    made.db.close()
+    limited_rig = Limited(rig.url)
+    limited_rig.policy = limited_policy(objects=2_000)
+    yield limited_rig
+    limited_rig.db.close()
 
 
 def refusal(shop: Limited, plan: int, instance: str = "shop") -> str:
@@ -26,238 +26,241 @@ def refusal(shop: Limited, plan: int, instance: str = "shop") -> str:
     with pytest.raises(PlanRefused) as looked:
         shop.rounds.plans.approvals.check_apply(plan, instance, shop.policy)
     with pytest.raises(PlanRefused) as refused:
-        shop.apply(plan, instance)
+        shop.begin_apply(plan, instance)
     assert str(looked.value) == str(refused.value)
     return str(refused.value)
 
 
-def test_a_waiting_plan_is_applied_by_somebody_and_knows_no_limit(shop: Limited) -> None:
+def test_a_waiting_plan_has_no_limit_once_it_is_applied(shop: Limited) -> None:
     shop.garbage("dropped", 30, keys=100)
     shop.later(10_801)
     shop.plan()
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
 
-    shop.apply(number)
+    shop.begin_apply(number)
 
     [row] = shop.rounds.plans.approvals.plans("shop", last=1)[:1]
     applied = next(p for p in shop.rounds.plans.approvals.plans("shop") if p.id == number)
     assert (applied.state, applied.approved_by) == ("APPLYING", "anna")
     assert applied.approved_at is not None
     assert shop.rounds.find_plan(number).allowance is None
-    assert waiting(shop) == []
+    assert waiting_plans(shop) == []
     assert row.id > number
 
 
-def test_a_plan_a_round_made_knows_no_limit_either_once_a_person_applies_it(shop: Limited) -> None:
+def test_a_rounds_plan_has_no_limit_once_an_operator_applies_it(shop: Limited) -> None:
     shop.garbage("dropped", 3)
     shop.later(10_801)
     plan = shop.plan()
     before = shop.rounds.find_plan(plan.id).allowance
-    shop.apply(plan.id)
+    shop.begin_apply(plan.id)
 
     assert (before, shop.rounds.find_plan(plan.id).allowance) == (2_000, None)
 
 
-def test_what_is_no_open_plan_of_the_instance_is_refused(shop: Limited) -> None:
+def test_only_an_open_plan_of_the_instance_is_applied(shop: Limited) -> None:
     shop.instance("other")
     shop.garbage("dropped", 30, keys=100)
     shop.later(10_801)
-    mine = shop.look()
+    plan = shop.plan_as_operator()
     shop.plan()
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
     shop.later(DAY)
     expired = refusal(shop, number)
-    foreign = refusal(shop, mine.id, "other")
+    foreign = refusal(shop, plan.id, "other")
     unknown = refusal(shop, 4_711)
-    shop.apply(mine.id)
+    shop.begin_apply(plan.id)
 
     assert "EXPIRED; make a new one: sexton plan shop" in expired
     assert "not an open plan of other" in foreign
     assert "4711 is not an open plan of shop" in unknown
-    assert "APPLYING" in refusal(shop, mine.id)
+    assert "APPLYING" in refusal(shop, plan.id)
 
 
-def test_a_plan_is_refused_when_the_settings_changed_and_says_what(shop: Limited) -> None:
+def test_a_plan_is_refused_after_a_named_change_of_settings(shop: Limited) -> None:
     shop.garbage("dropped", 3)
     shop.later(10_801)
-    plan = shop.look()
-    shop.policy = limited(objects=2_000, dropped=2 * HOUR)
+    plan = shop.plan_as_operator()
+    shop.policy = limited_policy(objects=2_000, dropped=2 * HOUR)
 
     assert "settings changed since" in refusal(shop, plan.id)
     assert "retention of dropped 3 h → 2 h" in refusal(shop, plan.id)
 
 
-def test_other_limits_are_no_other_policy(shop: Limited) -> None:
+def test_changed_limits_do_not_change_the_policy(shop: Limited) -> None:
     shop.garbage("dropped", 30, keys=100)
     shop.later(10_801)
     shop.plan()
-    [number] = waiting(shop)
-    shop.policy = limited(objects=1_000)
+    [number] = waiting_plans(shop)
+    shop.policy = limited_policy(objects=1_000)
 
-    shop.apply(number)
+    shop.begin_apply(number)
 
     assert shop.rounds.plans.approvals.state(number) == "APPLYING"
 
 
-def test_a_plan_is_refused_when_the_world_changed_with_the_difference(shop: Limited) -> None:
+def test_a_plan_is_refused_after_a_change_of_marks(shop: Limited) -> None:
     ids = shop.garbage("dropped", 12, keys=100)
     shop.garbage("compacted", 4)
     shop.later(10_801)
-    plan = shop.look()
+    plan = shop.plan_as_operator()
     with shop.db.write() as c:
         undrop(c, "shop", "dropped", ids[:2])
 
-    said = refusal(shop, plan.id)
+    error = refusal(shop, plan.id)
 
-    assert "dropped: 12 → 10 marks (2 undropped, deleted, claimed or quarantined)" in said
-    assert "compacted" not in said
-    assert said.endswith("make a new one: sexton plan shop")
+    assert "dropped: 12 → 10 marks (2 undropped, deleted, claimed or quarantined)" in error
+    assert "compacted" not in error
+    assert error.endswith("make a new one: sexton plan shop")
 
 
-def test_the_same_number_of_other_marks_is_another_world(shop: Limited) -> None:
+def test_equally_many_other_marks_refuse_the_plan(shop: Limited) -> None:
     ids = shop.garbage("dropped", 3)
     shop.sql("UPDATE {}mark SET quarantined_reason = 'BAD_KEY' WHERE id = 'dropped-0'")
     shop.mark("dropped", NewMark(id="big", vault="disk", keys=("x/y",), bytes=999))
     shop.later(10_801)
-    plan = shop.look()
+    plan = shop.plan_as_operator()
     with shop.db.write() as c:
         undrop(c, "shop", "dropped", ["big"])
     shop.sql("UPDATE {}mark SET quarantined_reason = NULL WHERE id = 'dropped-0'")
 
-    assert of(plan, "dropped").marks == len(ids)
+    assert kind_plan(plan, "dropped").marks == len(ids)
     assert "dropped: 3 marks, but different ones" in refusal(shop, plan.id)
 
 
 def test_marks_made_while_a_plan_is_applied_are_not_in_it(shop: Limited) -> None:
     shop.garbage("dropped", 3)
     shop.later(10_801)
-    plan = shop.look()
+    plan = shop.plan_as_operator()
     shop.garbage("dropped", 500, "mistake", keys=10)
     shop.later(10_801)
-    shop.apply(plan.id)  # R45: what was marked since does not change it
+    shop.begin_apply(plan.id)  # R45: what was marked since does not change it
 
-    assert of(shop.rounds.find_plan(plan.id), "dropped").marks == 3
-    assert kinds(shop.plan()) == {}  # and waits for somebody itself
-    assert kinds(shop.rounds.find_plan(waiting(shop)[0])) == {"dropped": 503}
+    assert kind_plan(shop.rounds.find_plan(plan.id), "dropped").marks == 3
+    assert marks_by_kind(shop.plan()) == {}  # and waits for somebody itself
+    assert marks_by_kind(shop.rounds.find_plan(waiting_plans(shop)[0])) == {"dropped": 503}
 
 
-def test_r36_what_only_a_shorter_retention_makes_due_waits_and_the_rest_goes(shop: Limited) -> None:
-    shop.policy = limited(dropped=72 * HOUR)
+def test_r36_marks_due_by_a_shorter_retention_wait(shop: Limited) -> None:
+    shop.policy = limited_policy(dropped=72 * HOUR)
     shop.plan()
     shop.garbage("dropped", 2, "old")
     shop.later(70 * HOUR)
     shop.garbage("dropped", 5, "young")
     shop.later(2 * HOUR + 1)
-    shop.policy = limited(dropped=HOUR)
+    shop.policy = limited_policy(dropped=HOUR)
 
     plan = shop.plan()
 
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
     other = shop.rounds.find_plan(number)
-    assert (kinds(plan), kinds(other)) == ({"dropped": 2}, {"dropped": 5})
-    assert of(other, "dropped").since == of(plan, "dropped").cutoff
+    assert (marks_by_kind(plan), marks_by_kind(other)) == ({"dropped": 2}, {"dropped": 5})
+    assert kind_plan(other, "dropped").since == kind_plan(plan, "dropped").cutoff
     assert "5 marks are due only because its retention was shortened from 3 d to 1 h" in other.awaits
     assert kept_texts(plan) == {f"approval of plan {number}": 5}
 
 
-def test_loki_8359_a_shorter_retention_of_every_kind_deletes_nothing_more_until_somebody_agrees(shop: Limited) -> None:
-    shop.policy = limited(dropped=72 * HOUR, compacted=72 * HOUR, orphan=72 * HOUR)
+def test_loki_8359_a_shorter_retention_waits_for_approval(shop: Limited) -> None:
+    shop.policy = limited_policy(dropped=72 * HOUR, compacted=72 * HOUR, orphan=72 * HOUR)
     shop.plan()
     for kind in ("dropped", "compacted", "orphan"):
         shop.garbage(kind, 4)
     shop.later(5 * HOUR)
-    shop.policy = limited(dropped=HOUR, compacted=HOUR, orphan=HOUR)
+    shop.policy = limited_policy(dropped=HOUR, compacted=HOUR, orphan=HOUR)
 
     rounds = [shop.plan() for _ in range(3)]
-    [number] = waiting(shop)
-    shop.apply(number)
-    shop.applied(number)
+    [number] = waiting_plans(shop)
+    shop.begin_apply(number)
+    shop.finish_apply(number)
     after = shop.plan()
 
-    assert [kinds(p) for p in rounds] == [{}, {}, {}]
-    assert kinds(shop.rounds.find_plan(number)) == {"compacted": 4, "dropped": 4, "orphan": 4}
-    assert kinds(after) == {"compacted": 4, "dropped": 4, "orphan": 4}  # agreed; nobody deleted them here
-    assert waiting(shop) == []
+    assert [marks_by_kind(p) for p in rounds] == [{}, {}, {}]
+    assert marks_by_kind(shop.rounds.find_plan(number)) == {"compacted": 4, "dropped": 4, "orphan": 4}
+    assert marks_by_kind(after) == {"compacted": 4, "dropped": 4, "orphan": 4}  # agreed; nobody deleted them here
+    assert waiting_plans(shop) == []
 
 
-def test_a_waiting_plan_leaves_out_what_falls_due_by_the_old_retention_meanwhile(shop: Limited) -> None:
-    shop.policy = limited(dropped=10 * HOUR)
+def test_a_waiting_plan_excludes_marks_due_by_the_old_retention(shop: Limited) -> None:
+    shop.policy = limited_policy(dropped=10 * HOUR)
     shop.plan()
     shop.garbage("dropped", 2, "first")
     shop.later(2 * HOUR)
     shop.garbage("dropped", 5, "second")
     shop.later(7 * HOUR)
-    shop.policy = limited(dropped=HOUR)
+    shop.policy = limited_policy(dropped=HOUR)
     shop.plan()
-    [number] = waiting(shop)
-    before = kinds(shop.rounds.find_plan(number))
+    [number] = waiting_plans(shop)
+    before = marks_by_kind(shop.rounds.find_plan(number))
     shop.later(2 * HOUR)
 
     plan = shop.plan()
 
-    assert (before, waiting(shop)) == ({"dropped": 7}, [number])
-    assert (kinds(plan), kinds(shop.rounds.find_plan(number))) == ({"dropped": 2}, {"dropped": 5})
-    shop.apply(number)
+    assert (before, waiting_plans(shop)) == ({"dropped": 7}, [number])
+    assert (marks_by_kind(plan), marks_by_kind(shop.rounds.find_plan(number))) == ({"dropped": 2}, {"dropped": 5})
+    shop.begin_apply(number)
     assert shop.rounds.plans.approvals.state(number) == "APPLYING"
 
 
-def test_a_shorter_retention_that_makes_nothing_due_is_agreed_at_once(shop: Limited) -> None:
-    shop.policy = limited(dropped=72 * HOUR)
+def test_a_shorter_retention_without_due_marks_is_approved(shop: Limited) -> None:
+    shop.policy = limited_policy(dropped=72 * HOUR)
     shop.plan()
-    shop.policy = limited(dropped=2 * HOUR)
+    shop.policy = limited_policy(dropped=2 * HOUR)
     shop.plan()
     shop.garbage("dropped", 3)
     shop.later(2 * HOUR + 1)
 
-    assert (kinds(shop.plan()), waiting(shop)) == ({"dropped": 3}, [])
+    assert (marks_by_kind(shop.plan()), waiting_plans(shop)) == ({"dropped": 3}, [])
 
 
-def test_a_longer_retention_and_a_new_kind_are_agreed_at_once_and_shortened_back_ask(shop: Limited) -> None:
+def test_a_longer_retention_needs_no_approval(shop: Limited) -> None:
     shop.plan()
-    shop.policy = limited(dropped=72 * HOUR, snapshot=10 * HOUR)
+    shop.policy = limited_policy(dropped=72 * HOUR, snapshot=10 * HOUR)
     shop.plan()
     shop.garbage("dropped", 3)
     shop.garbage("snapshot", 1)
     shop.later(4 * HOUR)
-    shop.policy = limited(snapshot=HOUR)
+    shop.policy = limited_policy(snapshot=HOUR)
 
     plan = shop.plan()
 
-    assert (kinds(plan), kinds(shop.rounds.find_plan(waiting(shop)[0]))) == ({}, {"dropped": 3, "snapshot": 1})
+    assert (marks_by_kind(plan), marks_by_kind(shop.rounds.find_plan(waiting_plans(shop)[0]))) == (
+        {},
+        {"dropped": 3, "snapshot": 1},
+    )
 
 
-def test_only_who_saw_everything_agrees_to_a_shorter_retention(shop: Limited) -> None:
-    shop.policy = limited(dropped=72 * HOUR)
+def test_only_a_whole_plan_approves_a_shorter_retention(shop: Limited) -> None:
+    shop.policy = limited_policy(dropped=72 * HOUR)
     shop.plan()
     shop.garbage("dropped", 3)
     shop.garbage("compacted", 1)
     shop.later(4 * HOUR)
-    shop.policy = limited(dropped=HOUR)
+    shop.policy = limited_policy(dropped=HOUR)
     part = shop.plan()
-    shop.apply(part.id)
-    shop.applied(part.id)
-    still = kinds(shop.plan())
-    whole = shop.look()
-    shop.apply(whole.id)
-    shop.applied(whole.id)
+    shop.begin_apply(part.id)
+    shop.finish_apply(part.id)
+    still = marks_by_kind(shop.plan())
+    whole = shop.plan_as_operator()
+    shop.begin_apply(whole.id)
+    shop.finish_apply(whole.id)
 
-    assert kinds(part) == still == {"compacted": 1}
-    assert re.search("shortened from 3 d to 1 h", of(whole, "dropped").awaits)
-    assert kinds(shop.plan()) == {"compacted": 1, "dropped": 3}
+    assert marks_by_kind(part) == still == {"compacted": 1}
+    assert re.search("shortened from 3 d to 1 h", kind_plan(whole, "dropped").awaits)
+    assert marks_by_kind(shop.plan()) == {"compacted": 1, "dropped": 3}
 
 
-def test_no_owner_expands_by_a_retention_that_nobody_agreed_to(shop: Limited) -> None:
-    shop.policy = limited(dropped=72 * HOUR)
+def test_no_owner_expands_by_an_unapproved_retention(shop: Limited) -> None:
+    shop.policy = limited_policy(dropped=72 * HOUR)
     shop.plan()
     shop.garbage("dropped", 3)
     shop.later(4 * HOUR)
     before = shop.rounds.plans.retentions.cutoffs("shop", shop.policy)["dropped"]
-    shop.policy = limited(dropped=HOUR)
+    shop.policy = limited_policy(dropped=HOUR)
     shop.plan()
     disputed = shop.rounds.plans.retentions.cutoffs("shop", shop.policy)
-    [number] = waiting(shop)
-    shop.apply(number)
-    shop.applied(number)
+    [number] = waiting_plans(shop)
+    shop.begin_apply(number)
+    shop.finish_apply(number)
     agreed = shop.rounds.plans.retentions.cutoffs("shop", shop.policy)
 
     assert disputed["dropped"] - before < 60_000

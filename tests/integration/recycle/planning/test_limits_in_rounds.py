@@ -1,4 +1,4 @@
-"""Limits hold whatever becomes of a round: killed at any point, cut into ranges, or while somebody marks everything."""
+"""A round stays below its limits when it is killed, cut into ranges, or overtaken by new marks."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.recycle.pipeline import ranges
-from tests.support.planned import DAY, HOUR, Limited, kinds, limited, waiting
+from tests.support.planned import DAY, HOUR, Limited, limited_policy, marks_by_kind, waiting_plans
 from tests.support.rig import Rig, listing, put
 
 LIMIT = 50
@@ -18,20 +18,20 @@ POINTS = ("resolve.stored", "claim.written", "claim.committed", "files.deleted",
 @pytest.fixture
 def shop(rig: Rig, tmp_path: Path) -> Iterator[Limited]:
     """An enabled instance with a vault, under a limit of 50 objects in 24 hours."""
-    made = Limited(rig.url)
-    made.policy = limited(objects=LIMIT)
-    made.local(tmp_path / "v")
-    yield made
-    made.db.close()
+    limited_rig = Limited(rig.url)
+    limited_rig.policy = limited_policy(objects=LIMIT)
+    limited_rig.local(tmp_path / "v")
+    yield limited_rig
+    limited_rig.db.close()
 
 
 def drop(shop: Limited, root: Path, many: int, name: str, *, files: int = 1) -> set[str]:
     """Write files under one prefix each and mark the prefixes dropped; return the keys."""
-    found = {f"data/{name}{n}/{f}.dat" for n in range(many) for f in range(files)}
-    for key in found:
+    keys = {f"data/{name}{n}/{f}.dat" for n in range(many) for f in range(files)}
+    for key in keys:
         put(root, key)
     shop.mark("dropped", *(NewMark(id=f"{name}{n}", vault="disk", prefix=f"data/{name}{n}/") for n in range(many)))
-    return found
+    return keys
 
 
 def killed(shop: Limited, at: str) -> bool:
@@ -50,7 +50,7 @@ def killed(shop: Limited, at: str) -> bool:
     return False
 
 
-def test_rounds_killed_at_every_point_delete_no_more_in_a_day_than_the_limit(shop: Limited, tmp_path: Path) -> None:
+def test_rounds_killed_anywhere_stay_below_the_daily_limit(shop: Limited, tmp_path: Path) -> None:
     root = tmp_path / "v"
     everything = drop(shop, root, 4, "t", files=20)  # estimated as 10 each, so that the claim must stop it
     shop.later(3 * HOUR + 1)
@@ -60,17 +60,15 @@ def test_rounds_killed_at_every_point_delete_no_more_in_a_day_than_the_limit(sho
     for _ in range(3):
         shop.round()
         left.append(len(everything) - len(listing(root)))
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
 
     assert all(died)
     assert left[-1] == 40  # two marks of 20; a third would have been too many
     assert max(left) <= LIMIT
-    assert kinds(shop.rounds.find_plan(number)) == {"dropped": 2}
+    assert marks_by_kind(shop.rounds.find_plan(number)) == {"dropped": 2}
 
 
-def test_the_limit_holds_over_the_ranges_of_one_round(
-    shop: Limited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_limit_spans_all_ranges_of_a_round(shop: Limited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranges, "RANGE_OBJECTS", 15)
     monkeypatch.setattr(ranges, "GROUP_FILES", 5)
     root = tmp_path / "v"
@@ -92,27 +90,25 @@ def test_each_instance_has_a_limit_of_its_own(shop: Limited, tmp_path: Path) -> 
     shop.mark("dropped", NewMark(id="a", vault="disk", keys=("a.dat",)), instance="other")
     drop(shop, tmp_path / "v", 45, "t")
     shop.later(3 * HOUR + 1)
-    shop.policy = limited(objects=500)
+    shop.policy = limited_policy(objects=500)
     used = shop.round().claimed
-    shop.policy = limited(objects=LIMIT)
+    shop.policy = limited_policy(objects=LIMIT)
     drop(shop, tmp_path / "v", 6, "more")
     shop.later(3 * HOUR + 1)
 
-    mine, theirs = shop.round(), shop.round("other")
+    shop_round, other_round = shop.round(), shop.round("other")
 
     assert used == 45
-    assert (mine.claimed, theirs.claimed) == (0, 1)
-    assert len(waiting(shop)) == 1
+    assert (shop_round.claimed, other_round.claimed) == (0, 1)
+    assert len(waiting_plans(shop)) == 1
 
 
 @pytest.mark.parametrize("point", ["round.opened", "resolve.stored", "claim.guarded", "files.deleted", "marks.removed"])
-def test_r45_all_that_is_marked_by_mistake_in_the_middle_of_an_applied_plan_stays_and_waits(
-    shop: Limited, tmp_path: Path, point: str
-) -> None:
+def test_r45_marks_made_during_an_applied_plan_wait(shop: Limited, tmp_path: Path, point: str) -> None:
     root = tmp_path / "v"
     meant = drop(shop, root, 3, "meant")
     shop.later(3 * HOUR + 1)
-    plan = shop.look()
+    plan = shop.plan_as_operator()
     mistake: set[str] = set()
 
     def marks_everything(name: str) -> None:
@@ -132,17 +128,17 @@ def test_r45_all_that_is_marked_by_mistake_in_the_middle_of_an_applied_plan_stay
     for wait in (1, 3 * HOUR + 1, DAY):
         shop.later(wait)
         unasked.append(shop.round())
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
 
     assert (applied.claimed, applied.deleted) == (len(meant), len(meant))
     assert at_once == mistake
     assert [r.claimed for r in unasked] == [0, 0, 0]
-    assert kinds(shop.rounds.find_plan(number)) == {"dropped": 60}
+    assert marks_by_kind(shop.rounds.find_plan(number)) == {"dropped": 60}
     assert set(listing(root)) == mistake
 
 
 def files(root: Path, many: int) -> set[str]:
-    found = {f"data/mistake{n}/0.dat" for n in range(many)}
-    for key in found:
+    keys = {f"data/mistake{n}/0.dat" for n in range(many)}
+    for key in keys:
         put(root, key)
-    return found
+    return keys

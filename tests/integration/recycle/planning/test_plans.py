@@ -1,4 +1,4 @@
-"""What a round may do unasked: limits of 24 hours, and shortened retentions, on both databases."""
+"""A round deletes without approval at most the limit of 24 hours; the rest waits in a plan."""
 
 from collections.abc import Iterator
 
@@ -9,31 +9,31 @@ from sexton.contract import NewMark, undrop
 from sexton.owners.port import OwnerSilent
 from sexton.recycle.planning.model import PlanState
 from tests.support.kept import kept_texts
-from tests.support.planned import DAY, HOUR, Limited, kinds, limited, of, waiting
+from tests.support.planned import DAY, HOUR, Limited, kind_plan, limited_policy, marks_by_kind, waiting_plans
 from tests.support.rig import Rig
 
 
 @pytest.fixture
 def shop(rig: Rig) -> Iterator[Limited]:
     """An enabled instance under a limit of 2,000 objects."""
-    made = Limited(rig.url)
-    made.policy = limited(objects=2_000)
-    yield made
-    made.db.close()
+    limited_rig = Limited(rig.url)
+    limited_rig.policy = limited_policy(objects=2_000)
+    yield limited_rig
+    limited_rig.db.close()
 
 
-def test_a_kind_over_the_limit_awaits_a_person_while_compaction_garbage_goes(shop: Limited) -> None:
+def test_a_kind_over_the_limit_awaits_approval_alone(shop: Limited) -> None:
     shop.garbage("dropped", 30, keys=100)
     shop.garbage("compacted", 30, keys=100)
     shop.later(10_801)
 
     plan = shop.plan()
 
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
     other = shop.rounds.find_plan(number)
-    assert kinds(plan) == {"compacted": 30}
+    assert marks_by_kind(plan) == {"compacted": 30}
     assert kept_texts(plan) == {f"approval of plan {number}": 30}
-    assert kinds(other) == {"dropped": 30}
+    assert marks_by_kind(other) == {"dropped": 30}
     assert "3,000 objects" in other.awaits
     assert "max_delete_objects is 2,000" in other.awaits
     assert f"sexton apply {number}" in other.awaits
@@ -41,8 +41,8 @@ def test_a_kind_over_the_limit_awaits_a_person_while_compaction_garbage_goes(sho
     assert shop.rounds.plans.approvals.state(plan.id) == "PLANNED"
 
 
-def test_of_several_kinds_the_smallest_go_while_they_fit(shop: Limited) -> None:
-    shop.policy = limited(objects=2_000, snapshot=600)
+def test_the_smallest_kinds_that_fit_are_planned(shop: Limited) -> None:
+    shop.policy = limited_policy(objects=2_000, snapshot=600)
     shop.garbage("dropped", 19, keys=100)
     shop.garbage("snapshot", 1, keys=100)
     shop.garbage("orphan", 21, keys=100)
@@ -50,45 +50,45 @@ def test_of_several_kinds_the_smallest_go_while_they_fit(shop: Limited) -> None:
 
     plan = shop.plan()
 
-    assert kinds(plan) == {"dropped": 19, "snapshot": 1}
+    assert marks_by_kind(plan) == {"dropped": 19, "snapshot": 1}
     assert plan.allowance == 2_000
 
 
-def test_what_went_within_24_hours_counts_and_what_went_before_does_not(shop: Limited) -> None:
-    shop.went(1_500)
+def test_deletions_of_the_last_24_hours_count(shop: Limited) -> None:
+    shop.record_deletions(1_500)
     shop.garbage("dropped", 6, keys=100)
     shop.later(12 * HOUR)
     soon = shop.plan()
     shop.later(12 * HOUR + 1)
     later = shop.plan()
 
-    assert (kinds(soon), kinds(later)) == ({}, {"dropped": 6})
-    assert waiting(shop) == []  # what waited in the first is no longer in the way
+    assert (marks_by_kind(soon), marks_by_kind(later)) == ({}, {"dropped": 6})
+    assert waiting_plans(shop) == []  # what waited in the first is no longer in the way
 
 
 @pytest.mark.parametrize(
     ("live", "goes"), [(15_000, False), (16_000, True), (100, False), (None, True), (lambda: 16_000, True)]
 )
-def test_a_part_of_the_live_objects_may_go_where_the_owner_counts_them(shop: Limited, live: object, goes: bool) -> None:
+def test_the_limit_is_a_fraction_of_counted_live_objects(shop: Limited, live: object, goes: bool) -> None:
     shop.live = live  # type: ignore[assignment]
     shop.garbage("dropped", 16, keys=100)
     shop.later(10_801)
 
     plan = shop.plan()
 
-    assert kinds(plan) == ({"dropped": 16} if goes else {})
+    assert marks_by_kind(plan) == ({"dropped": 16} if goes else {})
 
 
-def test_a_tenth_of_a_handful_alarms_nobody(shop: Limited) -> None:
+def test_the_fraction_has_a_floor_of_1000_objects(shop: Limited) -> None:
     shop.live = 40
     shop.garbage("dropped", 10, keys=100)
     shop.later(10_801)
 
-    assert kinds(shop.plan()) == {"dropped": 10}
+    assert marks_by_kind(shop.plan()) == {"dropped": 10}
     assert shop.plan().allowance == 1_000
 
 
-def test_an_owner_that_cannot_count_leaves_the_least_that_a_fraction_may_be(shop: Limited) -> None:
+def test_an_owner_that_cannot_count_gets_the_lowest_limit(shop: Limited) -> None:
     def silent() -> int:
         raise OwnerSilent("no answer from its catalog")
 
@@ -99,77 +99,77 @@ def test_an_owner_that_cannot_count_leaves_the_least_that_a_fraction_may_be(shop
 
     plan = shop.plan()
 
-    [number] = waiting(shop)
-    assert (kinds(plan), plan.allowance) == ({"compacted": 11}, 1_000)
+    [number] = waiting_plans(shop)
+    assert (marks_by_kind(plan), plan.allowance) == ({"compacted": 11}, 1_000)
     assert "no answer from its catalog" in shop.rounds.find_plan(number).awaits
 
 
-def test_where_all_of_the_live_objects_may_go_nobody_is_asked_to_count_them(shop: Limited) -> None:
+def test_live_objects_are_not_counted_without_a_fraction(shop: Limited) -> None:
     def silent() -> int:
         raise OwnerSilent("no answer from its catalog")
 
     shop.live = silent
-    shop.policy = limited(objects=2_000, fraction=1.0)
+    shop.policy = limited_policy(objects=2_000, fraction=1.0)
     shop.garbage("dropped", 11, keys=100)
     shop.later(10_801)
 
     plan = shop.plan()
 
-    assert (kinds(plan), plan.allowance) == ({"dropped": 11}, 2_000)
+    assert (marks_by_kind(plan), plan.allowance) == ({"dropped": 11}, 2_000)
 
 
-def test_a_plan_that_waits_is_kept_and_named_while_it_is_right(shop: Limited) -> None:
+def test_a_waiting_plan_is_kept_while_it_is_valid(shop: Limited) -> None:
     shop.garbage("dropped", 30, keys=100)
     shop.later(10_801)
     shop.plan()
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
     shop.garbage("dropped", 5, "more", keys=100)
     shop.later(10_801)
 
     again = shop.plan()
 
-    assert waiting(shop) == [number]
+    assert waiting_plans(shop) == [number]
     assert kept_texts(again) == {f"approval of plan {number}": 35}
-    assert kinds(shop.rounds.find_plan(number)) == {"dropped": 30}
+    assert marks_by_kind(shop.rounds.find_plan(number)) == {"dropped": 30}
 
 
-def test_a_plan_that_is_right_no_more_is_replaced_and_another_waits_since_then(shop: Limited) -> None:
+def test_an_outdated_waiting_plan_is_replaced(shop: Limited) -> None:
     first = shop.garbage("dropped", 30, keys=100)
     shop.later(10_801)
     shop.plan()
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
     with shop.db.write() as c:
         undrop(c, "shop", "dropped", first[:3])
     shop.later(HOUR)
 
     shop.plan()
 
-    [other] = waiting(shop)
+    [other] = waiting_plans(shop)
     before, after = shop.rounds.find_plan(number), shop.rounds.find_plan(other)
     assert other != number
     assert shop.rounds.plans.approvals.state(number) == PlanState.REPLACED
-    assert kinds(after) == {"dropped": 27}
+    assert marks_by_kind(after) == {"dropped": 27}
     assert after.awaits_since == before.awaits_since == before.created_at
 
 
-def test_a_plan_expires_after_a_day_and_is_measured_anew_but_its_age_goes_on(shop: Limited) -> None:
+def test_an_expired_plan_is_replaced_and_keeps_its_age(shop: Limited) -> None:
     shop.garbage("dropped", 30, keys=100)
     shop.later(10_801)
     shop.plan()
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
     shop.garbage("dropped", 1, "more", keys=100)
     shop.later(DAY)
-    expired = (waiting(shop), shop.rounds.plans.approvals.state(number))
+    expired = (waiting_plans(shop), shop.rounds.plans.approvals.state(number))
 
     shop.plan()
 
-    [other] = waiting(shop)
+    [other] = waiting_plans(shop)
     assert expired == ([], PlanState.EXPIRED)
-    assert kinds(shop.rounds.find_plan(other)) == {"dropped": 31}
+    assert marks_by_kind(shop.rounds.find_plan(other)) == {"dropped": 31}
     assert shop.rounds.find_plan(other).awaits_since == shop.rounds.find_plan(number).created_at
 
 
-def test_when_nothing_is_over_a_limit_any_more_nothing_waits(shop: Limited) -> None:
+def test_no_plan_waits_once_the_marks_are_below_the_limit(shop: Limited) -> None:
     first = shop.garbage("dropped", 30, keys=100)
     shop.later(10_801)
     shop.plan()
@@ -178,51 +178,51 @@ def test_when_nothing_is_over_a_limit_any_more_nothing_waits(shop: Limited) -> N
 
     plan = shop.plan()
 
-    assert (kinds(plan), waiting(shop), kept_texts(plan)) == ({"dropped": 10}, [], {})
+    assert (marks_by_kind(plan), waiting_plans(shop), kept_texts(plan)) == ({"dropped": 10}, [], {})
 
 
-def test_an_observing_instance_awaits_nothing_and_agrees_to_nothing(shop: Limited) -> None:
-    shop.policy = limited(objects=2_000, dropped=72 * HOUR)
+def test_an_observing_instance_needs_and_gives_no_approval(shop: Limited) -> None:
+    shop.policy = limited_policy(objects=2_000, dropped=72 * HOUR)
     shop.plan()
     shop.registry.observe("shop")
     shop.garbage("dropped", 30, keys=100)
     shop.later(4 * HOUR)
-    shop.policy = limited(objects=2_000, dropped=HOUR)
+    shop.policy = limited_policy(objects=2_000, dropped=HOUR)
 
     observed = shop.plan()
-    waited = waiting(shop)
+    waited = waiting_plans(shop)
     shop.registry.enable("shop")
     enabled = shop.plan()
 
-    assert (kinds(observed), of(observed, "dropped").awaits, waited) == ({"dropped": 30}, "", [])
-    assert (kinds(enabled), len(waiting(shop))) == ({}, 1)
+    assert (marks_by_kind(observed), kind_plan(observed, "dropped").awaits, waited) == ({"dropped": 30}, "", [])
+    assert (marks_by_kind(enabled), len(waiting_plans(shop))) == ({}, 1)
 
 
-def test_a_plan_of_a_person_has_everything_and_names_what_a_round_would_leave_out(shop: Limited) -> None:
+def test_an_operators_plan_names_marks_that_a_round_omits(shop: Limited) -> None:
     shop.garbage("dropped", 30, keys=100)
     shop.garbage("compacted", 3)
     shop.later(10_801)
 
-    plan = shop.look()
+    plan = shop.plan_as_operator()
 
-    assert kinds(plan) == {"compacted": 3, "dropped": 30}
-    assert (plan.allowance, plan.awaits, waiting(shop)) == (None, "", [])
-    assert "max_delete_objects" in of(plan, "dropped").awaits
-    assert of(plan, "compacted").awaits == ""
+    assert marks_by_kind(plan) == {"compacted": 3, "dropped": 30}
+    assert (plan.allowance, plan.awaits, waiting_plans(shop)) == (None, "", [])
+    assert "max_delete_objects" in kind_plan(plan, "dropped").awaits
+    assert kind_plan(plan, "compacted").awaits == ""
 
 
-def test_without_limits_in_the_policy_nothing_awaits(shop: Limited) -> None:
-    shop.policy = limited().model_copy(update={"unlimited": None})
+def test_no_plan_waits_without_limits_in_the_policy(shop: Limited) -> None:
+    shop.policy = limited_policy().model_copy(update={"unlimited": None})
     shop.garbage("dropped", 30, keys=100)
     shop.later(10_801)
 
-    assert (kinds(shop.plan()), shop.plan().allowance) == ({"dropped": 30}, None)
+    assert (marks_by_kind(shop.plan()), shop.plan().allowance) == ({"dropped": 30}, None)
 
 
-def test_a_prefix_is_taken_for_as_large_as_those_that_went_of_late(shop: Limited) -> None:
+def test_recent_deletions_estimate_a_prefix(shop: Limited) -> None:
     shop.mark("dropped", NewMark(id="p", vault="disk", prefix="data/p/"), NewMark(id="k", vault="disk", keys=("a/b",)))
     shop.later(10_801)
-    unknown = of(shop.plan(), "dropped")
+    unknown = kind_plan(shop.plan(), "dropped")
     shop.sql(
         "INSERT INTO {}mark_history"
         " (instance, kind, id, prefix, objects, bytes, marked_at, claimed_at, gone_at, batch, round)"
@@ -230,13 +230,13 @@ def test_a_prefix_is_taken_for_as_large_as_those_that_went_of_late(shop: Limited
         " WHERE id = 'p'"
     )
 
-    known = of(shop.plan(), "dropped")
+    known = kind_plan(shop.plan(), "dropped")
 
     assert (unknown.objects, unknown.estimated, unknown.keys, unknown.prefixes) == (11, True, 1, 1)
     assert (known.objects, known.estimated) == (401, True)
 
 
-def test_a_prefix_is_taken_for_as_large_as_rounds_tell_where_history_is_full_of_others(shop: Limited) -> None:
+def test_round_reports_estimate_a_prefix_despite_other_history(shop: Limited) -> None:
     shop.mark("dropped", NewMark(id="p", vault="disk", prefix="data/p/"))
     shop.later(10_801)
     with shop.db.write() as c:
@@ -249,4 +249,4 @@ def test_a_prefix_is_taken_for_as_large_as_rounds_tell_where_history_is_full_of_
             zero = dict.fromkeys(("absent", "hidden", "failed", "bytes_freed", "bytes_estimated", "bytes_hidden"), 0)
             c.execute(insert(shop.db.t.tally).values(round=number, kind="dropped", vault=vault, **counted, **zero))
 
-    assert of(shop.plan(), "dropped").objects == 500
+    assert kind_plan(shop.plan(), "dropped").objects == 500

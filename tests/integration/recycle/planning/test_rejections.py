@@ -1,4 +1,4 @@
-"""Who refuses a plan is heard: what it has goes unasked neither tomorrow nor when it fits, on both databases."""
+"""A rejected kind waits for approval, even below the limit, until the rejection expires or is cancelled."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from sexton.recycle.errors import PlanRefused
 from sexton.recycle.planning.model import PlanState
 from tests.support.command import run
 from tests.support.kept import kept_texts
-from tests.support.planned import DAY, Limited, kinds, limited, of, thousands_due, waiting
+from tests.support.planned import DAY, Limited, kind_plan, limited_policy, marks_by_kind, thousands_due, waiting_plans
 from tests.support.rig import Rig
 
 WHY = "the wrong table was dropped"
@@ -27,33 +27,33 @@ def shop(rig: Rig) -> Iterator[Limited]:
 def awaited(shop: Limited) -> int:
     """Plan as a round does; return the number of the one plan that then waits."""
     shop.plan()
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
     return number
 
 
-def test_what_was_rejected_goes_unasked_not_even_when_it_fits(shop: Limited) -> None:
+def test_a_rejected_kind_waits_even_below_the_limit(shop: Limited) -> None:
     shop.garbage("compacted", 4)
     shop.later(1_801)
     number = awaited(shop)
     rejected = shop.rounds.plans.approvals.reject(number, WHY, "bert")
-    shop.policy = limited(objects=10_000)
+    shop.policy = limited_policy(objects=10_000)
 
     plans = [shop.plan(), shop.plan()]
 
-    [other] = waiting(shop)
+    [other] = waiting_plans(shop)
     assert (rejected.state, rejected.approved_by, rejected.awaits) == (
         PlanState.REJECTED,
         "bert",
         f"rejected by bert: {WHY}",
     )
-    assert [kinds(p) for p in plans] == [{"compacted": 4}] * 2
+    assert [marks_by_kind(p) for p in plans] == [{"compacted": 4}] * 2
     assert kept_texts(plans[1]) == {f"approval of plan {other}": 30}
     assert other != number
     assert shop.rounds.plans.approvals.state(number) == PlanState.REJECTED
-    assert kinds(shop.rounds.find_plan(other)) == {"dropped": 30}
+    assert marks_by_kind(shop.rounds.find_plan(other)) == {"dropped": 30}
 
 
-def test_the_next_plan_that_waits_says_who_rejected_the_last_one_and_why_and_waits_anew(shop: Limited) -> None:
+def test_the_next_plan_names_the_last_rejection(shop: Limited) -> None:
     number = awaited(shop)
     shop.rounds.plans.approvals.reject(number, WHY, "bert")
     shop.later(60)
@@ -62,58 +62,58 @@ def test_the_next_plan_that_waits_says_who_rejected_the_last_one_and_why_and_wai
 
     assert f"dropped: plan {number} with it was rejected by bert: {WHY}" in other.awaits
     assert f"sexton plan --reject {other.id}" in other.awaits
-    assert f"rejected by bert: {WHY}" in of(shop.look(), "dropped").awaits
+    assert f"rejected by bert: {WHY}" in kind_plan(shop.plan_as_operator(), "dropped").awaits
     assert other.awaits_since == other.created_at
 
 
-def test_a_later_plan_that_is_applied_takes_the_rejection_back(shop: Limited) -> None:
+def test_an_applied_later_plan_cancels_the_rejection(shop: Limited) -> None:
     shop.rounds.plans.approvals.reject(awaited(shop), WHY, "bert")
-    shop.policy = limited(objects=10_000)
+    shop.policy = limited_policy(objects=10_000)
     other = awaited(shop)
 
-    shop.apply(other)
+    shop.begin_apply(other)
     plan = shop.plan()
 
     assert shop.rounds.plans.approvals.state(other) == "APPLYING"
-    assert (kinds(plan), waiting(shop)) == ({"dropped": 30}, [])
+    assert (marks_by_kind(plan), waiting_plans(shop)) == ({"dropped": 30}, [])
 
 
-def test_of_a_rejected_kind_that_a_round_applies_everything_goes(shop: Limited, tmp_path: Path) -> None:
+def test_an_applied_plan_deletes_all_of_a_rejected_kind(shop: Limited, tmp_path: Path) -> None:
     shop.local(tmp_path / "v")
     shop.rounds.plans.approvals.reject(awaited(shop), WHY, "bert")
-    shop.policy = limited(objects=10_000)
+    shop.policy = limited_policy(objects=10_000)
     unasked = shop.round()
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
 
     applied = shop.round(plan=number)
 
     assert (unasked.claimed, applied.claimed, shop.rounds.plans.approvals.state(number)) == (0, 30, "APPLIED")
 
 
-def test_a_rejection_is_over_after_7_days(shop: Limited) -> None:
+def test_a_rejection_expires_after_7_days(shop: Limited) -> None:
     shop.rounds.plans.approvals.reject(awaited(shop), WHY, "bert")
-    shop.policy = limited(objects=10_000)
+    shop.policy = limited_policy(objects=10_000)
     shop.later(7 * DAY - 600)
-    before, waited = kinds(shop.plan()), len(waiting(shop))
+    before, waited = marks_by_kind(shop.plan()), len(waiting_plans(shop))
     shop.later(601)
 
     after = shop.plan()
 
     assert (before, waited) == ({}, 1)
-    assert (kinds(after), waiting(shop)) == ({"dropped": 30}, [])
+    assert (marks_by_kind(after), waiting_plans(shop)) == ({"dropped": 30}, [])
 
 
-def test_a_rejection_is_one_of_its_own_instance(shop: Limited) -> None:
+def test_a_rejection_belongs_to_its_instance(shop: Limited) -> None:
     shop.instance("other")
     shop.rounds.plans.approvals.reject(awaited(shop), WHY, "bert")
     shop.mark("dropped", NewMark(id="theirs", vault="disk", keys=("data/theirs",)), instance="other")
     shop.later(10_801)
 
-    assert kinds(shop.plan("other")) == {"dropped": 1}
+    assert marks_by_kind(shop.plan("other")) == {"dropped": 1}
 
 
 @pytest.mark.parametrize("why", ["", "  ", "x" * (REASON_CHARACTERS + 1), "a\0b"], ids=["none", "blank", "long", "nul"])
-def test_nobody_rejects_without_a_reason_that_others_can_read(shop: Limited, why: str) -> None:
+def test_a_rejection_needs_a_readable_reason(shop: Limited, why: str) -> None:
     number = awaited(shop)
 
     with pytest.raises(BadInput):
@@ -122,14 +122,14 @@ def test_nobody_rejects_without_a_reason_that_others_can_read(shop: Limited, why
     assert shop.rounds.plans.approvals.state(number) == PlanState.AWAITING
 
 
-def test_what_waits_for_nobody_cannot_be_rejected(shop: Limited) -> None:
-    looked = shop.look().id
+def test_only_a_waiting_plan_can_be_rejected(shop: Limited) -> None:
+    looked = shop.plan_as_operator().id
     number = awaited(shop)
     shop.rounds.plans.approvals.reject(number, WHY, "bert")
     expired = awaited(shop)
     shop.later(DAY)
     applied = awaited(shop)
-    shop.apply(applied)
+    shop.begin_apply(applied)
     states = {4_711: "there is no such plan", looked: "PLANNED", number: PlanState.REJECTED, expired: "EXPIRED"}
 
     for plan, state in (states | {applied: "APPLYING"}).items():
@@ -144,12 +144,10 @@ def test_a_rejected_plan_cannot_be_applied(shop: Limited) -> None:
     shop.rounds.plans.approvals.reject(number, WHY, "bert")
 
     with pytest.raises(PlanRefused, match="REJECTED; make a new one"):
-        shop.apply(number)
+        shop.begin_apply(number)
 
 
-def test_the_command_rejects_says_what_comes_of_it_and_lists_it(
-    shop: Limited, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_rejects_explains_and_lists_a_plan(shop: Limited, capsys: pytest.CaptureFixture[str]) -> None:
     number = awaited(shop)
 
     rejected = run(shop, capsys, "plan", "--reject", str(number), "--reason", WHY)
@@ -164,12 +162,12 @@ def test_the_command_rejects_says_what_comes_of_it_and_lists_it(
     assert "approved" not in people
 
 
-def test_the_command_tells_programs_what_it_rejected(shop: Limited, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_rejection_as_json(shop: Limited, capsys: pytest.CaptureFixture[str]) -> None:
     number = awaited(shop)
 
-    told = json.loads(run(shop, capsys, "plan", "--reject", str(number), "--reason", WHY, "--json").out)
+    printed = json.loads(run(shop, capsys, "plan", "--reject", str(number), "--reason", WHY, "--json").out)
 
-    assert (told["id"], told["state"], told["kinds"]) == (number, PlanState.REJECTED, ["30 dropped"])
+    assert (printed["id"], printed["state"], printed["kinds"]) == (number, PlanState.REJECTED, ["30 dropped"])
 
 
 @pytest.mark.parametrize(
@@ -181,7 +179,7 @@ def test_the_command_tells_programs_what_it_rejected(shop: Limited, capsys: pyte
         (("--reject", "0", "--reason", WHY), 64, "--reject"),
     ],
 )
-def test_the_command_refuses_wrong_words_in_a_sentence(
+def test_the_command_explains_wrong_arguments(
     shop: Limited, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], code: int, says: str
 ) -> None:
     number = awaited(shop)

@@ -1,4 +1,4 @@
-"""Whole rounds under limits: what goes unasked in a day, what a person lets go, what a mistake costs."""
+"""Whole rounds delete no more per day than the limit allows without an approval."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,18 +8,18 @@ import pytest
 from sexton.contract import NewMark
 from sexton.recycle.errors import PlanRefused
 from tests.support.kept import kept_texts
-from tests.support.planned import DAY, HOUR, Limited, kinds, limited, of, waiting
+from tests.support.planned import DAY, HOUR, Limited, kind_plan, limited_policy, marks_by_kind, waiting_plans
 from tests.support.rig import Rig, listing, put
 
 
 @pytest.fixture
 def shop(rig: Rig, tmp_path: Path) -> Iterator[Limited]:
     """An enabled instance with a vault, under a limit of 50 objects."""
-    made = Limited(rig.url)
-    made.policy = limited(objects=50)
-    made.local(tmp_path / "v")
-    yield made
-    made.db.close()
+    limited_rig = Limited(rig.url)
+    limited_rig.policy = limited_policy(objects=50)
+    limited_rig.local(tmp_path / "v")
+    yield limited_rig
+    limited_rig.db.close()
 
 
 def drop(shop: Limited, root: Path, many: int, name: str, *, files: int = 1) -> None:
@@ -30,37 +30,39 @@ def drop(shop: Limited, root: Path, many: int, name: str, *, files: int = 1) -> 
     shop.mark("dropped", *(NewMark(id=f"{name}{n}", vault="disk", prefix=f"data/{name}{n}/") for n in range(many)))
 
 
-def test_in_any_24_hours_no_more_goes_than_the_limit_however_often_a_round_runs(shop: Limited) -> None:
-    gone = []
+def test_the_limit_holds_in_any_24_hours(shop: Limited) -> None:
+    deleted = []
     for turn in range(45):
         shop.garbage("dropped", 1, f"{turn}-", keys=7)
         shop.later(3 * HOUR + 1 if turn == 0 else HOUR)
-        gone.append(7 * shop.round().claimed)
+        deleted.append(7 * shop.round().claimed)
         if turn in (30, 31):
-            shop.round(plan=waiting(shop)[0])  # what a person lets go does not count, and makes room for what comes
+            shop.round(
+                plan=waiting_plans(shop)[0]
+            )  # what a person lets go does not count, and makes room for what comes
 
-    assert max(sum(gone[n : n + 24]) for n in range(len(gone))) <= 50
-    assert sum(gone) > 50
+    assert max(sum(deleted[n : n + 24]) for n in range(len(deleted))) <= 50
+    assert sum(deleted) > 50
 
 
-def test_24_rounds_a_day_of_almost_a_tenth_of_the_live_objects_are_one_of_them(shop: Limited) -> None:
-    shop.policy, shop.live = limited(fraction=0.1), 12_000
-    gone = 0
+def test_24_rounds_a_day_share_one_limit(shop: Limited) -> None:
+    shop.policy, shop.live = limited_policy(fraction=0.1), 12_000
+    deleted = 0
     for turn in range(24):
         shop.garbage("dropped", 2, f"{turn}-", keys=594)
         shop.later(3 * HOUR + 1 if turn == 0 else HOUR - 1)
-        gone += 594 * shop.round().claimed
+        deleted += 594 * shop.round().claimed
 
-    [number] = waiting(shop)
-    assert gone == 1_188
+    [number] = waiting_plans(shop)
+    assert deleted == 1_188
     assert "max_delete_fraction 0.1 of 12,000 live objects" in shop.rounds.find_plan(number).awaits
 
 
-def test_what_a_person_applied_does_not_count_against_the_limit(shop: Limited) -> None:
+def test_approved_deletions_do_not_count_against_the_limit(shop: Limited) -> None:
     shop.garbage("dropped", 60)
     shop.later(10_801)
     first = shop.round()
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
     applied = shop.round(plan=number)
     shop.garbage("dropped", 50, "next")
     shop.later(10_801)
@@ -70,22 +72,20 @@ def test_what_a_person_applied_does_not_count_against_the_limit(shop: Limited) -
     assert (first.claimed, kept_texts(first)) == (0, {f"approval of plan {number}": 60})
     assert (applied.claimed, applied.plan, kept_texts(applied)) == (60, number, {})
     assert shop.rounds.plans.approvals.state(number) == "APPLIED"
-    assert (after.claimed, waiting(shop)) == (50, [])
+    assert (after.claimed, waiting_plans(shop)) == (50, [])
 
 
-def test_a_round_that_finds_more_than_was_estimated_stops_at_the_limit_and_the_rest_waits(
-    shop: Limited, tmp_path: Path
-) -> None:
+def test_a_round_above_its_estimate_stops_at_the_limit(shop: Limited, tmp_path: Path) -> None:
     drop(shop, tmp_path / "v", 4, "t", files=20)  # estimated as 40 objects, 80 in truth
     shop.later(10_801)
 
     first, second, third = shop.round(), shop.round(), shop.round()
 
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
     waits = shop.rounds.find_plan(number)
     assert (first.claimed, first.deleted, kept_texts(first)) == (2, 40, {"limit of 24 hours": 2})
     assert (second.claimed, third.claimed) == (0, 0)
-    assert (kinds(waits), kept_texts(second), kept_texts(third)) == (
+    assert (marks_by_kind(waits), kept_texts(second), kept_texts(third)) == (
         {"dropped": 2},
         *[{f"approval of plan {number}": 2}] * 2,
     )
@@ -93,11 +93,11 @@ def test_a_round_that_finds_more_than_was_estimated_stops_at_the_limit_and_the_r
     assert len(listing(tmp_path / "v")) == 40
 
 
-def test_one_mark_larger_than_the_limit_waits_for_a_person_and_then_goes(shop: Limited, tmp_path: Path) -> None:
+def test_one_mark_above_the_limit_waits_for_approval(shop: Limited, tmp_path: Path) -> None:
     drop(shop, tmp_path / "v", 1, "huge", files=51)
     shop.later(10_801)
     first, second, third = shop.round(), shop.round(), shop.round()
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
 
     applied = shop.round(plan=number)
 
@@ -106,13 +106,11 @@ def test_one_mark_larger_than_the_limit_waits_for_a_person_and_then_goes(shop: L
     assert applied.deleted == 51
 
 
-def test_r45_everything_marked_by_mistake_while_a_plan_is_applied_stays_and_waits(
-    shop: Limited, tmp_path: Path
-) -> None:
+def test_r45_marks_made_while_a_plan_is_applied_wait(shop: Limited, tmp_path: Path) -> None:
     root = tmp_path / "v"
     drop(shop, root, 3, "meant")
     shop.later(10_801)
-    plan = shop.look()
+    plan = shop.plan_as_operator()
     drop(shop, root, 60, "mistake")
     shop.later(10_801)
 
@@ -120,16 +118,14 @@ def test_r45_everything_marked_by_mistake_while_a_plan_is_applied_stays_and_wait
     left = len(listing(root))
     after = [shop.round() for _ in range(3)]
 
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
     assert (applied.claimed, left) == (3, 60)
     assert [r.claimed for r in after] == [0, 0, 0]
-    assert kinds(shop.rounds.find_plan(number)) == {"dropped": 60}
+    assert marks_by_kind(shop.rounds.find_plan(number)) == {"dropped": 60}
     assert len(listing(root)) == 60
 
 
-def test_kyoto_2021_a_script_with_an_empty_variable_marks_everything_and_nothing_goes_unasked(
-    shop: Limited, tmp_path: Path
-) -> None:
+def test_kyoto_2021_a_mark_of_everything_waits_for_approval(shop: Limited, tmp_path: Path) -> None:
     root = tmp_path / "v"
     drop(shop, root, 200, "t")
     shop.mark("compacted", NewMark(id="c", vault="disk", keys=("old/c.dat",)))
@@ -142,17 +138,15 @@ def test_kyoto_2021_a_script_with_an_empty_variable_marks_everything_and_nothing
     shop.round()
 
     assert before == len(listing(root)) == 200  # the compaction's garbage went, the day's change did not matter
-    assert len(waiting(shop)) == 1
+    assert len(waiting_plans(shop)) == 1
 
 
-def test_atlassian_2022_ids_taken_back_before_a_plan_is_applied_refuse_it_and_nothing_goes(
-    shop: Limited, tmp_path: Path
-) -> None:
+def test_atlassian_2022_undropped_ids_refuse_the_plan(shop: Limited, tmp_path: Path) -> None:
     root = tmp_path / "v"
     drop(shop, root, 60, "site")
     shop.later(10_801)
     shop.round()
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
     shop.sql("DELETE FROM {}mark WHERE id = 'site7'")
 
     with pytest.raises(PlanRefused, match=r"dropped: 60 → 59 marks \(1 undropped"):
@@ -160,37 +154,35 @@ def test_atlassian_2022_ids_taken_back_before_a_plan_is_applied_refuse_it_and_no
     assert len(listing(root)) == 60
 
 
-def test_a_shorter_retention_waits_once_and_is_agreed_to_when_its_plan_was_applied(shop: Limited) -> None:
-    shop.policy = limited(dropped=72 * HOUR)
+def test_a_shorter_retention_is_approved_by_its_applied_plan(shop: Limited) -> None:
+    shop.policy = limited_policy(dropped=72 * HOUR)
     shop.round()
     shop.garbage("dropped", 3)
     shop.later(4 * HOUR)
-    shop.policy = limited(dropped=HOUR)
+    shop.policy = limited_policy(dropped=HOUR)
     unasked = shop.round()
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
     applied = shop.round(plan=number)
     shop.garbage("dropped", 2, "later")
     shop.later(HOUR + 1)
 
     assert (unasked.claimed, applied.claimed) == (0, 3)
-    assert (shop.round().claimed, waiting(shop)) == (2, [])
+    assert (shop.round().claimed, waiting_plans(shop)) == (2, [])
 
 
-def test_on_the_first_days_what_is_swept_tells_how_many_objects_a_prefix_has_and_then_history_does(
-    shop: Limited, tmp_path: Path
-) -> None:
+def test_prefixes_are_estimated_by_batches_then_by_history(shop: Limited, tmp_path: Path) -> None:
     drop(shop, tmp_path / "v", 2, "first", files=20)
     shop.later(10_801)
-    guessed = of(shop.look(), "dropped")
+    guessed = kind_plan(shop.plan_as_operator(), "dropped")
     shop.round()
     drop(shop, tmp_path / "v", 1, "second")
     shop.later(DAY)
-    of_swept, remembered = of(shop.look(), "dropped"), shop.count("mark_history")
+    of_swept, remembered = kind_plan(shop.plan_as_operator(), "dropped"), shop.count("mark_history")
     shop.round()  # looks at the first for the last time; the second, of one object, is swept
     drop(shop, tmp_path / "v", 1, "third")
     shop.later(DAY)
 
-    of_history = of(shop.look(), "dropped")
+    of_history = kind_plan(shop.plan_as_operator(), "dropped")
 
     assert (guessed.objects, of_swept.objects, of_history.objects) == (20, 20, 20)
     assert (guessed.marks, of_swept.marks, of_history.marks) == (2, 1, 1)

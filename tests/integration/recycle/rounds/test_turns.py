@@ -1,4 +1,4 @@
-"""Whose turn it is, how many at once, and what a changed retention changes; on both databases."""
+"""The schedule picks due instances fairly, within the number of slots."""
 
 from pathlib import Path
 
@@ -9,8 +9,8 @@ from sexton.marks.lease_port import NoFreeSlot
 from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.port import Halted
-from sexton.recycle.model import CloseOrder
 from sexton.recycle.planning.policy import policy
+from sexton.recycle.rounds.model import CloseOrder
 from sexton.recycle.rounds.sql.schedule import RoundSchedule
 from tests.support.rig import GRACE, INTERVAL, Rig, listing, put
 
@@ -26,7 +26,7 @@ def due(rig: Rig, at_once: int = 16) -> list[str]:
 class TestTurns:
     """Who is next."""
 
-    def test_an_instance_is_due_at_once_then_once_an_interval(self, rig: Rig) -> None:
+    def test_an_instance_is_due_once_an_interval(self, rig: Rig) -> None:
         first = due(rig)
         rig.round()
         then = due(rig)
@@ -36,7 +36,7 @@ class TestTurns:
 
         assert (first, then, before, due(rig)) == (["shop"], [], [], ["shop"])
 
-    def test_a_failed_round_is_due_after_its_backoff_and_a_lost_one_at_once(self, rig: Rig) -> None:
+    def test_a_failed_round_backs_off_and_a_lost_one_is_due(self, rig: Rig) -> None:
         opened = rig.rounds.open("shop", "lost", None, rig.policy)
         rig.leases.free(opened.lease)
         lost = due(rig)
@@ -50,7 +50,7 @@ class TestTurns:
         rig.round()
         assert rig.instance_row().failures == 0
 
-    def test_who_waited_longest_comes_first_and_only_as_many_as_there_are_slots(self, rig: Rig) -> None:
+    def test_the_longest_waiting_instances_get_the_free_slots(self, rig: Rig) -> None:
         for name in ("a", "b", "c"):
             rig.instance(name)
         rig.round("b")
@@ -63,7 +63,7 @@ class TestTurns:
         assert [turns(rig, at_once).due().slots for at_once in (16, 3, 1)] == [15, 2, 0]
         assert due(rig, 1) == []
 
-    def test_paused_rounds_come_last_so_that_they_keep_nobody_from_a_turn(self, rig: Rig) -> None:
+    def test_paused_rounds_are_scheduled_last(self, rig: Rig) -> None:
         rig.instance("a")
         opened = rig.rounds.open("a", "paused", None, rig.policy)
         rig.rounds.release(opened, "paused")
@@ -74,7 +74,7 @@ class TestTurns:
         rig.round("a")  # the paused run was terminated: its row waits for nobody any more
         assert rig.count("round", waiting="paused") == 0
 
-    def test_what_is_halted_has_no_turn(self, rig: Rig) -> None:
+    def test_a_halted_instance_is_not_due(self, rig: Rig) -> None:
         rig.instance("a")
         rig.controls.put(ControlKind.BLACKLIST, "shop")
 
@@ -83,7 +83,7 @@ class TestTurns:
             rig.round()
         assert rig.count("lease") == 0
 
-    def test_the_next_round_is_told(self, rig: Rig) -> None:
+    def test_the_next_round_is_reported(self, rig: Rig) -> None:
         rig.round()
         ended = rig.rounds.reports.find_round("shop")[0]
 
@@ -91,7 +91,7 @@ class TestTurns:
 
         assert found == ended.started_at + INTERVAL * 1000
 
-    def test_success_moves_only_on_success(self, rig: Rig, tmp_path: Path) -> None:
+    def test_the_time_of_success_moves_only_with_a_success(self, rig: Rig, tmp_path: Path) -> None:
         root = rig.local(tmp_path / "v")
         put(root, "a.dat")
         rig.mark("dropped", NewMark(id="a", vault="disk", keys=("a.dat",)))
@@ -106,7 +106,7 @@ class TestTurns:
         assert rig.instance_row().last_success_at == report.ended_at
 
 
-def test_no_more_leases_than_slots_but_whoever_holds_one_may_take_it_again(rig: Rig) -> None:
+def test_leases_never_exceed_the_slots(rig: Rig) -> None:
     leases = LeaseStore(rig.db, at_once=1)
     rig.instance("a")
     mine = leases.acquire("shop", "recycle", "me")
@@ -118,7 +118,7 @@ def test_no_more_leases_than_slots_but_whoever_holds_one_may_take_it_again(rig: 
     assert leases.acquire("a", "recycle", "other").epoch == 1
 
 
-def test_r36_a_shorter_retention_makes_older_marks_due_and_leaves_claimed_ones_alone(rig: Rig, tmp_path: Path) -> None:
+def test_r36_a_shorter_retention_makes_older_marks_due(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     put(root, "old.dat")
     put(root, "p/x.dat")
@@ -141,3 +141,15 @@ def test_r36_a_shorter_retention_makes_older_marks_due_and_leaves_claimed_ones_a
     assert (again.state, again.next_try_at) == ("CLAIMED", ripe)
     assert listing(root) == {}
     assert rig.count("mark") == 0
+
+
+DAY = 86_400
+
+
+def test_a_schedule_slot_in_the_future_is_due(rig: Rig) -> None:
+    rig.round()
+    rig.set_year_ahead("instance", "turn_at")
+
+    assert due(rig, 1) == ["shop"]
+    rig.round()
+    assert due(rig, 1) == []

@@ -1,1 +1,1 @@
-"""Sweeping beside a storage node: a real directory, a real meta store."""
+"""The worker beside a storage node: a real directory, a real meta store."""

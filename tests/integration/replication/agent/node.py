@@ -1,8 +1,8 @@
-"""A storage node's directory and meta store, as the node itself writes them, and somebody who grants cuts."""
+"""A storage node's directory and meta store, written as the node writes them, and a source of granted cuts."""
 
 import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -15,25 +15,8 @@ from sexton.replication.agent.sweeping import BackendSweeper
 BYTES = 10
 
 
-class Crash(BaseException):
-    """The process dies here."""
-
-
-def crash_at(point: str, times: int = 1) -> Callable[[str], None]:
-    """Return a hook that crashes when a point is reached for the n-th time."""
-    left = times
-
-    def hook(name: str) -> None:
-        nonlocal left
-        left -= name == point
-        if name == point and not left:
-            raise Crash(point)
-
-    return hook
-
-
-class Granted:
-    """Grants cuts until they are acknowledged, in pages; what was answered is in ``answers``."""
+class CutSource:
+    """A source of cuts that grants each until it is acknowledged; ``answers`` has all acknowledgements."""
 
     def __init__(self, page: int = 100) -> None:
         self._page, self.cuts, self.answers = page, dict[str, GrantedCut](), list[Removed]()
@@ -50,21 +33,21 @@ class Granted:
 
     def acknowledge(self, done: Sequence[Removed]) -> None:
         self.answers += done
-        for its in done:
-            if its.uid in self.cuts and its.version >= self.cuts[its.uid].version:
-                del self.cuts[its.uid]
+        for removed in done:
+            if removed.uid in self.cuts and removed.version >= self.cuts[removed.uid].version:
+                del self.cuts[removed.uid]
 
-    def told(self) -> dict[str, tuple[str, int]]:
-        """Return the last answer about each tablet."""
-        return {its.uid: (its.outcome.value, its.version) for its in self.answers}
+    def outcomes(self) -> dict[str, tuple[str, int]]:
+        """Return the last acknowledgement of each tablet: uid → (outcome, version)."""
+        return {a.uid: (a.outcome.value, a.version) for a in self.answers}
 
 
 class Node:
-    """Backend ``7`` with tablets; what is there is read past the code under test."""
+    """The storage node of backend ``7``; keys and files are read without the code under test."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(exist_ok=True)
-        self.directory, self.granted = directory, Granted()
+        self.directory, self.granted = directory, CutSource()
         self.meta = SqliteMeta.create(directory, "7")
 
     def tablet(self, uid: str, path: str = "") -> Path:
@@ -83,7 +66,7 @@ class Node:
         self.meta.put({layout.meta_key(uid, version, rowset): raw, layout.data_key(uid, version, rowset): b"{}"})
 
     def sweeper(self, keys: int = 1_000, instance: str = "") -> BackendSweeper:
-        """A worker that has just started."""
+        """Return the worker of this node as it is after a start."""
         return BackendSweeper(SqliteMeta(self.directory, "7", busy_seconds=0.2), self.granted, instance, keys)
 
     def sweep(self, keys: int = 1_000, order: SweepOrder | None = None) -> Swept:
@@ -95,8 +78,8 @@ class Node:
 
     def versions(self, uid: str) -> list[int]:
         """Return the versions that have both keys."""
-        found = [key.split("_") for key in self.keys()]
-        kinds = [{(k[3], k[4]) for k in found if k[1] == kind and k[2] == uid} for kind in ("meta", "data")]
+        parts = [key.split("_") for key in self.keys()]
+        kinds = [{(k[3], k[4]) for k in parts if k[1] == kind and k[2] == uid} for kind in ("meta", "data")]
         assert kinds[0] == kinds[1]
         return sorted(int(version) for version, _ in kinds[0])
 

@@ -1,4 +1,4 @@
-"""A crash between any two steps is finished by the next sweep; random tablets, keys and cuts end as they should."""
+"""The next sweep finishes after a crash between any two steps."""
 
 import random
 import shutil
@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from sexton.kernel.crash_points import OF_BACKEND, installed
 from sexton.replication.agent.removing import Removal
-from tests.integration.replication.agent.node import Crash, Granted, Node, crash_at
+from tests.integration.replication.agent.node import CutSource, Node
+from tests.support.crashes import Crash, crash_at
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
 @pytest.mark.parametrize("point", sorted(OF_BACKEND))
-def test_b11_a_crash_anywhere_is_finished_by_the_next_sweep(node: Node, point: str, times: int) -> None:
-    node.granted = Granted(page=1)
+def test_b11_the_next_sweep_finishes_after_any_crash(node: Node, point: str, times: int) -> None:
+    node.granted = CutSource(page=1)
     for uid in "abc":
         node.tablet(uid)
         for version in range(6):
@@ -32,12 +33,14 @@ def test_b11_a_crash_anywhere_is_finished_by_the_next_sweep(node: Node, point: s
 
     assert [node.versions(uid) for uid in "abc"] == [[4, 5]] * 3
     assert [node.files(uid) for uid in "abc"] == [["r4_0.dat", "r4_1.dat", "r5_0.dat", "r5_1.dat"]] * 3
-    assert node.granted.told() == dict.fromkeys("abc", ("done", 3))
+    assert node.granted.outcomes() == dict.fromkeys("abc", ("done", 3))
     assert node.granted.cuts == {}
 
 
 @pytest.mark.parametrize("beats", range(1, 12))
-def test_b11_a_crash_between_files_is_finished_too(node: Node, beats: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_b11_the_next_sweep_finishes_a_crash_between_files(
+    node: Node, beats: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sexton.replication.agent.removing.PAGE_FILES", 1)
     node.tablet("a")
     for version in range(5):
@@ -71,13 +74,13 @@ tablets = st.dictionaries(
 
 @settings(max_examples=60, deadline=None)
 @given(tablets, st.integers(1, 8), st.integers(0, 2**32), st.sampled_from(["", *sorted(OF_BACKEND)]))
-def test_whatever_there_is_nothing_above_a_cut_goes_and_nothing_sound_below_it_stays(
+def test_a_sweep_removes_all_up_to_the_cut_and_nothing_above(
     tmp_path_factory: pytest.TempPathFactory, world: dict, keys: int, seed: int, point: str
 ) -> None:
     """Of each version: its segments, and whether it is damaged (``m``), or its files are gone already (``-``)."""
     place = tmp_path_factory.mktemp("node")
     node, chance = Node(place), random.Random(seed)
-    node.granted = Granted(page=chance.randint(1, 3))
+    node.granted = CutSource(page=chance.randint(1, 3))
     for uid, (binlogs, cut) in world.items():
         folder = node.tablet(uid)
         for version, (segments, state) in binlogs.items():
@@ -99,11 +102,11 @@ def test_whatever_there_is_nothing_above_a_cut_goes_and_nothing_sound_below_it_s
         files = [f"r{v}_{n}.dat" for v in stay for n in range(binlogs[v][0]) if binlogs[v][1] != "-"]
         assert (node.versions(uid), node.files(uid)) == (stay, sorted(files))
         told = ("quarantined", min(damaged) - 1) if damaged else ("done", cut)
-        assert node.granted.told()[uid] == told
+        assert node.granted.outcomes()[uid] == told
     shutil.rmtree(place)
 
 
-def test_the_answer_is_true_when_a_removal_is_read_alone(node: Node, tmp_path: Path) -> None:
+def test_an_acknowledgement_is_true_by_itself(node: Node, tmp_path: Path) -> None:
     node.tablet("a")
     node.binlog("a", 3)
     node.granted.grant("a", 7)

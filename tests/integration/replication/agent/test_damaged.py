@@ -1,4 +1,4 @@
-"""Keys and values that cannot be read stay with their files; their siblings go, and what is answered is true."""
+"""Unreadable keys and values stay with their files, their siblings are removed, and the answer is true."""
 
 import json
 import sqlite3
@@ -28,7 +28,7 @@ WRONG = {
 
 @pytest.mark.parametrize("what", WRONG)
 @pytest.mark.parametrize("keys", [1, 1_000])
-def test_b27_one_damaged_entry_stays_and_its_siblings_go(node: Node, what: str, keys: int) -> None:
+def test_b27_one_damaged_entry_stays_without_its_siblings(node: Node, what: str, keys: int) -> None:
     node.tablet("a")
     for version in (1, 2, 3, 4):
         node.binlog("a", version)
@@ -42,7 +42,7 @@ def test_b27_one_damaged_entry_stays_and_its_siblings_go(node: Node, what: str, 
     swept = node.sweep(keys)
 
     assert (node.versions("a"), node.files("a")) == ([2, 4], ["r2_0.dat", "r4_0.dat"])
-    assert node.granted.told() == {"a": ("quarantined", 1)}
+    assert node.granted.outcomes() == {"a": ("quarantined", 1)}
     assert "binlog_meta_a_00000000000000000002_r2" in node.granted.answers[-1].detail
     assert (swept.quarantined, swept.failed) == (1, 0)
 
@@ -59,7 +59,7 @@ def test_b27_one_damaged_entry_stays_and_its_siblings_go(node: Node, what: str, 
         (b"binlog_meta_a_", -1),
     ],
 )
-def test_b27_a_key_that_cannot_be_read_stays_and_what_is_answered_is_true(node: Node, key: bytes, version: int) -> None:
+def test_b27_an_unreadable_key_stays_and_the_answer_is_true(node: Node, key: bytes, version: int) -> None:
     node.tablet("a")
     for its in (1, 3):
         node.binlog("a", its)
@@ -70,7 +70,7 @@ def test_b27_a_key_that_cannot_be_read_stays_and_what_is_answered_is_true(node: 
 
     assert node.files("a") == []
     assert node.meta.get(key) is not None
-    assert node.granted.told() == {"a": ("quarantined", version)}
+    assert node.granted.outcomes() == {"a": ("quarantined", version)}
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_b27_a_key_that_cannot_be_read_stays_and_what_is_answered_is_true(node: 
         b'{"tablet":"tx","path":"data/a"}',
     ],
 )
-def test_a_tablet_whose_registration_is_wrong_is_left_alone(node: Node, registered: bytes) -> None:
+def test_a_tablet_with_a_wrong_registration_is_left_alone(node: Node, registered: bytes) -> None:
     for uid in ("a", "b"):
         node.tablet(uid)
         node.binlog(uid, 1)
@@ -94,10 +94,10 @@ def test_a_tablet_whose_registration_is_wrong_is_left_alone(node: Node, register
     node.sweep()
 
     assert (node.versions("a"), node.versions("b")) == ([1], [])
-    assert node.granted.told() == {"a": ("quarantined", -1), "b": ("done", 1)}
+    assert node.granted.outcomes() == {"a": ("quarantined", -1), "b": ("done", 1)}
 
 
-def test_what_a_writer_stores_is_json_that_is_read_back(node: Node) -> None:
+def test_a_stored_entry_is_json_that_is_read_back(node: Node) -> None:
     node.tablet("a")
     node.binlog("a", 3, segments=2, creation_time=1_700_000_000)
 

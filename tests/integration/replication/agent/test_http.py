@@ -1,4 +1,4 @@
-"""Cuts over HTTP, from a real server that answers as it is told."""
+"""The worker pulls and acknowledges cuts over HTTP, and survives bad answers."""
 
 import json
 import threading
@@ -73,7 +73,7 @@ def cuts(api: Api) -> Iterator[HttpCuts]:
     its.close()
 
 
-def test_a_page_of_cuts_is_asked_for_and_read(api: Api, cuts: HttpCuts) -> None:
+def test_a_page_of_cuts_is_requested_and_read(api: Api, cuts: HttpCuts) -> None:
     api.answers = [{"cuts": [{"uid": "a-1", "tablet": 10, "version": 69, "new": 1}], "next": "a-1"}]
 
     page = cuts.page("Z&x")
@@ -83,7 +83,7 @@ def test_a_page_of_cuts_is_asked_for_and_read(api: Api, cuts: HttpCuts) -> None:
     assert api.asked == [("GET", "/v1/nodes/7/cuts", asked, None, f"Bearer {TOKEN}")]
 
 
-def test_what_is_gone_is_told(api: Api, cuts: HttpCuts) -> None:
+def test_removed_versions_are_acknowledged(api: Api, cuts: HttpCuts) -> None:
     api.answers = [{"taken": 1, "ignored": 1}]
 
     cuts.acknowledge(
@@ -121,7 +121,7 @@ def test_what_is_gone_is_told(api: Api, cuts: HttpCuts) -> None:
         [],
     ],
 )
-def test_what_is_no_cut_is_skipped_and_named(api: Api, cuts: HttpCuts, item: object) -> None:
+def test_an_invalid_cut_is_skipped_and_named(api: Api, cuts: HttpCuts, item: object) -> None:
     api.answers = [{"cuts": [item, {"uid": "b", "tablet": "t", "version": 2**62}], "next": ""}]
 
     page = cuts.page("")
@@ -135,7 +135,7 @@ def test_what_is_no_cut_is_skipped_and_named(api: Api, cuts: HttpCuts, item: obj
     [b"", b"<html>", b"[]", b"{}", {"cuts": {}}, {"cuts": [], "next": 5}, {"cuts": [], "next": "a"}, b"[" * 100_000],
     ids=str,
 )
-def test_what_is_no_page_is_refused(api: Api, cuts: HttpCuts, answer: object) -> None:
+def test_an_invalid_page_is_refused(api: Api, cuts: HttpCuts, answer: object) -> None:
     api.answers = [answer]
 
     with pytest.raises(ApiRefused):
@@ -143,7 +143,7 @@ def test_what_is_no_page_is_refused(api: Api, cuts: HttpCuts, answer: object) ->
     assert len(api.asked) == 1
 
 
-def test_an_answer_without_end_is_not_read(api: Api, cuts: HttpCuts) -> None:
+def test_an_endless_answer_is_not_read(api: Api, cuts: HttpCuts) -> None:
     api.answers = [b'{"cuts":[],"next":"' + b"x" * (5 << 20) + b'"}']
 
     with pytest.raises(ApiRefused, match="more than"):
@@ -151,7 +151,7 @@ def test_an_answer_without_end_is_not_read(api: Api, cuts: HttpCuts) -> None:
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 401, 403, 404, 500])
-def test_a_refusal_is_told_once_and_no_redirect_is_followed(api: Api, cuts: HttpCuts, status: int) -> None:
+def test_a_refusal_is_not_repeated_and_no_redirect_followed(api: Api, cuts: HttpCuts, status: int) -> None:
     api.answers = [(status, {"detail": "this token is not known", "code": "X"})]
 
     with pytest.raises(ApiRefused, match=f"answers {status}: this token is not known") as told:
@@ -162,14 +162,14 @@ def test_a_refusal_is_told_once_and_no_redirect_is_followed(api: Api, cuts: Http
 
 
 @pytest.mark.parametrize("passing", [None, (503, b""), (429, b""), (502, b"bad gateway")])
-def test_what_passes_is_asked_again(api: Api, cuts: HttpCuts, passing: object) -> None:
+def test_a_temporary_error_is_retried(api: Api, cuts: HttpCuts, passing: object) -> None:
     api.answers = [passing, passing, {"cuts": [], "next": ""}]
 
     assert cuts.page("") == ([], "", [])
     assert len(api.asked) == 3
 
 
-def test_who_does_not_answer_is_asked_four_times(api: Api, cuts: HttpCuts) -> None:
+def test_a_silent_server_is_tried_four_times(api: Api, cuts: HttpCuts) -> None:
     api.answers = [None]
 
     with pytest.raises(ApiSilent, match="does not answer"):
@@ -183,7 +183,7 @@ def test_who_does_not_answer_is_asked_four_times(api: Api, cuts: HttpCuts) -> No
     ("url", "token"),
     [("ftp://x", TOKEN), ("http://", TOKEN), ("http://x:99999", TOKEN), ("http://x", ""), ("http://x", "secret\nx: y")],
 )
-def test_a_bad_address_or_token_is_refused_and_the_token_not_shown(url: str, token: str) -> None:
+def test_a_bad_address_or_token_is_refused_without_the_token(url: str, token: str) -> None:
     with pytest.raises(BadInput) as told:
         HttpCuts(url, token, "7")
 

@@ -1,4 +1,4 @@
-"""Whose data directory it is: one that is not there, or another's, is never worked in."""
+"""A sweep never works in a missing or foreign data directory."""
 
 import shutil
 import sqlite3
@@ -21,7 +21,7 @@ def _granted(node: Node) -> Node:
 
 
 @pytest.mark.parametrize("what", ["no directory", "an empty directory", "an empty file", "no SQLite", "no id"])
-def test_a_disk_that_is_not_mounted_acknowledges_nothing(node: Node, what: str) -> None:
+def test_an_unmounted_disk_acknowledges_nothing(node: Node, what: str) -> None:
     _granted(node)
     node.meta.close()
     mounted = node.directory.with_name("elsewhere")
@@ -45,7 +45,7 @@ def test_a_disk_that_is_not_mounted_acknowledges_nothing(node: Node, what: str) 
     assert what in ("an empty file", "no SQLite", "no id") or not (node.directory / "meta.db").exists()
 
 
-def test_where_nothing_is_granted_a_disk_that_is_not_mounted_is_told_all_the_same(node: Node) -> None:
+def test_an_unmounted_disk_is_reported_without_any_grant(node: Node) -> None:
     node.directory.rename(node.directory.with_name("elsewhere"))
 
     with pytest.raises(NoStore, match="mounted"):
@@ -61,7 +61,7 @@ def test_another_backends_directory_is_refused(tmp_path: Path) -> None:
         SqliteMeta.create(tmp_path, "7")
 
 
-def test_a_disk_that_goes_away_under_a_sweep_stops_it(node: Node) -> None:
+def test_a_disk_lost_during_a_sweep_stops_it(node: Node) -> None:
     _granted(node)
     sweeper, away = node.sweeper(keys=2), node.directory.with_name("away")
 
@@ -76,18 +76,18 @@ def test_a_disk_that_goes_away_under_a_sweep_stops_it(node: Node) -> None:
     sweeper.sweep(lambda: None)
 
     assert stopped == []
-    assert node.granted.told() == {"a": ("done", 5)}
+    assert node.granted.outcomes() == {"a": ("done", 5)}
     assert len(list((away / "data/a/_binlog").iterdir())) == 4
     assert node.files("a") == []
 
 
-def test_what_is_made_twice_is_as_it_was(tmp_path: Path) -> None:
+def test_creating_a_store_again_keeps_its_entries(tmp_path: Path) -> None:
     SqliteMeta.create(tmp_path, "7").put({b"k": b"v"})
 
     assert SqliteMeta.create(tmp_path, "7").get(b"k") == b"v"
 
 
-def test_keys_come_in_the_order_of_their_bytes_page_by_page(tmp_path: Path) -> None:
+def test_keys_are_paged_in_byte_order(tmp_path: Path) -> None:
     meta = SqliteMeta.create(tmp_path, "7")
     keys = [b"k", b"k\x00", b"k\x00\x01", b"k\x7f", b"k\xc3\xa9", b"k\xff", b"l"]
     meta.put(dict.fromkeys(reversed(keys), b""))
@@ -95,7 +95,7 @@ def test_keys_come_in_the_order_of_their_bytes_page_by_page(tmp_path: Path) -> N
     assert [[k for k, _ in page] for page in meta.scan(b"k", b"l", 2)] == [keys[0:2], keys[2:4], keys[4:6]]
 
 
-def test_keys_go_together_or_not_at_all(tmp_path: Path) -> None:
+def test_keys_are_removed_together_or_not_at_all(tmp_path: Path) -> None:
     meta = SqliteMeta.create(tmp_path, "7")
     meta.put({b"a": b"", b"b": b""})
     with closing(sqlite3.connect(tmp_path / "meta.db")) as c, c:

@@ -1,4 +1,4 @@
-"""What a sweep removes, what it leaves, and what it answers: on a real directory and a real meta store."""
+"""A sweep removes exactly the binlogs up to the granted version, and acknowledges what it removed."""
 
 import sqlite3
 import threading
@@ -12,7 +12,7 @@ from tests.integration.replication.agent.node import BYTES, Node
 
 
 @pytest.mark.parametrize("keys", [1, 7, 1_000])
-def test_b09_everything_up_to_the_version_goes_and_nothing_above_it(node: Node, keys: int) -> None:
+def test_b09_exactly_the_versions_up_to_the_cut_are_removed(node: Node, keys: int) -> None:
     for uid in ("a", "ab", "b"):
         node.tablet(uid)
         for version in range(71):
@@ -23,11 +23,11 @@ def test_b09_everything_up_to_the_version_goes_and_nothing_above_it(node: Node, 
 
     assert (node.versions("a"), node.files("a")) == ([70], ["r70_0.dat"])
     assert len(node.versions("ab")) == len(node.files("ab")) == len(node.versions("b")) == 71
-    assert node.granted.told() == {"a": ("done", 69)}
+    assert node.granted.outcomes() == {"a": ("done", 69)}
     assert (swept.tablets, swept.files, swept.keys, swept.bytes, swept.pages) == (1, 70, 140, 70 * BYTES, 1)
 
 
-def test_b08_each_tablet_is_removed_once_up_to_its_highest_version(node: Node) -> None:
+def test_b08_each_tablet_is_swept_once_to_its_highest_version(node: Node) -> None:
     for uid in ("a", "b"):
         node.tablet(uid)
         for version in (1, 2, 3):
@@ -43,7 +43,7 @@ def test_b08_each_tablet_is_removed_once_up_to_its_highest_version(node: Node) -
 
 
 @pytest.mark.parametrize("keys", [2, 1_000])
-def test_b10_a_file_that_stays_keeps_the_keys_and_the_next_sweep_removes_all(node: Node, keys: int) -> None:
+def test_b10_a_file_that_stays_keeps_its_keys(node: Node, keys: int) -> None:
     folder = node.tablet("a")
     for version in range(5):
         node.binlog("a", version)
@@ -61,10 +61,10 @@ def test_b10_a_file_that_stays_keeps_the_keys_and_the_next_sweep_removes_all(nod
     assert (told.outcome, told.version) == ("failed", -1)
     assert "data/a/_binlog/r1_0.dat" in told.detail
     assert (node.versions("a"), node.files("a")) == ([], [])
-    assert (node.granted.told(), done.failed) == ({"a": ("done", 4)}, 0)
+    assert (node.granted.outcomes(), done.failed) == ({"a": ("done", 4)}, 0)
 
 
-def test_b10_pages_before_the_one_that_fails_are_gone_and_answered(node: Node) -> None:
+def test_b10_pages_before_a_failure_are_acknowledged(node: Node) -> None:
     folder = node.tablet("a")
     for version in range(10, 16):
         node.binlog("a", version)
@@ -75,10 +75,10 @@ def test_b10_pages_before_the_one_that_fails_are_gone_and_answered(node: Node) -
     node.sweep(keys=2)
 
     assert node.versions("a") == [12, 13, 14, 15]
-    assert node.granted.told() == {"a": ("failed", 10)}  # of 11 another page might hold another rowset
+    assert node.granted.outcomes() == {"a": ("failed", 10)}  # of 11 another page might hold another rowset
 
 
-def test_b11_files_that_an_earlier_sweep_had_removed_are_no_failure(node: Node) -> None:
+def test_b11_files_removed_earlier_are_no_failure(node: Node) -> None:
     folder = node.tablet("a")
     node.binlog("a", 1, segments=3)
     for file in folder.iterdir():
@@ -87,10 +87,10 @@ def test_b11_files_that_an_earlier_sweep_had_removed_are_no_failure(node: Node) 
 
     node.sweep()
 
-    assert (node.versions("a"), node.granted.told()) == ([], {"a": ("done", 1)})
+    assert (node.versions("a"), node.granted.outcomes()) == ([], {"a": ("done", 1)})
 
 
-def test_b12_an_unknown_tablet_is_reported_and_the_others_go(node: Node) -> None:
+def test_b12_an_unknown_tablet_stops_no_other(node: Node) -> None:
     uids = [f"u{n}" for n in range(10)]
     for uid in uids:
         node.granted.grant(uid, 5)
@@ -101,11 +101,11 @@ def test_b12_an_unknown_tablet_is_reported_and_the_others_go(node: Node) -> None
     swept = node.sweep()
 
     assert [node.versions(uid) for uid in uids] == [[]] * 10
-    assert node.granted.told() == {uid: ("unknown", -1) if uid == "u4" else ("done", 5) for uid in uids}
+    assert node.granted.outcomes() == {uid: ("unknown", -1) if uid == "u4" else ("done", 5) for uid in uids}
     assert (swept.tablets, swept.unknown, swept.failed, swept.quarantined) == (10, 1, 0, 0)
 
 
-def test_an_old_entry_without_its_rowset_has_it_in_its_key(node: Node) -> None:
+def test_an_old_entry_has_its_rowset_in_the_key(node: Node) -> None:
     node.tablet("a")
     node.binlog("a", 1, segments=2, rowset="020000000000000135449d7cd7eadfe672aa0f928fa99593", rowset_id_v2=None)
     node.granted.grant("a", 1)
@@ -115,7 +115,7 @@ def test_an_old_entry_without_its_rowset_has_it_in_its_key(node: Node) -> None:
     assert (node.files("a"), node.versions("a")) == ([], [])
 
 
-def test_rowsets_of_one_version_on_two_pages_are_answered_together(node: Node) -> None:
+def test_rowsets_of_one_version_are_acknowledged_together(node: Node) -> None:
     folder = node.tablet("a")
     for rowset in ("x", "y"):
         node.binlog("a", 5, rowset=rowset)
@@ -125,10 +125,10 @@ def test_rowsets_of_one_version_on_two_pages_are_answered_together(node: Node) -
 
     node.sweep(keys=1)
 
-    assert node.granted.told() == {"a": ("failed", 4)}
+    assert node.granted.outcomes() == {"a": ("failed", 4)}
 
 
-def test_more_files_than_a_batch_go(node: Node) -> None:
+def test_more_files_than_a_batch_are_removed(node: Node) -> None:
     node.tablet("a")
     node.binlog("a", 1, segments=2_500)
     node.granted.grant("a", 1)
@@ -157,22 +157,22 @@ def test_a_link_is_not_followed(node: Node, what: str) -> None:
     node.sweep()
 
     assert (node.files("b"), node.versions("a")) == (["r1_0.dat"], [1])
-    assert node.granted.told() == {"a": ("failed", -1)}
+    assert node.granted.outcomes() == {"a": ("failed", -1)}
 
 
-def test_a_folder_that_is_away_is_not_an_empty_one(node: Node) -> None:
+def test_a_missing_folder_is_not_an_empty_one(node: Node) -> None:
     folder = node.tablet("a")
     node.binlog("a", 1)
     folder.parent.rename(node.directory / "unmounted")
     node.granted.grant("a", 1)
 
     node.sweep()
-    failed, kept = node.granted.told(), node.versions("a")
+    failed, kept = node.granted.outcomes(), node.versions("a")
     (node.directory / "unmounted").rename(folder.parent)
     node.sweep()
 
     assert (failed, kept) == ({"a": ("failed", -1)}, [1])
-    assert (node.granted.told(), node.files("a")) == ({"a": ("done", 1)}, [])
+    assert (node.granted.outcomes(), node.files("a")) == ({"a": ("done", 1)}, [])
 
 
 def test_only_the_tablets_of_an_order_are_swept(node: Node) -> None:
@@ -195,7 +195,7 @@ def test_an_order_of_another_instance_is_refused(node: Node) -> None:
         sweeper.sweep(lambda: None, SweepOrder(instance="other"))
 
 
-def test_a_sweep_stops_between_tablets_and_the_next_one_goes_on(node: Node) -> None:
+def test_the_next_sweep_continues_a_stopped_one(node: Node) -> None:
     for uid in "abc":
         node.tablet(uid)
         node.binlog(uid, 1)
@@ -208,10 +208,10 @@ def test_a_sweep_stops_between_tablets_and_the_next_one_goes_on(node: Node) -> N
     node.sweep()
 
     assert swept == ["a", "b"][: len(swept)]
-    assert node.granted.told() == dict.fromkeys("abc", ("done", 1))
+    assert node.granted.outcomes() == dict.fromkeys("abc", ("done", 1))
 
 
-def test_a_node_that_writes_for_long_is_waited_for_and_then_told_of(node: Node) -> None:
+def test_a_long_write_of_the_node_is_reported_after_a_wait(node: Node) -> None:
     node.tablet("a")
     node.binlog("a", 1)
     node.granted.grant("a", 1)
@@ -223,10 +223,10 @@ def test_a_node_that_writes_for_long_is_waited_for_and_then_told_of(node: Node) 
         writing.execute("ROLLBACK")
     node.sweep()
 
-    assert node.granted.told() == {"a": ("done", 1)}
+    assert node.granted.outcomes() == {"a": ("done", 1)}
 
 
-def test_a_node_writes_binlogs_while_others_go(node: Node) -> None:
+def test_a_node_writes_binlogs_during_a_sweep(node: Node) -> None:
     node.tablet("a")
     for version in range(300):
         node.binlog("a", version)

@@ -1,4 +1,4 @@
-"""A worker beside a storage node, on a real Temporal server: what it serves, and when it refuses to begin."""
+"""A worker beside a storage node starts only in its own directory, and serves the backend's queue."""
 
 import asyncio
 import subprocess
@@ -18,7 +18,7 @@ from config.settings import load
 from sexton.kernel.errors import BadInput
 from sexton.replication.agent.model import SweepOrder, Swept
 from sexton.replication.agent.port import NoStore, OtherBackend
-from sexton.replication.agent.serving import ServedBackend, catching_up, opened, token
+from sexton.replication.agent.serving import ServedBackend, catching_up, open_sweeper, token
 from tests.integration.replication.agent.node import Node
 from tests.integration.replication.agent.test_http import TOKEN, Api
 from tests.servers.temporal import DevServer
@@ -51,7 +51,7 @@ async def _sweep(client: Client, name: str, order: SweepOrder) -> Swept:
         return found
 
 
-async def test_a_backend_sweeps_what_its_queue_is_told(
+async def test_a_backend_sweeps_the_orders_of_its_queue(
     node: Node, temporal_server: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SEXTON_DEPLOYMENT", DEPLOYMENT)
@@ -78,12 +78,12 @@ def _backend(node: Node, url: str) -> ServedBackend:
     return ServedBackend("7", node.directory, url, "shop")
 
 
-async def test_a_backend_that_starts_is_caught_up(node: Node) -> None:
+async def test_a_starting_backend_sweeps_missed_cuts(node: Node) -> None:
     node.tablet("a")
     node.binlog("a", 1)
     api = Api()
     api.answers = [{"cuts": [{"uid": "a", "tablet": "ta", "version": 1}], "next": ""}, {"taken": 1, "ignored": 0}]
-    with opened(_backend(node, api.url), {"SEXTON_NODE_TOKEN": TOKEN}) as sweeper:
+    with open_sweeper(_backend(node, api.url), {"SEXTON_NODE_TOKEN": TOKEN}) as sweeper:
         async with catching_up(sweeper):
             while len(api.asked) < 2:
                 await asyncio.sleep(0.01)
@@ -93,10 +93,10 @@ async def test_a_backend_that_starts_is_caught_up(node: Node) -> None:
     assert node.files("a") == []
 
 
-async def test_a_backend_starts_although_nobody_grants_cuts(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_backend_starts_while_the_server_is_away(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     api = Api()
     api.answers = [(401, {"detail": "this token is not known"})]
-    with opened(_backend(node, api.url), {"SEXTON_NODE_TOKEN": TOKEN}) as sweeper:
+    with open_sweeper(_backend(node, api.url), {"SEXTON_NODE_TOKEN": TOKEN}) as sweeper:
         async with catching_up(sweeper):
             while "this token is not known" not in caplog.text:
                 await asyncio.sleep(0.01)
@@ -105,19 +105,19 @@ async def test_a_backend_starts_although_nobody_grants_cuts(node: Node, caplog: 
     assert TOKEN not in caplog.text
 
 
-def test_a_backend_does_not_begin_without_its_own_directory(node: Node, tmp_path: Path) -> None:
+def test_a_backend_does_not_start_without_its_directory(node: Node, tmp_path: Path) -> None:
     environment = {"SEXTON_NODE_TOKEN": TOKEN}
-    with pytest.raises(NoStore), opened(ServedBackend("7", tmp_path), environment):
+    with pytest.raises(NoStore), open_sweeper(ServedBackend("7", tmp_path), environment):
         pass
-    with pytest.raises(OtherBackend), opened(ServedBackend("8", node.directory), environment):
+    with pytest.raises(OtherBackend), open_sweeper(ServedBackend("8", node.directory), environment):
         pass
-    with pytest.raises(BadInput), opened(ServedBackend("a/b", node.directory), environment):
+    with pytest.raises(BadInput), open_sweeper(ServedBackend("a/b", node.directory), environment):
         pass
-    with pytest.raises(BadInput, match="SEXTON_NODE_TOKEN"), opened(ServedBackend("7", node.directory), {}):
+    with pytest.raises(BadInput, match="SEXTON_NODE_TOKEN"), open_sweeper(ServedBackend("7", node.directory), {}):
         pass
 
 
-def test_a_token_is_in_the_environment_or_in_a_file(tmp_path: Path) -> None:
+def test_a_token_is_read_from_the_environment_or_a_file(tmp_path: Path) -> None:
     (tmp_path / "token").write_text(f"{TOKEN}\n")
 
     assert token({"SEXTON_NODE_TOKEN": TOKEN}) == token({"SEXTON_NODE_TOKEN_FILE": str(tmp_path / "token")}) == TOKEN
@@ -125,7 +125,7 @@ def test_a_token_is_in_the_environment_or_in_a_file(tmp_path: Path) -> None:
         token({"SEXTON_NODE_TOKEN_FILE": str(tmp_path / "none")})
 
 
-def test_the_command_line_says_beside_which_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_line_names_the_backend(monkeypatch: pytest.MonkeyPatch) -> None:
     line = "--role backend --backend-id 7 --data-dir /d"
 
     assert worker.parse_arguments([]) == ("control", None)
@@ -140,14 +140,14 @@ def test_the_command_line_says_beside_which_backend(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     "line", ["--role backend", "--role backend --backend-id 7", "--backend-id 7", "--role spark --api http://x"]
 )
-def test_a_command_line_that_does_not_fit_ends_with_usage(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_command_line_ends_with_usage(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         worker.parse_arguments(line.split())
 
     assert "usage: python -m worker" in capsys.readouterr().err
 
 
-async def test_the_role_serves_until_it_is_told_to_stop_and_opens_no_database(
+async def test_the_role_serves_until_its_signal_without_a_database(
     node: Node, temporal_server: DevServer, tmp_path: Path
 ) -> None:
     node.tablet("a")

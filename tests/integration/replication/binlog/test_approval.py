@@ -1,61 +1,61 @@
-"""A cut of very much waits for a person, and takes what that person saw, also where the log goes on meanwhile."""
+"""A very large cut waits for an operator's approval, and cuts only the approved records."""
 
 import pytest
 
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
 from sexton.replication.binlog.model import BinlogSettings
-from tests.integration.replication.world import DB, INTERVAL, SHOP, World
+from tests.integration.replication.binlog_instance import DB, INTERVAL, SHOP, BinlogInstance
 
 DAY = 86_400
 
 
 @pytest.fixture
-def waits(db: Database) -> World:
+def waits(db: Database) -> BinlogInstance:
     """A log of which records 1 to 5 wait for approval, and the next expires within the interval."""
-    world = World(db, BinlogSettings(free_records=3))
-    world.keep(DAY)
+    binlogs = BinlogInstance(db, BinlogSettings(free_records=3))
+    binlogs.configure_log(DAY)
     for seq in range(1, 6):
-        world.commit(seq, world.now - 2 * DAY * 1000)
-    world.commit(6, world.now - DAY * 1000 + 60_000)
-    world.commit(7)
-    world.look()
-    assert world.log().wants == 5
-    return world
+        binlogs.commit(seq, binlogs.now - 2 * DAY * 1000)
+    binlogs.commit(6, binlogs.now - DAY * 1000 + 60_000)
+    binlogs.commit(7)
+    binlogs.cut_expired()
+    assert binlogs.log().awaiting_seq == 5
+    return binlogs
 
 
-def test_what_expires_after_the_approval_does_not_make_it_wait_again(waits: World) -> None:
-    waits.b.configs.approve(SHOP, DB)
+def test_later_expiry_needs_no_second_approval(waits: BinlogInstance) -> None:
+    waits.service.configs.approve(SHOP, DB)
     waits.later(INTERVAL)
-    waits.look()
+    waits.cut_expired()
 
-    assert (waits.log().watermark, waits.log().wants, waits.seqs()) == (5, None, [6, 7])
+    assert (waits.log().watermark, waits.log().awaiting_seq, waits.readable_seqs()) == (5, None, [6, 7])
 
     waits.later(INTERVAL)
-    waits.look()
-    assert (waits.log().watermark, waits.seqs()) == (6, [7])
+    waits.cut_expired()
+    assert (waits.log().watermark, waits.readable_seqs()) == (6, [7])
 
 
-def test_a_consumer_holds_what_is_approved_and_the_approval_stands(waits: World) -> None:
-    waits.b.consumers.register(SHOP, "lisbon", DB, after=3)
-    waits.b.configs.approve(SHOP, DB)
+def test_a_consumer_blocks_an_approved_cut(waits: BinlogInstance) -> None:
+    waits.service.consumers.register(SHOP, "lisbon", DB, after=3)
+    waits.service.configs.approve(SHOP, DB)
     waits.later(INTERVAL)
-    waits.look()
+    waits.cut_expired()
     held = waits.log()
-    waits.b.consumers.acknowledge(SHOP, "lisbon", DB, "", 7)
+    waits.service.consumers.acknowledge(SHOP, "lisbon", DB, "", 7)
     waits.later(INTERVAL)
-    waits.look()
+    waits.cut_expired()
 
-    assert (held.watermark, held.held, held.wants) == (3, {"lisbon": 3}, None)
+    assert (held.watermark, held.held, held.awaiting_seq) == (3, {"lisbon": 3}, None)
     assert waits.log().watermark >= 5
 
 
-def test_only_what_was_seen_is_approved(waits: World) -> None:
+def test_only_the_shown_cut_is_approved(waits: BinlogInstance) -> None:
     waits.later(INTERVAL)
-    waits.look()
+    waits.cut_expired()
 
-    approved = waits.b.configs.approve(SHOP, DB, upto=5)
+    approved = waits.service.configs.approve(SHOP, DB, upto=5)
 
-    assert (approved.approved, approved.wants) == (5, None)
+    assert (approved.approved, approved.awaiting_seq) == (5, None)
     with pytest.raises(BadInput, match="waits for approval"):
-        waits.b.configs.approve(SHOP, DB)
+        waits.service.configs.approve(SHOP, DB)

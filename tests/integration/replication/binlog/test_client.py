@@ -1,4 +1,4 @@
-"""What owners, backends, consumers and followers do over the API: ``sexton.client`` against a served one."""
+"""``sexton.client`` gives owners, backends, consumers and followers access to binlogs over the API."""
 
 import asyncio
 import threading
@@ -26,8 +26,8 @@ from sexton.client import (
     binlog_calls,
 )
 from sexton.protection.errors import ProtectionNotFound
-from sexton.replication.binlog.model import MOST
-from tests.integration.replication.world import DB, SHOP, World, upsert
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ
+from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance, upsert
 from tests.servers.api import Api
 from tests.support.rig import Rig
 
@@ -37,8 +37,8 @@ HOLD = 86_400
 class Served:
     """The API over one database, with clients of the owner, a backend, a consumer and a follower."""
 
-    def __init__(self, api: Api, world: World) -> None:
-        self.api, self.world = api, world
+    def __init__(self, api: Api, binlogs: BinlogInstance) -> None:
+        self.api, self.binlogs = api, binlogs
         scopes = ("operate", "node:b1", "sync:copy", "node:f1")
         clients = [Sexton(api.url, api.token(scope, days=9), patience_seconds=5) for scope in scopes]
         self.owner, self.backend, self.consumer, self.follower = self.clients = clients
@@ -50,7 +50,7 @@ class Served:
 
     def commit(self, *seqs: int, table: str = "orders") -> int:
         """Commit records with versions of their own numbers, an hour old; return how many were stored."""
-        at = self.world.now - 3_600_000
+        at = self.binlogs.now - 3_600_000
         made = (NewRecord(commit_seq=n, timestamp=at, tables=(table,), data=upsert(**{table: {"p1": n}})) for n in seqs)
         return self.owner.add_records(DB, made).stored
 
@@ -60,29 +60,27 @@ class Served:
 
     def health(self) -> dict[tuple[str, str], tuple[bool, int]]:
         """What is wrong with replicas, by the database's rows."""
-        found, _ = self.world.b.replicas.unwell(SHOP, every=True)
+        found, _ = self.binlogs.service.replicas.list_unhealthy(SHOP, every=True)
         return {(r.tablet, r.backend): (r.bad, r.failed) for r in found if r.bad or r.failed >= 0}
 
 
 def health(replica: FollowerState) -> dict[tuple[str, str], tuple[bool, int]]:
-    return {key: (its.bad, its.failed) for key, its in replica.unwell().items()}
+    return {key: (its.bad, its.failed) for key, its in replica.unhealthy().items()}
 
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
     rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}")
-    world = World(rig.db)
+    binlogs = BinlogInstance(rig.db)
     with Api(rig) as api:
-        made = Served(api, world)
+        made = Served(api, binlogs)
         yield made
         for client in made.clients:
             client.close()
     rig.db.close()
 
 
-def test_records_go_out_in_chunks_and_sent_again_they_are_known(
-    served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_are_sent_in_repeatable_chunks(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(binlog_calls, "CHUNK_BYTES", 1_000)
     served.owner.keep_log(DB, LogConfig(ttl_seconds=60))
     records = [NewRecord(commit_seq=n, type="ALTER", data='"' * 400) for n in range(1, 10)]
@@ -91,7 +89,7 @@ def test_records_go_out_in_chunks_and_sent_again_they_are_known(
 
     assert [len(chunk) for chunk in binlog_calls.chunks(records)] == [1] * 9  # a quote is two bytes in JSON
     assert (first.stored, again.stored, again.known) == (9, 0, 9)
-    assert served.world.seqs() == list(range(1, 10))
+    assert served.binlogs.readable_seqs() == list(range(1, 10))
     assert served.owner.logs()[0].records == 9
 
 
@@ -102,14 +100,14 @@ def test_a_chunk_has_no_more_records_than_the_api_takes() -> None:
     assert list(binlog_calls.chunks([])) == []
 
 
-def test_b28_a_consumer_holds_what_it_has_not_acknowledged_and_is_told_where_to_begin(served: Served) -> None:
+def test_b28_a_consumer_blocks_unacknowledged_records(served: Served) -> None:
     served.owner.keep_log(DB, LogConfig(ttl_seconds=60))
     served.commit(1, 2, 3)
     served.consumer.register_consumer("copy", DB)
-    held = served.world.look().held
+    held = served.binlogs.cut_expired().held
     page = served.consumer.read_records(DB, consumer="copy", limit=2)
     served.consumer.acknowledge("copy", DB, page.records[-1].commit_seq)
-    cut = served.world.look().records
+    cut = served.binlogs.cut_expired().records
 
     assert (held, cut, page.status) == (1, 2, "OK")
     assert [r.commit_seq for r in page.records] == [1, 2]
@@ -126,7 +124,7 @@ def test_b28_a_consumer_holds_what_it_has_not_acknowledged_and_is_told_where_to_
     assert served.owner.consumers() == ()
 
 
-def test_what_nobody_keeps_is_not_found_and_no_protection(served: Served) -> None:
+def test_a_log_that_is_off_is_not_found(served: Served) -> None:
     with pytest.raises(RequestRefused, match="no binlog of none") as told:
         served.owner.read_records("none")
 
@@ -135,11 +133,11 @@ def test_what_nobody_keeps_is_not_found_and_no_protection(served: Served) -> Non
         served.owner.renew(SHOP, "copy:1")
 
 
-def test_a_backend_reports_pulls_and_acknowledges_and_nobody_else_for_it(served: Served) -> None:
+def test_only_a_backend_itself_reports_and_acknowledges(served: Served) -> None:
     served.owner.keep_log(DB, LogConfig(ttl_seconds=60))
     served.place()
     served.commit(1, 2, 3)
-    served.world.look()
+    served.binlogs.cut_expired()
     before = served.backend.cuts("b1").cuts
     served.report("b1", (0, 3))
     served.report("b2", (0, 2))
@@ -151,10 +149,10 @@ def test_a_backend_reports_pulls_and_acknowledges_and_nobody_else_for_it(served:
 
     assert (before, cut.uid, cut.version, need, taken.taken) == ((), "t1.b1", 2, 3, 1)
     assert served.backend.cuts("b1").cuts == ()
-    assert served.world.replica("t1", "b1").acked == 2
+    assert served.binlogs.replica("t1", "b1").acked == 2
 
 
-def test_a_replica_that_only_a_full_copy_repairs_and_a_backend_that_is_gone_need_nothing(served: Served) -> None:
+def test_a_replica_that_needs_a_full_copy_retains_nothing(served: Served) -> None:
     admin = Sexton(served.api.url, served.api.token("admin"))
     served.place()
     served.report("b1", (0, 3))
@@ -180,19 +178,19 @@ def test_copies_that_are_placed_elsewhere_are_counted(served: Served) -> None:
     assert (placed.added, placed.kept, placed.removed) == (1, 1, 1)
 
 
-def test_what_is_dropped_goes_everywhere(served: Served) -> None:
+def test_a_drop_reaches_every_store(served: Served) -> None:
     served.owner.keep_log(DB, LogConfig(ttl_seconds="forever"))
     served.place()
     served.commit(1)
 
     assert served.owner.drop_table(DB, "orders") == 2
-    assert [its.version for its in served.backend.cuts("b1").cuts] == [MOST]
+    assert [its.version for its in served.backend.cuts("b1").cuts] == [MAX_COMMIT_SEQ]
     assert served.owner.drop_database(DB) == 2
     with pytest.raises(RequestRefused, match="no binlog"):
         served.owner.read_records(DB)
 
 
-def test_a_long_poll_is_answered_when_there_is_something(served: Served) -> None:
+def test_a_long_poll_is_answered_by_the_next_entry(served: Served) -> None:
     began = time.monotonic()
     nothing = served.follower.journal(0, wait=0.2, follower="f1")
     waited = time.monotonic() - began
@@ -207,7 +205,7 @@ def test_a_long_poll_is_answered_when_there_is_something(served: Served) -> None
     assert ([e.seq for e in page.entries], page.head, took < 15) == ([1], 1, True)
 
 
-def test_a_follower_is_its_leaders_equal_and_begins_anew_where_entries_are_gone(served: Served) -> None:
+def test_a_follower_restarts_where_entries_are_missing(served: Served) -> None:
     replica = FollowerState()
     following = served.follower.follow(replica, follower="f1")
     served.owner.keep_log(DB, LogConfig(ttl_seconds=60))
@@ -220,12 +218,12 @@ def test_a_follower_is_its_leaders_equal_and_begins_anew_where_entries_are_gone(
     served.report("b2", bad=True)
     following.catch_up()
     first = (replica.logs(), health(replica), following.restarts)
-    served.world.look()
-    served.world.steadily(HOLD + 1)  # it is silent for so long that nothing is kept for it
+    served.binlogs.cut_expired()
+    served.binlogs.pass_time(HOLD + 1)  # it is silent for so long that nothing is kept for it
     served.report("b2", (0, 1), (3, 3), sequence=2)
-    served.world.later(61)
+    served.binlogs.later(61)
     served.report("b2", (0, 1), (3, 3), sequence=3)
-    served.world.look()
+    served.binlogs.cut_expired()
     served.report("b1", bad=True)
 
     assert first == ({DB: {"": [1, 2, 3], "orders": [1, 2, 3]}}, {("t1", "b2"): (True, -1)}, 0)
@@ -234,10 +232,10 @@ def test_a_follower_is_its_leaders_equal_and_begins_anew_where_entries_are_gone(
     following.catch_up()
     assert (following.restarts, replica.logs()) == (1, {})
     assert health(replica) == served.health() == {("t1", "b1"): (True, -1), ("t1", "b2"): (False, 2)}
-    assert replica.applied == served.world.b.journal.head(SHOP)
+    assert replica.applied == served.binlogs.service.journal.head(SHOP)
 
 
-def test_a_follower_of_a_journal_that_was_restored_begins_anew(served: Served) -> None:
+def test_a_follower_of_a_restored_journal_restarts(served: Served) -> None:
     replica = FollowerState()
     replica.place("t1", "b1")
     replica.applied = 1_000
@@ -251,14 +249,14 @@ def test_a_follower_of_a_journal_that_was_restored_begins_anew(served: Served) -
     assert (replica.applied, following.restarts, health(replica)) == (1, 1, {("t1", "b1"): (True, -1)})
 
 
-def test_another_ones_journal_is_not_followed(served: Served) -> None:
+def test_a_foreign_journal_is_not_followed(served: Served) -> None:
     with pytest.raises(RequestRefused, match="token of scope"):
         served.follower.follow(FollowerState(), follower="f2").step()
     with pytest.raises(RequestRefused, match="token of scope"):
         served.follower.snapshot("f2")
 
 
-def test_the_asynchronous_client_asks_the_same(served: Served) -> None:
+def test_the_async_client_sends_the_same_requests(served: Served) -> None:
     async def ask() -> object:
         async with AsyncSexton(served.api.url, served.api.token("admin")) as client:
             await client.keep_log(DB, LogConfig(ttl_seconds=60))
@@ -276,7 +274,7 @@ def test_the_asynchronous_client_asks_the_same(served: Served) -> None:
             read = await client.read_records(DB, after=1)
             await client.remove_consumer("copy", DB)
             cuts = (await client.drop_table(DB, "orders"), len((await client.cuts("b1")).cuts))
-            taken = await client.acknowledge_cuts("b1", [CutDone(uid="t1.b1", version=MOST)])
+            taken = await client.acknowledge_cuts("b1", [CutDone(uid="t1.b1", version=MAX_COMMIT_SEQ)])
             return locals()
 
     its = asyncio.run(ask())
@@ -289,6 +287,6 @@ def test_the_asynchronous_client_asks_the_same(served: Served) -> None:
     assert ([r.commit_seq for r in its["read"].records], its["cuts"], its["taken"].taken) == ([2], (1, 1), 1)
 
 
-def test_a_ttl_that_cannot_be_is_refused(served: Served) -> None:
+def test_an_impossible_ttl_is_refused(served: Served) -> None:
     with pytest.raises(RequestRefused, match="ten years"):
         served.owner.keep_log(DB, LogConfig(ttl_seconds=-1))

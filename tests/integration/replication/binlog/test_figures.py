@@ -1,24 +1,24 @@
-"""What metrics tell of binlogs, journals and replicas, from the tables alone, on both databases."""
+"""Metrics of binlogs, journals and replicas equal the tables."""
 
 from sqlalchemy import event
 
 from sexton.database.engine import Database
 from sexton.insight.metrics import labels
-from sexton.insight.metrics.figures import binlogs
+from sexton.insight.metrics.figures import binlogs as binlog_figures
 from sexton.insight.metrics.model import BinlogFigures
 from sexton.operators.registry.store import Registry
 from sexton.replication.binlog.model import CutDone, Record
 from sexton.replication.replicas.model import TabletReport
-from tests.integration.replication.world import DB, INTERVAL, SHOP, World
+from tests.integration.replication.binlog_instance import DB, INTERVAL, SHOP, BinlogInstance
 
 HOUR, DAY = 3_600, 86_400
 
 
-def read(world: World) -> tuple[BinlogFigures, int]:
+def read(binlogs: BinlogInstance) -> tuple[BinlogFigures, int]:
     """Return the only instance's figures, and the time by which they are read."""
-    with world.db.read() as c:
-        now = world.db.now(c)
-        (found,) = binlogs.figures(world.db, c, now)
+    with binlogs.db.read() as c:
+        now = binlogs.db.now(c)
+        (found,) = binlog_figures.figures(binlogs.db, c, now)
     return found, now
 
 
@@ -28,90 +28,90 @@ def age(since: int | None, now: int) -> float:
     return (now - since) / 1000
 
 
-def tables(world: World, n: int) -> None:
+def tables(binlogs: BinlogInstance, n: int) -> None:
     """Make so many tables with a cut each, on two backends, one of which lacks it."""
     for i in range(n):
-        world.place(f"t{i}", "b1", "b2", part=f"p{i}", table=f"table{i}")
-        world.commit(i + 1, world.now - 60_000, **{f"table{i}": {f"p{i}": 5}})
-        world.well(f"t{i}", "b1", 5)
-        world.well(f"t{i}", "b2", 3)
-    world.look()
-    world.cuts("b1")
-    world.cuts("b2")
+        binlogs.place(f"t{i}", "b1", "b2", part=f"p{i}", table=f"table{i}")
+        binlogs.commit(i + 1, binlogs.now - 60_000, **{f"table{i}": {f"p{i}": 5}})
+        binlogs.report_whole(f"t{i}", "b1", 5)
+        binlogs.report_whole(f"t{i}", "b2", 3)
+    binlogs.cut_expired()
+    binlogs.granted_cuts("b1")
+    binlogs.granted_cuts("b2")
 
 
-def test_an_instance_without_any_of_it_has_no_figures(world: World) -> None:
-    with world.db.read() as c:
-        assert binlogs.figures(world.db, c, world.now) == []
+def test_an_instance_without_binlogs_has_no_figures(binlogs: BinlogInstance) -> None:
+    with binlogs.db.read() as c:
+        assert binlog_figures.figures(binlogs.db, c, binlogs.now) == []
 
 
-def test_what_is_kept_is_counted_once_whatever_logs_its_tables_had(world: World) -> None:
-    world.keep(DAY)
-    world.keep(DAY, table="orders")  # in its database's log, so no log of its own
-    world.keep(enabled=False, db="other")
-    world.keep(10, db="other", table="users")
-    world.commit(1, orders={"p1": 3})
-    world.commit(2, orders={"p1": 4}, users={"p2": 4})
-    world.commit(1, world.now - 60_000, db="other", users={"p3": 1})
-    world.commit(2, db="other", users={"p3": 2})
-    before, _ = read(world)
-    world.look()
+def test_records_are_counted_once_across_logs(binlogs: BinlogInstance) -> None:
+    binlogs.configure_log(DAY)
+    binlogs.configure_log(DAY, table="orders")  # in its database's log, so no log of its own
+    binlogs.configure_log(enabled=False, db="other")
+    binlogs.configure_log(10, db="other", table="users")
+    binlogs.commit(1, orders={"p1": 3})
+    binlogs.commit(2, orders={"p1": 4}, users={"p2": 4})
+    binlogs.commit(1, binlogs.now - 60_000, db="other", users={"p3": 1})
+    binlogs.commit(2, db="other", users={"p3": 2})
+    before, _ = read(binlogs)
+    binlogs.cut_expired()
 
-    after, _ = read(world)
+    after, _ = read(binlogs)
 
     assert (before.logs, before.records, before.cuts) == (2, 4, 0)
     assert (after.logs, after.records, after.cuts) == (2, 3, 1)
     assert 0 < after.bytes < before.bytes
-    assert after.entries == len(world.journal()) > 0
+    assert after.entries == len(binlogs.journal()) > 0
 
 
-def test_what_is_dropped_is_kept_no_more(world: World) -> None:
-    world.keep(DAY)
-    world.commit(1, orders={"p1": 3})
-    world.b.configs.drop(SHOP, DB)
+def test_a_dropped_log_is_not_counted(binlogs: BinlogInstance) -> None:
+    binlogs.configure_log(DAY)
+    binlogs.commit(1, orders={"p1": 3})
+    binlogs.service.configs.drop(SHOP, DB)
 
-    found, _ = read(world)
+    found, _ = read(binlogs)
 
     assert (found.logs, found.records, found.bytes) == (0, 0, 0)
 
 
-def test_a_look_that_the_clock_refused_is_no_look(world: World) -> None:
-    world.keep(10)
-    world.look()
-    world.later(INTERVAL)
-    world.look()
-    fine, at = read(world)
-    world.later(DAY)
-    world.look()
+def test_a_run_refused_by_the_clock_is_not_counted(binlogs: BinlogInstance) -> None:
+    binlogs.configure_log(10)
+    binlogs.cut_expired()
+    binlogs.later(INTERVAL)
+    binlogs.cut_expired()
+    fine, at = read(binlogs)
+    binlogs.later(DAY)
+    binlogs.cut_expired()
 
-    refused, now = read(world)
+    refused, now = read(binlogs)
 
     assert (fine.refusals, refused.refusals) == (0, 1)
     assert age(fine.quiet_since, at) < 60
     assert age(refused.quiet_since, now) >= DAY
 
 
-def test_an_instance_that_only_observes_is_not_waited_for(world: World) -> None:
-    world.keep(10)
-    Registry(world.db).observe(SHOP)
+def test_an_observing_instance_is_not_counted_as_late(binlogs: BinlogInstance) -> None:
+    binlogs.configure_log(10)
+    Registry(binlogs.db).observe(SHOP)
 
-    found, _ = read(world)
+    found, _ = read(binlogs)
 
     assert found.quiet_since is None
 
 
-def test_who_holds_a_log_who_waits_for_a_person_and_who_is_lost_is_told_with_since_when(world: World) -> None:
-    world.keep(10)
+def test_blocking_and_lost_consumers_are_counted_with_age(binlogs: BinlogInstance) -> None:
+    binlogs.configure_log(10)
     for seq in (1, 2, 3):
-        world.commit(seq, world.now - 60_000)
-    world.b.consumers.register(SHOP, "c1", DB, after=1)
-    world.look()
-    world.later(100)
-    held, now = read(world)
-    world.b.journal.read(SHOP, 0, "silent")
-    world.steadily(DAY + 600)
+        binlogs.commit(seq, binlogs.now - 60_000)
+    binlogs.service.consumers.register(SHOP, "c1", DB, after=1)
+    binlogs.cut_expired()
+    binlogs.later(100)
+    held, now = read(binlogs)
+    binlogs.service.journal.read(SHOP, 0, "silent")
+    binlogs.pass_time(DAY + 600)
 
-    lost, _ = read(world)
+    lost, _ = read(binlogs)
 
     assert (held.held, held.consumers, held.lost_consumers) == (1, 1, 0)
     assert 100 <= age(held.held_since, now) < 160
@@ -119,46 +119,46 @@ def test_who_holds_a_log_who_waits_for_a_person_and_who_is_lost_is_told_with_sin
     assert (lost.followers, lost.lost_followers, lost.lag) == (1, 1, 0)
 
 
-def test_a_cut_that_waits_for_a_person_ages(world: World) -> None:
-    world.keep(HOUR)
-    old = world.now - 2 * HOUR * 1000
-    world.b.records.add(SHOP, DB, [Record(commit_seq=n, timestamp=old, type="ALTER") for n in range(1, 1_201)])
-    world.look()
-    world.later(100)
+def test_a_cut_that_waits_for_approval_ages(binlogs: BinlogInstance) -> None:
+    binlogs.configure_log(HOUR)
+    old = binlogs.now - 2 * HOUR * 1000
+    binlogs.service.records.add(SHOP, DB, [Record(commit_seq=n, timestamp=old, type="ALTER") for n in range(1, 1_201)])
+    binlogs.cut_expired()
+    binlogs.later(100)
 
-    found, now = read(world)
+    found, now = read(binlogs)
 
     assert (found.waiting, found.records) == (1, 1_200)
     assert 100 <= age(found.waiting_since, now) < 160
 
 
-def test_the_slowest_follower_counts(world: World) -> None:
+def test_the_slowest_follower_counts(binlogs: BinlogInstance) -> None:
     for name in ("one", "other", "third"):
-        world.b.configs.drop(SHOP, name)
-    world.b.journal.read(SHOP, 0, "slow")
-    world.b.journal.read(SHOP, 2, "quick")
+        binlogs.service.configs.drop(SHOP, name)
+    binlogs.service.journal.read(SHOP, 0, "slow")
+    binlogs.service.journal.read(SHOP, 2, "quick")
 
-    found, _ = read(world)
+    found, _ = read(binlogs)
 
     assert (found.entries, found.followers, found.lag) == (3, 2, 3)
 
 
-def test_copies_behind_are_told_from_those_that_a_copy_keeps(world: World) -> None:
-    world.keep(10)
-    tables(world, 3)
-    world.place("unread", "b1", part="px", table="late")
-    world.commit(9, world.now - 60_000, late={"px": 1})
-    world.well("unread", "b1", 1)
-    world.look()
-    world.later(50)
-    kept, now = read(world)
+def test_late_copies_and_blocked_copies_are_counted_apart(binlogs: BinlogInstance) -> None:
+    binlogs.configure_log(10)
+    tables(binlogs, 3)
+    binlogs.place("unread", "b1", part="px", table="late")
+    binlogs.commit(9, binlogs.now - 60_000, late={"px": 1})
+    binlogs.report_whole("unread", "b1", 1)
+    binlogs.cut_expired()
+    binlogs.later(50)
+    kept, now = read(binlogs)
     for i in range(3):
-        world.well(f"t{i}", "b2", 5)
-    freed, _ = read(world)
-    world.cuts("b1")
-    world.done("b1", **{f"t{i}_b1": 5 for i in range(3)})
+        binlogs.report_whole(f"t{i}", "b2", 5)
+    freed, _ = read(binlogs)
+    binlogs.granted_cuts("b1")
+    binlogs.acknowledge_cuts("b1", **{f"t{i}_b1": 5 for i in range(3)})
 
-    done, _ = read(world)
+    done, _ = read(binlogs)
 
     assert (kept.behind, kept.blocked, freed.behind, freed.blocked) == (7, 6, 7, 0)
     assert (done.behind, done.blocked) == (4, 0)
@@ -166,36 +166,36 @@ def test_copies_behind_are_told_from_those_that_a_copy_keeps(world: World) -> No
     assert 50 <= age(kept.pulled_since, now) < 110
 
 
-def test_a_backend_that_never_asked_is_told_apart(world: World) -> None:
-    world.keep(10)
-    world.place("t1", "b1", "b2")
-    world.commit(1, world.now - 60_000, orders={"p1": 3})
-    world.look()
-    world.cuts("b1")
+def test_a_backend_that_never_pulled_is_counted_apart(binlogs: BinlogInstance) -> None:
+    binlogs.configure_log(10)
+    binlogs.place("t1", "b1", "b2")
+    binlogs.commit(1, binlogs.now - 60_000, orders={"p1": 3})
+    binlogs.cut_expired()
+    binlogs.granted_cuts("b1")
 
-    found, _ = read(world)
+    found, _ = read(binlogs)
 
     assert (found.behind_backends, found.unheard_backends, found.backends) == (2, 1, 1)
     assert found.behind == found.blocked == 2  # nobody has reported
 
 
-def test_what_is_the_matter_with_copies_is_counted_and_dropped_ones_are_not(world: World) -> None:
-    world.keep(DAY)
+def test_problems_of_copies_are_counted_except_dropped_ones(binlogs: BinlogInstance) -> None:
+    binlogs.configure_log(DAY)
     for n, backends in enumerate((("b1", "b2"), ("b1", "b2"), ("b1", "b2"), ("b1",)), 1):
-        world.place(f"t{n}", *backends, part=f"p{n}", table="gone" if n == 4 else "orders")
+        binlogs.place(f"t{n}", *backends, part=f"p{n}", table="gone" if n == 4 else "orders")
     bad, gap = TabletReport(uid="t1.b1", bad=True), TabletReport(uid="t2.b1", ranges=((0, 3), (5, 9)))
     crossing = TabletReport(uid="t3.b1", ranges=((0, 5), (3, 8), (6, 8)))
-    world.report("b1", bad, gap, crossing, TabletReport(uid="t4.b1", bad=True))
-    world.report("b2", *(TabletReport(uid=f"t{n}.b2", version=9) for n in (1, 2, 3)))
-    first, _ = read(world)
-    world.later(61)
-    world.report("b1", bad, gap, crossing)
-    world.b.configs.drop(SHOP, DB, "gone")
-    marked, now = read(world)
-    world.b.replicas.full_copy(SHOP, "t3", "b1", "its disk is old")
-    world.later(700)
+    binlogs.report("b1", bad, gap, crossing, TabletReport(uid="t4.b1", bad=True))
+    binlogs.report("b2", *(TabletReport(uid=f"t{n}.b2", version=9) for n in (1, 2, 3)))
+    first, _ = read(binlogs)
+    binlogs.later(61)
+    binlogs.report("b1", bad, gap, crossing)
+    binlogs.service.configs.drop(SHOP, DB, "gone")
+    marked, now = read(binlogs)
+    binlogs.service.replicas.full_copy(SHOP, "t3", "b1", "its disk is old")
+    binlogs.later(700)
 
-    stale, _ = read(world)
+    stale, _ = read(binlogs)
 
     none = dict.fromkeys(labels.STATES, 0)
     assert first.unwell == none | {"bad": 2, "gap": 1, "crossing": 1}
@@ -206,34 +206,34 @@ def test_what_is_the_matter_with_copies_is_counted_and_dropped_ones_are_not(worl
     assert stale.unwell["full_copy_by_person"] == 1
 
 
-def test_a_copy_that_is_given_up_by_the_limit_is_told_from_one_by_a_person(world: World) -> None:
-    world.keep(DAY)
-    world.place("t1", "b1", "b2")
-    world.report("b1", TabletReport(uid="t1.b1", bad=True))
-    world.later(DAY + 1)
-    world.well("t1", "b2", 3)
-    world.b.replicas.give_up(SHOP)
+def test_copies_given_up_by_limit_and_by_operator_differ(binlogs: BinlogInstance) -> None:
+    binlogs.configure_log(DAY)
+    binlogs.place("t1", "b1", "b2")
+    binlogs.report("b1", TabletReport(uid="t1.b1", bad=True))
+    binlogs.later(DAY + 1)
+    binlogs.report_whole("t1", "b2", 3)
+    binlogs.service.replicas.give_up(SHOP)
 
-    found, _ = read(world)
+    found, _ = read(binlogs)
 
     assert (found.unwell["full_copy_by_limit"], found.unwell["full_copy_by_person"]) == (1, 0)
 
 
-def test_what_backends_could_not_let_go_is_counted_by_what_they_told(world: World) -> None:
-    world.keep(10)
+def test_failed_cuts_are_counted_by_outcome(binlogs: BinlogInstance) -> None:
+    binlogs.configure_log(10)
     for n in range(1, 5):
-        world.place(f"t{n}", "b1", part=f"p{n}")
-        world.well(f"t{n}", "b1", 5)
+        binlogs.place(f"t{n}", "b1", part=f"p{n}")
+        binlogs.report_whole(f"t{n}", "b1", 5)
     told = {"t1.b1": "quarantined", "t2.b1": "failed", "t3.b1": "strange", "t4.b1": "done"}
     done = [CutDone(uid=uid, version=-1, outcome=its, detail="why") for uid, its in told.items()]
-    world.b.sender.acknowledge(SHOP, "b1", done)
+    binlogs.service.sender.acknowledge(SHOP, "b1", done)
 
-    found, _ = read(world)
+    found, _ = read(binlogs)
 
     assert found.problems == {"quarantined": 1, "failed": 1, "unknown": 0, "other": 1}
 
 
-def statements(db: Database, world: World) -> int:
+def statements(db: Database, binlogs: BinlogInstance) -> int:
     seen: list[str] = []
 
     def note(_c: object, _cursor: object, statement: str, *_: object) -> None:
@@ -241,17 +241,17 @@ def statements(db: Database, world: World) -> int:
 
     event.listen(db.engine, "before_cursor_execute", note)
     try:
-        read(world)
+        read(binlogs)
     finally:
         event.remove(db.engine, "before_cursor_execute", note)
     return len([s for s in seen if "SELECT" in s.upper()])
 
 
-def test_the_number_of_statements_does_not_grow_with_logs_and_replicas(world: World) -> None:
-    world.keep(10)
-    tables(world, 2)
-    few = statements(world.db, world)
-    tables(world, 12)
+def test_statements_do_not_grow_with_logs_and_replicas(binlogs: BinlogInstance) -> None:
+    binlogs.configure_log(10)
+    tables(binlogs, 2)
+    few = statements(binlogs.db, binlogs)
+    tables(binlogs, 12)
 
-    assert statements(world.db, world) == few
+    assert statements(binlogs.db, binlogs) == few
     assert few < 15

@@ -9,7 +9,7 @@ from sexton.kernel.errors import BadInput, SextonError
 from sexton.marks.lease import Lease
 from sexton.marks.model import Candidate, Ref, WriteToken
 from sexton.replication.binlog.errors import OutOfOrder, RecordsTrimmed
-from sexton.replication.binlog.model import MOST, BinlogSettings, CutDone, Record
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ, BinlogSettings, CutDone, Record
 from sexton.replication.journal.replaying import FollowerState as Follower
 from sexton.replication.replicas.model import Copy, Placement, Tablet, TabletReport
 from sexton.replication.replicas.sql.keeper import ReplicaKeeper
@@ -127,7 +127,7 @@ def test_followers_of_a_log_that_was_off_and_on_have_what_their_leader_has(world
             follower.record(DB, seq, ["orders"])
     for entry in world.journal():
         followers[0].apply(entry)
-    followers[1].begin(world.b.replicas.snapshot(SHOP))
+    followers[1].load_snapshot(world.b.replicas.snapshot(SHOP))
 
     assert [f.databases[DB].log("orders") for f in followers] == [world.seqs("orders")] * 2 == [[]] * 2
 
@@ -168,7 +168,7 @@ def test_a_dropped_table_is_not_placed_again(world: World) -> None:
     world.place("t1", "b1")
     world.b.configs.drop(SHOP, DB, "orders")
     world.cuts("b1")
-    world.done("b1", t1_b1=MOST)
+    world.done("b1", t1_b1=MAX_COMMIT_SEQ)
     assert count(world, "replica") == 0
 
     with pytest.raises(BadInput, match="is dropped"):
@@ -187,7 +187,7 @@ def test_a_copy_that_replaces_a_bad_one_is_not_bad_to_followers(world: World) ->
     for entry in world.journal():
         follower.apply(entry)
 
-    assert (world.replica("t1", "b1").bad, follower.unwell()) == (False, {})
+    assert (world.replica("t1", "b1").bad, follower.unhealthy()) == (False, {})
 
 
 def test_what_was_not_known_before_a_drop_is_asked_again_after_it(world: World) -> None:
@@ -203,7 +203,7 @@ def test_what_was_not_known_before_a_drop_is_asked_again_after_it(world: World) 
 
     world.b.sender.acknowledge(SHOP, "b1", [CutDone(uid="t2.b1", version=3)])
 
-    assert world.cuts("b1") == {"t1.b1": MOST, "t2.b1": MOST}
+    assert world.cuts("b1") == {"t1.b1": MAX_COMMIT_SEQ, "t2.b1": MAX_COMMIT_SEQ}
 
 
 def test_who_failed_has_not_let_go_whatever_else_it_says(world: World) -> None:

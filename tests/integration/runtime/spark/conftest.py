@@ -1,14 +1,14 @@
-"""Spark for the tests of this folder, and a way to compare with it."""
+"""Spark sessions, and rigs that check and delete on Spark."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.writer import ParquetAudit
 from sexton.recycle.rounds.recycler import Recycler
-from sexton.runtime.spark.compare import OnSpark
+from sexton.runtime.spark.compare import SparkComparison
 from sexton.runtime.spark.deleter import SparkDeleter
 from sexton.runtime.spark.deletion import Work
 from sexton.runtime.spark.locations import ConnectionTarget, without_password
@@ -29,12 +29,12 @@ def sessions(s3_server: RunningS3, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture
-def on_spark(sessions: Sessions, tmp_path: Path) -> Callable[[Rig], OnSpark]:
-    def made(rig: Rig) -> OnSpark:
+def on_spark(sessions: Sessions, tmp_path: Path) -> Callable[[Rig], SparkComparison]:
+    def made(rig: Rig) -> SparkComparison:
         where = ConnectionTarget(
             deployment=DEPLOYMENT, database_url=without_password(rig.url), endpoint_url=rig.endpoint_url
         )
-        return OnSpark(sessions, where, rig.vaults, rig.live_side, rig.runs, scratch=str(tmp_path / "scratch"))
+        return SparkComparison(sessions, where, rig.vaults, rig.live_side, rig.runs, scratch=str(tmp_path / "scratch"))
 
     return made
 
@@ -48,7 +48,7 @@ def deleting(sessions: Sessions, tmp_path: Path) -> Deleting:
 
     def made(rig: Rig) -> Recycler:
         rig.kept_in = {"deployment": DEPLOYMENT, "endpoint_url": rig.endpoint_url, "audit_url": ""}
-        rig.audit = ParquetAudit(Places(rig.vaults, rig.registry.vaults, **rig.kept_in), 400)
+        rig.audit = ParquetAudit(AuditLocations(rig.vaults, rig.registry.vaults, **rig.kept_in), 400)
         where = ConnectionTarget(
             deployment=DEPLOYMENT, database_url=without_password(rig.url), endpoint_url=rig.endpoint_url
         )

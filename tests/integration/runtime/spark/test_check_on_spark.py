@@ -1,4 +1,4 @@
-"""The check on Spark says what the check in one process says, whatever the keys; and goes on where it was cut off."""
+"""A check on Spark finds what a check in one process finds, and resumes after an interruption."""
 
 import threading
 import time
@@ -10,11 +10,11 @@ import pytest
 from sexton.check.model import CheckRequest, RunState
 from sexton.contract import NewMark
 from sexton.runtime.spark import compare, reconcile
-from sexton.runtime.spark.compare import OnSpark
-from tests.integration.check.conftest import Owned, names
+from sexton.runtime.spark.compare import SparkComparison
+from tests.integration.check.conftest import Owned, file_keys
 from tests.support.rig import Rig
 
-OnIt = Callable[[Rig], OnSpark]
+OnIt = Callable[[Rig], SparkComparison]
 ODD = [
     "data/ü/r1_0.dat",
     "data/t1/a b+c%20d_0.dat",
@@ -26,7 +26,7 @@ ODD = [
 ]
 
 
-def told(owned: Owned) -> set[tuple[Any, ...]]:
+def finding_rows(owned: Owned) -> set[tuple[Any, ...]]:
     return {
         (f.type, f.vault, f.key, f.expected, f.size, f.record, f.confirmed_at is not None)
         for f in owned.runs.findings("shop", limit=10_000)
@@ -35,23 +35,23 @@ def told(owned: Owned) -> set[tuple[Any, ...]]:
 
 def world(owned: Owned) -> None:
     """Make two vaults with something of every kind."""
-    owned.both(*names(60))
-    owned.both(*ODD)
+    owned.write_live(*file_keys(60))
+    owned.write_live(*ODD)
     owned.live_rows(("data/whole/", None), ("/data/slash/r_0.dat", 10), ("data/enc%6Fded/r_0.dat", 10))
     for key in ("data/whole/x_0.dat", "data/whole/in/y_0.dat", "data/slash/r_0.dat", "data/encoded/r_0.dat"):
-        owned.old(key)
-    (owned.root / names(60)[7]).unlink()
+        owned.write_old(key)
+    (owned.root / file_keys(60)[7]).unlink()
     (owned.root / ODD[1]).unlink()
-    owned.old(names(60)[8], 11)
-    owned.old(ODD[3], 12)
+    owned.write_old(file_keys(60)[8], 11)
+    owned.write_old(ODD[3], 12)
     for key in ("data/t9/gone_0.dat", "data/t9/marked_0.dat", "data/t10/m_0.dat", "data/t9/odd ü_0.dat", "tmp/u.tmp"):
-        owned.old(key)
-    owned.old("data/t9/young_0.dat", age=0)
+        owned.write_old(key)
+    owned.write_old("data/t9/young_0.dat", age=0)
     owned.mark("dropped", NewMark(id="d", vault="disk", keys=("data/t9/marked_0.dat",)))
     owned.mark("dropped", NewMark(id="t10", vault="disk", prefix="data/t10/"))
     root, owned.root = owned.root, owned.local(owned.root.parent / "other", "other")
-    owned.old("data/t9/gone_0.dat")
-    owned.old(names(60)[0])
+    owned.write_old("data/t9/gone_0.dat")
+    owned.write_old(file_keys(60)[0])
     owned.root = root
     owned.live_rows(("data/t9/gone_0.dat", 10), vault="other")
 
@@ -64,19 +64,19 @@ def test_k01_to_k09_spark_finds_what_one_process_finds(
         monkeypatch.setattr(reconcile, "MOST_BUCKETS", 0)
     world(owned)
     here = owned.check()
-    by_hand = told(owned)
+    by_hand = finding_rows(owned)
     owned.sql("DELETE FROM {}finding")
     there = owned.check(on_spark(owned))
 
-    assert told(owned) == by_hand
+    assert finding_rows(owned) == by_hand
     assert (there.run.state, there.found, there.confirmed) == (RunState.WHOLE, here.found, here.confirmed)
     assert {(t, k) for t, _, k, *_ in by_hand} == {
-        ("LOST", names(60)[7]),
+        ("LOST", file_keys(60)[7]),
         ("LOST", ODD[1]),
-        ("SIZE_MISMATCH", names(60)[8]),
+        ("SIZE_MISMATCH", file_keys(60)[8]),
         ("SIZE_MISMATCH", ODD[3]),
         ("ORPHAN", "data/t9/gone_0.dat"),
-        ("ORPHAN", names(60)[0]),
+        ("ORPHAN", file_keys(60)[0]),
         ("UNKNOWN_KIND", "data/t9/odd ü_0.dat"),
         ("UNKNOWN_KIND", "tmp/u.tmp"),
     }
@@ -94,11 +94,11 @@ def test_k10_an_attempt_that_takes_over_lists_nothing_again(
     owned: Owned, on_spark: OnIt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for tablet in range(6):
-        owned.both(*names(5, f"t{tablet}"))
-    owned.old("data/t9/r7_0.dat")
-    (owned.root / names(5, "t3")[2]).unlink()
+        owned.write_live(*file_keys(5, f"t{tablet}"))
+    owned.write_old("data/t9/r7_0.dat")
+    (owned.root / file_keys(5, "t3")[2]).unlink()
     monkeypatch.setattr(compare, "PASS_PARTS", 3)
-    went_on, progress = owned.runs.went_on, []
+    went_on, progress = owned.runs.store_progress, []
 
     def dies(run: Any, told: Any) -> None:
         went_on(run, told)
@@ -114,14 +114,14 @@ def test_k10_an_attempt_that_takes_over_lists_nothing_again(
 
     assert len(listed) == len(set(listed)) == len(progress[-1]["parts"]) > 6
     assert report.whole
-    assert owned.found() == {"LOST": {names(5, "t3")[2]}, "ORPHAN": {"data/t9/r7_0.dat"}}
+    assert owned.open_findings() == {"LOST": {file_keys(5, "t3")[2]}, "ORPHAN": {"data/t9/r7_0.dat"}}
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)  # what a store says, no database
-def test_k06_a_vault_that_cannot_be_listed_concludes_nothing_on_spark_either(owned: Owned, on_spark: OnIt) -> None:
-    owned.both(*names(20))
-    owned.old("data/t9/r7_0.dat")
+def test_k06_an_unlistable_vault_confirms_nothing_on_spark(owned: Owned, on_spark: OnIt) -> None:
+    owned.write_live(*file_keys(20))
+    owned.write_old("data/t9/r7_0.dat")
     how = on_spark(owned)
     begun = how._begin_or_resume
 
@@ -134,17 +134,17 @@ def test_k06_a_vault_that_cannot_be_listed_concludes_nothing_on_spark_either(own
     report = owned.check(how)
 
     assert report.run.state is RunState.PARTIAL
-    assert any("NO_MARKER" in lack for lack in report.run.lacks)
-    assert "LOST" not in owned.found()
+    assert any("NO_MARKER" in lack for lack in report.run.missing_inputs)
+    assert "LOST" not in owned.open_findings()
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)
-def test_what_is_cancelled_is_gone_before_it_returns(
+def test_a_cancelled_check_ends_before_it_returns(
     owned: Owned, on_spark: OnIt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for tablet in range(20):
-        owned.both(*names(50, f"t{tablet}"))
+        owned.write_live(*file_keys(50, f"t{tablet}"))
     order = owned.checker.begin(CheckRequest(instance="shop"), "one").order
     began, stopped = threading.Event(), []
 
@@ -160,5 +160,5 @@ def test_what_is_cancelled_is_gone_before_it_returns(
     took = time.monotonic() - stopped[0]
     print(f"cancelled after {took:.2f} s")
 
-    assert owned.runs.last("shop") is None
+    assert owned.runs.last_ended("shop") is None
     assert not [t for t in threading.enumerate() if t.name.startswith("spark")]

@@ -1,4 +1,4 @@
-"""A cluster on one machine: master, two workers, a Connect server. Code comes with the session."""
+"""A standalone Spark cluster checks and deletes with the code sent with the session."""
 
 import os
 import signal
@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from sexton.runtime.spark.compare import OnSpark
+from sexton.runtime.spark.compare import SparkComparison
 from sexton.runtime.spark.deleter import SparkDeleter
 from sexton.runtime.spark.deletion import Work
 from sexton.runtime.spark.locations import ConnectionTarget, without_password
 from sexton.runtime.spark.session import Sessions
 from tests.fault.live.store import PAGE, Bucket
 from tests.fault.live.store import deletes as pages
-from tests.integration.check.conftest import Owned, names, table
+from tests.integration.check.conftest import Owned, file_keys, live_view
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3 import RunningS3
 from tests.servers.spark import Cluster
@@ -43,9 +43,9 @@ def cluster(s3_server: RunningS3, tmp_path: Path) -> Iterator[Cluster]:
 
 @pytest.fixture
 def shop(postgres_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Owned]:
-    made = Owned(postgres_url, endpoint_url=s3_server.endpoint_url, look_seconds=0.01).instance()
+    made = Owned(postgres_url, endpoint_url=s3_server.endpoint_url, clock_step_seconds=0.01).instance()
     assert isinstance(made, Owned)
-    with table(made):
+    with live_view(made):
         made.s3(bucket, prefix="warehouse/")
         made.registry.set_key_pattern("shop", r"data/.*\.dat")
         yield made
@@ -94,11 +94,11 @@ def watched(shop: Owned) -> Iterator[list[int]]:
 
 
 @pytest.mark.timeout(300)
-def test_a_cluster_checks_and_deletes_with_code_that_came_with_the_session(
+def test_a_cluster_runs_the_code_sent_with_the_session(
     cluster: Cluster, shop: Owned, s3_server: RunningS3, bucket: str, tmp_path: Path
 ) -> None:
     client = s3_server.client()
-    keys = [key for tablet in range(8) for key in names(10, f"t{tablet}")]
+    keys = [key for tablet in range(8) for key in file_keys(10, f"t{tablet}")]
     for key in (*keys[1:], "data/t9/gone_0.dat"):
         client.put_object(Bucket=bucket, Key=f"warehouse/{key}", Body=b"x" * 10)
     shop.live_rows(*((f"s3a://{bucket}/warehouse/{key}", 10) for key in keys), vault="cold")
@@ -108,7 +108,7 @@ def test_a_cluster_checks_and_deletes_with_code_that_came_with_the_session(
     )
     running = Sessions(cluster.remote, {}, tmp_path / "home")
     try:
-        how = OnSpark(
+        how = SparkComparison(
             running,
             where,
             shop.vaults,
@@ -120,8 +120,8 @@ def test_a_cluster_checks_and_deletes_with_code_that_came_with_the_session(
         with watched(shop) as most:
             report = shop.check(how)
 
-        assert (report.whole, report.run.lacks) == (True, ())
-        assert shop.found() == {"LOST": {keys[0]}, "ORPHAN": {"data/t9/gone_0.dat"}}
+        assert (report.whole, report.run.missing_inputs) == (True, ())
+        assert shop.open_findings() == {"LOST": {keys[0]}, "ORPHAN": {"data/t9/gone_0.dat"}}
         assert 1 <= most[0] <= CONNECTIONS
 
         deletes(shop, running, where, bucket, s3_server)

@@ -1,18 +1,18 @@
-"""Deleting on Spark does what deleting in one process does, and goes on where it was cut off."""
+"""A round on Spark deletes exactly what a round in one process deletes."""
 
 from pathlib import Path
 
 import pytest
 
 from sexton.contract import NewMark
-from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.store import AuditReader
 from tests.integration.runtime.spark.conftest import Deleting
 from tests.support.rig import RETENTION, Rig, listing, put
 
 
 @pytest.mark.timeout(300)
-def test_a_round_on_spark_deletes_what_is_due_and_nothing_else(rig: Rig, deleting: Deleting, tmp_path: Path) -> None:
+def test_a_round_on_spark_deletes_exactly_the_due_objects(rig: Rig, deleting: Deleting, tmp_path: Path) -> None:
     rig.instance()
     root, other = rig.local(tmp_path / "disk"), rig.local(tmp_path / "other", "other")
     due = [f"data/t{n % 7}/r{n}_0.dat" for n in range(60)]
@@ -33,7 +33,7 @@ def test_a_round_on_spark_deletes_what_is_due_and_nothing_else(rig: Rig, deletin
     assert (report.claimed, report.removed, report.deleted, report.absent, report.failed) == (63, 62, 63, 1, 0)
     assert set(listing(root)) == {"data/t1/live_0.dat"}
     assert not listing(other)
-    told = list(AuditReader(rig.db, Places(rig.vaults, rig.registry.vaults, **rig.kept_in)).rows(report.round))
+    told = list(AuditReader(rig.db, AuditLocations(rig.vaults, rig.registry.vaults, **rig.kept_in)).rows(report.round))
     assert {r.key: r.outcome for r in told} == {
         **dict.fromkeys((*due, "data/p/a.dat", "data/p/in/b.dat", "data/o_0.dat"), "deleted"),
         "data/none_0.dat": "absent",

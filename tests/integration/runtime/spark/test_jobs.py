@@ -1,4 +1,4 @@
-"""A sweep of jobs, seen from the process that claims: what it sends and hears, and in which order. No Spark here."""
+"""The worker splits files into Spark jobs, and reacts to faults and stops of each part; no Spark server needed."""
 
 import threading
 import time
@@ -118,7 +118,7 @@ def test_every_file_is_in_one_part_of_one_job(field: Field) -> None:
     assert field.session.interrupted == []
 
 
-def test_a_job_that_ends_before_the_one_before_it_is_waited_for_quietly(field: Field) -> None:
+def test_jobs_may_finish_out_of_order(field: Field) -> None:
     with field.begin() as going, ThreadPoolExecutor(1) as pool:
         going.claimed(10)
         field.until(lambda: len(field.orders) == 1)
@@ -134,7 +134,7 @@ def test_a_job_that_ends_before_the_one_before_it_is_waited_for_quietly(field: F
         assert going.tried(20)
 
 
-def test_what_stopped_a_part_stops_the_sweep(field: Field) -> None:
+def test_a_stop_in_a_part_stops_the_deletion(field: Field) -> None:
     for told, raised in (
         ("LeaseLost", LeaseLost),
         ("Halted", SparkFailed),
@@ -147,7 +147,7 @@ def test_what_stopped_a_part_stops_the_sweep(field: Field) -> None:
             field.sweep(4)
 
 
-def test_what_was_not_logged_is_said_of_its_files_alone(field: Field) -> None:
+def test_unlogged_parts_are_named_by_their_files(field: Field) -> None:
     field.answers[1] = [WELL, PartResult(faults={}, logged=False)]
     for door in field.doors:
         door.set()
@@ -160,7 +160,7 @@ def test_what_was_not_logged_is_said_of_its_files_alone(field: Field) -> None:
     assert told == [True, False, False, False, True, False]
 
 
-def test_faults_of_executors_are_heeded_here_and_handed_on(field: Field) -> None:
+def test_faults_of_executors_are_passed_on(field: Field) -> None:
     field.answers[0] = [PartResult(faults={"disk": "NO_MARKER"}, logged=False)]
     for door in field.doors:
         door.set()
@@ -168,17 +168,17 @@ def test_faults_of_executors_are_heeded_here_and_handed_on(field: Field) -> None
         going.claimed(10)
         going.wait_for(10)
         with pytest.raises(VaultFault, match="NO_MARKER"):
-            field.holding.check_vault("disk")
+            field.active_lease.check_vault("disk")
         going.claimed(20)
         going.finish()
 
-    assert field.holding.faults == {"disk": "NO_MARKER"}
-    assert field.orders[0].shut == {"shut": "BEHIND"}
+    assert field.active_lease.faults == {"disk": "NO_MARKER"}
+    assert field.orders[0].excluded_vaults == {"shut": "BEHIND"}
     assert field.orders[1].faults == {"disk": "NO_MARKER"}
-    assert field.orders[1].shut == {"shut": "BEHIND", "disk": "NO_MARKER"}
+    assert field.orders[1].excluded_vaults == {"shut": "BEHIND", "disk": "NO_MARKER"}
 
 
-def test_who_is_stopped_interrupts_what_is_under_way_and_what_failed(field: Field) -> None:
+def test_a_stopped_deletion_interrupts_running_and_failed_jobs(field: Field) -> None:
     def stop() -> None:
         field.until(lambda: field.session.interrupted)
         field.doors[0].set()
@@ -202,9 +202,7 @@ def test_who_is_stopped_interrupts_what_is_under_way_and_what_failed(field: Fiel
 
 
 @pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)
-def test_a_part_deletes_its_own_files_and_none_of_a_vault_that_is_left_alone(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_skips_files_of_excluded_vaults(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rig.instance()
     root = rig.local(tmp_path / "disk")
     names = [f"data/t{n}_0.dat" for n in range(4)]
@@ -220,7 +218,7 @@ def test_a_part_deletes_its_own_files_and_none_of_a_vault_that_is_left_alone(
         def wait_for(self, to: int) -> None:
             if to > self._tried_to:
                 order = DeleteOrder(work=self._deleter.work, token=self._token, parts=(), excluded_vaults={}, faults={})
-                for given in ({"shut": {"disk": "BEHIND"}}, {"faults": {"disk": "THROTTLED"}}):
+                for given in ({"excluded_vaults": {"disk": "BEHIND"}}, {"faults": {"disk": "THROTTLED"}}):
                     told = deletion._delete(order.model_copy(update=given), 0, to)
                     left.append((set(told.faults), told.logged, len(listing(root))))
                 for after in (1, 3, 0):

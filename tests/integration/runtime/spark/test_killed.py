@@ -1,4 +1,4 @@
-"""A round whose heavy kind is deleted on Spark: its worker is killed, and another goes on; then it is cancelled."""
+"""Another worker takes over when the Spark worker of a round is killed, and the round can be cancelled."""
 
 import asyncio
 import json
@@ -62,7 +62,7 @@ async def begun(scene: Scene, handle: WorkflowHandle[object, RoundReport], pages
 
 
 @pytest.mark.timeout(300)
-async def test_spark_worker_killed_then_cancelled(scene: Scene) -> None:
+async def test_a_killed_spark_worker_is_replaced_and_cancelled(scene: Scene) -> None:
     proxy, cold, rig = scene.proxy, scene.cold, scene.rig
     await cold.fill(rig, PAGES)
     await scene.worker("control", **SPARK)

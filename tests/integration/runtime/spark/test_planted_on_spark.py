@@ -1,9 +1,9 @@
-"""The same on Spark."""
+"""A check on Spark finds exactly the planted faults."""
 
 import pytest
 
 from tests.integration.check.conftest import Owned
-from tests.integration.check.planted import plant
+from tests.integration.check.planted_faults import plant
 from tests.integration.runtime.spark.test_check_on_spark import OnIt
 
 LONG = [pytest.mark.soak, pytest.mark.timeout(1_800)]
@@ -19,10 +19,16 @@ LONG = [pytest.mark.soak, pytest.mark.timeout(1_800)]
     ids=["50k", "1M"],
     indirect=["clean_url"],
 )
-def test_exactly_what_was_planted_is_found_on_spark(owned: Owned, on_spark: OnIt, objects: int, faults: int) -> None:
+def test_findings_on_spark_are_exactly_the_planted_faults(
+    owned: Owned, on_spark: OnIt, objects: int, faults: int
+) -> None:
     planted = plant(owned, objects, faults)
     report = owned.check(on_spark(owned))
 
     assert report.whole
-    assert owned.found() == {"LOST": planted.lost, "SIZE_MISMATCH": planted.mismatched, "ORPHAN": planted.orphans}
+    assert owned.open_findings() == {
+        "LOST": planted.lost,
+        "SIZE_MISMATCH": planted.mismatched,
+        "ORPHAN": planted.orphans,
+    }
     assert report.confirmed == {"LOST": faults, "SIZE_MISMATCH": faults}

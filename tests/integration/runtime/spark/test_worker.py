@@ -1,4 +1,4 @@
-"""A Spark worker beside a control worker: heavy checks and heavy kinds of the real workflows are done by it."""
+"""A Spark worker beside a control worker runs the heavy checks and heavy kinds of real workflows."""
 
 import asyncio
 from pathlib import Path
@@ -9,7 +9,7 @@ import worker
 from sexton.check.model import CheckReport, CheckRequest
 from sexton.runtime.spark.session import Sessions
 from sexton.runtime.temporal.client import pollers
-from tests.integration.check.conftest import Owned, names
+from tests.integration.check.conftest import Owned, file_keys
 from tests.servers.temporal import DevServer
 from tests.support.rig import DEPLOYMENT, Rig, listing, put
 from tests.workflows.conftest import Served, fill, heavy_from
@@ -23,9 +23,9 @@ async def test_a_heavy_check_is_compared_by_the_spark_worker(
     owned: Owned, sessions: Sessions, temporal_server: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SEXTON_HOME", str(tmp_path / "home"))
-    owned.both(*names(30))
-    owned.old("data/t9/gone_0.dat")
-    (owned.root / names(30)[4]).unlink()
+    owned.write_live(*file_keys(30))
+    owned.write_old("data/t9/gone_0.dat")
+    (owned.root / file_keys(30)[4]).unlink()
     heavy = heavy_from(owned, 1)
     client, other = await temporal_server.connect(), await temporal_server.connect()
     control = await worker.build(client, heavy, owned.db)
@@ -42,7 +42,7 @@ async def test_a_heavy_check_is_compared_by_the_spark_worker(
     assert report.run.evidence is not None
     assert (report.whole, report.run.evidence.notes) == (True, ())
     assert report.run.evidence.listings[0].parts > 1  # cut, as only Spark's listing is
-    assert owned.found() == {"LOST": {names(30)[4]}, "ORPHAN": {"data/t9/gone_0.dat"}}
+    assert owned.open_findings() == {"LOST": {file_keys(30)[4]}, "ORPHAN": {"data/t9/gone_0.dat"}}
     assert not list((tmp_path / "home" / "spark").glob("check-*"))
 
 

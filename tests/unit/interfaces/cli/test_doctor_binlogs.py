@@ -1,11 +1,11 @@
-"""What the doctor calls wrong with binlogs and replicas, given the figures of one instance."""
+"""The doctor reports problems of binlogs and replicas from the figures of one instance."""
 
 from typing import Any
 
 import pytest
 
 from sexton.interfaces.cli.doctor.binlogs import InstanceFacts, Problem, log_problems, replica_problems
-from sexton.replication.binlog.sql.figures import LastLook, LogCounts
+from sexton.replication.binlog.sql.figures import LastRun, LogCounts
 from sexton.replication.replicas.model import BackendStanding, RetainingReplica
 
 NOW = 10_000_000
@@ -18,7 +18,7 @@ def facts(**changes: Any) -> InstanceFacts:
         instance="shop",
         now=NOW,
         counts=LogCounts(databases=1, logs=1),
-        last_run=LastLook(looked_at=NOW - INTERVAL_MS),
+        last_run=LastRun(checked_at=NOW - INTERVAL_MS),
         backends=(BackendStanding(backend="b1", copies=1, reported_at=NOW, pulled_at=NOW),),
         retaining=(),
         is_stopped=False,
@@ -36,7 +36,7 @@ def test_a_healthy_instance_has_no_problem() -> None:
 
 
 @pytest.mark.parametrize(
-    ("looked_at", "is_stopped", "problems"),
+    ("checked_at", "is_stopped", "problems"),
     [
         (NOW - 3 * INTERVAL_MS, False, []),
         (NOW - 3 * INTERVAL_MS - 1, False, [Problem("WARN", "no run for 180 s: is the schedule active?")]),
@@ -44,18 +44,18 @@ def test_a_healthy_instance_has_no_problem() -> None:
         (None, True, []),
     ],
 )
-def test_a_run_is_late_after_three_intervals(looked_at: int | None, is_stopped: bool, problems: list[Problem]) -> None:
-    late = facts(last_run=LastLook(looked_at=looked_at), is_stopped=is_stopped)
+def test_a_run_is_late_after_three_intervals(checked_at: int | None, is_stopped: bool, problems: list[Problem]) -> None:
+    late = facts(last_run=LastRun(checked_at=checked_at), is_stopped=is_stopped)
 
     assert list(log_problems(late, INTERVAL_MS)) == problems
 
 
-def test_no_run_is_expected_where_no_log_is_kept() -> None:
-    assert list(log_problems(facts(counts=LogCounts(databases=1), last_run=LastLook()), INTERVAL_MS)) == []
+def test_no_run_is_expected_without_an_enabled_log() -> None:
+    assert list(log_problems(facts(counts=LogCounts(databases=1), last_run=LastRun()), INTERVAL_MS)) == []
 
 
 def test_only_a_lost_consumer_fails() -> None:
-    bad = facts(counts=LogCounts(databases=1, logs=1, lost=1, waiting=2), last_run=LastLook(looked_at=NOW, refused="x"))
+    bad = facts(counts=LogCounts(databases=1, logs=1, lost=1, waiting=2), last_run=LastRun(checked_at=NOW, refused="x"))
 
     assert [p.state for p in log_problems(bad, INTERVAL_MS)] == ["FAIL", "WARN", "WARN"]
 

@@ -1,4 +1,4 @@
-"""How the command line reads and prints durations, quantities, sizes and instants."""
+"""The command line reads and prints durations, quantities, sizes and times in one form."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from sexton.interfaces.cli.context import WrongUsage, parse_duration, parse_ref,
 from sexton.interfaces.cli.output import first_line, human_bytes, kept_counts, quantity, utc, utc_column
 from sexton.interfaces.cli.render.binlogs import duration, retention
 from sexton.marks.model import Ref
-from sexton.replication.binlog.model import Config
+from sexton.replication.binlog.model import LogRetention
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("30m", 1_800), ("12h", 43_200), ("7d", 604_800), ("2w", 1_209_600)])
@@ -54,15 +54,15 @@ def test_values_are_printed_with_their_units() -> None:
 @pytest.mark.parametrize(
     ("config", "text"),
     [
-        (Config(ttl_seconds=None), "records are kept forever"),
-        (Config(ttl_seconds=7 * 86_400), "records are kept for 7d"),
+        (LogRetention(ttl_seconds=None), "records are kept forever"),
+        (LogRetention(ttl_seconds=7 * 86_400), "records are kept for 7d"),
         (
-            Config(ttl_seconds=90, max_bytes=1_024, max_history_nums=1_000),
+            LogRetention(ttl_seconds=90, max_bytes=1_024, max_history_nums=1_000),
             "records are kept for 90 s, no more than 1,000 of them, no more than 1.0 KiB",
         ),
     ],
 )
-def test_a_retention_names_every_limit(config: Config, text: str) -> None:
+def test_a_retention_names_every_limit(config: LogRetention, text: str) -> None:
     assert retention(config) == text
 
 

@@ -1,4 +1,4 @@
-"""Users, passwords and waiting, decided without a database."""
+"""Names, passwords, scopes and waiting times after failed logins are decided without a database."""
 
 import sys
 
@@ -21,11 +21,11 @@ ALLOWED = {
 
 
 @pytest.mark.parametrize("own", ALLOWED)
-def test_a_user_asks_for_no_more_than_the_users_own_scope(own: str) -> None:
+def test_token_scope_never_exceeds_the_scope_of_its_user(own: str) -> None:
     may = set()
-    for asked in ("read", "operate", "admin", "sync:a", "sync:b", "node:a"):
+    for requested in ("read", "operate", "admin", "sync:a", "sync:b", "node:a"):
         try:
-            may.add(str(credentials.granted(policy.scope(own), policy.scope(asked))))
+            may.add(str(credentials.granted(policy.scope(own), policy.scope(requested))))
         except Forbidden:
             continue
 
@@ -35,7 +35,7 @@ def test_a_user_asks_for_no_more_than_the_users_own_scope(own: str) -> None:
 
 
 @pytest.mark.parametrize("password", ["", "elevenchars", "x" * 257, "Ada-lovelace1", "\udc80" * 12])
-def test_a_password_that_will_not_do_is_refused_and_not_repeated(password: str) -> None:
+def test_unsuitable_password_is_refused_and_not_shown(password: str) -> None:
     with pytest.raises(BadInput) as caught:
         credentials.check_password("ada-lovelace1", password)
 
@@ -43,23 +43,23 @@ def test_a_password_that_will_not_do_is_refused_and_not_repeated(password: str) 
 
 
 @pytest.mark.parametrize("name", ["", "Ada", "-a", "a b", "a" * 65, "a\n", "ä", "a\0"])
-def test_what_is_no_name_is_refused(name: str) -> None:
+def test_malformed_name_is_refused(name: str) -> None:
     with pytest.raises(BadInput):
         credentials.check_name(name)
 
 
-def test_the_same_password_counts_from_every_keyboard() -> None:
+def test_unicode_forms_of_a_password_are_equal() -> None:
     assert credentials.typed("pa\u0308ssword") == credentials.typed("p\xe4ssword")
 
 
 def test_an_unknown_user_takes_as_long_as_a_known_one() -> None:
-    made = argon2.extract_parameters(passwords.hash_password("correct horse battery"))
+    parameters = argon2.extract_parameters(passwords.hash_password("correct horse battery"))
 
-    assert argon2.extract_parameters(passwords.UNKNOWN_USER_HASH) == made
-    assert made.type is argon2.Type.ID
+    assert argon2.extract_parameters(passwords.UNKNOWN_USER_HASH) == parameters
+    assert parameters.type is argon2.Type.ID
 
 
-def test_without_argon2_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_argon2_error_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "argon2", None)
 
     with pytest.raises(NoArgon2, match=r"pip install 'sexton\[api\]'"):
@@ -68,7 +68,7 @@ def test_without_argon2_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPat
         passwords.matches(None, "correct horse battery")
 
 
-def test_the_sixth_waits_a_minute_and_the_next_ones_longer_up_to_a_quarter_of_an_hour() -> None:
+def test_wait_after_five_failures_doubles_up_to_15_minutes() -> None:
     failures, now, waits = None, 0, []
     for _ in range(12):
         failures = credentials.failed(failures, USER_FAILURES, now)
@@ -78,7 +78,7 @@ def test_the_sixth_waits_a_minute_and_the_next_ones_longer_up_to_a_quarter_of_an
     assert [w // MINUTE for w in waits] == [0, 0, 0, 0, 1, 2, 4, 8, 15, 15, 15, 15]
 
 
-def test_failures_are_forgotten_after_a_quarter_of_an_hour_without_one() -> None:
+def test_failures_are_forgotten_after_their_window() -> None:
     four, blocked = Failures(4, 0), Failures(9, 0)
 
     assert credentials.failed(four, USER_FAILURES, WINDOW_MS - 1).number == 5
@@ -88,7 +88,7 @@ def test_failures_are_forgotten_after_a_quarter_of_an_hour_without_one() -> None
     assert credentials.waits_ms(Failures(10**9, 0), USER_FAILURES, FORGOTTEN_MS) == 0
 
 
-def test_whoever_has_an_address_of_ipv6_has_its_network() -> None:
+def test_ipv6_addresses_of_one_network_count_together() -> None:
     assert credentials.network("2001:db8::1") == credentials.network("2001:db8::ffff:1") == "2001:db8::/64"
     assert credentials.network("2001:db8:0:1::1") != credentials.network("2001:db8::1")
     assert credentials.network("::ffff:192.0.2.7") == credentials.network("192.0.2.7") == "192.0.2.7"

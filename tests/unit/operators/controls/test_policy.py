@@ -1,4 +1,4 @@
-"""Who may be worked on now: stop before blacklist before whitelist before windows; and when a window is open."""
+"""Stops, lists and windows halt an instance in a fixed order of precedence."""
 
 import datetime as dt
 from zoneinfo import ZoneInfo
@@ -18,7 +18,7 @@ def at(text: str, zone: str = "UTC") -> int:
     return int(dt.datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).timestamp() * 1000)
 
 
-def test_nothing_said_halts_nothing() -> None:
+def test_no_control_halts_nothing() -> None:
     assert halt([], "shop", 0) is None
 
 
@@ -34,18 +34,18 @@ def test_nothing_said_halts_nothing() -> None:
         ([control(ControlKind.VAULT_WHITELIST, "cold")], None),
     ],
 )
-def test_the_strongest_word_wins(controls: list[Control], by: ControlKind | None) -> None:
-    found = halt(controls, "shop", 0)
+def test_strongest_control_wins(controls: list[Control], by: ControlKind | None) -> None:
+    halted = halt(controls, "shop", 0)
 
-    assert (found and found.by) == by
+    assert (halted and halted.by) == by
 
 
-def test_a_halt_says_who_why_since_when_and_what_to_do() -> None:
-    found = halt([control(ControlKind.STOP, "shop", since=7)], "shop", 0)
+def test_halt_names_actor_reason_time_and_way_out() -> None:
+    halted = halt([control(ControlKind.STOP, "shop", since=7)], "shop", 0)
 
-    assert found is not None
-    assert str(found) == "shop is stopped by ada: why; to resume: sexton start shop"
-    assert found.since == 7
+    assert halted is not None
+    assert str(halted) == "shop is stopped by ada: why; to resume: sexton start shop"
+    assert halted.since == 7
 
 
 @pytest.mark.parametrize(
@@ -73,20 +73,20 @@ def test_a_window_is_open_from_its_start_to_before_its_end(window: str, now: str
     assert is_open([parse_window(window)], at(now)) is inside
 
 
-def test_without_windows_it_is_always_open_and_one_of_several_is_enough() -> None:
+def test_one_open_window_of_several_is_enough() -> None:
     both = [parse_window("mon 01:00-02:00"), parse_window("wed 01:00-02:00")]
 
     assert is_open([], 0)
     assert is_open(both, at("2026-11-18T01:30"))
 
 
-def test_a_closed_window_says_when_it_opens() -> None:
+def test_closed_window_returns_its_opening_time() -> None:
     windows = [parse_window("mon 01:00-02:00"), parse_window("fri 22:00-23:00 Europe/Berlin")]
-    found = halt([control(ControlKind.WINDOW, "mon 01:00-02:00")], "shop", at("2026-11-18T12:00"))
+    halted = halt([control(ControlKind.WINDOW, "mon 01:00-02:00")], "shop", at("2026-11-18T12:00"))
 
     assert opens_at(windows, at("2026-11-18T12:00")) == at("2026-11-20T21:00")
-    assert found is not None
-    assert found.until == at("2026-11-23T01:00")
+    assert halted is not None
+    assert halted.until == at("2026-11-23T01:00")
 
 
 NO_WINDOWS = (
@@ -97,12 +97,12 @@ NO_WINDOWS = (
 
 
 @pytest.mark.parametrize("text", NO_WINDOWS)
-def test_what_is_no_window_is_refused_by_its_text(text: str) -> None:
+def test_malformed_window_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match="window"):
         parse_window(text)
 
 
-def test_a_vault_whitelist_names_vaults_of_any_or_of_one_instance() -> None:
+def test_vault_whitelist_covers_any_or_one_instance() -> None:
     listed = vault_whitelist(
         [control(ControlKind.VAULT_WHITELIST, "cold"), control(ControlKind.VAULT_WHITELIST, "shop/hot")]
     )

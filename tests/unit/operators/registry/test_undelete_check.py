@@ -1,4 +1,4 @@
-"""Which keys an undelete has in common with a mark's prefix, and with each other."""
+"""A prefix search returns the keys that an undelete and a mark have in common."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Keys of the catalog's files: each means one thing, and a rowset's names are exactly its own."""
+"""Each key of the catalog's files has one meaning, and a rowset's prefix covers exactly its own files."""
 
 import pytest
 from hypothesis import given
@@ -27,19 +27,19 @@ files = st.one_of(
 
 
 @given(files)
-def test_a_key_says_what_it_was_made_of(file: RowsetFile) -> None:
+def test_key_parses_to_its_file(file: RowsetFile) -> None:
     assert parse(key(file)) == file
 
 
 @given(st.text(alphabet="data/_.-0123x", max_size=40).map(lambda t: f"data/{t}"))
-def test_what_parses_is_spelled_in_one_way(name: str) -> None:
-    found = parse(name)
+def test_parsed_key_has_only_one_spelling(name: str) -> None:
+    file = parse(name)
 
-    assert found is None or key(found) == name
+    assert file is None or key(file) == name
 
 
 @given(files, ids, ids)
-def test_a_key_is_under_the_prefix_of_its_own_rowset_alone(file: RowsetFile, tablet: str, rowset: str) -> None:
+def test_key_is_under_the_prefix_of_its_rowset_only(file: RowsetFile, tablet: str, rowset: str) -> None:
     name = key(file)
 
     assert name.startswith(rowset_prefix(file.tablet, file.rowset))
@@ -48,7 +48,7 @@ def test_a_key_is_under_the_prefix_of_its_own_rowset_alone(file: RowsetFile, tab
 
 
 @given(files)
-def test_a_vault_takes_every_key_and_prefix(file: RowsetFile) -> None:
+def test_every_key_and_prefix_is_valid_in_a_vault(file: RowsetFile) -> None:
     check_key(key(file))
     check_prefix(tablet_prefix(file.tablet))
     check_prefix(rowset_prefix(file.tablet, file.rowset))
@@ -68,7 +68,7 @@ def test_a_rowset_has_a_file_per_segment_and_index(
 
 
 @pytest.mark.parametrize("wrong", ["", ".", "..", "a_b", "a/b", "a b", "é", "x" * 129])
-def test_what_is_no_id_makes_no_key(wrong: str) -> None:
+def test_malformed_id_makes_no_key(wrong: str) -> None:
     for make in (lambda: tablet_prefix(wrong), lambda: rowset_prefix("t", wrong)):
         with pytest.raises(BadInput, match="is not an id"):
             make()
@@ -95,5 +95,5 @@ def test_what_is_no_id_makes_no_key(wrong: str) -> None:
         "data/t/r_\N{ARABIC-INDIC DIGIT ONE}.dat",
     ],
 )
-def test_a_foreign_name_is_no_file_of_ours(name: str) -> None:
+def test_foreign_name_does_not_parse(name: str) -> None:
     assert parse(name) is None

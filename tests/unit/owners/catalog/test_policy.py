@@ -1,4 +1,4 @@
-"""Decisions of the catalog: covered versions, what a fence answers, and what its kinds are called in the settings."""
+"""The catalog decides which versions are covered, which loads are fenced, and how long each kind is retained."""
 
 from itertools import product
 
@@ -24,16 +24,16 @@ def test_covered_means_every_version_is_in_some_range(first: int, more: int, giv
     assert covered(first, first + more, given_) == every
 
 
-def test_only_an_aborted_or_forgotten_load_lets_go() -> None:
-    known = [(), *((s,) for s in TxnStatus), *product(TxnStatus, repeat=2)]
+def test_only_an_aborted_or_forgotten_load_is_fenced() -> None:
+    combinations = [(), *((s,) for s in TxnStatus), *product(TxnStatus, repeat=2)]
 
-    let_go = [statuses for statuses in known if verdict(statuses)[0] is Fenced.FENCED]
+    let_go = [statuses for statuses in combinations if verdict(statuses)[0] is Fenced.FENCED]
 
     assert let_go == [(), (TxnStatus.ABORTED,), (TxnStatus.ABORTED, TxnStatus.ABORTED)]
 
 
 @pytest.mark.parametrize("other", list(TxnStatus))
-def test_an_unknown_status_is_kept_and_named_whatever_the_other_one(other: TxnStatus) -> None:
+def test_unknown_status_blocks_and_is_named(other: TxnStatus) -> None:
     for statuses in (("visible",), ("visible", other), (other, "visible")):
         answer, why = verdict(statuses)
 
@@ -41,7 +41,7 @@ def test_an_unknown_status_is_kept_and_named_whatever_the_other_one(other: TxnSt
         assert "'visible'" in why
 
 
-def test_every_kind_is_retained_as_its_setting_says() -> None:
+def test_every_kind_has_the_retention_of_its_setting() -> None:
     names = sorted({k.retention for k in KINDS.values() if k.retention})
     seconds = {name: 4_000 + n for n, name in enumerate(names)}
     policy = for_owner(Settings(recycle=RecycleSection(**seconds)).policy(), CATALOG)
@@ -51,7 +51,7 @@ def test_every_kind_is_retained_as_its_setting_says() -> None:
     assert retained == {name: seconds.get(kind.retention, 0) for name, kind in KINDS.items()}
 
 
-def test_the_order_of_kinds_names_the_catalogs_own() -> None:
+def test_order_of_kinds_names_all_kinds_of_the_catalog() -> None:
     order = ORDER[CATALOG]
 
     assert {*order, *(k for before in order.values() for k in before), *FILELESS} == KINDS.keys()

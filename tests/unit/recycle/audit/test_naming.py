@@ -1,4 +1,4 @@
-"""Where the audit is, what its files are called, and that a file gives back what was put into it."""
+"""Audit files have reproducible names at the configured place and return their rows unchanged."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_other_objects_or_outcomes_have_another_name(other: list[AuditRow]) -> N
 
 
 @pytest.mark.parametrize("name", ["audit/shop/notes.txt", "probe/x", "audit/shop/2024-10-04/round-7/batch-3-.parquet"])
-def test_what_is_not_of_the_audit_is_not_taken_for_it(name: str) -> None:
+def test_foreign_file_is_no_audit_file(name: str) -> None:
     assert naming.parse(name, 1) is None
 
 
@@ -51,8 +51,8 @@ def test_days_run_from_one_instant_to_another_over_midnight() -> None:
         ("/srv/audit", "local", "/srv/audit", "d-1/"),
     ],
 )
-def test_a_place_elsewhere_has_a_folder_for_each_deployment(url: str, kind: str, location: str, prefix: str) -> None:
-    spec = naming.place(url, "d-1")
+def test_audit_url_has_a_folder_for_each_deployment(url: str, kind: str, location: str, prefix: str) -> None:
+    spec = naming.separate_location(url, "d-1")
 
     assert spec is not None
     assert (spec.kind, spec.location, spec.prefix) == (kind, location, prefix)
@@ -65,23 +65,23 @@ def test_a_place_elsewhere_has_a_folder_for_each_deployment(url: str, kind: str,
         *("s3://b/wh/_sexton/x", "/srv/wh/_sexton", "/srv/../etc", "file:///srv/_sexton/audit"),
     ],
 )
-def test_a_place_that_is_none_or_among_a_vaults_own_files_is_refused(url: str) -> None:
+def test_malformed_audit_url_or_one_in_a_vault_is_refused(url: str) -> None:
     with pytest.raises(BadInput):
-        naming.place(url, "d-1")
+        naming.separate_location(url, "d-1")
 
 
-def test_without_a_url_there_is_no_place_elsewhere() -> None:
-    assert naming.place("", "d-1") is None
+def test_empty_audit_url_names_no_place() -> None:
+    assert naming.separate_location("", "d-1") is None
 
 
-def test_a_file_gives_back_its_rows_whatever_is_in_them() -> None:
+def test_file_returns_its_rows_unchanged() -> None:
     rows = [row(key, seq=n, outcome="failed", reason=f"AccessDenied: {key}") for n, key in enumerate(sorted(ODD_KEYS))]
     rows[0] = rows[0]._replace(bytes=2**40)
 
     assert list(parquet.decode(parquet.encode(rows), "f")) == rows
 
 
-def test_a_name_is_found_wherever_it_is_in_a_file_and_no_other_row_with_it() -> None:
+def test_search_returns_only_the_rows_of_the_name() -> None:
     keys = sorted([f"data/{n:05d}" for n in range(2 * parquet.GROUP_ROWS + 1)] + list(ODD_KEYS))
     data = parquet.encode([row(k)._replace(id=f"of {k}") for k in keys])
 

@@ -108,7 +108,7 @@ class World:
         for place in self._places:
             while self._free[n]:
                 charge = {place: pacer.page_keys(place)}
-                if wait := pacer.ask(charge, self.now):
+                if wait := pacer.reserve(charge, self.now):
                     waits.append(wait)
                     break
                 self._send(n, place, charge)

@@ -1,4 +1,4 @@
-"""What a refusal, a success and time do to a rate, and what a row says after two workers spoke."""
+"""Successes, refusals and time change the rate, and shared rows merge the reports of several workers."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from tests.unit.recycle.pacing.pace_world import Table
 S3 = VaultSpec(instance="shop", name="cold", kind="s3", location="bucket", prefix="wh/")
 
 
-def test_a_rate_doubles_until_it_is_refused_then_returns_to_a_little_below_and_creeps_beyond() -> None:
+def test_rate_doubles_until_refused_then_creeps_up() -> None:
     fresh, below = policy.grown(Rate(1_000), 1.0), policy.grown(Rate(500, 1_000), 1.0)
     near, beyond = policy.grown(Rate(960, 1_000), 1.0), policy.grown(Rate(1_500, 1_000), 1.0)
 
@@ -26,7 +26,7 @@ def test_a_rate_doubles_until_it_is_refused_then_returns_to_a_little_below_and_c
     assert policy.grown(Rate(policy.HIGHEST_RATE), 1.0).keys == policy.HIGHEST_RATE
 
 
-def test_a_refusal_sets_the_rate_below_what_the_store_was_seen_to_take_and_never_below_the_floor() -> None:
+def test_refusal_sets_the_rate_below_the_measured_capacity() -> None:
     measured, blind = policy.refused(Rate(4_000, 3_900), 3_500, 1), policy.refused(Rate(4_000, 5_000), None, 1)
     doubtful = policy.refused(Rate(4_000, 3_900), 100, 1)
     again, nothing = policy.refused(Rate(4_000, 3_900), 0.0, 2), policy.refused(Rate(12, 3_900), None, 9)
@@ -36,7 +36,7 @@ def test_a_refusal_sets_the_rate_below_what_the_store_was_seen_to_take_and_never
     assert (again, nothing) == (Rate(2_000, 3_900), Rate(policy.LOWEST_RATE, 3_900))
 
 
-def test_requests_that_were_under_way_at_a_refusal_belong_to_it() -> None:
+def test_refusals_of_requests_under_way_count_as_one() -> None:
     lane = Lane("p", 0.0)
     for _ in range(3):
         lane.record_sent(500)
@@ -53,7 +53,7 @@ def test_requests_that_were_under_way_at_a_refusal_belong_to_it() -> None:
     assert (lane.report().throttled, lane.streak) == (4, 2)
 
 
-def test_waits_double_until_the_longest_and_a_store_that_names_its_own_is_obeyed() -> None:
+def test_waits_double_and_retry_after_is_obeyed() -> None:
     lane = Lane("p", 0.0)
     lane.record_sent(10)
 
@@ -66,7 +66,7 @@ def test_waits_double_until_the_longest_and_a_store_that_names_its_own_is_obeyed
     assert lane.wait(21.0) == 0.0
 
 
-def test_slow_requests_become_smaller_then_fewer_and_quick_ones_grow_back() -> None:
+def test_slow_requests_shrink_and_quick_ones_grow() -> None:
     window, seen = RequestWindow(4, 500), []
     for _ in range(6):
         window = policy.resized(window, 5.0, full=True, growth=1.5)
@@ -79,13 +79,13 @@ def test_slow_requests_become_smaller_then_fewer_and_quick_ones_grow_back() -> N
     assert policy.narrowed(RequestWindow(1, 125)) == RequestWindow(1, 125)
 
 
-def test_requests_that_are_neither_quick_nor_slow_become_more_and_smaller() -> None:
+def test_medium_requests_become_more_and_smaller() -> None:
     assert policy.resized(RequestWindow(8, 500), 2.0, full=True, growth=1.5) == RequestWindow(10, 400)
     assert policy.resized(RequestWindow(8, 500), 2.0, full=False, growth=1.5) == RequestWindow(8, 500)
     assert policy.resized(RequestWindow(8, 125), 2.0, full=True, growth=1.5) == RequestWindow(8, 125)
 
 
-def test_what_was_under_way_at_the_last_change_and_what_is_left_of_a_page_teach_nothing() -> None:
+def test_earlier_or_partial_requests_change_no_window() -> None:
     lane = Lane("p", 0.0)
     first = lane.page_keys()
 
@@ -110,7 +110,7 @@ def test_a_page_has_125_to_1000_keys() -> None:
     assert policy.page_keys(RequestWindow(4, 300), 1e6) == 300
 
 
-def test_a_row_takes_a_first_refusal_and_an_increase_on_top_of_itself_only() -> None:
+def test_row_merges_only_reports_based_on_itself() -> None:
     row = Shared(keys_per_second=3_000, ceiling=3_500, throttled_at=5, updated_at=9)
     newer = row.model_copy(update={"throttled_at": 8})
     more, less = Rate(3_100, 3_500), Rate(2_700, 3_000)
@@ -125,7 +125,7 @@ def test_a_row_takes_a_first_refusal_and_an_increase_on_top_of_itself_only() -> 
     assert policy.merged(None, PaceReport("p", None, more, False), 20).throttled_at is None
 
 
-def test_a_first_folder_is_a_place_of_its_own_until_there_are_too_many() -> None:
+def test_each_first_folder_is_a_place_up_to_a_maximum() -> None:
     pacer = SharedPacer(Table(), lambda instance, vault: S3, "http://localhost:9000")
     few = pacer.places("shop", "cold", ["a/x", "b/y/z", "top"])
     many = pacer.places("shop", "cold", [f"{n:03x}/k" for n in range(policy.PLACES_A_VAULT)])
@@ -137,21 +137,21 @@ def test_a_first_folder_is_a_place_of_its_own_until_there_are_too_many() -> None
     assert then == [root]
 
 
-def test_places_of_different_vaults_never_have_one_name() -> None:
+def test_places_of_different_vaults_have_different_names() -> None:
     local = VaultSpec(instance="shop", name="disk", kind="local", location="/srv/v/")
 
-    assert policy.root(S3, "") == "aws/bucket/wh/"
-    assert policy.root(local, "") == "file:/srv/v/"
+    assert policy.vault_place(S3, "") == "aws/bucket/wh/"
+    assert policy.vault_place(local, "") == "file:/srv/v/"
 
 
 @pytest.mark.parametrize("text", ["0/s", "fast", "500", "500/m", "-5/s", "1.5/s", "5e3/s", "10000000/s", "500/s\n"])
-def test_what_is_no_pace_is_refused(text: str) -> None:
+def test_malformed_pace_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match="is not a pace"):
         policy.keys_per_second(text)
     assert policy.keys_per_second("500/s") == 500
 
 
-def test_files_refused_while_others_are_taken_are_given_up_in_the_end_and_others_never() -> None:
+def test_only_files_refused_beside_successes_are_given_up() -> None:
     page = FilePage("cold", [1, 2, 3], ["a", "b", "c"], ["", "", ""])
     all_of_them = some = Piece(page, ["p", "p", "q"])
     first, rest = all_of_them.cut(2)
@@ -169,29 +169,29 @@ def test_files_refused_while_others_are_taken_are_given_up_in_the_end_and_others
     assert some.refused([1], 10.0, telling=True).hopeless is False
 
 
-def test_a_vault_is_given_up_after_two_minutes_without_a_success_or_three_tries_without_an_answer() -> None:
+def test_vault_without_success_or_answer_is_given_up() -> None:
     throttled, lost = policy.Patience(), policy.Patience()
 
     waits = [throttled.refused(at) for at in (0.0, 100.0, 119.0)]
     throttled.taken()
-    told = [throttled.refused(at) for at in (200.0, 319.0, 320.0)]
+    verdicts = [throttled.refused(at) for at in (200.0, 319.0, 320.0)]
     tries = [lost.lost(sent, sent + 10) for sent in (1.0, 2.0, 3.0, 20.0, 40.0)]
 
     assert waits == [None] * 3
-    assert told == [None, None, "THROTTLED"]
+    assert verdicts == [None, None, "THROTTLED"]
     assert tries == [None, None, None, None, "UNREACHABLE"]
 
 
-def test_without_a_pacer_only_refusals_wait() -> None:
+def test_without_a_pacer_only_refused_requests_wait() -> None:
     pacer = Unpaced()
     [place] = pacer.places("shop", "cold", ["a"])
-    free = [pacer.ask({place: 1_000}, 0.0) for _ in range(100)]
+    free = [pacer.reserve({place: 1_000}, 0.0) for _ in range(100)]
 
     for sent in (0.0, 0.05, 0.4):
         pacer.report_result({place: 1}, Answer(sent, 0.1, {place: 1}))
-    waits = pacer.ask({place: 1}, 0.5)
+    waits = pacer.reserve({place: 1}, 0.5)
     pacer.report_result({place: 1}, Answer(1.1, 0.1))
 
     assert set(free) == {0.0}
     assert waits == pytest.approx(0.5)
-    assert pacer.ask({place: 1}, 1.2) == 0.0
+    assert pacer.reserve({place: 1}, 1.2) == 0.0

@@ -1,4 +1,4 @@
-"""The pacer against a store that enforces a limit, on a virtual clock: minutes pass in a blink."""
+"""The pacer finds the limit of a simulated store, on a virtual clock."""
 
 import pytest
 
@@ -12,9 +12,7 @@ FIVE_MINUTES = 300.0
 
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("burst_seconds", [0.3, 1.0, 2.0])
-def test_it_takes_nine_tenths_of_a_limit_it_was_not_told_and_is_refused_less_than_one_in_a_hundred(
-    workers: int, burst_seconds: float
-) -> None:
+def test_pacer_uses_90_percent_of_an_unknown_limit(workers: int, burst_seconds: float) -> None:
     world = World(Store(LIMIT, burst_seconds), workers)
 
     world.run(FIVE_MINUTES)
@@ -24,7 +22,7 @@ def test_it_takes_nine_tenths_of_a_limit_it_was_not_told_and_is_refused_less_tha
     assert world.store.throttled() < 0.01
 
 
-def test_ten_places_take_ten_times_as_much() -> None:
+def test_ten_places_have_ten_times_the_rate_of_one() -> None:
     one, ten = World(Store(LIMIT)), World(Store(LIMIT), folders=10)
 
     one.run(180)
@@ -35,7 +33,7 @@ def test_ten_places_take_ten_times_as_much() -> None:
 
 
 @pytest.mark.parametrize("limit", [100, 700, 20_000])
-def test_other_limits_are_found_too(limit: int) -> None:
+def test_pacer_finds_other_limits(limit: int) -> None:
     world = World(Store(limit, burst_seconds=10.0 if limit == 100 else 1.0))
 
     world.run(FIVE_MINUTES)
@@ -46,9 +44,7 @@ def test_other_limits_are_found_too(limit: int) -> None:
 
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("begin", [0.0, 120.0])
-def test_r39_while_a_store_refuses_everything_for_30_s_it_is_hardly_asked_and_then_the_rate_recovers(
-    workers: int, begin: float
-) -> None:
+def test_r39_rate_falls_in_an_outage_and_recovers(workers: int, begin: float) -> None:
     world = World(Store(LIMIT, storms=[(begin, begin + 30)]), workers)
 
     world.run(begin + 30)
@@ -62,7 +58,7 @@ def test_r39_while_a_store_refuses_everything_for_30_s_it_is_hardly_asked_and_th
     assert world.store.throttled() < 0.02
 
 
-def test_a_limit_that_grows_is_found_within_minutes_and_one_that_shrinks_at_once() -> None:
+def test_pacer_follows_a_changed_limit() -> None:
     world = World(Store(LIMIT))
     world.run(60)
 
@@ -76,7 +72,7 @@ def test_a_limit_that_grows_is_found_within_minutes_and_one_that_shrinks_at_once
     assert sum(outcome != "done" for at, outcome, _ in world.store.requests if at >= 420) < 25
 
 
-def test_a_store_that_needs_10_s_for_a_full_page_is_asked_for_less_at_once_until_nothing_is_lost() -> None:
+def test_slow_store_gets_smaller_requests_until_none_is_lost() -> None:
     world = World(Store(1e9, seconds=lambda under_way, keys: under_way * keys * 0.01))
 
     world.run(FIVE_MINUTES)
@@ -88,7 +84,7 @@ def test_a_store_that_needs_10_s_for_a_full_page_is_asked_for_less_at_once_until
     assert world.store.rate(60, FIVE_MINUTES) >= 80
 
 
-def test_a_quick_store_is_asked_for_more_at_once_and_one_that_gets_slow_for_less() -> None:
+def test_quick_store_gets_more_at_once_and_slow_store_less() -> None:
     store = Store(1e9, seconds=lambda under_way, keys: 0.5)
     world = World(store)
     world.run(60)
@@ -102,7 +98,7 @@ def test_a_quick_store_is_asked_for_more_at_once_and_one_that_gets_slow_for_less
     assert sum(outcome == "lost" for at, outcome, _ in store.requests if at > 90) == 0
 
 
-def test_workers_that_cannot_exchange_go_on_with_what_they_know() -> None:
+def test_workers_without_shared_rates_use_their_own() -> None:
     world = World(Store(LIMIT), workers=3)
     world.run(60)
 
@@ -113,7 +109,7 @@ def test_workers_that_cannot_exchange_go_on_with_what_they_know() -> None:
     assert world.store.throttled(60) < 0.03
 
 
-def test_a_worker_that_joins_begins_with_its_share_of_what_the_others_learned() -> None:
+def test_new_worker_begins_with_its_share_of_the_rate() -> None:
     world = World(Store(LIMIT), workers=1)
     world.run(120)
     [row] = world.table.shared.values()
@@ -127,7 +123,7 @@ def test_a_worker_that_joins_begins_with_its_share_of_what_the_others_learned() 
     assert later.store.rate(0, 2) <= 1.3 * LIMIT
 
 
-def test_workers_divide_what_is_known_and_do_not_each_take_all_of_it() -> None:
+def test_workers_divide_the_known_rate() -> None:
     world = World(Store(1e9), workers=3)
     place = world.pacers[0].places("shop", "cold", ["0/k"])[0]
     world.table.shared[place] = Shared(keys_per_second=3_000, ceiling=3_500, updated_at=0)

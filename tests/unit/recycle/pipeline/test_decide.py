@@ -1,4 +1,4 @@
-"""What a claim decides: each rule alone, then all together against a plain restatement of them."""
+"""A claim follows each of its rules, and all rules together."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +13,7 @@ from sexton.recycle.pipeline.decide import ChildMark, ClaimDecision, LockedMark,
 TOKEN = WriteToken(batch=1, round=1, lease=Lease(instance="shop", job="recycle", owner="run", epoch=1), attempt=1)
 CUTOFF = 100
 A, B, CHILD, OTHER_CHILD = (Ref("dropped", name) for name in ("a", "b", "child", "other"))
-MARKED = LockedMark("disk", MarkState.MARKED, quarantined=False, ages_from=CUTOFF)
+MARKED = LockedMark("disk", MarkState.MARKED, quarantined=False, retention_starts_at=CUTOFF)
 FENCED = MARKED._replace(state=MarkState.FENCED)
 
 
@@ -43,7 +43,7 @@ class TestOwnRow:
         assert decided(Candidate(A), locked={}) == ClaimDecision([], [], {})
 
     def test_a_mark_younger_than_the_cutoff_is_left_out(self) -> None:
-        young = MARKED._replace(ages_from=CUTOFF + 1)
+        young = MARKED._replace(retention_starts_at=CUTOFF + 1)
 
         assert decided(Candidate(A), locked={A: young}) == ClaimDecision([], [], {})
 
@@ -64,18 +64,18 @@ class TestOwnRow:
 
 
 class TestKeepers:
-    def test_a_blocked_mark_is_kept_with_the_answer(self) -> None:
+    def test_blocked_mark_is_kept_with_the_reason(self) -> None:
         decision = decided(Candidate(A), Candidate(B), blocked={A: by_hold(7)})
 
-        assert (claimed(decision), decision.keep_reasons) == ([B], {A: by_hold(7)})
+        assert (claimed(decision), decision.kept) == ([B], {A: by_hold(7)})
 
-    def test_the_answer_about_the_mark_comes_before_its_childs(self) -> None:
+    def test_reason_of_the_mark_precedes_that_of_its_child(self) -> None:
         parent = Candidate(A, children=frozenset({CHILD}))
         child = ChildMark(CHILD, A, MarkState.MARKED)
 
         decision = decided(parent, children=[child], blocked={CHILD: LIVE, A: by_hold(1)})
 
-        assert decision.keep_reasons == {A: by_hold(1)}
+        assert decision.kept == {A: by_hold(1)}
 
 
 class TestChildren:
@@ -86,44 +86,40 @@ class TestChildren:
 
         assert (claimed(decision), decision.absorbed) == ([A], [CHILD])
 
-    def test_a_blocked_child_keeps_its_parent(self) -> None:
+    def test_blocked_child_blocks_its_parent(self) -> None:
         decision = decided(self.PARENT, children=[ChildMark(CHILD, A, MarkState.MARKED)], blocked={CHILD: by_hold(3)})
 
-        assert (claimed(decision), decision.absorbed, decision.keep_reasons) == ([], [], {A: by_hold(3)})
+        assert (claimed(decision), decision.absorbed, decision.kept) == ([], [], {A: by_hold(3)})
 
-    def test_a_child_that_another_transaction_locks_keeps_its_parent(self) -> None:
-        assert decided(self.PARENT, children=[ChildMark(CHILD, A, None)]).keep_reasons == {A: WAITS_FOR_CHILD}
+    def test_locked_child_blocks_its_parent(self) -> None:
+        assert decided(self.PARENT, children=[ChildMark(CHILD, A, None)]).kept == {A: WAITS_FOR_CHILD}
 
-    def test_a_child_that_another_batch_claimed_keeps_its_parent(self) -> None:
-        assert decided(self.PARENT, children=[ChildMark(CHILD, A, MarkState.CLAIMED)]).keep_reasons == {
-            A: WAITS_FOR_CHILD
-        }
+    def test_child_claimed_by_another_batch_blocks_its_parent(self) -> None:
+        assert decided(self.PARENT, children=[ChildMark(CHILD, A, MarkState.CLAIMED)]).kept == {A: WAITS_FOR_CHILD}
 
-    def test_a_child_that_came_after_the_resolve_keeps_its_parent(self) -> None:
+    def test_child_added_after_the_resolve_blocks_its_parent(self) -> None:
         late = ChildMark(OTHER_CHILD, A, MarkState.MARKED)
 
-        assert decided(self.PARENT, children=[late]).keep_reasons == {A: WAITS_FOR_CHILD}
+        assert decided(self.PARENT, children=[late]).kept == {A: WAITS_FOR_CHILD}
 
-    def test_a_child_that_must_be_fenced_keeps_its_parent_until_it_is(self) -> None:
+    def test_unfenced_child_blocks_its_parent(self) -> None:
         resolved = {CHILD: Candidate(CHILD, must_be_fenced=True)}
         unfenced, fenced = ChildMark(CHILD, A, MarkState.MARKED), ChildMark(CHILD, A, MarkState.FENCED)
 
-        assert decided(self.PARENT, children=[unfenced], resolved_children=resolved).keep_reasons == {
-            A: WAITS_FOR_CHILD
-        }
+        assert decided(self.PARENT, children=[unfenced], resolved_children=resolved).kept == {A: WAITS_FOR_CHILD}
         assert claimed(decided(self.PARENT, children=[fenced], resolved_children=resolved)) == [A]
 
-    def test_children_of_a_mark_that_absorbs_none_do_not_matter(self) -> None:
+    def test_children_of_a_mark_that_absorbs_none_are_ignored(self) -> None:
         decision = decided(Candidate(A), children=[ChildMark(CHILD, A, None)])
 
         assert (claimed(decision), decision.absorbed) == ([A], [])
 
 
 class TestLimit:
-    def test_what_exceeds_the_limit_is_kept(self) -> None:
+    def test_mark_over_the_limit_is_kept(self) -> None:
         decision = decided(Candidate(A, files=6), Candidate(B, files=5), allowance=10)
 
-        assert (claimed(decision), decision.keep_reasons, decision.objects) == ([A], {B: BY_LIMIT}, 6)
+        assert (claimed(decision), decision.kept, decision.objects) == ([A], {B: BY_LIMIT}, 6)
 
     def test_the_limit_is_reached_exactly(self) -> None:
         assert claimed(decided(Candidate(A, files=4), allowance=10, objects_claimed=6)) == [A]
@@ -132,7 +128,7 @@ class TestLimit:
     def test_a_smaller_mark_may_fit_behind_a_larger_one(self) -> None:
         assert claimed(decided(Candidate(A, files=11), Candidate(B, files=1), allowance=10)) == [B]
 
-    def test_a_kept_mark_uses_no_room(self) -> None:
+    def test_kept_mark_does_not_count_against_the_limit(self) -> None:
         decision = decided(Candidate(A, files=9), Candidate(B, files=9), blocked={A: LIVE}, allowance=10)
 
         assert claimed(decision) == [B]
@@ -147,7 +143,7 @@ rows = st.builds(
     vault=st.just("disk"),
     state=st.sampled_from(MarkState),
     quarantined=st.booleans(),
-    ages_from=st.sampled_from((CUTOFF - 1, CUTOFF, CUTOFF + 1)),
+    retention_starts_at=st.sampled_from((CUTOFF - 1, CUTOFF, CUTOFF + 1)),
 )
 candidates = st.lists(
     st.builds(Candidate, ref=refs, files=st.integers(0, 5), must_be_fenced=st.booleans()),
@@ -171,19 +167,71 @@ def test_no_claim_breaks_a_rule(
 ) -> None:
     decision = decided(*chosen, locked=locked, blocked=blocked, allowance=allowance, objects_claimed=objects_claimed)
 
-    assert not set(claimed(decision)) & decision.keep_reasons.keys()
+    assert not set(claimed(decision)) & decision.kept.keys()
     for candidate in decision.claimed:
         row = locked[candidate.ref]
         assert row.state is MarkState.FENCED or (row.state is MarkState.MARKED and not candidate.must_be_fenced)
-        assert (row.quarantined, row.ages_from <= CUTOFF, candidate.ref in blocked) == (False, True, False)
+        assert (row.quarantined, row.retention_starts_at <= CUTOFF, candidate.ref in blocked) == (False, True, False)
     if allowance is not None and decision.claimed:
         assert objects_claimed + decision.objects <= allowance
     for candidate in chosen:
-        if (
-            candidate.ref in locked
-            and candidate.ref not in claimed(decision)
-            and candidate.ref not in decision.keep_reasons
-        ):
+        if candidate.ref in locked and candidate.ref not in claimed(decision) and candidate.ref not in decision.kept:
             row = locked[candidate.ref]
             unfenced = candidate.must_be_fenced and row.state is MarkState.MARKED
-            assert row.state is MarkState.CLAIMED or row.quarantined or row.ages_from > CUTOFF or unfenced
+            assert row.state is MarkState.CLAIMED or row.quarantined or row.retention_starts_at > CUTOFF or unfenced
+
+
+@st.composite
+def parents_and_children(draw: st.DrawFn) -> tuple[list[Candidate], list[ChildMark], dict[Ref, Candidate]]:
+    """Draw candidates that may absorb children, the children's rows, and the children as they were resolved."""
+    parents = draw(candidates)
+    names = [Ref("tablet", str(n)) for n in range(4)]
+    rows, resolved = [], {}
+    for name in names if parents else []:
+        parent = draw(st.sampled_from(parents)).ref
+        rows.append(ChildMark(name, parent, draw(st.none() | st.sampled_from((MarkState.MARKED, *MarkState)))))
+        if draw(st.booleans()):
+            resolved[name] = Candidate(name, must_be_fenced=draw(st.booleans()))
+    absorbing = st.none() | st.frozensets(st.sampled_from(names), min_size=3)
+    return [parent._replace(children=draw(absorbing)) for parent in parents], rows, resolved
+
+
+def may_join(child: ChildMark, parent: Candidate, resolved: Mapping[Ref, Candidate]) -> bool:
+    """Restate when a child may be claimed with its parent."""
+    fence = child.ref in resolved and resolved[child.ref].must_be_fenced
+    states = {MarkState.FENCED} if fence else {MarkState.FENCED, MarkState.MARKED}
+    return child.state in states and child.ref in (parent.children or ())
+
+
+@given(
+    parents_and_children(),
+    st.dictionaries(st.sampled_from([Ref("tablet", str(n)) for n in range(4)]), st.just(by_hold(1)), max_size=1),
+    st.none() | st.integers(0, 12),
+)
+def test_a_parent_is_claimed_with_all_its_children(
+    family: tuple[list[Candidate], list[ChildMark], dict[Ref, Candidate]],
+    blocked: dict[Ref, Kept],
+    allowance: int | None,
+) -> None:
+    parents, children, resolved = family
+    locked = {parent.ref: FENCED for parent in parents}
+
+    decision = decided(
+        *parents,
+        locked=locked,
+        children=children,
+        resolved_children=resolved,
+        blocked=blocked,
+        allowance=allowance,
+    )
+
+    used, expected, absorbed = 0, [], []
+    for parent in parents:
+        own = [c for c in children if c.parent == parent.ref and parent.children is not None]
+        joined = all(may_join(child, parent, resolved) and child.ref not in blocked for child in own)
+        if joined and (allowance is None or used + parent.files <= allowance):
+            used += parent.files
+            expected.append(parent.ref)
+            absorbed += [child.ref for child in own]
+    assert (claimed(decision), decision.absorbed, decision.objects) == (expected, absorbed, used)
+    assert decision.kept.keys() == locked.keys() - set(expected)

@@ -1,4 +1,4 @@
-"""What is kept spreads to parents: a parent is deleted only with all of its children."""
+"""A parent is kept with every child that is kept."""
 
 from sexton.marks.keepers import IN_USE, LIVE, by_hold
 from sexton.marks.model import DueMark, Expansion, Reason, Ref
@@ -6,34 +6,34 @@ from sexton.recycle.pipeline.fence import candidate_of, spread_to_parents
 
 
 def mark(name: str) -> DueMark:
-    return DueMark(kind="dropped", id=name, ages_from=0, vault="disk", prefix=f"{name}/", keys=None, bytes=0)
+    return DueMark(kind="dropped", id=name, retention_starts_at=0, vault="disk", prefix=f"{name}/", keys=None, bytes=0)
 
 
 PARENT, CHILD, OTHER = mark("parent"), mark("child"), mark("other")
 CHILDREN = {PARENT.ref: [CHILD]}
 
 
-def test_a_kept_child_keeps_its_parent_with_its_answer() -> None:
-    kept = spread_to_parents([PARENT, OTHER], CHILDREN, {CHILD.ref: by_hold(1)}, set())
+def test_kept_child_blocks_its_parent_with_its_reason() -> None:
+    reasons = spread_to_parents([PARENT, OTHER], CHILDREN, {CHILD.ref: by_hold(1)}, set())
 
-    assert kept == {CHILD.ref: by_hold(1), PARENT.ref: by_hold(1)}
+    assert reasons == {CHILD.ref: by_hold(1), PARENT.ref: by_hold(1)}
 
 
-def test_a_quarantined_child_keeps_its_parent() -> None:
+def test_quarantined_child_blocks_its_parent() -> None:
     assert spread_to_parents([PARENT], CHILDREN, {}, {CHILD.ref}) == {PARENT.ref: IN_USE}
 
 
-def test_a_parent_that_is_kept_itself_keeps_its_own_answer() -> None:
-    kept = spread_to_parents([PARENT], CHILDREN, {PARENT.ref: LIVE, CHILD.ref: by_hold(1)}, set())
+def test_kept_parent_has_its_own_reason() -> None:
+    reasons = spread_to_parents([PARENT], CHILDREN, {PARENT.ref: LIVE, CHILD.ref: by_hold(1)}, set())
 
-    assert kept[PARENT.ref] == LIVE
+    assert reasons[PARENT.ref] == LIVE
 
 
-def test_nothing_spreads_where_nothing_is_kept() -> None:
+def test_nothing_spreads_if_nothing_is_kept() -> None:
     assert spread_to_parents([PARENT, OTHER], CHILDREN, {}, set()) == {}
 
 
-def test_a_candidate_holds_what_its_owner_answered() -> None:
+def test_candidate_contains_the_owners_expansion() -> None:
     expansion = Expansion(
         fence=True, absorbs=True, lacking=Reason.SCHEMA_MISSING, above=(Ref("table", "t"),), versions=("tablet", 4)
     )

@@ -1,4 +1,4 @@
-"""How a claimed mark is settled, and up to where a deletion has come. Pure decisions."""
+"""The outcomes of the files decide how a claimed mark is settled."""
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from sexton.marks.model import DeletionCounts, Settlement
 from sexton.marks.policy import settlement_of
 from sexton.recycle.pipeline.delete_pages import tried_up_to
 
-DONE = DeletionCounts(prefix=None, swept_at=None, files=3, done=3, failed=0)
+DONE = DeletionCounts(prefix=None, first_pass_at=None, files=3, done=3, failed=0)
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ DONE = DeletionCounts(prefix=None, swept_at=None, files=3, done=3, failed=0)
         (DONE._replace(lacking="SCHEMA_MISSING"), Settlement.LACKING),
         (DONE._replace(lacking="SCHEMA_MISSING", done=2), Settlement.WAITING),
         (DONE._replace(prefix="data/"), Settlement.SWEPT),
-        (DONE._replace(prefix="data/", swept_at=1), Settlement.GONE),
+        (DONE._replace(prefix="data/", first_pass_at=1), Settlement.GONE),
         (DONE._replace(prefix="data/", lacking="SCHEMA_MISSING"), Settlement.LACKING),
     ],
 )
@@ -37,6 +37,26 @@ def test_a_mark_is_settled_by_its_outcomes(counts: DeletionCounts, settlement: S
 def test_no_record_is_removed_before_its_files(counts: DeletionCounts) -> None:
     if settlement_of(counts) in (Settlement.GONE, Settlement.SWEPT):
         assert (counts.done >= counts.files, counts.failed, counts.changed) == (True, 0, 0)
+
+
+@given(
+    st.builds(
+        DeletionCounts,
+        prefix=st.none() | st.just("p/"),
+        first_pass_at=st.none() | st.just(1),
+        files=st.integers(0, 3),
+        done=st.integers(0, 3),
+        failed=st.integers(0, 1),
+        changed=st.integers(0, 1),
+        lacking=st.none() | st.just("SCHEMA_MISSING"),
+    )
+)
+def test_a_record_is_removed_only_if_all_is_confirmed(counts: DeletionCounts) -> None:
+    confirmed = counts.done >= counts.files and not counts.failed and not counts.changed
+    seen_twice = counts.prefix is None or counts.first_pass_at is not None
+
+    assert (settlement_of(counts) is Settlement.GONE) == (confirmed and not counts.lacking and seen_twice)
+    assert (settlement_of(counts) is Settlement.SWEPT) == (confirmed and not counts.lacking and not seen_twice)
 
 
 def test_a_deletion_has_tried_all_files_below_the_first_untried() -> None:

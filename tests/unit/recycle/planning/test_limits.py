@@ -1,9 +1,9 @@
-"""Limits, what waits and why, and estimates: arithmetic, checked by hand."""
+"""Limits, approvals and estimates are computed correctly."""
 
 import pytest
 
 from config.settings import PricesSection
-from sexton.recycle.model import KindPlan, KindReport, Plan, Policy, RoundReport
+from sexton.recycle.model import KindReport, RoundReport
 from sexton.recycle.planning import limits
 from sexton.recycle.planning.estimate import ASSUMED_KEYS_PER_SECOND, estimate, rate
 from sexton.recycle.planning.limits import (
@@ -11,11 +11,13 @@ from sexton.recycle.planning.limits import (
     allowance,
     divide,
     explain_difference,
+    explain_early,
+    is_limited,
     kinds_over_limit,
     shortened,
     span,
 )
-from sexton.recycle.planning.model import DueKind
+from sexton.recycle.planning.model import DueKind, KindPlan, Plan, Policy
 
 POLICY = Policy(
     version="v",
@@ -37,13 +39,11 @@ def kind(name: str, objects: int, *, limited: bool = True, **more: object) -> Ki
     ("live", "objects"),
     [(None, 5_000), (100_000, 5_000), (49_999, 4_999), (50_000, 5_000), (9_999, 1_000), (0, 1_000)],
 )
-def test_the_stricter_of_both_limits_holds_and_a_fraction_is_never_fewer_than_1000(
-    live: int | None, objects: int
-) -> None:
-    found = allowance(POLICY, live)
+def test_stricter_limit_applies_and_fraction_allows_1000(live: int | None, objects: int) -> None:
+    limit = allowance(POLICY, live)
 
-    assert found is not None
-    assert found.objects == objects
+    assert limit is not None
+    assert limit.objects == objects
 
 
 def test_max_delete_objects_may_be_fewer_than_1000() -> None:
@@ -52,12 +52,24 @@ def test_max_delete_objects_may_be_fewer_than_1000() -> None:
     )
 
 
-def test_an_owner_that_cannot_count_leaves_1000_and_an_old_policy_has_no_limits() -> None:
+def test_uncounted_owner_allows_1000_and_old_policy_everything() -> None:
     silent = allowance(POLICY, None, "no answer")
 
     assert silent is not None
     assert (silent.objects, "no answer" in silent.reason) == (1_000, True)
     assert allowance(POLICY.model_copy(update={"unlimited": None}), 10) is None
+
+
+def test_kinds_count_unless_the_policy_names_them_unlimited() -> None:
+    assert (is_limited("dropped", POLICY), is_limited("compacted", POLICY)) == (True, False)
+    assert not is_limited("dropped", POLICY.model_copy(update={"unlimited": None}))
+
+
+def test_a_shortened_retention_is_explained_with_both_spans() -> None:
+    assert explain_early("d", 1, 172_800, 3_600) == (
+        "d: 1 mark is due only because its retention was shortened from 2 d to 1 h"
+    )
+    assert explain_early("d", 2_000, 60, 0).startswith("d: 2,000 marks are due only because")
 
 
 def test_the_smallest_kinds_go_while_they_fit_and_the_others_wait_whole() -> None:
@@ -71,11 +83,11 @@ def test_the_smallest_kinds_go_while_they_fit_and_the_others_wait_whole() -> Non
     assert kinds_over_limit(kinds, 1_000, 2_000) == {"small", "middle", "big"}
 
 
-def test_what_names_no_object_is_never_over_a_limit() -> None:
+def test_kind_without_objects_is_never_over_a_limit() -> None:
     assert kinds_over_limit([kind("table", 0)], 1_000, 5_000) == set()
 
 
-def test_a_kind_goes_waits_or_is_split_with_a_reason_on_what_waits() -> None:
+def test_plan_applies_splits_or_delays_kinds_with_reasons() -> None:
     early = kind("young", 5, since=50)
     due = [
         DueKind(kind("fits", 10), kind("fits", 10)),
@@ -95,7 +107,7 @@ def test_a_kind_goes_waits_or_is_split_with_a_reason_on_what_waits() -> None:
     assert wait[1].awaits == "too early"
 
 
-def test_a_kind_both_over_a_limit_and_due_too_early_waits_whole_for_both_reasons() -> None:
+def test_kind_over_limit_and_due_too_early_waits_as_a_whole() -> None:
     both = DueKind(kind("d", 60), kind("d", 40, cutoff=50), kind("d", 20, since=50), "too early")
 
     go, wait = divide([both], Allowance(30, "limit"), 0)
@@ -105,7 +117,7 @@ def test_a_kind_both_over_a_limit_and_due_too_early_waits_whole_for_both_reasons
     assert wait[0].awaits.endswith("and limit; too early")
 
 
-def test_a_kind_of_which_a_round_found_more_than_estimated_waits_although_it_seems_to_fit() -> None:
+def test_kind_that_exceeded_its_estimate_waits() -> None:
     due = [DueKind(kind("d", 10), kind("d", 10)), DueKind(kind("c", 9, limited=False), kind("c", 9, limited=False))]
 
     go, wait = divide(due, Allowance(100, "limit"), 0, {"d", "c", "unheard of"})
@@ -115,7 +127,7 @@ def test_a_kind_of_which_a_round_found_more_than_estimated_waits_although_it_see
     assert "found more" in wait[0].awaits
 
 
-def test_without_a_limit_only_what_is_due_too_early_waits() -> None:
+def test_without_a_limit_only_marks_due_too_early_wait() -> None:
     due = [DueKind(kind("d", 10**9), kind("d", 10**9)), DueKind(kind("y", 8), kind("y", 3), kind("y", 5), "too early")]
 
     go, wait = divide(due, None, 0, {"d"})
@@ -123,7 +135,7 @@ def test_without_a_limit_only_what_is_due_too_early_waits() -> None:
     assert ([k.marks for k in go], [k.marks for k in wait]) == ([10**9, 3], [5])
 
 
-def test_a_kind_that_somebody_rejected_waits_whole_and_takes_no_room_from_others() -> None:
+def test_rejected_kind_waits_and_does_not_count_for_the_limit() -> None:
     no = {"d": "anna said no", "none": "anna said no", "free": "anna said no"}
     young = DueKind(kind("d", 8), kind("d", 3, cutoff=50), kind("d", 5, since=50), "too early")
     free = kind("free", 4, limited=False)
@@ -148,7 +160,7 @@ def test_a_kind_that_somebody_rejected_waits_whole_and_takes_no_room_from_others
     ]
 
 
-def test_only_what_is_shorter_than_agreed_is_shortened() -> None:
+def test_shortened_returns_only_retentions_below_the_agreed() -> None:
     assert shortened({"a": 10, "b": 10, "c": 10, "gone": 1}, {"a": 9, "b": 10, "c": 11, "new": 1}) == {"a": 10}
 
 
@@ -164,22 +176,22 @@ def test_only_what_is_shorter_than_agreed_is_shortened() -> None:
         (60, "1 min"),
     ],
 )
-def test_seconds_are_told_in_the_largest_whole_unit(seconds: int, said: str) -> None:
+def test_seconds_are_shown_in_the_largest_whole_unit(seconds: int, said: str) -> None:
     assert span(seconds) == said
 
 
-def test_a_difference_is_told_kind_by_kind() -> None:
+def test_difference_is_explained_kind_by_kind() -> None:
     planned = [kind("a", 1_200), kind("b", 5), kind("c", 5), kind("d", 5), kind("e", 5, ages=11)]
-    found = [kind("a", 1_100), kind("b", 5), kind("c", 6), kind("d", 5, keys=7), kind("e", 5, ages=12)]
+    present = [kind("a", 1_100), kind("b", 5), kind("c", 6), kind("d", 5, keys=7), kind("e", 5, ages=12)]
 
     assert explain_difference(planned, planned) == ""
-    assert explain_difference(planned, found) == (
+    assert explain_difference(planned, present) == (
         "a: 1,200 → 1,100 marks (100 undropped, deleted, claimed or quarantined); c: 5 → 6 marks (1 added); "
         "d: 5 marks, but different ones; e: 5 marks, but different ones"
     )
 
 
-def test_policies_of_other_versions_are_told_apart() -> None:
+def test_policy_change_names_the_changed_retentions() -> None:
     before = POLICY.model_copy(update={"retention_seconds": {"a": 7_200, "b": 600}})
     after = POLICY.model_copy(update={"retention_seconds": {"a": 3_600, "b": 600, "c": 60}})
 
@@ -196,20 +208,20 @@ def test_an_estimate_counts_requests_money_and_minutes() -> None:
     prices = PricesSection(list_per_1000_requests=5, delete_per_1000_requests=2, currency="EUR")
     keys, prefixes = kind("k", 1_500), kind("p", 4_000, keys=0, prefixes=10, estimated=True)
 
-    found = estimate(plan(keys, prefixes), prices, 100)
+    cost = estimate(plan(keys, prefixes), prices, 100)
 
-    assert (found.objects, found.delete_requests, found.list_requests) == (5_500, 6, 24)
-    assert (found.money, found.currency) == (0.132, "EUR")
-    assert found.minutes == pytest.approx(55 / 60)
+    assert (cost.objects, cost.delete_requests, cost.list_requests) == (5_500, 6, 24)
+    assert (cost.money, cost.currency) == (0.132, "EUR")
+    assert cost.minutes == pytest.approx(55 / 60)
 
 
 def test_nothing_costs_nothing() -> None:
-    found = estimate(plan(), PricesSection(), 100)
+    cost = estimate(plan(), PricesSection(), 100)
 
-    assert (found.objects, found.delete_requests, found.list_requests, found.money, found.minutes) == (0, 0, 0, 0, 0)
+    assert (cost.objects, cost.delete_requests, cost.list_requests, cost.money, cost.minutes) == (0, 0, 0, 0, 0)
 
 
-def test_the_rate_is_that_of_the_last_rounds_or_an_assumption() -> None:
+def test_rate_comes_from_the_last_rounds_or_is_assumed() -> None:
     ran = RoundReport(
         round=1,
         instance="shop",

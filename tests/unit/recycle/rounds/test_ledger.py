@@ -1,9 +1,11 @@
-"""A round's books: sums over ranges, what is held counted once, and a long round's next run goes on with them."""
+"""A round's ledger sums its ranges, counts kept marks once, and continues in the next run."""
 
 from sexton.marks.keepers import LIVE, KeepReason, Kept, by_hold
 from sexton.marks.lease import Lease
-from sexton.recycle.model import Cursor, KindPlan, OpenedRound, Plan, Policy, RangeReceipt
+from sexton.recycle.pipeline.model import Cursor, RangeReceipt
+from sexton.recycle.planning.model import KindPlan, Plan, Policy
 from sexton.recycle.rounds.ledger import Ledger
+from sexton.recycle.rounds.model import OpenedRound
 
 BAD_KEY = Kept(KeepReason.QUARANTINED, "BAD_KEY")
 POLICY = Policy(version="v", retention_seconds={"a": 600, "b": 600}, upload_grace_seconds=600, after={"b": ("a",)})
@@ -30,10 +32,10 @@ def begun() -> Ledger:
     return ledger
 
 
-def test_ranges_add_up_and_the_next_one_begins_where_the_last_ended() -> None:
+def test_ledger_sums_ranges_and_continues_at_the_cursor() -> None:
     ledger = begun()
-    ledger.add_range("a", receipt(kept={LIVE: 1}), 100)
-    ledger.add_range("a", receipt(kept={LIVE: 1}, removed=6), 50)
+    ledger.done("a", receipt(kept={LIVE: 1}), 100)
+    ledger.done("a", receipt(kept={LIVE: 1}, removed=6), 50)
 
     order = ledger.next_range(OPENED, PLAN, PLAN.kinds[0])
 
@@ -42,10 +44,10 @@ def test_ranges_add_up_and_the_next_one_begins_where_the_last_ended() -> None:
     assert (a.scanned, a.claimed, a.removed, a.elapsed_ms, a.kept) == (8, 6, 6, 150, {LIVE: 2})
 
 
-def test_what_adopting_holds_is_as_it_was_told_last() -> None:
+def test_ledger_has_the_last_kept_counts_of_adoption() -> None:
     ledger = begun()
-    ledger.add_adoption(receipt(kept={by_hold(1): 2}, quarantined=1))
-    ledger.add_adoption(receipt(kept={by_hold(1): 2}))
+    ledger.adopted(receipt(kept={by_hold(1): 2}, quarantined=1))
+    ledger.adopted(receipt(kept={by_hold(1): 2}))
 
     closed = ledger.close_order(OPENED, 7, PLAN, "SUCCEEDED", "")
 
@@ -54,20 +56,20 @@ def test_what_adopting_holds_is_as_it_was_told_last() -> None:
     assert (closed.quarantined, closed.due) == (1, 15)
 
 
-def test_a_kind_waits_for_what_goes_before_it_and_says_so() -> None:
+def test_kind_waits_for_its_predecessors_and_reports_it() -> None:
     ledger = begun()
 
     assert ledger.waits_for(PLAN, "b") == ["a"]
     assert ledger.errors == ["b: waits for a"]
-    ledger.add_range("a", receipt(finished=True), 1)
-    ledger.set_error("b", "")
+    ledger.done("a", receipt(finished=True), 1)
+    ledger.error("b", "")
     assert (ledger.waits_for(PLAN, "b"), ledger.errors, ledger.unfinished) == ([], [], True)
 
 
-def test_the_next_run_goes_on_with_the_same_books() -> None:
+def test_next_run_continues_with_the_same_ledger() -> None:
     ledger = begun()
     ledger.leases, ledger.lost, ledger.tries = 2, 1, 3
-    ledger.add_range("a", receipt(faults={"cold": "UNREACHABLE"}), 10)
+    ledger.done("a", receipt(faults={"cold": "UNREACHABLE"}), 10)
 
     carried = ledger.carried("run", OPENED, 7)
     again = Ledger(carried)

@@ -1,4 +1,4 @@
-"""Keys and values of a node's meta store: each means one thing, and nothing in them leads out of the data directory."""
+"""Each key of a node's meta store has one meaning, and no value names a path outside of the data directory."""
 
 import json
 from pathlib import PurePosixPath
@@ -23,12 +23,12 @@ def test_keys_are_spelled_as_nodes_spell_them() -> None:
 
 
 @given(ids, versions, ids)
-def test_a_key_says_what_it_was_made_of(uid: str, version: int, rowset: str) -> None:
+def test_key_parses_to_its_parts(uid: str, version: int, rowset: str) -> None:
     assert layout.parse_key(layout.meta_key(uid, version, rowset)) == (uid, version, rowset)
 
 
 @given(ids, versions, ids, ids, st.integers(NOTHING, MAX_VERSION))
-def test_a_key_is_in_the_bounds_exactly_of_its_tablet_and_of_versions_from_its_own_on(
+def test_key_is_in_the_range_of_its_tablet_and_version_only(
     uid: str, version: int, rowset: str, other: str, cut: int
 ) -> None:
     begin, end = layout.key_range(other, cut)
@@ -43,12 +43,12 @@ def test_a_key_is_in_the_bounds_exactly_of_its_tablet_and_of_versions_from_its_o
 @example(b"binlog_meta_a_09999999999999999999_r")
 @example(b"binlog_meta_a_00000000000000000001_r\n")
 @example("binlog_meta_a_0000000000000000000\u0661_r".encode())
-def test_what_parses_is_spelled_in_one_way(key: bytes) -> None:
+def test_parsed_key_has_only_one_spelling(key: bytes) -> None:
     try:
-        found = layout.parse_key(key)
+        parts = layout.parse_key(key)
     except Malformed:
         return
-    assert layout.meta_key(*found) == key
+    assert layout.meta_key(*parts) == key
 
 
 @given(
@@ -63,14 +63,14 @@ def test_what_parses_is_spelled_in_one_way(key: bytes) -> None:
         ),
     ).map(lambda value: json.dumps(value).encode())
 )
-def test_whatever_is_in_a_value_it_is_an_entry_or_malformed(value: bytes) -> None:
+def test_any_value_is_an_entry_or_malformed(value: bytes) -> None:
     key = layout.meta_key("a", 1, "r")
     try:
-        found = layout.parse_entry(key, value, "a", "1")
+        entry = layout.parse_entry(key, value, "a", "1")
     except Malformed as e:
-        found = layout.BinlogFiles(key, "r", (e.version or 0) - 1)
-    assert (found.key, found.rowset) == (key, "r")
-    assert 0 <= found.segments <= MAX_SEGMENTS
+        entry = layout.BinlogFiles(key, "r", (e.version or 0) - 1)
+    assert (entry.key, entry.rowset) == (key, "r")
+    assert 0 <= entry.segments <= MAX_SEGMENTS
 
 
 @given(st.text(max_size=50) | st.lists(st.sampled_from(["..", ".", "", "a", "b-1", "_x", "a b", "~"])).map("/".join))
@@ -88,7 +88,7 @@ def test_a_path_stays_below_the_data_directory(path: str) -> None:
     assert not {"..", "."} & set(its.parts)
 
 
-def test_an_entry_of_another_tablet_is_malformed_whoever_scanned_it() -> None:
+def test_entry_of_another_tablet_is_malformed() -> None:
     value = b'{"version":1,"tablet_id":"1","num_segments":1}'
 
     with pytest.raises(Malformed, match="to tablet ab, not a"):
@@ -96,12 +96,12 @@ def test_an_entry_of_another_tablet_is_malformed_whoever_scanned_it() -> None:
 
 
 @pytest.mark.parametrize("path", ["data/0/123/456", "t", "a.b/c_d-1"])
-def test_a_path_of_plain_names_is_taken(path: str) -> None:
+def test_path_of_plain_names_is_accepted(path: str) -> None:
     assert layout.parse_tablet(json.dumps({"tablet": 15, "path": path}).encode()) == ("15", path.split("/"))
 
 
 @pytest.mark.parametrize("uid", ["", "a_b", "a/b", "a\n", "é", "x" * 129])
-def test_what_is_no_uid_is_refused(uid: str) -> None:
+def test_malformed_uid_is_refused(uid: str) -> None:
     with pytest.raises(Malformed):
         layout.tablet_key(uid)
     with pytest.raises(Malformed):
@@ -109,6 +109,6 @@ def test_what_is_no_uid_is_refused(uid: str) -> None:
 
 
 @pytest.mark.parametrize(("version", "rowset"), [(-1, "r"), (MAX_VERSION + 1, "r"), (1, "a_b"), (1, "")])
-def test_no_key_is_made_that_could_not_be_read(version: int, rowset: str) -> None:
+def test_unreadable_key_is_never_made(version: int, rowset: str) -> None:
     with pytest.raises(Malformed):
         layout.meta_key("a", version, rowset)

@@ -1,4 +1,4 @@
-"""Numbering of new records, and the judgement of records that are sent again."""
+"""New records are numbered without holes, and resent records are recognised or refused."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sexton.replication.binlog.errors import OutOfOrder
-from sexton.replication.binlog.model import Log, Record, Stored
+from sexton.replication.binlog.model import Log, Record, StoreResult
 from sexton.replication.binlog.numbering import LogStates, NumberedRecords, judge_resent, number_records
 from sexton.replication.binlog.policy import INHERITED_MS
 
@@ -41,7 +41,7 @@ def after(logs: LogStates, numbered: NumberedRecords) -> LogStates:
     """Return the logs as the rows leave them."""
     states = {log.tbl: log for log in (logs.own_log, *logs.tables.values())}
     for row in numbered.logs:
-        before = states.get(row["tbl"], make_log(row["tbl"], enabled=False, begins=row["begins"]))
+        before = states.get(row["tbl"], make_log(row["tbl"], enabled=False, starts_after=row["starts_after"]))
         changed = {column: row[column] for column in ("records", "bytes", "last_seq", "last_ts")}
         states[row["tbl"]] = before.model_copy(update=changed | {"skipped": max(before.skipped, row["skipped"])})
     return LogStates(states.pop(""), states)
@@ -51,7 +51,10 @@ class TestNumberRecords:
     def test_positions_continue_the_log(self) -> None:
         logs = make_logs(records=5, bytes=50)
         numbered = number(logs, make_record(11, data="abc"), make_record(12, data="de"))
-        assert [(row["n"], row["bytes_before"], row["bytes"]) for row in numbered.records] == [(6, 50, 3), (7, 53, 2)]
+        assert [(row["ordinal"], row["bytes_before"], row["bytes"]) for row in numbered.records] == [
+            (6, 50, 3),
+            (7, 53, 2),
+        ]
         assert [(row["records"], row["bytes"], row["last_seq"]) for row in numbered.logs] == [(7, 55, 12)]
 
     def test_size_is_counted_in_utf8_bytes(self) -> None:
@@ -60,16 +63,16 @@ class TestNumberRecords:
     def test_each_table_has_positions_of_its_own(self) -> None:
         logs = make_logs(make_log("orders", records=2, bytes=20, enabled=False))
         numbered = number(logs, make_record(1, "orders", "clicks", data="abc"), make_record(2, "clicks"))
-        rows = [(row["tbl"], row["seq"], row["n"], row["bytes_before"]) for row in numbered.table_records]
+        rows = [(row["tbl"], row["seq"], row["ordinal"], row["bytes_before"]) for row in numbered.table_records]
         assert rows == [("orders", 1, 3, 20), ("clicks", 1, 1, 0), ("clicks", 2, 2, 3)]
 
     def test_record_without_table_is_listed_under_the_database(self) -> None:
         numbered = number(make_logs(records=3, bytes=7), make_record(1, data="x"))
-        assert [(row["tbl"], row["n"], row["bytes_before"]) for row in numbered.table_records] == [("", 4, 7)]
+        assert [(row["tbl"], row["ordinal"], row["bytes_before"]) for row in numbered.table_records] == [("", 4, 7)]
 
     def test_record_with_the_empty_table_counts_once(self) -> None:
         numbered = number(make_logs(), make_record(1, "", data="x"), make_record(2))
-        assert [row["n"] for row in numbered.records] == [1, 2]
+        assert [row["ordinal"] for row in numbered.records] == [1, 2]
 
     def test_database_with_a_log_leaves_out_dropped_tables(self) -> None:
         logs = make_logs(make_log("orders", dropped_at=1))
@@ -103,8 +106,8 @@ class TestNumberRecords:
         assert rows == [("orders", 1, "p1", 3), ("orders", 1, "p2", 4)]
 
     def test_new_logs_begin_at_the_floor_of_the_database(self) -> None:
-        numbered = number(make_logs(watermark=4, begins=3), make_record(9, "orders"))
-        assert {row["begins"] for row in numbered.logs} == {4}
+        numbered = number(make_logs(watermark=4, starts_after=3), make_record(9, "orders"))
+        assert {row["starts_after"] for row in numbered.logs} == {4}
 
     @pytest.mark.parametrize(
         ("last_ts", "timestamp", "stored_as"),
@@ -120,7 +123,7 @@ class TestNumberRecords:
     )
     def test_timestamp_is_between_the_previous_one_and_now(self, last_ts: int, timestamp: int, stored_as: int) -> None:
         numbered = number(make_logs(last_ts=last_ts), make_record(1, timestamp=timestamp))
-        assert (numbered.records[0]["ts"], numbered.records[0]["stamp"]) == (stored_as, timestamp)
+        assert (numbered.records[0]["ts"], numbered.records[0]["sent_ts"]) == (stored_as, timestamp)
         assert numbered.logs[0]["last_ts"] == stored_as
 
     def test_unstored_record_moves_the_timestamp_on(self) -> None:
@@ -160,7 +163,7 @@ def test_positions_have_no_holes(logs: LogStates, records: Sequence[Record]) -> 
     in_tables = [row for row in numbered.table_records if row["tbl"]]
     for row in [row | {"tbl": ""} for row in numbered.records] + in_tables:
         count, size = ends.get(row["tbl"], (0, 0))
-        assert (row["n"], row["bytes_before"]) == (count + 1, size)
+        assert (row["ordinal"], row["bytes_before"]) == (count + 1, size)
         ends[row["tbl"]] = (count + 1, size + sizes[row["seq"]])
     assert {row["tbl"]: (row["records"], row["bytes"]) for row in numbered.logs} == ends
 
@@ -198,13 +201,13 @@ def test_numbering_in_two_requests_equals_one(logs: LogStates, records: list[Rec
 class TestJudgeResent:
     def test_stored_record_is_known(self) -> None:
         stored = {1: ("ALTER", "x")}
-        assert judge_resent([make_record(1, data="x")], make_logs(last_seq=2), stored) == Stored(known=1)
+        assert judge_resent([make_record(1, data="x")], make_logs(last_seq=2), stored) == StoreResult(known=1)
 
     def test_cut_record_is_old(self) -> None:
-        assert judge_resent([make_record(3)], make_logs(last_seq=9, watermark=3), {}) == Stored(old=1)
+        assert judge_resent([make_record(3)], make_logs(last_seq=9, watermark=3), {}) == StoreResult(old=1)
 
     def test_record_that_no_log_stores_is_disabled(self) -> None:
-        assert judge_resent([make_record(3)], make_logs(last_seq=9, enabled=False), {}) == Stored(disabled=1)
+        assert judge_resent([make_record(3)], make_logs(last_seq=9, enabled=False), {}) == StoreResult(disabled=1)
 
     @pytest.mark.parametrize("stored_as", [("UPSERT", "x"), ("ALTER", "y")])
     def test_changed_record_is_refused(self, stored_as: tuple[str, str]) -> None:
@@ -219,4 +222,4 @@ class TestJudgeResent:
         logs = make_logs(make_log("orders", watermark=5), make_log("clicks", watermark=3), enabled=False, last_seq=9)
         with pytest.raises(OutOfOrder):
             judge_resent([make_record(4, "orders", "clicks")], logs, {})
-        assert judge_resent([make_record(4, "orders")], logs, {}) == Stored(old=1)
+        assert judge_resent([make_record(4, "orders")], logs, {}) == StoreResult(old=1)

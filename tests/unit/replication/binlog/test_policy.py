@@ -1,4 +1,4 @@
-"""Decisions of binlog GC: what has expired, how far a log is cut, and when the clock forbids a cut."""
+"""Binlog GC decides which records have expired, how far a log is cut, and when the clock forbids a cut."""
 
 import json
 from contextlib import suppress
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sexton.kernel.errors import BadInput
 from sexton.replication.binlog import policy
-from sexton.replication.binlog.model import MOST, BinlogSettings, Consumer, Cut, Log, Record
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ, BinlogSettings, Consumer, Cut, Log, Record
 
 NOW = 10_000_000_000
 SETTINGS = BinlogSettings()
@@ -61,7 +61,7 @@ class TestDecideCut:
 
     def test_large_cut_waits_for_approval(self) -> None:
         log = make_log(records=2_000, watermark=5)
-        assert policy.decide_cut(log, 1_900, 1_600, [], SETTINGS) == Cut(seq=5, wants=1_900)
+        assert policy.decide_cut(log, 1_900, 1_600, [], SETTINGS) == Cut(seq=5, awaiting_seq=1_900)
 
     def test_approved_cut_is_made(self) -> None:
         log = make_log(records=2_000, approved=1_900)
@@ -73,7 +73,7 @@ class TestDecideCut:
 
     def test_records_that_a_consumer_blocks_count_for_the_limit(self) -> None:
         log, slow = make_log(records=2_000), make_consumer("a", 10)
-        assert policy.decide_cut(log, 1_900, 1_600, [slow], SETTINGS).wants == 1_900
+        assert policy.decide_cut(log, 1_900, 1_600, [slow], SETTINGS).awaiting_seq == 1_900
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ class TestParseVersions:
             {"partitionId": "p" * 129, "version": 1},
             {"partitionId": "p1", "version": True},
             {"partitionId": "p1", "version": -1},
-            {"partitionId": "p1", "version": MOST},
+            {"partitionId": "p1", "version": MAX_COMMIT_SEQ},
             {"partitionId": "p1"},
             7,
         ],
@@ -144,7 +144,7 @@ class TestParseVersions:
             policy.parse_versions(upsert(partition))
 
     @pytest.mark.parametrize(
-        "record", [Record(commit_seq=0), Record(commit_seq=MOST), Record(commit_seq=1, timestamp=2**53 + 1)]
+        "record", [Record(commit_seq=0), Record(commit_seq=MAX_COMMIT_SEQ), Record(commit_seq=1, timestamp=2**53 + 1)]
     )
     def test_number_out_of_range_is_refused(self, record: Record) -> None:
         with pytest.raises(BadInput):
@@ -158,10 +158,10 @@ class TestParseVersions:
 
 @pytest.mark.parametrize(("value", "seconds"), [("forever", None), (0, 0), (policy.LONGEST_TTL, policy.LONGEST_TTL)])
 def test_ttl_is_seconds_or_forever(value: int | str, seconds: int | None) -> None:
-    assert policy.ttl(value) == seconds
+    assert policy.parse_ttl(value) == seconds
 
 
 @pytest.mark.parametrize("value", [-1, policy.LONGEST_TTL + 1, True, "7d"])
 def test_wrong_ttl_is_refused(value: int | str) -> None:
     with pytest.raises(BadInput, match="a TTL is 0 to"):
-        policy.ttl(value)
+        policy.parse_ttl(value)

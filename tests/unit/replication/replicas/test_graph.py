@@ -1,4 +1,4 @@
-"""Which versions a replica's ranges lead to, what they miss and who crosses whom: C01 to C03, and brute force."""
+"""The ranges of a replica determine its path, gaps and crossings: C01 to C03, and brute force."""
 
 from collections.abc import Collection, Iterator
 from itertools import pairwise
@@ -31,12 +31,12 @@ def test_c01_the_path_to_the_last_version_is_found() -> None:
     assert capture(ALIGNED_NOT_AT_7, 9) == [(0, 4), (5, 5), (6, 9)]
 
 
-def test_c01_a_version_inside_a_range_is_not_aligned_and_nothing_is_missing() -> None:
+def test_c01_version_inside_a_range_is_present_but_not_aligned() -> None:
     assert capture(ALIGNED_NOT_AT_7, 7) is None
     assert missing(ALIGNED_NOT_AT_7, 7) == []
 
 
-def test_c02_a_hole_ends_what_is_continuous_and_is_named() -> None:
+def test_c02_hole_ends_the_continuous_versions_and_is_named() -> None:
     assert (continuous(WITH_A_HOLE), first_missing(WITH_A_HOLE)) == (5, 6)
     assert (missing(WITH_A_HOLE, 9), missing(WITH_A_HOLE, 6)) == ([(6, 7)], [(6, 6)])
     assert judged(WITH_A_HOLE) == Graph(
@@ -44,25 +44,25 @@ def test_c02_a_hole_ends_what_is_continuous_and_is_named() -> None:
     )
 
 
-def test_c03_the_path_is_found_where_the_longest_first_range_leads_nowhere() -> None:
+def test_c03_path_is_found_if_the_longest_range_is_a_dead_end() -> None:
     assert capture(CROSSED, 8) == [(0, 3), (4, 8)]
     assert capture(CROSSED, 5) == [(0, 5)]
     assert continuous(CROSSED) == 8
 
 
-def test_c03_a_crossing_is_reported_and_what_compaction_left_is_none() -> None:
+def test_c03_crossing_is_reported_and_compaction_causes_none() -> None:
     assert overlaps(CROSSED) == [((0, 5), (4, 8))]
     assert judged(CROSSED) == Graph(continuous=8, highest=8, gaps=(), gap_count=0, crossing=True, aligned=True)
     assert overlaps([(0, 3), (4, 5), (0, 5), (0, 5), (6, 6)]) == []
 
 
-def test_of_several_paths_the_shortest_is_taken_whatever_the_order() -> None:
+def test_shortest_path_is_returned_in_any_order_of_ranges() -> None:
     ranges = [(n, n) for n in range(9)] + [(0, 3), (4, 8), (0, 5), (6, 8)]
 
     assert capture(ranges, 8) == capture(ranges[::-1], 8) == [(0, 3), (4, 8)]
 
 
-def test_ranges_that_do_not_meet_are_not_aligned_whether_a_gap_follows_or_not() -> None:
+def test_overlapping_ranges_are_not_aligned() -> None:
     assert not judged([(0, 5), (4, 8)]).aligned
     assert not judged([(0, 5), (4, 8), (10, 10)]).aligned
     assert first_missing([(0, 5), (4, 8)]) == 6
@@ -73,20 +73,20 @@ def test_without_ranges_everything_is_missing() -> None:
     assert (capture([], 3), missing([], 3), first_missing([])) == (None, [(0, 3)], 0)
 
 
-def test_ranges_that_begin_above_zero_lead_nowhere() -> None:
+def test_ranges_that_begin_above_zero_have_no_path() -> None:
     assert judged([(2, 4)]) == Graph(
         continuous=-1, highest=4, gaps=((0, 1),), gap_count=1, crossing=False, aligned=True
     )
 
 
-def test_of_many_gaps_the_first_are_named_and_all_are_counted() -> None:
-    found = judged([(n, n) for n in range(0, 2_000, 2)])
+def test_first_gaps_are_named_and_all_are_counted() -> None:
+    graph = judged([(n, n) for n in range(0, 2_000, 2)])
 
-    assert (len(found.gaps), found.gap_count) == (MAX_GAPS, 999)
-    assert (found.gaps[0], found.gaps[-1]) == ((1, 1), (31, 31))
+    assert (len(graph.gaps), graph.gap_count) == (MAX_GAPS, 999)
+    assert (graph.gaps[0], graph.gaps[-1]) == ((1, 1), (31, 31))
 
 
-def test_a_replica_of_the_most_ranges_is_judged_and_one_of_more_is_refused() -> None:
+def test_replica_with_too_many_ranges_is_refused() -> None:
     # from each version one or two ahead: more paths than can be tried one by one
     ranges = [(n, n) for n in range(MAX_RANGES // 2)] + [(n, n + 1) for n in range(MAX_RANGES // 2)]
 
@@ -98,7 +98,7 @@ def test_a_replica_of_the_most_ranges_is_judged_and_one_of_more_is_refused() -> 
         judged([*ranges, (0, MAX_VERSION)])
 
 
-def test_a_range_as_long_as_can_be_costs_no_more_than_another() -> None:
+def test_longest_range_costs_no_more_than_another() -> None:
     assert judged([(0, MAX_VERSION)]).continuous == MAX_VERSION
     assert missing([(0, 0)], MAX_VERSION) == [(1, MAX_VERSION)]
 
@@ -113,9 +113,9 @@ def test_impossible_ranges_are_refused(impossible: Range, asked: object) -> None
 
 @pytest.mark.parametrize("spec", [-1, MAX_VERSION + 1])
 def test_impossible_versions_are_refused(spec: int) -> None:
-    for asked in (capture, missing):
+    for function in (capture, missing):
         with pytest.raises(BadInput, match=f"{spec} is not a version"):
-            asked([(0, 0)], spec)
+            function([(0, 0)], spec)
 
 
 RANGES = st.lists(
@@ -133,62 +133,62 @@ def paths(ranges: Collection[Range], at: int = 0) -> Iterator[list[Range]]:
 
 
 @given(RANGES, SPECS)
-def test_the_search_agrees_with_trying_every_path(ranges: list[Range], spec: int) -> None:
+def test_search_agrees_with_brute_force(ranges: list[Range], spec: int) -> None:
     every = [p for p in paths(ranges) if p and p[-1][1] == spec]
 
-    found = capture(ranges, spec)
+    path = capture(ranges, spec)
 
-    if found is None:
+    if path is None:
         assert not every
     else:
-        assert found in every
-        assert len(found) == min(map(len, every))
-        best = [p for p in every if len(p) == len(found)]
-        assert found == min(best, key=lambda p: [start for start, _ in reversed(p)])
+        assert path in every
+        assert len(path) == min(map(len, every))
+        best = [p for p in every if len(p) == len(path)]
+        assert path == min(best, key=lambda p: [start for start, _ in reversed(p)])
 
 
 @given(RANGES)
-def test_what_is_continuous_agrees_with_trying_every_path(ranges: list[Range]) -> None:
+def test_continuous_versions_agree_with_brute_force(ranges: list[Range]) -> None:
     assert continuous(ranges) == max((p[-1][1] for p in paths(ranges) if p), default=-1)
     assert first_missing(ranges) == continuous(ranges) + 1
 
 
 @given(RANGES, SPECS)
-def test_the_gaps_are_what_no_range_covers(ranges: list[Range], spec: int) -> None:
+def test_gaps_are_the_versions_that_no_range_covers(ranges: list[Range], spec: int) -> None:
     covered = {v for start, end in ranges for v in range(start, end + 1)}
 
-    found = missing(ranges, spec)
+    gaps = missing(ranges, spec)
 
-    assert [v for start, end in found for v in range(start, end + 1)] == sorted(set(range(spec + 1)) - covered)
-    assert all(end + 1 < start for (_, end), (start, _) in pairwise(found))
+    assert [v for start, end in gaps for v in range(start, end + 1)] == sorted(set(range(spec + 1)) - covered)
+    assert all(end + 1 < start for (_, end), (start, _) in pairwise(gaps))
 
 
 @given(RANGES)
-def test_whoever_crosses_is_named_with_one_it_crosses(ranges: list[Range]) -> None:
+def test_crossing_ranges_are_returned_in_pairs(ranges: list[Range]) -> None:
     crossing = {(a, b) for a in ranges for b in ranges if a[0] < b[0] <= a[1] < b[1]}
 
-    found = overlaps(ranges)
+    pairs = overlaps(ranges)
 
-    assert set(found) <= crossing
-    assert [b for _, b in found] == sorted({b for _, b in crossing}, key=lambda r: (r[0], -r[1]))
-    assert all(a[1] == min(c[1] for c, d in crossing if d == b) for a, b in found)
+    assert set(pairs) <= crossing
+    assert [b for _, b in pairs] == sorted({b for _, b in crossing}, key=lambda r: (r[0], -r[1]))
+    assert all(a[1] == min(c[1] for c, d in crossing if d == b) for a, b in pairs)
 
 
 @given(RANGES)
-def test_a_judgement_says_what_the_single_questions_say(ranges: list[Range]) -> None:
-    found = judged(ranges)
+def test_judgement_agrees_with_the_single_functions(ranges: list[Range]) -> None:
+    graph = judged(ranges)
 
-    assert found.continuous == continuous(ranges)
-    assert found.highest == max((end for _, end in ranges), default=-1)
-    assert found.crossing == bool(overlaps(ranges))
-    gaps = missing(ranges, found.highest) if ranges else []
-    assert (found.gaps, found.gap_count) == (tuple(gaps), len(gaps))
-    assert found.continuous <= found.highest
+    assert graph.continuous == continuous(ranges)
+    assert graph.highest == max((end for _, end in ranges), default=-1)
+    assert graph.crossing == bool(overlaps(ranges))
+    gaps = missing(ranges, graph.highest) if ranges else []
+    assert (graph.gaps, graph.gap_count) == (tuple(gaps), len(gaps))
+    assert graph.continuous <= graph.highest
     if ranges and not gaps:
-        assert found.aligned == (capture(ranges, found.highest) is not None)
+        assert graph.aligned == (capture(ranges, graph.highest) is not None)
 
 
 @given(RANGES)
-def test_the_order_of_ranges_and_one_told_twice_change_nothing(ranges: list[Range]) -> None:
+def test_order_and_repetition_of_ranges_change_nothing(ranges: list[Range]) -> None:
     assert judged(ranges) == judged(ranges[::-1] + ranges)
     assert overlaps(ranges) == overlaps(ranges[::-1] + ranges)

@@ -1,4 +1,4 @@
-"""What an update makes of a replica's versions (V, LFV, LSV): C06, C08 to C10, and what holds after any of them."""
+"""Updates move a replica's versions (V, LFV, LSV) as the seed article describes: C06 and C08 to C10."""
 
 import pytest
 from hypothesis import given
@@ -16,7 +16,9 @@ from sexton.replication.replicas.version_graph import NO_VERSION
         ((8, NO_VERSION, 8), {"failed": 9}, (8, 9, 8)),
     ],
 )
-def test_c10_the_three_of_the_seed(before: VersionState, given_: dict[str, int], after: VersionState) -> None:
+def test_c10_three_updates_of_the_seed_article(
+    before: VersionState, given_: dict[str, int], after: VersionState
+) -> None:
     assert updated(VersionState(*before), **given_) == after
 
 
@@ -41,11 +43,11 @@ def test_c10_the_three_of_the_seed(before: VersionState, given_: dict[str, int],
         ("a new replica", (-1, NO_VERSION, -1), {"version": 2}, (2, NO_VERSION, 2)),
     ],
 )
-def test_the_five_cases(case: str, before: VersionState, given_: dict[str, int], after: VersionState) -> None:
+def test_five_cases_of_an_update(case: str, before: VersionState, given_: dict[str, int], after: VersionState) -> None:
     assert updated(VersionState(*before), **given_) == after
 
 
-def test_c06_a_gap_is_kept_by_an_update_with_the_same_version() -> None:
+def test_c06_gap_remains_after_an_update_with_the_same_version() -> None:
     missed = updated(VersionState(10, NO_VERSION, 10), failed=11)
 
     assert missed == (10, 11, 10)
@@ -53,18 +55,18 @@ def test_c06_a_gap_is_kept_by_an_update_with_the_same_version() -> None:
     assert updated(missed, version=11) == (11, NO_VERSION, 11)
 
 
-def test_c06_the_seeds_placeholder_does_not_outlive_an_update() -> None:
+def test_c06_placeholder_of_the_seed_ends_with_an_update() -> None:
     assert updated(VersionState(10, 1, 10), version=10) == (10, NO_VERSION, 10)
 
 
-def test_c08_a_clone_that_has_all_that_was_committed_misses_nothing() -> None:
+def test_c08_complete_clone_lacks_no_version() -> None:
     assert updated(VersionState(10, 13, 10), version=12, committed=12) == (12, NO_VERSION, 12)
     assert updated(VersionState(12, 13, 12), committed=12) == (12, NO_VERSION, 12)
     assert updated(VersionState(10, 13, 14), version=12, committed=12) == (12, NO_VERSION, 12)
 
 
 @pytest.mark.parametrize("committed", [None, 11, 13])
-def test_c08_a_clone_that_has_not_still_misses_it(committed: int | None) -> None:
+def test_c08_incomplete_clone_still_lacks_the_version(committed: int | None) -> None:
     assert updated(VersionState(10, 13, 10), version=12, committed=committed) == (12, 13, 12)
 
 
@@ -82,9 +84,7 @@ UPDATES = st.fixed_dictionaries({}, optional=dict.fromkeys(("version", "failed",
 
 
 @given(st.builds(VersionState, VERSIONS, VERSIONS, VERSIONS), UPDATES)
-def test_after_any_update_what_failed_is_above_v_and_what_was_written_is_v_or_above_what_failed(
-    before: VersionState, update: dict[str, int]
-) -> None:
+def test_update_preserves_the_order_of_the_versions(before: VersionState, update: dict[str, int]) -> None:
     after = updated(before, **update)
 
     assert after.version >= before.version
@@ -96,18 +96,18 @@ def test_after_any_update_what_failed_is_above_v_and_what_was_written_is_v_or_ab
 
 
 @given(st.lists(UPDATES, max_size=12))
-def test_v_only_rises_to_what_was_told(updates: list[dict[str, int]]) -> None:
-    state, told = VersionState(0, NO_VERSION, 0), {0}
+def test_v_only_rises_to_reported_versions(updates: list[dict[str, int]]) -> None:
+    state, reported = VersionState(0, NO_VERSION, 0), {0}
     for update in updates:
-        before, told = state, told | {update.get("version", 0), update.get("succeeded", 0)}
+        before, reported = state, reported | {update.get("version", 0), update.get("succeeded", 0)}
 
         state = updated(state, **update)
 
         assert state.version >= before.version
-        assert {state.version, state.succeeded} <= told
+        assert {state.version, state.succeeded} <= reported
         assert state.failed in {NO_VERSION, before.failed, update.get("failed")}
 
 
 @given(st.builds(VersionState, VERSIONS, VERSIONS, VERSIONS))
-def test_an_update_without_news_settles_at_once(before: VersionState) -> None:
+def test_empty_update_is_idempotent(before: VersionState) -> None:
     assert updated(updated(before)) == updated(before)

@@ -1,4 +1,4 @@
-"""The check of a placement."""
+"""A complete placement is accepted, an invalid one is refused."""
 
 import pytest
 

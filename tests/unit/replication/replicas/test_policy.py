@@ -1,4 +1,4 @@
-"""The state of a replica after a report, and the versions that a tablet's replicas still need."""
+"""A report determines the state of a replica, and the replicas of a tablet the versions it still needs."""
 
 import pytest
 
@@ -44,7 +44,7 @@ class TestReportedVersions:
 
 
 class TestApplyReport:
-    def test_new_version_is_taken(self) -> None:
+    def test_new_version_is_accepted(self) -> None:
         judged = report(make_replica(version=3, succeeded=3), version=5)
         assert (judged.replica.version, judged.replica.needs, judged.outcomes) == (5, 6, ())
 
@@ -58,7 +58,7 @@ class TestApplyReport:
         assert (judged.replica.gap_since, judged.replica.failed) == (PERSISTED, 5)
         assert judged.outcomes == (ReplicaOutcome(tablet="t1", kind=ReportKind.MISSING_VERSION, failed=5),)
 
-    def test_another_gap_begins_again(self) -> None:
+    def test_another_gap_restarts_its_time(self) -> None:
         before = make_replica(version=3, needs=4, gap_since=PERSISTED)
         assert report(before, ranges=((0, 4), (6, 9))).replica.gap_since == NOW
 
@@ -102,7 +102,7 @@ class TestApplyReport:
 class TestLowest:
     def test_slowest_replica_decides(self) -> None:
         slow, fast = make_replica(needs=4), make_replica(needs=9, backend="b2")
-        assert policy.lowest([fast, slow], NOW) == (4, slow)
+        assert policy.lowest_needed_version([fast, slow], NOW) == (4, slow)
 
     @pytest.mark.parametrize("fields", [{"bad_since": 1}, {"fresh_until": NOW}])
     def test_unknown_versions_retain_all(self, fields: dict[str, int]) -> None:
@@ -110,13 +110,13 @@ class TestLowest:
 
     def test_full_copy_only_does_not_count(self) -> None:
         lost, good = make_replica(needs=1, full_copy="lost"), make_replica(needs=9, backend="b2")
-        assert policy.lowest([lost, good], NOW) == (9, good)
+        assert policy.lowest_needed_version([lost, good], NOW) == (9, good)
 
     def test_nothing_may_be_deleted_if_no_replica_counts(self) -> None:
-        assert policy.lowest([make_replica(needs=9, full_copy="lost")], NOW) == (0, None)
+        assert policy.lowest_needed_version([make_replica(needs=9, full_copy="lost")], NOW) == (0, None)
 
     def test_dropped_replicas_need_nothing(self) -> None:
-        assert policy.lowest([make_replica(dropped=True)], NOW) is None
+        assert policy.lowest_needed_version([make_replica(dropped=True)], NOW) is None
 
 
 def test_snapshot_has_the_faults_of_a_replica() -> None:
@@ -127,7 +127,7 @@ def test_snapshot_has_the_faults_of_a_replica() -> None:
 
 def test_every_fault_is_named() -> None:
     replica = make_replica(bad_since=1, gap_since=1, needs=4, failed=4, crossing=True, fresh_until=NOW)
-    assert policy.unwell(replica, NOW) == (
+    assert policy.describe_faults(replica, NOW) == (
         "bad, version 4 is missing, to be repaired, ranges of versions cross, no fresh report"
     )
-    assert policy.unwell(make_replica(), NOW) == ""
+    assert policy.describe_faults(make_replica(), NOW) == ""

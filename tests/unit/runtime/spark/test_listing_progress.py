@@ -1,4 +1,4 @@
-"""Which parts of a check's listing on Spark are still to be listed, and what its passes prove."""
+"""A check's listing on Spark lists each pending part again until its passes prove the result."""
 
 from sexton.runtime.spark.listing_progress import TRIES, ListingProgress, Pass, listing_evidence, pending_parts
 from sexton.runtime.spark.sources import ListingPart

@@ -1,4 +1,4 @@
-"""The proof that a listing is in order, and the counts that prove a page complete."""
+"""A listing is accepted only in order, and a page only with complete columns."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""One page of a listing as our own reader takes it: as boto3 would, or not at all."""
+"""The listing reader returns a page as boto3 would, or refuses it."""
 
 from typing import Any
 from urllib.parse import quote_plus
@@ -14,9 +14,9 @@ ODD = ["a+b", "a b", "a%20b", "é", "e\u0301", "\U0001f600", "x\x01y", "n\nn", "
 
 
 def page(*entries: str, told: str = "<IsTruncated>false</IsTruncated>", space: str = SPACE) -> bytes:
-    named = f' xmlns="{space}"' if space else ""
+    namespace = f' xmlns="{space}"' if space else ""
     head = '<?xml version="1.0" encoding="UTF-8"?>'
-    return f"{head}<ListBucketResult{named}>{told}{''.join(entries)}</ListBucketResult>".encode()
+    return f"{head}<ListBucketResult{namespace}>{told}{''.join(entries)}</ListBucketResult>".encode()
 
 
 def entry(key: str, size: object = 7, etag: str | None = "&quot;e1&quot;") -> str:
@@ -34,11 +34,11 @@ def by_boto3(body: bytes) -> dict[str, Any]:
     """The same page as boto3 reads it, of what we take from it."""
     model = Session().get_service_model("s3").operation_model("ListObjectsV2")
     reply = create_parser("rest-xml").parse({"status_code": 200, "headers": {}, "body": body}, model.output_shape)
-    found = {name: reply[name] for name in ("IsTruncated", "NextContinuationToken") if name in reply}
+    fields = {name: reply[name] for name in ("IsTruncated", "NextContinuationToken") if name in reply}
     objects = [{k: e.get(k, "") for k in ("Key", "Size", "ETag", "LastModified")} for e in reply.get("Contents", ())]
     for each in objects:
         each["LastModified"] = each["LastModified"].strftime("%Y-%m-%dT%H:%M:%SZ")
-    return found | ({"Contents": objects} if objects else {})
+    return fields | ({"Contents": objects} if objects else {})
 
 
 @pytest.mark.parametrize("space", [SPACE, ""], ids=["with a namespace", "without"])
@@ -47,7 +47,7 @@ def by_boto3(body: bytes) -> dict[str, Any]:
     [(), (entry("a"),), (entry("a"), entry("b", 0)), (entry("a", etag=None), entry("b")), (entry("a", etag=None),)],
     ids=["nothing", "one", "two", "one without an ETag", "none with an ETag"],
 )
-def test_a_page_says_what_boto3_reads_in_it(entries: tuple[str, ...], space: str) -> None:
+def test_page_is_read_as_boto3_reads_it(entries: tuple[str, ...], space: str) -> None:
     more = "<IsTruncated>true</IsTruncated><NextContinuationToken>t0</NextContinuationToken>"
     body = page(*entries, told=more, space=space)
 
@@ -79,7 +79,7 @@ def test_no_namespace_hides_anything(of: str, to: str, space: str, every: bool) 
     assert read(plain)["CommonPrefixes"] == [{"Prefix": "f/"}]
 
 
-def test_keys_are_decoded_where_the_store_says_that_it_encoded_them() -> None:
+def test_keys_are_decoded_only_if_the_store_encoded_them() -> None:
     encoded = page(*(entry(quote_plus(key)) for key in ODD), told="<EncodingType>url</EncodingType>")
     plain = page(entry("a+b"), entry("a%20b"))
 
@@ -123,25 +123,25 @@ def test_keys_are_decoded_where_the_store_says_that_it_encoded_them() -> None:
         *("a key in two pieces and one in none", "a key with an entity", "a folder without a name", "no folder"),
     ],
 )
-def test_what_is_no_page_is_refused_whole(body: bytes) -> None:
+def test_malformed_page_is_refused_as_a_whole(body: bytes) -> None:
     with pytest.raises((UnreadableReply, ValueError)):
         read(body)
 
 
-def test_whether_there_is_more_is_said_or_not() -> None:
+def test_unknown_truncation_is_left_out() -> None:
     assert "IsTruncated" not in read(page(entry("a"), told=""))
     assert "IsTruncated" not in read(page(entry("a"), told="<IsTruncated>maybe</IsTruncated>"))
 
 
-def test_folders_are_told_beside_objects_and_decoded() -> None:
-    told = "<EncodingType>url</EncodingType><IsTruncated>false</IsTruncated>"
+def test_folders_are_returned_beside_objects_and_decoded() -> None:
+    elements = "<EncodingType>url</EncodingType><IsTruncated>false</IsTruncated>"
     folders = (
         "<CommonPrefixes><Prefix>a%2Bb/</Prefix></CommonPrefixes><CommonPrefixes><Prefix>c/</Prefix></CommonPrefixes>"
     )
 
-    reply = read(page(entry("d"), folders, told=told))
+    reply = read(page(entry("d"), folders, told=elements))
 
     assert [f["Prefix"] for f in reply["CommonPrefixes"]] == ["a+b/", "c/"]
     assert reply["EncodedFolders"]
-    assert not read(page(folders.replace("a%2Bb", "ab"), told=told))["EncodedFolders"]
+    assert not read(page(folders.replace("a%2Bb", "ab"), told=elements))["EncodedFolders"]
     assert [e["Key"] for e in reply["Contents"]] == ["d"]

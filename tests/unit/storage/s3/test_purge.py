@@ -1,4 +1,4 @@
-"""The result of a key whose versions are purged."""
+"""A purged key counts as deleted only when a full listing shows no version."""
 
 import datetime as dt
 
@@ -36,7 +36,7 @@ MARKER = ObjectVersion("a", "m1", 0, marker=True, latest=True, at=AT)
         "a marker in an incomplete listing",
     ],
 )
-def test_a_key_is_deleted_when_a_complete_listing_shows_no_version(
+def test_key_is_deleted_when_a_full_listing_shows_no_version(
     listed: list[ObjectVersion], complete: bool, removed: dict[str, int], outcome: KeyOutcome | None
 ) -> None:
     verdict = _verdict("a", listed, complete, removed)

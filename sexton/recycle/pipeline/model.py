@@ -1,0 +1,78 @@
+"""Orders to work on a range of marks or to finish claimed marks, and their results.
+
+Messages ignore unknown fields and set no bounds, because a replay reads old histories again. Instants are milliseconds
+since 1970 on the database's clock.
+"""
+
+from pydantic import Field
+
+from sexton.kernel.message import Message
+from sexton.marks.keepers import KeptCounts
+from sexton.marks.lease import Lease
+
+
+class Cursor(Message):
+    """A position in the order in which marks fall due: all marks up to and including it were examined."""
+
+    ages_from: int = 0
+    id: str = ""
+
+
+class RangeOrder(Message):
+    """Work on one range of one kind: everything due after the cursor, up to about ``RANGE_OBJECTS`` objects."""
+
+    round: int
+    number: int
+    lease: Lease
+    kind: str
+    cutoff: int
+    limit: int
+    after: Cursor = Cursor()
+    upload_grace_seconds: int
+    allowance: int | None = None
+    excluded_vaults: dict[str, str] = Field(default_factory=dict)
+    attempts: int = 0
+    """At most so many attempts were made by workers of another queue: attempts of this queue are newer."""
+
+
+class RangeProgress(Message):
+    """The progress of a range, as details of its heartbeat, for people.
+
+    ``claimed``: marks. ``files``: the number of the last file stored in this attempt. ``tried``: the number of the file
+    up to which all were tried. ``faults``: the excluded vaults, and why. The next attempt needs none of this: it reads
+    the rows, page by page.
+    """
+
+    claimed: int
+    files: int
+    tried: int
+    faults: dict[str, str] = Field(default_factory=dict)
+
+
+class RangeReceipt(Message):
+    """The result of one range. ``kept``: marks by the reason to keep them; ``faults``: excluded vaults, and why.
+
+    ``removed``, ``objects`` and ``bytes`` are those of the kind in the whole round so far.
+    """
+
+    scanned: int = 0
+    claimed: int = 0
+    last: Cursor = Cursor()
+    finished: bool = False
+    kept: KeptCounts = Field(default_factory=dict)
+    protected_bytes: int = 0
+    quarantined: int = 0
+    faults: dict[str, str] = Field(default_factory=dict)
+    removed: int = 0
+    objects: int = 0
+    bytes: int = 0
+
+
+class AdoptOrder(Message):
+    """Finish the marks that earlier rounds claimed, and let the owner mark what has become garbage since."""
+
+    round: int
+    lease: Lease
+    upload_grace_seconds: int
+    cutoffs: dict[str, int] = Field(default_factory=dict)
+    excluded_vaults: dict[str, str] = Field(default_factory=dict)

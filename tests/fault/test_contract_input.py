@@ -1,0 +1,58 @@
+"""Impossible values from an owner are refused or do no harm."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy.exc import DBAPIError, IntegrityError
+
+from sexton.contract import NewMark
+from sexton.storage.model import MARKER_KEY
+from tests.servers.postgres import Cluster
+from tests.support.kept import kept_texts
+from tests.support.rig import Rig
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+
+
+@pytest.fixture
+def pg(postgres: Cluster) -> Rig:
+    return Rig(postgres.create_database()).instance()
+
+
+def test_expiry_finer_than_a_millisecond_does_not_block_a_range(pg: Rig, tmp_path: Path) -> None:
+    root = pg.local(tmp_path / "v")
+    pg.sql("SELECT {}prepare('shop', 't', ARRAY['m'], 'disk', ARRAY['p/'], interval '60.0005 seconds')")
+    pg.later(400_000)
+    (root / MARKER_KEY).unlink()
+
+    report = pg.round()
+
+    assert kept_texts(report) == {"vault disk: NO_MARKER": 1}
+
+
+@pytest.mark.parametrize("value", ["1.5", "'abc'", "x'00'", "9223372036854775807", "-1"])
+def test_impossible_size_is_refused(rig: Rig, value: str) -> None:
+    names = "(instance, kind, id, vault, keys, bytes)"
+
+    with pytest.raises(IntegrityError, match="bytes_are_0_to_1_pib"):
+        rig.sql(f"INSERT INTO {{}}mark {names} VALUES ('shop', 'dropped', 'm', 'disk', '[\"a\"]', {value})")
+
+
+def test_id_of_bytes_is_refused(rig: Rig) -> None:
+    names = "(instance, kind, id, vault, keys)"
+
+    with pytest.raises(IntegrityError, match="names_are_text"):
+        rig.sql(f"INSERT INTO {{}}mark {names} VALUES ('shop', 'dropped', x'6d', 'disk', '[\"a\"]')")
+
+
+@pytest.mark.parametrize("call", ["undrop('shop', 'dropped', ARRAY['m', NULL])", "commit('shop', NULL)"])
+def test_null_id_is_refused(pg: Rig, call: str) -> None:
+    pg.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
+
+    with pytest.raises(DBAPIError, match="SX006"):
+        pg.sql(f"SELECT {{}}{call}")
+
+    assert pg.count("mark") == 1

@@ -1,0 +1,59 @@
+"""Sexton reads the owner's live view again after a crash, and reports a view that it cannot read."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from sexton.contract import NewMark
+from sexton.kernel.crash_points import installed
+from sexton.owners.port import OwnerSilent
+from sexton.owners.sql.owner import SqlOwner
+from tests.fault.conftest import Faulty
+from tests.fault.test_crashes import Crash, CrashAt
+from tests.support.kept import kept_texts
+from tests.support.rig import Rig
+
+
+def test_live_view_is_read_again_for_a_late_file_that_failed(faulty: Faulty) -> None:
+    rig = faulty.rig
+    with rig.db.write() as c:
+        c.execute(text("CREATE TABLE sexton_live (kind text, id text, vault text, key text)"))
+    faulty.put("p/a")
+    rig.mark("dropped", NewMark(id="p", vault="cold", prefix="p/"))
+    rig.later(10_801)
+    rig.round()
+    faulty.put("p/late")
+    rig.later(3_601)
+    faulty.proxy.fail_keys({"p/late": "AccessDenied"}, times=1)
+    with installed(CrashAt("marks.removed")), pytest.raises(Crash):
+        rig.round()
+    with rig.db.write() as c:
+        c.execute(text("INSERT INTO sexton_live VALUES ('rowset', 'r', 'cold', 'p/late')"))
+    rig.later(61)
+
+    report = rig.round()
+
+    assert set(faulty.listing()) == {"p/late"}
+    assert (report.deleted, kept_texts(report)) == (0, {"live": 1})
+
+
+def test_unreadable_live_view_raises_instead_of_a_count(tmp_path: Path) -> None:
+    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    owner = SqlOwner(rig.db)
+    assert owner.live_objects("shop") is None
+    with rig.db.write() as c:
+        c.exec_driver_sql("CREATE TABLE rows (kind, id, vault, key)")
+        c.exec_driver_sql("CREATE VIEW sexton_live AS SELECT kind, id, vault, key FROM rows")
+        c.exec_driver_sql("INSERT INTO rows VALUES ('r', '1', 'disk', 'd/1.dat'), ('r', '2', 'disk', 'd/2.dat')")
+    assert owner.live_objects("shop") == 2
+    with rig.db.write() as c:
+        c.exec_driver_sql("INSERT INTO rows VALUES ('r', '3', 'disk', 'd/3_')")
+    assert owner.live_objects("shop") is None
+    with rig.db.write() as c:
+        c.exec_driver_sql("ALTER TABLE rows RENAME TO gone")
+        c.exec_driver_sql("DROP VIEW sexton_live")
+        c.exec_driver_sql("CREATE VIEW sexton_live AS SELECT kind, id, vault, key FROM rows")
+
+    with pytest.raises(OwnerSilent, match="cannot be counted"):
+        owner.live_objects("shop")

@@ -1,0 +1,167 @@
+"""An orphan is deleted only while every check since its repair still finds it, unchanged and unnamed."""
+
+import pytest
+from sqlalchemy import text
+
+from sexton import contract
+from sexton.contract import NewMark
+from sexton.marks.model import Reason
+from tests.integration.check.conftest import Owned, file_keys
+from tests.support.kept import kept_texts
+from tests.support.rig import DAY, put
+
+ANY = r"data/.*\.dat"
+
+
+def orphaned(owned: Owned, *keys: str) -> None:
+    """Write them, and check until they are confirmed if they ever will be."""
+    owned.write_live(*file_keys(400))
+    for key in keys:
+        owned.write_old(key)
+    owned.check()
+    owned.later(DAY + 60)
+    owned.check()
+
+
+def collect(owned: Owned, *, check: bool = True) -> int:
+    """Let the retention of orphans pass, check as every day, and run a round; return how many objects went."""
+    owned.later(3 * DAY + 60)
+    if check:
+        owned.check()
+        owned.later(60)
+    return owned.round().deleted
+
+
+def test_an_orphan_found_by_every_check_is_deleted(owned: Owned) -> None:
+    orphaned(owned, "data/t9/a_0.dat")
+    assert owned.repairs.orphans("shop").marked == 1
+
+    assert collect(owned) == 1
+    assert not (owned.root / "data/t9/a_0.dat").exists()
+    owned.later(DAY)
+    assert owned.check().found == {}
+
+
+@pytest.mark.parametrize(
+    ("written", "key"),
+    [
+        ("file://{root}/data/t9/late-7_0.dat", "data/t9/late-7_0.dat"),
+        ("data/t9/a%20b_0.dat", "data/t9/a b_0.dat"),
+        ("data/t9/a:b_0.dat", "data/t9/a%3Ab_0.dat"),
+        ("data//t9/c_0.dat", "data/t9/c_0.dat"),
+        ("data/t9/%C3%BC_0.dat", "data/t9/\u00fc_0.dat"),
+    ],
+)
+@pytest.mark.parametrize("when", ["before the repair", "after it"])
+def test_a_late_record_blocks_deletion_in_every_spelling(owned: Owned, written: str, key: str, when: str) -> None:
+    owned.registry.set_key_pattern("shop", ANY)
+    orphaned(owned, key)
+    row = (written.format(root=owned.root), 10)
+    if when == "before the repair":
+        owned.live_rows(row)
+    owned.repairs.orphans("shop")
+    if when == "after it":
+        owned.live_rows(row)
+
+    assert collect(owned) == 0
+    assert (owned.root / key).exists()
+    assert owned.count("mark") == 0  # taken back
+
+
+def test_an_orphan_waits_for_its_next_check(owned: Owned) -> None:
+    orphaned(owned, "data/t9/a_0.dat")
+    owned.repairs.orphans("shop")
+
+    assert collect(owned, check=False) == 0
+    held = owned.rounds.reports.rounds("shop")[-1].report
+    assert held is not None
+    assert kept_texts(held) == {"waits for its next check": 1}
+    assert collect(owned) == 1
+
+
+def test_an_orphan_is_not_deleted_without_the_live_view(owned: Owned) -> None:
+    orphaned(owned, "data/t9/a_0.dat")
+    owned.repairs.orphans("shop")
+    owned.later(3 * DAY + 60)
+    owned.check()
+    with owned.db.write() as c:
+        c.exec_driver_sql("DROP VIEW sexton_live")
+    report = owned.round()
+    with owned.db.write() as c:
+        c.exec_driver_sql("CREATE VIEW sexton_live AS SELECT * FROM file")
+
+    assert report.deleted == 0
+    assert "marks were made by a check that read it" in str(kept_texts(report))
+
+
+def test_a_drop_after_the_repair_has_its_own_mark_and_retention(owned: Owned) -> None:
+    key = "data/t9/a_0.dat"
+    orphaned(owned, key)
+    owned.repairs.orphans("shop")
+    owned.live_rows((key, 10))
+    owned.later(2 * DAY)
+    owned.forget(key)
+    owned.mark("dropped", NewMark(id="a", vault="disk", keys=(key,)))
+    owned.check()
+    owned.policy = owned.policy.model_copy(
+        update={"retention_seconds": owned.policy.retention_seconds | {"dropped": 30 * DAY}}
+    )
+
+    assert collect(owned) == 0
+    with owned.db.write() as c:
+        assert contract.undrop(c, "shop", "dropped", ["a"]) == 1
+    assert (owned.root / key).exists()
+
+
+def test_a_new_object_under_an_orphans_key_is_not_deleted(owned: Owned) -> None:
+    key = "data/t9/a_0.dat"
+    orphaned(owned, key)
+    owned.repairs.orphans("shop")
+    owned.later(3 * DAY + 60)
+    owned.check()
+    put(owned.root, key, 99)
+    report = owned.round()
+
+    assert report.deleted == 0
+    assert (owned.root / key).exists()
+    assert owned.count("mark", quarantined_reason=Reason.CHANGED) == 1
+
+
+def test_a_rewritten_orphan_is_unconfirmed_again(owned: Owned) -> None:
+    key = "data/t9/a_0.dat"
+    owned.write_live(*file_keys(400))
+    owned.write_old(key)
+    owned.check()
+    owned.later(DAY + 60)
+    owned.write_old(key, 33)
+    report = owned.check()
+
+    assert report.confirmed == {}
+
+
+def test_an_undropped_orphan_mark_reopens_the_finding(owned: Owned) -> None:
+    orphaned(owned, "data/t9/a_0.dat")
+    owned.repairs.orphans("shop")
+    with owned.db.read() as c:
+        [mark] = c.execute(text("SELECT id FROM " + owned.db.t.mark.fullname)).scalars()
+    with owned.db.write() as c:
+        contract.undrop(c, "shop", "orphan", [mark])
+    report = owned.check()
+
+    assert report.found == {"ORPHAN": 1}
+    assert report.confirmed == {}
+    assert owned.repairs.orphans("shop").found == 0
+
+
+def test_an_orphan_with_a_record_in_between_is_unconfirmed(owned: Owned) -> None:
+    key = "data/t9/a_0.dat"
+    orphaned(owned, key)
+    owned.repairs.orphans("shop")
+    owned.live_rows((key, 10))
+    owned.later(60)
+    owned.check()
+    assert owned.count("mark") == 0
+    owned.forget(key)
+    report = owned.check()
+
+    assert (report.found, report.confirmed) == ({"ORPHAN": 1}, {})

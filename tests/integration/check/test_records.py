@@ -1,0 +1,140 @@
+"""A check understands every form in which records and marks name objects and vaults."""
+
+import unicodedata
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from sexton.check.model import RunState
+from sexton.check.sql.repair import RepairRefused
+from sexton.contract import NewMark
+from tests.integration.check.conftest import Owned, file_keys
+from tests.support.rig import DAY
+
+ANY = r"data/.*\.dat"
+
+
+def orphaned(owned: Owned, *keys: str) -> None:
+    """Write them, and check until they are confirmed if they ever will be."""
+    owned.write_live(*file_keys(400))
+    for key in keys:
+        owned.write_old(key)
+    owned.check()
+    owned.later(DAY + 60)
+    owned.check()
+
+
+@pytest.mark.parametrize(
+    ("written", "folder"),
+    [
+        ("data/caf\u00e9/", unicodedata.normalize("NFD", "data/caf\u00e9/")),
+        ("data/dt%201/", "data/dt 1/"),
+        ("data//x/", "data/x/"),
+        ("/data/y/", "data/y/"),
+        ("data/dt=a:b/", "data/dt=a%3Ab/"),
+    ],
+)
+def test_a_live_prefix_covers_its_files_in_every_spelling(owned: Owned, written: str, folder: str) -> None:
+    owned.registry.set_key_pattern("shop", ANY)
+    owned.live_rows((written, None))
+    orphaned(owned, f"{folder}r_0.dat")
+
+    assert owned.open_findings() == {}
+
+
+def test_a_vault_without_live_rows_makes_the_check_partial(owned: Owned) -> None:
+    other = owned.local(owned.root.parent / "other", "other")
+    small = file_keys(4, "s")
+    owned.write_live(*file_keys(500))
+    root, owned.root = owned.root, other
+    for key in small:
+        owned.write_old(key)
+    owned.root = root
+    owned.live_rows(*((key, 10) for key in small), vault="other")
+    assert owned.check().whole
+    with owned.db.write() as c:
+        c.execute(text("UPDATE file SET vault = 'Other' WHERE vault = 'other'"))
+    for _ in range(2):
+        owned.later(DAY + 60)
+        report = owned.check()
+
+    assert report.run.state is RunState.PARTIAL
+    assert any("vault other" in lack for lack in report.run.missing_inputs)
+    assert report.run.evidence is not None
+    assert "Other" in str(report.run.evidence.notes)
+    with pytest.raises(RepairRefused):
+        owned.repairs.orphans("shop")
+
+
+@pytest.mark.parametrize(
+    "names_", [{"vault": None, "prefix": "data/t9/"}, {"vault": "dsk", "keys": ("data/t9/r7_0.dat",)}]
+)
+def test_a_mark_without_a_known_vault_covers_every_vault(owned: Owned, names_: dict[str, Any]) -> None:
+    owned.mark("dropped", NewMark(id="d9", **names_))
+    orphaned(owned, "data/t9/r7_0.dat")
+
+    assert owned.open_findings() == {}
+
+
+@pytest.mark.parametrize("written", ["file://{root}/{key}", "//{key}", "/{key}", "{key}"])
+def test_a_lost_file_is_confirmed_in_every_spelling(owned: Owned, written: str) -> None:
+    owned.write_live(*file_keys(20))
+    owned.live_rows((written.format(root=owned.root, key="data/t9/x_0.dat"), 10))
+
+    assert owned.check().confirmed == {"LOST": 1}
+
+
+@pytest.mark.parametrize("key", ["data//t9/x_0.dat", "data/../x", "_sexton/x", "data/a%00b", "data/%2e%2e/x"])
+def test_a_record_with_an_impossible_key_does_not_stop_the_check(owned: Owned, key: str) -> None:
+    owned.write_live(*file_keys(20))
+    owned.live_rows((key, 10))
+
+    assert owned.check().whole
+
+
+def test_a_record_with_a_size_is_an_object_whatever_its_name(owned: Owned) -> None:
+    owned.write_live(*file_keys(20))
+    owned.live_rows(("data/t9/copy(1)", 10), ("data/t9/YWJj=", 10))
+
+    assert owned.check().confirmed == {"LOST": 2}
+
+
+def test_an_owner_that_shows_only_prefixes_is_checked(owned: Owned) -> None:
+    owned.write_old("data/t1/r1_0.dat")
+    owned.write_old("data/t2/r1_0.dat")
+    owned.live_rows(("data/t1/", None))
+    report = owned.check()
+
+    assert (report.whole, owned.open_findings()) == (True, {"ORPHAN": {"data/t2/r1_0.dat"}})
+
+
+@pytest.mark.parametrize("keys", ["[1]", "[null]", '["s3://x/y"]', '[["a"]]', '["data/a://b"]'])
+def test_a_mark_with_invalid_keys_does_not_stop_the_check(owned: Owned, keys: str) -> None:
+    owned.write_live(*file_keys(20))
+    cast = "CAST(:k AS jsonb)" if owned.db.dialect == "postgresql" else ":k"
+    owned.sql(
+        f"INSERT INTO {{}}mark (instance, kind, id, vault, keys) VALUES ('shop', 'dropped', 'bad', 'disk', {cast})",
+        k=keys,
+    )
+
+    assert owned.check().whole
+
+
+def test_a_view_may_compute_sizes_as_sums(owned: Owned) -> None:
+    owned.write_live(*file_keys(20))
+    with owned.db.write() as c:
+        c.exec_driver_sql("DROP VIEW sexton_live")
+        c.exec_driver_sql(
+            "CREATE VIEW sexton_live AS SELECT kind, id, vault, key, sum(bytes) AS bytes FROM file "
+            "GROUP BY kind, id, vault, key"
+        )
+
+    assert owned.check().whole
+
+
+def test_a_view_of_several_instances_needs_an_instance_column(owned: Owned) -> None:
+    owned.write_live(*file_keys(20))
+    owned.registry.add_instance("toys")
+
+    assert "no column instance" in owned.check().run.missing_inputs[0]

@@ -1,0 +1,63 @@
+"""The asynchronous client protects, interrupts and refuses as the synchronous one does."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from sexton.client import AsyncSexton, ProtectionLost, RequestRefused
+from sexton.protection.errors import ProtectionNotFound
+from sexton.protection.model import ProtectionState
+from tests.integration.interfaces.api.copies import LOST_SECONDS, OBJECT, RENEWED_SECONDS, state
+from tests.servers.api import Api
+from tests.support.kept import kept_texts
+from tests.support.rig import Rig
+
+
+async def test_an_async_copy_is_protected_until_its_end(api: Api, rig: Rig, root: Path) -> None:
+    async with (
+        AsyncSexton(api.url, api.token("sync:copy")) as client,
+        client.protect("shop", "copy:1", owner="ada", objects=[OBJECT], valid_ts=1000, ttl_seconds=RENEWED_SECONDS),
+    ):
+        await asyncio.sleep(RENEWED_SECONDS / 2)
+        inside = await asyncio.to_thread(rig.round)
+
+    assert kept_texts(inside) == {"protection copy:1": 1}
+    assert state(rig) is ProtectionState.SOFT
+
+
+async def test_an_async_copy_is_stopped_when_its_protection_ends(api: Api, rig: Rig, root: Path) -> None:
+    async with AsyncSexton(api.url, api.token("sync:copy")) as client:
+        with pytest.raises(ProtectionLost):  # noqa: PT012
+            async with client.protect("shop", "copy:1", owner="ada", objects=[OBJECT], ttl_seconds=LOST_SECONDS):
+                await asyncio.to_thread(rig.protections.release, "shop", "copy:1")
+                await asyncio.sleep(30)
+        current = asyncio.current_task()
+        assert current is not None
+        assert current.cancelling() == 0
+
+
+async def test_a_cancellation_from_outside_is_not_swallowed(api: Api, rig: Rig, root: Path) -> None:
+    async with AsyncSexton(api.url, api.token("sync:copy")) as client:
+        inside = asyncio.Event()
+
+        async def copy() -> None:
+            async with client.protect("shop", "copy:1", owner="ada", objects=[OBJECT]):
+                inside.set()
+                await asyncio.sleep(30)
+
+        task = asyncio.create_task(copy())
+        await asyncio.wait_for(inside.wait(), 30)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    assert state(rig) is ProtectionState.ACTIVE
+
+
+async def test_async_refusals_are_typed_errors(api: Api) -> None:
+    async with AsyncSexton(api.url, api.token("sync:copy"), patience_seconds=0.3) as client:
+        with pytest.raises(ProtectionNotFound):
+            await client.renew("shop", "copy:none")
+        with pytest.raises(RequestRefused):
+            await client.watermark("shop", 7)

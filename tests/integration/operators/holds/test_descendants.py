@@ -1,0 +1,79 @@
+"""A hold blocks deletion of all descendants of the mark it names, at any depth and however late they are marked."""
+
+from pathlib import Path
+
+from sexton.contract import NewMark
+from sexton.operators.holds.store import Hold
+from tests.support.kept import kept_texts
+from tests.support.rig import Rig, listing, put
+
+DAY = 86_400
+
+
+def hold(kind: str, id_: str) -> Hold:
+    return Hold(instance="shop", scope="mark", mark_kind=kind, mark_id=id_, reason="an incident")
+
+
+def mark(rig: Rig, root: Path, id_: str, parent: tuple[str, str] | None = None, kind: str = "dropped") -> None:
+    put(root, f"{id_}.dat")
+    rig.mark(kind, NewMark(id=id_, vault="disk", keys=(f"{id_}.dat",), parent=parent))
+
+
+def test_a_hold_reaches_through_ancestors_in_old_history(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    mark(rig, root, "i1", ("table", "t1"))
+    rig.later(10_801)
+    rig.round()
+    mark(rig, root, "p1", ("dropped", "i1"))
+    rig.later(10_801)
+    rig.round()
+    mark(rig, root, "r1", ("dropped", "p1"))
+    placed, _ = rig.holds.place(hold("table", "t1"), 365 * DAY)
+    rig.later(10_801)
+    rig.round()
+    rig.later(31 * DAY)
+
+    rig.round()
+    report = rig.round()
+
+    assert kept_texts(report) == {f"hold {placed.id}": 1}
+    assert list(listing(root)) == ["r1.dat"]
+    rig.holds.release(placed.id)
+    rig.round()
+    rig.later(31 * DAY)
+    for _ in range(4):
+        rig.round()
+    assert rig.count("mark_history") == 0  # a chain frees itself from below
+
+
+def test_a_hold_reaches_any_depth_and_survives_cycles(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    for n in range(20):
+        mark(rig, root, f"m{n}", ("dropped", f"m{n - 1}") if n else ("table", "top"))
+    for one, other in (("a", "b"), ("b", "a")):
+        mark(rig, root, one, ("dropped", other))
+    placed, _ = rig.holds.place(hold("table", "top"), DAY)
+    rig.later(10_801)
+
+    report = rig.round()
+
+    assert kept_texts(report) == {f"hold {placed.id}": 20}
+    assert len(listing(root)) == 20
+
+
+def test_a_late_hold_counts_claimed_grandchildren(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    for id_, parent in (("child", "top"), ("grandchild", "child")):
+        put(root, f"{id_}/x.dat")
+        rig.mark("dropped", NewMark(id=id_, vault="disk", prefix=f"{id_}/", parent=("dropped", parent)))
+    mark(rig, root, "top")
+    rig.later(10_801)
+    rig.round()
+    mark(rig, root, "young", ("dropped", "top"))
+
+    placed, late = rig.holds.place(hold("dropped", "top"), DAY)
+    rig.later(10_801)
+
+    assert late == 2
+    assert kept_texts(rig.round()) == {f"hold {placed.id}": 3}  # the young one, and two prefixes at their last look
+    assert "young.dat" in listing(root)

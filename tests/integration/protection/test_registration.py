@@ -1,0 +1,188 @@
+"""A registration is accepted whole or refused, and repeating it changes nothing."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sexton.kernel.errors import BadInput
+from sexton.protection.errors import Exists, GcIsRunning, Invalid, MaxCount, ProtectionNotFound
+from sexton.protection.filter import Filter
+from sexton.protection.model import Item, ProtectionSettings, ProtectionState
+from sexton.protection.registrar import REPORT
+from tests.integration.protection.registrations import protect, registration, remaining_keys, same_protection
+from tests.support.rig import Rig, put
+
+
+def test_p02_a_repeated_registration_must_have_the_same_content(rig: Rig, root: Path) -> None:
+    first = protect(rig, "j", "data/a.dat", "data/b.dat")
+
+    assert same_protection(protect(rig, "j", "data/b.dat", "data/a.dat"), first)
+    with pytest.raises(Exists) as refused:
+        protect(rig, "j", "data/c.dat")
+    assert refused.value.code == 20644
+    assert rig.count("protection_item") == 2
+
+
+def test_p04_a_full_register_reaps_overdue_entries_first(rig: Rig, root: Path) -> None:
+    rig.protections._settings = ProtectionSettings(max_count=2)
+    protect(rig, "old", "data/a.dat", seconds=60)
+    protect(rig, "live", "data/b.dat")
+    with pytest.raises(MaxCount) as refused:
+        protect(rig, "more", "data/c.dat")
+    rig.later(61)
+
+    protect(rig, "more", "data/c.dat")
+
+    assert refused.value.code == 20645
+    assert [p.job for p in rig.protections.list_protections("shop")] == ["live", "more"]
+
+
+@pytest.mark.parametrize("text", ["", "?", "AAAA", os.urandom(40).hex()])
+def test_p05_an_invalid_filter_makes_no_entry(rig: Rig, root: Path, text: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        rig.registrar.register_at_once(registration("j"), [], filter_=Filter.decode(text))
+
+    assert refused.value.code == 20647
+    assert rig.count("protection") == 0
+
+
+def test_p06_an_unknown_job_is_not_found(rig: Rig, root: Path) -> None:
+    for act in (rig.protections.finish, rig.protections.release):
+        with pytest.raises(ProtectionNotFound) as refused:
+            act("shop", "nobody")
+        assert refused.value.code == 20643
+    with pytest.raises(ProtectionNotFound):
+        rig.protections.renew("shop", "nobody", 60)
+
+
+def test_p13_missing_objects_are_refused_or_reported(rig: Rig, root: Path) -> None:
+    (root / "data" / "c.dat").unlink()
+    with pytest.raises(Invalid, match=r"disk/data/c\.dat: not there"):
+        protect(rig, "j", "data/a.dat", "data/c.dat")
+    none = rig.count("protection")
+
+    items = [Item("disk", "data/a.dat"), Item("disk", "data/c.dat")]
+    protection = rig.registrar.register_at_once(registration("j", *items), items, on_missing=REPORT)
+    rig.round()
+
+    assert same_protection(
+        rig.registrar.register_at_once(registration("j", *items), items), protection
+    )  # a repetition without REPORT ends nothing
+    assert none == 0
+    assert protection.sealed is not None
+    assert (protection.sealed.missing, protection.sealed.named) == (1, ("disk/data/c.dat: not there",))
+    assert remaining_keys(root) == {"data/a.dat"}
+
+
+def test_p18_the_strict_gate_refuses_during_a_round(rig: Rig, root: Path) -> None:
+    rig.protections._settings = ProtectionSettings(strict_gate=True)
+    lease = rig.leases.acquire("shop", "recycle", "somebody")
+    with pytest.raises(GcIsRunning) as refused:
+        protect(rig, "j", "data/a.dat")
+    rig.leases.free(lease)
+
+    assert refused.value.code == 20642
+    assert protect(rig, "j", "data/a.dat").state is ProtectionState.ACTIVE
+
+
+def test_a_chunk_may_be_repeated_but_not_changed(rig: Rig, root: Path) -> None:
+    items = [Item("disk", "data/a.dat"), Item("disk", "data/b.dat")]
+    rig.protections.open(registration("j", *items), None)
+
+    first = rig.registrar.add("shop", "j", 0, items)
+
+    assert rig.registrar.add("shop", "j", 0, items) == first
+    with pytest.raises(Invalid, match="other items before"):
+        rig.registrar.add("shop", "j", 0, items[:1])
+    rig.registrar.seal("shop", "j")
+    with pytest.raises(Invalid, match="is sealed"):
+        rig.registrar.add("shop", "j", 1, [Item("disk", "data/c.dat")])
+
+
+def test_an_incomplete_registration_is_not_sealed(rig: Rig, root: Path) -> None:
+    items = [Item("disk", "data/a.dat")]
+    rig.protections.open(registration("j", *items), None)
+    with pytest.raises(Invalid, match="no chunk"):
+        rig.registrar.seal("shop", "j")
+    rig.protections.add("shop", "j", 0, items)
+
+    with pytest.raises(Invalid, match="chunk 0 of job j is not registered"):
+        rig.registrar.seal("shop", "j")
+
+
+def test_a_late_refusal_ends_no_newer_protection(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    items = [Item("disk", "data/a.dat"), Item("disk", "data/new.dat")]
+    give_up, registered = rig.protections.give_up, []
+
+    def late(*args: object) -> bool:
+        put(root, "data/new.dat")  # the job wrote the object and registered again
+        monkeypatch.undo()
+        rig.protections.release("shop", "j")
+        registered.append(rig.registrar.register_at_once(registration("j", *items), items))
+        return give_up(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(rig.protections, "give_up", late)
+    rig.registrar.register_at_once(registration("j", *items), items)
+    rig.round()
+
+    assert [p.state for p in registered] == [ProtectionState.ACTIVE]
+    assert remaining_keys(root) == {"data/a.dat", "data/new.dat"}
+
+
+def test_a_late_result_of_a_chunk_counts_for_no_newer_one(
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = [Item("disk", "dir/x.dat")], [Item("disk", "gone/1.dat"), Item("disk", "gone/2.dat")]
+    rig.protections.open(registration("j", *first), None)
+    claimed = rig.protections.find_claimed
+
+    def slow(*given: object, **more: object) -> object:
+        monkeypatch.undo()
+        rig.protections.release("shop", "j")
+        rig.protections.open(registration("j", *second), None)
+        rig.protections.add("shop", "j", 0, second)
+        return claimed(*given, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(rig.protections, "find_claimed", slow)
+    with pytest.raises(ProtectionNotFound):
+        rig.registrar.add("shop", "j", 0, first)
+
+    assert rig.registrar.add("shop", "j", 0, second).missing == 2
+
+
+@pytest.mark.parametrize("numbers", [(0, 2), (1,), (0, 1, 2)])
+def test_a_seal_needs_exactly_the_announced_chunks(rig: Rig, root: Path, numbers: tuple[int, ...]) -> None:
+    rig.protections.open(registration("j"), None)
+    for n in numbers:
+        rig.registrar.add("shop", "j", n, [Item("disk", f"data/{'abc'[n]}.dat")])
+
+    with pytest.raises(Invalid, match="not registered correctly"):
+        rig.registrar.seal("shop", "j", count=2)
+
+
+def test_an_empty_prefix_and_an_empty_chunk_are_refused(rig: Rig, root: Path) -> None:
+    with pytest.raises(Invalid, match=r"dta/: nothing below it"):
+        protect(rig, "j", "dta/")
+    rig.protections.open(registration("k"), None)
+    with pytest.raises(Invalid, match="names nothing"):
+        rig.registrar.add("shop", "k", 0, [])
+
+
+def test_many_objects_of_a_folder_are_verified_by_listing(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "w", "many")
+    for n in range(60):
+        put(root, f"f/{n:03}.dat")
+    items = [Item("many", f"f/{n:03}.dat") for n in range(70)]
+
+    protection = rig.registrar.register_at_once(registration("j", *items), items, on_missing=REPORT)
+
+    assert protection.sealed is not None
+    assert (protection.sealed.objects, protection.sealed.missing) == (70, 10)
+
+
+@pytest.mark.parametrize("job", ["", "a\0b", "x" * 201])
+def test_an_invalid_job_name_is_refused(rig: Rig, root: Path, job: str) -> None:
+    with pytest.raises(BadInput):
+        rig.protections.open(registration(job), None)
+    assert rig.count("protection") == 0

@@ -1,0 +1,301 @@
+"""What a claim reads, writes and leaves alone: keepers, children, limits, other batches and instances."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, select
+
+from sexton import contract
+from sexton.contract import NewMark
+from sexton.marks.keepers import BY_LIMIT, LIVE, WAITS_FOR_CHILD, Kept, by_hold
+from sexton.marks.model import Candidate, ClaimRequest, ClaimResult, File, FilePage, MarkState, Reason, Ref, WriteToken
+from sexton.operators.controls.model import ControlKind
+from sexton.operators.controls.port import Halted, NotEnabled
+from sexton.recycle.pipeline.sql.claim import ClaimStore
+from sexton.storage.model import KeyOutcome, KeyResult
+from tests.support.claims import FAR_MS, claim, token
+from tests.support.rig import DAY, Rig
+
+TABLE, TABLET = Ref("dropped", "t"), Ref("tablet", "c")
+FAMILY = Candidate(TABLE, files=1, children=frozenset({TABLET}))
+
+
+class FakeKeeper:
+    """A keeper with fixed answers; it notes about what it was asked, and what was claimed."""
+
+    def __init__(self, answers: Mapping[Ref, Kept], *, for_claims_only: bool = False) -> None:
+        self.answers, self.for_claims_only = answers, for_claims_only
+        self.judged: list[tuple[Ref, Ref | None]] = []
+        self.claimed: list[Ref] = []
+
+    def snapshot(self, token: WriteToken, refs: Collection[Ref], files_after: int | None) -> Any:
+        return None
+
+    def blocking(
+        self, tx: Connection, token: WriteToken, candidates: Sequence[Candidate], now: int, snapshot: Any
+    ) -> Mapping[Ref, Kept]:
+        self.judged += [(candidate.ref, candidate.parent) for candidate in candidates]
+        return self.answers
+
+    def released(self, tx: Connection, token: WriteToken, claimed: Sequence[Candidate]) -> None:
+        self.claimed += [candidate.ref for candidate in claimed]
+
+
+def claim_store(rig: Rig, *keepers: FakeKeeper) -> ClaimStore:
+    return ClaimStore(rig.db, rig.controls, keepers)
+
+
+def mark_keys(rig: Rig, *names: str) -> None:
+    rig.mark("dropped", *(NewMark(id=name, vault="disk", keys=(f"{name}.dat",)) for name in names))
+
+
+def mark_family(rig: Rig, instance: str = "shop") -> None:
+    """Mark a table by its prefix, and a tablet below it."""
+    rig.mark("dropped", NewMark(id="t", vault="disk", prefix="data/t/"), instance=instance)
+    tablet = NewMark(id="c", vault="disk", prefix="data/t/c/", parent=("dropped", "t"))
+    rig.mark("tablet", tablet, instance=instance)
+
+
+def claim_family(rig: Rig, with_: WriteToken) -> ClaimResult:
+    """Claim the table together with its tablet."""
+    rig.stores.files.store(with_, [File("dropped", "t", "disk", "data/t/a.dat", 1)])
+    return rig.stores.claims.claim(ClaimRequest(with_, [FAMILY], FAR_MS, {TABLET: Candidate(TABLET, parent=TABLE)}))
+
+
+def claim_objects(rig: Rig, with_: WriteToken, name: str, objects: int) -> ClaimResult:
+    """Claim a mark of so many objects, at most 10 within 24 hours."""
+    mark_keys(rig, name)
+    request = ClaimRequest(with_, [Candidate(Ref("dropped", name), files=objects)], FAR_MS, allowance=10)
+    return rig.stores.claims.claim(request)
+
+
+def rows_of(rig: Rig, instance: str) -> dict[str, list[str]]:
+    """Return the marks, files and history of an instance."""
+    t = rig.db.t
+    with rig.db.read() as c:
+        tables = (t.mark, t.mark_file, t.mark_history)
+        return {
+            table.name: sorted(map(repr, c.execute(select(table).where(table.c.instance == instance))))
+            for table in tables
+        }
+
+
+def record(rig: Rig, with_: WriteToken, outcome: KeyOutcome) -> None:
+    """Store the outcome of the batch's first file."""
+    result = KeyResult(key="data/t/a.dat", outcome=outcome, bytes=1)
+    rig.stores.outcomes.record(with_, FilePage("disk", [1], ["data/t/a.dat"]), [result])
+
+
+def settle(rig: Rig, with_: WriteToken) -> None:
+    rig.stores.settlements.settle(with_, rig.stores.settlements.progress(with_, [TABLE]), 0)
+
+
+class TestKeepers:
+    def test_the_first_keeper_that_answers_counts(self, rig: Rig) -> None:
+        mark_keys(rig, "a", "b")
+        first, second = FakeKeeper({Ref("dropped", "a"): by_hold(1)}), FakeKeeper({Ref("dropped", "a"): LIVE})
+        request = ClaimRequest(token(rig), [Candidate(Ref("dropped", "a")), Candidate(Ref("dropped", "b"))], FAR_MS)
+
+        result = claim_store(rig, first, second).claim(request)
+
+        assert (result.claimed, result.kept) == ({Ref("dropped", "b")}, {Ref("dropped", "a"): by_hold(1)})
+
+    def test_keepers_judge_children_and_learn_what_is_claimed(self, rig: Rig) -> None:
+        mark_family(rig)
+        keeper = FakeKeeper({})
+
+        claim_store(rig, keeper).claim(ClaimRequest(token(rig), [FAMILY], FAR_MS))
+
+        assert keeper.judged == [(TABLE, None), (TABLET, TABLE)]
+        assert keeper.claimed == [TABLE]
+
+    def test_a_blocked_child_keeps_its_parent_unclaimed(self, rig: Rig) -> None:
+        mark_family(rig)
+
+        result = claim_store(rig, FakeKeeper({TABLET: by_hold(1)})).claim(ClaimRequest(token(rig), [FAMILY], FAR_MS))
+
+        assert (result.claimed, result.kept) == (set(), {TABLE: by_hold(1)})
+        assert rig.count("mark", state="MARKED") == 2
+
+    def test_only_a_claim_asks_keepers_of_claims(self, rig: Rig) -> None:
+        always, for_claims = FakeKeeper({TABLE: by_hold(1)}), FakeKeeper({TABLE: LIVE}, for_claims_only=True)
+
+        assert claim_store(rig, for_claims, always).blocked(token(rig), [FAMILY]) == {TABLE: by_hold(1)}
+        assert for_claims.judged == []
+
+
+class TestChildren:
+    def test_a_child_is_claimed_with_its_parent(self, rig: Rig) -> None:
+        mark_family(rig)
+        with_ = token(rig)
+
+        assert claim_family(rig, with_).claimed == {TABLE}
+
+        child, parent = rig.row(*TABLET), rig.row(*TABLE)
+        assert (child.state, child.absorbed, child.batch) == (MarkState.CLAIMED, True, with_.batch)
+        assert (parent.state, parent.absorbed, parent.batch) == (MarkState.CLAIMED, False, with_.batch)
+        assert rig.stores.batches.claimed_refs(with_, Ref("", ""), 10) == [TABLE]
+
+    def test_a_quarantined_child_is_released_by_the_claim(self, rig: Rig) -> None:
+        mark_family(rig)
+        rig.sql("UPDATE {}mark SET quarantined_reason = :reason WHERE id = 'c'", reason=Reason.BAD_KEY)
+
+        claim_family(rig, token(rig))
+
+        assert rig.row(*TABLET).quarantined_reason is None
+
+    def test_the_childs_own_files_are_dropped(self, rig: Rig) -> None:
+        mark_family(rig)
+        with_ = token(rig)
+        rig.stores.files.store(with_, [File("tablet", "c", "disk", "data/t/c/a.dat", 1)])
+
+        claim_family(rig, with_)
+
+        assert (rig.count("mark_file", id="c"), rig.count("mark_file", id="t")) == (0, 1)
+
+    def test_children_leave_with_their_parent(self, rig: Rig) -> None:
+        mark_family(rig)
+        with_ = token(rig)
+        claim_family(rig, with_)
+        record(rig, with_, KeyOutcome.DELETED)
+
+        settle(rig, with_)
+        assert rig.count("mark", state="CLAIMED") == 2  # the prefix is listed a second time first
+        settle(rig, with_)
+
+        assert (rig.count("mark"), rig.count("mark_history")) == (0, 2)
+
+    def test_a_child_marked_after_the_claim_stays(self, rig: Rig) -> None:
+        mark_family(rig)
+        with_ = token(rig)
+        claim_family(rig, with_)
+        rig.mark("tablet", NewMark(id="late", vault="disk", prefix="data/t/late/", parent=("dropped", "t")))
+        record(rig, with_, KeyOutcome.DELETED)
+
+        settle(rig, with_)
+        settle(rig, with_)
+
+        assert (rig.row("tablet", "late").state, rig.count("mark")) == (MarkState.MARKED, 1)
+
+    def test_a_child_that_its_owner_commits_keeps_its_parent(self, postgres_rig: Rig) -> None:
+        rig, child = postgres_rig, Ref("prepared", "r1")
+        rig.mark("dropped", NewMark(id="t", vault="disk", prefix="data/t/"))
+        with rig.db.write() as c:
+            contract.prepare(c, "shop", "load", ["r1"], "disk", ["data/t/r1/"], 1, ("dropped", ["t"]))
+        parent = Candidate(TABLE, children=frozenset({child}))
+        with_ = token(rig)
+
+        with rig.db.engine.connect() as owner:
+            contract.commit(owner, "shop", ["r1"])
+            result = rig.stores.claims.claim(ClaimRequest(with_, [parent], FAR_MS))  # does not wait for the owner
+            owner.rollback()
+
+        assert (result.claimed, result.kept) == (set(), {TABLE: WAITS_FOR_CHILD})
+
+
+class TestLimit:
+    def test_claims_of_one_batch_share_the_limit(self, rig: Rig) -> None:
+        with_ = token(rig)
+
+        kept = [claim_objects(rig, with_, f"m{n}", objects).kept for n, objects in enumerate((4, 4, 3, 2, 1))]
+
+        assert [list(answers.values()) for answers in kept] == [[], [], [BY_LIMIT], [], [BY_LIMIT]]
+
+    def test_the_limit_counts_for_24_hours_and_one_instance(self, rig: Rig) -> None:
+        rig.instance("zoo")
+        rig.mark("dropped", NewMark(id="m0", vault="disk", keys=("m0.dat",)), instance="zoo")
+        full = ClaimRequest(
+            token(rig, run="zoo", instance="zoo"),
+            [Candidate(Ref("dropped", "m0"), files=10)],
+            FAR_MS,
+            allowance=10,
+        )
+        assert rig.stores.claims.claim(full).kept == {}
+        first = token(rig, run="first")
+        assert claim_objects(rig, first, "m1", 10).kept == {}
+        assert list(claim_objects(rig, first, "m2", 1).kept.values()) == [BY_LIMIT]
+        rig.later(DAY - 60)
+        assert list(claim_objects(rig, token(rig, run="second"), "m3", 1).kept.values()) == [BY_LIMIT]
+        rig.later(DAY + 60)
+
+        assert claim_objects(rig, token(rig, run="third"), "m4", 10).kept == {}
+
+
+class TestOtherBatchesAndInstances:
+    def test_another_instances_marks_and_files_stay(self, rig: Rig) -> None:
+        rig.instance("zoo")
+        for instance in ("shop", "zoo"):
+            mark_family(rig, instance)
+        in_zoo = token(rig, run="zoo", instance="zoo")
+        rig.stores.files.store(in_zoo, [File("tablet", "c", "disk", "data/t/c/b.dat", 1)])
+        claim(rig, in_zoo, "dropped", "t")
+        result = KeyResult(key="data/t.dat", outcome=KeyOutcome.FAILED, reason="AccessDenied")
+        rig.stores.outcomes.record(in_zoo, FilePage("disk", [2], ["data/t.dat"]), [result])
+        before = rows_of(rig, "zoo")
+
+        with_ = token(rig)
+        assert claim_family(rig, with_).claimed == {TABLE}
+        record(rig, with_, KeyOutcome.DELETED)
+        settle(rig, with_)
+        settle(rig, with_)
+
+        assert rows_of(rig, "zoo") == before
+        assert (rig.count("mark", instance="shop"), rig.count("mark_file", instance="shop")) == (0, 0)
+
+    def test_files_of_a_claimed_mark_survive_a_second_claim(self, rig: Rig) -> None:
+        mark_keys(rig, "a")
+        first, second = token(rig, number=0), token(rig, number=1)
+        claim(rig, first, "dropped", "a")
+
+        assert claim(rig, second, "dropped", "a").claimed == set()
+
+        assert (rig.count("mark_file", batch=first.batch), rig.count("mark_file", batch=second.batch)) == (1, 0)
+
+    def test_files_that_a_dead_round_stored_are_dropped(self, rig: Rig) -> None:
+        mark_keys(rig, "a")
+        dead, alive = token(rig, number=0), token(rig, number=1)
+        rig.stores.files.store(dead, [File("dropped", "a", "disk", "data/a.dat", 1)])
+
+        claim(rig, alive, "dropped", "a")
+
+        assert (rig.count("mark_file", batch=dead.batch), rig.count("mark_file", batch=alive.batch)) == (0, 1)
+
+    def test_another_batch_settles_nothing(self, rig: Rig) -> None:
+        mark_keys(rig, "a")
+        first, second = token(rig, number=0), token(rig, number=1)
+        claim(rig, first, "dropped", "a")
+
+        assert rig.stores.settlements.progress(second, [Ref("dropped", "a")]) == []
+        assert len(rig.stores.settlements.progress(first, [Ref("dropped", "a")])) == 1
+
+    def test_a_quarantined_mark_is_not_settled(self, rig: Rig) -> None:
+        mark_keys(rig, "a")
+        with_ = token(rig)
+        claim(rig, with_, "dropped", "a")
+        rig.sql("UPDATE {}mark SET quarantined_reason = :reason WHERE id = 'a'", reason=Reason.CHANGED)
+
+        assert rig.stores.settlements.progress(with_, [Ref("dropped", "a")]) == []
+
+
+class TestWhoMayClaim:
+    @pytest.mark.parametrize("stopped", ["shop", "*"])
+    def test_a_stopped_instance_claims_nothing(self, rig: Rig, stopped: str) -> None:
+        mark_keys(rig, "a")
+        with_ = token(rig)
+        rig.controls.put(ControlKind.STOP, stopped, "drill")
+
+        with pytest.raises(Halted):
+            claim(rig, with_, "dropped", "a")
+
+        assert rig.row("dropped", "a").state == MarkState.MARKED
+
+    def test_an_observing_instance_claims_nothing(self, rig: Rig) -> None:
+        mark_keys(rig, "a")
+        with_ = token(rig)
+        rig.registry.observe("shop")
+
+        with pytest.raises(NotEnabled):
+            claim(rig, with_, "dropped", "a")
+
+        assert rig.row("dropped", "a").state == MarkState.MARKED

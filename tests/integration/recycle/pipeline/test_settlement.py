@@ -1,0 +1,136 @@
+"""Settling in the database: failures, second listings, outcomes that only move towards done, and history."""
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.marks.model import (
+    MAX_FAILURES,
+    POISON_RETRY_SECONDS,
+    FilePage,
+    MarkState,
+    Reason,
+    Ref,
+    Settlement,
+    WriteToken,
+)
+from sexton.storage.model import KeyOutcome, KeyResult
+from tests.support.claims import claim, token
+from tests.support.rig import Rig
+
+T = Ref("dropped", "t")
+GRACE = 600
+
+
+def claim_mark(rig: Rig, *, prefix: str | None = None) -> WriteToken:
+    """Claim a mark of one file, by its key or by a prefix."""
+    keys = None if prefix else ("data/t.dat",)
+    rig.mark("dropped", NewMark(id="t", vault="disk", keys=keys, prefix=prefix))
+    with_ = token(rig)
+    claim(rig, with_, "dropped", "t")
+    return with_
+
+
+def record(rig: Rig, with_: WriteToken, outcome: KeyOutcome, reason: str = "", size: int | None = 1) -> None:
+    """Store the outcome of the mark's file."""
+    result = KeyResult(key="data/t.dat", outcome=outcome, reason=reason, bytes=size)
+    rig.stores.outcomes.record(with_, FilePage("disk", [1], ["data/t.dat"]), [result])
+
+
+def outcome_of_file(rig: Rig) -> str | None:
+    with rig.db.read() as c:
+        outcome: str | None = c.execute(rig.db.t.mark_file.select()).one().outcome
+    return outcome
+
+
+def settle(rig: Rig, with_: WriteToken) -> Settlement | None:
+    """Settle the mark and return how."""
+    marks = rig.stores.settlements.progress(with_, [T])
+    rig.stores.settlements.settle(with_, marks, GRACE)
+    return marks[0].settlement if marks else None
+
+
+def test_a_mark_is_quarantined_at_its_last_failure(rig: Rig) -> None:
+    with_ = claim_mark(rig)
+    record(rig, with_, KeyOutcome.FAILED, "AccessDenied")
+    for failures in range(1, MAX_FAILURES):
+        assert settle(rig, with_) is Settlement.FAILED
+        row = rig.row(*T)
+        assert (row.failures, row.quarantined_reason, row.last_error) == (failures, None, "AccessDenied")
+    with rig.db.read() as c:
+        now = rig.db.now(c)
+
+    settle(rig, with_)
+
+    row = rig.row(*T)
+    assert (row.state, row.failures, row.quarantined_reason) == (MarkState.CLAIMED, MAX_FAILURES, Reason.DELETE_FAILED)
+    assert 0 <= row.next_try_at - now - POISON_RETRY_SECONDS * 1000 < 60_000
+    assert settle(rig, with_) is None  # a quarantined mark waits
+
+
+def test_a_prefix_is_listed_again_after_the_upload_grace(rig: Rig) -> None:
+    with_ = claim_mark(rig, prefix="data/t/")
+    record(rig, with_, KeyOutcome.DELETED)
+
+    assert settle(rig, with_) is Settlement.SWEPT
+
+    row = rig.row(*T)
+    assert (row.state, row.next_try_at - row.first_pass_at) == (MarkState.CLAIMED, GRACE * 1000)
+    assert rig.count("mark_file") == 0
+    assert rig.stores.batches.take_late(with_, Ref("", ""), 10) == []
+    rig.later(GRACE)
+    with_ = token(rig, run="late")
+    assert [m.ref for m in rig.stores.batches.take_late(with_, Ref("", ""), 10)] == [T]
+
+
+def test_history_sums_both_listings_of_a_prefix(rig: Rig) -> None:
+    with_ = claim_mark(rig, prefix="data/t/")
+    record(rig, with_, KeyOutcome.DELETED, size=30)
+    settle(rig, with_)
+
+    assert settle(rig, with_) is Settlement.GONE
+
+    with rig.db.read() as c:
+        row = c.execute(rig.db.t.mark_history.select()).one()
+    assert (row.kind, row.id, row.objects, row.bytes, row.batch) == ("dropped", "t", 1, 30, with_.batch)
+    assert rig.count("mark") == 0
+
+
+@pytest.mark.parametrize("done", [KeyOutcome.DELETED, KeyOutcome.HIDDEN, KeyOutcome.ABSENT, KeyOutcome.CHANGED])
+def test_an_outcome_never_moves_back(rig: Rig, done: KeyOutcome) -> None:
+    with_ = claim_mark(rig)
+    record(rig, with_, done)
+
+    for late in (KeyOutcome.ABSENT, KeyOutcome.FAILED, KeyOutcome.DELETED):
+        for size in (1, None):
+            record(rig, with_, late, size=size)
+
+    assert outcome_of_file(rig) == done
+
+
+def test_a_failed_delete_may_succeed_later(rig: Rig) -> None:
+    with_ = claim_mark(rig)
+    record(rig, with_, KeyOutcome.FAILED, "SlowDown")
+
+    record(rig, with_, KeyOutcome.DELETED)
+
+    assert (outcome_of_file(rig), settle(rig, with_)) == (KeyOutcome.DELETED, Settlement.GONE)
+
+
+def test_a_throttled_delete_has_no_outcome_yet(rig: Rig) -> None:
+    with_ = claim_mark(rig)
+
+    record(rig, with_, KeyOutcome.THROTTLED)
+
+    assert (outcome_of_file(rig), settle(rig, with_)) == (None, Settlement.WAITING)
+    assert rig.row(*T).state == MarkState.CLAIMED
+
+
+def test_a_changed_object_keeps_the_record_aside(rig: Rig) -> None:
+    with_ = claim_mark(rig)
+    record(rig, with_, KeyOutcome.CHANGED, "its ETag is another one")
+
+    assert settle(rig, with_) is Settlement.CHANGED
+
+    row = rig.row(*T)
+    assert (row.state, row.quarantined_reason) == (MarkState.CLAIMED, Reason.CHANGED)
+    assert (row.last_error, rig.count("mark_file")) == ("its ETag is another one", 0)

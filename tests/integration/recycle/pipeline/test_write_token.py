@@ -1,0 +1,63 @@
+"""Which tokens may write: the latest opening of a batch, under a lease that its epoch still holds."""
+
+import pytest
+from sqlalchemy import select
+
+from sexton.marks.lease_port import LeaseLost
+from sexton.marks.model import WriteToken
+from sexton.marks.sql.leases import TTL_SECONDS
+from sexton.recycle.pipeline.sql.write_token import verify
+from tests.support.claims import token
+from tests.support.rig import Rig
+
+
+def verify_at(rig: Rig, with_: WriteToken, now: int | None = None, *, shared: bool = False) -> None:
+    """Verify a token as a claim does at an instant, or as an outcome does."""
+    with rig.db.write() as c:
+        verify(rig.db, c, with_, now=now, shared=shared)
+
+
+def test_a_claim_at_the_instant_of_expiry_is_refused(rig: Rig) -> None:
+    with_ = token(rig)
+    with rig.db.read() as c:
+        expires_at = c.execute(select(rig.db.t.lease.c.expires_at)).scalar_one()
+
+    verify_at(rig, with_, expires_at - 1)
+    with pytest.raises(LeaseLost):
+        verify_at(rig, with_, expires_at)
+
+
+def test_an_outcome_may_be_stored_after_expiry(rig: Rig) -> None:
+    with_ = token(rig)
+    rig.later(TTL_SECONDS)
+
+    verify_at(rig, with_, shared=True)
+
+
+def test_a_late_first_attempt_opens_no_batch_of_the_second(rig: Rig) -> None:
+    second = token(rig, attempt=2)
+
+    with pytest.raises(LeaseLost, match="taken over by a newer attempt"):
+        token(rig, attempt=1)
+
+    verify_at(rig, second)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_an_old_epoch_of_the_same_run_writes_nothing(rig: Rig, shared: bool) -> None:
+    old = token(rig)
+    rig.later(TTL_SECONDS)
+    new = rig.leases.acquire("shop", old.lease.job, old.lease.owner)
+    assert new.epoch == old.lease.epoch + 1
+
+    with pytest.raises(LeaseLost, match="epoch 1"):
+        verify_at(rig, old, shared=shared)
+
+
+def test_a_lease_of_another_job_proves_nothing(rig: Rig) -> None:
+    with_ = token(rig)
+    rig.leases.free(with_.lease)
+    rig.leases.acquire("shop", "check", with_.lease.owner)
+
+    with pytest.raises(LeaseLost):
+        verify_at(rig, with_)

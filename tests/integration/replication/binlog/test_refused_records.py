@@ -1,0 +1,45 @@
+"""Records, reports and acknowledgements that cannot be stored are refused."""
+
+import pytest
+
+from sexton.kernel.errors import BadInput, SextonError
+from sexton.replication.binlog.errors import OutOfOrder
+from sexton.replication.binlog.model import CutDone, Record
+from sexton.replication.replicas.model import TabletReport
+from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance
+
+
+def test_text_that_no_database_stores_is_refused(binlogs: BinlogInstance) -> None:
+    binlogs.configure_log(10)
+    nul, its = "a\x00b", (SHOP, "b1")
+    for refused in (
+        lambda: binlogs.service.records.add(SHOP, DB, [Record(commit_seq=1, type="ALTER", data=nul)]),
+        lambda: binlogs.service.configs.logs(SHOP, (nul, "")),
+        lambda: binlogs.service.journal.read(SHOP, 0, nul),
+        lambda: binlogs.report("b1", TabletReport(uid=nul, version=1)),
+        lambda: binlogs.service.consumers.acknowledge(SHOP, nul, DB, "", 0),
+    ):
+        with pytest.raises(SextonError):
+            refused()
+    for done in (
+        CutDone(uid=nul, version=1),
+        CutDone(uid="u", version=10**30),
+        CutDone(uid="u", version=1, outcome=nul),
+    ):
+        assert binlogs.service.sender.acknowledge(*its, [done]).ignored == 1
+
+
+@pytest.mark.parametrize("part", ["a\x00b", "\ud800", "x" * 129, ""])
+def test_an_impossible_partition_id_is_refused(binlogs: BinlogInstance, part: str) -> None:
+    binlogs.configure_log(10)
+
+    with pytest.raises(BadInput):
+        binlogs.commit(1, orders={part: 3})
+
+
+def test_a_different_record_with_a_known_number_is_refused(binlogs: BinlogInstance) -> None:
+    binlogs.configure_log(None)
+    binlogs.commit(1, orders={"p1": 3})
+
+    with pytest.raises(OutOfOrder, match="with another type or data"):
+        binlogs.commit(1, orders={"p1": 9})

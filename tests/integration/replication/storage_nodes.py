@@ -1,0 +1,77 @@
+"""Storage nodes on real directories, whose workers call the stores directly, without the API."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from sexton.replication.agent import layout
+from sexton.replication.agent.meta import SqliteMeta
+from sexton.replication.agent.model import GrantedCut, Removed
+from sexton.replication.agent.port import GrantedCutPage
+from sexton.replication.agent.sweeping import BackendSweeper
+from sexton.replication.binlog.model import CutDone
+from sexton.replication.replicas.model import ReplicaReport, TabletReport
+from tests.integration.replication.binlog_instance import SHOP, BinlogInstance
+
+
+class DirectCuts:
+    """A backend's granted cuts, directly from the stores."""
+
+    def __init__(self, binlogs: BinlogInstance, backend: str) -> None:
+        self._binlogs, self._backend = binlogs, backend
+
+    def page(self, after: str) -> GrantedCutPage:
+        """Pull a page of granted cuts and return it."""
+        page = self._binlogs.service.sender.page(SHOP, self._backend, after, 500, queue=True)
+        return GrantedCutPage([GrantedCut(uid=c.uid, tablet=c.tablet, version=c.version) for c in page.cuts], page.next)
+
+    def acknowledge(self, done: Sequence[Removed]) -> None:
+        """Acknowledge removed versions."""
+        outcomes = [CutDone(uid=r.uid, version=r.version, outcome=r.outcome.value, detail=r.detail) for r in done]
+        self._binlogs.service.sender.acknowledge(SHOP, self._backend, outcomes)
+
+
+class StorageNode:
+    """A storage node: a directory and its meta store, written as the node writes them."""
+
+    def __init__(self, binlogs: BinlogInstance, backend: str, root: Path) -> None:
+        self.binlogs, self.backend, self.directory, self._reports = binlogs, backend, root / backend, 0
+        self.directory.mkdir(parents=True)
+        self.meta = SqliteMeta.create(self.directory, backend)
+        self.last: dict[str, int] = {}
+
+    def register_tablets(self, *tablets: str) -> None:
+        """Register a copy of each tablet."""
+        registered = {}
+        for tablet in tablets:
+            uid = f"{tablet}.{self.backend}"
+            (self.directory / tablet / layout.FOLDER).mkdir(parents=True)
+            registered[layout.tablet_key(uid)] = json.dumps({"tablet": tablet, "path": tablet}).encode()
+            self.last[tablet] = -1
+        self.meta.put(registered)
+
+    def write(self, tablet: str, version: int) -> None:
+        """Write the binlog of one version."""
+        uid, rowset = f"{tablet}.{self.backend}", f"r{version}"
+        (self.directory / tablet / layout.FOLDER / f"{rowset}_0.dat").write_bytes(b"x")
+        entry = json.dumps({"version": version, "tablet_id": tablet, "num_segments": 1, "rowset_id_v2": rowset})
+        self.meta.put(
+            {layout.meta_key(uid, version, rowset): entry.encode(), layout.data_key(uid, version, rowset): b"{}"}
+        )
+        self.last[tablet] = max(self.last[tablet], version)
+
+    def report(self) -> None:
+        """Report that every copy has all versions that were written."""
+        self._reports += 1
+        tablets = tuple(TabletReport(uid=f"{t}.{self.backend}", version=v) for t, v in self.last.items())
+        self.binlogs.service.reports.accept(
+            SHOP, self.backend, ReplicaReport(boot=1, sequence=self._reports, tablets=tablets)
+        )
+
+    def sweeper(self) -> BackendSweeper:
+        """Return a worker beside this node."""
+        return BackendSweeper(SqliteMeta(self.directory, self.backend), DirectCuts(self.binlogs, self.backend), SHOP)
+
+    def binlog_files(self, tablet: str) -> list[str]:
+        """Return the names of a tablet's binlog files, sorted."""
+        return sorted(p.name for p in (self.directory / tablet / layout.FOLDER).iterdir())

@@ -1,0 +1,34 @@
+"""A node that takes requests to flush, over HTTP."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+FlushedRegions = list[tuple[str, str]]
+
+
+@contextmanager
+def flushing_node(flush: Callable[[FlushedRegions], int]) -> Iterator[str]:
+    """Serve on loopback and yield the URL; ``flush`` gets topics and regions, and returns the status of the answer."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            assert self.path == "/v1/regions/flush"
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(flush([(r["topic"], r["region"]) for r in body["regions"]]))
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Log nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

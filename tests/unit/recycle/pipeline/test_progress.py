@@ -1,0 +1,90 @@
+"""Sums over the files of a claimed mark: what settles it, and what its round counts."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sexton.marks.model import Ref, Settlement
+from sexton.recycle.pipeline.progress import DeletionProgress
+from sexton.storage.model import KeyOutcome
+
+
+def make_mark(**columns: Any) -> Any:
+    """Return the row of a mark of keys in vault ``disk``."""
+    row = {"kind": "dropped", "id": "t", "vault": "disk", "prefix": None, "bytes": 70}
+    return SimpleNamespace(**row | {"first_pass_at": None, "failures": 0, "lacking": None} | columns)
+
+
+def make_files(
+    outcome: KeyOutcome | None,
+    files: int = 1,
+    size: int = 0,
+    *,
+    vault: str = "disk",
+    unmeasured: int = 0,
+    reason: str | None = None,
+) -> Any:
+    """Return the sums over a mark's files of one outcome."""
+    return SimpleNamespace(vault=vault, outcome=outcome, files=files, bytes=size, unmeasured=unmeasured, reason=reason)
+
+
+def test_bytes_that_are_hidden_are_not_freed() -> None:
+    progress = DeletionProgress.of(
+        make_mark(), [make_files(KeyOutcome.DELETED, 2, 20), make_files(KeyOutcome.HIDDEN, 1, 5)]
+    )
+
+    assert progress.gone == (3, 20)
+    counts = progress.counts(Settlement.GONE)["disk"]
+    assert (counts["bytes_freed"], counts["bytes_hidden"], counts["deleted"], counts["hidden"]) == (20, 5, 2, 1)
+
+
+def test_unmeasured_files_count_once_as_their_owner_said() -> None:
+    files = [make_files(KeyOutcome.DELETED, vault=v, unmeasured=1) for v in ("disk", "cold")]
+
+    progress = DeletionProgress.of(make_mark(), files)
+
+    assert progress.gone == (2, 70)
+    assert progress.counts(Settlement.GONE)["disk"]["bytes_estimated"] == 70
+    assert progress.counts(Settlement.GONE)["cold"]["bytes_estimated"] == 0
+
+
+def test_a_mark_that_waits_counts_nothing_but_failures() -> None:
+    files = [make_files(KeyOutcome.DELETED, 3, 30), make_files(KeyOutcome.FAILED, 2, reason="AccessDenied")]
+
+    progress = DeletionProgress.of(make_mark(), files)
+
+    assert (progress.settlement, progress.reason) == (Settlement.FAILED, "AccessDenied")
+    assert progress.counts(Settlement.FAILED) == {"disk": {"failed": 2}}
+
+
+def test_a_changed_object_gives_the_reason_before_a_failure() -> None:
+    files = [make_files(KeyOutcome.FAILED, reason="AccessDenied"), make_files(KeyOutcome.CHANGED, reason="other ETag")]
+
+    progress = DeletionProgress.of(make_mark(), files)
+
+    assert (progress.settlement, progress.reason) == (Settlement.CHANGED, "other ETag")
+
+
+def test_a_mark_of_several_vaults_is_counted_under_a_star() -> None:
+    assert DeletionProgress.of(make_mark(vault=None), []).vault == "*"
+
+
+OUTCOMES = st.none() | st.sampled_from([outcome for outcome in KeyOutcome if outcome is not KeyOutcome.THROTTLED])
+FILES = st.builds(make_files, OUTCOMES, st.integers(1, 3), st.integers(0, 9), vault=st.sampled_from(("disk", "cold")))
+
+
+@given(st.lists(FILES, max_size=5), st.none() | st.just("data/"), st.none() | st.just(1))
+def test_a_record_goes_only_when_each_file_is_gone(
+    files: list[Any], prefix: str | None, first_pass_at: int | None
+) -> None:
+    progress = DeletionProgress.of(make_mark(prefix=prefix, first_pass_at=first_pass_at), files)
+
+    gone = {KeyOutcome.DELETED, KeyOutcome.ABSENT, KeyOutcome.HIDDEN}
+    finished = progress.settlement in (Settlement.GONE, Settlement.SWEPT)
+    assert progress.ref == Ref("dropped", "t")
+    assert finished == all(row.outcome in gone for row in files)
+    if progress.settlement is Settlement.GONE:
+        counts = progress.counts(Settlement.GONE).values()
+        assert sum(n["deleted"] + n["absent"] + n["hidden"] for n in counts) == sum(row.files for row in files)

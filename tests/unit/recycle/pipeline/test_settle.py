@@ -1,0 +1,147 @@
+"""The order of settling: log the outcomes, delete the owner's records, then the marks. Fakes stand for the stores."""
+
+from collections.abc import Collection, Iterable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sexton.marks.keepers import by_vault
+from sexton.marks.model import CHUNK_MARKS, Ref, Settlement
+from sexton.recycle.audit.model import AuditRow
+from sexton.recycle.pipeline.settle import Settler, log_deletions
+from sexton.storage.port import UnknownVault, VaultFault
+
+REFS = [Ref("dropped", name) for name in ("gone", "swept", "failed")]
+CHILD = Ref("tablet", "child")
+
+
+def make_row(ref: Ref, vault: str = "disk") -> AuditRow:
+    """Return the logged outcome of one file of a mark."""
+    return AuditRow(1, "shop", 1, 1, 1, ref.kind, ref.id, vault, "a.dat", 1, "deleted", "")
+
+
+def make_progress(ref: Ref, settlement: Settlement, *absorbed: Ref) -> Any:
+    return SimpleNamespace(ref=ref, settlement=settlement, absorbed=list(absorbed))
+
+
+class World:
+    """One batch with three settled marks, whose stores, owner and log note each call in ``calls``."""
+
+    def __init__(self, log_error: Exception | None = None) -> None:
+        self.calls: list[tuple[str, Any]] = []
+        self.faults: dict[str, str] = {}
+        self.log_error = log_error
+        self.outcomes: Sequence[Sequence[AuditRow]] = [[make_row(ref) for ref in REFS]]
+        self.states = dict(zip(REFS, (Settlement.GONE, Settlement.SWEPT, Settlement.FAILED), strict=True))
+        active_lease = SimpleNamespace(
+            keep_alive=lambda: self.calls.append(("alive", None)),
+            retry_throttled=lambda request: request(),
+            add_fault=self.faults.__setitem__,
+        )
+        token = SimpleNamespace(batch=7)
+        self.work: Any = SimpleNamespace(token=token, active_lease=active_lease, instance="shop")
+        self.active_lease: Any = active_lease
+
+    def write(self, rows: Sequence[AuditRow]) -> None:
+        if self.log_error is not None and rows[0].vault == "disk":
+            raise self.log_error
+        self.calls.append(("log", [Ref(r.kind, r.id) for r in rows]))
+
+    def forget(self, instance: str, batch: int, refs: Collection[Ref]) -> None:
+        self.calls.append(("forget", (instance, batch, list(refs))))
+
+    def progress(self, token: Any, refs: Sequence[Ref]) -> Sequence[Any]:
+        absorbed = {REFS[0]: (CHILD,)}
+        gone = Settlement.GONE
+        return [make_progress(ref, self.states.get(ref, gone), *absorbed.get(ref, ())) for ref in refs]
+
+    def settle(self, token: Any, marks: Sequence[Any], upload_grace_seconds: int) -> None:
+        self.calls.append(("settle", [m.ref for m in marks]))
+
+    def run(self, refs: Sequence[Ref] = REFS, *, logged: bool = False) -> Any:
+        def of_marks(token: Any, refs: Sequence[Ref]) -> Iterable[Sequence[AuditRow]]:
+            return self.outcomes
+
+        stores: Any = SimpleNamespace(outcomes=SimpleNamespace(of_marks=of_marks), settlements=self)
+        log: Any = SimpleNamespace(write=self.write)
+        owner: Any = SimpleNamespace(forget=self.forget)
+        return Settler(stores, owner, log).settle(self.work, refs, 600, logged=logged)
+
+    def done(self) -> list[tuple[str, Any]]:
+        """Return the calls but for heartbeats."""
+        return [call for call in self.calls if call[0] != "alive"]
+
+
+def test_the_log_comes_first_and_the_marks_last() -> None:
+    world = World()
+
+    assert world.run() == {}
+
+    assert world.done() == [("log", REFS), ("forget", ("shop", 7, [REFS[0], CHILD])), ("settle", REFS)]
+
+
+def test_only_marks_that_are_gone_are_forgotten() -> None:
+    world = World()
+    world.states[REFS[0]] = Settlement.SWEPT
+
+    world.run()
+
+    assert [name for name, _ in world.done()] == ["log", "settle"]
+
+
+def test_outcomes_are_logged_once() -> None:
+    world = World()
+
+    world.run(logged=True)
+
+    assert [name for name, _ in world.done()] == ["forget", "settle"]
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (VaultFault("disk", "UNREACHABLE", "no route"), "UNREACHABLE"),
+        (VaultFault("archive", "DENIED", "403"), "audit DENIED"),
+        (UnknownVault("no vault disk"), "UNKNOWN_VAULT"),
+    ],
+)
+def test_marks_that_cannot_be_logged_keep_their_records(error: Exception, reason: str) -> None:
+    world = World(error)
+    world.outcomes = [[make_row(REFS[0]), make_row(REFS[1], "cold"), make_row(REFS[2])]]
+
+    kept = world.run()
+
+    assert kept == {by_vault("disk", reason): 2}
+    assert world.faults == {"disk": reason}
+    assert world.done() == [("log", [REFS[1]]), ("settle", [REFS[1]])]
+
+
+def test_other_errors_of_the_log_end_the_work() -> None:
+    world = World(RuntimeError("disk full"))
+
+    with pytest.raises(RuntimeError, match="disk full"):
+        world.run()
+
+    assert world.done() == []
+
+
+def test_many_marks_are_settled_in_chunks_with_heartbeats() -> None:
+    world = World()
+    refs = [Ref("dropped", str(n)) for n in range(CHUNK_MARKS + 1)]
+
+    world.run(refs, logged=True)
+
+    settled = [refs for name, refs in world.calls if name == "settle"]
+    assert [len(chunk) for chunk in settled] == [CHUNK_MARKS, 1]
+    assert [name for name, _ in world.calls].count("alive") == 2
+
+
+def test_each_vaults_outcomes_are_logged_together() -> None:
+    world = World()
+    rows = [make_row(REFS[0], "disk"), make_row(REFS[1], "cold"), make_row(REFS[2], "disk")]
+
+    log: Any = SimpleNamespace(write=world.write)
+    assert log_deletions(log, world.active_lease, [rows]) == {}
+
+    assert world.done() == [("log", [REFS[1]]), ("log", [REFS[0], REFS[2]])]

@@ -1,0 +1,115 @@
+"""Topics on the embedded log, with regions that need their entries, and the node that flushes them."""
+
+import asyncio
+import threading
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import WorkflowHandle
+
+from config.settings import Settings
+from sexton.wal.messages import (
+    PurgeProgress,
+    PurgeReport,
+    PurgeRequest,
+    PurgeRoundRequest,
+    TopicPageReport,
+)
+from sexton.wal.model import Mode, Topic
+from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
+from sexton.wal.sql.embedded_log import EmbeddedLog
+from sexton.wal.wal import WalService
+from tests.integration.wal.flushing_node import FlushedRegions
+from tests.support.rig import DEPLOYMENT, Rig
+from tests.workflows.conftest import PATIENCE_SECONDS, Served
+from workflows import ids
+
+LAG = 50
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(f"sqlite:///{tmp_path / 'sexton.db'}")
+
+
+@pytest.fixture
+def settings(rig: Rig) -> Settings:
+    usual = Settings(deployment=DEPLOYMENT, database_url=rig.url)
+    small = {"trigger_flush_entries": LAG, "flush_timeout_seconds": 60, "purge_trigger_entries": 300}
+    return usual.model_copy(update={"wal": usual.wal.model_copy(update=small)})
+
+
+class Topics:
+    """The topics of one rig."""
+
+    def __init__(self, served: Served, settings: Settings) -> None:
+        self.served, self.rig = served, served.rig
+        self.log, self.wal = EmbeddedLog(self.rig.db), WalService(self.rig.db, settings.wal_settings())
+
+    def make(self, entries: int, *regions: str, name: str = "") -> str:
+        """Create an enabled topic with regions that need all of its entries."""
+        name = name or f"wal-{uuid.uuid4().hex[:8]}"
+        self.log.create(name)
+        mapped = tuple(RegionMapping(region=r, first=0) for r in regions)
+        self.wal.maps.put(MapOrder(topic=name, generation=1, regions=mapped))
+        self.log.append(name, [b"entry"] * entries)
+        self.wal.store.enable(name, Mode.DELETE)
+        return name
+
+    def flushed(self, topic: str, region: str, last: int, url: str = "") -> None:
+        report = LeaderReport(topic=topic, region=region, epoch=0, streams=(Stream(flushed=last),))
+        self.wal.heartbeats.record_reports("n1", [report], url)
+
+    def topic(self, name: str) -> Topic:
+        return self.wal.store.topic(name)
+
+    async def start(self, topic: str) -> WorkflowHandle[Any, PurgeReport]:
+        return await self.served.client.start_workflow(
+            ids.PURGE_WAL,
+            PurgeRequest(topic=topic, requested_by="test"),
+            id=ids.purge_wal(DEPLOYMENT, topic),
+            task_queue=ids.control_queue(DEPLOYMENT),
+            result_type=PurgeReport,
+        )
+
+    async def round(self) -> tuple[TopicPageReport, WorkflowHandle[Any, TopicPageReport]]:
+        handle = await self.served.client.start_workflow(
+            ids.PURGE_WAL_ROUND,
+            PurgeRoundRequest(deployment=DEPLOYMENT),
+            id=f"{ids.purge_wal_round(DEPLOYMENT)}/{uuid.uuid4().hex[:8]}",
+            task_queue=ids.control_queue(DEPLOYMENT),
+            result_type=TopicPageReport,
+        )
+        return await handle.result(), handle
+
+    async def until(self, handle: WorkflowHandle[Any, PurgeReport], doing: str) -> PurgeProgress:
+        for _ in range(int(PATIENCE_SECONDS / 0.05)):
+            current = await handle.query("progress", result_type=PurgeProgress)
+            if current.doing == doing:
+                return current
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"never {doing}; the last was {current}")
+
+
+@pytest.fixture
+def topics(served: Served, settings: Settings) -> Topics:
+    return Topics(served, settings)
+
+
+class Node:
+    """A node; the regions that the test names flush all their entries on request."""
+
+    def __init__(self, topics: Topics, flushed: Sequence[str]) -> None:
+        self._topics, self._flushes, self.asked = topics, flushed, list[tuple[str, str]]()
+        self.requested_flush = threading.Event()
+
+    def __call__(self, requested: FlushedRegions) -> int:
+        self.asked += requested
+        for topic, region in requested:
+            if region in self._flushes:
+                self._topics.flushed(topic, region, (self._topics.topic(topic).log_end or 0) - 1)
+        self.requested_flush.set()
+        return 202
