@@ -27,7 +27,7 @@ from sexton.database.engine import Database
 from sexton.insight.metrics import server
 from sexton.insight.metrics.figures.store import FigureStore
 from sexton.kernel.errors import SextonError
-from sexton.replication.agent import serving as beside
+from sexton.replication.agent import serving
 from sexton.runtime.engine import Engine
 from sexton.runtime.temporal import schedules, search_attributes
 from sexton.runtime.temporal.client import connect, run, spark_queue
@@ -144,7 +144,7 @@ def spark_sessions(settings: Settings) -> "Iterator[Sessions]":
         sessions.close()
 
 
-async def main(role: str = "control", backend: beside.ServedBackend | None = None) -> None:
+async def main(role: str = "control", backend: serving.ServedBackend | None = None) -> None:
     """Serve until SIGTERM or Ctrl-C. ``backend``: the storage node, for the role of that name."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("botocore.credentials").setLevel(logging.WARNING)  # it logs a line for each client
@@ -159,9 +159,9 @@ async def main(role: str = "control", backend: beside.ServedBackend | None = Non
         asyncio.get_running_loop().add_signal_handler(sig, stop.set)
     async with AsyncExitStack() as resources:
         if backend is not None:
-            sweeper = resources.enter_context(beside.open_sweeper(backend))
+            sweeper = resources.enter_context(serving.open_sweeper(backend))
             worker = build_backend(await connect(settings), settings, backend.id, sweeper)
-            await resources.enter_async_context(beside.catching_up(sweeper))
+            await resources.enter_async_context(serving.catching_up(sweeper))
         elif role == "spark":
             client = await connect(settings)
             sessions = resources.enter_context(spark_sessions(settings))
@@ -177,14 +177,14 @@ async def main(role: str = "control", backend: beside.ServedBackend | None = Non
                     await asyncio.wait_for(stop.wait(), SERVER_CHECK_SECONDS)
 
 
-def parse_arguments(arguments: list[str]) -> tuple[str, beside.ServedBackend | None]:
+def parse_arguments(arguments: list[str]) -> tuple[str, serving.ServedBackend | None]:
     """Return the role and the storage node that the command line names; wrong usage ends the process."""
     parser = argparse.ArgumentParser(prog="python -m worker", description="Run a worker of this deployment.")
     roles = ("control", "spark", "backend")
     parser.add_argument("--role", choices=roles, default="control", help="the kind of worker (default: control)")
-    beside.add_options(parser)
+    serving.add_options(parser)
     parsed = parser.parse_args(arguments)
-    return parsed.role, beside.parse_options(parser, parsed)
+    return parsed.role, serving.parse_options(parser, parsed)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Send the heartbeats of a long activity: a dead worker shows within seconds, a slow statement does not count as one.
+"""Send the heartbeats of a long activity, so that Temporal notices a dead worker within seconds.
 
-A thread sends one each second, as long as the work itself has called ``heartbeat`` recently: work that hangs falls
-silent.
+A thread sends one each second while the work has called ``heartbeat`` recently. A slow statement therefore does not
+count as a dead worker; work that hangs stops sending.
 """
 
 import contextvars
@@ -15,7 +15,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory, Ca
 
 BEAT_SECONDS = 1.0
 SILENCE_SECONDS = 45.0
-"""Longer than the longest request with its retries and any statement's lock wait; shorter than a lease."""
+"""Longer than a request with all its retries and than any statement's lock wait; shorter than a lease."""
 
 
 class AutoHeartbeat:
@@ -27,7 +27,7 @@ class AutoHeartbeat:
         self._last = time.monotonic()
         self._details: tuple[Any, ...] = ()
         self._stop = threading.Event()
-        # In the activity's context: a plain thread would not know which activity the heartbeat is for.
+        # Copy the context: a plain thread would not know to which activity a heartbeat belongs.
         context = contextvars.copy_context()
         self._thread = threading.Thread(target=context.run, args=(self._run,), name="heartbeat", daemon=True)
 
@@ -40,7 +40,7 @@ class AutoHeartbeat:
         self._thread.join()
 
     def keep_alive(self) -> None:
-        """Record that the work continues, without a check whether it must stop."""
+        """Record that the work continues; do not check whether it must stop."""
         self._last = time.monotonic()
 
     def attach(self, details: Any) -> None:
@@ -48,7 +48,7 @@ class AutoHeartbeat:
         self._details = (details,)
 
     def heartbeat(self) -> None:
-        """Record that the work continues; raise where it must stop, between two pages.
+        """Record that the work continues, and raise if it must stop. Called between two pages.
 
         Raises:
             CancelledError: the activity was cancelled, or paused in Temporal.
@@ -60,7 +60,7 @@ class AutoHeartbeat:
         if activity.is_worker_shutdown():
             benign = ApplicationErrorCategory.BENIGN  # not a fault: no traceback in the worker's log
             raise ApplicationError(
-                "the worker shuts down; another attempt goes on", type="WorkerShutdown", category=benign
+                "the worker shuts down; another attempt continues", type="WorkerShutdown", category=benign
             )
 
     def _run(self) -> None:

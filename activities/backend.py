@@ -1,4 +1,4 @@
-"""The activity that runs beside a storage node, on a task queue of its own. It may be repeated."""
+"""Delete the binlogs of one storage node, as an activity on that node's own task queue. It may be repeated."""
 
 from temporalio import activity
 

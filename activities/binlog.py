@@ -1,4 +1,4 @@
-"""Activities of binlog GC. Each may be repeated: what is cut is not cut again."""
+"""Cut binlogs and list the backends that must delete, as activities. Each may be repeated: no record is cut twice."""
 
 from temporalio import activity
 

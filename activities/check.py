@@ -1,4 +1,4 @@
-"""The steps of one check as activities: they add heartbeats, cancellation and error types to the checker."""
+"""Run the steps of a check as activities, with heartbeats, cancellation and error types."""
 
 from temporalio import activity
 
@@ -17,7 +17,7 @@ from sexton.check.model import (
 from sexton.check.port import Compare
 
 STATEMENT_SECONDS = 1_800.0
-"""Longest silence of a step: a statement over all records, or a listing of a vault's folders. A check has no lease."""
+"""How long one statement over all records, or one listing of a vault's folders, may take. A check has no lease."""
 
 
 class CheckActivities:
@@ -29,7 +29,7 @@ class CheckActivities:
 
     @activity.defn(no_thread_cancel_exception=True)
     def begin_check(self, request: CheckRequest) -> OpenedCheck:
-        """Begin a run."""
+        """Begin a check and return its order."""
         with refusals(), AutoHeartbeat():
             opened = self._checker.begin(request, str(activity.info().workflow_run_id))
             return opened.model_copy(update={"deployment": self._deployment})
@@ -48,6 +48,6 @@ class CheckActivities:
 
     @activity.defn(no_thread_cancel_exception=True)
     def conclude_check(self, order: ConcludeOrder) -> CheckReport:
-        """End the run and return its report."""
+        """End the check and return its report."""
         with refusals(), AutoHeartbeat():
             return self._checker.conclude(order)

@@ -1,4 +1,4 @@
-"""The steps of one recycle round, as activities: a thin layer that adds heartbeats, cancellation and error types."""
+"""Run the steps of a round as activities, with heartbeats, cancellation and error types."""
 
 import logging
 
@@ -72,7 +72,7 @@ class RecycleActivities:
 
     @activity.defn(no_thread_cancel_exception=True)
     def make_plan(self, request: RecycleRequest) -> Plan:
-        """Store a plan of what this round may delete, and return it."""
+        """Store a plan of the marks that this round may delete, and return it."""
         with refusals(), AutoHeartbeat():
             return self._rounds.plan(request.instance, self._policy, request.requested_by or "round")
 
@@ -84,13 +84,13 @@ class RecycleActivities:
 
     @activity.defn(no_thread_cancel_exception=True)
     def adopt_claimed(self, order: AdoptOrder) -> RangeReceipt:
-        """Finish what earlier rounds claimed."""
+        """Finish the marks that earlier rounds claimed."""
         with refusals(), AutoHeartbeat() as heartbeats:
             return self._recycler.adopt(order, activity.info().attempt, heartbeats.heartbeat)
 
     @activity.defn(no_thread_cancel_exception=True)
     def recycle_range(self, order: RangeOrder) -> RangeReceipt:
-        """Claim one range of due marks, delete its files, and settle it."""
+        """Claim one range of due marks, delete their files, and settle the marks."""
         with refusals(), AutoHeartbeat() as heartbeats:
             receipt = self._recycler.recycle(order, activity.info().attempt, heartbeats.heartbeat, heartbeats.attach)
         log.info(

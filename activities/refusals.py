@@ -13,15 +13,15 @@ DATABASE_ERROR = "DatabaseError"
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Raise a ``SextonError`` with its class name as error type; it is retried only where it ``passes``.
+    """Turn a ``SextonError`` into an application error with its class name as type, retried only if it ``passes``.
 
-    Of a database driver's error only the first line is kept: histories and reports must hold no statement and no
-    object's key.
+    Of a database driver's error only the first line is kept, because histories and reports must contain neither
+    statements nor objects' keys.
     """
     try:
         yield
     except SextonError as e:
-        # Benign: a refusal is an answer, not a fault of the worker: no traceback in its log.
+        # Benign: a refusal is not a fault of the worker, which must log no traceback.
         benign = ApplicationErrorCategory.BENIGN
         raise ApplicationError(str(e), type=type(e).__name__, non_retryable=not e.passes, category=benign) from e
     except Exception as e:

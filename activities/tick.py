@@ -37,7 +37,7 @@ class TickActivities:
 
     @activity.defn
     def due_instances(self) -> DueInstances:
-        """Return the instances whose rounds are due and the number of free slots, and whatever else is due."""
+        """Return the instances with due rounds, the free slots, and the checks, topics and binlogs that are due."""
         with refusals():
             others = {"checks": self._checks(), "topics": self._topics(), "binlogs": self._binlogs()}
             return self._schedule.due().model_copy(update=others)

@@ -9,7 +9,7 @@ from sexton.kernel.errors import BadInput
 from sexton.operators.controls.policy import parse_window
 
 RETENTION_CEILING = 3650 * 86_400
-"""Ten years, in seconds: a larger value is taken for a typing error."""
+"""Ten years, in seconds: a larger value is probably a typing error."""
 
 
 def check_database(url: str) -> str:
@@ -23,7 +23,7 @@ def check_database(url: str) -> str:
 
 
 def check_deployment(text: str) -> str:
-    """Return a deployment id; raise ``ValueError`` where it is malformed."""
+    """Return a deployment id; raise ``ValueError`` if it is malformed."""
     if text and not re.fullmatch(r"[a-z0-9][a-z0-9-]{2,62}", text):
         raise ValueError(
             "use 3 to 63 of a-z, 0-9 and '-', beginning with a letter or digit; `sexton init` prints a new one"
@@ -189,7 +189,7 @@ class WalSection(_Section):
 
 
 class BinlogSection(_Section):
-    """How often expired binlogs are cut, and how long consumers may hold them."""
+    """How often expired binlogs are cut, and how long consumers may block that."""
 
     gc_binlog_interval_seconds: Annotated[int, Field(ge=10, le=2_678_400, json_schema_extra={"unit": "seconds"})] = 313
     hold_limit_seconds: Annotated[int, _seconds(600)] = 86_400
@@ -197,7 +197,7 @@ class BinlogSection(_Section):
 
 
 class ReplicaSection(_Section):
-    """How long a report of a replica counts, and from when on a gap in its versions is one to repair."""
+    """How long a report of a replica counts, and after what time a gap in its versions is marked for repair."""
 
     report_freshness_seconds: Annotated[int, _seconds(60)] = 600
     gap_persist_seconds: Annotated[int, Field(ge=1, le=86_400, json_schema_extra={"unit": "seconds"})] = 60

@@ -105,7 +105,7 @@ class Settings(BaseSettings):
         *_: PydanticBaseSettingsSource,
         **__: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return Sexton's own sources: the library's would ignore an unknown SEXTON_ variable, these refuse it."""
+        """Return Sexton's own sources, which refuse an unknown SEXTON_ variable; the library's would ignore it."""
         return (init_settings, *(InitSettingsSource(settings_cls, layer.values) for layer in layers()))
 
     @model_validator(mode="after")
@@ -153,7 +153,7 @@ class Settings(BaseSettings):
         return engine_kinds | owner_kinds
 
     def policy(self) -> Policy:
-        """Return the retentions and the limits. A plan stores them, and is judged by those it was made with."""
+        """Return the retentions and the limits. A plan stores them, and keeps those that it was made with."""
         recycle = self.recycle
         catalog_kinds = {
             "table": recycle.dropped_index_retention_seconds,
@@ -286,9 +286,9 @@ def load(**overrides: str) -> Settings:
 
 def _known_keys() -> set[str]:
     """Return the names of all keys, from which a misspelt one gets a suggestion."""
-    types = [field.annotation for field in Settings.model_fields.values()]
-    sections = [t for t in types if isinstance(t, type) and issubclass(t, BaseModel)]
-    models: list[type[BaseModel]] = [Settings, KindSection, *sections]
+    models: list[type[BaseModel]] = [Settings, KindSection]
+    annotations = [field.annotation for field in Settings.model_fields.values()]
+    models += [section for section in annotations if isinstance(section, type) and issubclass(section, BaseModel)]
     return {name for model in models for name in model.model_fields}
 
 

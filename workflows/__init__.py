@@ -1,9 +1,9 @@
-"""Workflows: they order activities and wait, and decide nothing else. A control worker serves ``ALL``."""
+"""Workflows order activities and wait; they decide nothing else. A control worker serves ``ALL``."""
 
 from workflows.binlog import GcBinlog
 from workflows.check import CheckInstance
 from workflows.purge import PurgeWal
-from workflows.purges import PurgeWalRound
+from workflows.purge_round import PurgeWalRound
 from workflows.recycle import RecycleInstance
 from workflows.tick import RecycleTick
 

@@ -1,32 +1,32 @@
-"""How one attempt of a round, under one lease, ended, and what that means for the round. Pure."""
+"""Decide what the end of one attempt of a round, under one lease, means for the round. Pure."""
 
 from enum import Enum, auto
 from typing import NamedTuple
 
-from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.exceptions import ActivityError
 
 from sexton.recycle.model import FAILED, STOPPED, SUCCEEDED
 from workflows import ids
-from workflows.controls import Again
+from workflows.controls import RetryAfter
+from workflows.errors import error_message, error_type
 from workflows.options import MAX_TRIES, backoff
-from workflows.words import error_message
 
 
 class Ending(Enum):
-    """Why an attempt is over; each has its own consequence for the round."""
+    """How an attempt ended. Each ending has its own consequence for the round."""
 
     FINISHED = auto()
     """Everything the plan allows is done."""
     FAILED = auto()
     """Some kinds failed: the round backs off and tries them again."""
     NOT_ENABLED = auto()
-    """The instance only observes, so nothing more may be deleted: the round fails."""
+    """The instance is in observe mode, so nothing may be deleted: the round fails."""
     HALTED = auto()
     """A stop, a list or a window forbids rounds: the round ends as stopped."""
     LEASE_LOST = auto()
     """Another epoch has the lease: the round acquires a new one."""
     HISTORY_FULL = auto()
-    """The history is long: the workflow continues as new."""
+    """The workflow's history is long: the workflow continues as new."""
 
 
 class AttemptResult(NamedTuple):
@@ -47,7 +47,7 @@ class AttemptResult(NamedTuple):
 
 
 class Conclusion(NamedTuple):
-    """The state that a round ends in, and its error; empty where it succeeded."""
+    """The state in which a round ends, and its error; empty if it succeeded."""
 
     state: str
     error: str = ""
@@ -57,17 +57,12 @@ _ENDINGS = {ids.LEASE_LOST: Ending.LEASE_LOST, ids.HALTED: Ending.HALTED, ids.NO
 
 
 def failed_attempt(error: ActivityError) -> AttemptResult:
-    """Return the result of an attempt that this error of an activity ended."""
+    """Return the result of an attempt that an activity's error ended."""
     return AttemptResult(_ENDINGS.get(error_type(error), Ending.FAILED), error_message(error))
 
 
-def error_type(error: ActivityError) -> str:
-    """Return the type of the application error inside an activity's error; empty where there is none."""
-    return error.cause.type or "" if isinstance(error.cause, ApplicationError) else ""
-
-
-def conclude(result: AttemptResult, tries: int) -> Conclusion | Again:
-    """Return how the round ends after this attempt, or ``Again`` where it backs off and tries once more.
+def conclude(result: AttemptResult, tries: int) -> Conclusion | RetryAfter:
+    """Return how the round ends after this attempt, or ``RetryAfter`` if it backs off and tries again.
 
     Args:
         result: of the last attempt; not ``HISTORY_FULL``, nor a lost lease that the round may replace.
@@ -79,4 +74,4 @@ def conclude(result: AttemptResult, tries: int) -> Conclusion | Again:
         return Conclusion(SUCCEEDED)
     if result.ending is not Ending.FAILED or tries >= MAX_TRIES:
         return Conclusion(FAILED, result.error)
-    return Again(backoff(tries))
+    return RetryAfter(backoff(tries))

@@ -1,7 +1,7 @@
-"""A look at an instance's binlogs: cut what has expired, and have backends let go of what they may.
+"""Garbage-collect the binlogs of one instance: cut expired records, then have backends delete below their cuts.
 
-Thin: what is cut is decided in one activity, and which backend lets go of what when it asks. A backend that takes
-nothing is left behind; it asks by itself when it is back.
+One activity decides the cuts. Each backend asks for its cuts when its task reaches it, and acknowledges them. A backend
+that does not take its task delays no other: it asks for its cuts when it is back.
 """
 
 import asyncio
@@ -16,31 +16,32 @@ with workflow.unsafe.imports_passed_through():
     from sexton.replication.binlog.messages import Backends, GcProgress, GcReport, GcRequest, WaitingOrder
     from sexton.replication.binlog.model import CutReport
     from workflows import ids
-    from workflows.controls import Again, Controls, stop_if_cancelled
+    from workflows.controls import Controls, RetryAfter, stop_if_cancelled
+    from workflows.errors import error_message, error_type, is_permanent
     from workflows.options import BACKEND_SWEEP, CATALOG_READ, CATALOG_WRITE, MAX_TRIES, backoff
-    from workflows.words import error_message
 
-KEPT_FROM_RUNNING = (ids.HALTED, ids.NOT_ENABLED)
+REFUSALS = (ids.HALTED, ids.NOT_ENABLED)
+"""Errors that end a run without a cut, but not as a failure: a stop, or observe mode."""
 
 
 @workflow.defn(name=ids.GC_BINLOG)
 class GcBinlog(Controls):
-    """Cut an instance's binlogs, once."""
+    """Garbage-collect an instance's binlogs, once."""
 
     def __init__(self) -> None:
         super().__init__()
         self._instance, self._doing, self._error = "", "BEGINNING", ""
         self._cut: CutReport | None = None
-        self._after = ""
+        self._after = ""  # the last backend of the pages listed so far
         self._remaining: list[str] = []
-        self._more = False
+        self._more_backends = False
         self._swept, self._backends, self._away = Swept(), 0, 0
         self._messages: list[str] = []
         self._tries = 0
 
     @workflow.query
     def progress(self) -> GcProgress:
-        """Return what it does now."""
+        """Return what the run is doing."""
         return GcProgress(
             instance=self._instance,
             doing=self._doing,
@@ -55,64 +56,75 @@ class GcBinlog(Controls):
 
     @workflow.run
     async def run(self, request: GcRequest) -> GcReport:
-        """Cut, and have backends let go; return what came of it, in numbers."""
+        """Cut the binlogs, have backends delete below the cuts, and return the results, in numbers.
+
+        Raises:
+            ApplicationError: of type ``ids.GC_FAILED`` when no attempt of ``MAX_TRIES`` succeeded.
+        """
         self._instance, self._cut, self._after = request.instance, request.cut, request.after
         self._swept, self._backends, self._away = request.swept, request.backends, request.away
         report = await self.run_with_retries(lambda: self._attempt(request))
-        return report or self._end("CANCELLED")
+        return report or self._close("CANCELLED")
 
     async def on_pause(self) -> None:
-        self._say("PAUSED")
+        self._show("PAUSED")
 
     async def on_backoff(self) -> None:
-        self._say("BACKING OFF")
+        self._show("BACKING OFF")
 
-    async def _attempt(self, request: GcRequest) -> GcReport | Again:
-        """Cut and send once; return ``Again`` after an error that may pass, up to ``MAX_TRIES`` times."""
+    async def _attempt(self, request: GcRequest) -> GcReport | RetryAfter:
+        """Cut and sweep once; ask for another attempt after a transient error, up to ``MAX_TRIES`` attempts."""
         try:
-            await self.run_until_signalled(self._work(request))
+            await self.run_until_signalled(self._cut_and_sweep(request))
         except ActivityError as e:
-            self._error, cause = error_message(e), e.cause
-            if isinstance(cause, ApplicationError) and cause.type in KEPT_FROM_RUNNING:
+            self._error = error_message(e)
+            if error_type(e) in REFUSALS:
                 self._cut = CutReport(refused=self._error)
-                return self._end("ENDED")
-            if isinstance(cause, ApplicationError) and cause.non_retryable:
+                return self._close("ENDED")
+            if is_permanent(e):
                 raise
         else:
-            if not self._more:
-                return self._end("ENDED")
+            if not self._more_backends:
+                return self._close("ENDED")
             await self.while_paused()
-            workflow.continue_as_new(self._next(request))
+            workflow.continue_as_new(self._continued(request))
         self._tries += 1
         if self._tries >= MAX_TRIES:
             raise ApplicationError(self._error, type=ids.GC_FAILED, non_retryable=True)
-        return Again(backoff(self._tries))
+        return RetryAfter(backoff(self._tries))
 
-    async def _work(self, request: GcRequest) -> None:
+    async def _cut_and_sweep(self, request: GcRequest) -> None:
+        """Cut, unless an earlier attempt did; then have one page of backends delete."""
         if self._cut is None:
-            self._say("CUTTING")
+            self._show("CUTTING")
             self._cut = await workflow.execute_activity_method(
                 BinlogActivities.cut_binlogs, self._instance, **CATALOG_WRITE, summary="cut what has expired"
             )
             stop_if_cancelled()
         if not self._remaining:
-            found: Backends = await workflow.execute_activity_method(
-                BinlogActivities.waiting_backends,
-                WaitingOrder(instance=self._instance, after=self._after),
-                **CATALOG_READ,
-                summary="backends that have something to let go",
-            )
-            self._remaining, self._more = list(found.names), found.more
-            self._after = found.names[-1] if found.names else self._after
+            await self._list_backends()
             stop_if_cancelled()
-        self._say("SENDING")
-        sent = (self._send(request.deployment, name) for name in list(self._remaining))
-        for error in await asyncio.gather(*sent, return_exceptions=True):  # else the others would be left running
-            if isinstance(error, BaseException):
-                raise error
+        self._show("SENDING")
+        sweeps = (self._sweep_backend(request.deployment, name) for name in list(self._remaining))
+        results = await asyncio.gather(*sweeps, return_exceptions=True)  # the first error must not abandon the others
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
 
-    async def _send(self, deployment: str, backend: str) -> None:
-        """Have one backend let go. Whatever becomes of it keeps no other waiting."""
+    async def _list_backends(self) -> None:
+        """Read the next page of backends that have binlogs to delete."""
+        page: Backends = await workflow.execute_activity_method(
+            BinlogActivities.waiting_backends,
+            WaitingOrder(instance=self._instance, after=self._after),
+            **CATALOG_READ,
+            summary="list backends that have binlogs to delete",
+        )
+        self._remaining, self._more_backends = list(page.names), page.more
+        if page.names:
+            self._after = page.names[-1]
+
+    async def _sweep_backend(self, deployment: str, backend: str) -> None:
+        """Have one backend delete its binlogs below their cuts; its error is reported and stops no other backend."""
         try:
             swept = await workflow.execute_activity_method(
                 BackendActivities.sweep_cuts,
@@ -122,7 +134,7 @@ class GcBinlog(Controls):
                 summary=f"backend {backend}",
             )
         except ActivityError as e:
-            if is_cancelled_exception(e):  # by a signal, also one that was taken back since
+            if is_cancelled_exception(e):  # a signal interrupted it, even if that signal was taken back since
                 raise
             self._away += 1
             self._messages = [*self._messages, f"backend {backend}: {error_message(e)}"][:MAX_MESSAGES]
@@ -131,12 +143,19 @@ class GcBinlog(Controls):
         self._remaining.remove(backend)
         self._backends += 1
 
-    def _next(self, request: GcRequest) -> GcRequest:
-        done = {"cut": self._cut, "after": self._after, "swept": self._swept}
-        return request.model_copy(update={**done, "backends": self._backends, "away": self._away})
+    def _continued(self, request: GcRequest) -> GcRequest:
+        """Return the request with which the next run continues this one."""
+        results = {
+            "cut": self._cut,
+            "after": self._after,
+            "swept": self._swept,
+            "backends": self._backends,
+            "away": self._away,
+        }
+        return request.model_copy(update=results)
 
-    def _end(self, doing: str) -> GcReport:
-        self._say(doing)
+    def _close(self, doing: str) -> GcReport:
+        self._show(doing)
         return GcReport(
             instance=self._instance,
             cut=self._cut or CutReport(),
@@ -147,11 +166,17 @@ class GcBinlog(Controls):
             said=tuple(self._messages),
         )
 
-    def _say(self, doing: str) -> None:
+    def _show(self, doing: str) -> None:
+        """Show the run's progress in the Temporal UI."""
         self._doing, cut = doing, self._cut or CutReport()
-        lines = [f"**{doing}** {self._instance}", f"logs cut: {cut.cut}, records: {cut.records}"]
-        lines += [f"held: {cut.held}, waiting for approval: {cut.waiting}"]
-        lines += [f"backends: {self._backends} done, {len(self._remaining)} under way, {self._away} away"]
-        lines += [f"nothing was cut: {cut.refused}"] if cut.refused else []
-        lines += [f"error: {self._error}"] if self._error else []
+        lines = [
+            f"**{doing}** {self._instance}",
+            f"logs cut: {cut.cut}, records: {cut.records}",
+            f"blocked: {cut.held}, waiting for approval: {cut.waiting}",
+            f"backends: {self._backends} done, {len(self._remaining)} deleting, {self._away} did not answer",
+        ]
+        if cut.refused:
+            lines.append(f"nothing was cut: {cut.refused}")
+        if self._error:
+            lines.append(f"error: {self._error}")
         workflow.set_current_details("\n".join([*lines, *self._messages]))

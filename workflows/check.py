@@ -1,7 +1,7 @@
-"""One check of one instance: list its vaults, read its records, list lost objects once more, conclude.
+"""Check one instance: list its vaults, read its records, check lost objects again, conclude.
 
-It deletes nothing, and needs no lease: the workflow id admits one check at a time, and findings count only once the
-check has concluded.
+A check deletes nothing and needs no lease: the workflow id admits one check at a time, and findings count only after
+the check has concluded.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ with workflow.unsafe.imports_passed_through():
         SecondCheckOrder,
     )
     from workflows import ids
+    from workflows.errors import error_message
     from workflows.options import CATALOG_READ, CATALOG_WRITE, COMPARE, SPARK_WAIT
     from workflows.spark import on_spark, was_not_taken
-    from workflows.words import error_message
 
 NO_SPARK = "no Spark worker polls: compared by a control worker, which takes longer"
 SPARK_BUSY = "no Spark worker took it within {seconds:.0f} s: compared by a control worker, which takes longer"
@@ -35,7 +35,7 @@ class CheckInstance:
 
     @workflow.run
     async def run(self, request: CheckRequest) -> CheckReport:
-        """Check once and return the report; a check that could not see everything reports what it lacks."""
+        """Check once and return the report; an incomplete check reports the inputs that it lacks."""
         workflow.set_current_details("**BEGINNING**")
         opened = await workflow.execute_activity_method(
             CheckActivities.begin_check, request, **CATALOG_WRITE, summary=f"begin a check of {request.instance}"

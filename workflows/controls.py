@@ -15,17 +15,17 @@ class InterruptedBySignal(Exception):
     """A signal interrupted the work; its activities stopped after the current page."""
 
 
-class Again(NamedTuple):
-    """The answer of an attempt that must be repeated: after so many seconds, or at once."""
+class RetryAfter(NamedTuple):
+    """The answer of an attempt that must be repeated: after so many seconds; 0: at once."""
 
-    after_seconds: float = 0.0
+    seconds: float = 0.0
 
 
 class Controls:
     """The signals ``cancel``, ``pause``, ``resume`` and ``retry`` (verbs in pairs, each safe to repeat).
 
-    A workflow that is paused or backs off waits in ``run_with_retries``; it overrides ``on_pause``, ``on_resume`` and
-    ``on_backoff`` where it has to do something first.
+    A workflow that is paused or backs off waits in ``run_with_retries``. It overrides ``on_pause``, ``on_resume`` and
+    ``on_backoff`` if it has work to do before it waits or continues.
     """
 
     def __init__(self) -> None:
@@ -51,20 +51,20 @@ class Controls:
 
     @workflow.signal
     def retry(self) -> None:
-        """Retry failed work now, however much of the backoff is left."""
+        """End a backoff: try failed work again now."""
         self._retry_signals += 1
 
     async def on_pause(self) -> None:
         """Prepare for a pause. Called before each wait for ``resume``."""
 
     async def on_resume(self) -> None:
-        """Prepare for the next attempt where a pause interrupted one and was taken back before that one had ended."""
+        """Prepare for the next attempt. Called if a pause interrupted an attempt and ``resume`` came before its end."""
 
     async def on_backoff(self) -> None:
         """Prepare for a backoff of ``_backoff_seconds``. Called before each."""
 
-    async def run_with_retries(self, attempt: Callable[[], Coroutine[Any, Any, T | Again]]) -> T | None:
-        """Return the result of the first attempt that is not ``Again``, or None when an operator cancelled.
+    async def run_with_retries(self, attempt: Callable[[], Coroutine[Any, Any, T | RetryAfter]]) -> T | None:
+        """Repeat an attempt until it returns a result; return that, or None if an operator cancelled.
 
         An attempt runs its interruptible part in ``run_until_signalled``, and decides itself when to give up.
         """
@@ -82,29 +82,29 @@ class Controls:
                 if not self._pause:
                     await self.on_resume()
                 continue
-            if not isinstance(result, Again):
+            if not isinstance(result, RetryAfter):
                 return result
-            if result.after_seconds:
-                await self._back_off(result.after_seconds)
+            if result.seconds:
+                await self._back_off(result.seconds)
 
     async def run_until_signalled(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the work's result; cancel the work and raise ``InterruptedBySignal`` when a signal arrives.
 
-        Work that ended at the same moment counts as done: its result is not lost. When the workflow itself is
-        cancelled, the work is cancelled first, and its end is awaited.
+        Work that ended before the signal was handled counts as done: its result is returned. If the workflow itself is
+        cancelled, the work is cancelled and its end awaited first.
         """
         task = asyncio.create_task(work)
         try:
             await workflow.wait_condition(lambda: task.done() or self._cancel or self._pause)
-        except asyncio.CancelledError:  # not finally: a workflow that leaves a worker's cache must do nothing more
+        except asyncio.CancelledError:  # not finally: a workflow evicted from a worker's cache must do nothing
             await cancel_and_wait(task)
             raise
-        interrupted = not task.done()  # kept: a pause may be taken back before the page has ended
+        interrupted = not task.done()  # read now: resume may take the pause back before the page has ended
         await cancel_and_wait(task)
         try:
             return task.result()
         except (asyncio.CancelledError, ActivityError) as e:
-            # An activity that waits for a lease answers a cancel with "busy"; Temporal does not retry it then.
+            # An activity that waits for a lease may answer a cancel with "busy"; Temporal does not retry it then.
             if interrupted:
                 raise InterruptedBySignal from e
             raise
@@ -114,7 +114,7 @@ class Controls:
         await workflow.wait_condition(lambda: not self._pause or self._cancel)
 
     async def _back_off(self, seconds: float) -> None:
-        """Wait so long, or until ``retry``, ``cancel`` or ``pause`` arrives."""
+        """Wait for some seconds, or until ``retry``, ``cancel`` or ``pause`` arrives."""
         self._backoff_seconds, retry_signals = seconds, self._retry_signals
         await self.on_backoff()
         with suppress(TimeoutError):
@@ -127,16 +127,16 @@ class Controls:
 
 
 async def cancel_and_wait(task: "asyncio.Task[Any]") -> None:
-    """Cancel a task that still runs, and wait until it has ended."""
+    """Cancel a task if it still runs, and wait until it has ended."""
     if not task.done():
         task.cancel()
         await workflow.wait([task])
     if not task.cancelled():
-        task.exception()  # retrieved: asyncio would log an exception that no caller reads
+        task.exception()  # asyncio logs an exception that no caller has retrieved
 
 
 def stop_if_cancelled() -> None:
-    """Raise ``CancelledError`` where this task was cancelled: an activity that ended meanwhile swallows the request."""
+    """Raise ``CancelledError`` if this task was cancelled: an activity that ended meanwhile swallows the request."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError

@@ -8,7 +8,7 @@ from temporalio.workflow import ActivityCancellationType
 
 HEARTBEAT = timedelta(seconds=10)
 """After this long without a heartbeat a worker counts as dead, and its activity is retried on another one. Far below
-the 60 s of a lease, so that the round still has its lease then."""
+the 60 s of a lease: the round still has its lease when the retry begins."""
 
 CATALOG_READ: dict[str, Any] = {
     "start_to_close_timeout": timedelta(seconds=15),
@@ -26,15 +26,15 @@ CATALOG_WRITE: dict[str, Any] = {
 """A few statements; the database may be unavailable for a while."""
 
 LEASE: dict[str, Any] = {
-    # Long: it also proves every vault of the instance, and silent ones take their time.
+    # Long: the activity also verifies every vault of the instance, and a silent vault is waited for.
     "start_to_close_timeout": timedelta(minutes=15),
     "schedule_to_close_timeout": timedelta(hours=24),
     "heartbeat_timeout": HEARTBEAT,
-    # Often: the lease of a killed round is taken over within 5 s of its expiry. Retries do not lengthen the history.
+    # Short intervals: the lease of a killed round is taken over within 5 s of its expiry. Retries add no history.
     "retry_policy": RetryPolicy(
         initial_interval=timedelta(seconds=1), backoff_coefficient=1.5, maximum_interval=timedelta(seconds=3)
     ),
-    # A cancel waits for the answer, so that a lease acquired meanwhile is released.
+    # A cancel waits for the result, so that a lease acquired meanwhile is released.
     "cancellation_type": ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
 }
 """Wait for a slot, or for the end of another round's lease."""
@@ -43,7 +43,7 @@ BATCH_DELETE: dict[str, Any] = {
     "start_to_close_timeout": timedelta(hours=4),
     "schedule_to_close_timeout": timedelta(hours=24),
     "heartbeat_timeout": HEARTBEAT,
-    # Few: a signal cannot end an activity's own backoff, so the workflow itself backs off after these.
+    # Few attempts: a signal cannot end an activity's own backoff, so the workflow backs off after these.
     "retry_policy": RetryPolicy(
         initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=5), maximum_attempts=5
     ),
@@ -74,10 +74,10 @@ WAL_FLUSH: dict[str, Any] = WAL_PAGE | {
     "start_to_close_timeout": timedelta(hours=2),
     "schedule_to_close_timeout": timedelta(hours=6),
 }
-"""The same, and the wait for regions to flush: up to an hour, by the settings."""
+"""As ``WAL_PAGE``, with the wait for regions to flush: up to an hour, by the settings."""
 
 BACKEND_SWEEP: dict[str, Any] = {
-    # Not taken: the backend's worker is down. It pulls its cuts by itself when it is back.
+    # A task that is not taken in time: the backend's worker is down. It asks for its cuts when it is back.
     "schedule_to_start_timeout": timedelta(seconds=60),
     "start_to_close_timeout": timedelta(hours=2),
     "heartbeat_timeout": HEARTBEAT,
@@ -89,28 +89,28 @@ BACKEND_SWEEP: dict[str, Any] = {
 """Deletion of one storage node's binlogs, by the worker beside it."""
 
 SPARK_WAIT = timedelta(seconds=60)
-"""After this long without a Spark worker that takes an activity, a control worker does it."""
+"""If no Spark worker takes an activity within this time, a control worker does it."""
 
 MOST_SPARK_ATTEMPTS = 100
-"""More attempts than Spark workers ever make of one range: a control worker that continues counts from here."""
+"""Above the attempts that Spark workers make at one range: a control worker that continues it counts from here."""
 
 FIRST_BACKOFF_SECONDS = 10.0
 MAX_TRIES = 6
-"""Failed kinds are tried again after 10 s, 20 s, … 160 s; then the round fails, and the next round tries them."""
+"""Failed kinds are retried after 10 s, 20 s, … 160 s; then the round fails, and the next round retries them."""
 RANGES_AT_ONCE = 4
-"""Ranges of one round that run at the same time. A worker has threads for those of ``recycle_concurrency`` rounds, so
-that none waits in a queue while its lease expires."""
+"""Ranges of one round that run at the same time. A worker has threads for the ranges of ``recycle_concurrency`` rounds,
+so that no range waits in a queue while its lease expires."""
 MOST_RANGES, SHORT_ACTIVITIES = 256, 16
-"""Threads of a worker: at most so many for ranges, and so many for all other activities."""
+"""Threads of a worker: the maximum for ranges, and those for all other activities."""
 MAX_LEASES_LOST = 5
-"""Leases that one run may lose: one is lost when no worker renews it for longer than its duration."""
+"""Leases that one run may lose before it fails. A lease is lost if no worker renews it in time."""
 
 
 def backoff(tries: int) -> float:
-    """Return the seconds to wait after so many failed tries (1 or more)."""
+    """Return the seconds to wait after a number of failed tries (1 or more)."""
     return FIRST_BACKOFF_SECONDS * float(2 ** (tries - 1))
 
 
 def activities_at_once(rounds: int, topic_pages: int = 0) -> int:
-    """Return how many activities a worker takes at once, where so many rounds and pages of topics may run."""
+    """Return how many activities a worker takes at once, for this many parallel rounds and pages of topics."""
     return min(MOST_RANGES, RANGES_AT_ONCE * rounds) + topic_pages + SHORT_ACTIVITIES

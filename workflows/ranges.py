@@ -11,10 +11,9 @@ with workflow.unsafe.imports_passed_through():
     from sexton.recycle.rounds.ledger import Ledger
     from sexton.recycle.rounds.model import OpenedRound
     from workflows import ids, options
-    from workflows.attempt import error_type
+    from workflows.errors import error_message, error_type
     from workflows.options import BATCH_DELETE, CATALOG_READ, MOST_SPARK_ATTEMPTS
     from workflows.spark import on_spark, was_not_taken
-    from workflows.words import error_message
 
 NO_SPARK = "no Spark worker polls: deleted by a control worker"
 SPARK_BROKEN = "{why}: a control worker deleted the rest"
@@ -41,18 +40,18 @@ async def recycle_range(opened: OpenedRound, kind: KindPlan, order: RangeOrder, 
                 why = _spark_failure(e)
                 if not why:
                     raise
-                ledger.without_spark(kind.kind, why, again=False)
-                # Spark's workers may have begun; what they do late is refused as an older attempt's.
+                ledger.note_no_spark(kind.kind, why, again=False)
+                # Spark's workers may have begun: their late writes are refused, because they are of an older attempt.
                 order = order.model_copy(update={"attempts": MOST_SPARK_ATTEMPTS})
         else:
-            ledger.without_spark(kind.kind, NO_SPARK, again=True)
+            ledger.note_no_spark(kind.kind, NO_SPARK, again=True)
     return await workflow.execute_activity_method(
         RecycleActivities.recycle_range, order, **BATCH_DELETE, summary=summary
     )
 
 
 def _spark_failure(error: ActivityError) -> str:
-    """Return why Spark did not delete a range; empty where the error is not Spark's."""
+    """Return why Spark did not delete a range; empty if the error has another cause."""
     if was_not_taken(error):
         return SPARK_BUSY.format(seconds=options.SPARK_WAIT.total_seconds())
     if error_type(error) == ids.SPARK_FAILED:

@@ -18,15 +18,15 @@ with workflow.unsafe.imports_passed_through():
     from sexton.recycle.rounds.model import OpenedRound, OpenRoundOrder, RecycleRequest, ReleaseOrder, RoundProgress
     from workflows import ids
     from workflows.attempt import AttemptResult, Conclusion, Ending, conclude, failed_attempt
-    from workflows.controls import Again, Controls, stop_if_cancelled
+    from workflows.controls import Controls, RetryAfter, stop_if_cancelled
+    from workflows.errors import error_message
     from workflows.options import BATCH_DELETE, CATALOG_READ, CATALOG_WRITE, LEASE, MAX_LEASES_LOST, RANGES_AT_ONCE
     from workflows.ranges import recycle_range
-    from workflows.words import error_message
 
 
 @workflow.defn(name=ids.RECYCLE)
 class RecycleInstance(Controls):
-    """Finish what earlier rounds claimed, then delete what the plan lists and nothing more.
+    """Finish the marks that earlier rounds claimed, then delete the marks that the plan lists, and no others.
 
     While it is paused or backs off, the workflow runs without a lease.
     """
@@ -70,7 +70,7 @@ class RecycleInstance(Controls):
 
     @workflow.query
     def progress(self) -> RoundProgress:
-        """Return how far the round is, from what its ranges have reported so far."""
+        """Return how far the round is, by the receipts of its ranges so far."""
         return RoundProgress(
             instance=self._request.instance,
             doing=self._doing,
@@ -95,12 +95,12 @@ class RecycleInstance(Controls):
         self._show("BACKING_OFF")
         await self._release(f"backing off for {self._backoff_seconds:.0f} s: {self._error}")
 
-    async def _attempt(self) -> Conclusion | Again:
+    async def _attempt(self) -> Conclusion | RetryAfter:
         """Work under one lease, then conclude the round or ask for another attempt."""
         try:
             result = await self.run_until_signalled(self._work())
         except ActivityError as e:
-            # A round that was paused or backed off may be refused its lease: it ends as it would have under it.
+            # A round that was paused or backed off may be refused a new lease. It ends as if refused while it had one.
             result = failed_attempt(e)
             if self._opened is None or result.ending not in (Ending.HALTED, Ending.NOT_ENABLED):
                 raise
@@ -108,23 +108,23 @@ class RecycleInstance(Controls):
             if not (self._cancel or self._pause):
                 carried = self._ledger.carried(self._run, self._opened, self._plan_id)
                 workflow.continue_as_new(self._request.model_copy(update={"carried": carried}))
-            return Again()
+            return RetryAfter()
         self._error = result.error
         if result.ending is Ending.LEASE_LOST:
             self._ledger.lost += 1
             if self._ledger.lost <= MAX_LEASES_LOST:
-                # The lease may still be ours (another attempt took the batch): released, the next one has a new epoch.
+                # This run may still have the lease (another attempt took the batch): release it, so the epoch rises.
                 await self._release("lost its lease")
-                return Again()
+                return RetryAfter()
         if result.failed:
             self._ledger.tries += 1
         return conclude(result, self._ledger.tries)
 
     async def _work(self) -> AttemptResult:
-        """Acquire the lease, then do everything that is left to do."""
+        """Acquire the lease, finish earlier claims, then delete what the plan lists."""
         self._show("WAITING")
         opened = await workflow.execute_activity_method(
-            RecycleActivities.open_round, self._order(), **LEASE, summary="acquire the lease"
+            RecycleActivities.open_round, self._open_order(), **LEASE, summary="acquire the lease"
         )
         self._opened, self._run = opened, opened.lease.owner
         self._ledger.leases += 1
@@ -139,12 +139,12 @@ class RecycleInstance(Controls):
         if opened.may_delete:
             return await self._recycle(opened, plan, adopt_error)
         if self._ledger.unfinished:
-            # It was enabled when this round began: work is left over, so the round must not count as a success.
+            # The instance was enabled when the round began: work remains, so the round must not count as a success.
             return AttemptResult(Ending.NOT_ENABLED, "the instance was set to observe")
         return AttemptResult(Ending.FINISHED)
 
     async def _adopt(self, opened: OpenedRound) -> str:
-        """Finish what earlier rounds claimed; return the error, which does not stop the rest of the round."""
+        """Finish the marks that earlier rounds claimed; return the error, which does not stop the rest of the round."""
         self._show("ADOPTING")
         order = AdoptOrder(
             round=opened.round,
@@ -161,12 +161,12 @@ class RecycleInstance(Controls):
             if is_cancelled_exception(e) or failed_attempt(e).stops_every_kind:
                 raise
             return error_message(e)
-        self._ledger.adopted(receipt)
+        self._ledger.add_adoption(receipt)
         stop_if_cancelled()
         return ""
 
     async def _find_plan(self) -> Plan:
-        """Return the round's plan; make one where the request names none."""
+        """Return the round's plan; make one if the request names none."""
         if self._plan is not None:
             return self._plan
         self._show("PLANNING")
@@ -199,7 +199,7 @@ class RecycleInstance(Controls):
         return AttemptResult(Ending.FAILED, "; ".join(errors)) if errors else AttemptResult(Ending.FINISHED)
 
     async def _recycle_wave(self, opened: OpenedRound, plan: Plan, kinds: Sequence[KindPlan]) -> AttemptResult | None:
-        """Delete several kinds side by side; return a result only where an error stops every kind."""
+        """Delete several kinds in parallel; return a result only if an error stops every kind."""
         slots = asyncio.Semaphore(RANGES_AT_ONCE)
         runs = (self._recycle_kind(opened, plan, kind, slots) for kind in kinds)
         errors = await asyncio.gather(*runs, return_exceptions=True)
@@ -207,7 +207,7 @@ class RecycleInstance(Controls):
         failures: list[AttemptResult] = []
         for kind, error in zip(kinds, errors, strict=True):
             if isinstance(error, ActivityError) and not is_cancelled_exception(error):
-                self._ledger.error(kind.kind, error_message(error))
+                self._ledger.set_error(kind.kind, error_message(error))
                 failures.append(failed_attempt(error))
             elif error is not None:
                 raise error
@@ -216,16 +216,16 @@ class RecycleInstance(Controls):
     async def _recycle_kind(self, opened: OpenedRound, plan: Plan, kind: KindPlan, slots: asyncio.Semaphore) -> None:
         """Delete one kind range by range, until it is finished or the history is full."""
         name, ledger = kind.kind, self._ledger
-        ledger.error(name, "")
+        ledger.set_error(name, "")
         while not ledger.kinds[name].finished and not workflow.info().is_continue_as_new_suggested():
             async with slots:
                 order, began = ledger.next_range(opened, plan, kind), workflow.now()
                 try:
                     receipt = await recycle_range(opened, kind, order, ledger)
                 except (ActivityError, asyncio.CancelledError):
-                    ledger.cut_short(name, _milliseconds_since(began))
+                    ledger.add_elapsed(name, _milliseconds_since(began))
                     raise
-            ledger.done(name, receipt, _milliseconds_since(began))
+            ledger.add_range(name, receipt, _milliseconds_since(began))
             self._show("RECYCLING")
             stop_if_cancelled()
 
@@ -241,7 +241,7 @@ class RecycleInstance(Controls):
         if self._opened is None:
             await workflow.execute_activity_method(
                 RecycleActivities.abandon_round,
-                self._order().model_copy(update={"why": error}),
+                self._open_order().model_copy(update={"why": error}),
                 **CATALOG_WRITE,
                 summary="abandon the round: it never had a lease",
             )
@@ -255,15 +255,15 @@ class RecycleInstance(Controls):
         return report
 
     async def _nudge(self) -> None:
-        """Trigger the schedule, as a slot is free. It also ticks by itself, so a failure here does not matter."""
+        """Trigger the schedule, because a slot is free. It also ticks by itself, so an error here does no harm."""
         try:
             await workflow.execute_activity_method(TickActivities.nudge, **CATALOG_READ, summary="trigger the schedule")
         except ActivityError as e:
             if is_cancelled_exception(e):
                 raise
-            workflow.logger.info("the schedule could not be triggered, it ticks by itself: %s", error_message(e))
+            workflow.logger.info("the schedule was not triggered; it ticks by itself: %s", error_message(e))
 
-    def _order(self) -> OpenRoundOrder:
+    def _open_order(self) -> OpenRoundOrder:
         request = self._request
         return OpenRoundOrder(instance=request.instance, plan=request.plan, run=self._run, by=request.requested_by)
 

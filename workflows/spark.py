@@ -1,4 +1,4 @@
-"""Options for activities that Spark workers may take, and the error when none did in time."""
+"""Send an activity to Spark workers, and recognise that none took it in time."""
 
 from typing import Any
 

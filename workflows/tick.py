@@ -1,6 +1,6 @@
-"""Start the rounds, checks, purges and binlog GCs that are due; rounds only as far as there are free slots.
+"""Start the rounds, checks, purges and binlog GCs that are due; of rounds at most as many as there are free slots.
 
-Each has a fixed workflow id, so none that runs is started twice.
+Each has a fixed workflow id, so one that is running is not started again.
 """
 
 from typing import Any
@@ -18,13 +18,13 @@ with workflow.unsafe.imports_passed_through():
     from workflows.binlog import GcBinlog
     from workflows.check import CheckInstance
     from workflows.options import CATALOG_READ
-    from workflows.purges import PurgeWalRound
+    from workflows.purge_round import PurgeWalRound
     from workflows.recycle import RecycleInstance
 
 
 @workflow.defn(name=ids.TICK)
 class RecycleTick:
-    """Start what is due, and wait for none of it."""
+    """Start the workflows that are due, without waiting for them to end."""
 
     @workflow.run
     async def run(self, request: TickRequest) -> DueInstances:
@@ -36,7 +36,7 @@ class RecycleTick:
                 break
             recycle = RecycleRequest(instance=name, requested_by=ids.SCHEDULED)
             if await _start(RecycleInstance.run, recycle, ids.recycle(request.deployment, name), f"recycle {name}"):
-                started.append(name)  # otherwise its round runs already, perhaps paused or backing off
+                started.append(name)  # otherwise its round is running already, perhaps paused or backing off
         for name in due.checks:
             check = CheckRequest(instance=name, by=ids.SCHEDULED)
             await _start(CheckInstance.run, check, ids.check(request.deployment, name), f"check {name}")
@@ -50,7 +50,7 @@ class RecycleTick:
 
 
 async def _start(run: Any, request: Any, workflow_id: str, summary: str) -> bool:
-    """Start a workflow that outlives this one; return False where it runs already."""
+    """Start a workflow that outlives this one; return False if it is running already."""
     try:
         await workflow.start_child_workflow(
             run,

@@ -1,7 +1,8 @@
-"""The steps of one check run. Each may be repeated; only the last one confirms findings or sets them to GONE."""
+"""Run the steps of a check. Each may be repeated; only the last one confirms findings or sets them to GONE."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from sexton.check.model import (
     CheckOrder,
@@ -31,39 +32,30 @@ STALE_UPLOAD_SECONDS = 86_400
 """An unfinished upload older than this will hardly ever be finished."""
 
 
+class CheckPorts(NamedTuple):
+    """The collaborators of a checker."""
+
+    runs: CheckRuns
+    live: LiveSource
+    vaults: Vaults
+    vaults_of: Callable[[str], Sequence[VaultSpec]]
+    """Returns the vaults of an instance."""
+    contradictions: Callable[[str], Iterator[Discrepancy]]
+    """Yields the records of an instance that contradict each other."""
+    remove_refuted_marks: Callable[[Run], int]
+    """Removes the marks of orphans that a whole run did not find again."""
+    live_objects: Callable[[str], int | None] = lambda _: None
+    """Returns how many live objects an instance has; None: not known quickly."""
+
+
 class Checker:
-    """Does the steps of checks in a worker. Safe for several instances at once."""
+    """Runs the steps of checks in a worker. Safe for several instances at once."""
 
-    def __init__(
-        self,
-        runs: CheckRuns,
-        live: LiveSource,
-        vaults: Vaults,
-        vaults_of: Callable[[str], Sequence[VaultSpec]],
-        contradictions: Callable[[str], Iterator[Discrepancy]],
-        remove_refuted_marks: Callable[[Run], int],
-        settings: CheckSettings,
-        live_objects: Callable[[str], int | None] = lambda _: None,
-    ) -> None:
-        """Store the collaborators and settings.
-
-        Args:
-            runs: the store of runs and findings.
-            live: the live side.
-            vaults: the deployment's vaults.
-            vaults_of: returns the vaults of an instance.
-            contradictions: yields the records of an instance that contradict each other.
-            remove_refuted_marks: removes the marks of orphans that a whole run did not find again.
-            settings: of checks.
-            live_objects: returns how many live objects an instance has, None where that is not known quickly.
-        """
-        self._runs, self._live, self._vaults = runs, live, vaults
-        self._vaults_of, self._contradictions, self._remove_refuted_marks = (
-            vaults_of,
-            contradictions,
-            remove_refuted_marks,
-        )
-        self._settings, self._live_objects = settings, live_objects
+    def __init__(self, ports: CheckPorts, settings: CheckSettings) -> None:
+        self._runs, self._live, self._vaults = ports.runs, ports.live, ports.vaults
+        self._vaults_of, self._contradictions = ports.vaults_of, ports.contradictions
+        self._remove_refuted_marks, self._live_objects = ports.remove_refuted_marks, ports.live_objects
+        self._settings = settings
 
     def begin(self, request: CheckRequest, run: str) -> OpenedCheck:
         """Begin a run; a repeated attempt continues the same one.
@@ -129,7 +121,7 @@ class Checker:
         try:
             return self._live_objects(instance) or 0
         except OwnerSilent:
-            return 0  # the run will report that itself
+            return 0  # the run itself will report that
 
     def _verify_findings(self, run: Run, heartbeat: Heartbeat) -> None:
         """Read the record and the object of each LOST or SIZE_MISMATCH finding again; confirm or refute it."""

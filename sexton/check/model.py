@@ -1,4 +1,4 @@
-"""Values of the check: findings, the evidence of a run, and the orders and reports of its steps."""
+"""Define findings, the evidence of a run, and the orders and reports of a check's steps."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -31,7 +31,7 @@ class FindingState(StrEnum):
 
     OPEN = "OPEN"
     ACCEPTED = "ACCEPTED"
-    """An operator said that this is correct; it is not reported again."""
+    """An operator accepted it as correct; it is not reported again."""
     REPAIRED = "REPAIRED"
     GONE = "GONE"
     """A later whole run did not find it again."""
@@ -68,7 +68,7 @@ class Finding(Discrepancy):
 
 
 class Moment(NamedTuple):
-    """The snapshot in which the live side is read: its name, by which others read parts of it, and its instant (ms)."""
+    """The snapshot in which the live side is read: its name, with which others read parts, and its instant (ms)."""
 
     name: str
     at: int

@@ -22,7 +22,7 @@ def existing(
         heartbeat: called before each vault.
 
     Raises:
-        VaultFault: a vault cannot be proved to be ours, or does not answer.
+        VaultFault: the identity of a vault cannot be verified, or it does not answer.
     """
     objects: dict[tuple[str, str], ListedObject] = {}
     for vault, vault_keys in keys.items():

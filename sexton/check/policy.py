@@ -1,4 +1,4 @@
-"""Decide when the findings of a check may be believed. Pure: instants are arguments, ms since 1970.
+"""Decide which findings of a check are reliable. Pure: instants are arguments, ms since 1970.
 
 A listing that is cut short makes live objects look lost, and a live side that is cut short makes them look like
 orphans. So a run that could not see everything proves nothing (JuiceFS #6479, Neon #12921).
@@ -30,7 +30,7 @@ APART_MS = 86_400_000
 FRESH_MS = 2 * 86_400_000
 """No decision is based on a run older than this."""
 SHRINK_RATIO = 0.5
-"""A run that sees less than this share of what the last whole run saw is not believed."""
+"""A run that sees less than this share of the last whole run's objects proves nothing."""
 MAX_ORPHAN_SHARE = 0.01
 """Largest share of the objects that a repair may mark: more indicates a fault of the check or of the metadata."""
 REACTION_DAYS = 3

@@ -24,7 +24,7 @@ Heartbeat = Callable[[], None]
 
 
 class NoLiveSide(SextonError):
-    """No source says which objects are live, so none can be called lost or an orphan."""
+    """No source names the live objects, so no object can be called lost or an orphan."""
 
 
 class UnknownCheck(SextonError):
@@ -39,7 +39,7 @@ class LiveSource(Protocol):
         ...
 
     def check(self, instance: str) -> None:
-        """Raise ``NoLiveSide`` where no source says which objects are live: a listing would be useless."""
+        """Raise ``NoLiveSide`` if no source names the live objects: a listing would be useless."""
         ...
 
     def read(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[LiveEntry]]:
@@ -53,7 +53,7 @@ class LiveSource(Protocol):
     def pattern(self, instance: str) -> str:
         """Return the regular expression that every key of the owner's files matches; empty: unknown.
 
-        Its group ``record``, where it has one, is the id of the record that should name the file.
+        Its group ``record``, if it has one, is the id of the record that should name the file.
         """
         ...
 

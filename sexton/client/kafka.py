@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from sexton.client.errors import ReplayLost
 from sexton.client.replaying import TopicEntry
 from sexton.protocol.topics import Facts, LogFault
-from sexton.wal.kafka import LOG_SETTINGS, PARTITION, KafkaLog, librdkafka_client
+from sexton.wal.kafka import LOG_SETTINGS, PARTITION, KafkaLog, create_client
 
 SILENCE_SECONDS = 60.0
 """The longest time without an entry, before the end is reached, after which the replay is lost."""
@@ -30,7 +30,7 @@ class KafkaSource:
         """Create the consumer. ``settings``: by librdkafka's names, with ``bootstrap.servers``."""
         self._topic = topic
         self._log = KafkaLog(settings)
-        self._consumer = librdkafka_client(
+        self._consumer = create_client(
             Consumer, {**LOG_SETTINGS, "client.id": "sexton-replay", **settings, **FIXED_SETTINGS}
         )
 

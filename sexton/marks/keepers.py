@@ -1,4 +1,4 @@
-"""Why a mark is not deleted: the reason as an enum, its subject as data, and the sentences people read. Pure.
+"""Define why a mark is not deleted: the reason as an enum, its subject as data, and the texts that people read. Pure.
 
 No code parses these texts: metrics, plans and ways out are chosen by ``KeepReason``.
 """
@@ -31,7 +31,7 @@ class KeepReason(StrEnum):
     VAULT_WHITELIST = "vault_whitelist"
     """Other vaults are on the vault whitelist. Subject: the vault."""
     OWNER_SILENT = "owner_silent"
-    """The owner could not be asked. Detail: why."""
+    """The owner did not answer. Detail: why."""
     OWNER_BUSY = "owner_busy"
     """An open transaction of the owner decides about the mark now."""
     APPROVAL = "approval"
@@ -41,7 +41,7 @@ class KeepReason(StrEnum):
     REPLICA = "replica"
     """A replica of the tablet may still need these versions. Subject: its backend."""
     WAITS = "waits"
-    """Something of the mark's own must be deleted first. Subject: what."""
+    """Another mark must be deleted first. Subject: which."""
     QUARANTINED = "quarantined"
     """The mark is quarantined. Subject: the quarantine's reason."""
     UNKNOWN_KIND = "unknown_kind"
@@ -49,14 +49,14 @@ class KeepReason(StrEnum):
 
 
 FAULTS = (KeepReason.VAULT, KeepReason.OWNER_SILENT, KeepReason.PROTECTION_UNREADABLE)
-"""Reasons that an operator must look into: a vault without proof, an owner or a protection that could not be read."""
+"""Reasons that an operator must investigate: a vault is not verified, an owner or a protection not readable."""
 
 PROTECTED = (KeepReason.PROTECTION, KeepReason.PROTECTION_UNREADABLE)
-"""Reasons that are sync jobs."""
+"""Reasons that come from sync jobs."""
 
 
 class Kept(NamedTuple):
-    """One answer to "why is it still there?". ``subject`` and ``detail`` are shown to people and never parsed."""
+    """Why one mark is kept. ``subject`` and ``detail`` are shown to people and never parsed."""
 
     reason: KeepReason
     subject: str = ""
@@ -71,7 +71,7 @@ OWNER_BUSY = Kept(KeepReason.OWNER_BUSY)
 IN_USE = Kept(KeepReason.IN_USE)
 BY_LIMIT = Kept(KeepReason.LIMIT)
 WAITS_FOR_CHILD = Kept(KeepReason.WAITS, "a child mark")
-"""A mark that would be claimed with it cannot be claimed yet."""
+"""A child that would be claimed with the mark cannot be claimed yet."""
 
 
 def by_hold(hold: int) -> Kept:
@@ -85,14 +85,14 @@ def by_plan(plan: int) -> Kept:
 
 
 def by_vault(vault: str, fault: str) -> Kept:
-    """Return the answer for a vault that a round leaves alone: the whitelist's, or a fault's."""
+    """Return the answer for a vault that a round leaves alone, because of the whitelist or a fault."""
     if fault == NOT_LISTED:
         return Kept(KeepReason.VAULT_WHITELIST, vault)
     return Kept(KeepReason.VAULT, vault, fault)
 
 
 def by_owner_silence(error: object) -> Kept:
-    """Return the answer for an owner that could not be asked."""
+    """Return the answer for an owner that did not answer."""
     return Kept(KeepReason.OWNER_SILENT, detail=str(error))
 
 
@@ -121,7 +121,7 @@ def describe(kept: Kept) -> str:
 
 
 def way_out(kept: Kept, instance: str) -> str:
-    """Return what an operator can do about it; empty where the answer itself says enough."""
+    """Return what an operator can do about it; empty if the answer itself is enough."""
     ways = {
         KeepReason.VAULT_WHITELIST: "sexton lists show vaults",
         KeepReason.VAULT: f"sexton vault list {instance}",
@@ -151,8 +151,8 @@ class KeptMarks(Message):
 
 def _to_wire(counts: Mapping[Kept, int]) -> list[KeptMarks]:
     return [
-        KeptMarks(reason=kept.reason, subject=kept.subject, detail=kept.detail, marks=marks)
-        for kept, marks in sorted(counts.items())
+        KeptMarks(reason=answer.reason, subject=answer.subject, detail=answer.detail, marks=marks)
+        for answer, marks in sorted(counts.items())
     ]
 
 
@@ -170,11 +170,11 @@ KeptCounts = Annotated[dict[Kept, int], BeforeValidator(_from_wire), PlainSerial
 def count_by_reason(counts: Mapping[Kept, int]) -> dict[KeepReason, int]:
     """Return the marks kept by each reason."""
     totals: dict[KeepReason, int] = {}
-    for kept, marks in counts.items():
-        totals[kept.reason] = totals.get(kept.reason, 0) + marks
+    for answer, marks in counts.items():
+        totals[answer.reason] = totals.get(answer.reason, 0) + marks
     return totals
 
 
 def count_faults(counts: Mapping[Kept, int]) -> int:
     """Return the marks kept for a reason that an operator must look into."""
-    return sum(marks for kept, marks in counts.items() if kept.reason in FAULTS)
+    return sum(marks for answer, marks in counts.items() if answer.reason in FAULTS)

@@ -1,4 +1,4 @@
-"""What work under a lease needs of its store, and how it hears that it must stop or wait."""
+"""The port of leases, with the errors that make a round stop or wait."""
 
 from typing import Protocol
 
@@ -7,13 +7,13 @@ from sexton.marks.lease import Lease
 
 
 class LeaseBusy(SextonError):
-    """Another holder works on this instance, and its lease has not expired: it will be freed, or expire."""
+    """Another run has the lease of this instance; it will release it, or the lease will expire."""
 
     passes = True
 
 
 class NoFreeSlot(SextonError):
-    """``recycle_concurrency`` instances are being worked on; one of them will end."""
+    """``recycle_concurrency`` instances are being worked on; a slot becomes free when one of them ends."""
 
     passes = True
 
@@ -23,21 +23,21 @@ class LeaseLost(SextonError):
 
 
 class Leases(Protocol):
-    """Who works on an instance."""
+    """The leases of a deployment: at most one run works on an instance."""
 
     def acquire(self, instance: str, job: str, owner: str) -> Lease:
-        """Take the lease; the same owner keeps its epoch while the lease is valid.
+        """Acquire the lease; the same owner keeps its epoch while the lease is valid.
 
         Raises:
-            LeaseBusy: somebody else holds it.
-            NoFreeSlot: as many leases are held as are allowed at once.
+            LeaseBusy: another run has it.
+            NoFreeSlot: as many leases are in use as are allowed at once.
         """
         ...
 
     def renew(self, lease: Lease) -> None:
-        """Prove the lease and prolong it, or raise ``LeaseLost``."""
+        """Verify and prolong the lease, or raise ``LeaseLost``."""
         ...
 
     def free(self, lease: Lease) -> None:
-        """Give the lease back."""
+        """Release the lease."""
         ...

@@ -8,8 +8,8 @@ from sexton.storage.identity import canonical
 class LiveEntry(NamedTuple):
     """An object that a record or mark names, or with ``prefix`` every object whose key begins with ``key``.
 
-    ``live``: the object must exist; otherwise it only may exist (garbage that waits, or a file being written).
-    ``bytes``: the object's size, None where the owner does not record it. ``record``: ``KIND/ID`` of the record that
+    ``live``: the object must exist; otherwise it may exist (waiting garbage, or a file being written).
+    ``bytes``: the object's size, None if the owner does not record it. ``record``: ``KIND/ID`` of the record that
     names it, or of the mark.
     """
 
@@ -27,7 +27,7 @@ class LiveEntry(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of the live side that is read by itself: the rows of one source in a range of ids."""
+    """A part of the live side that is read on its own: the rows of one source in a range of ids."""
 
     source: str = ""
     """Name of the source; empty: all sources."""

@@ -1,4 +1,4 @@
-"""Marks, the files they resolve to, the write token, and what a claim is asked and answers. Pure values."""
+"""Define marks, the files they resolve to, the write token, and the request and result of a claim. Pure values."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -11,24 +11,24 @@ from sexton.marks.lease import Lease
 from sexton.storage.model import KeyOutcome
 
 CHUNK_MARKS = 1_000
-"""Marks claimed in one transaction: 66 ms on PostgreSQL, so nobody waits longer than about 100 ms (measured)."""
+"""Marks claimed in one transaction: 66 ms on PostgreSQL, so others wait at most about 100 ms (measured)."""
 MAX_FAILURES = 8
 """Failed deletes after which a mark is quarantined."""
 POISON_RETRY_SECONDS = 86_400
-"""A mark quarantined for failed deletes is tried again after this long: its cause may have been mended."""
+"""A mark quarantined for failed deletes is tried again after this long: its cause may have been fixed."""
 SEVERAL = "*"
-"""The vault under which marks are counted that have files in several vaults, or in none."""
+"""The vault under which marks are counted whose files are in several vaults, or in none."""
 LATE = "(late)"
-"""Batch kind under which swept prefixes are listed once more."""
+"""Kind of the batch in which prefixes get their second pass."""
 DONE = (KeyOutcome.DELETED, KeyOutcome.ABSENT, KeyOutcome.HIDDEN)
-"""Outcomes that confirm an object gone."""
+"""Outcomes that confirm that an object is gone."""
 
 
 class MarkState(StrEnum):
     """The life of a mark; when it ends, a row of history remains (docs/concepts.md)."""
 
     MARKED = "MARKED"
-    """May be deleted after its retention; undrop brings it back."""
+    """It may be deleted after its retention; undrop is possible."""
     FENCED = "FENCED"
     """Its owner refuses a later commit of it, until a claim or the next round."""
     CLAIMED = "CLAIMED"
@@ -61,7 +61,7 @@ class Ref(NamedTuple):
 class DueMark(Message):
     """A mark whose retention has passed. It names its files by ``prefix`` or ``keys``, or its owner does.
 
-    ``swept``: its files went in an earlier look, this is the second one.
+    ``swept``: the first pass over its prefix deleted all files; this is the second pass.
     """
 
     kind: str
@@ -73,7 +73,7 @@ class DueMark(Message):
     bytes: int
     swept: bool = False
     etags: tuple[str, ...] = ()
-    """Of the objects that ``keys`` name, as they were found; empty: whatever is there under a key is meant."""
+    """ETags of the objects that ``keys`` name, as a check saw them; empty: any object under a key is meant."""
 
     @property
     def ref(self) -> Ref:
@@ -91,13 +91,13 @@ class Place(Message):
 
 
 class Expansion(Message):
-    """What a mark stands for, in its owner's words.
+    """What a mark stands for, by its owner's answer.
 
-    ``fence``: the owner must be asked to let go of it first. ``absorbs``: its files include those of the marks that
-    name it as parent, which are claimed with it. ``waits``: what must go before. ``lacking``: some of its files cannot
-    be named now, so that its record stays when the others are gone. ``problem``: it cannot be turned into files.
-    ``above``: what it belongs to by its owner's records, marked or not; a hold on one of these keeps it. ``versions``:
-    the tablet of which it holds versions, and the highest of them; a copy of the tablet that may need them keeps it.
+    ``fence``: the owner must be asked to fence it first. ``absorbs``: its files include those of the marks that name it
+    as parent, which are claimed with it. ``waits``: what must be deleted before it. ``lacking``: some of its files
+    cannot be named now, so its record stays when the others are gone. ``problem``: it cannot be resolved to files.
+    ``above``: its ancestors by its owner's records, marked or not; a hold on one of them blocks its deletion.
+    ``versions``: a tablet and the highest of its versions in the mark; replicas that may need them block its deletion.
     """
 
     places: tuple[Place, ...] = ()
@@ -114,15 +114,15 @@ class Fenced(StrEnum):
     """What an owner answers to a fence."""
 
     FENCED = "fenced"
-    """It will not commit this any more."""
+    """The owner will not commit it."""
     IN_USE = "in_use"
-    """It is committed, or about to be: keep it."""
+    """It is committed, or about to be: it is kept."""
     UNKNOWN = "unknown"
-    """The owner's own record of it cannot be read: keep it and show it."""
+    """The owner's own record of it cannot be read: it is kept and reported."""
 
 
 class File(NamedTuple):
-    """One object a mark will delete. ``bytes`` is None where nobody has measured it."""
+    """An object that a mark will delete. ``bytes``: None if its size is unknown."""
 
     kind: str
     id: str
@@ -133,7 +133,7 @@ class File(NamedTuple):
 
 
 class FilePage(NamedTuple):
-    """Stored files of one vault, at most 1,000, about to be deleted: ``seqs``, ``keys`` and ``etags`` go together."""
+    """Stored files of one vault, at most 1,000, about to be deleted: ``seqs``, ``keys`` and ``etags`` correspond."""
 
     vault: str
     seqs: Sequence[int]
@@ -142,7 +142,7 @@ class FilePage(NamedTuple):
 
 
 class WriteToken(Message):
-    """Who writes: every write about a batch holds only for this lease epoch, this attempt, and the last to open it."""
+    """The fencing token of a batch: writes need the latest lease epoch, attempt and opening (``opens``)."""
 
     batch: int
     round: int
@@ -152,7 +152,7 @@ class WriteToken(Message):
 
     @property
     def instance(self) -> str:
-        """Return the instance the lease is on."""
+        """Return the instance of the lease."""
         return self.lease.instance
 
 
@@ -162,9 +162,9 @@ class Reason(StrEnum):
     CHANGED = "CHANGED"
     """An object is not the one that was resolved (its ETag differs); the owner decides."""
     OWNER_CORRUPT = "OWNER_CORRUPT"
-    """The owner's record of who writes it cannot be read."""
+    """The owner's record of its writer cannot be read."""
     SCHEMA_MISSING = "SCHEMA_MISSING"
-    """The files that could be named are gone; some need a record that the owner lost."""
+    """The files that could be named are gone; naming the others needs a record that the owner lost."""
     UNKNOWN_VAULT = "UNKNOWN_VAULT"
     NO_VAULT = "NO_VAULT"
     UNEXPANDED = "UNEXPANDED"
@@ -174,7 +174,7 @@ class Reason(StrEnum):
 
 
 class Unresolvable(NamedTuple):
-    """Why a mark, as it was seen, cannot be turned into files."""
+    """A mark as a round read it, and why it cannot be resolved to files."""
 
     mark: DueMark
     reason: Reason
@@ -182,7 +182,7 @@ class Unresolvable(NamedTuple):
 
 
 OWNERS_REASONS = (Reason.OWNER_CORRUPT, Reason.SCHEMA_MISSING)
-"""Reasons that only the owner can remove; it is asked in each round whether it has."""
+"""Reasons that only the owner can remove; each round asks it whether it has."""
 
 RESOLVED_AGAIN = (Reason.CHANGED, Reason.SCHEMA_MISSING)
 """Reasons for which a claimed mark's files are dropped when it is quarantined."""
@@ -192,9 +192,9 @@ class Candidate(NamedTuple):
     """A mark with its stored files, about to be claimed, or to be claimed together with its parent.
 
     ``files``: how many are stored. ``must_be_fenced``: its owner has to refuse later commits first. ``children``: marks
-    that are claimed with it, None where it absorbs none. ``lacking``: why its record stays when its files are gone.
-    ``ancestors``: what it belongs to by its owner's records. ``versions``: a tablet and the highest of its versions
-    that is deleted. ``parent``: the candidate with which it is claimed, None where it is claimed by itself.
+    that are claimed with it, None if it absorbs none. ``lacking``: why its record stays when its files are gone.
+    ``ancestors``: its ancestors by its owner's records. ``versions``: a tablet and the highest of its versions
+    that is deleted. ``parent``: the candidate with which it is claimed, None if it is claimed on its own.
     """
 
     ref: Ref
@@ -211,8 +211,8 @@ class ClaimRequest(NamedTuple):
     """At most ``CHUNK_MARKS`` marks whose files are stored in the token's batch.
 
     ``children``: candidates that are claimed with their parents. ``cutoff``: the plan's; a younger mark is not claimed.
-    ``allowance``: objects that may be claimed within 24 hours under a limit; None: no limit. ``files_after``: a number
-    that all stored files of the candidates are above, where it is known: they are found sooner.
+    ``allowance``: objects that may be claimed within 24 hours under a limit; None: no limit. ``files_after``: all
+    stored files of the candidates have higher numbers, so they are found faster; None: not known.
     """
 
     token: WriteToken
@@ -224,7 +224,7 @@ class ClaimRequest(NamedTuple):
 
     @property
     def instance(self) -> str:
-        """Return the instance whose marks they are."""
+        """Return the instance of the marks."""
         return self.token.instance
 
     @property
@@ -234,14 +234,14 @@ class ClaimRequest(NamedTuple):
 
 
 class ClaimResult(NamedTuple):
-    """The marks that one claim took, and the ones that are kept, each with the answer why."""
+    """The marks that were claimed, and the marks that are kept, each with the reason."""
 
     claimed: frozenset[Ref]
-    kept: Mapping[Ref, Kept] = MappingProxyType({})
+    keep_reasons: Mapping[Ref, Kept] = MappingProxyType({})
 
 
 class DeletedSoFar(NamedTuple):
-    """What of one kind went in a round so far: marks, and objects and bytes that are gone."""
+    """Deletions of one kind in a round so far: marks removed, and objects and bytes gone."""
 
     removed: int
     objects: int
@@ -249,7 +249,7 @@ class DeletedSoFar(NamedTuple):
 
 
 class DeletionCounts(NamedTuple):
-    """A claimed mark and the sums over its files, as the decision after a sweep sees it."""
+    """A claimed mark and the sums over its files, from which its settlement is decided."""
 
     prefix: str | None
     first_pass_at: int | None
@@ -261,13 +261,13 @@ class DeletionCounts(NamedTuple):
 
 
 class Settlement(StrEnum):
-    """What becomes of a claimed mark after a sweep over its files."""
+    """How a claimed mark is settled after a pass over its files."""
 
     GONE = "gone"
     SWEPT = "swept"
     LACKING = "lacking"
-    """Its files are gone as far as they could be named; its record stays, set aside."""
+    """The files that could be named are gone; its record stays, quarantined."""
     CHANGED = "changed"
-    """One of its objects is another one by now; set aside."""
+    """One of its objects was replaced by another; it is quarantined."""
     FAILED = "failed"
     WAITING = "waiting"

@@ -1,4 +1,4 @@
-"""Decide about one mark: where its files are, and how it is settled after a deletion. Pure."""
+"""Decide where a mark's files are, and how it is settled after their deletion. Pure."""
 
 from sexton.kernel.errors import BadInput, SextonError
 from sexton.marks.model import DeletionCounts, DueMark, Expansion, Place, Reason, Settlement
@@ -14,18 +14,18 @@ class Unplaced(SextonError):
 
 
 def places(mark: DueMark, expansion: Expansion | None) -> tuple[Place, ...]:
-    """Return where the files of a due mark are, as its owner expands it or as it names them, or raise ``Unplaced``."""
+    """Return where a due mark's files are, by its owner's expansion or its own names; raise ``Unplaced`` if unknown."""
     if expansion is not None and expansion.problem is not None:
         raise Unplaced(*expansion.problem)
     if expansion is not None:
-        places_ = expansion.places
+        mark_places = expansion.places
     elif mark.prefix is None and mark.keys is None:
         raise Unplaced(Reason.UNEXPANDED, "it names neither a prefix nor keys, and its owner expands it to nothing")
     elif mark.vault is None:
         raise Unplaced(Reason.NO_VAULT, "it names no vault")
     else:
-        places_ = (Place(vault=mark.vault, prefix=mark.prefix, keys=mark.keys, etags=mark.etags),)
-    for place in places_:
+        mark_places = (Place(vault=mark.vault, prefix=mark.prefix, keys=mark.keys, etags=mark.etags),)
+    for place in mark_places:
         try:
             if place.prefix is not None:
                 check_prefix(place.prefix)
@@ -36,11 +36,11 @@ def places(mark: DueMark, expansion: Expansion | None) -> tuple[Place, ...]:
                 check_key(key)
         except BadInput as e:
             raise Unplaced(Reason.BAD_KEY, str(e)) from e
-    return places_
+    return mark_places
 
 
 def settlement_of(counts: DeletionCounts) -> Settlement:
-    """Return how a claimed mark is settled once every file was tried.
+    """Return how a claimed mark is settled after every file was tried.
 
     A record is deleted only when each of its files is confirmed gone. A prefix is listed a second time after the upload
     grace (a PUT may land after list and delete), so a clean first pass leaves it SWEPT.
@@ -61,6 +61,6 @@ def settlement_of(counts: DeletionCounts) -> Settlement:
 def covering_prefixes(name: str) -> list[str]:
     """Return every prefix of a key or prefix that ends at a separator, itself included.
 
-    A live prefix that covers the name is among them; so "is anything of this live?" is a test for equality.
+    A live prefix covers the name only if it is one of these, so liveness is tested by equality.
     """
     return [name[: i + 1] for i, c in enumerate(name) if c not in ID_CHARACTERS or i + 1 == len(name)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from sexton.check.checker import Checker
+from sexton.check.checker import Checker, CheckPorts
 from sexton.check.model import CheckSettings, Discrepancy
 from sexton.check.sources import catalog_integrity
 from sexton.check.sources.live_side import LiveSide
@@ -39,13 +39,13 @@ def checker(
             with db.snapshot() as c:
                 yield from catalog_integrity.records(CatalogTransaction(db, c, instance))
 
-    return Checker(
-        check_runs,
-        live_side,
-        vaults,
-        registry.vaults,
-        record_problems,
-        Orphans(db).remove_refuted_marks,
-        settings,
-        live_objects,
+    ports = CheckPorts(
+        runs=check_runs,
+        live=live_side,
+        vaults=vaults,
+        vaults_of=registry.vaults,
+        contradictions=record_problems,
+        remove_refuted_marks=Orphans(db).remove_refuted_marks,
+        live_objects=live_objects,
     )
+    return Checker(ports, settings)

@@ -27,7 +27,7 @@ class Flusher:
     def __init__(
         self, floors: Floors, client: FlushClient, timeout_seconds: float, look: Callable[[Sequence[str]], object]
     ) -> None:
-        """Take what flushing needs.
+        """Store the collaborators.
 
         Args:
             floors: knows which regions should flush.
@@ -41,8 +41,8 @@ class Flusher:
         """Ask the regions that block these topics, each once; return when they have flushed or the time is over."""
         deadline = time.monotonic() + self._timeout
         candidates = self._floors.regions_to_flush(names)[:MAX_REGIONS]
-        asked, silent = self._ask_nodes(candidates, deadline, heartbeat)
-        needs_before = {_key(region): region.keep_from for region in asked}
+        accepted, silent = self._ask_nodes(candidates, deadline, heartbeat)
+        needs_before = {_key(region): region.keep_from for region in accepted}
         late = self._wait(names, needs_before, deadline, heartbeat)
         late_names = sorted(f"{topic}/{region}" for topic, region in late)
         return Flushed(
@@ -59,7 +59,7 @@ class Flusher:
         by_node: dict[tuple[str, str], list[FlushCandidate]] = {}
         for region in candidates:
             by_node.setdefault((region.node, region.url), []).append(region)
-        asked: list[FlushCandidate] = []
+        accepted: list[FlushCandidate] = []
         silent: dict[str, str] = {}
         pool = ThreadPoolExecutor(PARALLEL_NODES, thread_name_prefix="flush")
         try:
@@ -71,15 +71,15 @@ class Flusher:
                 heartbeat()
                 node, regions = requests[request]
                 taken, reason = request.result()
-                asked += regions[:taken]
+                accepted += regions[:taken]
                 if reason:
                     silent[node] = reason
         finally:  # when interrupted, wait for the requests under way, and send no others
             pool.shutdown(cancel_futures=True)
-        return asked, silent
+        return accepted, silent
 
     def _ask_node(self, node: str, url: str, regions: Sequence[FlushCandidate], deadline: float) -> tuple[int, str]:
-        """Ask one node; return how many of its regions it was asked for, and why not for the others."""
+        """Ask one node; return how many of its regions it accepted, and why not the others."""
         for start in range(0, len(regions), REGIONS_PER_REQUEST):
             try:
                 if not url:

@@ -36,7 +36,7 @@ TRANSIENT_ERRORS = frozenset(
 )
 """Errors that end without intervention; a DeleteRecords that failed with one may have taken effect."""
 METADATA_SETTINGS = {"metadata.max.age.ms": "1000"}
-"""The default keeps a topic's leader for 15 minutes, and the death of that leader goes unnoticed all that time."""
+"""By default the client remembers a topic's leader for 15 minutes, and does not notice in that time that it died."""
 REQUIRED_CONFIG = {
     "cleanup.policy": ("delete", "compaction and DeleteRecords exclude each other"),
     "unclean.leader.election.enable": ("false", "a follower that lacks acknowledged entries could become leader"),
@@ -67,7 +67,7 @@ class KafkaLog:
             "client.id": "sexton",
             **settings,
         }
-        self._admin = librdkafka_client(AdminClient, self._settings)
+        self._admin = create_client(AdminClient, self._settings)
 
     def facts(self, topics: Sequence[str]) -> Mapping[str, Facts | LogFault]:
         identities = self._identities(topics)
@@ -101,7 +101,7 @@ class KafkaLog:
 
     def entry_sizes(self, topics: Mapping[str, Facts]) -> Mapping[str, float]:
         # This admin client cannot read sizes on disk. A consumer that joins no group commits nothing.
-        reader = librdkafka_client(Consumer, {**self._settings, "group.id": "sexton-weighs", **SAMPLE_READER_SETTINGS})
+        reader = create_client(Consumer, {**self._settings, "group.id": "sexton-weighs", **SAMPLE_READER_SETTINGS})
         sizes: dict[str, list[int]] = {}
         try:
             newest = [(name, max(facts.start, facts.end - SAMPLE_ENTRIES)) for name, facts in topics.items()]
@@ -128,7 +128,7 @@ class KafkaLog:
         return [*_wrong_settings(values), *_partition_problems(description, values), *_retention_problems(values)]
 
     def _refresh_brokers(self) -> None:
-        """Read which brokers exist: nothing else does, and requests would go on to a broker that died."""
+        """Read which brokers exist. Without this, requests continue to go to a broker that died."""
         with suppress(KafkaException):
             self._admin.list_topics(timeout=REQUEST_SECONDS)
 
@@ -169,7 +169,7 @@ class KafkaLog:
         return {key if isinstance(key, str) else key.topic: future for key, future in futures.items()}
 
 
-def librdkafka_client(kind: Callable[[dict[str, Any]], T], settings: Mapping[str, Any]) -> T:
+def create_client(kind: Callable[[dict[str, Any]], T], settings: Mapping[str, Any]) -> T:
     """Return a client of librdkafka; raises ``BadInput`` if it refuses a setting, without that setting's value."""
     try:
         return kind(dict(settings))
@@ -179,7 +179,7 @@ def librdkafka_client(kind: Callable[[dict[str, Any]], T], settings: Mapping[str
 
 
 def _facts(name: str, identities: tuple[Any, Any], start: Any, end: Any) -> Facts | LogFault:
-    """Return what the requests about a topic say together, or the first fault; ``identities``: before and after."""
+    """Combine the answers of the requests about a topic, or return the first fault. ``identities``: before, after."""
     identity, identity_after = identities
     for answer in (identity, identity_after, start, end):
         if isinstance(answer, LogFault):

@@ -188,7 +188,7 @@ class Missing(Message):
 
 
 class Block(Message):
-    """One reason why a topic is not purged; ``said``: the same as a sentence."""
+    """One reason why a topic is not purged; ``said``: the reason as a sentence."""
 
     why: BlockReason
     said: str

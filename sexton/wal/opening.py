@@ -50,7 +50,7 @@ def decide_opening(region: Region | None, topic: Topic, order: OpenRegionOrder) 
 
 
 def replay_start(region: Region, flushed: Sequence[int | None], log_end: int | None = None) -> int | None:
-    """Return where a region begins to read; None if nothing says which entries it needs.
+    """Return where a region begins to read; None if it is unknown which entries it needs.
 
     Reports count only if the manifest names as much in each of its streams: a manifest that was restored from a backup
     lacks later flushes, and the region begins where that manifest ends (the RFC's ``last_purged_entry_id`` would hide

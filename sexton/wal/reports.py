@@ -15,7 +15,7 @@ MAX_PLAUSIBLE_ID = MOST // 32
 
 
 class ReportedNeed(NamedTuple):
-    """What a leader's report says about the entries that its region needs.
+    """The entries that a region needs, by a report of its leader.
 
     ``keep_from``: the first entry needed; None: the report has a stream with neither mark, and only names the leader.
     """
@@ -49,7 +49,7 @@ def is_plausible(report: LeaderReport) -> bool:
 
 
 def reported_need(report: LeaderReport) -> ReportedNeed:
-    """Return what a report says about the entries that its region needs."""
+    """Return the entries that a region needs, by a report of its leader."""
     needed_from = keep_from(report.streams)
     flushed = [stream.flushed for stream in report.streams]
     last_ids = [last_id for last_id in flushed if last_id is not None]
@@ -80,7 +80,7 @@ def merge(region: Region, need: ReportedNeed, log_end: int | None) -> Region:
 
     Args:
         region: as it is stored.
-        need: what the report says.
+        need: the need that the report states.
         log_end: the topic's end as last seen; None: never seen.
     """
     if need.keep_from is not None and log_end is not None and need.keep_from <= log_end:

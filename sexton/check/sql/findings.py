@@ -33,7 +33,7 @@ def as_finding(row: Any) -> Finding:
 
 
 def store_seen(db: Database, c: Connection, run: Run, discrepancies: Sequence[Discrepancy]) -> None:
-    """Insert or update a finding for each discrepancy, no two of which have the same type, vault and key.
+    """Insert or update a finding for each discrepancy; their types, vaults and keys must differ.
 
     A finding that had ended is open again, and unproven.
     """

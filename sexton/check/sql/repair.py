@@ -43,7 +43,7 @@ class Repairs:
 
         Raises:
             RepairRefused: the last run is not whole, or too old, or there are too many orphans.
-            VaultFault: a vault cannot be proved to be ours, or our database is behind it.
+            VaultFault: the identity of a vault cannot be verified, or this database is older than its marker.
         """
         run = self._trusted_run(instance)
         counts = self._runs.count_repairable(instance, FindingType.ORPHAN)
@@ -63,7 +63,7 @@ class Repairs:
 
         Raises:
             RepairRefused: the last run is not whole, or too old.
-            VaultFault: a vault cannot be proved to be ours, or our database is behind it.
+            VaultFault: the identity of a vault cannot be verified, or this database is older than its marker.
         """
         self._trusted_run(instance)
         total = RepairResult(found=sum(self._runs.count_repairable(instance, FindingType.LOST).values()))

@@ -165,7 +165,7 @@ class CheckStore:
         return verdict
 
     def accept(self, finding: int, by: str, why: str) -> Finding:
-        """Mark an open finding as accepted: an operator says that it is correct.
+        """Mark an open finding as accepted: an operator confirms that it is correct.
 
         Args:
             finding: its id.
@@ -244,7 +244,7 @@ class CheckStore:
         return None if row is None else _run(row)
 
     def rebase(self, instance: str) -> int:
-        """Compare the next runs with no run so far: an operator says that a large decrease is correct.
+        """Compare the next runs with no run so far: an operator confirms that a large decrease is correct.
 
         Returns:
             The id of the last run.

@@ -1,4 +1,4 @@
-"""Find what a mark belongs to: its parents as marks and history name them, up to the top."""
+"""Find the ancestors of marks: parents as marks and history name them, up to the top."""
 
 from collections.abc import Collection
 
@@ -10,9 +10,9 @@ from sexton.marks.sql.rows import refs_in
 
 
 def find_ancestors(db: Database, tx: Connection, instance: str, refs: Collection[Ref]) -> dict[Ref, set[Ref]]:
-    """Return each mark with itself and all of its ancestors, be they marked, gone or unknown."""
+    """Return for each mark a set of itself and all its ancestors, whether these are marked, gone or unknown."""
     ancestors = {ref: {ref} for ref in refs}
-    climbing = {ref: {ref} for ref in refs}  # where the walk up stands → the marks it began at
+    climbing = {ref: {ref} for ref in refs}  # the level reached → the marks from which it was reached
     while climbing:
         parents: dict[Ref, set[Ref]] = {}
         for table in (db.t.mark, db.t.mark_history):
@@ -25,7 +25,7 @@ def find_ancestors(db: Database, tx: Connection, instance: str, refs: Collection
                 parents.setdefault(Ref(row.parent_kind, row.parent_id), set()).update(start)
         climbing = {}
         for parent, marks in parents.items():
-            if reached := {ref for ref in marks if parent not in ancestors[ref]}:  # a chain may be a circle
+            if reached := {ref for ref in marks if parent not in ancestors[ref]}:  # a chain of parents may be a circle
                 climbing[parent] = reached
                 for ref in reached:
                     ancestors[ref].add(parent)

@@ -1,4 +1,4 @@
-"""The port of everything that may block deletion: holds, protections, replicas."""
+"""The port of keepers: holds, protections and replicas may block deletions."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
@@ -17,30 +17,30 @@ class Keeper(Protocol):
 
     @property
     def for_claims_only(self) -> bool:
-        """Whether it judges claims alone, and neither fences nor the second listing of a prefix that is claimed."""
+        """Whether it judges only claims, and neither fences nor the second pass over a claimed prefix."""
         ...
 
     def snapshot(self, token: WriteToken, refs: Collection[Ref], files_after: int | None) -> Any:
-        """Read what may be slow, before the guard is taken; None: nothing is.
+        """Read data that may be slow to read, before the guard is taken; None: there is none.
 
-        ``files_after``: a number that all stored files of the marks are above, where it is known.
+        ``files_after``: all stored files of the marks have higher numbers; None: not known.
         """
         ...
 
     def blocking(
         self, tx: Connection, token: WriteToken, candidates: Sequence[Candidate], now: int, snapshot: Any
     ) -> Mapping[Ref, Kept]:
-        """Return the candidates that must stay, each with the answer why. Called under the guard.
+        """Return the candidates that must stay, each with the reason. Called under the guard.
 
         Args:
             tx: the deciding transaction.
             token: its batch holds the candidates' files.
-            candidates: what is about to be claimed, children included.
+            candidates: the marks about to be claimed, children included.
             now: the database's clock, in ms since 1970.
-            snapshot: what ``snapshot`` returned; None where it was not called.
+            snapshot: the result of ``snapshot``; None if it was not called.
         """
         ...
 
     def released(self, tx: Connection, token: WriteToken, claimed: Sequence[Candidate]) -> None:
-        """Record in the claim's transaction that these are claimed, where the keeper must remember it."""
+        """Record in the claim's transaction that these marks are claimed, if the keeper must remember it."""
         ...

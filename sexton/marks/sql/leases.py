@@ -1,15 +1,17 @@
-"""Leases: one round at a time works on an instance; every acquisition raises the epoch; so many at once, no more.
+"""Store leases: one round at a time works on an instance, and the number of concurrent rounds is limited.
 
-The lease is for economy, the claim is for safety (design, rule 7). An expired lease may be taken by anyone, with a new
-epoch; whoever comes with the old epoch is refused at its next claim, outcome or removal.
+The lease saves work; the claim is what is safe (docs/concepts.md). Any run may acquire an expired lease, which raises
+the epoch; a run with the old epoch is refused at its next claim, outcome or removal.
 """
+
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, func, insert, select, update
 
 from sexton.database.engine import Database
 from sexton.database.guard import EVERYTHING, deciding
 from sexton.kernel.crash_points import reached
-from sexton.marks.lease import Lease
+from sexton.marks.lease import Lease, LeaseState
 from sexton.marks.lease_port import LeaseBusy, LeaseLost, NoFreeSlot
 
 TTL_SECONDS = 60
@@ -19,91 +21,94 @@ class LeaseStore:
     """Leases as rows, on the database's clock."""
 
     def __init__(self, db: Database, ttl_seconds: int = TTL_SECONDS, at_once: int | None = None) -> None:
-        """``at_once``: leases of one job over all workers (``recycle_concurrency``); None sets no bound."""
+        """``at_once``: leases of one job over all workers (``recycle_concurrency``); None: no limit."""
         self._db = db
         self.ttl_seconds = ttl_seconds
         self._at_once = at_once
 
     def acquire(self, instance: str, job: str, owner: str) -> Lease:
-        """Take the lease for ``owner`` (a run id); repeating it as the same owner keeps the epoch while it is valid.
+        """Acquire the lease for ``owner`` (a run id); the same owner keeps its epoch while the lease is valid.
 
         Raises:
-            LeaseBusy: somebody else holds it.
-            NoFreeSlot: as many leases are held as are allowed at once.
+            LeaseBusy: another run has it.
+            NoFreeSlot: as many leases are in use as are allowed at once.
             UnknownInstance: no such instance.
         """
-        row = self._db.t.lease
-        mine = and_(row.c.instance == instance, row.c.job == job)
-        with deciding(self._db, EVERYTHING, instance) as c:  # whoever counts leases must not meet another who does
+        lease = self._db.t.lease
+        of_job = and_(lease.c.instance == instance, lease.c.job == job)
+        with deciding(self._db, EVERYTHING, instance) as c:  # two runs must not count leases at the same time
             now = self._db.now(c)
-            found = c.execute(select(row).where(mine)).one_or_none()
-            epoch = 1
-            if self._at_once is not None and (busy := self._busy(c, instance, job, now)) >= self._at_once:
-                raise NoFreeSlot(
-                    f"{busy} rounds run already, recycle_concurrency allows {self._at_once}; {instance} waits its turn"
-                )
-            if found is None:
-                c.execute(insert(row).values(instance=instance, job=job))
-            else:
-                epoch = found.epoch + 1
-                if found.state == "BUSY" and now < found.expires_at <= now + 2 * self.ttl_seconds * 1000:
-                    if found.owner != owner:
-                        left = (found.expires_at - now) // 1000
-                        raise LeaseBusy(f"a round of {instance} is running ({found.owner}); its lease ends in {left} s")
-                    epoch = found.epoch
+            row = c.execute(select(lease).where(of_job)).one_or_none()
+            self._require_slot(c, instance, job, now)
+            if row is None:
+                c.execute(insert(lease).values(instance=instance, job=job))
+            epoch = 1 if row is None else self._next_epoch(row, owner, now)
             expires = now + self.ttl_seconds * 1000
-            c.execute(
-                update(row)
-                .where(mine)
-                .values(state="BUSY", owner=owner, epoch=epoch, acquired_at=now, expires_at=expires)
-            )
+            values = {"owner": owner, "epoch": epoch, "acquired_at": now, "expires_at": expires}
+            c.execute(update(lease).where(of_job).values(state=LeaseState.BUSY, **values))
         reached("lease.acquired")
         return Lease(instance=instance, job=job, owner=owner, epoch=epoch)
 
-    def _busy(self, c: Connection, instance: str, job: str, now: int) -> int:
-        """Return how many other instances are being worked on."""
-        row = self._db.t.lease
-        others = and_(busy(row, job, now, self.ttl_seconds), row.c.instance != instance)
-        return int(c.execute(select(func.count()).where(others)).scalar_one())
+    def _require_slot(self, c: Connection, instance: str, job: str, now: int) -> None:
+        """Raise ``NoFreeSlot`` if as many other instances are being worked on as are allowed at once."""
+        if self._at_once is None:
+            return
+        lease = self._db.t.lease
+        others = and_(busy(lease, job, now, self.ttl_seconds), lease.c.instance != instance)
+        in_use = int(c.execute(select(func.count()).where(others)).scalar_one())
+        if in_use >= self._at_once:
+            raise NoFreeSlot(
+                f"{in_use} rounds are running, recycle_concurrency allows {self._at_once}; {instance} waits for a slot"
+            )
+
+    def _next_epoch(self, row: Any, owner: str, now: int) -> int:
+        """Return a new epoch, or the present one if ``owner`` has the lease; raise ``LeaseBusy`` if another has."""
+        valid = row.state == LeaseState.BUSY and now < row.expires_at <= now + 2 * self.ttl_seconds * 1000
+        if not valid:
+            return int(row.epoch) + 1
+        if row.owner != owner:
+            seconds = (row.expires_at - now) // 1000
+            raise LeaseBusy(f"a round of {row.instance} is running ({row.owner}); its lease ends in {seconds} s")
+        return int(row.epoch)
 
     def renew(self, lease: Lease) -> None:
-        """Prove the lease is still ours and move its end forward.
+        """Verify that the lease is still valid, and move its end forward.
 
         Raises:
-            LeaseLost: it expired or was taken; it is not renewed then, only acquired anew with a new epoch.
+            LeaseLost: it expired or was taken over; it can then only be acquired again, with a new epoch.
         """
         row = self._db.t.lease
         with self._db.write() as c:
             now = self._db.now(c)
             renewed = c.execute(
                 update(row)
-                .where(_held(row, lease), row.c.expires_at > now)
+                .where(_is_lease(row, lease), row.c.expires_at > now)
                 .values(expires_at=now + self.ttl_seconds * 1000)
             ).rowcount
         if renewed != 1:
             raise LeaseLost(f"the lease on {lease.instance} (epoch {lease.epoch}) has expired or was taken over")
 
     def free(self, lease: Lease) -> None:
-        """Give the lease back; nothing happens when it is not ours any more."""
+        """Release the lease; without effect if it was lost."""
         row = self._db.t.lease
         with self._db.write() as c:
-            c.execute(update(row).where(_held(row, lease)).values(state="IDLE", owner="", expires_at=None))
+            c.execute(update(row).where(_is_lease(row, lease)).values(state=LeaseState.IDLE, owner="", expires_at=None))
 
 
 def busy(row: Table, job: str, now: int, ttl_seconds: int = TTL_SECONDS) -> ColumnElement[bool]:
-    """Return the condition that a lease of a job is held at ``now`` (ms since 1970).
+    """Return the condition that a lease of a job is in use at ``now`` (ms since 1970).
 
-    One that would end later than any lease can was taken while the database's clock was ahead: it holds nobody up.
+    A lease that ends later than any lease can was acquired while the database's clock was ahead: it does not count.
     """
     ends = row.c.expires_at
-    return and_(row.c.job == job, row.c.state == "BUSY", ends > now, ends <= now + 2 * ttl_seconds * 1000)
+    return and_(row.c.job == job, row.c.state == LeaseState.BUSY, ends > now, ends <= now + 2 * ttl_seconds * 1000)
 
 
-def _held(row: Table, lease: Lease) -> ColumnElement[bool]:
+def _is_lease(row: Table, lease: Lease) -> ColumnElement[bool]:
     return and_(
         row.c.instance == lease.instance,
         row.c.job == lease.job,
         row.c.epoch == lease.epoch,
         row.c.owner == lease.owner,
-        row.c.state == "BUSY",
+        row.c.state == LeaseState.BUSY,
     )

@@ -1,1 +1,1 @@
-"""The way of a mark, one file per step: resolve, claim, delete, settle."""
+"""Take marks through the pipeline, one file per step: resolve, fence, claim, delete, settle."""

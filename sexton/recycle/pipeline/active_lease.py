@@ -1,4 +1,4 @@
-"""A lease in use by a range: renewed while the work goes on, with the vaults that the range leaves alone."""
+"""Keep a lease in use: renew it while the work continues, and track the vaults that the range excludes."""
 
 import threading
 import time
@@ -16,9 +16,9 @@ from sexton.storage.port import NOT_LISTED, Throttled, VaultFault
 
 T = TypeVar("T")
 BUSY_SECONDS = 1.0
-"""The wait before a throttling store is asked again, where it does not say how long."""
+"""The wait before a request to a throttling store is repeated, if the store does not state a time."""
 POLL_SECONDS = 0.5
-"""While the work waits for a store, a stop, a cancel or a lost lease is noticed after this."""
+"""How soon a stop, a cancel or a lost lease is noticed while the work waits for a store."""
 PROOF_SECONDS = 5.0
 """A lease is renewed at least this often, and no page begins on an older renewal. A request takes at most 15 s (connect
 and read timeouts) and a page is one request, or begins none after 20 s (conditional and purging vaults, keys that XML
@@ -26,9 +26,9 @@ cannot hold): it ends before a lease of 60 s does."""
 
 
 class ActiveLease:
-    """A lease in use: renewed while the work goes on, and never older than ``PROOF_SECONDS`` when a page begins.
+    """A lease in use: renewed while the work continues, and never older than ``PROOF_SECONDS`` when a page begins.
 
-    It also carries the operators' controls of the instance, and the vaults that the range leaves alone.
+    It also checks the operators' controls of the instance, and tracks the vaults that the range excludes.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class ActiveLease:
         heartbeat: Callable[[], None],
         excluded_vaults: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """``excluded_vaults``: vaults that the whole round leaves alone, and why."""
+        """``excluded_vaults``: vaults that the whole round excludes, and why."""
         self._leases = leases
         self._gate = gate
         self._lease = lease
@@ -52,7 +52,7 @@ class ActiveLease:
 
     @property
     def faults(self) -> dict[str, str]:
-        """Return the vaults that this range leaves alone, and why."""
+        """Return the vaults that this range skips, and why."""
         return self._faults.copy()
 
     @property
@@ -61,16 +61,16 @@ class ActiveLease:
         return dict(self._excluded_vaults)
 
     def add_fault(self, vault: str, reason: str) -> None:
-        """Leave a vault alone. May be called from any thread."""
+        """Skip a vault in this range. May be called from any thread."""
         self._faults[vault] = reason
 
     def exclude_vault(self, vault: str, reason: str) -> None:
-        """Leave a vault alone, and claim nothing more in it during this range. May be called from any thread."""
+        """Skip a vault, and claim no more marks in it during this range. May be called from any thread."""
         self.add_fault(vault, reason)
         self._excluded_vaults = {**self._excluded_vaults, vault: reason}
 
     def keep_alive(self) -> None:
-        """Renew a lease that is due, then call the heartbeat, which raises when the work should stop.
+        """Renew the lease if that is due, then send a heartbeat, which raises when the work should stop.
 
         For the activity's own thread: other threads call ``renew_if_due``.
         """
@@ -78,7 +78,7 @@ class ActiveLease:
         self._heartbeat()
 
     def renew_if_due(self) -> None:
-        """Renew when the last renewal is too old. May be called from any thread; raises ``LeaseLost`` or ``Halted``."""
+        """Renew if the last renewal is too old. May be called from any thread; raises ``LeaseLost`` or ``Halted``."""
         with self._lock:
             now = time.monotonic()
             if now - self._renewed_at >= PROOF_SECONDS:
@@ -87,20 +87,20 @@ class ActiveLease:
                 self._renewed_at = now
 
     def renew_now(self) -> None:
-        """Renew whenever the last renewal was: another process was refused."""
+        """Renew even if the last renewal is recent: another process was refused."""
         with self._lock:
             self._renewed_at = float("-inf")
         self.keep_alive()
 
     def wait(self, seconds: float) -> None:
-        """Let time pass while the lease is kept alive; for the activity's own thread."""
+        """Wait while the lease is kept alive; for the activity's own thread."""
         until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
+        while (remaining := until - time.monotonic()) > 0:
             self.keep_alive()
-            time.sleep(min(POLL_SECONDS, left))
+            time.sleep(min(POLL_SECONDS, remaining))
 
     def retry_throttled(self, request: Callable[[], T]) -> T:
-        """Send a request to a store, and again while the store throttles it.
+        """Send a request to a store; repeat it while the store throttles it.
 
         Raises:
             VaultFault: the vault has a fault, or the store has accepted nothing for long (THROTTLED).
@@ -114,14 +114,14 @@ class ActiveLease:
                     raise VaultFault(busy.vault, reason, busy.detail) from busy
 
     def wait_for_store(self, patience: Patience, busy: Throttled) -> str:
-        """Wait as long as a throttling store asks for; return why to give it up instead, empty to try again."""
+        """Wait as long as a throttling store demands; return why to give up instead, empty: try again."""
         if reason := patience.refused(time.monotonic()):
             return reason
         self.wait(busy.retry_after or BUSY_SECONDS)
         return ""
 
     def check_vault(self, vault: str) -> None:
-        """Raise ``VaultFault`` where the round, or the vault whitelist (NOT_LISTED), leaves the vault alone."""
+        """Raise ``VaultFault`` if the round, or the vault whitelist (NOT_LISTED), excludes the vault."""
         if vault in self._excluded_vaults:
             raise VaultFault(vault, self._excluded_vaults[vault], "this round excludes it, see the round's report")
         if not vault_allowed(self._whitelist, self._lease.instance, vault):
@@ -129,12 +129,12 @@ class ActiveLease:
 
 
 class BatchWork(NamedTuple):
-    """One attempt's work on a batch: the token that its writes carry, and the lease it keeps alive."""
+    """One attempt's work on a batch: the token of its writes, and the lease that it keeps alive."""
 
     token: WriteToken
     active_lease: ActiveLease
 
     @property
     def instance(self) -> str:
-        """Return the instance whose marks are worked on."""
+        """Return the instance of the batch."""
         return self.token.instance

@@ -1,4 +1,4 @@
-"""Adopt what earlier rounds left: finish their claimed marks, ask owners, list prefixes a second time."""
+"""Adopt the marks that earlier rounds left claimed: finish them, ask owners, and list prefixes a second time."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ LATE_MARKS = 200
 
 
 class Adopter:
-    """Adopts for one worker."""
+    """Adopts marks for one worker."""
 
     def __init__(self, stores: Stores, vaults: Vaults, owner: Owner, steps: Steps) -> None:
         self._stores = stores
@@ -33,14 +33,14 @@ class Adopter:
     def adopt(
         self, order: AdoptOrder, attempt: int, leases: Leases, gate: Gate, heartbeat: Callable[[], None]
     ) -> RangeReceipt:
-        """Finish what earlier rounds claimed, then list prefixes whose upload grace has passed a second time."""
+        """Finish the marks that earlier rounds claimed, then list prefixes again whose upload grace has passed."""
         active_lease = ActiveLease(leases, gate, order.lease, heartbeat, order.excluded_vaults)
         instance = order.lease.instance
         self._stores.quarantine.retry_failed(instance)
-        kept = self._ask_owner(order, active_lease)
+        keep_counts = self._ask_owner(order, active_lease)
         for batch in self._stores.batches.unfinished(instance, order.round):
             work = BatchWork(self._stores.batches.take_over(batch, order, attempt), active_lease)
-            kept += self._steps.finisher.finish(work, order.upload_grace_seconds)
+            keep_counts += self._steps.finisher.finish(work, order.upload_grace_seconds)
             self._stores.batches.end(work.token)
         work = BatchWork(self._stores.batches.open_late(order, attempt), active_lease)
         scanned = quarantined = 0
@@ -53,15 +53,15 @@ class Adopter:
                 chunk = self._second_pass(work, late)
                 late = late[chunk.seen :]
                 quarantined += len(chunk.unresolvable)
-                kept += chunk.kept
-                kept += self._steps.finisher.finish_marks(work, chunk.refs, order.upload_grace_seconds)
+                keep_counts += chunk.kept
+                keep_counts += self._steps.finisher.finish_marks(work, chunk.refs, order.upload_grace_seconds)
         self._stores.batches.end(work.token)
         return RangeReceipt(
-            scanned=scanned, finished=True, kept=dict(kept), quarantined=quarantined, faults=active_lease.faults
+            scanned=scanned, finished=True, kept=dict(keep_counts), quarantined=quarantined, faults=active_lease.faults
         )
 
     def _ask_owner(self, order: AdoptOrder, active_lease: ActiveLease) -> Counter[Kept]:
-        """Let the owner lift quarantines, time out loads, and mark what has become garbage by now."""
+        """Let the owner lift quarantines, time out loads, and mark new garbage."""
         instance, owner_marks = order.lease.instance, self._stores.owner_marks
         active_lease.keep_alive()
         try:
@@ -79,7 +79,7 @@ class Adopter:
         return Counter()
 
     def _second_pass(self, work: BatchWork, late: Sequence[DueMark]) -> Chunk:
-        """List claimed prefixes again and check what was found, as the claim checked the first pass."""
+        """List claimed prefixes again and check the objects as the claim checked those of the first pass."""
         chunk = self._steps.resolver.resolve(work, late, claimed=True)
         self._steps.recheck.liveness(work, chunk)
         self._steps.recheck.keepers(work, chunk)
@@ -89,7 +89,7 @@ class Adopter:
         return chunk
 
     def _abort_uploads(self, work: BatchWork, chunk: Chunk) -> None:
-        """Abort uploads that never ended under prefixes whose upload grace has passed."""
+        """Abort unfinished uploads under prefixes whose upload grace has passed."""
         for ref in chunk.refs:
             for place in chunk.prefixes[ref]:
                 work.active_lease.keep_alive()

@@ -1,4 +1,4 @@
-"""What resolving one chunk of due marks gave: files in the batch, candidates for the claim, and what is left out."""
+"""Hold the result of resolving a chunk of due marks: stored files, candidates for the claim, marks left out."""
 
 from collections import Counter
 
@@ -15,17 +15,17 @@ class Chunk:
         self.unstored: list[File] = []
         """Files that are listed and not stored yet."""
         self.seen = 0
-        """Due marks that the chunk covers, in their order."""
+        """How many of the due marks, in their order, the chunk covers."""
         self.files = 0
         self.resolved: list[DueMark] = []
         """Marks whose files are stored."""
         self.vaults: dict[Ref, frozenset[str]] = {}
         self.prefixes: dict[Ref, list[Place]] = {}
         self.candidates: dict[Ref, Candidate] = {}
-        """Of the marks and of those that are claimed with them."""
+        """Candidates: the marks, and the children that are claimed with them."""
         self.kept: Counter[Kept] = Counter()
         self.protected_bytes = 0
-        """Bytes, by their owner's word, of marks that protections alone keep."""
+        """Bytes, as the owner states them, of marks that only protections keep."""
         self.unresolvable: list[Unresolvable] = []
 
     @property

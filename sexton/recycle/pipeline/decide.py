@@ -17,7 +17,7 @@ class LockedMark(NamedTuple):
 
 
 class ChildMark(NamedTuple):
-    """A mark that names one of the candidates as its parent. ``state`` is None where another transaction locks it."""
+    """A mark that names one of the candidates as its parent. ``state``: None if another transaction locks it."""
 
     ref: Ref
     parent: Ref
@@ -25,11 +25,11 @@ class ChildMark(NamedTuple):
 
 
 class ClaimDecision(NamedTuple):
-    """What a claim writes. ``absorbed``: the children that are claimed with the claimed marks."""
+    """The result of a claim. ``absorbed``: the children that are claimed with the claimed marks."""
 
     claimed: Sequence[Candidate]
     absorbed: Sequence[Ref]
-    kept: Mapping[Ref, Kept]
+    keep_reasons: Mapping[Ref, Kept]
 
     @property
     def objects(self) -> int:
@@ -47,20 +47,20 @@ def decide(
     """Decide which candidates are claimed, and why the others are kept.
 
     A mark is claimed when its own row allows it, each of its children can be claimed with it, no keeper blocks it or
-    one of its children, and the limit has room. A mark whose row does not allow it is left out without an answer:
-    another round has it, or the next one looks at it. Limits count files in the order of the request, which is that of
-    age.
+    one of its children, and the limit has room. A mark whose row does not allow it is left out without a reason:
+    another round has it, or a later round checks it again. Limits count files in the order of the request, the oldest
+    mark first.
 
     Args:
         request: the candidates, the cutoff and the limit.
         locked: rows of the candidates that this transaction has locked.
-        children: marks below the candidates that absorb their children.
-        blocked: what keepers answered about candidates and children.
+        children: marks whose parents are candidates that absorb their children.
+        blocked: the candidates and children that keepers block, with the reasons.
         objects_claimed: objects claimed under a limit within the last 24 hours.
     """
     claimed: list[Candidate] = []
     absorbed: list[Ref] = []
-    kept: dict[Ref, Kept] = {}
+    keep_reasons: dict[Ref, Kept] = {}
     children_of: dict[Ref, list[ChildMark]] = {}
     for child in children:
         children_of.setdefault(child.parent, []).append(child)
@@ -73,16 +73,16 @@ def decide(
         if answer is None and request.allowance is not None and objects_claimed + candidate.files > request.allowance:
             answer = BY_LIMIT
         if answer is not None:
-            kept[candidate.ref] = answer
+            keep_reasons[candidate.ref] = answer
             continue
         objects_claimed += candidate.files
         claimed.append(candidate)
         absorbed += [child.ref for child in own_children]
-    return ClaimDecision(claimed, absorbed, kept)
+    return ClaimDecision(claimed, absorbed, keep_reasons)
 
 
 def may_be_claimed(row: LockedMark, candidate: Candidate, cutoff: int) -> bool:
-    """Return whether a mark may be claimed as far as its own row says."""
+    """Return whether a mark's own row allows its claim."""
     ready = row.state is MarkState.FENCED or (row.state is MarkState.MARKED and not candidate.must_be_fenced)
     return ready and not row.quarantined and row.retention_starts_at <= cutoff
 
@@ -90,7 +90,7 @@ def may_be_claimed(row: LockedMark, candidate: Candidate, cutoff: int) -> bool:
 def _why_kept(
     candidate: Candidate, children: Sequence[ChildMark], request: ClaimRequest, blocked: Mapping[Ref, Kept]
 ) -> Kept | None:
-    """Return why a candidate must stay, for its own sake or a child's; None: nothing blocks it."""
+    """Return why a candidate is kept, because of itself or a child; None: nothing blocks it."""
     if any(not _child_may_be_claimed(child, candidate, request) for child in children):
         return WAITS_FOR_CHILD
     answers = [blocked[ref] for ref in (candidate.ref, *(child.ref for child in children)) if ref in blocked]
@@ -100,8 +100,8 @@ def _why_kept(
 def _child_may_be_claimed(child: ChildMark, parent: Candidate, request: ClaimRequest) -> bool:
     """Return whether a child can be claimed with its parent.
 
-    It must have been resolved with the parent and be locked by this transaction: a child that its writer commits now,
-    that another batch deletes, or that came after the parent was resolved keeps its parent.
+    It must have been resolved with the parent, and this transaction must have locked it. A child that its writer is
+    committing, that another batch deletes, or that appeared after the parent was resolved therefore keeps its parent.
     """
     if child.state is None or child.ref not in (parent.children or ()):
         return False

@@ -1,4 +1,4 @@
-"""Delete files page by page with a pool of threads; prove lease and vault before each page."""
+"""Delete files page by page with a pool of threads; verify lease and vault before each page."""
 
 import threading
 import time
@@ -36,9 +36,9 @@ class ThreadDeleter:
             stores: the files and their outcomes.
             vaults: where files are deleted.
             threads: requests at once.
-            pacer: decides when a request may be sent; by default only a request that a store throttled waits.
-            beside: deletions have threads of their own; else ``Deletion.wait_for`` runs them.
-            most_keys: in one request, whatever the pacer allows.
+            pacer: decides when a request may be sent; by default only requests that a store throttled wait.
+            beside: a deletion runs in a thread of its own; otherwise in calls of ``Deletion.wait_for``.
+            most_keys: the most keys of one request, even if the pacer allows more.
         """
         self.stores = stores
         self.beside = beside
@@ -52,7 +52,7 @@ class ThreadDeleter:
         self._lock = threading.Lock()
 
     def begin(self, token: WriteToken, active_lease: ActiveLease, after: int = 0) -> ThreadDeletion:
-        """Return a deletion of the batch's files, to be used as a context; it runs beside the thread that claims.
+        """Return a deletion of the batch's files, a context manager; it runs in parallel to the thread that claims.
 
         ``after``: the number of a file; only files above it are tried.
         """
@@ -63,9 +63,9 @@ class ThreadDeleter:
         return self._pool.submit(self._attempt, token, active_lease, piece)
 
     def _attempt(self, token: WriteToken, active_lease: ActiveLease, piece: Piece) -> Sequence[KeyResult]:
-        """Prove lease and vault, then delete one page; in the pool's thread, as the page may have waited for it.
+        """Verify lease and vault, then delete one page; in the pool's thread, because the page may have waited for it.
 
-        Where an object was absent the vault is proved once more: a disk unmounted meanwhile shows no object at all.
+        If an object was absent the vault is verified again: an unmounted disk shows no object at all.
         """
         page, answer, sent_at = piece.page, None, time.monotonic()
         try:
@@ -111,7 +111,7 @@ def delete_page(vault: Vault, keys: Sequence[str], etags: Sequence[str]) -> Sequ
 
 
 def _answer(piece: Piece, results: Sequence[KeyResult], sent_at: float) -> Answer:
-    """Return what the pacer learns from a page: how long it took, and where the store throttled keys."""
+    """Return a page's result for the pacer: how long it took, and the places at which the store throttled keys."""
     throttled = [n for n, result in enumerate(results) if result.outcome is KeyOutcome.THROTTLED]
     waits = [results[n].retry_after or 0.0 for n in throttled]
     by_place = Counter(piece.places[n] for n in throttled)

@@ -1,6 +1,6 @@
-"""Schedule the pages of one batch: several at once, at the pacer's rate, retried while a store throttles.
+"""Schedule the pages of one batch: several in parallel, at the pacer's rate, retried while a store throttles.
 
-It runs beside the thread that claims and settles, so that the store is busy while rows are written.
+The scheduler runs beside the thread that claims and settles, so that the store is busy while rows are written.
 """
 
 import logging
@@ -24,11 +24,11 @@ from sexton.storage.port import UNREACHABLE, Throttled, UnknownVault, VaultFault
 
 log = logging.getLogger(__name__)
 AHEAD_PAGES = 32
-"""Pages read ahead, so that a place that waits does not hold up the others."""
+"""Pages read ahead, so that a throttled place does not delay the others."""
 
 
 class PagePool(Protocol):
-    """What deletes one page in a thread, with the limits of the process."""
+    """Deletes single pages in threads, within the limits of the process."""
 
     stores: Stores
     pacer: Pacer
@@ -44,9 +44,9 @@ class PagePool(Protocol):
 class ThreadDeletion:
     """One deletion of a batch's undone files, while more of them are claimed. Implements ``deleter.Deletion``.
 
-    Outcomes are stored page by page. A vault that cannot be proved is left alone: its files stay undone, which is no
-    failure. What a store throttles or does not answer is tried again after growing waits; a vault that accepts nothing
-    for long is left alone too.
+    Outcomes are stored page by page. A vault that cannot be verified is skipped: its files stay undone, which is no
+    failure. Requests that a store throttles or does not answer are retried with growing waits; a vault that accepts
+    nothing for long is skipped too.
     """
 
     def __init__(self, pool: PagePool, token: WriteToken, active_lease: ActiveLease, after: int = 0) -> None:
@@ -119,7 +119,7 @@ class ThreadDeletion:
             self._progress.set()
 
     def _step(self) -> None:
-        """Send what may be sent, wait until something happens, and store what came back."""
+        """Send the pages that may be sent, wait for results, and store the outcomes."""
         has_room = self._read_to < self._claimed_to and len(self._waiting) < AHEAD_PAGES
         if has_room:
             self._read_pages()
@@ -144,7 +144,7 @@ class ThreadDeletion:
                 self._waiting.append(Piece(page, places))
 
     def _send(self) -> float:
-        """Send what may be sent now; return the seconds after which more may be sent."""
+        """Send the pages that may be sent now; return the seconds after which more may be sent."""
         seconds = POLL_SECONDS
         busy_places: set[str] = set()
         unsent: list[Piece] = []
@@ -160,7 +160,7 @@ class ThreadDeletion:
         """Send a piece in parts, as far as pacer and threads allow; return the rest, and how long it has to wait."""
         pacer, seconds = self._pool.pacer, POLL_SECONDS
         while piece.page.keys and piece.page.vault not in self._faulty and len(self._in_flight) < self._pool.threads:
-            if piece.places[0] in busy_places:  # checked first, as it costs next to nothing
+            if piece.places[0] in busy_places:  # checked first because it is cheap
                 break
             keys = min(pacer.page_keys(piece.places[0]), self._pool.most_keys)
             charge = Counter(piece.places[:keys])
@@ -235,13 +235,13 @@ class ThreadDeletion:
         self._active_lease.add_fault(vault, reason)
 
     def _store_in_flight(self) -> None:
-        """Stopped in the middle: pages in flight cannot be called back, so their outcomes are still stored.
+        """Store the outcomes of pages in flight after a stop: they cannot be called back.
 
-        An outcome that cannot be stored is reported absent when it is tried again; that must not hide why the deletion
-        was stopped.
+        A file whose outcome cannot be stored is reported absent when it is tried again. Such an error must not hide the
+        reason for which the deletion was stopped.
         """
         for future, (piece, _) in self._in_flight.items():
-            if future.cancel():  # it was never sent
+            if future.cancel():  # the pool never started it
                 self._pool.pacer.report_result(piece.charge, None)
         while self._in_flight:
             future, (piece, _) = self._in_flight.popitem()

@@ -1,4 +1,4 @@
-"""The port of deletion: by threads of this process, or by Spark executors."""
+"""The port of deletion, which threads of this process or Spark executors do."""
 
 from types import TracebackType
 from typing import Protocol, Self
@@ -10,7 +10,7 @@ from sexton.recycle.pipeline.active_lease import ActiveLease
 class Deletion(Protocol):
     """One deletion of a batch's undone files, while more of them are claimed.
 
-    What ends it (a lost lease, a halt, a database that does not answer) is raised by the next call.
+    An error that ends it (a lost lease, a halt, a database that does not answer) is raised by the next call.
     """
 
     def __enter__(self) -> Self: ...
@@ -19,20 +19,20 @@ class Deletion(Protocol):
         """Stop, unless it has ended."""
 
     def claimed(self, to: int) -> None:
-        """Delete up to this number: every file of the batch up to it is claimed, or never will be."""
+        """Delete up to this number: every file of the batch up to it is claimed, or will not be claimed."""
         ...
 
     def wait_for(self, to: int) -> None:
-        """Wait until every file up to this number was tried, or is left alone."""
+        """Wait until every file up to this number was tried, or is skipped."""
         ...
 
     def tried(self, to: int) -> bool:
-        """Return whether every file up to this number was tried, or is left alone."""
+        """Return whether every file up to this number was tried, or is skipped."""
         ...
 
     @property
     def tried_to(self) -> int:
-        """Return the number of a file, roughly: up to it every file was tried, or is left alone."""
+        """Return a file number, approximately the highest up to which every file was tried or is skipped."""
         ...
 
     def logged(self, after: int, to: int) -> bool:
@@ -45,8 +45,8 @@ class Deletion(Protocol):
 
 
 class Deleter(Protocol):
-    """Where files are deleted."""
+    """Deletes the files of batches."""
 
     def begin(self, token: WriteToken, active_lease: ActiveLease) -> Deletion:
-        """Return a deletion of the batch's files, to be used as a context."""
+        """Return a deletion of the batch's files, a context manager."""
         ...

@@ -1,4 +1,4 @@
-"""Ask owners to fence marks that may still be written, and collect what the claim must know of each mark."""
+"""Ask owners to fence marks that may still be written, and build the candidates for the claim."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,11 +11,11 @@ from sexton.recycle.pipeline.active_lease import BatchWork
 from sexton.recycle.pipeline.chunk import Chunk
 from sexton.recycle.pipeline.port import Stores
 
-NOTHING_SAID = Expansion()
+NO_EXPANSION = Expansion()
 
 
 class Fencer:
-    """Fences for one worker."""
+    """Fences marks for one worker."""
 
     def __init__(self, stores: Stores, owner: Owner) -> None:
         self._stores = stores
@@ -29,16 +29,16 @@ class Fencer:
         expansions: Mapping[Ref, Expansion],
         children_of: Mapping[Ref, Sequence[DueMark]],
     ) -> Mapping[Ref, Kept]:
-        """Have the owner fence what may still be written; return the marks that are kept, and why.
+        """Have the owner fence marks that may still be written; return the marks that are kept, and why.
 
-        Marks that are claimed together with another one are fenced as well; when one of them is kept, so is its parent.
+        The children that are claimed with a mark are fenced as well; if one of them is kept, its parent is kept too.
         """
         children = [child for mark in marks for child in children_of.get(mark.ref, ())]
         if children:
             of_children = self._owner.expand(work.instance, children, work.active_lease.keep_alive)
             expansions = {**expansions, **of_children}
         for mark in (*marks, *children):
-            expansion = expansions.get(mark.ref, NOTHING_SAID)
+            expansion = expansions.get(mark.ref, NO_EXPANSION)
             chunk.candidates[mark.ref] = candidate_of(mark.ref, expansion, children_of.get(mark.ref, ()))
         must_be_fenced = {m.ref: m for m in (*marks, *children) if chunk.candidates[m.ref].must_be_fenced}
         if not must_be_fenced:
@@ -47,34 +47,34 @@ class Fencer:
         blocked = self._blocked(work, chunk, dict.fromkeys([*(m.ref for m in marks), *must_be_fenced]))
         spared = {child.ref for mark in marks if mark.ref in blocked for child in children_of.get(mark.ref, ())}
         to_fence = {ref: m for ref, m in must_be_fenced.items() if ref not in blocked and ref not in spared}
-        kept = {**blocked, **self._ask_owner(work, chunk, to_fence)}
-        return spread_to_parents(marks, children_of, kept, chunk.quarantined)
+        keep_reasons = {**blocked, **self._ask_owner(work, chunk, to_fence)}
+        return spread_to_parents(marks, children_of, keep_reasons, chunk.quarantined)
 
     def _blocked(self, work: BatchWork, chunk: Chunk, refs: Mapping[Ref, None]) -> Mapping[Ref, Kept]:
-        """Return marks that a keeper blocks already, so that no writer is aborted in vain; the claim checks again."""
+        """Return marks that a keeper blocks already, to abort no writer needlessly; the claim checks again."""
         try:
             return self._stores.claims.blocked(work.token, [chunk.candidates[ref] for ref in refs])
         except GuardBusy:
             return dict.fromkeys(refs, OWNER_BUSY)
 
     def _ask_owner(self, work: BatchWork, chunk: Chunk, marks: Mapping[Ref, DueMark]) -> dict[Ref, Kept]:
-        """Fence marks, ask the owner, and give back what it does not fence; return the marks that are kept."""
+        """Fence marks, have the owner fence them too, and unfence those it refuses; return the kept marks."""
         fenced = self._stores.fences.fence(work.token, marks)
         answers = self._owner.fence(work.instance, work.token.batch, sorted(fenced), work.active_lease.keep_alive)
         reached("owner.fenced")
         refused = {ref: reason for ref, (answer, reason) in answers.items() if answer is not Fenced.FENCED}
         self._stores.fences.unfence(work.token, refused)
-        kept = {ref: OWNER_BUSY for ref in marks if ref not in answers}
+        keep_reasons = {ref: OWNER_BUSY for ref in marks if ref not in answers}
         for ref, (answer, reason) in answers.items():
             if answer is Fenced.IN_USE:
-                kept[ref] = IN_USE
+                keep_reasons[ref] = IN_USE
             elif answer is Fenced.UNKNOWN:
                 chunk.unresolvable.append(Unresolvable(marks[ref], Reason.OWNER_CORRUPT, reason))
-        return kept
+        return keep_reasons
 
 
 def candidate_of(ref: Ref, expansion: Expansion, children: Sequence[DueMark]) -> Candidate:
-    """Return what the claim must know of a mark, by its owner's answer."""
+    """Return a mark as a candidate for the claim, by its owner's answer."""
     return Candidate(
         ref,
         must_be_fenced=expansion.fence,
@@ -88,11 +88,11 @@ def candidate_of(ref: Ref, expansion: Expansion, children: Sequence[DueMark]) ->
 def spread_to_parents(
     marks: Sequence[DueMark],
     children_of: Mapping[Ref, Sequence[DueMark]],
-    kept: Mapping[Ref, Kept],
+    keep_reasons: Mapping[Ref, Kept],
     quarantined: set[Ref],
 ) -> dict[Ref, Kept]:
-    """Return what is kept, with the parents of what is kept or quarantined. Pure."""
-    spread = dict(kept)
+    """Return the marks that are kept, with the parents of kept or quarantined children. Pure."""
+    spread = dict(keep_reasons)
     for mark in marks:
         for child in children_of.get(mark.ref, ()):
             if child.ref in spread or child.ref in quarantined:

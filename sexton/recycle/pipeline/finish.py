@@ -1,4 +1,4 @@
-"""Delete and settle what a batch has claimed, by this attempt or by one before it."""
+"""Delete and settle the marks that a batch has claimed, in this attempt or an earlier one."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ FIRST = Ref("", "")
 
 
 def _no_observer(_deletion: Deletion) -> None:
-    """Nobody observes the deletion."""
+    """Report the deletion's progress to no one."""
 
 
 class Finisher:
@@ -36,12 +36,12 @@ class Finisher:
         ``observe`` is called with the deletion before it begins.
         """
         logged = self._delete(work, observe)
-        kept: Counter[Kept] = Counter()
+        keep_counts: Counter[Kept] = Counter()
         after = FIRST
         while refs := self._stores.batches.claimed_refs(work.token, after, CHUNK_MARKS):
-            kept += self._settler.settle(work, refs, upload_grace_seconds, logged=logged)
+            keep_counts += self._settler.settle(work, refs, upload_grace_seconds, logged=logged)
             after = refs[-1]
-        return kept
+        return keep_counts
 
     def finish_marks(self, work: BatchWork, refs: Sequence[Ref], upload_grace_seconds: int) -> Counter[Kept]:
         """Delete the batch's undone files and settle these marks; return why marks were not settled."""

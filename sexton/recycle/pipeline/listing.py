@@ -1,4 +1,4 @@
-"""List the exact files of marks: prefixes several at once, some marks ahead of the one whose turn it is."""
+"""List the exact files of marks. Several prefixes are listed in parallel, ahead of the mark being resolved."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -14,7 +14,7 @@ from sexton.storage.model import ListedObject
 from sexton.storage.port import UNREACHABLE, UnknownVault, Vault, VaultFault, Vaults
 
 GIVEN_UP = (UNREACHABLE, THROTTLED)
-"""Faults of vaults for which a range waits once, and no more."""
+"""Faults of vaults for which a range waits only once."""
 FirstPage = tuple[Sequence[ListedObject], Iterator[Sequence[ListedObject]]]
 """The first page of a listing, and the rest."""
 FirstPages = Mapping[Place, "Future[FirstPage]"]
@@ -22,7 +22,7 @@ KeyBytesEtag = tuple[str, int | None, str]
 
 
 class Lister:
-    """Lists for one worker, with a pool that all ranges of the process share."""
+    """Lists prefixes for one worker, with a pool that all ranges of the process share."""
 
     def __init__(self, vaults: Vaults, listings: int) -> None:
         """``listings``: prefixes whose first page is requested at the same time."""
@@ -82,7 +82,7 @@ def _first_page(vault: Vault, prefix: str) -> FirstPage:
 def _objects(vault: Vault, place: Place, first_page: "Future[FirstPage] | None") -> Iterator[Sequence[KeyBytesEtag]]:
     """Yield the objects of a place: as listed now, or by their names alone.
 
-    A conditional vault deletes nothing whose ETag it does not know, so its objects are looked up by name.
+    A conditional vault deletes no object without its ETag, so its objects are looked up by name.
     """
     if place.prefix is None and not vault.spec.conditional:
         yield [(key, None, "") for key in place.keys or ()]
@@ -100,7 +100,7 @@ def _objects(vault: Vault, place: Place, first_page: "Future[FirstPage] | None")
 
 
 def _unchanged_objects(vault: Vault, mark: DueMark) -> Iterator[Sequence[KeyBytesEtag]]:
-    """Yield the objects that a check found, if each is still the same; raise ``Unplaced`` where one has changed."""
+    """Yield the objects that a check found, if all are unchanged; raise ``Unplaced`` if one has changed."""
     etags = dict(zip(mark.keys or (), mark.etags, strict=True))
     objects = vault.stat(mark.keys or ())
     for listed in objects:

@@ -1,4 +1,4 @@
-"""What the steps need from their stores. Every write raises ``LeaseLost`` for a token that is not the latest."""
+"""Define what the steps need from their stores. Every write raises ``LeaseLost`` if its token is not the latest."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -35,7 +35,7 @@ class Batches(Protocol):
         ...
 
     def close(self, token: WriteToken, receipt: RangeReceipt) -> None:
-        """Store the receipt; a repeated order is answered with it."""
+        """Store the receipt, which answers a repeated order."""
         ...
 
     def end(self, token: WriteToken) -> None:
@@ -51,7 +51,7 @@ class Batches(Protocol):
         ...
 
     def select_due(self, instance: str, kind: str, cutoff: int, after: Cursor, limit: int) -> Sequence[DueMark]:
-        """Return the next due marks after the cursor, in the order they fell due."""
+        """Return the next due marks after the cursor, in the order in which they became due."""
         ...
 
     def claimed_batch(self, token: WriteToken) -> int:
@@ -71,7 +71,7 @@ class Files(Protocol):
     """The exact files that marks resolve to."""
 
     def store(self, token: WriteToken, files: Sequence[File], beyond: int = 0) -> int:
-        """Add resolved files to the batch, numbered above ``beyond``; return the number of the last one."""
+        """Add resolved files to the batch, numbered above ``beyond``; return the last number."""
         ...
 
     def last_number(self, token: WriteToken) -> int:
@@ -102,11 +102,11 @@ class Fences(Protocol):
         ...
 
     def release_all(self, instance: str) -> None:
-        """Give back what a dead round had fenced; this round fences again what is due."""
+        """Unfence the marks that a dead round had fenced; this round fences due marks again."""
         ...
 
     def count_children(self, instance: str, refs: Collection[Ref]) -> Mapping[Ref, int]:
-        """Return how many marks name each of these as their parent, where any does."""
+        """Return how many marks name each of these as their parent; marks without children are left out."""
         ...
 
     def find_children(self, instance: str, refs: Collection[Ref]) -> Mapping[Ref, Sequence[DueMark]]:
@@ -115,7 +115,7 @@ class Fences(Protocol):
 
 
 class OwnerMarks(Protocol):
-    """Marks about which their owner decides."""
+    """Marks whose fate their owner decides."""
 
     def quarantined(self, instance: str) -> Iterator[Sequence[DueMark]]:
         """Yield marks whose quarantine only their owner can lift, some thousands at a time."""
@@ -130,7 +130,7 @@ class OwnerMarks(Protocol):
         ...
 
     def note_lacking(self, token: WriteToken, lacking: Mapping[Ref, Reason]) -> None:
-        """Record of claimed marks that their owner could not name all of their files."""
+        """Record that the owner could not name all files of these claimed marks."""
         ...
 
 
@@ -147,7 +147,7 @@ class Claims(Protocol):
 
 
 class Outcomes(Protocol):
-    """What became of each file."""
+    """The outcome of each file."""
 
     def record(self, token: WriteToken, page: FilePage, results: Sequence[KeyResult]) -> None:
         """Store one page's outcomes, in one transaction; they only move towards done."""
@@ -186,19 +186,19 @@ class Settlements(Protocol):
     """CLAIMED → GONE."""
 
     def progress(self, token: WriteToken, refs: Sequence[Ref]) -> Sequence[Settling]:
-        """Return claimed marks with what became of their files so far."""
+        """Return claimed marks with the outcomes of their files so far."""
         ...
 
     def settle(self, token: WriteToken, marks: Sequence[Any], upload_grace_seconds: int) -> Mapping[Settlement, int]:
-        """Remove the records whose files are gone, count the failures, leave the rest claimed."""
+        """Remove the marks whose files are gone, count the failures, leave the rest claimed."""
         ...
 
 
 class Quarantine(Protocol):
-    """Marks that a round sets aside with a reason."""
+    """Marks that a round quarantines with a reason."""
 
     def quarantine(self, token: WriteToken, unresolvable: Sequence[Unresolvable]) -> None:
-        """Quarantine marks, if they still are as the round saw them; their state does not change."""
+        """Quarantine marks that have not changed since the round read them; their state does not change."""
         ...
 
     def retry_failed(self, instance: str) -> None:

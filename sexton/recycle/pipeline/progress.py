@@ -1,4 +1,4 @@
-"""A claimed mark with what became of its files so far, and how it is settled. Pure."""
+"""Sum up the outcomes of a claimed mark's files, and decide how the mark is settled. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ class DeletionProgress:
 
     @classmethod
     def of(cls, mark: Any, files: Iterable[Any]) -> Self:
-        """Put it together from the mark's row, and from rows of (vault, outcome, files, bytes, unmeasured, reason)."""
+        """Build it from the mark's row, and from rows of (vault, outcome, files, bytes, unmeasured, reason)."""
         by_vault: dict[str, Counter[str]] = {}
         total: Counter[str | None] = Counter()
         reasons: dict[str | None, str] = {}
@@ -38,7 +38,7 @@ class DeletionProgress:
             counts["bytes_freed"] += int(row.bytes) if row.outcome == KeyOutcome.DELETED else 0
             counts["bytes_hidden"] += int(row.bytes) if row.outcome == KeyOutcome.HIDDEN else 0
             if row.outcome == KeyOutcome.DELETED and row.unmeasured:
-                # By the owner's word, once, whatever the number of vaults.
+                # As the owner states it; counted once, for any number of vaults.
                 by_vault.setdefault(home, Counter())["bytes_estimated"] = int(mark.bytes)
         deletion_counts = DeletionCounts(
             prefix=mark.prefix,
@@ -59,12 +59,12 @@ class DeletionProgress:
 
     @property
     def gone(self) -> tuple[int, int]:
-        """Return objects and bytes that are gone: measured, or by the owner's word where nothing was measured."""
+        """Return the objects and bytes that are gone; bytes as measured, otherwise as the owner states them."""
         objects = sum(n[KeyOutcome.DELETED] + n[KeyOutcome.HIDDEN] for n in self.by_vault.values())
         return objects, sum(n["bytes_freed"] + n["bytes_estimated"] for n in self.by_vault.values())
 
     def counts(self, settlement: Settlement) -> Mapping[str, Counter[str]]:
-        """Return what to add to the round's counts, by vault: everything once the mark has ended."""
+        """Return what to add to the round's counts, by vault; only failures are counted before the mark has ended."""
         ended = settlement in (Settlement.GONE, Settlement.SWEPT, Settlement.LACKING, Settlement.CHANGED)
         by_vault = {}
         for vault, n in self.by_vault.items():

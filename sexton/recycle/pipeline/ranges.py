@@ -1,6 +1,6 @@
-"""Recycle one range of due marks: resolve → claim → delete → settle, a few groups of marks at once.
+"""Recycle one range of due marks: resolve → claim → delete → settle, with a few groups of marks in progress at once.
 
-Every step can run twice. Only the claim decides about deletion, and only the stored files of claimed marks are deleted.
+Every step can run twice. Only the claim decides about deletion, and only stored files of claimed marks are deleted.
 """
 
 import time
@@ -45,7 +45,7 @@ class _RangeState:
     scanned: int
     claimed: int
     cursor: Cursor
-    kept: Counter[Kept]
+    keep_counts: Counter[Kept]
     objects: int = 0
     quarantined: int = 0
     protected_bytes: int = 0
@@ -55,7 +55,7 @@ class _RangeState:
 
 @dataclass
 class ProgressReporter:
-    """Reports now and then how far a range is, when its lease is kept alive anyway."""
+    """Reports how far a range is, at most once per ``REPORT_SECONDS``, whenever the range sends a heartbeat."""
 
     report: Callable[[RangeProgress], None]
     heartbeat: Callable[[], None]
@@ -101,9 +101,9 @@ class RangeRunner:
         """Claim, delete and settle one range of due marks.
 
         Raises:
-            LeaseLost: stop; a newer run goes on.
+            LeaseLost: stop; a newer run continues.
             Halted: stop; an operator's stop, a list or a window halts the instance.
-            NotEnabled: the instance only observes.
+            NotEnabled: the instance is in observe mode.
         """
         token, receipt = self._stores.batches.open(order, order.attempts + attempt)
         if receipt is not None:
@@ -114,14 +114,14 @@ class RangeRunner:
         state = _RangeState(claimed, claimed, order.after, Counter())
         reporter.active_lease, reporter.state = active_lease, state
         reporter.files = self._stores.files.last_number(token)
-        state.kept += self._steps.finisher.finish(work, order.upload_grace_seconds, reporter.observe)
+        state.keep_counts += self._steps.finisher.finish(work, order.upload_grace_seconds, reporter.observe)
         self._run_groups(work, order, state, reporter)
         receipt = self._receipt(work, order, state)
         self._stores.batches.close(token, receipt)
         return receipt
 
     def _run_groups(self, work: BatchWork, order: RangeOrder, state: _RangeState, reporter: ProgressReporter) -> None:
-        """Claim group after group; a group is deleted meanwhile, so that the store is busy while rows are written."""
+        """Claim group after group while earlier ones are deleted, so that the store is busy while rows are written."""
         with self._steps.deleter.begin(work.token, work.active_lease) as deletion:
             reporter.observe(deletion)
             groups: deque[_ClaimedGroup] = deque()
@@ -133,11 +133,13 @@ class RangeRunner:
                 group = groups.popleft()
                 deletion.wait_for(group.last)
                 logged = deletion.logged(group.before, group.last)
-                state.kept += self._steps.settler.settle(work, group.refs, order.upload_grace_seconds, logged=logged)
+                state.keep_counts += self._steps.settler.settle(
+                    work, group.refs, order.upload_grace_seconds, logged=logged
+                )
             deletion.finish()
 
     def _ended(self, state: _RangeState) -> bool:
-        """Return whether this range claims nothing more."""
+        """Return whether this range claims no more marks."""
         return state.finished or state.objects >= (self._range_objects or RANGE_OBJECTS)
 
     def _claim_next_group(
@@ -162,7 +164,7 @@ class RangeRunner:
             state.scanned += len(seen)
             state.quarantined += len(chunk.unresolvable)
             state.claimed += len(claimed)
-            state.kept += chunk.kept
+            state.keep_counts += chunk.kept
             state.protected_bytes += chunk.protected_bytes
             group = _ClaimedGroup([*group.refs, *claimed], group.before, chunk.last)
             files += chunk.files
@@ -176,7 +178,7 @@ class RangeRunner:
         return self._stores.batches.select_due(work.instance, order.kind, order.cutoff, state.cursor, room)
 
     def _claim(self, work: BatchWork, order: RangeOrder, chunk: Chunk) -> list[Ref]:
-        """Claim what was resolved, as far as vaults and owner allow it this moment; return what was claimed."""
+        """Claim the resolved marks that vaults and owner still allow; return the claimed ones."""
         self._steps.recheck.vaults(work, chunk)
         self._steps.recheck.liveness(work, chunk)
         if not chunk.resolved:
@@ -195,8 +197,8 @@ class RangeRunner:
         except GuardBusy:
             self._steps.recheck.keep(work, chunk, set(chunk.refs), OWNER_BUSY)
             return []
-        chunk.kept += Counter(result.kept.values())
-        protected = {ref for ref, kept in result.kept.items() if kept.reason in PROTECTED}
+        chunk.kept += Counter(result.keep_reasons.values())
+        protected = {ref for ref, answer in result.keep_reasons.items() if answer.reason in PROTECTED}
         chunk.protected_bytes += sum(mark.bytes or 0 for mark in chunk.resolved if mark.ref in protected)
         return sorted(result.claimed)
 
@@ -206,7 +208,7 @@ class RangeRunner:
             claimed=state.claimed,
             last=state.cursor,
             finished=state.finished,
-            kept=dict(state.kept),
+            kept=dict(state.keep_counts),
             protected_bytes=state.protected_bytes,
             quarantined=state.quarantined,
             faults=work.active_lease.faults,

@@ -1,4 +1,4 @@
-"""Check a resolved chunk once more, as late as possible: vaults, liveness, keepers. What is kept leaves the chunk."""
+"""Check a resolved chunk again, as late as possible: vaults, liveness, keepers. Marks that are kept leave the chunk."""
 
 from collections.abc import Set
 from functools import partial
@@ -14,7 +14,7 @@ from sexton.storage.port import UnknownVault, VaultFault, Vaults
 
 
 class Recheck:
-    """Checks for one worker."""
+    """Rechecks chunks for one worker."""
 
     def __init__(self, stores: Stores, vaults: Vaults, owner: Owner) -> None:
         self._stores = stores
@@ -22,7 +22,7 @@ class Recheck:
         self._owner = owner
 
     def vaults(self, work: BatchWork, chunk: Chunk) -> None:
-        """Keep marks with files in a vault that cannot be proved now."""
+        """Keep marks with files in a vault that cannot be verified now."""
         for name in sorted(frozenset().union(*chunk.vaults.values())):
             try:
                 work.active_lease.check_vault(name)
@@ -47,17 +47,17 @@ class Recheck:
             self.keep(work, chunk, set(live), LIVE)
 
     def keepers(self, work: BatchWork, chunk: Chunk) -> None:
-        """Keep marks that a keeper blocks, by what a second pass found; the claim did so for the first pass."""
+        """Keep marks that a keeper blocks because of the second pass's files; the claim does this for the first."""
         try:
             blocked = self._stores.claims.blocked(work.token, chunk.resolved_candidates)
         except GuardBusy:
             self.keep(work, chunk, set(chunk.refs), OWNER_BUSY)
             return
         for answer in sorted(set(blocked.values())):
-            self.keep(work, chunk, {ref for ref, kept in blocked.items() if kept == answer}, answer)
+            self.keep(work, chunk, {ref for ref, reason in blocked.items() if reason == answer}, answer)
 
     def keep(self, work: BatchWork, chunk: Chunk, refs: Set[Ref], answer: Kept) -> None:
-        """Leave resolved marks alone in this round, and count why."""
+        """Take marks out of the chunk, drop their files, and count the reason."""
         if refs:
             chunk.kept[answer] += len(refs)
             chunk.resolved = [mark for mark in chunk.resolved if mark.ref not in refs]

@@ -1,7 +1,7 @@
-"""Resolve due marks to the exact files they will delete, stored before the claim.
+"""Resolve due marks to the exact files that they will delete, and store these before the claim.
 
-The owner answers what is live, what its marks stand for, and whether it still writes them; a mark that cannot be
-resolved is kept or quarantined with a reason. Nothing here decides about deletion: the claim does.
+The owner answers which marks are live, which files they stand for, and whether it still writes them. A mark that cannot
+be resolved is kept or quarantined with a reason. This step decides no deletion: the claim does.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,27 +16,27 @@ from sexton.owners.port import Owner, OwnerSilent
 from sexton.recycle.pacing.policy import Patience
 from sexton.recycle.pipeline.active_lease import BatchWork
 from sexton.recycle.pipeline.chunk import Chunk
-from sexton.recycle.pipeline.fence import NOTHING_SAID, Fencer, candidate_of
+from sexton.recycle.pipeline.fence import NO_EXPANSION, Fencer, candidate_of
 from sexton.recycle.pipeline.listing import GIVEN_UP, FirstPages, Lister, pages_of
 from sexton.recycle.pipeline.port import Stores
 from sexton.storage.port import Throttled, UnknownVault, VaultFault, Vaults
 
 CHUNK_FILES = 5_000
-"""Files after which a chunk is claimed although it could hold more marks."""
+"""A chunk with this many files is claimed, even if it could hold more marks."""
 STORE_FILES = 5_000
 """Files stored by one statement."""
 
 
 class _OwnerAnswers(NamedTuple):
-    """The marks of a chunk, what they stand for, and which of them are kept by their owner's answers."""
+    """The marks of a chunk, their expansions, and the marks that are kept because of the owner's answers."""
 
     marks: Sequence[DueMark]
     expansions: Mapping[Ref, Expansion]
-    kept: Mapping[Ref, Kept]
+    keep_reasons: Mapping[Ref, Kept]
 
 
 class Resolver:
-    """Resolves for one worker."""
+    """Resolves marks for one worker."""
 
     def __init__(self, stores: Stores, vaults: Vaults, owner: Owner, listings: int) -> None:
         """``listings``: prefixes whose first page is requested at the same time."""
@@ -68,13 +68,13 @@ class Resolver:
             chunk.kept[by_owner_silence(e)] = len(marks)
             return chunk
         quarantined = chunk.quarantined
-        skipped = answers.kept.keys() | quarantined
+        skipped = answers.keep_reasons.keys() | quarantined
         listings = self._lister.list_ahead(work.instance, work.active_lease, answers.marks, answers.expansions, skipped)
         for mark, first_pages in listings:
             chunk.seen += 1
             work.active_lease.keep_alive()
-            if mark.ref in answers.kept:
-                chunk.kept[answers.kept[mark.ref]] += 1
+            if mark.ref in answers.keep_reasons:
+                chunk.kept[answers.keep_reasons[mark.ref]] += 1
             elif mark.ref not in quarantined:
                 self._resolve_mark(work, chunk, mark, answers.expansions.get(mark.ref), first_pages)
             if chunk.files >= CHUNK_FILES:
@@ -89,25 +89,25 @@ class Resolver:
         return chunk
 
     def _ask_owner(self, work: BatchWork, chunk: Chunk, marks: Sequence[DueMark], *, claimed: bool) -> _OwnerAnswers:
-        """Ask the owner about a chunk of marks; raise ``OwnerSilent`` where it does not answer."""
+        """Ask the owner about a chunk of marks; raise ``OwnerSilent`` if it does not answer."""
         live = self._owner.live(work.instance, marks, work.active_lease.keep_alive)
         expansions = self._owner.expand(work.instance, marks, work.active_lease.keep_alive)
-        fenced: Mapping[Ref, Kept] = {}
+        in_use: Mapping[Ref, Kept] = {}
         if not claimed:
             marks, children_of = self._limit_children(work.instance, marks, expansions)
-            free = [m for m in marks if m.ref not in live and not expansions.get(m.ref, NOTHING_SAID).waits]
-            fenced = self._fencer.fence(work, chunk, free, expansions, children_of)
-        kept = {**fenced, **dict.fromkeys(live, LIVE)}
+            candidates = [m for m in marks if m.ref not in live and not expansions.get(m.ref, NO_EXPANSION).waits]
+            in_use = self._fencer.fence(work, chunk, candidates, expansions, children_of)
+        keep_reasons = {**in_use, **dict.fromkeys(live, LIVE)}
         for ref, expansion in expansions.items():
             if expansion.waits:
-                kept[ref] = Kept(KeepReason.WAITS, expansion.waits)
-        return _OwnerAnswers(marks, expansions, kept)
+                keep_reasons[ref] = Kept(KeepReason.WAITS, expansion.waits)
+        return _OwnerAnswers(marks, expansions, keep_reasons)
 
     def _limit_children(
         self, instance: str, marks: Sequence[DueMark], expansions: Mapping[Ref, Expansion]
     ) -> tuple[Sequence[DueMark], Mapping[Ref, Sequence[DueMark]]]:
         """Return as many marks as one transaction can claim together with their children, and the children."""
-        absorbing = [m.ref for m in marks if expansions.get(m.ref, NOTHING_SAID).absorbs]
+        absorbing = [m.ref for m in marks if expansions.get(m.ref, NO_EXPANSION).absorbs]
         if not absorbing:
             return marks, {}
         counts = self._stores.fences.count_children(instance, absorbing)
@@ -146,7 +146,7 @@ class Resolver:
     def _list_patiently(
         self, work: BatchWork, chunk: Chunk, mark: DueMark, mark_places: Sequence[Place], first_pages: FirstPages
     ) -> Unresolvable | Kept | None:
-        """List a mark's files, again while a store throttles; return why they could not be listed, None: they were."""
+        """List a mark's files, and retry while a store throttles; return why that failed, None: it did not."""
         patience, files_before = Patience(), chunk.files
         while True:
             try:
@@ -160,10 +160,10 @@ class Resolver:
                 return Unresolvable(mark, error.reason, str(error))
             if isinstance(error, UnknownVault):
                 return Unresolvable(mark, Reason.UNKNOWN_VAULT, str(error))
-            fault, was_ahead, first_pages = error.reason, bool(first_pages), {}
+            fault, was_requested_ahead, first_pages = error.reason, bool(first_pages), {}
             if isinstance(error, Throttled):
                 # A listing that was requested ahead was refused some time ago: it is sent again without a wait.
-                fault = "" if was_ahead else work.active_lease.wait_for_store(patience, error)
+                fault = "" if was_requested_ahead else work.active_lease.wait_for_store(patience, error)
             if fault:
                 work.active_lease.add_fault(error.vault, fault)
                 return by_vault(error.vault, fault)
@@ -173,7 +173,7 @@ class Resolver:
     ) -> None:
         for place in mark_places:
             name = place.vault
-            if work.active_lease.faults.get(name) in GIVEN_UP:  # one wait in a range is enough
+            if work.active_lease.faults.get(name) in GIVEN_UP:  # a range waits for a vault only once
                 raise VaultFault(name, work.active_lease.faults[name], "it accepted nothing a moment ago")
             work.active_lease.check_vault(name)
             vault = self._vaults.get(work.instance, name)
@@ -190,7 +190,7 @@ class Resolver:
         chunk.resolved.append(mark)
         chunk.vaults[mark.ref] = frozenset(place.vault for place in mark_places)
         chunk.prefixes[mark.ref] = [place for place in mark_places if place.prefix is not None]
-        candidate = chunk.candidates.get(mark.ref) or candidate_of(mark.ref, expansion or NOTHING_SAID, ())
+        candidate = chunk.candidates.get(mark.ref) or candidate_of(mark.ref, expansion or NO_EXPANSION, ())
         chunk.candidates[mark.ref] = candidate._replace(files=files)
 
     def _store_files(self, work: BatchWork, chunk: Chunk) -> None:
@@ -198,14 +198,14 @@ class Resolver:
         chunk.unstored = []
 
     def _drop_listed(self, work: BatchWork, chunk: Chunk, mark: DueMark, files_before: int) -> None:
-        """Drop what was listed of a mark."""
+        """Drop the files listed for a mark so far."""
         chunk.files = files_before
         self._stores.files.drop(work.token, [mark.ref])
         chunk.unstored = [file for file in chunk.unstored if (file.kind, file.id) != mark.ref]
 
 
 def _limit_keys(due: Sequence[DueMark]) -> Sequence[DueMark]:
-    """Return the first marks that name a chunk's worth of keys, at least one mark."""
+    """Return as many of the first marks as name a chunk's worth of keys, at least one mark."""
     keys = 0
     for n, mark in enumerate(due, 1):
         keys += len(mark.keys or ())

@@ -16,11 +16,11 @@ from sexton.recycle.pipeline.port import Stores
 from sexton.storage.port import UnknownVault, VaultFault
 
 LOG_FAULT = "audit "
-"""How a fault begins when the place of a vault's log of deletions has it, not the vault."""
+"""Prefix of a fault that is not the vault's, but that of the place of its log of deletions."""
 
 
 class Settler:
-    """Settles for one worker. Safe for several ranges at once."""
+    """Settles marks for one worker. Safe for several ranges at once."""
 
     def __init__(self, stores: Stores, owner: Owner, log: DeletionLog) -> None:
         self._stores = stores
@@ -35,7 +35,7 @@ class Settler:
         *,
         logged: bool,
     ) -> Counter[Kept]:
-        """Log the outcomes, unless the deletion has ``logged`` them, then settle; return why marks stay."""
+        """Log the outcomes, unless the deletion has ``logged`` them, then settle; return why marks stay claimed."""
         unlogged: dict[Ref, Kept] = {}
         if not logged:
             unlogged = log_deletions(self._log, work.active_lease, self._stores.outcomes.of_marks(work.token, refs))
@@ -46,11 +46,11 @@ class Settler:
         return Counter(unlogged.values())
 
     def _settle_chunk(self, work: BatchWork, refs: Sequence[Ref], upload_grace_seconds: int) -> None:
-        """Delete in this order: files (done before), the owner's records, the marks."""
+        """Delete the owner's records, then the marks; the files are deleted already."""
         marks = self._stores.settlements.progress(work.token, refs)
-        gone = [ref for m in marks if m.settlement is Settlement.GONE for ref in (m.ref, *m.absorbed)]
-        if gone:
-            self._owner.forget(work.instance, work.token.batch, gone)
+        finished = [ref for m in marks if m.settlement is Settlement.GONE for ref in (m.ref, *m.absorbed)]
+        if finished:
+            self._owner.forget(work.instance, work.token.batch, finished)
             reached("owner.forgot")
         self._stores.settlements.settle(work.token, marks, upload_grace_seconds)
 
@@ -68,9 +68,8 @@ def log_deletions(
                 active_lease.retry_throttled(partial(log.write, of_vault))
             except (VaultFault, UnknownVault) as e:
                 reason = getattr(e, "reason", Reason.UNKNOWN_VAULT)
-                if (
-                    getattr(e, "vault", vault) != vault
-                ):  # the log is kept elsewhere (audit_url): the vault itself is fine
+                log_is_elsewhere = getattr(e, "vault", vault) != vault  # audit_url: the vault itself is fine
+                if log_is_elsewhere:
                     reason = f"{LOG_FAULT}{reason}"
                 active_lease.add_fault(vault, reason)
                 unlogged |= {Ref(r.kind, r.id): by_vault(vault, reason) for r in of_vault}

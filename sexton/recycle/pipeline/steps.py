@@ -1,4 +1,4 @@
-"""The steps of the pipeline put together, as ranges and adoption use them."""
+"""Assemble the steps of the pipeline, which ranges and adoption share."""
 
 from typing import NamedTuple
 

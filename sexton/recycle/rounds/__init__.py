@@ -1,1 +1,1 @@
-"""Rounds: opened under a lease, scheduled per instance, closed with a report."""
+"""Open rounds under a lease, schedule them per instance, and close them with a report."""

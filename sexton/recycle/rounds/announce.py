@@ -1,4 +1,4 @@
-"""Write a round into the markers of its vaults, so that an older copy of the database is recognised."""
+"""Write a round's number into the markers of its vaults, by which an older copy of the database is recognised."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ from sexton.recycle.rounds.model import OpenedRound
 from sexton.storage.port import Throttled, UnknownVault, VaultFault, Vaults
 
 ANNOUNCE_SECONDS = 20.0
-"""How long a throttling store is asked again to accept a marker."""
+"""How long a marker is written again while a store throttles."""
 ANNOUNCED_AT_ONCE = 16
 """Vaults whose markers are written at the same time."""
 
@@ -27,8 +27,8 @@ class Announcer:
     def announce(self, opened: OpenedRound, heartbeat: Callable[[], None]) -> dict[str, str]:
         """Write the round into its vaults' markers; return the vaults that the round excludes, and why.
 
-        Several at once, while the lease is renewed: a few vaults that do not answer must not cost the others their
-        round.
+        Markers are written in parallel while the lease is renewed: a few vaults that do not answer must not cost the
+        others their round.
         """
         if not (opened.may_delete and opened.vaults):
             return {}
@@ -47,7 +47,7 @@ class Announcer:
         return excluded
 
     def _announce_to(self, opened: OpenedRound, vault: str, over: threading.Event) -> str:
-        """Return why the marker was not written; empty where it was. A throttling store is asked again."""
+        """Return why the marker was not written; empty if it was. It is written again while a store throttles."""
         until = time.monotonic() + ANNOUNCE_SECONDS
         while True:
             try:

@@ -1,4 +1,4 @@
-"""What a round adds to its instance's counters. Pure."""
+"""Decide what a round adds to its instance's counters. Pure."""
 
 from collections import Counter
 
@@ -7,7 +7,7 @@ from sexton.recycle.model import RoundReport
 
 
 def counters_of(report: RoundReport) -> Counter[tuple[str, str]]:
-    """Return what a round adds, by (name, label); an observing round adds nothing."""
+    """Return the increments of a round, by (name, label); a round in observe mode adds nothing."""
     counts: Counter[tuple[str, str]] = Counter()
     if report.observed:
         return counts

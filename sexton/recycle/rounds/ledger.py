@@ -1,6 +1,7 @@
-"""What a round has done so far, as its ranges told it: the bookkeeping of a workflow, pure.
+"""Keep the books of a round in its workflow, from the receipts of its ranges. Pure.
 
-The tallies in the database say what really went; this says how far the round is, who kept what, and what went wrong.
+The database counts what was deleted (``tally``). The ledger knows how far the round is, which marks were kept and why,
+and which errors occurred.
 """
 
 from collections import Counter
@@ -12,7 +13,7 @@ from sexton.recycle.rounds.model import Carried, CloseOrder, KindProgress, Opene
 
 
 class Ledger:
-    """One round's books; they go on in the next run of a long one."""
+    """The books of one round; a workflow that continues as new carries them to its next run."""
 
     def __init__(self, carried: Carried | None = None) -> None:
         self.kinds = {k.kind: k for k in carried.kinds} if carried else {}
@@ -21,84 +22,84 @@ class Ledger:
         self.tries = carried.tries if carried else 0
         self._faults = dict(carried.faults) if carried else {}
         self._adopted: dict[Kept, int] = {}
-        self._aside = 0
+        self._quarantined_by_adoption = 0
 
     def begin(self, plan: Plan) -> None:
-        """Take in the kinds of a plan."""
-        for k in plan.kinds:
-            since = Cursor(retention_starts_at=k.since + 1) if k.since else Cursor()
-            self.kinds.setdefault(k.kind, KindProgress(kind=k.kind, due=k.marks, cursor=since))
+        """Open the books of a plan's kinds."""
+        for planned in plan.kinds:
+            start = Cursor(retention_starts_at=planned.since + 1) if planned.since else Cursor()
+            self.kinds.setdefault(planned.kind, KindProgress(kind=planned.kind, due=planned.marks, cursor=start))
 
-    def adopted(self, receipt: RangeReceipt) -> None:
-        """Enter what became of earlier rounds' claims; what is held of them is as it was told last."""
+    def add_adoption(self, receipt: RangeReceipt) -> None:
+        """Enter the receipt for earlier rounds' claims; of the marks that it kept, the last receipt counts."""
         self._adopted = receipt.kept
-        self._aside += receipt.quarantined
+        self._quarantined_by_adoption += receipt.quarantined
         self._faults |= receipt.faults
 
     def next_range(self, opened: OpenedRound, plan: Plan, kind: KindPlan) -> RangeOrder:
         """Return the order for the next range of a kind."""
-        so_far = self.kinds[kind.kind]
+        progress = self.kinds[kind.kind]
         return RangeOrder(
             round=opened.round,
-            number=so_far.ranges,
+            number=progress.ranges,
             lease=opened.lease,
             kind=kind.kind,
             cutoff=kind.cutoff,
-            limit=kind.marks - so_far.claimed,
-            after=so_far.cursor,
+            limit=kind.marks - progress.claimed,
+            after=progress.cursor,
             upload_grace_seconds=plan.policy.upload_grace_seconds,
             allowance=plan.allowance if kind.limited else None,
             excluded_vaults=opened.excluded_vaults,
         )
 
-    def done(self, kind: str, receipt: RangeReceipt, took_ms: int) -> None:
-        """Enter a range that ended."""
-        k = self.kinds[kind]
+    def add_range(self, kind: str, receipt: RangeReceipt, took_ms: int) -> None:
+        """Enter the receipt of a range, and how long it took (ms)."""
+        before = self.kinds[kind]
         self._faults |= receipt.faults
-        self._note(
+        self._update(
             kind,
-            elapsed_ms=k.elapsed_ms + took_ms,
-            ranges=k.ranges + 1,
+            elapsed_ms=before.elapsed_ms + took_ms,
+            ranges=before.ranges + 1,
             cursor=receipt.last,
             finished=receipt.finished,
-            scanned=k.scanned + receipt.scanned,
-            claimed=k.claimed + receipt.claimed,
-            quarantined=k.quarantined + receipt.quarantined,
-            kept=dict(Counter(k.kept) + Counter(receipt.kept)),
-            protected_bytes=k.protected_bytes + receipt.protected_bytes,
+            scanned=before.scanned + receipt.scanned,
+            claimed=before.claimed + receipt.claimed,
+            quarantined=before.quarantined + receipt.quarantined,
+            kept=dict(Counter(before.kept) + Counter(receipt.kept)),
+            protected_bytes=before.protected_bytes + receipt.protected_bytes,
             removed=receipt.removed,
             objects=receipt.objects,
             bytes=receipt.bytes,
         )
 
-    def cut_short(self, kind: str, took_ms: int) -> None:
-        """Enter the time of a range that was cancelled or failed."""
-        self._note(kind, elapsed_ms=self.kinds[kind].elapsed_ms + took_ms)
+    def add_elapsed(self, kind: str, took_ms: int) -> None:
+        """Enter how long (ms) a range ran that was cancelled or failed."""
+        self._update(kind, elapsed_ms=self.kinds[kind].elapsed_ms + took_ms)
 
-    def error(self, kind: str, said: str) -> None:
-        """Enter what went wrong with a kind; empty where it is tried again."""
-        self._note(kind, error=said)
+    def set_error(self, kind: str, error: str) -> None:
+        """Enter the error of a kind; empty: it is tried again."""
+        self._update(kind, error=error)
 
-    def without_spark(self, kind: str, why: str, *, again: bool) -> None:
-        """Enter that a kind of many objects is not deleted on Spark; ``again``: its next range may be."""
-        self._note(kind, note=why, tries_spark=again)
+    def note_no_spark(self, kind: str, why: str, *, again: bool) -> None:
+        """Enter why a kind with many objects is not deleted on Spark; ``again``: its next range may be."""
+        self._update(kind, note=why, tries_spark=again)
 
     def waits_for(self, plan: Plan, kind: str) -> list[str]:
-        """Return the kinds that must go before one and are not through; enter that it waits for them."""
-        before = plan.policy.after.get(kind, ())
-        waits = [k for k in before if k in self.kinds and not self.kinds[k].finished]
-        if waits:
-            self.error(kind, f"waits for {', '.join(waits)}")
-        return waits
+        """Return the unfinished kinds that must be deleted before this one; enter that it waits for them."""
+        earlier_kinds = plan.policy.after.get(kind, ())
+        unfinished = [k for k in earlier_kinds if k in self.kinds and not self.kinds[k].finished]
+        if unfinished:
+            self.set_error(kind, f"waits for {', '.join(unfinished)}")
+        return unfinished
 
     @property
     def unfinished(self) -> bool:
-        """Return whether a kind that was begun is not through."""
+        """Return whether a kind of the plan is not finished."""
         return any(not k.finished for k in self.kinds.values())
 
     @property
     def errors(self) -> list[str]:
-        """Return what went wrong, by kind."""
+        """Return the errors, each with its kind."""
         return [f"{k.kind}: {k.error}" for k in self.kinds.values() if k.error]
 
     @property
@@ -108,23 +109,13 @@ class Ledger:
 
     @property
     def lines(self) -> list[str]:
-        """Return one line for each kind, for people."""
-        return [
-            f"- {k.kind}: {k.scanned:,} of {k.due:,} marks looked at, {k.objects:,} objects gone"
-            + (
-                f", kept {', '.join(f'{n:,} by {describe(why)}' for why, n in sorted(k.kept.items()))}"
-                if k.kept
-                else ""
-            )
-            + (f", error: {k.error}" if k.error else "")
-            + (f" ({k.note})" if k.note else "")
-            for k in self.kinds.values()
-        ]
+        """Return one line for each kind, for the Temporal UI."""
+        return [_line(progress) for progress in self.kinds.values()]
 
     def close_order(
         self, opened: OpenedRound, plan_id: int | None, plan: Plan | None, state: str, error: str
     ) -> CloseOrder:
-        """Return the order that ends the round; ``plan`` is None where none was read yet."""
+        """Return the order that ends the round; ``plan``: None if the round had read none yet."""
         kinds = tuple(self.kinds.values())
         return CloseOrder(
             opened=opened,
@@ -135,7 +126,7 @@ class Ledger:
             due=plan.marks if plan else sum(k.due for k in kinds),
             kept=dict(Counter(self.kept) + Counter(plan.kept if plan else {})),
             protected_bytes=sum(k.protected_bytes for k in kinds),
-            quarantined=self._aside + sum(k.quarantined for k in kinds),
+            quarantined=self._quarantined_by_adoption + sum(k.quarantined for k in kinds),
             kinds=kinds,
             faults=self._faults,
             leases=self.leases,
@@ -143,7 +134,7 @@ class Ledger:
         )
 
     def carried(self, run: str, opened: OpenedRound | None, plan_id: int | None) -> Carried:
-        """Return what the next run needs to go on; it takes the lease again, at the same epoch."""
+        """Return what the next run needs to continue; it acquires the lease again, in the same epoch."""
         return Carried(
             run=run,
             opened=opened,
@@ -155,5 +146,17 @@ class Ledger:
             faults=self._faults,
         )
 
-    def _note(self, kind: str, **changed: object) -> None:
+    def _update(self, kind: str, **changed: object) -> None:
         self.kinds[kind] = self.kinds[kind].model_copy(update=changed)
+
+
+def _line(progress: KindProgress) -> str:
+    """Return the progress of one kind as a line of text."""
+    line = f"- {progress.kind}: {progress.scanned:,} of {progress.due:,} marks checked"
+    line += f", {progress.objects:,} objects deleted"
+    if progress.kept:
+        reasons = [f"{marks:,} by {describe(reason)}" for reason, marks in sorted(progress.kept.items())]
+        line += f", kept {', '.join(reasons)}"
+    if progress.error:
+        line += f", error: {progress.error}"
+    return f"{line} ({progress.note})" if progress.note else line

@@ -1,4 +1,4 @@
-"""What the activities of a round need from the stores of rounds and plans."""
+"""Define what the activities of a round need from the stores of rounds and plans."""
 
 from typing import Protocol
 
@@ -19,11 +19,11 @@ class RoundStorePort(Protocol):
         ...
 
     def release(self, opened: OpenedRound, why: str) -> None:
-        """Give the lease back while the round waits (paused, backing off), and record why."""
+        """Release the lease while the round waits (paused, backing off), and record why."""
         ...
 
     def plan(self, instance: str, policy: Policy, by: str) -> Plan:
-        """Fix cutoffs and counts and store them."""
+        """Fix the cutoffs and counts of a plan, and store it."""
         ...
 
     def find_plan(self, plan: int) -> Plan:
@@ -36,10 +36,10 @@ class RoundStorePort(Protocol):
 
 
 class EndingProtections(Protocol):
-    """Protections of sync jobs, as far as rounds end them."""
+    """Ends the protections of sync jobs."""
 
     def end_due(self, instance: str) -> object:
-        """End the protections of an instance whose time is over."""
+        """End the protections of an instance that have expired."""
         ...
 
     def delete_ended_rows(self) -> object:
@@ -48,8 +48,8 @@ class EndingProtections(Protocol):
 
 
 class InstanceSchedulePort(Protocol):
-    """When instances are due."""
+    """Knows when instances are due."""
 
     def due(self) -> DueInstances:
-        """Return the instances whose round should start now, and how many may."""
+        """Return the instances whose round should start now, and how many may start."""
         ...

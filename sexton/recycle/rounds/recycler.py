@@ -1,4 +1,4 @@
-"""What one worker does for rounds, over ports alone: announce them, run ranges, adopt what earlier rounds left."""
+"""Do a worker's part of rounds: announce them, run ranges, adopt the marks that earlier rounds left claimed."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -21,7 +21,7 @@ LISTINGS_AT_ONCE = 8
 
 
 class Parts(NamedTuple):
-    """What a recycler works with: stores, leases, controls, vaults, owners, and the log of deletions."""
+    """The ports of a recycler."""
 
     stores: Stores
     leases: Leases
@@ -32,7 +32,7 @@ class Parts(NamedTuple):
 
 
 class Recycler:
-    """Safe for several ranges at once."""
+    """Runs rounds' steps for one worker. Safe for several ranges at once."""
 
     def __init__(
         self,
@@ -43,10 +43,10 @@ class Recycler:
         group_files: int | None = None,
         range_objects: int | None = None,
     ) -> None:
-        """Put the steps together.
+        """Assemble the steps.
 
         Args:
-            parts: what the steps work with.
+            parts: the ports of the steps.
             deleter: where files are deleted: by threads of this process, or by executors.
             listings: prefixes listed at the same time (``recycle_pool_parallelism``).
             group_files: files claimed before their pages are settled together; None: ``ranges.GROUP_FILES``.
@@ -54,9 +54,9 @@ class Recycler:
         """
         stores, vaults, owner = parts.stores, parts.vaults, parts.owner
         self._parts = parts
-        of_pipeline = steps(stores, vaults, owner, parts.log, deleter, listings)
-        self._ranges = RangeRunner(stores, of_pipeline, (group_files, range_objects))
-        self._adopter = Adopter(stores, vaults, owner, of_pipeline)
+        pipeline_steps = steps(stores, vaults, owner, parts.log, deleter, listings)
+        self._ranges = RangeRunner(stores, pipeline_steps, (group_files, range_objects))
+        self._adopter = Adopter(stores, vaults, owner, pipeline_steps)
         self._announcer = Announcer(vaults, parts.leases)
 
     def announce(self, opened: OpenedRound, heartbeat: Callable[[], None]) -> dict[str, str]:
@@ -73,17 +73,17 @@ class Recycler:
         """Claim, delete and settle one range of due marks; ``report`` is called with its progress.
 
         Raises:
-            LeaseLost: stop; a newer run goes on.
+            LeaseLost: stop; a newer run continues.
             Halted: stop; an operator's stop, a list or a window halts the instance.
-            NotEnabled: the instance only observes.
+            NotEnabled: the instance is in observe mode.
         """
         reporter = ProgressReporter(report, heartbeat)
         return self._ranges.run(order, attempt, self._parts.leases, self._parts.gate, reporter)
 
     def adopt(self, order: AdoptOrder, attempt: int, heartbeat: Callable[[], None]) -> RangeReceipt:
-        """Finish what earlier rounds claimed, then list prefixes whose upload grace has passed a second time."""
+        """Finish the marks that earlier rounds claimed, then list prefixes again whose upload grace has passed."""
         return self._adopter.adopt(order, attempt, self._parts.leases, self._parts.gate, heartbeat)
 
     def trim_log(self, instance: str, now: int, heartbeat: Callable[[], None]) -> None:
-        """Delete the log of deletions behind its retention; what cannot be deleted now is retried another day."""
+        """Delete expired parts of the log of deletions; parts that cannot be deleted now are retried another day."""
         self._parts.log.forget(instance, now, heartbeat)

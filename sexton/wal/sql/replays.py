@@ -27,7 +27,7 @@ class ReplayStore:
         Raises:
             UnknownTopic, UnknownRegion: no map names the region in this topic.
             OldEpoch: a newer leader is known, or the manifest names less than was reported in this epoch.
-            ReplayRefused: entries that it needs are deleted, or nothing says which entries it needs.
+            ReplayRefused: entries that it needs are deleted, or it is unknown which entries it needs.
         """
         db, r = self._db, self._db.t.wal_region
         with deciding(db, order.topic) as c:

@@ -38,7 +38,7 @@ class ResetStore:
         self._db = db
 
     def reset_region(self, topic: str, region: str, to: int | None = None) -> Region:
-        """Set the first entry that a region needs, whatever is lost: the region opens there, and LOSS ends.
+        """Set the first entry that a region needs, even if entries are lost: it opens there, and LOSS ends.
 
         Args:
             topic: in which the region is mapped.

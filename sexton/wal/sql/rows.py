@@ -77,7 +77,7 @@ def needs_deleted_entries(db: Database) -> ColumnElement[bool]:
 
 
 def greatest(db: Database, a: ColumnElement[Any], b: ColumnElement[Any]) -> ColumnElement[Any]:
-    """Return the larger of two columns, either of which may be NULL."""
+    """Return the larger of two columns; either may be NULL."""
     if db.dialect == "postgresql":
         return func.greatest(a, b)
     return func.coalesce(func.max(a, b), a, b)

@@ -1,4 +1,4 @@
-"""Batches: the row under which one range is resolved, claimed and deleted, and the token that may write for it."""
+"""Store batches: a batch is the row of one range, and its token lets one attempt write."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +28,7 @@ from sexton.storage.model import KeyOutcome
 
 
 def _after(first: Column[Any], second: Column[Any], at: tuple[Any, Any]) -> ColumnElement[bool]:
-    """Return the keyset condition, as one row comparison: both databases turn it into an index range."""
+    """Return the keyset condition as one row comparison, which both databases turn into an index range."""
     return tuple_(first, second) > tuple_(literal(at[0], first.type), literal(at[1], second.type))
 
 
@@ -77,7 +77,7 @@ class BatchStore:
             return int(c.execute(select(batch.c.claimed).where(batch.c.id == token.batch)).scalar_one())
 
     def close(self, token: WriteToken, receipt: RangeReceipt) -> None:
-        """Store the receipt; a repeated order is answered with it."""
+        """Store the receipt, which answers a repeated order."""
         batch = self._db.t.batch
         with self._db.write() as c:
             verify(self._db, c, token)
@@ -157,7 +157,7 @@ class BatchStore:
             return [Ref(*row) for row in rows]
 
     def select_due(self, instance: str, kind: str, cutoff: int, after: Cursor, limit: int) -> Sequence[DueMark]:
-        """Return the next due marks after the cursor, in the order they fell due; an index range, nothing else."""
+        """Return the next due marks after the cursor, in the order in which they became due: an index range."""
         mark = self._db.t.mark
         with self._db.read() as c:
             rows = c.execute(
@@ -173,9 +173,9 @@ class BatchStore:
     def _seize(self, c: Connection, token: WriteToken) -> WriteToken:
         """Take the batch unless a newer attempt has it, and return the token that may write for it.
 
-        Files of marks that it never claimed are dropped; failed deletes are tried again. Files that a second listing of
-        a prefix found were perhaps not yet judged by the keepers: those that are not deleted are dropped too, so that
-        they are listed and judged again.
+        Files of marks that it never claimed are dropped; failed deletes are tried again. Keepers may
+        not have checked files of a second pass yet: of these, undeleted ones are dropped too, to be listed and checked
+        again.
         """
         batch, file, mark = self._db.t.batch, self._db.t.mark_file, self._db.t.mark
         older = (batch.c.lease_epoch < token.lease.epoch) | (

@@ -1,7 +1,7 @@
 """Claim one chunk of marks: the irrevocable decision, under the guard, with every condition checked again.
 
-Checked again are (docs/concepts.md, rule 4) the write token, the controls of the instance, the state, the retention,
-the quarantine, the limits of 24 hours and every keeper, also for marks that are claimed with their parent. Vaults and
+The claim checks (docs/concepts.md, rule 4) the write token, the controls of the instance, the state, the retention, the
+quarantine, the limits of 24 hours and every keeper, also for children that are claimed with their parent. Vaults and
 liveness were checked just before (docs/adr/0008). A mark that an owner's transaction has locked is left for the next
 round: no claim waits for an owner while it holds the guard.
 """
@@ -49,12 +49,12 @@ class ClaimStore:
 
         Raises:
             LeaseLost: the lease expired, or a newer epoch or attempt works on the batch.
-            NotEnabled: the instance only observes.
+            NotEnabled: the instance is in observe mode.
             Halted: a stop, a list or a window halts the instance.
         """
         if len(request.candidates) > CHUNK_MARKS:
             raise ValueError(f"{len(request.candidates)} marks in one claim; at most {CHUNK_MARKS}")
-        # Long before the guard is held; a keeper checks again what changed meanwhile.
+        # Before the guard is taken: this may be slow. Under the guard each keeper checks what has changed since.
         refs = [*request.refs, *request.children]
         snapshots = [keeper.snapshot(request.token, refs, request.files_after) for keeper in self._keepers]
         reached("claim.asked")
@@ -75,13 +75,12 @@ class ClaimStore:
         unclaimed = [ref for ref in request.refs if ref not in claimed]
         self._drop_files(request.token, unclaimed)
         busy = self._existing(request.instance, [ref for ref in unclaimed if ref not in locked])
-        return ClaimResult(claimed, {**decision.kept, **dict.fromkeys(busy, OWNER_BUSY)})
+        return ClaimResult(claimed, {**decision.keep_reasons, **dict.fromkeys(busy, OWNER_BUSY)})
 
     def blocked(self, token: WriteToken, candidates: Sequence[Candidate]) -> Mapping[Ref, Kept]:
         """Return the marks that a keeper blocks now, by the files stored for them so far.
 
-        For what is no claim: before an owner is asked to fence, and for what a second listing of a claimed prefix
-        found.
+        Used outside claims: before an owner is asked to fence, and for the files of a second pass.
         """
         with deciding(self._db, token.instance) as tx:
             now = self._db.now(tx)
@@ -90,9 +89,9 @@ class ClaimStore:
             return _first_answers(keeper.blocking(tx, token, candidates, now, None) for keeper in keepers)
 
     def _lock(self, tx: Connection, request: ClaimRequest) -> dict[Ref, LockedMark]:
-        """Lock the candidates' rows, but for those that another transaction has locked.
+        """Lock the candidates' rows, except those that another transaction has locked.
 
-        By primary key alone: with the other conditions in SQL the planner may walk everything that is due instead.
+        The rows are selected by primary key alone: with further conditions the planner may scan all due marks instead.
         """
         mark = self._db.t.mark
         columns = (
@@ -103,8 +102,8 @@ class ClaimStore:
             mark.c.quarantined_reason,
             mark.c.retention_starts_at,
         )
-        named = and_(mark.c.instance == request.instance, refs_in(self._db, mark, request.refs))
-        rows = tx.execute(select(*columns).where(named).with_for_update(skip_locked=True))
+        is_candidate = and_(mark.c.instance == request.instance, refs_in(self._db, mark, request.refs))
+        rows = tx.execute(select(*columns).where(is_candidate).with_for_update(skip_locked=True))
         return {
             Ref(r.kind, r.id): LockedMark(
                 r.vault, MarkState(r.state), r.quarantined_reason is not None, r.retention_starts_at
@@ -179,8 +178,8 @@ class ClaimStore:
             "claimed_batch": token.batch,
             "lease_epoch": token.lease.epoch,
         }
-        named = and_(mark.c.instance == token.instance, refs_in(db, mark, claimed))
-        tx.execute(update(mark).where(named).values(**values))
+        is_claimed = and_(mark.c.instance == token.instance, refs_in(db, mark, claimed))
+        tx.execute(update(mark).where(is_claimed).values(**values))
         for reason in sorted({c.lacking for c in decision.claimed if c.lacking is not None}):
             lacking = [c.ref for c in decision.claimed if c.lacking is reason]
             in_part = and_(mark.c.instance == token.instance, refs_in(db, mark, lacking))
@@ -216,8 +215,8 @@ class ClaimStore:
     def _drop_files(self, token: WriteToken, refs: Sequence[Ref]) -> None:
         """Drop the stored files of marks that were not claimed.
 
-        Not while the guard is held: one mark may have millions. They belong to no claimed mark, so no round deletes
-        them.
+        This runs after the guard is released, because one mark may have millions of files. They belong to no claimed
+        mark, so no round deletes them.
         """
         if not refs:
             return
@@ -228,13 +227,13 @@ class ClaimStore:
             tx.execute(delete(file).where(of_batch, refs_in(self._db, file, refs)))
 
     def _existing(self, instance: str, refs: Sequence[Ref]) -> list[Ref]:
-        """Return the marks that exist: what could not be locked and exists is locked by an owner's transaction."""
+        """Return the marks that exist. One that exists but could not be locked is locked by an owner's transaction."""
         if not refs:
             return []
         mark = self._db.t.mark
-        named = and_(mark.c.instance == instance, refs_in(self._db, mark, refs))
+        in_question = and_(mark.c.instance == instance, refs_in(self._db, mark, refs))
         with self._db.read() as tx:
-            return [Ref(*row) for row in tx.execute(select(mark.c.kind, mark.c.id).where(named))]
+            return [Ref(*row) for row in tx.execute(select(mark.c.kind, mark.c.id).where(in_question))]
 
 
 def _first_answers(answers: Iterable[Mapping[Ref, Kept]]) -> dict[Ref, Kept]:

@@ -1,6 +1,6 @@
-"""Fencing, the engine's half: MARKED → FENCED before the owner is asked to fence, and back where it refuses.
+"""Store the engine's half of fencing: MARKED → FENCED before the owner is asked to fence, and back if it refuses.
 
-From FENCED on a commit and an undrop are refused, so what the owner answers stays true until the claim.
+Commits and undrops of a FENCED mark are refused, so the owner's answer stays true until the claim.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -24,10 +24,10 @@ class FenceStore:
         if not refs:
             return frozenset()
         mark, db = self._db.t.mark, self._db
-        named = and_(mark.c.instance == token.instance, refs_in(db, mark, refs))
+        in_question = and_(mark.c.instance == token.instance, refs_in(db, mark, refs))
         with db.write() as tx:
             verify(db, tx, token, now=db.now(tx))
-            lock = select(mark.c.kind, mark.c.id, mark.c.state).where(named).with_for_update(skip_locked=True)
+            lock = select(mark.c.kind, mark.c.id, mark.c.state).where(in_question).with_for_update(skip_locked=True)
             unclaimed = frozenset(Ref(r.kind, r.id) for r in tx.execute(lock) if r.state != MarkState.CLAIMED)
             marked = and_(
                 mark.c.instance == token.instance, refs_in(db, mark, unclaimed), mark.c.state == MarkState.MARKED
@@ -50,14 +50,14 @@ class FenceStore:
                 tx.execute(update(mark).where(fenced).values(state=MarkState.MARKED, last_error=reason[:1000]))
 
     def release_all(self, instance: str) -> None:
-        """Give back what a dead round had fenced; this round fences again what is due."""
+        """Unfence the marks that a dead round had fenced; this round fences due marks again."""
         mark = self._db.t.mark
         with self._db.write() as tx:
             fenced = and_(mark.c.instance == instance, mark.c.state == MarkState.FENCED)
             tx.execute(update(mark).where(fenced).values(state=MarkState.MARKED))
 
     def count_children(self, instance: str, refs: Collection[Ref]) -> Mapping[Ref, int]:
-        """Return how many marks name each of these as their parent, where any does."""
+        """Return how many marks name each of these as their parent; marks without children are left out."""
         mark = self._db.t.mark
         columns = (mark.c.parent_kind, mark.c.parent_id)
         below = and_(mark.c.instance == instance, children_of(self._db, mark, refs))

@@ -1,4 +1,4 @@
-"""The exact files of a batch: stored before the claim, read in pages by the delete."""
+"""Store the exact files of a batch before the claim; read them in pages for the deletion."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -69,7 +69,7 @@ class FileStore:
             c.execute(delete(file).where(file.c.instance == token.instance, undone, refs_in(db, file, refs)))
 
     def pages(self, token: WriteToken, after: int, to: int) -> Sequence[FilePage]:
-        """Return the next undone files of *claimed* marks of the batch, by their numbers after one up to another.
+        """Return the next undone files of *claimed* marks of the batch, numbered above ``after``, up to ``to``.
 
         A few pages of at most 1,000 keys each.
         """

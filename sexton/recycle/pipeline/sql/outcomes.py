@@ -1,4 +1,4 @@
-"""What became of each file: stored page by page, read for the log of deletions."""
+"""Store the outcome of each file, page by page; read outcomes for the log of deletions."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from sexton.storage.model import KeyOutcome, KeyResult
 
 AUDITED_AT_ONCE = 10_000
 RECORD_TRIES = 3
-"""How often outcomes are stored while a lock is in the way: an outcome that is not stored is reported absent later."""
+"""Tries to store outcomes while another transaction has a lock: a file without outcome is reported absent later."""
 
 
 class OutcomeStore:
@@ -39,7 +39,7 @@ class OutcomeStore:
                     for statement, parameters in statements:
                         tx.execute(statement, parameters)
                 break
-            except OperationalError as e:  # the batch's row: the thread that claims holds it
+            except OperationalError as e:  # the thread that claims has locked the batch's row
                 if not (tries_left and is_locked(e)):
                     raise
         reached("outcomes.recorded")

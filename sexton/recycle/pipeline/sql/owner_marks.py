@@ -1,4 +1,4 @@
-"""Marks about which their owner decides: quarantined for its sake, made below a parent, with files it cannot name."""
+"""Store what owners decide about marks: lifted quarantines, removed child marks, and files that cannot be named."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
@@ -11,11 +11,11 @@ from sexton.marks.sql.rows import due_mark, refs_in
 from sexton.recycle.pipeline.sql.write_token import verify
 
 ASKED_AT_ONCE = 10_000
-"""Quarantined marks about which an owner is asked together."""
+"""Quarantined marks about which an owner is asked in one call."""
 
 
 class OwnerMarkStore:
-    """Quarantines that an owner lifts, and marks that a raised retention takes back."""
+    """Lifts quarantines for owners, and removes marks after a retention was raised."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -39,8 +39,8 @@ class OwnerMarkStore:
         if not refs:
             return
         mark, db = self._db.t.mark, self._db
-        named = and_(mark.c.instance == instance, refs_in(db, mark, refs))
-        of_owner = and_(named, mark.c.quarantined_reason.in_([str(r) for r in OWNERS_REASONS]))
+        in_question = and_(mark.c.instance == instance, refs_in(db, mark, refs))
+        of_owner = and_(in_question, mark.c.quarantined_reason.in_([str(r) for r in OWNERS_REASONS]))
         with db.write() as tx:
             now = db.now(tx)
             lifted = {"quarantined_reason": None, "last_error": None, "lacking": None}
@@ -75,7 +75,7 @@ class OwnerMarkStore:
                     tx.execute(delete(mark).where(of_kind, below))
 
     def note_lacking(self, token: WriteToken, lacking: Mapping[Ref, Reason]) -> None:
-        """Record of claimed marks that their owner could not name all of their files."""
+        """Record that the owner could not name all files of these claimed marks."""
         if not lacking:
             return
         mark, db = self._db.t.mark, self._db

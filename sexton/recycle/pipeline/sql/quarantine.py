@@ -1,6 +1,6 @@
-"""Quarantined marks: put there by a round, listed for operators, retried or discarded.
+"""Quarantine marks, list them for operators, and retry or discard them.
 
-A round retries some without an operator: UNKNOWN_VAULT when the vault is added, DELETE_FAILED once a day.
+Some are retried without an operator: UNKNOWN_VAULT when the vault is added, DELETE_FAILED once a day.
 """
 
 from collections.abc import Sequence
@@ -39,12 +39,12 @@ class Quarantined(Message):
     bytes: int
 
 
-class _Discarded(NamedTuple):
-    """A discarded mark, and the files and bytes of it that rounds had deleted and not settled."""
+class _DeletedFiles(NamedTuple):
+    """The files of a mark that were deleted before it was discarded; ``at``: when it was discarded (ms since 1970)."""
 
-    ref: Ref
-    files: int = 0
-    bytes: int = 0
+    at: int
+    files: int
+    bytes: int
 
 
 class QuarantineStore:
@@ -56,20 +56,20 @@ class QuarantineStore:
     def quarantine(self, token: WriteToken, unresolvable: Sequence[Unresolvable]) -> None:
         """Quarantine marks with a reason; their state does not change.
 
-        Only as the round saw them (an owner may have marked the same id again), and without waiting for an owner's
-        transaction: a mark that it locks is resolved again in the next round. A vault added meanwhile is no problem.
+        A mark that changed since the round read it is skipped (an owner may have marked the same id again), and so is a
+        mark whose vault was added meanwhile. A mark that an owner's transaction locks is resolved again in the next
+        round.
         """
         if not unresolvable:
             return
         mark, vault, db = self._db.t.mark, self._db.t.vault, self._db
         by_ref = {u.mark.ref: u for u in unresolvable}
-        with deciding(
-            db, token.instance
-        ) as tx:  # registering a vault frees the marks that wait for it, under the guard
+        # Under the guard, because registering a vault frees the marks that wait for it.
+        with deciding(db, token.instance) as tx:
             verify(db, tx, token)
-            named = and_(mark.c.instance == token.instance, refs_in(db, mark, by_ref))
+            in_question = and_(mark.c.instance == token.instance, refs_in(db, mark, by_ref))
             columns = (mark.c.kind, mark.c.id, mark.c.retention_starts_at, mark.c.vault, mark.c.state)
-            rows = tx.execute(select(*columns).where(named).with_for_update(skip_locked=True)).all()
+            rows = tx.execute(select(*columns).where(in_question).with_for_update(skip_locked=True)).all()
             vaults = set(tx.execute(select(vault.c.name).where(vault.c.instance == token.instance)).scalars())
             for row in rows:
                 problem = by_ref[Ref(row.kind, row.id)]
@@ -96,15 +96,15 @@ class QuarantineStore:
     ) -> Sequence[Quarantined]:
         """Return quarantined marks, in order of instance, kind and id."""
         mark = self._db.t.mark
-        wanted = select(mark).where(mark.c.quarantined_reason.is_not(None))
+        query = select(mark).where(mark.c.quarantined_reason.is_not(None))
         if instance is not None:
-            wanted = wanted.where(mark.c.instance == instance)
+            query = query.where(mark.c.instance == instance)
         if reason is not None:
-            wanted = wanted.where(mark.c.quarantined_reason == reason)
+            query = query.where(mark.c.quarantined_reason == reason)
         if ref is not None:
-            wanted = wanted.where(self._is(ref))
+            query = query.where(self._is(ref))
         with self._db.read() as c:
-            rows = c.execute(wanted.order_by(mark.c.instance, mark.c.kind, mark.c.id).limit(limit)).all()
+            rows = c.execute(query.order_by(mark.c.instance, mark.c.kind, mark.c.id).limit(limit)).all()
         return [_value(r) for r in rows]
 
     def retry(
@@ -112,7 +112,7 @@ class QuarantineStore:
     ) -> int:
         """Let the next round retry marks: one, those of a reason, or all of an instance; return how many.
 
-        ``but``: a reason whose marks stay where they are.
+        ``but``: a reason whose marks stay quarantined.
 
         Raises:
             UnknownInstance: no such instance.
@@ -139,10 +139,10 @@ class QuarantineStore:
         return retried
 
     def discard(self, instance: str, ref: Ref, why: str) -> Quarantined:
-        """Give a mark up: its record moves to history as discarded; its remaining files stay where they are.
+        """Discard a mark: move its record to history; its remaining files stay.
 
-        A mark that waits for its second pass may be discarded too: after an undelete, which the pass would undo.
-        The id never comes back: a late commit or a new mark of it is refused as for a mark that is gone.
+        A mark that waits for its second pass may be discarded too, after an undelete that this pass would undo. A late
+        commit of the id, or a new mark of it, is refused as for a mark that is gone.
 
         Raises:
             UnknownInstance: no such instance.
@@ -153,17 +153,17 @@ class QuarantineStore:
         mark, file = self._db.t.mark, self._db.t.mark_file
         with deciding(self._db, instance) as c:
             now = self._db.now(c)
-            named = and_(mark.c.instance == instance, self._is(ref))
-            locked = c.execute(select(mark).where(named).with_for_update()).one_or_none()
+            is_mark = and_(mark.c.instance == instance, self._is(ref))
+            locked = c.execute(select(mark).where(is_mark).with_for_update()).one_or_none()
             if locked is None or (locked.quarantined_reason is None and locked.first_pass_at is None):
                 raise BadInput(f"{ref.kind} {ref.id} of {instance} is not quarantined; see: sexton why {ref.id}")
             of_mark = and_(file.c.instance == instance, file.c.kind == ref.kind, file.c.id == ref.id)
             sums = (func.count().label("files"), func.coalesce(func.sum(file.c.bytes), 0).label("bytes"))
             deleted = c.execute(select(*sums).where(of_mark, file.c.outcome.in_(DONE))).one()
             absorbed = [Ref(r[0], r[1]) for r in c.execute(self._absorbed(instance, ref))]
-            history = [_Discarded(ref, deleted.files, deleted.bytes), *(_Discarded(child) for child in absorbed)]
-            for record in history:
-                self._move_to_history(c, instance, record, why, now)
+            self._move_to_history(c, instance, ref, why, _DeletedFiles(now, deleted.files, deleted.bytes))
+            for child in absorbed:
+                self._move_to_history(c, instance, child, why, _DeletedFiles(now, 0, 0))
             if deleted.files:  # counted in the round that deleted them, whose report is written
                 in_round = select(self._db.t.batch.c.round).where(self._db.t.batch.c.id == locked.batch)
                 counts = {"deleted": deleted.files, "bytes_freed": deleted.bytes}
@@ -172,28 +172,27 @@ class QuarantineStore:
                 )
         return _value(locked)
 
-    def _move_to_history(self, c: Connection, instance: str, record: _Discarded, why: str, now: int) -> None:
+    def _move_to_history(self, c: Connection, instance: str, ref: Ref, why: str, deleted: _DeletedFiles) -> None:
         """Move a record to history as discarded."""
-        ref = record.ref
         mark, history, file = self._db.t.mark, self._db.t.mark_history, self._db.t.mark_file
         copied = ("instance", "kind", "id", "parent_kind", "parent_id", "vault", "prefix", "keys", "marked_at")
         computed = {
-            "claimed_at": func.coalesce(mark.c.claimed_at, literal(now, mark.c.claimed_at.type)),
-            "gone_at": literal(now, mark.c.claimed_at.type),
+            "claimed_at": func.coalesce(mark.c.claimed_at, literal(deleted.at, mark.c.claimed_at.type)),
+            "gone_at": literal(deleted.at, mark.c.claimed_at.type),
             "batch": func.coalesce(mark.c.claimed_batch, mark.c.batch, 0),
             "round": literal(0),
-            "objects": mark.c.objects_gone + record.files,
-            "bytes": mark.c.bytes_gone + record.bytes,
+            "objects": mark.c.objects_gone + deleted.files,
+            "bytes": mark.c.bytes_gone + deleted.bytes,
             "discarded": literal(why[:500]),
         }
-        named = and_(mark.c.instance == instance, self._is(ref))
-        row = select(*[mark.c[n] for n in copied], *[v.label(n) for n, v in computed.items()]).where(named)
+        is_mark = and_(mark.c.instance == instance, self._is(ref))
+        row = select(*[mark.c[n] for n in copied], *[v.label(n) for n, v in computed.items()]).where(is_mark)
         insert = upsert(self._db, history).from_select([*copied, *computed], row)
         replace = {n: insert.excluded[n] for n in computed}  # an id that was marked again from an old snapshot
         c.execute(insert.on_conflict_do_update(index_elements=["instance", "kind", "id"], set_=replace))
         for table in (file, mark):
-            this = and_(table.c.instance == instance, table.c.kind == ref.kind, table.c.id == ref.id)
-            c.execute(delete(table).where(this))
+            of_mark = and_(table.c.instance == instance, table.c.kind == ref.kind, table.c.id == ref.id)
+            c.execute(delete(table).where(of_mark))
 
     def _absorbed(self, instance: str, ref: Ref) -> Select[str, str]:
         mark = self._db.t.mark

@@ -1,4 +1,4 @@
-"""After the files: the removal of records, history, and marks that wait for a second listing of their prefix."""
+"""Settle claimed marks after a deletion: move them to history, let them wait for a second pass, or count failures."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ class SettlementStore:
         self._db = db
 
     def progress(self, token: WriteToken, refs: Sequence[Ref]) -> Sequence[DeletionProgress]:
-        """Return claimed marks with what became of their files so far; only this token writes these outcomes."""
+        """Return claimed marks with the outcomes of their files so far; only this token writes these outcomes."""
         if not refs:
             return ()
         with self._db.read() as tx:
@@ -48,7 +48,7 @@ class SettlementStore:
     def settle(
         self, token: WriteToken, marks: Sequence[DeletionProgress], upload_grace_seconds: int
     ) -> Mapping[Settlement, int]:
-        """Remove records whose files are gone, count failures, leave the rest claimed; return how many of each."""
+        """Remove marks whose files are gone, count failures, leave the rest claimed; return how many of each."""
         if not marks:
             return {}
         by_settlement: dict[Settlement, list[DeletionProgress]] = {settlement: [] for settlement in Settlement}
@@ -69,8 +69,8 @@ class SettlementStore:
     def _file_sums(self, tx: Connection, token: WriteToken, refs: Sequence[Ref]) -> dict[Ref, list[Any]]:
         """Return sums over the marks' files, by vault and outcome.
 
-        Files and marks are two look-ups and no join: the planner has no statistics of a batch made a second ago (seen:
-        2 s for 1,000 marks).
+        Files and marks are read by two queries and not by a join: the planner has no statistics of a batch that is a
+        second old (a join took 2 s for 1,000 marks).
         """
         file = self._db.t.mark_file
         size = case((file.c.outcome.in_((KeyOutcome.DELETED, KeyOutcome.HIDDEN)), file.c.bytes), else_=0)
@@ -153,11 +153,11 @@ class SettlementStore:
     def _await_second_pass(
         self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress], next_try_at: int, now: int
     ) -> None:
-        """Keep marks claimed after a clean first pass: their prefix is listed again when no upload can still end."""
+        """Keep marks claimed after a clean first pass: their prefix is listed again once no upload can end."""
         if not marks:
             return
         mark = self._db.t.mark
-        named = and_(
+        is_mark = and_(
             mark.c.instance == token.instance, mark.c.kind == bindparam("a_kind"), mark.c.id == bindparam("an_id")
         )
         values = {
@@ -169,11 +169,11 @@ class SettlementStore:
         numbers = [
             {"a_kind": m.ref.kind, "an_id": m.ref.id, "more_objects": m.gone[0], "more_bytes": m.gone[1]} for m in marks
         ]
-        tx.execute(update(mark).where(named).values(**values), numbers)
+        tx.execute(update(mark).where(is_mark).values(**values), numbers)
         self._drop_files(tx, token, marks)
 
     def _quarantine(self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress]) -> None:
-        """Keep the records of marks whose files are gone only in part: the owner named some, or one has changed."""
+        """Quarantine marks that still have files: the owner could not name some, or one has changed."""
         mark = self._db.t.mark
         for m in marks:
             objects, size = m.gone
@@ -181,8 +181,8 @@ class SettlementStore:
             if m.settlement is Settlement.LACKING:
                 values = {"quarantined_reason": m.deletion_counts.lacking}
             values |= {"objects_gone": mark.c.objects_gone + objects, "bytes_gone": mark.c.bytes_gone + size}
-            named = and_(mark.c.instance == token.instance, mark.c.kind == m.ref.kind, mark.c.id == m.ref.id)
-            tx.execute(update(mark).where(named).values(**values))
+            is_mark = and_(mark.c.instance == token.instance, mark.c.kind == m.ref.kind, mark.c.id == m.ref.id)
+            tx.execute(update(mark).where(is_mark).values(**values))
         self._drop_files(tx, token, marks)
 
     def _drop_files(self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress]) -> None:
@@ -196,8 +196,8 @@ class SettlementStore:
             values: dict[str, Any] = {"failures": mark.c.failures + 1, "last_error": m.reason}
             if m.failures + 1 >= MAX_FAILURES:
                 values |= {"quarantined_reason": Reason.DELETE_FAILED, "next_try_at": now + POISON_RETRY_SECONDS * 1000}
-            named = and_(mark.c.instance == token.instance, mark.c.kind == m.ref.kind, mark.c.id == m.ref.id)
-            tx.execute(update(mark).where(named).values(**values))
+            is_mark = and_(mark.c.instance == token.instance, mark.c.kind == m.ref.kind, mark.c.id == m.ref.id)
+            tx.execute(update(mark).where(is_mark).values(**values))
 
 
 def _counts(by_settlement: Mapping[Settlement, Sequence[DeletionProgress]]) -> dict[tuple[str, str], dict[str, int]]:

@@ -1,4 +1,4 @@
-"""The rows of the pipeline, one store per step."""
+"""Assemble the SQL stores of the pipeline, one per step."""
 
 from collections.abc import Sequence
 

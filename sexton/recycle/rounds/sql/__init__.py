@@ -1,1 +1,1 @@
-"""Rounds, schedules and reports, as rows."""
+"""Store rounds, schedules and reports as rows."""

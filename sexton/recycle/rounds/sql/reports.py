@@ -1,4 +1,4 @@
-"""Reports of rounds: put together when a round ends, stored with it, read by every command and by the metrics."""
+"""Build the report of a round when it ends, and read stored reports for commands and metrics."""
 
 from collections.abc import Sequence
 
@@ -9,15 +9,15 @@ from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 from sexton.marks.keepers import count_faults
-from sexton.marks.model import DONE
+from sexton.marks.model import DONE, MarkState
 from sexton.recycle.model import KindReport, KindVaultCounts, RoundReport
-from sexton.recycle.planning.model import Plan
-from sexton.recycle.rounds.model import CloseOrder
+from sexton.recycle.planning.model import KindPlan, Plan
+from sexton.recycle.rounds.model import CloseOrder, KindProgress
 from sexton.storage.port import NOT_LISTED
 
 
 class RoundRow(Message):
-    """One round in a list; instants in ms since 1970. A round without ``ended_at`` runs, or was cut off."""
+    """One round in a list; instants in ms since 1970. A round without ``ended_at`` is running, or was cut off."""
 
     id: int
     instance: str
@@ -38,10 +38,10 @@ class Reports:
 
     def report(self, round_: int) -> RoundReport:
         """Return the stored report of a round that has ended."""
-        found = self.round(round_).report
-        if found is None:
-            raise BadInput(f"round {round_} has no report: it runs, or was cut off; see: sexton status")
-        return found
+        report = self.round(round_).report
+        if report is None:
+            raise BadInput(f"round {round_} has no report: it is running, or was cut off; see: sexton status")
+        return report
 
     def round(self, round_: int) -> RoundRow:
         """Return one round, or raise ``BadInput``."""
@@ -55,46 +55,39 @@ class Reports:
     def rounds(self, instance: str | None = None, last: int = 20) -> Sequence[RoundRow]:
         """Return the newest rounds, newest first."""
         t = self._db.t.round
-        wanted = select(t).order_by(t.c.id.desc()).limit(last)
+        newest = select(t).order_by(t.c.id.desc()).limit(last)
         if instance is not None:
-            wanted = wanted.where(t.c.instance == instance)
+            newest = newest.where(t.c.instance == instance)
         with self._db.read() as c:
-            return [RoundRow(**r._mapping) for r in c.execute(wanted)]
+            return [RoundRow(**r._mapping) for r in c.execute(newest)]
 
     def find_round(self, instance: str, last: int = 1) -> Sequence[RoundReport]:
         """Return the newest reports of an instance, newest first; a running round has no report yet."""
         t = self._db.t.round
-        wanted = select(t.c.report).where(t.c.instance == instance, t.c.report.is_not(None))
+        reports = select(t.c.report).where(t.c.instance == instance, t.c.report.is_not(None))
         with self._db.read() as c:
-            found = c.execute(wanted.order_by(t.c.id.desc()).limit(last)).scalars()
-            return [RoundReport.model_validate(r) for r in found]
+            rows = c.execute(reports.order_by(t.c.id.desc()).limit(last)).scalars()
+            return [RoundReport.model_validate(row) for row in rows]
 
 
 def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
-    """Put a round's report together: from what the workflow tells, and from what the tallies say really went."""
-    t, instance = db.t, order.opened.lease.instance
-    rows = c.execute(
-        select(t.tally).where(t.tally.c.round == order.opened.round).order_by(t.tally.c.kind, t.tally.c.vault)
-    )
+    """Build a round's report from the ledger of its workflow (``order``) and the counts in the database (``tally``)."""
+    t, instance, round_ = db.t, order.opened.lease.instance, order.opened.round
+    rows = c.execute(select(t.tally).where(t.tally.c.round == round_).order_by(t.tally.c.kind, t.tally.c.vault))
     tallies = tuple(KindVaultCounts(**r._mapping) for r in rows)
-    left = and_(t.mark.c.instance == instance, t.mark.c.state == "CLAIMED", t.mark.c.first_pass_at.is_(None))
-    waiting = c.execute(select(func.count()).where(left, t.mark.c.quarantined_reason.is_(None))).scalar_one()
-    file = t.mark_file
-    ours = select(t.mark.c.batch).where(left, t.mark.c.quarantined_reason.is_(None))
-    gone = and_(file.c.batch.in_(ours.distinct()), file.c.outcome.in_(DONE))
-    begun = c.execute(select(func.count()).select_from(file).where(gone)).scalar_one() if waiting else 0
+    waiting, begun = _count_claimed(db, c, instance)
     vaults = {name: order.faults.get(name, NORMAL) for name in order.opened.vaults}
     faults = count_faults(order.kept)
     if not faults and not {NORMAL, NOT_LISTED}.issuperset(vaults.values()):
         faults = waiting  # nothing was kept unclaimed, but files of claimed marks could not be tried
-    started = c.execute(select(t.round.c.started_at).where(t.round.c.id == order.opened.round)).scalar_one()
+    started = c.execute(select(t.round.c.started_at).where(t.round.c.id == round_)).scalar_one()
     sums = {
         n: sum(getattr(tally, n) for tally in tallies)
         for n in KindVaultCounts.model_fields
         if n not in ("kind", "vault")
     }
     return RoundReport(
-        round=order.opened.round,
+        round=round_,
         instance=instance,
         plan=order.plan,
         state=order.outcome,
@@ -118,29 +111,45 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
     )
 
 
+def _count_claimed(db: Database, c: Connection, instance: str) -> tuple[int, int]:
+    """Return how many claimed marks await their first pass, and how many of their files are gone already."""
+    mark, file = db.t.mark, db.t.mark_file
+    claimed = and_(mark.c.instance == instance, mark.c.state == MarkState.CLAIMED, mark.c.first_pass_at.is_(None))
+    unfinished = and_(claimed, mark.c.quarantined_reason.is_(None))
+    marks = int(c.execute(select(func.count()).where(unfinished)).scalar_one())
+    if not marks:
+        return 0, 0
+    batches = select(mark.c.batch).where(unfinished).distinct()
+    gone_files = and_(file.c.batch.in_(batches), file.c.outcome.in_(DONE))
+    return marks, int(c.execute(select(func.count()).select_from(file).where(gone_files)).scalar_one())
+
+
 def _kinds(
     db: Database, c: Connection, order: CloseOrder, tallies: Sequence[KindVaultCounts]
 ) -> tuple[KindReport, ...]:
-    """Return each kind's part: what the plan said was due, what the tallies say went."""
+    """Return the report of each kind: what the plan listed as due, and what was deleted by the counts."""
     body = c.execute(select(db.t.plan.c.body).where(db.t.plan.c.id == order.plan)).scalar_one_or_none()
-    due = {k.kind: k for k in Plan.model_validate(body).kinds} if body else {}
-    ran = {k.kind: k for k in order.kinds}
-    found = []
-    for kind in sorted(due.keys() | ran.keys() | {t.kind for t in tallies}):
-        its = [t for t in tallies if t.kind == kind]
-        found.append(
-            KindReport(
-                kind=kind,
-                due=due[kind].marks if kind in due else 0,
-                due_bytes=due[kind].bytes if kind in due else 0,
-                claimed=sum(t.claimed for t in its),
-                removed=sum(t.removed for t in its),
-                deleted=sum(t.deleted for t in its),
-                hidden=sum(t.hidden for t in its),
-                bytes=sum(t.bytes_freed + t.bytes_estimated for t in its),
-                **ran[kind].model_dump(include={"scanned", "elapsed_ms", "kept", "error", "note"})
-                if kind in ran
-                else {},
-            )
-        )
-    return tuple(found)
+    planned = {k.kind: k for k in Plan.model_validate(body).kinds} if body else {}
+    progress = {k.kind: k for k in order.kinds}
+    kinds = sorted(planned.keys() | progress.keys() | {tally.kind for tally in tallies})
+    return tuple(
+        _kind_report(kind, planned.get(kind), progress.get(kind), [tally for tally in tallies if tally.kind == kind])
+        for kind in kinds
+    )
+
+
+def _kind_report(
+    kind: str, planned: KindPlan | None, progress: KindProgress | None, tallies: Sequence[KindVaultCounts]
+) -> KindReport:
+    fields = {"scanned", "elapsed_ms", "kept", "error", "note"}
+    return KindReport(
+        kind=kind,
+        due=planned.marks if planned else 0,
+        due_bytes=planned.bytes if planned else 0,
+        claimed=sum(tally.claimed for tally in tallies),
+        removed=sum(tally.removed for tally in tallies),
+        deleted=sum(tally.deleted for tally in tallies),
+        hidden=sum(tally.hidden for tally in tallies),
+        bytes=sum(tally.bytes_freed + tally.bytes_estimated for tally in tallies),
+        **progress.model_dump(include=fields) if progress else {},
+    )

@@ -1,4 +1,4 @@
-"""Whose turn it is: instances by their next round, as many as may start now."""
+"""Decide which instances have their next round now, as many as there are free slots."""
 
 from sqlalchemy import ColumnElement, or_, select
 
@@ -11,11 +11,11 @@ from sexton.recycle.rounds.model import DueInstances
 from sexton.recycle.rounds.sql.store import JOB
 
 SPARE = 100
-"""Instances named beyond the free slots."""
+"""Instances returned beyond the free slots."""
 
 
 class RoundSchedule:
-    """Due instances, the one that waited longest first: round-robin. Implements ``recycle.port.Turns``."""
+    """Finds due instances, the one that waited longest first. Implements ``rounds.port.InstanceSchedulePort``."""
 
     def __init__(self, db: Database, controls: ControlStore, interval_seconds: int, at_once: int) -> None:
         self._db = db
@@ -24,10 +24,10 @@ class RoundSchedule:
         self._at_once = at_once
 
     def due(self) -> DueInstances:
-        """Return the instances whose round should start now, and how many may.
+        """Return the instances whose round should start now, and how many may start.
 
-        More are named than may start: a round that is paused holds no lease, so only its fixed workflow id tells that
-        it is there. Such come last, or a few of them would keep the others from their turns.
+        More are returned than may start. A paused round has no lease, so it occupies no slot here, and its workflow id
+        prevents a second start. Instances with such rounds come last: otherwise a few of them would block the others.
         """
         lease, instance, round_ = self._db.t.lease, self._db.t.instance, self._db.t.round
         with self._db.read() as c:
@@ -36,13 +36,13 @@ class RoundSchedule:
             free = self._at_once - len(working)
             if free <= 0:
                 return DueInstances()
-            waited = c.execute(
+            due = c.execute(
                 select(instance.c.id)
                 .where(or_(instance.c.turn_at.is_(None), instance.c.retry_at <= now, self._turn_over(now)))
                 .order_by(instance.c.turn_at.is_not(None), instance.c.turn_at, instance.c.id)
             ).scalars()
             halted = halt_by_instance(self._controls.all_in(c), now)
-            ready = [i for i in waited if i not in working and halted(i) is None]
+            ready = [i for i in due if i not in working and halted(i) is None]
             waiting = set(c.execute(select(round_.c.instance).where(round_.c.waiting.is_not(None))).scalars())
         ready.sort(key=lambda i: i in waiting)
         return DueInstances(instances=tuple(ready[: free + SPARE]), slots=free)
@@ -57,4 +57,6 @@ class RoundSchedule:
 
     def _turn_over(self, now: int) -> ColumnElement[bool]:
         turn_at = self._db.t.instance.c.turn_at
-        return or_(turn_at <= now - self._interval_ms, turn_at > now)  # later than now: the clock was ahead once
+        return or_(
+            turn_at <= now - self._interval_ms, turn_at > now
+        )  # later than now: the clock was ahead at that time

@@ -1,4 +1,4 @@
-"""Rounds, as rows: opened under a lease, counted as the instance's turn, closed with a report."""
+"""Store rounds as rows: opened under a lease, counted as the instance's schedule slot, closed with a report."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -9,16 +9,17 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, exists, insert, 
 from sexton.database.counters import add_to_counters
 from sexton.database.engine import AWAY, Database, first_line
 from sexton.kernel.crash_points import reached
-from sexton.marks.lease import Lease
+from sexton.marks.lease import Lease, LeaseState
+from sexton.marks.model import InstanceMode
 from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.call_log.store import CallStore
 from sexton.operators.controls.port import NotEnabled
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Registry
 from sexton.recycle.errors import RoundEnded
-from sexton.recycle.model import CANCELLED, FAILED, SUCCEEDED, RoundReport
+from sexton.recycle.model import CANCELLED, FAILED, SUCCEEDED, RoundReport, RoundState
 from sexton.recycle.planning import policy as rules
-from sexton.recycle.planning.model import Plan, Policy
+from sexton.recycle.planning.model import Plan, PlanState, Policy
 from sexton.recycle.planning.sql.plans import PlanStore
 from sexton.recycle.rounds.counters import counters_of
 from sexton.recycle.rounds.model import CloseOrder, OpenedRound
@@ -44,9 +45,15 @@ class RoundStore:
         live_objects: Callable[[str], int | None] = lambda _: None,
         protections: EndingProtections | None = None,
     ) -> None:
-        """``interval_seconds``: from one slot of an instance to its next; ``live_objects``: counted by its owner.
+        """Store the collaborators.
 
-        ``protections``: those that are overdue end when a round opens; None: none are registered.
+        Args:
+            db: the database.
+            leases: of the deployment's jobs.
+            controls: the operators' stops, lists and windows.
+            interval_seconds: from one slot of an instance to its next.
+            live_objects: returns an instance's number of live objects, as its owner counts them; None: unknown.
+            protections: overdue ones end when a round opens; None: none are registered.
         """
         self.plans = PlanStore(db)
         self.reports = Reports(db)
@@ -59,7 +66,7 @@ class RoundStore:
         self._interval_ms = interval_seconds * 1000
 
     def plan(self, instance: str, policy: Policy, by: str) -> Plan:
-        """Fix cutoffs and counts for a round and store them."""
+        """Fix the cutoffs and counts of a round's plan, and store it."""
         return self.plans.plan_for_round(instance, policy, by, partial(self._live_objects, instance))
 
     def find_plan(self, plan: int) -> Plan:
@@ -70,44 +77,52 @@ class RoundStore:
         """Acquire the lease and open the round of this run; repeating it returns the same round.
 
         Raises:
-            Halted: a stop, a list or a window keeps the instance.
+            Halted: a stop, a list or a window halts the instance.
             LeaseBusy: another round works on the instance, or was killed less than a lease ago.
-            NoFreeSlot: as many rounds run as may run at once.
-            NotEnabled: a plan is to be applied to an instance that only observes.
+            NoFreeSlot: as many rounds are running as may run at once.
+            NotEnabled: a plan would be applied to an instance in observe mode.
             PlanRefused: the plan does not exist, was applied, or is another instance's.
             RoundEnded: this run's round has ended already (it was reset in Temporal).
         """
         registry = Registry(self._db)
-        known = registry.instance(instance)
-        enabled = known.mode == "enabled"
+        row = registry.instance(instance)
+        enabled = row.mode == InstanceMode.ENABLED
         if plan is not None and not enabled:
             raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
         self._controls.admit(instance)
-        made = self._open_row(instance, run_id, plan, policy, by)
+        round_ = self._open_row(instance, run_id, plan, policy, by)
         lease = self._leases.acquire(instance, JOB, run_id)
-        self._begin(instance, made)
+        self._begin(instance, round_)
         if self._protections is not None:
             self._protections.end_due(instance)
         names = tuple(v.name for v in registry.vaults(instance))
         reached("round.opened")
-        its = rules.for_owner(policy, known.owner)
         cutoffs = dict(self.plans.retentions.cutoffs(instance, policy))
-        return OpenedRound(round=made, lease=lease, may_delete=enabled, policy=its, vaults=names, cutoffs=cutoffs)
+        return OpenedRound(
+            round=round_,
+            lease=lease,
+            may_delete=enabled,
+            policy=rules.for_owner(policy, row.owner),
+            vaults=names,
+            cutoffs=cutoffs,
+        )
 
     def release(self, opened: OpenedRound, why: str) -> None:
-        """Give the lease back while the round waits (paused, backing off), and say why."""
+        """Release the lease while the round waits (paused, backing off), and store why."""
         t, row, lease = self._db.t.round, self._db.t.lease, opened.lease
-        mine = and_(row.c.instance == lease.instance, row.c.job == lease.job, row.c.state == "BUSY")
+        in_use = and_(row.c.instance == lease.instance, row.c.job == lease.job, row.c.state == LeaseState.BUSY)
         with self._db.write() as c:
-            held = select(row.c.owner).where(mine, row.c.owner == lease.owner, row.c.epoch == lease.epoch)
-            # Not a round that goes on already: this may be a late repetition.
-            its = t.c.waiting.is_not(None) if c.execute(held).first() is None else true()
+            lease_query = select(row.c.owner).where(in_use, row.c.owner == lease.owner, row.c.epoch == lease.epoch)
+            has_lease = c.execute(lease_query).first() is not None
+            # This call may be a late repetition: without the lease, leave a round alone that continues already.
+            condition = true() if has_lease else t.c.waiting.is_not(None)
             waits = {"waiting": why[:1000], "waiting_since": self._db.now(c)}
-            c.execute(update(t).where(t.c.id == opened.round, t.c.state == "RUNNING", its).values(**waits))
+            running = and_(t.c.id == opened.round, t.c.state == RoundState.RUNNING)
+            c.execute(update(t).where(running, condition).values(**waits))
         self._leases.free(lease)
 
     def abandon(self, run_id: str, why: str = "cancelled") -> None:
-        """End a round that was called off, or refused, before it had a lease; nothing happened in it."""
+        """End a round that was cancelled, or refused, before it had a lease; it has deleted nothing."""
         t, instance = self._db.t.round, self._db.t.instance
         with self._db.write() as c:
             unbegun = and_(t.c.run_id == run_id, t.c.report.is_(None), t.c.waiting == FOR_LEASE)
@@ -115,37 +130,37 @@ class RoundStore:
                 c.execute(update(instance).where(instance.c.id == name).values(retry_at=None))
 
     def _open_row(self, instance: str, run_id: str, plan: int | None, policy: Policy, by: str) -> int:
-        """Store the round, waiting for its lease: before it has one, so that whoever looks sees it wait."""
+        """Store the round as waiting for its lease, so that it is shown before it has one; return its number."""
         round_ = self._db.t.round
         with self._db.write() as c:
             now = self._db.now(c)
-            found = c.execute(select(round_.c.id, round_.c.report).where(round_.c.run_id == run_id)).one_or_none()
-            if found is not None and found.report is not None:
-                raise RoundEnded(f"round {found.id} has ended; start a new one: sexton round run {instance}")
-            if found is None:
+            stored = c.execute(select(round_.c.id, round_.c.report).where(round_.c.run_id == run_id)).one_or_none()
+            if stored is not None and stored.report is not None:
+                raise RoundEnded(f"round {stored.id} has ended; start a new one: sexton round run {instance}")
+            if stored is None:
                 if plan is not None:
                     self.plans.approvals.begin_apply(c, plan, instance, policy, by)
                 values = {"instance": instance, "run_id": run_id, "plan": plan, "started_at": now}
-                row = insert(round_).values(**values, state="RUNNING").returning(round_.c.id)
-                made = int(c.execute(row).scalar_one())
-                self._take_turn(c, instance, now)
+                row = insert(round_).values(**values, state=RoundState.RUNNING).returning(round_.c.id)
+                number = int(c.execute(row).scalar_one())
+                self._take_slot(c, instance, now)
             else:
-                made = int(found.id)
-            # It may be the tenth try: since when it waits stays.
-            anew = and_(round_.c.id == made, or_(round_.c.waiting.is_(None), round_.c.waiting != FOR_LEASE))
-            c.execute(update(round_).where(anew).values(waiting=FOR_LEASE, waiting_since=now))
-            return made
+                number = int(stored.id)
+            # A repeated try does not change since when the round waits.
+            not_waiting = and_(round_.c.id == number, or_(round_.c.waiting.is_(None), round_.c.waiting != FOR_LEASE))
+            c.execute(update(round_).where(not_waiting).values(waiting=FOR_LEASE, waiting_since=now))
+            return number
 
     def _begin(self, instance: str, round_: int) -> None:
-        """Say that the round has its lease. Whoever had it before us is gone without a word (terminated, say)."""
+        """Record that the round has its lease; end earlier rounds that never reported their end (terminated ones)."""
         t = self._db.t.round
         with self._db.write() as c:
-            silent = and_(t.c.instance == instance, t.c.state == "RUNNING", t.c.id < round_)
-            self._cut_off(c, silent, FAILED, "cut off: its run ended without a word")
+            unreported = and_(t.c.instance == instance, t.c.state == RoundState.RUNNING, t.c.id < round_)
+            self._cut_off(c, unreported, FAILED, "cut off: its run ended without a report")
             c.execute(update(t).where(t.c.id == round_).values(waiting=None, waiting_since=None))
 
     def _cut_off(self, c: Connection, which: ColumnElement[bool], state: str, why: str) -> Sequence[str]:
-        """End rounds that nobody will close, with what their tallies say they did; return their instances."""
+        """End rounds that no workflow will close, with what they did by their counts; return their instances."""
         rows = c.execute(select(self._db.t.round).where(which).with_for_update()).all()
         nothing = Policy(version="", retention_seconds={}, upload_grace_seconds=0)
         for row in rows:
@@ -154,8 +169,8 @@ class RoundStore:
             self._end(c, CloseOrder(opened=opened, plan=row.plan, outcome=state, error=why))
         return [row.instance for row in rows]
 
-    def _take_turn(self, c: Connection, instance: str, now: int) -> None:
-        """Count this round as the instance's turn; until it ends another try is due at once (it may be terminated)."""
+    def _take_slot(self, c: Connection, instance: str, now: int) -> None:
+        """Count this round as the instance's slot; until it ends, another try is due at once: it may be terminated."""
         t = self._db.t.instance
         before = c.execute(select(t.c.turn_at).where(t.c.id == instance)).scalar_one()
         turn_at = rules.turn(before, self._interval_ms, now)
@@ -172,7 +187,7 @@ class RoundStore:
                 report = RoundReport.model_validate(stored)
             else:
                 report = self._end(c, order)
-                self._end_turn(c, report)
+                self._end_slot(c, report)
                 self._forget_history(c, report.instance)
         reached("round.closed")
         self._leases.free(order.opened.lease)
@@ -182,48 +197,48 @@ class RoundStore:
         for forget in expired:
             try:
                 forget()
-            except AWAY as e:  # the round is closed; the next one tries again
-                log.warning("what is over was not forgotten: %s", first_line(e))
+            except AWAY as e:  # the round is closed already
+                log.warning("expired rows were not deleted, the next round tries again: %s", first_line(e))
         return report
 
     def _end(self, c: Connection, order: CloseOrder) -> RoundReport:
-        """Store the report, count it, and say what became of its plan."""
+        """Store the report, add it to the counters, and set the state of its plan."""
         t, now = self._db.t, self._db.now(c)
         report = build(self._db, c, order).model_copy(update={"ended_at": now})
         plan = order.plan
         if plan is not None and (order.opened.may_delete or report.tallies):
-            # Nothing of it went: it may be applied again. Plan before round, as ``open`` does.
+            # Nothing of it was claimed: it may be applied again. Lock the plan before the round, as ``open`` does.
             again = report.state != SUCCEEDED and not report.claimed
-            became = update(t.plan).where(t.plan.c.id == plan).values(state="PLANNED" if again else "APPLIED")
-            c.execute(became)
+            state = PlanState.PLANNED if again else PlanState.APPLIED
+            c.execute(update(t.plan).where(t.plan.c.id == plan).values(state=state))
             if not again:
                 self.plans.retentions.agree_plan(c, plan)
-        # The column is coarse: whether it ran to its end. The report says how it ended.
-        state = "SUCCEEDED" if report.state == SUCCEEDED else "FAILED"
-        ended = {"state": state, "ended_at": now, "report": report.model_dump(mode="json")}
+        # The column is coarse: whether the round ran to its end. The report says how it ended.
+        round_state = RoundState.SUCCEEDED if report.state == SUCCEEDED else RoundState.FAILED
+        ended = {"state": round_state, "ended_at": now, "report": report.model_dump(mode="json")}
         waits = {"waiting": None, "waiting_since": None}
         c.execute(update(t.round).where(t.round.c.id == report.round).values(**ended, **waits))
         add_to_counters(self._db, c, report.instance, counters_of(report))
         return report
 
-    def _end_turn(self, c: Connection, report: RoundReport) -> None:
-        """Say when the instance is tried again, and whether this was a success: a vault at fault is none."""
+    def _end_slot(self, c: Connection, report: RoundReport) -> None:
+        """Set when the instance is tried again, and count successes; a round with a vault at fault is none."""
         t, now = self._db.t.instance, report.ended_at or 0
         failures = c.execute(select(t.c.failures).where(t.c.id == report.instance)).scalar_one()
         values: dict[str, int | None] = {"retry_at": rules.retry_at(report, failures, now)}
         if report.state == FAILED or (report.state == SUCCEEDED and report.faults):
             values["failures"] = failures + 1
-        elif report.state == SUCCEEDED and not report.observed:  # an observing round asks no vault and proves nothing
+        elif report.state == SUCCEEDED and not report.observed:  # in observe mode no vault was reached
             values |= {"failures": 0, "last_success_at": now}
         c.execute(update(t).where(t.c.id == report.instance).values(**values))
 
     def _forget_history(self, c: Connection, instance: str) -> None:
+        """Delete history rows older than ``HISTORY_DAYS``, except those that a mark or its child still needs."""
         history = self._db.t.mark_history
         edge = self._db.now(c) - HISTORY_DAYS * 86_400_000
-        # While the parent is still marked its undrop must see that a child is gone.
         mark = self._db.t.mark
-        # While a child is there a hold on what is above must reach it; chains free themselves from below.
-        below = history.alias()
+        child_history = history.alias()
+        # A hold on an ancestor must reach a child that still exists; the rows of a chain are freed from below.
         has_child = or_(
             *(
                 exists().where(
@@ -231,9 +246,10 @@ class RoundStore:
                     child.c.parent_kind == history.c.kind,
                     child.c.parent_id == history.c.id,
                 )
-                for child in (mark, below)
+                for child in (mark, child_history)
             )
         )
+        # The undrop of a parent that is still marked must see that a child is gone.
         parent_marked = exists().where(
             mark.c.instance == history.c.instance,
             mark.c.kind == history.c.parent_kind,
@@ -244,5 +260,5 @@ class RoundStore:
             .where(history.c.instance == instance, history.c.gone_at < edge, ~parent_marked, ~has_child)
             .limit(HISTORY_ROWS_A_ROUND)
         )
-        named = tuple_(history.c.kind, history.c.id).in_(old)
-        c.execute(delete(history).where(history.c.instance == instance, named))
+        is_old = tuple_(history.c.kind, history.c.id).in_(old)
+        c.execute(delete(history).where(history.c.instance == instance, is_old))
