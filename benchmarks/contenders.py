@@ -159,12 +159,12 @@ def _round(job: Job, engine: Engine, recycler: Recycler) -> None:
     order = AdoptOrder(
         round=opened.round, lease=opened.lease, upload_grace_seconds=GRACE_SECONDS, cutoffs=opened.cutoffs
     )
-    books.adopted(recycler.adopt(order, 1, _alive))
+    books.add_adoption(recycler.adopt(order, 1, _alive))
     plan = rounds.plan(INSTANCE, POLICY, "bench")
     books.begin(plan)
     for kind in plan.kinds:
         while not books.kinds[kind.kind].finished:
-            books.done(kind.kind, recycler.recycle(books.next_range(opened, plan, kind), 1, _alive), 0)
+            books.add_range(kind.kind, recycler.recycle(books.next_range(opened, plan, kind), 1, _alive), 0)
     report = rounds.close(books.close_order(opened, plan.id, plan, "SUCCEEDED", ""))
     if (report.removed, report.deleted, kept_texts(report)) != (job.marks, job.marks * KEYS_A_MARK, {}):
         raise AssertionError(f"the round did not do all: {report}")

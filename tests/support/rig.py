@@ -178,7 +178,7 @@ class Rig:
                 cutoffs=opened.cutoffs,
                 excluded_vaults=opened.excluded_vaults,
             )
-            ledger.adopted(self.recycler.adopt(order, 1, lambda: None))
+            ledger.add_adoption(self.recycler.adopt(order, 1, lambda: None))
         body = self.rounds.find_plan(plan) if plan is not None else self.plan(instance)
         by_name = {k.kind: k for k in body.kinds} if opened.may_delete else {}
         for wave in waves(by_name, body.policy.after):
@@ -191,7 +191,7 @@ class Rig:
         ledger.begin(plan)
         while not ledger.kinds[kind.kind].finished:
             order = ledger.next_range(opened, plan, kind)
-            ledger.done(kind.kind, self.recycler.recycle(order, 1, lambda: None), 0)
+            ledger.add_range(kind.kind, self.recycler.recycle(order, 1, lambda: None), 0)
 
     def plan(self, instance: str = "shop") -> Plan:
         """Plan as a round does; return the plan."""

@@ -83,7 +83,10 @@ def test_p10_an_overdue_protection_blocks_until_it_is_reaped(rig: Rig, root: Pat
     claimed = claim(rig, at_work, "dropped", "late")
 
     assert before == ["j"]
-    assert (claimed.claimed, claimed.kept) == (frozenset(), {Ref("dropped", "late"): Kept(KeepReason.PROTECTION, "j")})
+    assert (claimed.claimed, claimed.keep_reasons) == (
+        frozenset(),
+        {Ref("dropped", "late"): Kept(KeepReason.PROTECTION, "j")},
+    )
 
 
 def test_p11_a_renewal_extends_a_protection(rig: Rig, root: Path) -> None:

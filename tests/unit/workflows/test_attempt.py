@@ -3,7 +3,7 @@
 import pytest
 
 from workflows.attempt import AttemptResult, Conclusion, Ending, conclude
-from workflows.controls import Again
+from workflows.controls import RetryAfter
 from workflows.options import MAX_TRIES
 
 
@@ -17,7 +17,7 @@ def test_a_halted_attempt_ends_the_round_as_stopped() -> None:
 
 @pytest.mark.parametrize(("tries", "seconds"), [(1, 10.0), (2, 20.0), (MAX_TRIES - 1, 160.0)])
 def test_failed_kinds_are_tried_again_after_a_longer_wait(tries: int, seconds: float) -> None:
-    assert conclude(AttemptResult(Ending.FAILED, "the disk is full"), tries) == Again(seconds)
+    assert conclude(AttemptResult(Ending.FAILED, "the disk is full"), tries) == RetryAfter(seconds)
 
 
 def test_the_last_failed_try_fails_the_round() -> None:

@@ -46,7 +46,7 @@ class Timed(Rig):
 
     def recycle(self, opened: OpenedRound, plan: Plan, kind: KindPlan, ledger: Ledger) -> None:
         super().recycle(opened, plan, kind, ledger)
-        ledger.cut_short(kind.kind, ELAPSED_MS)
+        ledger.add_elapsed(kind.kind, ELAPSED_MS)
 
 
 @pytest.fixture

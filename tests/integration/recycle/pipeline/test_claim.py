@@ -99,7 +99,7 @@ class TestKeepers:
 
         result = claim_store(rig, first, second).claim(request)
 
-        assert (result.claimed, result.kept) == ({Ref("dropped", "b")}, {Ref("dropped", "a"): by_hold(1)})
+        assert (result.claimed, result.keep_reasons) == ({Ref("dropped", "b")}, {Ref("dropped", "a"): by_hold(1)})
 
     def test_keepers_judge_children_and_learn_what_is_claimed(self, rig: Rig) -> None:
         mark_family(rig)
@@ -115,7 +115,7 @@ class TestKeepers:
 
         result = claim_store(rig, FakeKeeper({TABLET: by_hold(1)})).claim(ClaimRequest(token(rig), [FAMILY], FAR_MS))
 
-        assert (result.claimed, result.kept) == (set(), {TABLE: by_hold(1)})
+        assert (result.claimed, result.keep_reasons) == (set(), {TABLE: by_hold(1)})
         assert rig.count("mark", state="MARKED") == 2
 
     def test_only_a_claim_asks_keepers_of_claims(self, rig: Rig) -> None:
@@ -191,14 +191,14 @@ class TestChildren:
             result = rig.stores.claims.claim(ClaimRequest(with_, [parent], FAR_MS))  # does not wait for the owner
             owner.rollback()
 
-        assert (result.claimed, result.kept) == (set(), {TABLE: WAITS_FOR_CHILD})
+        assert (result.claimed, result.keep_reasons) == (set(), {TABLE: WAITS_FOR_CHILD})
 
 
 class TestLimit:
     def test_claims_of_one_batch_share_the_limit(self, rig: Rig) -> None:
         with_ = token(rig)
 
-        kept = [claim_objects(rig, with_, f"m{n}", objects).kept for n, objects in enumerate((4, 4, 3, 2, 1))]
+        kept = [claim_objects(rig, with_, f"m{n}", objects).keep_reasons for n, objects in enumerate((4, 4, 3, 2, 1))]
 
         assert [list(answers.values()) for answers in kept] == [[], [], [BY_LIMIT], [], [BY_LIMIT]]
 
@@ -211,15 +211,15 @@ class TestLimit:
             FAR_MS,
             allowance=10,
         )
-        assert rig.stores.claims.claim(full).kept == {}
+        assert rig.stores.claims.claim(full).keep_reasons == {}
         first = token(rig, run="first")
-        assert claim_objects(rig, first, "m1", 10).kept == {}
-        assert list(claim_objects(rig, first, "m2", 1).kept.values()) == [BY_LIMIT]
+        assert claim_objects(rig, first, "m1", 10).keep_reasons == {}
+        assert list(claim_objects(rig, first, "m2", 1).keep_reasons.values()) == [BY_LIMIT]
         rig.later(DAY - 60)
-        assert list(claim_objects(rig, token(rig, run="second"), "m3", 1).kept.values()) == [BY_LIMIT]
+        assert list(claim_objects(rig, token(rig, run="second"), "m3", 1).keep_reasons.values()) == [BY_LIMIT]
         rig.later(DAY + 60)
 
-        assert claim_objects(rig, token(rig, run="third"), "m4", 10).kept == {}
+        assert claim_objects(rig, token(rig, run="third"), "m4", 10).keep_reasons == {}
 
 
 class TestOtherBatchesAndInstances:

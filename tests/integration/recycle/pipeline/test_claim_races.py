@@ -112,12 +112,12 @@ def test_a_claim_does_not_wait_for_an_owners_commit(postgres_rig: Rig) -> None:
 
         first = claim(rig, write_token, "prepared", "r1", "r2")  # waiting would end with GuardBusy
 
-        assert (first.claimed, first.kept) == ({Ref("prepared", "r2")}, {Ref("prepared", "r1"): OWNER_BUSY})
+        assert (first.claimed, first.keep_reasons) == ({Ref("prepared", "r2")}, {Ref("prepared", "r1"): OWNER_BUSY})
         assert rig.count("mark_file", id="r1") == 0
         owner.rollback()
     second = claim(rig, write_token, "prepared", "r1")
 
-    assert (second.claimed, second.kept) == ({Ref("prepared", "r1")}, {})
+    assert (second.claimed, second.keep_reasons) == ({Ref("prepared", "r1")}, {})
 
 
 def test_a_commit_open_during_the_claim_keeps_its_files(postgres_rig: Rig, tmp_path: Path) -> None:
@@ -241,4 +241,4 @@ def test_a_claim_behind_an_open_undrop_finds_nothing(rig: Rig) -> None:
         result = claimer.result(10)
 
     assert claimer_waited
-    assert (result.claimed, result.kept, rig.count("mark")) == (frozenset(), {}, 0)
+    assert (result.claimed, result.keep_reasons, rig.count("mark")) == (frozenset(), {}, 0)

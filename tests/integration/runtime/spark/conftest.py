@@ -42,13 +42,19 @@ def on_spark(sessions: Sessions, tmp_path: Path) -> Callable[[Rig], SparkCompari
 Deleting = Callable[[Rig], Recycler]
 
 
+def audit_locations(rig: Rig) -> AuditLocations:
+    """Return where executors write the audit of a rig's deletions."""
+    return AuditLocations(
+        rig.vaults, rig.registry.vaults, deployment=DEPLOYMENT, endpoint_url=rig.endpoint_url, audit_url=""
+    )
+
+
 @pytest.fixture
 def deleting(sessions: Sessions, tmp_path: Path) -> Deleting:
-    """Let a rig delete on Spark, its audit told where the executors tell theirs."""
+    """Let a rig delete on Spark, with its audit where the executors write theirs."""
 
     def made(rig: Rig) -> Recycler:
-        rig.kept_in = {"deployment": DEPLOYMENT, "endpoint_url": rig.endpoint_url, "audit_url": ""}
-        rig.audit = ParquetAudit(AuditLocations(rig.vaults, rig.registry.vaults, **rig.kept_in), 400)
+        rig.audit = ParquetAudit(audit_locations(rig), 400)
         where = ConnectionTarget(
             deployment=DEPLOYMENT, database_url=without_password(rig.url), endpoint_url=rig.endpoint_url
         )

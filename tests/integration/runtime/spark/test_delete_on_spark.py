@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.store import AuditReader
-from tests.integration.runtime.spark.conftest import Deleting
+from tests.integration.runtime.spark.conftest import Deleting, audit_locations
 from tests.support.rig import RETENTION, Rig, listing, put
 
 
@@ -33,8 +32,8 @@ def test_a_round_on_spark_deletes_exactly_the_due_objects(rig: Rig, deleting: De
     assert (report.claimed, report.removed, report.deleted, report.absent, report.failed) == (63, 62, 63, 1, 0)
     assert set(listing(root)) == {"data/t1/live_0.dat"}
     assert not listing(other)
-    told = list(AuditReader(rig.db, AuditLocations(rig.vaults, rig.registry.vaults, **rig.kept_in)).rows(report.round))
-    assert {r.key: r.outcome for r in told} == {
+    audit_rows = AuditReader(rig.db, audit_locations(rig)).rows(report.round)
+    assert {r.key: r.outcome for r in audit_rows} == {
         **dict.fromkeys((*due, "data/p/a.dat", "data/p/in/b.dat", "data/o_0.dat"), "deleted"),
         "data/none_0.dat": "absent",
     }

@@ -14,7 +14,7 @@ import pytest
 from temporalio.client import WorkflowFailureError, WorkflowHandle
 
 from sexton.recycle.model import RoundReport
-from tests.fault.live.scene import SHOP, Scene, until
+from tests.fault.live.deployment import SHOP, Deployment, until
 from tests.fault.live.store import PAGE, Bucket, deletes
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3 import RunningS3
@@ -34,19 +34,19 @@ CANCEL_SECONDS = 5.0
 @pytest.fixture
 async def scene(
     postgres_url: str, s3_server: RunningS3, bucket: str, temporal_server: DevServer, tmp_path: Path
-) -> AsyncIterator[Scene]:
+) -> AsyncIterator[Deployment]:
     with FaultProxy(s3_server.endpoint_url, s3_server.access_key, s3_server.secret_key) as proxy:
         rig = Rig(postgres_url, endpoint_url=proxy.url).instance()
         rig.s3(bucket)
         store = Bucket(s3_server, bucket)
-        made = await Scene.open(temporal_server.address, "", rig, tmp_path, store, proxy, asyncio.Semaphore(2))
+        made = await Deployment.open(temporal_server.address, "", rig, tmp_path, store, proxy, asyncio.Semaphore(2))
         try:
             yield made
         finally:
             print("\n".join(made.close()))
 
 
-async def begun(scene: Scene, handle: WorkflowHandle[object, RoundReport], pages: int) -> None:
+async def begun(scene: Deployment, handle: WorkflowHandle[object, RoundReport], pages: int) -> None:
     """Wait until Spark deletes, and so many requests have come in."""
     already = len(deletes(scene.proxy))
     await until("Spark deletes", lambda: len(deletes(scene.proxy)) >= already + pages, 90)
@@ -62,7 +62,7 @@ async def begun(scene: Scene, handle: WorkflowHandle[object, RoundReport], pages
 
 
 @pytest.mark.timeout(300)
-async def test_a_killed_spark_worker_is_replaced_and_cancelled(scene: Scene) -> None:
+async def test_a_killed_spark_worker_is_replaced_and_cancelled(scene: Deployment) -> None:
     proxy, cold, rig = scene.proxy, scene.cold, scene.rig
     await cold.fill(rig, PAGES)
     await scene.worker("control", **SPARK)

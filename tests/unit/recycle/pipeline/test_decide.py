@@ -67,7 +67,7 @@ class TestKeepers:
     def test_blocked_mark_is_kept_with_the_reason(self) -> None:
         decision = decided(Candidate(A), Candidate(B), blocked={A: by_hold(7)})
 
-        assert (claimed(decision), decision.kept) == ([B], {A: by_hold(7)})
+        assert (claimed(decision), decision.keep_reasons) == ([B], {A: by_hold(7)})
 
     def test_reason_of_the_mark_precedes_that_of_its_child(self) -> None:
         parent = Candidate(A, children=frozenset({CHILD}))
@@ -75,7 +75,7 @@ class TestKeepers:
 
         decision = decided(parent, children=[child], blocked={CHILD: LIVE, A: by_hold(1)})
 
-        assert decision.kept == {A: by_hold(1)}
+        assert decision.keep_reasons == {A: by_hold(1)}
 
 
 class TestChildren:
@@ -89,24 +89,28 @@ class TestChildren:
     def test_blocked_child_blocks_its_parent(self) -> None:
         decision = decided(self.PARENT, children=[ChildMark(CHILD, A, MarkState.MARKED)], blocked={CHILD: by_hold(3)})
 
-        assert (claimed(decision), decision.absorbed, decision.kept) == ([], [], {A: by_hold(3)})
+        assert (claimed(decision), decision.absorbed, decision.keep_reasons) == ([], [], {A: by_hold(3)})
 
     def test_locked_child_blocks_its_parent(self) -> None:
-        assert decided(self.PARENT, children=[ChildMark(CHILD, A, None)]).kept == {A: WAITS_FOR_CHILD}
+        assert decided(self.PARENT, children=[ChildMark(CHILD, A, None)]).keep_reasons == {A: WAITS_FOR_CHILD}
 
     def test_child_claimed_by_another_batch_blocks_its_parent(self) -> None:
-        assert decided(self.PARENT, children=[ChildMark(CHILD, A, MarkState.CLAIMED)]).kept == {A: WAITS_FOR_CHILD}
+        assert decided(self.PARENT, children=[ChildMark(CHILD, A, MarkState.CLAIMED)]).keep_reasons == {
+            A: WAITS_FOR_CHILD
+        }
 
     def test_child_added_after_the_resolve_blocks_its_parent(self) -> None:
         late = ChildMark(OTHER_CHILD, A, MarkState.MARKED)
 
-        assert decided(self.PARENT, children=[late]).kept == {A: WAITS_FOR_CHILD}
+        assert decided(self.PARENT, children=[late]).keep_reasons == {A: WAITS_FOR_CHILD}
 
     def test_unfenced_child_blocks_its_parent(self) -> None:
         resolved = {CHILD: Candidate(CHILD, must_be_fenced=True)}
         unfenced, fenced = ChildMark(CHILD, A, MarkState.MARKED), ChildMark(CHILD, A, MarkState.FENCED)
 
-        assert decided(self.PARENT, children=[unfenced], resolved_children=resolved).kept == {A: WAITS_FOR_CHILD}
+        assert decided(self.PARENT, children=[unfenced], resolved_children=resolved).keep_reasons == {
+            A: WAITS_FOR_CHILD
+        }
         assert claimed(decided(self.PARENT, children=[fenced], resolved_children=resolved)) == [A]
 
     def test_children_of_a_mark_that_absorbs_none_are_ignored(self) -> None:
@@ -119,7 +123,7 @@ class TestLimit:
     def test_mark_over_the_limit_is_kept(self) -> None:
         decision = decided(Candidate(A, files=6), Candidate(B, files=5), allowance=10)
 
-        assert (claimed(decision), decision.kept, decision.objects) == ([A], {B: BY_LIMIT}, 6)
+        assert (claimed(decision), decision.keep_reasons, decision.objects) == ([A], {B: BY_LIMIT}, 6)
 
     def test_the_limit_is_reached_exactly(self) -> None:
         assert claimed(decided(Candidate(A, files=4), allowance=10, objects_claimed=6)) == [A]
@@ -167,7 +171,7 @@ def test_no_claim_breaks_a_rule(
 ) -> None:
     decision = decided(*chosen, locked=locked, blocked=blocked, allowance=allowance, objects_claimed=objects_claimed)
 
-    assert not set(claimed(decision)) & decision.kept.keys()
+    assert not set(claimed(decision)) & decision.keep_reasons.keys()
     for candidate in decision.claimed:
         row = locked[candidate.ref]
         assert row.state is MarkState.FENCED or (row.state is MarkState.MARKED and not candidate.must_be_fenced)
@@ -175,7 +179,11 @@ def test_no_claim_breaks_a_rule(
     if allowance is not None and decision.claimed:
         assert objects_claimed + decision.objects <= allowance
     for candidate in chosen:
-        if candidate.ref in locked and candidate.ref not in claimed(decision) and candidate.ref not in decision.kept:
+        if (
+            candidate.ref in locked
+            and candidate.ref not in claimed(decision)
+            and candidate.ref not in decision.keep_reasons
+        ):
             row = locked[candidate.ref]
             unfenced = candidate.must_be_fenced and row.state is MarkState.MARKED
             assert row.state is MarkState.CLAIMED or row.quarantined or row.retention_starts_at > CUTOFF or unfenced
@@ -234,4 +242,4 @@ def test_a_parent_is_claimed_with_all_its_children(
             expected.append(parent.ref)
             absorbed += [child.ref for child in own]
     assert (claimed(decision), decision.absorbed, decision.objects) == (expected, absorbed, used)
-    assert decision.kept.keys() == locked.keys() - set(expected)
+    assert decision.keep_reasons.keys() == locked.keys() - set(expected)

@@ -34,8 +34,8 @@ def begun() -> Ledger:
 
 def test_ledger_sums_ranges_and_continues_at_the_cursor() -> None:
     ledger = begun()
-    ledger.done("a", receipt(kept={LIVE: 1}), 100)
-    ledger.done("a", receipt(kept={LIVE: 1}, removed=6), 50)
+    ledger.add_range("a", receipt(kept={LIVE: 1}), 100)
+    ledger.add_range("a", receipt(kept={LIVE: 1}, removed=6), 50)
 
     order = ledger.next_range(OPENED, PLAN, PLAN.kinds[0])
 
@@ -46,8 +46,8 @@ def test_ledger_sums_ranges_and_continues_at_the_cursor() -> None:
 
 def test_ledger_has_the_last_kept_counts_of_adoption() -> None:
     ledger = begun()
-    ledger.adopted(receipt(kept={by_hold(1): 2}, quarantined=1))
-    ledger.adopted(receipt(kept={by_hold(1): 2}))
+    ledger.add_adoption(receipt(kept={by_hold(1): 2}, quarantined=1))
+    ledger.add_adoption(receipt(kept={by_hold(1): 2}))
 
     closed = ledger.close_order(OPENED, 7, PLAN, "SUCCEEDED", "")
 
@@ -61,15 +61,15 @@ def test_kind_waits_for_its_predecessors_and_reports_it() -> None:
 
     assert ledger.waits_for(PLAN, "b") == ["a"]
     assert ledger.errors == ["b: waits for a"]
-    ledger.done("a", receipt(finished=True), 1)
-    ledger.error("b", "")
+    ledger.add_range("a", receipt(finished=True), 1)
+    ledger.set_error("b", "")
     assert (ledger.waits_for(PLAN, "b"), ledger.errors, ledger.unfinished) == ([], [], True)
 
 
 def test_next_run_continues_with_the_same_ledger() -> None:
     ledger = begun()
     ledger.leases, ledger.lost, ledger.tries = 2, 1, 3
-    ledger.done("a", receipt(faults={"cold": "UNREACHABLE"}), 10)
+    ledger.add_range("a", receipt(faults={"cold": "UNREACHABLE"}), 10)
 
     carried = ledger.carried("run", OPENED, 7)
     again = Ledger(carried)
