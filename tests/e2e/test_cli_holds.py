@@ -12,6 +12,7 @@ from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.holds.store import HoldStore
 from sexton.operators.registry.store import Registry
+from sexton.operators.stores import operator_stores
 from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds.model import CloseOrder
 from sexton.recycle.rounds.sql.store import RoundStore
@@ -61,7 +62,7 @@ def test_holds_lists_everything_that_keeps_something(offline: Run, shop: Databas
     registry, controls = Registry(shop), ControlStore(shop)
     registry.enable("shop")
     registry.add_instance("two")
-    rounds = RoundStore(shop, LeaseStore(shop), controls, INTERVAL)
+    rounds = RoundStore(shop, LeaseStore(shop), operator_stores(shop), INTERVAL)
     opened = rounds.open("shop", "run-1", None, policy(RETENTION, GRACE))
     rounds.release(opened, "backing off for 20 s: dropped: the disk is full")
     controls.put(ControlKind.STOP, "*", "drill")
@@ -159,8 +160,8 @@ def test_a_plan_names_the_holds_and_the_stop_that_its_numbers_do_not_know(offlin
 
 def test_why_and_status_tell_that_the_last_round_left_the_vault_alone(offline: Run, shop: Database) -> None:
     Registry(shop).enable("shop")
-    leases, controls = LeaseStore(shop), ControlStore(shop)
-    rounds = RoundStore(shop, leases, controls, INTERVAL)
+    leases = LeaseStore(shop)
+    rounds = RoundStore(shop, leases, operator_stores(shop), INTERVAL)
     opened = rounds.open("shop", "run", None, policy(RETENTION, GRACE))
     fault = {"disk": "NO_MARKER"}
     kept = {by_vault("disk", "NO_MARKER"): 1}

@@ -52,7 +52,8 @@ class Topics:
 
     def __init__(self, served: Served, settings: Settings) -> None:
         self.served, self.rig = served, served.rig
-        self.log, self.wal = EmbeddedLog(self.rig.db), WalService(self.rig.db, settings.wal_settings())
+        self.log = EmbeddedLog(self.rig.db)
+        self.wal = WalService(self.rig.db, settings.wal_settings(), self.rig.controls)
 
     def make(self, entries: int, *regions: str, name: str = "") -> str:
         """Make an enabled topic with regions that need all of it."""

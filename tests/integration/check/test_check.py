@@ -10,7 +10,7 @@ from sexton.contract import NewMark
 from sexton.insight.metrics.figures.store import FigureStore
 from sexton.storage.local.vault import LocalVault
 from tests.integration.check.conftest import Owned, names
-from tests.support.rig import DAY
+from tests.support.rig import DAY, stores_of
 
 
 def test_k01_what_is_there_makes_no_finding_and_what_was_deleted_is_exactly_what_is_lost(owned: Owned) -> None:
@@ -265,7 +265,7 @@ def test_a_vault_whose_versions_go_before_a_check_can_tell_is_named(
     owned: Owned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owned.both(*names(5))
-    figures = FigureStore(owned.db, owned.controls, owned.policy, 3_600)
+    figures = FigureStore(owned.db, stores_of(owned.db).insight, owned.policy, 3_600)
     told = {}
     for days in (30, 3, None):
         monkeypatch.setattr(LocalVault, "versions_days", lambda _, days=days: days)

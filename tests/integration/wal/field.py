@@ -2,6 +2,7 @@
 
 from sexton.database import schema
 from sexton.database.engine import Database
+from sexton.operators.controls.store import ControlStore
 from sexton.wal.model import Mode, Pin, Purged, Topic, WalSettings
 from sexton.wal.orders import (
     HeartbeatReceipt,
@@ -29,7 +30,7 @@ class Field:
 
     def __init__(self, db: Database, place: Place) -> None:
         self.db, self.place = db, place
-        self.store, self.floors, self.maps = WalStore(db), FloorStore(db, TERMS), MapStore(db)
+        self.store, self.floors, self.maps = WalStore(db), FloorStore(db, TERMS, ControlStore(db)), MapStore(db)
         self.heartbeats, self.replays = HeartbeatStore(db), ReplayStore(db, TERMS)
         self.purger = Purger(place.log, self.floors)
         self._generation = 0

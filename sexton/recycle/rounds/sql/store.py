@@ -11,10 +11,8 @@ from sexton.database.engine import AWAY, Database, first_line
 from sexton.kernel.crash_points import reached
 from sexton.marks.lease import Lease
 from sexton.marks.sql.leases import LeaseStore
-from sexton.operators.call_log.store import CallStore
 from sexton.operators.controls.port import NotEnabled
-from sexton.operators.controls.store import ControlStore
-from sexton.operators.registry.store import Registry
+from sexton.operators.stores import OperatorStores
 from sexton.recycle.errors import RoundEnded
 from sexton.recycle.model import CANCELLED, FAILED, SUCCEEDED, RoundReport
 from sexton.recycle.planning import policy as rules
@@ -39,7 +37,7 @@ class RoundStore:
         self,
         db: Database,
         leases: LeaseStore,
-        controls: ControlStore,
+        operators: OperatorStores,
         interval_seconds: int,
         live_objects: Callable[[str], int | None] = lambda _: None,
         protections: EndingProtections | None = None,
@@ -52,10 +50,9 @@ class RoundStore:
         self.reports = Reports(db)
         self._live_objects = live_objects
         self._protections = protections
-        self._calls = CallStore(db)
         self._db = db
         self._leases = leases
-        self._controls = controls
+        self._operators = operators
         self._interval_ms = interval_seconds * 1000
 
     def plan(self, instance: str, policy: Policy, by: str) -> Plan:
@@ -77,12 +74,12 @@ class RoundStore:
             PlanRefused: the plan does not exist, was applied, or is another instance's.
             RoundEnded: this run's round has ended already (it was reset in Temporal).
         """
-        registry = Registry(self._db)
+        registry = self._operators.registry
         known = registry.instance(instance)
         enabled = known.mode == "enabled"
         if plan is not None and not enabled:
             raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
-        self._controls.admit(instance)
+        self._operators.controls.admit(instance)
         made = self._open_row(instance, run_id, plan, policy, by)
         lease = self._leases.acquire(instance, JOB, run_id)
         self._begin(instance, made)
@@ -176,7 +173,7 @@ class RoundStore:
                 self._forget_history(c, report.instance)
         reached("round.closed")
         self._leases.free(order.opened.lease)
-        expired: list[Callable[[], object]] = [self._calls.forget]
+        expired: list[Callable[[], object]] = [self._operators.calls.forget]
         if self._protections is not None:
             expired.append(self._protections.delete_ended_rows)
         for forget in expired:

@@ -207,7 +207,7 @@ def test_whatever_keeps_it_from_being_renewed_stops_the_copy(
         if harm == "its client is closed":
             client.close()
         else:
-            api.app.state.service.protections._settings = ProtectionSettings(max_seconds=1)
+            api.app.state.service.stores.protections._settings = ProtectionSettings(max_seconds=1)
         for _ in range(1_000):
             time.sleep(0.02)
             protected.check()
