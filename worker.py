@@ -25,7 +25,6 @@ from config.settings import Settings, home, load, load_home_env
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.insight.metrics import server
-from sexton.insight.metrics.figures.store import FigureStore
 from sexton.kernel.errors import SextonError
 from sexton.replication.agent import serving
 from sexton.runtime.engine import Engine
@@ -47,10 +46,10 @@ async def build(client: Client, settings: Settings, db: Database) -> Worker:
     """Return a control worker: workflows and their activities, wired to this database and its vaults."""
     deployment, policy = settings.require_deployment(), settings.policy()
     engine = Engine(db, settings.engine_settings())
+    stores = engine.stores
     topic_pages = settings.wal.auto_purge_parallelism
     at_once = options.activities_at_once(settings.recycle.recycle_concurrency, topic_pages)
-    figures = FigureStore(db, engine.controls, policy, *settings.intervals())
-    server.start(settings.metrics, figures, engine.deleter.in_flight)
+    server.start(settings.metrics, stores.figures(policy, settings.intervals()), engine.deleter.in_flight)
     attributes = not await search_attributes.missing(client)
     return Worker(
         client,
@@ -65,16 +64,16 @@ async def build(client: Client, settings: Settings, db: Database) -> Worker:
                 heavy_objects=settings.spark.spark_threshold_objects,
             ),
             activities.TickActivities(
-                engine.schedule,
+                stores.round_schedule,
                 lambda: schedules.nudge(client, deployment),
                 engine.check_schedule.due,
-                engine.wal.schedule.any_due,
-                engine.binlogs.schedule.due,
+                stores.wal.schedule.any_due,
+                stores.binlogs.schedule.due,
             ),
             activities.CheckActivities(engine.checker, engine.in_process_compare, deployment),
             activities.SparkActivities(partial(spark_queue, client, settings)),
-            activities.WalActivities(engine.wal.rounds),
-            activities.BinlogActivities(engine.binlogs.rounds),
+            activities.WalActivities(stores.wal.rounds),
+            activities.BinlogActivities(stores.binlogs.rounds),
         ),
         activity_executor=ThreadPoolExecutor(at_once, thread_name_prefix="activity"),
         max_concurrent_activities=at_once,

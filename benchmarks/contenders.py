@@ -130,7 +130,7 @@ def warm(sessions: "Sessions", work: "Work") -> None:
     def importing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         time.sleep(0.2)  # so that one worker does not take both parts
         for batch in batches:
-            yield pa.RecordBatch.from_pydict({"result": [engine_of(work).db.dialect] * batch.num_rows}, schema=RESULT)
+            yield pa.RecordBatch.from_pydict({"result": [engine_of(work).stores.db.dialect] * batch.num_rows}, schema=RESULT)
 
     with sessions.of("warm") as session:
         for _ in range(20):

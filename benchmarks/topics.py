@@ -23,6 +23,7 @@ from benchmarks.results import Figure, Result, at_least, at_most
 from config.settings import Settings
 from sexton.database import schema
 from sexton.database.engine import Database
+from sexton.runtime.stores import DeploymentStores
 from sexton.wal.messages import PurgeRoundRequest, TopicPageReport
 from sexton.wal.model import Mode
 from sexton.wal.orders import HeartbeatReceipt, LeaderReport, MapOrder, RegionMapping, Stream
@@ -51,7 +52,7 @@ def run(topics: int = TOPICS, pairs: int = PAIRS) -> Result:
         usual = Settings(deployment=DEPLOYMENT, database_url=url)
         wanted = {"kafka": {"bootstrap.servers": kafka.address}, "flush": "off"}
         settings = usual.model_copy(update={"wal": usual.wal.model_copy(update=wanted)})
-        wal = WalService(db, settings.wal_settings())
+        wal = DeploymentStores(db, settings.engine_settings()).wal
         _map(wal, names)
         statements, beats = _beats(db, wal, names)
         ratios = _deletes(wal, names, pairs)

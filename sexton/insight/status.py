@@ -8,19 +8,16 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from sexton.check.model import RunState
 from sexton.database.engine import Database
+from sexton.insight.stores import InsightStores
 from sexton.insight.views import Checked, InstanceStatus, KindStatus, Overview, Running
 from sexton.marks.lease import LeaseState
 from sexton.marks.model import MarkState
 from sexton.marks.sql.leases import busy
-from sexton.operators.controls.store import ControlStore
-from sexton.operators.registry.store import Instance, Registry
+from sexton.operators.registry.store import Instance
 from sexton.recycle.model import RoundReport, RoundState
-from sexton.recycle.pacing.store import PaceStore
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.model import Policy
 from sexton.recycle.planning.sql.measure import find_kinds, waits
-from sexton.recycle.planning.sql.plans import PlanStore
-from sexton.recycle.rounds.sql.schedule import RoundSchedule
 from sexton.recycle.rounds.sql.store import JOB
 
 
@@ -32,17 +29,16 @@ class KindProgressRow(NamedTuple):
     objects: int
 
 
-def overview(db: Database, policy: Policy, controls: ControlStore, schedule: RoundSchedule, slots: int) -> Overview:
+def overview(db: Database, stores: InsightStores, policy: Policy, slots: int) -> Overview:
     """Return the status of every instance.
 
     Args:
         db: the database.
+        stores: where facts come from beside the database's rows.
         policy: the settings by which marks are due.
-        controls: stops, lists and windows.
-        schedule: when instances have their next round.
         slots: how many rounds may run at once.
     """
-    statuses = tuple(_instance_status(db, i, policy, controls, schedule) for i in Registry(db).instances())
+    statuses = tuple(_instance_status(db, i, stores, policy) for i in stores.operators.registry.instances())
     lease = db.t.lease
     with db.read() as c:
         is_busy = busy(lease, JOB, db.now(c))
@@ -62,13 +58,11 @@ def gone(db: Database, round_: int) -> Mapping[str, KindProgressRow]:
     return {kind: KindProgressRow(int(claimed), int(removed), int(objects)) for kind, claimed, removed, objects in rows}
 
 
-def _instance_status(
-    db: Database, instance: Instance, policy: Policy, controls: ControlStore, schedule: RoundSchedule
-) -> InstanceStatus:
+def _instance_status(db: Database, instance: Instance, stores: InsightStores, policy: Policy) -> InstanceStatus:
     name = instance.id
     mark, hold, protection = db.t.mark, db.t.hold, db.t.protection
     kinds = find_kinds(db, name)
-    next_round = schedule.next_round(name)
+    next_round = stores.schedule.next_round(name)
     with db.read() as c:
         now = db.now(c)
         claimed = and_(mark.c.instance == name, mark.c.state == MarkState.CLAIMED)
@@ -86,7 +80,7 @@ def _instance_status(
             now=now,
             running=running,
             next_round=next_round if running is None else None,
-            halt=controls.halt(c, name),
+            halt=stores.operators.controls.halt(c, name),
             failures=row.failures,
             last_success=row.last_success_at,
             holds=_count(c, hold, active_hold),
@@ -94,8 +88,8 @@ def _instance_status(
             claimed=_count(c, mark, claimed),
             late=_count(c, mark, and_(claimed, mark.c.first_pass_at.is_not(None))),
             quarantined=_quarantined(db, c, name),
-            approvals=tuple(PlanStore(db).approvals.waiting(c, name)),
-            caps=tuple(PaceStore(db).caps(name)),
+            approvals=tuple(stores.approvals.waiting(c, name)),
+            caps=tuple(stores.paces.caps(name)),
             checked=_checked(db, c, name),
             protections=_count(c, protection, protection.c.instance == name),
             last=last,

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from sexton.database.engine import Database
 from sexton.kernel.errors import SextonError
+from sexton.operators.controls.store import ControlStore
 from sexton.wal.flushing import Flusher
 from sexton.wal.model import WalSettings
 from sexton.wal.port import TopicLog
@@ -16,6 +17,7 @@ from sexton.wal.sql.floors import FloorStore
 from sexton.wal.sql.heartbeats import HeartbeatStore
 from sexton.wal.sql.maps import MapStore
 from sexton.wal.sql.replays import ReplayStore
+from sexton.wal.sql.resets import ResetStore
 from sexton.wal.sql.schedule import WalSchedule
 from sexton.wal.sql.store import WalStore
 
@@ -25,11 +27,11 @@ log = logging.getLogger(__name__)
 class WalService:
     """The WAL capability over one database. It connects to the log at its first use."""
 
-    def __init__(self, db: Database, settings: WalSettings) -> None:
+    def __init__(self, db: Database, settings: WalSettings, controls: ControlStore) -> None:
         self._db, self._settings = db, settings
         self.store, self.maps, self.heartbeats = WalStore(db), MapStore(db), HeartbeatStore(db)
-        self.replays = ReplayStore(db, settings)
-        self.floors, self.schedule = FloorStore(db, settings), WalSchedule(db, settings)
+        self.replays, self.resets = ReplayStore(db, settings), ResetStore(db)
+        self.floors, self.schedule = FloorStore(db, settings, controls), WalSchedule(db, settings)
 
     @cached_property
     def log(self) -> TopicLog:

@@ -10,8 +10,8 @@ from sexton.contract import NewMark
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.marks.sql.leases import LeaseStore
-from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Registry
+from sexton.operators.stores import operator_stores
 from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds.sql.store import RoundStore
 from tests.e2e.conftest import Run
@@ -64,7 +64,7 @@ def test_status_and_why_need_no_temporal(offline: Run, shop: Database) -> None:
 def test_status_distinguishes_running_and_interrupted_rounds(offline: Run, shop: Database) -> None:
     Registry(shop).enable("shop")
     waits = json.loads(offline("status", "--json").stdout)
-    rounds = RoundStore(shop, LeaseStore(shop), ControlStore(shop), INTERVAL)
+    rounds = RoundStore(shop, LeaseStore(shop), operator_stores(shop), INTERVAL)
     rounds.open("shop", "run-1", None, policy(RETENTION, GRACE))
 
     runs = offline("status")

@@ -12,6 +12,7 @@ from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.holds.store import HoldStore
 from sexton.operators.registry.store import Registry
+from sexton.operators.stores import operator_stores
 from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds.model import CloseOrder
 from sexton.recycle.rounds.sql.store import RoundStore
@@ -61,7 +62,7 @@ def test_blockers_lists_everything_that_blocks(offline: Run, shop: Database) -> 
     registry, controls = Registry(shop), ControlStore(shop)
     registry.enable("shop")
     registry.add_instance("two")
-    rounds = RoundStore(shop, LeaseStore(shop), controls, INTERVAL)
+    rounds = RoundStore(shop, LeaseStore(shop), operator_stores(shop), INTERVAL)
     opened = rounds.open("shop", "run-1", None, policy(RETENTION, GRACE))
     rounds.release(opened, "backing off for 20 s: dropped: the disk is full")
     controls.put(ControlKind.STOP, "*", "drill")
@@ -159,8 +160,8 @@ def test_plan_names_active_holds_and_stops(offline: Run, shop: Database) -> None
 
 def test_why_and_status_show_the_excluded_vault(offline: Run, shop: Database) -> None:
     Registry(shop).enable("shop")
-    leases, controls = LeaseStore(shop), ControlStore(shop)
-    rounds = RoundStore(shop, leases, controls, INTERVAL)
+    leases = LeaseStore(shop)
+    rounds = RoundStore(shop, leases, operator_stores(shop), INTERVAL)
     opened = rounds.open("shop", "run", None, policy(RETENTION, GRACE))
     fault = {"disk": "NO_MARKER"}
     kept = {by_vault("disk", "NO_MARKER"): 1}

@@ -7,8 +7,8 @@ import pytest
 
 from sexton.database.engine import Database
 from sexton.marks.sql.leases import LeaseStore
-from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Registry
+from sexton.operators.stores import operator_stores
 from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.audit.writer import ParquetAudit
@@ -25,7 +25,7 @@ def told(shop: Database, tmp_path: Path) -> int:
     """The number of a round that deleted two objects of a mark that SQL has forgotten, and failed at one of ``t1``."""
     registry = Registry(shop)
     registry.enable("shop")
-    rounds = RoundStore(shop, LeaseStore(shop), ControlStore(shop), INTERVAL)
+    rounds = RoundStore(shop, LeaseStore(shop), operator_stores(shop), INTERVAL)
     opened = rounds.open("shop", "run", None, policy(RETENTION, GRACE))
     rounds.close(CloseOrder(opened=opened, plan=None, outcome="SUCCEEDED"))
     with shop.read() as c:

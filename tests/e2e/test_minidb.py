@@ -20,13 +20,14 @@ from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.holds.store import Hold, HoldStore
 from sexton.operators.registry.store import Registry
+from sexton.operators.stores import operator_stores
 from sexton.owners.sql.owner import SqlOwner
 from sexton.recycle.pipeline.model import Cursor, RangeOrder
 from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.recycle.planning.model import Policy
 from sexton.recycle.rounds.sql.store import RoundStore
-from sexton.runtime.engine import keepers
+from sexton.runtime.stores import keepers
 from tests.servers.api import Api
 from tests.servers.s3 import RunningS3
 from tests.support.kept import kept_texts
@@ -76,7 +77,7 @@ def claim(sexton: Database, kind: str) -> frozenset[Ref]:
     schema.move_clock(sexton, 2 * 86_400)
     with sexton.read() as c:
         now = sexton.now(c)
-    rounds = RoundStore(sexton, LeaseStore(sexton), ControlStore(sexton), interval_seconds=3_600)
+    rounds = RoundStore(sexton, LeaseStore(sexton), operator_stores(sexton), interval_seconds=3_600)
     opened = rounds.open(INSTANCE, "run", None, POLICY)
     common = {"cutoff": now, "limit": 100, "upload_grace_seconds": 600}
     batches, claims = BatchStore(sexton), ClaimStore(sexton, ControlStore(sexton), keepers(sexton))

@@ -9,6 +9,7 @@ import sys
 
 from sexton.database.engine import Database
 from sexton.kernel.crash_points import installed
+from sexton.operators.controls.store import ControlStore
 from sexton.wal import kafka
 from sexton.wal.kafka import KafkaLog
 from sexton.wal.model import WalSettings
@@ -30,7 +31,7 @@ def main(address: str, database: str, topic: str, point: str = "") -> None:
         if reached == point and (store.topic(topic).floor or 0) > floor:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    purger = Purger(KafkaLog({"bootstrap.servers": address}), FloorStore(db, WalSettings()))
+    purger = Purger(KafkaLog({"bootstrap.servers": address}), FloorStore(db, WalSettings(), ControlStore(db)))
     with installed(die):
         while True:
             done = purger.purge([topic])[topic]

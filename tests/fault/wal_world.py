@@ -10,6 +10,7 @@ from typing import Protocol
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.kernel.crash_points import installed
+from sexton.operators.controls.store import ControlStore
 from sexton.wal.model import Facts, Mode, Pin, WalSettings
 from sexton.wal.orders import LeaderReport, MapOrder, OpenRegionOrder, RegionDrop, RegionMapping, Stream
 from sexton.wal.port import LogFault, OldEpoch, PinEnded, ReplayRefused, TopicLog, UnknownRegion
@@ -81,7 +82,7 @@ class World:
     def __init__(self, url: str, log: Entries | None = None, names: tuple[str, ...] = ("r1", "r2", "r3")) -> None:
         self.db = Database.open(url)
         self.log: Entries = log or EmbeddedLog(self.db)
-        self.floors, self.maps = FloorStore(self.db, TERMS), MapStore(self.db)
+        self.floors, self.maps = FloorStore(self.db, TERMS, ControlStore(self.db)), MapStore(self.db)
         self.heartbeats, self.replays = HeartbeatStore(self.db), ReplayStore(self.db, TERMS)
         self.store = WalStore(self.db)
         self.generation, self.clock = 0, 0

@@ -10,28 +10,30 @@ import sqlite3
 import tempfile
 import uuid
 from contextlib import closing
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import func, select, text, update
 
+from config.engine_settings import EngineSettings
 from sexton import contract
 from sexton.check import model as check_model
+from sexton.check.checker import Checker, CheckPorts
 from sexton.check.in_process import InProcessComparison
 from sexton.check.model import CheckReport, CheckRequest, ConcludeOrder
 from sexton.check.port import Compare
+from sexton.check.sources.catalog_integrity import record_problems
 from sexton.check.sources.live_side import LiveSide
+from sexton.check.sql.orphans import Orphans
 from sexton.check.sql.repair import Repairs
 from sexton.check.sql.store import CheckStore
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.database.tables import Tables
 from sexton.marks.sql.leases import LeaseStore
-from sexton.operators.controls.store import ControlStore
-from sexton.operators.holds.store import HoldStore
 from sexton.operators.registry.add_vault import add_vault
-from sexton.operators.registry.store import Registry
+from sexton.operators.stores import operator_stores
 from sexton.owners.port import Owner
 from sexton.owners.sql.owner import SqlOwner
 from sexton.protection import model as protection
@@ -49,8 +51,7 @@ from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.model import OpenedRound
 from sexton.recycle.rounds.recycler import Parts, Recycler
 from sexton.recycle.rounds.sql.store import RoundStore
-from sexton.runtime.checker import checker
-from sexton.runtime.engine import keepers
+from sexton.runtime.stores import DeploymentStores, keepers
 from sexton.storage.model import VaultSpec
 from sexton.storage.port import Vault
 from tests.support.places import AuditList, SerializedVaults, SteppingClock
@@ -92,8 +93,8 @@ class Rig:
         _create_schema(url)
         self.url, self.endpoint_url = url, endpoint_url
         self.db = open_database(url)
-        self.registry = Registry(self.db)
-        self.controls, self.holds = ControlStore(self.db), HoldStore(self.db)
+        self.operators = operator_stores(self.db)
+        self.registry, self.controls, self.holds, _ = self.operators
         self.protections = ProtectionStore(self.db, protection.ProtectionSettings())
         self.stores = pipeline_stores(self.db, self.controls, keepers(self.db))
         self.leases = LeaseStore(self.db)
@@ -106,13 +107,19 @@ class Rig:
         self.audit: DeletionLog = audit or self.audit_list
         self.recycler = self.recycler_of(self.owner)
         self.registrar = Registrar(self.protections, self.vaults)
-        self.rounds = RoundStore(self.db, self.leases, self.controls, INTERVAL, protections=self.protections)
+        self.rounds = RoundStore(self.db, self.leases, self.operators, INTERVAL, protections=self.protections)
         self.policy = policy(RETENTION, GRACE)
-        self.runs, self.live_side = CheckStore(self.db), LiveSide(self.db)
+        self.runs, self.live_side = CheckStore(self.db), LiveSide(self.db, self.registry)
         self.repairs = Repairs(self.db, self.runs, self.vaults)
-        self.checker = checker(
-            self.db, self.runs, self.live_side, self.vaults, check_model.CheckSettings(grace_seconds=DAY)
+        ports = CheckPorts(
+            runs=self.runs,
+            live=self.live_side,
+            vaults=self.vaults,
+            vaults_of=self.registry.vaults,
+            contradictions=partial(record_problems, self.db, self.registry),
+            remove_refuted_marks=Orphans(self.db).remove_refuted_marks,
         )
+        self.checker = Checker(ports, check_model.CheckSettings(grace_seconds=DAY))
         self.direct = InProcessComparison(self.vaults, self.live_side, self.runs)
 
     def recycler_of(self, owner: Owner, deleter: Deleter | None = None) -> Recycler:
@@ -270,6 +277,11 @@ def _create_schema(url: str) -> None:
 def _upgrade(url: str) -> None:
     """Run the migrations on PostgreSQL, once for each database: tests empty it and use it again."""
     schema.init(url, DEPLOYMENT)
+
+
+def stores_of(db: Database) -> DeploymentStores:
+    """Return the stores of the rig's deployment over a database, as commands and workers build them."""
+    return DeploymentStores(db, EngineSettings(DEPLOYMENT))
 
 
 def open_database(url: str) -> Database:

@@ -9,8 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sexton.database.engine import Database
 from sexton.insight.metrics.collector import FigureCollector
 from sexton.insight.metrics.figures.store import FigureStore
-from sexton.operators.controls.store import ControlStore
-from tests.support.rig import INTERVAL, Rig
+from tests.support.rig import INTERVAL, Rig, stores_of
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -46,7 +45,7 @@ def collector(
 ) -> FigureCollector:
     """Return a collector of the rig's database, which reads anew at each scrape by default."""
     db = db or rig.db
-    store = FigureStore(db, ControlStore(db), rig.policy, INTERVAL)
+    store = FigureStore(db, stores_of(db).insight, rig.policy, INTERVAL)
     running_requests = rig.deleter.in_flight if in_flight is None else in_flight
     return FigureCollector(store.read, running_requests, **{"cache_seconds": 0.0, **options})
 

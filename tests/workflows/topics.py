@@ -47,7 +47,10 @@ class Topics:
 
     def __init__(self, served: Served, settings: Settings) -> None:
         self.served, self.rig = served, served.rig
-        self.log, self.wal = EmbeddedLog(self.rig.db), WalService(self.rig.db, settings.wal_settings())
+        self.log, self.wal = (
+            EmbeddedLog(self.rig.db),
+            WalService(self.rig.db, settings.wal_settings(), self.rig.controls),
+        )
 
     def make(self, entries: int, *regions: str, name: str = "") -> str:
         """Create an enabled topic with regions that need all of its entries."""

@@ -6,9 +6,18 @@ from typing import Any
 from sqlalchemy import Select, Table, and_, exists, func, literal, or_, select
 
 from sexton.check.model import Discrepancy, FindingType
+from sexton.database.engine import Database
 from sexton.database.ranges import READ_ROWS
+from sexton.operators.registry.store import Registry
 from sexton.owners.catalog.model import RowsetState
 from sexton.owners.catalog.scope import CatalogTransaction
+
+
+def record_problems(db: Database, registry: Registry, instance: str) -> Iterator[Discrepancy]:
+    """Yield the records of an instance that contradict each other; none where its owner is not the catalog."""
+    if registry.owner(instance) == "catalog":
+        with db.snapshot() as c:
+            yield from records(CatalogTransaction(db, c, instance))
 
 
 def records(tx: CatalogTransaction) -> Iterator[Discrepancy]:

@@ -31,9 +31,8 @@ STATEMENT_SECONDS = 3_600
 class LiveSide:
     """Implements ``check.port.Live`` over one database."""
 
-    def __init__(self, db: Database) -> None:
-        self._db = db
-        self._registry = Registry(db)
+    def __init__(self, db: Database, registry: Registry) -> None:
+        self._db, self._registry = db, registry
 
     @contextmanager
     def snapshot(self, instance: str) -> Iterator[Moment]:

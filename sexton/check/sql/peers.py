@@ -14,7 +14,7 @@ from sexton.database.engine import Database
 from sexton.database.ranges import within
 from sexton.database.rows import as_rows
 from sexton.kernel.errors import BadInput
-from sexton.operators.registry.store import Registry
+from sexton.operators.registry.store import Instance
 from sexton.owners.catalog import parents
 from sexton.owners.catalog.model import RowsetState
 from sexton.owners.catalog.scope import CatalogTransaction
@@ -24,7 +24,7 @@ NAMED_IDS = 100
 """Ids that are named of each kind of difference; the others are only counted."""
 
 
-def compare(db: Database, instance: str, kind: str, ids: Sequence[str], after: str, until: str) -> PeerComparison:
+def compare(db: Database, instance: Instance, kind: str, ids: Sequence[str], after: str, until: str) -> PeerComparison:
     """Return the ids in a range that only the peer has, and those that only the records have.
 
     Args:
@@ -37,7 +37,6 @@ def compare(db: Database, instance: str, kind: str, ids: Sequence[str], after: s
 
     Raises:
         BadInput: an id lies outside of the range, or the owner has no records of this kind.
-        UnknownInstance: the instance is not registered.
     """
     if outside := [peer_id for peer_id in ids if peer_id <= after or (until and peer_id > until)]:
         raise BadInput(f"{outside[0]!r} is not beyond {after!r} and up to {until!r}")
@@ -59,15 +58,15 @@ def _count_and_first_ids(c: Connection, ids: Select[Any]) -> tuple[int, tuple[st
     return count, tuple(c.execute(select(distinct.c.id).order_by(distinct.c.id).limit(NAMED_IDS)).scalars())
 
 
-def _records(db: Database, c: Connection, instance: str, kind: str, after: str, until: str) -> Select[Any]:
+def _records(db: Database, c: Connection, instance: Instance, kind: str, after: str, until: str) -> Select[Any]:
     """Select the ids of the records of a kind that a peer should know: it need not know what was dropped."""
-    if Registry(db).owner(instance) != "catalog":
+    if instance.owner != "catalog":
         view = live_view.find(db, c)
         if view is None:
             raise BadInput(f"the owner does not show which objects are live; create a view {live_view.LIVE_VIEW}")
-        is_of_kind = and_(live_view.is_about(view, instance), view.c.kind == kind)
+        is_of_kind = and_(live_view.is_about(view, instance.id), view.c.kind == kind)
         return select(view.c.id.label("id")).where(is_of_kind, within(view.c.id, after, until)).distinct()
-    tx = CatalogTransaction(db, c, instance)
+    tx = CatalogTransaction(db, c, instance.id)
     t = tx.t
     ids_and_conditions = {
         "table": (t.tables.c.id, ~t.tables.c.dropped),

@@ -13,12 +13,10 @@ from sexton.marks.model import DueMark, Expansion, InstanceMode, Place, Ref
 from sexton.marks.sql.ancestors import find_ancestors
 from sexton.operators.controls.model import Halt
 from sexton.operators.controls.policy import vault_allowed, vault_whitelist
-from sexton.operators.holds.store import Hold, HoldStore
-from sexton.operators.registry.store import Registry
+from sexton.operators.holds.store import Hold
 from sexton.owners.port import OwnerSilent
 from sexton.protection.model import ProtectionState
 from sexton.protection.sql.covering import covering
-from sexton.recycle.pacing.store import PaceStore
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.model import Plan, PlanState
 from sexton.recycle.rounds.sql.reports import Reports
@@ -30,10 +28,10 @@ MARK_COLUMNS = ("kind", "id", "retention_starts_at", "vault", "prefix", "keys", 
 def unclaimed_events(db: Database, mark_row: Any, context: WhyContext) -> Iterator[Event]:
     """Yield when an unclaimed mark falls due, what blocks its deletion now, and when the next round starts."""
     yield from hold_events(db, mark_row, context)
-    policy = rules.for_owner(context.policy, Registry(db).instance(mark_row.instance).owner)
+    policy = rules.for_owner(context.policy, context.stores.operators.registry.instance(mark_row.instance).owner)
     with db.read() as c:
         now = db.now(c)
-        halt = context.controls.halt(c, mark_row.instance)
+        halt = context.stores.operators.controls.halt(c, mark_row.instance)
     retention, cutoff = policy.retention_seconds.get(mark_row.kind), rules.cutoff(mark_row.kind, policy, now)
     if retention is None or cutoff is None:
         yield Event(event="no_retention", text="kept: no retention is set for this kind")
@@ -49,15 +47,15 @@ def unclaimed_events(db: Database, mark_row: Any, context: WhyContext) -> Iterat
     yield from _live_events(mark_row, context)
     yield from blocking_events(db, mark_row, context)
     if mark_row.quarantined_reason is None and halt is None and not approvals:
-        yield _next_round_event(context.schedule.next_round(mark_row.instance), now)
+        yield _next_round_event(context.stores.schedule.next_round(mark_row.instance), now)
 
 
 def blocking_events(db: Database, mark_row: Any, context: WhyContext) -> Iterator[Event]:
     """Yield what blocks or slows deletion of a mark's files, claimed or not: mode, halt, whitelist, cap, fault."""
     with db.read() as c:
-        halt = context.controls.halt(c, mark_row.instance)
-        whitelist = vault_whitelist(context.controls.all_in(c))
-    if Registry(db).instance(mark_row.instance).mode == InstanceMode.OBSERVE:
+        halt = context.stores.operators.controls.halt(c, mark_row.instance)
+        whitelist = vault_whitelist(context.stores.operators.controls.all_in(c))
+    if context.stores.operators.registry.instance(mark_row.instance).mode == InstanceMode.OBSERVE:
         text = f"kept: {mark_row.instance} only observes; run: sexton enable {mark_row.instance}"
         yield Event(event="observe", text=text)
     if halt is not None:
@@ -68,7 +66,7 @@ def blocking_events(db: Database, mark_row: Any, context: WhyContext) -> Iterato
             f"to add it: sexton lists add vaults {mark_row.instance}/{mark_row.vault}"
         )
         yield Event(event="vault_whitelist", text=text)
-    for cap in PaceStore(db).caps(mark_row.instance):
+    for cap in context.stores.paces.caps(mark_row.instance):
         if cap.vault == mark_row.vault:
             text = f"deletion in its vault is capped at {cap.keys_per_second:,} keys/s; see: sexton pace"
             yield Event(at=cap.since, event="paced", text=text)
@@ -77,7 +75,7 @@ def blocking_events(db: Database, mark_row: Any, context: WhyContext) -> Iterato
 
 def hold_events(db: Database, mark_row: Any, context: WhyContext) -> Iterator[Event]:
     """Yield the operators' holds that block deletion of a mark now."""
-    holds = HoldStore(db).active(mark_row.instance)
+    holds = context.stores.operators.holds.active(mark_row.instance)
     if not holds:
         return
     expansion, ref = _expand(mark_row, context), Ref(mark_row.kind, mark_row.id)

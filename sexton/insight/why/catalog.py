@@ -20,10 +20,10 @@ PARENT_KINDS = ("table", "index", "partition")
 """Kinds of what a tablet belongs to."""
 
 
-def marks_of(db: Database, names: Collection[str]) -> dict[str, set[Ref]]:
+def marks_of(db: Database, registry: Registry, names: Collection[str]) -> dict[str, set[Ref]]:
     """Return, by instance, the marks that delete the files with these keys, or whose drop will mark the files."""
     files = _rowset_files(names)
-    instances = _instances(db) if files else ()
+    instances = _catalog_instances(registry) if files else ()
     refs = {Ref(kind, f.rowset) for f in files for kind in ROWSET_KINDS} | {Ref("tablet", f.tablet) for f in files}
     refs_by_instance = {instance: set(refs) for instance in instances}
     t = build(db.dialect).tablets
@@ -39,16 +39,16 @@ def marks_of(db: Database, names: Collection[str]) -> dict[str, set[Ref]]:
 def live(db: Database, names: Collection[str], instance: str | None, context: WhyContext) -> Iterator[Story]:
     """Yield a story for each rowset that a key names and the catalog shows as live."""
     files = _rowset_files(names)
-    for catalog_instance in _instances(db, instance) if files else ():
+    for catalog_instance in _catalog_instances(context.stores.operators.registry, instance) if files else ():
         for file in files:
             event = _live_event(db, catalog_instance, file, context)
             if event is not None:
                 yield Story(instance=catalog_instance, events=(event,))
 
 
-def recorded(db: Database, names: Collection[str], instance: str | None) -> Iterator[Story]:
+def recorded(db: Database, registry: Registry, names: Collection[str], instance: str | None) -> Iterator[Story]:
     """Yield a story for each table, index, partition, tablet or rowset of the catalog that has one of these ids."""
-    instances = _instances(db, instance)
+    instances = _catalog_instances(registry, instance)
     if not instances:
         return
     t = build(db.dialect)
@@ -96,9 +96,9 @@ def _exists(c: Connection, table: Table) -> bool:
     return inspect(c).has_table(table.name, table.schema)
 
 
-def _instances(db: Database, instance: str | None = None) -> Sequence[str]:
+def _catalog_instances(registry: Registry, instance: str | None = None) -> Sequence[str]:
     """Return the instances whose owner is the catalog: all of them, or only the one named if it is among them."""
-    return [i.id for i in Registry(db).instances() if i.owner == CATALOG and instance in (None, i.id)]
+    return [i.id for i in registry.instances() if i.owner == CATALOG and instance in (None, i.id)]
 
 
 def _rowset_files(names: Collection[str]) -> list[layout.RowsetFile]:

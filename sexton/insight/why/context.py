@@ -2,10 +2,9 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from sexton.operators.controls.store import ControlStore
+from sexton.insight.stores import InsightStores
 from sexton.owners.port import Owner
 from sexton.recycle.planning.model import Policy
-from sexton.recycle.rounds.sql.schedule import RoundSchedule
 
 if TYPE_CHECKING:
     from sexton.recycle.audit.store import AuditReader
@@ -16,10 +15,8 @@ class WhyContext(NamedTuple):
 
     policy: Policy
     """The settings that decide whether a mark is due."""
-    controls: ControlStore
-    """Stops, lists and windows."""
-    schedule: RoundSchedule
-    """When each instance has its next round."""
+    stores: InsightStores
+    """Instances, what operators ordered, plans that wait, and when rounds start."""
     owner: Owner
     """Answers what is live, and which files a mark stands for."""
     audit: "AuditReader"

@@ -23,21 +23,22 @@ MAX_STORIES = 100
 
 def story(db: Database, name: str, instance: str | None, context: WhyContext) -> list[Story]:
     """Return every story about a key (relative to its vault or with the vault's prefix) or a mark's id."""
-    names = names_of(db, name, instance)
+    registry = context.stores.operators.registry
+    names = names_of(registry, name, instance)
     stories = _live_stories(db, names, instance)
     with db.read() as c:
         now = db.now(c)
-        marks = c.execute(_select_named(db, db.t.mark, names, instance)).all()
-        history = c.execute(_select_named(db, db.t.mark_history, names, instance)).all()
+        marks = c.execute(_select_named(db, db.t.mark, registry, names, instance)).all()
+        history = c.execute(_select_named(db, db.t.mark_history, registry, names, instance)).all()
     stories += [_story(mark, events_of_mark(db, mark, names, context, now), now) for mark in marks]
     stories += [_story(row, events_of_history(db, row, names, context), now) for row in history]
-    return stories or [*catalog.live(db, names, instance, context), *catalog.recorded(db, names, instance)]
+    return stories or [*catalog.live(db, names, instance, context), *catalog.recorded(db, registry, names, instance)]
 
 
-def names_of(db: Database, name: str, instance: str | None) -> set[str]:
+def names_of(registry: Registry, name: str, instance: str | None) -> set[str]:
     """Return a name, and the key that is left of it in each vault whose location or prefix it begins with."""
     names = {name}
-    for vault in Registry(db).vaults(instance):
+    for vault in registry.vaults(instance):
         for start in (vault.prefix, f"{vault.location}/{vault.prefix}", f"s3://{vault.location}/{vault.prefix}"):
             if start and name.startswith(start):
                 names.add(name.removeprefix(start).lstrip("/"))
@@ -59,9 +60,9 @@ def _story(row: Any, events: Iterable[Event], now: int) -> Story:
     return Story(instance=row.instance, kind=row.kind, id=row.id, events=tuple(in_order))
 
 
-def _select_named(db: Database, table: Table, names: set[str], instance: str | None) -> Select[Any]:
+def _select_named(db: Database, table: Table, registry: Registry, names: set[str], instance: str | None) -> Select[Any]:
     """Select marks or history rows that have one of these ids or keys, or a prefix or stored file that covers one."""
-    conditions = [table.c.id.in_(names), _is_named_by_layout(db, table, names)]
+    conditions = [table.c.id.in_(names), _is_named_by_layout(db, table, registry, names)]
     for name in sorted(names):
         conditions += [table.c.prefix.in_(covering_prefixes(name)), _lists_key(db, table, name)]
     if table is db.t.mark:
@@ -90,9 +91,9 @@ def _has_stored_file(db: Database, table: Table, names: set[str]) -> ColumnEleme
         return refs_in(db, table, [Ref(*row) for row in c.execute(with_key)])
 
 
-def _is_named_by_layout(db: Database, table: Table, names: set[str]) -> ColumnElement[bool]:
+def _is_named_by_layout(db: Database, table: Table, registry: Registry, names: set[str]) -> ColumnElement[bool]:
     """Return the condition that a row is a mark of the catalog that the text of one of these keys names."""
-    refs_by_instance = catalog.marks_of(db, names).items()
+    refs_by_instance = catalog.marks_of(db, registry, names).items()
     return or_(
         false(), *(and_(table.c.instance == instance, refs_in(db, table, refs)) for instance, refs in refs_by_instance)
     )

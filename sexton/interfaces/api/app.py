@@ -8,7 +8,6 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from config.settings import Settings
 from sexton.database.engine import Database
 from sexton.insight.metrics.collector import FigureCollector
-from sexton.insight.metrics.figures.store import FigureStore
 from sexton.interfaces.api import problems
 from sexton.interfaces.api.authentication import AuthenticationMiddleware
 from sexton.interfaces.api.routes import (
@@ -24,8 +23,6 @@ from sexton.interfaces.api.routes import (
     wal,
 )
 from sexton.interfaces.operator_service import OperatorService
-from sexton.operators.access.login import Logins
-from sexton.operators.access.sql.tokens import TokenStore
 from sexton.protocol.body import MAX_BODY_BYTES
 from sexton.protocol.problems import ProblemDocument
 from sexton.runtime.temporal.starter import RoundStarter
@@ -44,14 +41,14 @@ def create(settings: Settings, db: Database) -> FastAPI:
         responses={"4XX": refusal, "5XX": refusal},
     )
     app.state.service = service = OperatorService(settings, db)
-    app.state.logins = Logins(db)
+    app.state.logins = service.stores.logins
     app.state.rounds = RoundStarter(settings)
     app.state.metrics = registry = CollectorRegistry()
-    read = FigureStore(db, service.controls, settings.policy(), *settings.intervals()).read
+    read = service.stores.figures(settings.policy(), settings.intervals()).read
     ProcessCollector(registry=registry)
     registry.register(FigureCollector(read, {}, stats=False, worker=False))
     for part in (health, tokens, control, plans, protections, checks, wal, binlogs, replicas, journal):
         app.include_router(part.routes)
     problems.install(app)
-    app.add_middleware(AuthenticationMiddleware, tokens=TokenStore(db))
+    app.add_middleware(AuthenticationMiddleware, tokens=service.stores.tokens)
     return app

@@ -9,7 +9,6 @@ from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access import policy
 from sexton.operators.access.model import Grant, Token
 from sexton.operators.call_log.model import CallRecord
-from sexton.operators.call_log.store import CallStore
 
 
 class Caller:
@@ -34,7 +33,7 @@ class Caller:
         """
         call = CallRecord(who=self.token.name, source=self.source, action=action, instance=instance)
         call = call.model_copy(update={"subject": subject, "reason": reason})
-        return CallStore(service.db).recorded(call, keeps=keeps)
+        return service.stores.calls.recorded(call, keeps=keeps)
 
     def require(self, grant: Grant, job: str | None = None, node: str | None = None) -> None:
         """Raise ``Forbidden`` unless the token permits it; see ``access.policy.check``."""
@@ -63,7 +62,7 @@ Service = Annotated[OperatorService, Depends(operator_service)]
 
 def selected_instance(service: Service, instance: Annotated[str | None, Query(max_length=63)] = None) -> str:
     """Return the instance of the query, or the deployment's only instance."""
-    return service.registry.resolve_instance(instance or None)
+    return service.stores.registry.resolve_instance(instance or None)
 
 
 SelectedInstance = Annotated[str, Depends(selected_instance)]

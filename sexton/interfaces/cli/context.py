@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from temporalio.client import Client
 
     from config.settings import Settings
-    from sexton.database.engine import Database
-    from sexton.operators.controls.store import ControlStore
+    from sexton.interfaces.operator_service import OperatorService
 
 T = TypeVar("T")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
@@ -30,24 +29,25 @@ class WrongUsage(SextonError):
 
 
 @contextmanager
-def open_database() -> Iterator[tuple["Settings", "Database"]]:
-    """Yield the settings and the database, after checking its schema and its deployment."""
+def open_database() -> Iterator["OperatorService"]:
+    """Yield the operator service of the settings' database, after checking its schema and its deployment."""
     from config.settings import load
     from sexton.database import schema
     from sexton.database.engine import Database
+    from sexton.interfaces.operator_service import OperatorService
 
     settings = load()
     deployment = settings.require_deployment()
     db = Database.open(settings.database_url)
     try:
         schema.check(db, deployment)
-        yield settings, db
+        yield OperatorService(settings, db)
     finally:
         db.close()
 
 
 def log_call(
-    db: "Database",
+    service: "OperatorService",
     action: str,
     instance: str = "",
     subject: str = "",
@@ -60,26 +60,16 @@ def log_call(
     ``blocks_deletion``: the action only blocks deletions, so it is done even if it cannot be recorded.
     """
     from sexton.operators.call_log.model import CallRecord
-    from sexton.operators.call_log.store import CallStore
     from sexton.operators.controls.store import whoami
 
     source = f"cli@{socket.gethostname()}"
     call = CallRecord(who=whoami(), source=source, action=action, instance=instance, subject=subject, reason=reason)
-    return CallStore(db).recorded(call, keeps=blocks_deletion)
+    return service.stores.calls.recorded(call, keeps=blocks_deletion)
 
 
-def control_store(settings: "Settings", db: "Database") -> "ControlStore":
-    """Return the operators' controls, including those of the settings."""
-    from sexton.operators.controls.store import ControlStore
-
-    return ControlStore(db, settings.controls())
-
-
-def one_instance(db: "Database", instance: str | None) -> str:
-    """Return the given instance, or the only registered one if none is given; see ``Registry.one``."""
-    from sexton.operators.registry.store import Registry
-
-    return Registry(db).resolve_instance(instance)
+def one_instance(service: "OperatorService", instance: str | None) -> str:
+    """Return the given instance, or the only registered one if none is given."""
+    return service.stores.registry.resolve_instance(instance)
 
 
 def ask_temporal(settings: "Settings", call: Callable[["Client"], Awaitable[T]]) -> T:

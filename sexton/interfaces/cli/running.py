@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from config.settings import Settings
     from sexton.database.engine import Database
+    from sexton.interfaces.operator_service import OperatorService
 
 DISPLAY_SECONDS = 0.5
 """How often the progress display is updated."""
@@ -25,15 +26,13 @@ WORKER_PATIENCE_SECONDS = 5.0
 QUERY_PATIENCE = dt.timedelta(seconds=2)
 
 
-def run_round(settings: "Settings", db: "Database", request: RecycleRequest, *, watch: bool) -> RoundReport:
+def run_round(service: "OperatorService", request: RecycleRequest, *, watch: bool) -> RoundReport:
     """Run a round and return its report; the report of a failed round is read from the database.
 
     Ctrl-C ends the waiting, not the round.
     """
-    from sexton.recycle.rounds.sql.reports import Reports
-
-    result = asyncio.run(_run(settings, db, request, watch))
-    return result if isinstance(result, RoundReport) else Reports(db).report(result)
+    result = asyncio.run(_run(service, request, watch))
+    return result if isinstance(result, RoundReport) else service.stores.reports.report(result)
 
 
 def signal_round(settings: "Settings", instance: str, signal: str) -> int:
@@ -47,7 +46,7 @@ def signal_round(settings: "Settings", instance: str, signal: str) -> int:
     return ask_temporal(settings, lambda client: ROUNDS.signal(client, settings, instance, signal))
 
 
-async def _run(settings: "Settings", db: "Database", request: RecycleRequest, watch: bool) -> RoundReport | int:
+async def _run(service: "OperatorService", request: RecycleRequest, watch: bool) -> RoundReport | int:
     """Start the workflow and wait for its report, or for the number of the round that failed."""
     from temporalio.client import WorkflowFailureError
     from temporalio.service import RPCError
@@ -55,10 +54,10 @@ async def _run(settings: "Settings", db: "Database", request: RecycleRequest, wa
     from sexton.runtime.temporal.client import connect
     from sexton.runtime.temporal.rounds import ROUNDS
 
-    handle = await ROUNDS.start(await connect(settings), settings, request)
+    handle = await ROUNDS.start(await connect(service.settings), service.settings, request)
     try:
         with progress_display(watch) as display:
-            return await _wait(handle, db, display)
+            return await _wait(handle, service.db, display)
     except WorkflowFailureError as e:
         return _failed_round(e, request.instance)
     except RPCError as e:

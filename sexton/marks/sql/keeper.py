@@ -10,7 +10,7 @@ from sexton.marks.model import Candidate, Ref, WriteToken
 
 
 class Keeper(Protocol):
-    """Something that may block deletion. ``runtime/engine.py`` hands all keepers to the claim, in order of precedence.
+    """Something that may block deletion. ``runtime/stores.py`` hands all keepers to the claim, in order of precedence.
 
     A keeper judges a mark by its name, its ancestors and the files stored for it in the token's batch.
     """

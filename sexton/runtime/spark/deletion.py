@@ -75,7 +75,7 @@ class ExecutorDeletion:
 def _delete(order: DeleteOrder, after: int, to: int) -> PartResult:
     """Delete one part. An error is part of the result: a failed job would hide it, and end all parts."""
     engine, token = engine_of(order.work), order.token
-    active_lease = ActiveLease(engine.leases, engine.controls, token.lease, _alive, order.excluded_vaults)
+    active_lease = ActiveLease(engine.leases, engine.stores.controls, token.lease, _alive, order.excluded_vaults)
     for vault, reason in order.faults.items():
         active_lease.add_fault(vault, reason)
     try:
@@ -84,7 +84,7 @@ def _delete(order: DeleteOrder, after: int, to: int) -> PartResult:
             # The audit of one lap is written while the next one is deleted.
             for first, last in pairwise((*range(after, to, GROUP_FILES), to) if order.work.audits else ()):
                 sweep.wait_for(last)
-                log_deletions(engine.audit, active_lease, engine.stores.outcomes.between(token, first, last))
+                log_deletions(engine.audit, active_lease, engine.stores.pipeline.outcomes.between(token, first, last))
             sweep.finish()
         # With a fault, files may be untried or not logged: the process that settles audits the whole part.
         return PartResult(faults=active_lease.faults, logged=order.work.audits and not active_lease.faults)
@@ -92,7 +92,7 @@ def _delete(order: DeleteOrder, after: int, to: int) -> PartResult:
         error = str(e) if isinstance(e, SextonError) else f"the database answered an executor: {first_line(e)}"
         return PartResult(faults=active_lease.faults, logged=False, stopped=type(e).__name__, error=error[:500])
     finally:
-        engine.db.close()  # an idle process keeps no connection; the next task opens one
+        engine.stores.db.close()  # an idle process keeps no connection; the next task opens one
 
 
 @cache

@@ -23,9 +23,10 @@ class SparkEngine:
             connections: to the database, of all executors together.
             scratch: a folder that every executor sees.
         """
+        stores = engine.stores
         share = max(1, connections // AT_ONCE)
         self.compare = SparkComparison(
-            sessions, work.where, engine.vaults, engine.live_side, engine.check_runs, scratch=scratch, connections=share
+            sessions, work.where, stores.vaults, stores.live_side, stores.checks, scratch=scratch, connections=share
         )
-        deleter = SparkDeleter(sessions, work, engine.stores.outcomes, share)
+        deleter = SparkDeleter(sessions, work, stores.pipeline.outcomes, share)
         self.recycler = engine.recycler(deleter, group_files=GROUP_FILES, range_objects=RANGE_OBJECTS)

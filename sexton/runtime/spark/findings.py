@@ -7,7 +7,6 @@ import pyarrow as pa
 
 from sexton.check.model import CheckOrder, Discrepancy, FindingType
 from sexton.check.policy import UnknownObjectClassifier
-from sexton.check.sql.store import CheckStore
 from sexton.runtime.spark.locations import ConnectionTarget
 
 PAGE_FINDINGS = 1_000
@@ -23,20 +22,20 @@ class FindingWriter:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         order, kinds = CheckOrder.model_validate_json(self._order), UnknownObjectClassifier(self._pattern)
         counts: dict[str, int] = {}
-        db = None
+        stores = None
         try:
             for batch in batches:
                 for start in range(0, batch.num_rows, PAGE_FINDINGS):
                     page = [_discrepancy(row, kinds) for row in batch.slice(start, PAGE_FINDINGS).to_pylist()]
-                    if page and db is None:
-                        db = ConnectionTarget.model_validate_json(self._where).database()
-                    if db is not None:
-                        CheckStore(db).store_findings(order.run, page)
+                    if page and stores is None:
+                        stores = ConnectionTarget.model_validate_json(self._where).stores()
+                    if stores is not None:
+                        stores.checks.store_findings(order.run, page)
                     for finding in page:
                         counts[finding.type] = counts.get(finding.type, 0) + 1
         finally:
-            if db is not None:
-                db.close()
+            if stores is not None:
+                stores.db.close()
         rows = list(counts.items())
         yield pa.RecordBatch.from_arrays(
             [pa.array([t for t, _ in rows], pa.string()), pa.array([n for _, n in rows], pa.int64())],

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 
 from sqlalchemy.engine import make_url
 
+from config.engine_settings import EngineSettings
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
+from sexton.runtime.stores import DeploymentStores
 from sexton.storage.model import VaultSpec
 from sexton.storage.vaults import ProvenVaults
 
@@ -21,6 +23,11 @@ class ConnectionTarget(Message):
     database_url: str
     endpoint_url: str = ""
 
+    def stores(self) -> DeploymentStores:
+        """Open the database, and return the stores over it."""
+        settings = EngineSettings(deployment=self.deployment, endpoint_url=self.endpoint_url)
+        return DeploymentStores(self.database(), settings)
+
     def database(self, connections: int | None = None) -> Database:
         """Open the database, with the password of this executor's environment where that has one."""
         own_url = os.environ.get(DATABASE, "")
@@ -29,8 +36,7 @@ class ConnectionTarget(Message):
 
     def vaults(self, specs: Sequence[VaultSpec]) -> ProvenVaults:
         """Return these vaults, each proved by its marker; the driver has compared their rounds with the database."""
-        specs_by_name = {(spec.instance, spec.name): spec for spec in specs}
-        return ProvenVaults(lambda instance, name: specs_by_name[instance, name], self.deployment, self.endpoint_url)
+        return ProvenVaults.of_specs(specs, self.deployment, self.endpoint_url)
 
 
 def without_password(url: str) -> str:

@@ -12,7 +12,6 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from sexton.check.sources.live_side import LiveSide
 from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
 from sexton.marks.live import Part
@@ -145,16 +144,15 @@ class LiveRecordsReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         order = RecordsOrder.model_validate_json(self._order)
         assert isinstance(partition, NumberedPartition)
-        db = order.where.database()
+        stores = order.where.stores()
         try:
-            live = LiveSide(db)
             for part in order.parts[partition.number]:
-                for page in live.read(order.instance, order.moment, part):
+                for page in stores.live_side.read(order.instance, order.moment, part):
                     yield _batch(RECORDS, ((k.vault, k.name, *k[1:], None) for k in page))
         except SextonError as e:
             yield _batch(RECORDS, [("", "", "", False, False, None, None, str(e)[:500])])
         finally:
-            db.close()
+            stores.db.close()
 
 
 def _batch(schema: pa.Schema, rows: Iterable[tuple[Any, ...]]) -> pa.RecordBatch:

@@ -34,8 +34,8 @@ from sexton.wal.verdict_rows import Answers, TopicDecision, TopicState
 class FloorStore:
     """Implements ``wal.port.Floors``."""
 
-    def __init__(self, db: Database, settings: WalSettings) -> None:
-        self._db, self._settings, self._controls = db, settings, ControlStore(db)
+    def __init__(self, db: Database, settings: WalSettings, controls: ControlStore) -> None:
+        self._db, self._settings, self._controls = db, settings, controls
 
     def stopped(self) -> Halt | None:
         """Return the operator's order that stops all deletion, if there is one."""

@@ -53,7 +53,7 @@ def worker(url: str, endpoint: str) -> Rig:
     rig = Rig(url, endpoint_url=endpoint, threads=1)
     rig.policy = policy({"dropped": 0}, GRACE)
     rig.leases = LeaseStore(rig.db, at_once=SLOTS)
-    rig.rounds = RoundStore(rig.db, rig.leases, rig.controls, INTERVAL)
+    rig.rounds = RoundStore(rig.db, rig.leases, rig.operators, INTERVAL)
     in_process(rig, threads=1)
     return rig
 

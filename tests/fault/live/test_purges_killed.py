@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from sexton.kernel.crash_points import OF_WAL
+from sexton.operators.controls.store import ControlStore
 from sexton.wal.messages import PurgeOutcome, PurgeReport, PurgeRequest, PurgeRoundRequest, TopicPageReport
 from sexton.wal.model import Mode, WalSettings
 from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
@@ -23,7 +24,7 @@ ENTRIES, FLUSHED = 200, 119
 def _fill(deployment: Deployment) -> EmbeddedLog:
     """Make topics of which a region needs what is above FLUSHED."""
     db = deployment.rig.db
-    log, wal = EmbeddedLog(db), WalService(db, WalSettings())
+    log, wal = EmbeddedLog(db), WalService(db, WalSettings(), ControlStore(db))
     for name in TOPICS:
         log.create(name)
         wal.maps.put(MapOrder(topic=name, generation=1, regions=(RegionMapping(region="r1", first=0),)))

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from sexton.runtime.engine import owners
-from tests.support.rig import DAY, Rig, put
+from tests.support.rig import DAY, Rig, put, stores_of
 
 LONG_AGO = 10 * DAY
 PATTERN = r"data/[a-z0-9]+/(?P<record>[A-Za-z0-9.-]+)_\d+\.dat"
@@ -23,7 +22,7 @@ class Owned(Rig):
 
     def __init__(self, url: str, **more: Any) -> None:
         super().__init__(url, **more)
-        self.owner = owners(self.db)  # the owner as a worker sees it
+        self.owner = stores_of(self.db).owners  # the owner as a worker sees it
         self.recycler = self.recycler_of(self.owner)
 
     def register(self, root: Path) -> "Owned":

@@ -10,7 +10,7 @@ from sexton.contract import NewMark
 from sexton.insight.metrics.figures.store import FigureStore
 from sexton.storage.local.vault import LocalVault
 from tests.integration.check.conftest import Owned, file_keys
-from tests.support.rig import DAY
+from tests.support.rig import DAY, stores_of
 
 
 def test_k01_lost_findings_are_exactly_the_deleted_files(owned: Owned) -> None:
@@ -266,7 +266,7 @@ def test_a_rebase_accepts_a_shrunken_live_side(owned: Owned) -> None:
 @pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)  # what a vault says, no database
 def test_a_vault_that_expires_versions_too_early_is_named(owned: Owned, monkeypatch: pytest.MonkeyPatch) -> None:
     owned.write_live(*file_keys(5))
-    figures = FigureStore(owned.db, owned.controls, owned.policy, 3_600)
+    figures = FigureStore(owned.db, stores_of(owned.db).insight, owned.policy, 3_600)
     told = {}
     for days in (30, 3, None):
         monkeypatch.setattr(LocalVault, "versions_days", lambda _, days=days: days)

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import pytest
 
+from sexton.operators.controls.store import ControlStore
 from sexton.runtime.embedded.ports import free_port
 from sexton.wal import flushing
 from sexton.wal.flushing import Flusher
@@ -32,7 +33,7 @@ def report(topics: TopicStores, topic: str, region: str, last: int, *, node: str
 
 
 def flush(topics: TopicStores, *names: str, seconds: float = 10.0) -> Flushed:
-    floors = FloorStore(topics.db, WAL_SETTINGS.model_copy(update={"flush_entries": LAG}))
+    floors = FloorStore(topics.db, WAL_SETTINGS.model_copy(update={"flush_entries": LAG}), ControlStore(topics.db))
     client = HttpFlushClient(1.0)
     try:
         return Flusher(floors, client, seconds, topics.purger.preview).flush(names, lambda: None)

@@ -5,6 +5,7 @@ from sqlalchemy import update
 
 from sexton.database import schema
 from sexton.database.engine import Database
+from sexton.operators.controls.store import ControlStore
 from sexton.wal.model import Mode, WalSettings
 from sexton.wal.orders import MapOrder, RegionMapping
 from sexton.wal.rounds import PurgeRounds
@@ -26,7 +27,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def enabled(db: Database, *names: str) -> None:
     for name in names:
-        WalService(db, WAL_SETTINGS).store.enable(name, Mode.DELETE)
+        WalService(db, WAL_SETTINGS, ControlStore(db)).store.enable(name, Mode.DELETE)
 
 
 def test_due_topics_are_paged_by_name_over_several_runs(db: Database, few: None) -> None:
@@ -53,7 +54,7 @@ def mark_as_purged(db: Database, *names: str) -> None:
 
 def test_enabled_topic_is_due_after_its_interval(db: Database) -> None:
     enabled(db, "on", "off")
-    WalService(db, WAL_SETTINGS).store.disable("off")
+    WalService(db, WAL_SETTINGS, ControlStore(db)).store.disable("off")
     due_topics = WalSchedule(db, WAL_SETTINGS)
     due = [due_topics.any_due()]
     mark_as_purged(db, "on")
@@ -79,7 +80,7 @@ def test_each_name_is_in_exactly_one_page(db: Database, few: None) -> None:
 def test_topic_with_much_to_delete_is_due_early(db: Database) -> None:
     names = ["many", "large", "small", "silent", "gone"]
     enabled(db, *names)
-    wal = WalService(db, WAL_SETTINGS)
+    wal = WalService(db, WAL_SETTINGS, ControlStore(db))
     for name in names:
         wal.maps.put(
             MapOrder(topic=name, generation=1, regions=(RegionMapping(region="r"), RegionMapping(region="s", first=0)))

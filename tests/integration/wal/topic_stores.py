@@ -2,6 +2,7 @@
 
 from sexton.database import schema
 from sexton.database.engine import Database
+from sexton.operators.controls.store import ControlStore
 from sexton.wal.model import Mode, Pin, Purged, Topic, WalSettings
 from sexton.wal.orders import (
     HeartbeatReceipt,
@@ -31,7 +32,7 @@ class TopicStores:
 
     def __init__(self, db: Database, place: LogPlace) -> None:
         self.db, self.place = db, place
-        self.store, self.floors, self.maps = WalStore(db), FloorStore(db, WAL_SETTINGS), MapStore(db)
+        self.store, self.floors, self.maps = WalStore(db), FloorStore(db, WAL_SETTINGS, ControlStore(db)), MapStore(db)
         self.heartbeats, self.replays = HeartbeatStore(db), ReplayStore(db, WAL_SETTINGS)
         self.purger = Purger(place.log, self.floors)
         self._generation = 0

@@ -30,6 +30,18 @@ BROKEN = (
     "Workflows and activities load no adapter",
     "Pure modules",
 )
+COMPOSED = re.compile(r"^class (\w+Store|\w+Service|Registry|ProvenVaults)\b", re.MULTILINE)
+"""Classes that only one place builds."""
+COMPOSING = ("sexton/runtime/engine.py", "sexton/runtime/stores.py", "sexton/interfaces/selftest/")
+"""That place; and selftests, which test an owner's database that may belong to no deployment."""
+BUILT_INLINE = {
+    "sexton/insight/status.py": "plans.PlanStore(db)",
+    "sexton/interfaces/cli/commands/status.py": "Registry(db)",
+    "sexton/recycle/rounds/recycler.py": "CallStore(db)",
+    "sexton/runtime/spark/locations.py": "ProvenVaults(lookup, deployment)",
+    "worker.py": "WalService(db, settings, controls)",
+}
+"""File → a call that it must not have."""
 CLOCKS = {"now", "utcnow", "today", "open"}
 PURE = ("model.py", "policy.py", "port.py", "decide.py", "build.py", "limits.py", "ledger.py")
 
@@ -96,3 +108,48 @@ def test_no_two_classes_share_a_name() -> None:
                 names.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
 
     assert {name: files for name, files in names.items() if len(files) > 1} == {}
+
+
+def package_of(file: Path) -> str:
+    """Return the folder below ``sexton/`` that a file is in; of a file outside, its tree."""
+    return file.parts[1] if file.parts[0] == "sexton" else file.parts[0]
+
+
+def composed_classes(root: Path) -> dict[str, str]:
+    """Return each class of ``sexton/`` whose name says that it is composed → the package that it belongs to."""
+    files = [(path, path.read_text()) for path in (root / "sexton").rglob("*.py")]
+    return {m[1]: package_of(path.relative_to(root)) for path, text in files for m in COMPOSED.finditer(text)}
+
+
+def class_of(call: str) -> str:
+    """Return the last name before the arguments of a call."""
+    return call.partition("(")[0].split(".")[-1]
+
+
+def built_elsewhere(root: Path) -> list[str]:
+    """Return the calls that build a store, a registry or a service outside of its package and the composition root."""
+    packages = composed_classes(root)
+    any_call = re.compile(rf"\b(?:{'|'.join(packages)})\(")
+    calls = []
+    for path in [*sorted(p for tree in TREES for p in (root / tree).rglob("*.py")), root / "worker.py"]:
+        file, text = path.relative_to(root), path.read_text()
+        if file.as_posix().startswith(COMPOSING) or not any_call.search(text):
+            continue
+        names = [class_of(ast.unparse(node.func)) for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+        calls += [f"{file}: {name}" for name in names if packages.get(name, package_of(file)) != package_of(file)]
+    return calls
+
+
+def test_only_the_composition_root_builds_stores() -> None:
+    assert built_elsewhere(ROOT) == []
+
+
+def test_stores_built_inline_are_found(tmp_path: Path) -> None:
+    for tree in TREES:
+        shutil.copytree(ROOT / tree, tmp_path / tree, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "worker.py", tmp_path)
+    for file, call in BUILT_INLINE.items():
+        path = tmp_path / file
+        path.write_text(f"{path.read_text()}\n\nINLINE = {call}\n")
+
+    assert built_elsewhere(tmp_path) == [f"{file}: {class_of(call)}" for file, call in BUILT_INLINE.items()]

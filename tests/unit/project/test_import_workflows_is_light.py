@@ -26,5 +26,11 @@ def test_importing_the_client_loads_no_server_code() -> None:
     assert _loaded("import sexton.client", SERVER) == ""
 
 
+def test_the_stores_that_every_command_opens_load_no_object_store() -> None:
+    libraries = ("boto3", "lxml", "pyarrow", "pyspark", "temporalio")
+
+    assert _loaded("import sexton.interfaces.operator_service, sexton.operators.stores", libraries) == ""
+
+
 def test_the_check_would_see_a_heavy_import() -> None:
     assert _loaded("import sexton.storage.s3.wire").split() == ["boto3", "botocore"]

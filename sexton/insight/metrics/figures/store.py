@@ -18,17 +18,15 @@ from sexton.database.engine import AWAY, Database, first_line
 from sexton.insight.metrics.figures.binlogs import figures as binlog_figures
 from sexton.insight.metrics.figures.topics import figures as wal_figures
 from sexton.insight.metrics.model import Figures, InstanceFigures
+from sexton.insight.stores import InsightStores
 from sexton.kernel.errors import SextonError
 from sexton.marks.sql.leases import busy
 from sexton.operators.controls.policy import halt
-from sexton.operators.controls.store import ControlStore
 from sexton.protection.model import ProtectionState
 from sexton.recycle.model import DAY_MS, RoundReport
-from sexton.recycle.pacing.store import PaceStore
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.model import Policy
 from sexton.recycle.planning.sql.measure import CLAIMED, waits
-from sexton.recycle.planning.sql.plans import PlanStore
 from sexton.recycle.rounds.sql.store import JOB
 
 log = logging.getLogger(__name__)
@@ -44,7 +42,7 @@ class FigureStore:
     def __init__(
         self,
         db: Database,
-        controls: ControlStore,
+        stores: InsightStores,
         policy: Policy,
         interval_seconds: int,
         wal_interval_seconds: int = 1_800,
@@ -52,7 +50,7 @@ class FigureStore:
     ) -> None:
         """Store the ports; ``policy`` and the intervals are those of this process' settings."""
         self._db = db
-        self._controls = controls
+        self._stores = stores
         self._policy = policy
         self._interval, self._wal_interval = interval_seconds, wal_interval_seconds
         self._binlog_interval = binlog_interval_seconds
@@ -73,7 +71,7 @@ class FigureStore:
     def _figures(self, c: Connection) -> Figures:
         t, now = self._db.t, self._db.now(c)
         leased = busy(t.lease, JOB, now)
-        controls = self._controls.all_in(c)
+        controls = self._stores.operators.controls.all_in(c)
         rows = self._instances(c, now)
         retentions = {r.id: rules.for_owner(self._policy, r.owner).retention_seconds for r in rows}
         oldest_due, approvals = self._oldest_due(c, now, retentions), self._approvals(c)
@@ -110,7 +108,7 @@ class FigureStore:
             running=c.execute(select(func.count()).where(leased)).scalar_one(),
             unreadable=sum(report is None for report in reports.values()),
             instances=instances,
-            paces=tuple(PaceStore(self._db).figures()),
+            paces=tuple(self._stores.paces.figures()),
             wal=wal_figures(self._db, c, now),
             wal_interval_seconds=self._wal_interval,
             binlogs=tuple(binlog_figures(self._db, c, now)),
@@ -149,7 +147,7 @@ class FigureStore:
     def _approvals(self, c: Connection) -> defaultdict[str, list[int]]:
         """Return, by instance, since when each plan has waited for approval."""
         waiting: defaultdict[str, list[int]] = defaultdict(list)
-        for plan in PlanStore(self._db).approvals.waiting(c):
+        for plan in self._stores.approvals.waiting(c):
             waiting[plan.instance].append(plan.since or plan.created_at)
         return waiting
 

@@ -33,7 +33,7 @@ Limit = Annotated[int, Query(ge=1, le=1_000)]
 @routes.get("/databases")
 def logs(service: Service, _: ReadingCaller, instance: SelectedInstance, db: str = "", table: str = "") -> LogsBody:
     """Return at most 1,000 logs in the order of databases and tables, behind the given one."""
-    return LogsBody(logs=tuple(service.binlogs.configs.logs(instance, (db, table))))
+    return LogsBody(logs=tuple(service.stores.binlogs.configs.logs(instance, (db, table))))
 
 
 @routes.put("/databases/{db}/binlog")
@@ -58,7 +58,7 @@ def _keep(db: str, table: str, body: LogConfig, service: Service, caller: Curren
         caller.require(Grant.OPERATE)
         config = LogRetention(enabled=body.enable, ttl_seconds=parse_ttl(body.ttl_seconds), max_bytes=body.max_bytes)
         config = config.model_copy(update={"max_history_nums": body.max_history_nums})
-        return service.binlogs.configs.put(instance, db, table, config, body.from_seq)
+        return service.stores.binlogs.configs.put(instance, db, table, config, body.from_seq)
 
 
 @routes.delete("/databases/{db}")
@@ -78,7 +78,7 @@ def drop_table(
 def _drop(db: str, table: str, service: Service, caller: CurrentCaller, instance: str) -> DroppedCopies:
     with caller.recorded(service, "binlog drop", instance, f"{db}/{table}".rstrip("/")):
         caller.require(Grant.OPERATE)
-        return DroppedCopies(replicas=service.binlogs.configs.drop(instance, db, table))
+        return DroppedCopies(replicas=service.stores.binlogs.configs.drop(instance, db, table))
 
 
 @routes.post("/databases/{db}/binlogs", max_body_size=MAX_ITEMS_BYTES)
@@ -88,7 +88,7 @@ def add(
     """Store records of a database, in the order of its commits. Idempotent."""
     caller.require(Grant.OPERATE)
     records = [Record.model_validate(record, from_attributes=True) for record in body.records]
-    return service.binlogs.records.add(instance, db, records)
+    return service.stores.binlogs.records.add(instance, db, records)
 
 
 @routes.get("/binlogs")
@@ -104,13 +104,13 @@ def read(
 ) -> RecordPage:
     """Return the records of a log behind one: ``TOO_NEW`` if there is none yet, refused if they are deleted."""
     caller.require(Grant.READ, job=consumer)
-    return service.binlogs.records.read(instance, db, table or "", after, limit)
+    return service.stores.binlogs.records.read(instance, db, table or "", after, limit)
 
 
 @routes.get("/consumers")
 def consumers(service: Service, _: ReadingCaller, instance: SelectedInstance) -> Consumers:
     """Return the consumers, the logs that they read, and what each has acknowledged."""
-    return Consumers(consumers=tuple(service.binlogs.consumers.all(instance)))
+    return Consumers(consumers=tuple(service.stores.binlogs.consumers.all(instance)))
 
 
 @routes.put("/consumers/{consumer}")
@@ -119,7 +119,7 @@ def register(
 ) -> Consumer:
     """Register a consumer: records that it lacks are no longer deleted. Refused if one of them is deleted already."""
     caller.require(Grant.OPERATE, job=consumer)
-    return service.binlogs.consumers.register(instance, consumer, body.db, body.table or "", body.after)
+    return service.stores.binlogs.consumers.register(instance, consumer, body.db, body.table or "", body.after)
 
 
 @routes.post("/consumers/{consumer}/acknowledge")
@@ -128,7 +128,7 @@ def acknowledge(
 ) -> Consumer:
     """Store up to which record a consumer has everything. Repeating one changes nothing."""
     caller.require(Grant.OPERATE, job=consumer)
-    return service.binlogs.consumers.acknowledge(instance, consumer, body.db, body.table or "", body.commit_seq)
+    return service.stores.binlogs.consumers.acknowledge(instance, consumer, body.db, body.table or "", body.commit_seq)
 
 
 @routes.delete("/consumers/{consumer}", status_code=204)
@@ -143,4 +143,4 @@ def remove(
     """Remove a consumer, so that it no longer blocks the deletion of records. Idempotent."""
     with caller.recorded(service, "binlog consumer remove", instance, consumer):
         caller.require(Grant.OPERATE, job=consumer)
-        service.binlogs.consumers.remove(instance, consumer, db, table or "")
+        service.stores.binlogs.consumers.remove(instance, consumer, db, table or "")

@@ -6,7 +6,6 @@ from fastapi import APIRouter, Path, Query
 
 from sexton.check.model import CheckReport, FindingType, PeerComparison
 from sexton.check.sql import peers
-from sexton.check.sql.store import CheckStore
 from sexton.interfaces.api.caller import CurrentCaller, ReadingCaller, Service
 from sexton.operators.access.model import Grant
 from sexton.protocol.checks import ChecksBody, Findings, Inventory
@@ -20,14 +19,14 @@ After = Annotated[int, Query(ge=0, le=2**63 - 1, description="only findings with
 def checks(service: Service, _: ReadingCaller, instance: str | None = None) -> ChecksBody:
     """Return the 20 newest checks, of one instance or of all."""
     if instance is not None:
-        service.registry.instance(instance)
-    return ChecksBody(checks=tuple(CheckStore(service.db).runs(instance, 20)))
+        service.stores.registry.instance(instance)
+    return ChecksBody(checks=tuple(service.stores.checks.runs(instance, 20)))
 
 
 @routes.get("/checks/{check}")
 def check(check: Number, service: Service, _: ReadingCaller) -> CheckReport:
     """Return a check: what it read, which inputs were missing, and which findings are open now."""
-    return CheckStore(service.db).report(check)
+    return service.stores.checks.report(check)
 
 
 @routes.get("/instances/{instance}/findings")
@@ -39,13 +38,13 @@ def findings(
     type_: Annotated[FindingType | None, Query(alias="type")] = None,
 ) -> Findings:
     """Return at most 1,000 findings in the order of their numbers."""
-    service.registry.instance(instance)
-    return Findings(findings=tuple(CheckStore(service.db).findings(instance, after, 1_000, of=type_)))
+    service.stores.registry.instance(instance)
+    return Findings(findings=tuple(service.stores.checks.findings(instance, after, 1_000, of=type_)))
 
 
 @routes.post("/instances/{instance}/inventory")
 def inventory(instance: str, body: Inventory, service: Service, caller: CurrentCaller) -> PeerComparison:
     """Compare a front end's memory with the records, in both directions, for a range of ids. Read-only."""
     caller.require(Grant.OPERATE)
-    service.registry.instance(instance)
-    return peers.compare(service.db, instance, body.kind, body.ids, body.after, body.until)
+    registered = service.stores.registry.instance(instance)
+    return peers.compare(service.db, registered, body.kind, body.ids, body.after, body.until)

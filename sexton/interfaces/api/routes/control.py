@@ -38,10 +38,10 @@ def start(instance: str, service: Service, caller: CurrentCaller) -> StopResult:
     """Revoke the stop of an instance; the answer names what else blocks it. Idempotent."""
     with caller.recorded(service, "start", instance):
         caller.require(Grant.OPERATE)
-        service.registry.instance(instance)
-        service.controls.remove(ControlKind.STOP, instance)
+        service.stores.registry.instance(instance)
+        service.stores.controls.remove(ControlKind.STOP, instance)
         with service.db.read() as c:
-            halt = service.controls.halt(c, instance)
+            halt = service.stores.controls.halt(c, instance)
     return StopResult(instance=instance, stopped=False, still=str(halt or ""))
 
 
@@ -50,7 +50,7 @@ def start_all(service: Service, caller: CurrentCaller) -> StopResult:
     """Revoke the stop of all instances; stops of single instances stay. Idempotent."""
     with caller.recorded(service, "start", ALL):
         caller.require(Grant.OPERATE)
-        service.controls.remove(ControlKind.STOP, ALL)
+        service.stores.controls.remove(ControlKind.STOP, ALL)
     return StopResult(instance=ALL, stopped=False)
 
 
@@ -58,7 +58,7 @@ def start_all(service: Service, caller: CurrentCaller) -> StopResult:
 def why(key: Key, service: Service, _: ReadingCaller, instance: str | None = None) -> StoriesBody:
     """Explain an object's key or a mark's id: live, marked, due, blocked and by what, claimed, or deleted."""
     if instance is not None:
-        service.registry.instance(instance)
+        service.stores.registry.instance(instance)
     return StoriesBody(stories=tuple(service.stories(key, instance)))
 
 
@@ -66,6 +66,6 @@ def _stop(name: str, reason: str, service: Service, caller: CurrentCaller, *, ev
     with caller.recorded(service, "stop", name, reason=reason, keeps=True):
         caller.require(Grant.OPERATE)
         if not everything:
-            service.registry.instance(name)
-        service.controls.put(ControlKind.STOP, name, reason, by=caller.token.name)
+            service.stores.registry.instance(name)
+        service.stores.controls.put(ControlKind.STOP, name, reason, by=caller.token.name)
     return StopResult(instance=name, stopped=True)

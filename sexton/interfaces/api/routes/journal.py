@@ -35,12 +35,12 @@ async def read(
         caller.require(Grant.READ)
     deadline = time.monotonic() + wait
     while True:
-        page = await run_in_threadpool(service.binlogs.journal.read, instance, after, follower)
+        page = await run_in_threadpool(service.stores.binlogs.journal.read, instance, after, follower)
         if page.entries or time.monotonic() >= deadline:
             return page
         while time.monotonic() < deadline and not await request.is_disconnected():
             await asyncio.sleep(POLL_SECONDS)
-            if await run_in_threadpool(service.binlogs.journal.head, instance) > after:
+            if await run_in_threadpool(service.stores.binlogs.journal.head, instance) > after:
                 break
         else:
             return page
@@ -52,4 +52,4 @@ def snapshot(
 ) -> JournalSnapshot:
     """Return the state with which a follower begins after it has missed entries."""
     caller.require(Grant.READ, node=follower or None)
-    return service.binlogs.replicas.snapshot(instance)
+    return service.stores.binlogs.replicas.snapshot(instance)

@@ -10,7 +10,6 @@ from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access.model import Grant
 from sexton.operators.controls.port import NotEnabled
 from sexton.protocol.plans import PlanDetails, StartedRound
-from sexton.recycle.planning.sql.plans import PlanStore
 from sexton.recycle.rounds.model import RecycleRequest
 
 routes = APIRouter(prefix="/v1")
@@ -24,7 +23,7 @@ def plan(instance: str, service: Service, caller: CurrentCaller) -> PlanDetails:
     planned = service.plan(instance, caller.token.name)
     return PlanDetails(
         plan=planned.plan,
-        state=PlanStore(service.db).approvals.state(planned.plan.id),
+        state=service.stores.plans.approvals.state(planned.plan.id),
         estimate=planned.cost,
         observes=planned.observes,
         holds=tuple(hold.id for hold in planned.holds),
@@ -35,7 +34,7 @@ def plan(instance: str, service: Service, caller: CurrentCaller) -> PlanDetails:
 @routes.get("/plans/{plan}")
 def show(plan: Number, service: Service, _: ReadingCaller) -> PlanDetails:
     """Return a stored plan and its state."""
-    store = PlanStore(service.db)
+    store = service.stores.plans
     stored = store.find_plan(plan)
     return PlanDetails(plan=stored, state=store.approvals.state(plan), estimate=service.cost(stored))
 
@@ -49,14 +48,14 @@ async def apply(plan: Number, request: Request, service: Service, caller: Curren
 def _apply(plan: int, request: Request, service: OperatorService, caller: Caller) -> StartedRound:
     with caller.recorded(service, "apply", subject=str(plan)):
         caller.require(Grant.OPERATE)
-        store = PlanStore(service.db)
+        store = service.stores.plans
         instance = store.find_plan(plan).instance
-        if service.registry.instance(instance).mode == "observe":
+        if service.stores.registry.instance(instance).mode == "observe":
             raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
         store.approvals.check_apply(
             plan, instance, service.settings.policy()
         )  # the round repeats this check and the next one
-        service.controls.admit(instance)
+        service.stores.controls.admit(instance)
         order = RecycleRequest(instance=instance, plan=plan, requested_by=caller.token.name)
         run = request.app.state.rounds.start(order)
     return StartedRound(plan=plan, instance=instance, workflow=run.workflow, run=run.run)

@@ -23,15 +23,15 @@ Number = Annotated[int, Path(ge=0, le=2**31 - 1)]
 @routes.get("/protections")
 def list_(instance: str, service: Service, _: ReadingCaller) -> list[Protection]:
     """Return the registered protections, the oldest first."""
-    service.registry.instance(instance)
-    return list(service.protections.list_protections(instance))
+    service.stores.registry.instance(instance)
+    return list(service.stores.protections.list_protections(instance))
 
 
 @routes.get("/protections/{job}")
 def show(instance: str, job: str, service: Service, caller: CurrentCaller) -> Protection:
     """Return a job's protection."""
     caller.require(Grant.READ, job)
-    return service.protections.find(instance, job)
+    return service.stores.protections.find(instance, job)
 
 
 @routes.post("/protections", status_code=201, max_body_size=MAX_ITEMS_BYTES)
@@ -56,29 +56,30 @@ def register(instance: str, body: Registration, service: Service, caller: Curren
         digest=body.digest or digest(items, filter_bytes),
     )
     if chunked:
-        return service.protections.open(protection, body.ttl_seconds)
-    return service.registrar.register_at_once(protection, items, body.ttl_seconds, object_filter, body.on_missing)
+        return service.stores.protections.open(protection, body.ttl_seconds)
+    registrar = service.stores.registrar
+    return registrar.register_at_once(protection, items, body.ttl_seconds, object_filter, body.on_missing)
 
 
 @routes.put("/protections/{job}/chunks/{number}", max_body_size=MAX_ITEMS_BYTES)
 def chunk(instance: str, job: str, number: Number, body: Items, service: Service, caller: CurrentCaller) -> Sealed:
     """Register one chunk; the answer names its objects that are missing or being deleted. Idempotent by number."""
     caller.require(Grant.OPERATE, job)
-    return service.registrar.add(instance, job, number, _items(service, instance, body))
+    return service.stores.registrar.add(instance, job, number, _items(service, instance, body))
 
 
 @routes.post("/protections/{job}/seal")
 def seal(instance: str, job: str, body: Seal, service: Service, caller: CurrentCaller) -> Protection:
     """End a registration in chunks. Idempotent."""
     caller.require(Grant.OPERATE, job)
-    return service.registrar.seal(instance, job, on_missing=body.on_missing, count=body.chunks)
+    return service.stores.registrar.seal(instance, job, on_missing=body.on_missing, count=body.chunks)
 
 
 @routes.patch("/protections/{job}")
 def renew(instance: str, job: str, body: Renewal, service: Service, caller: CurrentCaller) -> Protection:
     """Extend a protection."""
     caller.require(Grant.OPERATE, job)
-    return service.protections.renew(instance, job, body.ttl_seconds, of=body.id, at_least=body.at_least)
+    return service.stores.protections.renew(instance, job, body.ttl_seconds, of=body.id, at_least=body.at_least)
 
 
 @routes.post("/protections/{job}/finish")
@@ -86,7 +87,7 @@ def finish(instance: str, job: str, service: Service, caller: CurrentCaller, bod
     """Record that the job is done. The protection ends when the watermark has passed ``valid_ts``. Idempotent."""
     with caller.recorded(service, "finish", instance, job):
         caller.require(Grant.OPERATE, job)
-        return service.protections.finish(instance, job, of=None if body is None else body.id)
+        return service.stores.protections.finish(instance, job, of=None if body is None else body.id)
 
 
 @routes.post("/protections/{job}/release")
@@ -94,7 +95,7 @@ def release(instance: str, job: str, body: Release, service: Service, caller: Cu
     """End a protection at once. Permitted for the job itself and for administrators."""
     with caller.recorded(service, "release", instance, job, body.reason):
         caller.require(Grant.ADMIN, job)
-        return service.protections.release(instance, job, f"{caller.token.name}: {body.reason}")
+        return service.stores.protections.release(instance, job, f"{caller.token.name}: {body.reason}")
 
 
 @routes.put("/watermark", status_code=204)
@@ -102,11 +103,11 @@ def watermark(instance: str, body: Watermark, service: Service, caller: CurrentC
     """Store how far the owner has come. The next round ends the finished protections below this value."""
     with caller.recorded(service, "watermark", instance, str(body.value)):
         caller.require(Grant.OPERATE)
-        service.protections.watermark(instance, body.value)
+        service.stores.protections.watermark(instance, body.value)
 
 
 def _items(service: OperatorService, instance: str, body: Items) -> Sequence[Item]:
-    service.registry.instance(instance)
-    vaults = {vault.name: vault for vault in service.registry.vaults(instance)}
+    service.stores.registry.instance(instance)
+    vaults = {vault.name: vault for vault in service.stores.registry.vaults(instance)}
     items = [canonical(name, vaults) for name in body.objects]
     return items + [canonical(name, vaults, prefix=True) for name in body.prefixes]

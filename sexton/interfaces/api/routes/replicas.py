@@ -47,9 +47,9 @@ def place(
     )
     order = Placement(db=db, table=table, tablets=tablets, dropped=body.dropped_partitions)
     if not order.dropped:
-        return service.binlogs.placements.place(instance, order)
+        return service.stores.binlogs.placements.place(instance, order)
     with caller.recorded(service, "replica partitions dropped", instance, f"{db}/{table}: {', '.join(order.dropped)}"):
-        return service.binlogs.placements.place(instance, order)
+        return service.stores.binlogs.placements.place(instance, order)
 
 
 @routes.post("/backends/{backend}/report", max_body_size=MAX_ITEMS_BYTES)
@@ -62,7 +62,7 @@ def report(
         TabletReport(**reported.model_dump(exclude={"versions"}), ranges=reported.versions) for reported in body.tablets
     )
     order = ReplicaReport(boot=body.boot, sequence=body.sequence, tablets=tablets)
-    return service.binlogs.reports.accept(instance, backend, order)
+    return service.stores.binlogs.reports.accept(instance, backend, order)
 
 
 @routes.delete("/backends/{backend}")
@@ -72,20 +72,20 @@ def decommission(
     """Remove a backend that will never come back, with all of its copies. Refused if one is a tablet's only copy."""
     with caller.recorded(service, "replica decommission", instance, backend):
         caller.require(Grant.ADMIN)
-        return Decommissioned(replicas=service.binlogs.placements.decommission(instance, backend))
+        return Decommissioned(replicas=service.stores.binlogs.placements.decommission(instance, backend))
 
 
 @routes.get("/replicas")
 def unwell(service: Service, _: ReadingCaller, instance: SelectedInstance, limit: Limit = 100) -> Replicas:
     """Return unhealthy copies, in the order of their tablets."""
-    unhealthy, _now = service.binlogs.replicas.list_unhealthy(instance, limit)
+    unhealthy, _now = service.stores.binlogs.replicas.list_unhealthy(instance, limit)
     return Replicas(replicas=tuple(unhealthy))
 
 
 @routes.get("/replicas/{tablet}")
 def tablet(tablet: TabletId, service: Service, _: ReadingCaller, instance: SelectedInstance) -> Replicas:
     """Return the copies of a tablet, and the first version that they still need."""
-    copies, now = service.binlogs.replicas.tablet(instance, tablet)
+    copies, now = service.stores.binlogs.replicas.tablet(instance, tablet)
     lowest = policy.lowest_needed_version(copies, now)
     return Replicas(replicas=tuple(copies), need=lowest[0] if lowest else None)
 
@@ -102,7 +102,7 @@ def full_copy(
     """Record that only a full copy repairs a copy, so that it no longer blocks the deletion of versions."""
     with caller.recorded(service, "replica full-copy", instance, f"{tablet} on {backend}", body.reason):
         caller.require(Grant.ADMIN)
-        return service.binlogs.replicas.full_copy(instance, tablet, backend, body.reason)
+        return service.stores.binlogs.replicas.full_copy(instance, tablet, backend, body.reason)
 
 
 @routes.get("/nodes/{node}/cuts")
@@ -117,11 +117,12 @@ def cuts(
 ) -> CutPage:
     """Return the versions up to which a backend may delete its copies' binlogs, page by page. A grant is permanent."""
     caller.require(Grant.OPERATE, node=node)
-    return service.binlogs.sender.page(instance, node, after, limit, queue=queue)
+    return service.stores.binlogs.sender.page(instance, node, after, limit, queue=queue)
 
 
 @routes.post("/nodes/{node}/cuts", max_body_size=MAX_ITEMS_BYTES)
 def done(node: Backend, body: CutsDone, service: Service, caller: CurrentCaller) -> AcknowledgeResult:
     """Store the versions that a backend has deleted. Versions beyond its grant are ignored."""
     caller.require(Grant.OPERATE, node=node)
-    return service.binlogs.sender.acknowledge(service.registry.resolve_instance(body.instance or None), node, body.done)
+    instance = service.stores.registry.resolve_instance(body.instance or None)
+    return service.stores.binlogs.sender.acknowledge(instance, node, body.done)

@@ -25,20 +25,20 @@ After = Annotated[str, Query(max_length=249, description="only topics whose name
 @routes.get("/topics")
 def topics(service: Service, _: ReadingCaller, after: After = "") -> Topics:
     """Return at most 1,000 topics in the order of their names."""
-    return Topics(topics=tuple(service.wal.store.topics(after, 1_000)))
+    return Topics(topics=tuple(service.stores.wal.store.topics(after, 1_000)))
 
 
 @routes.get("/topics/{topic}")
 def show(topic: Name, service: Service, _: ReadingCaller) -> Topic:
     """Return a topic: its floor, the last state of its log, and what blocks its purge."""
-    return service.wal.store.topic(topic)
+    return service.stores.wal.store.topic(topic)
 
 
 @routes.put("/topics/{topic}/regions", max_body_size=MAX_ITEMS_BYTES)
 def regions(topic: Name, body: RegionMap, service: Service, caller: CurrentCaller) -> Topic:
     """Store all regions of the topic, before the first append of each. Repeating a map renews its freshness."""
     caller.require(Grant.OPERATE)
-    return service.wal.maps.put(MapOrder(topic=topic, **body.model_dump()))
+    return service.stores.wal.maps.put(MapOrder(topic=topic, **body.model_dump()))
 
 
 @routes.post("/topics/{topic}/purge", status_code=202)
@@ -50,7 +50,7 @@ async def purge(topic: Name, request: Request, service: Service, caller: Current
 def _purge(topic: str, request: Request, service: OperatorService, caller: Caller) -> StartedPurge:
     with caller.recorded(service, "wal purge", subject=topic):
         caller.require(Grant.OPERATE)
-        service.wal.store.topic(topic)
+        service.stores.wal.store.topic(topic)
         run = request.app.state.rounds.purge(PurgeRequest(topic=topic, requested_by=caller.token.name))
     return StartedPurge(topic=topic, workflow=run.workflow, run=run.run)
 
@@ -60,7 +60,7 @@ def heartbeat(node: Node, body: Heartbeat, service: Service, caller: CurrentCall
     """Store the reports of a node. A report that is outdated or impossible is ignored."""
     caller.require(Grant.OPERATE, node=node)
     reports = [LeaderReport.model_validate(report, from_attributes=True) for report in body.reports]
-    return service.wal.heartbeats.record_reports(node, reports, body.url)
+    return service.stores.wal.heartbeats.record_reports(node, reports, body.url)
 
 
 @routes.post("/topics/{topic}/replays", status_code=201)
@@ -69,26 +69,26 @@ def open_(topic: Name, body: Replay, service: Service, caller: CurrentCaller) ->
     node = body.node or caller.node
     caller.require(Grant.OPERATE, node=node)
     order = OpenRegionOrder(topic=topic, **(body.model_dump() | {"node": node}))
-    return service.wal.replays.open(order)
+    return service.stores.wal.replays.open(order)
 
 
 @routes.patch("/topics/{topic}/replays/{replay}")
 def renew(topic: Name, replay: Id, service: Service, caller: CurrentCaller) -> Pin:  # noqa: ARG001
     """Extend a pin by its own length."""
     caller.require(Grant.OPERATE, node=_node_of(replay, service, caller))
-    return service.wal.replays.renew(replay)
+    return service.stores.wal.replays.renew(replay)
 
 
 @routes.delete("/topics/{topic}/replays/{replay}", status_code=204)
 def release(topic: Name, replay: Id, service: Service, caller: CurrentCaller) -> None:  # noqa: ARG001
     """End a replay. Idempotent."""
     caller.require(Grant.OPERATE, node=_node_of(replay, service, caller))
-    service.wal.replays.release(replay)
+    service.stores.wal.replays.release(replay)
 
 
 def _node_of(replay: str, service: OperatorService, caller: Caller) -> str:
     """Return the node of a replay; for an unknown replay the caller's own node, as there is nothing to protect."""
     if caller.token.scope.grant not in (Grant.OPERATE, Grant.ADMIN, Grant.NODE):
         raise Forbidden(f"a token of scope {caller.token.scope} is not for this")
-    pin = service.wal.replays.find(replay)
+    pin = service.stores.wal.replays.find(replay)
     return caller.node if pin is None else pin.node

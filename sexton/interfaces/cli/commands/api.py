@@ -22,5 +22,5 @@ def api(
     from sexton.interfaces.api.serve import serve
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    with open_database() as (settings, db):
-        serve(settings if listen is None else load(**{"api.listen": listen}), db)
+    with open_database() as service:
+        serve(service.settings if listen is None else load(**{"api.listen": listen}), service.db)

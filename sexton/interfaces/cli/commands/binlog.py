@@ -39,11 +39,9 @@ def list_(
 
     Example: sexton binlog list
     """
-    from sexton.interfaces.operator_service import OperatorService
-
     database, _, table = after.partition("/")
-    with open_database() as (settings, db):
-        configs, name = OperatorService(settings, db).binlogs.configs, one_instance(db, instance)
+    with open_database() as service:
+        configs, name = service.stores.binlogs.configs, one_instance(service, instance)
         page = configs.logs(name, (database, table), PAGE_ROWS + 1)
         database_logs = {log.db: log for log in page if not log.tbl}
         # The page may begin with tables whose database's own log was on the page before.
@@ -70,12 +68,11 @@ def explain(
 
     Example: sexton binlog explain sales
     """
-    from sexton.interfaces.operator_service import OperatorService
     from sexton.replication.binlog.sql.explain import explain as explain_log
 
-    with open_database() as (settings, db):
-        binlogs = OperatorService(settings, db).binlogs
-        explanation = explain_log(db, binlogs, one_instance(db, instance), database, table)
+    with open_database() as service:
+        binlogs = service.stores.binlogs
+        explanation = explain_log(service.db, binlogs, one_instance(service, instance), database, table)
     if as_json:
         print_json(explanation.model_dump(mode="json"))
     else:
@@ -106,7 +103,6 @@ def set_(
 
     Example: sexton binlog set sales --ttl 7d
     """
-    from sexton.interfaces.operator_service import OperatorService
     from sexton.replication.binlog.model import LogRetention
     from sexton.replication.binlog.policy import FOREVER
     from sexton.replication.binlog.policy import parse_ttl as checked_ttl
@@ -115,9 +111,9 @@ def set_(
         raise WrongUsage("write the database and the table as two words: DB TABLE")
     ttl_seconds = checked_ttl(FOREVER if ttl == FOREVER else parse_duration(ttl))
     config = LogRetention(ttl_seconds=ttl_seconds, max_bytes=max_bytes, max_history_nums=max_records)
-    with open_database() as (settings, db):
-        configs, name = OperatorService(settings, db).binlogs.configs, one_instance(db, instance)
-        with log_call(db, "binlog set", name, log_name(database, table), f"ttl {ttl}"):
+    with open_database() as service:
+        configs, name = service.stores.binlogs.configs, one_instance(service, instance)
+        with log_call(service, "binlog set", name, log_name(database, table), f"ttl {ttl}"):
             log = configs.put(name, database, table, config, from_seq)
         database_log = configs.log(name, database)
     typer.echo(f"binlog {log.name} is enabled: {retention(log)}; the first available record is {log.floor + 1}")
@@ -134,14 +130,13 @@ def disable(database: DatabaseName, table: TableName = "", instance: InstanceOpt
 
     Example: sexton binlog disable sales
     """
-    from sexton.interfaces.operator_service import OperatorService
     from sexton.replication.binlog.model import LogRetention
 
-    with open_database() as (settings, db):
-        configs, name = OperatorService(settings, db).binlogs.configs, one_instance(db, instance)
+    with open_database() as service:
+        configs, name = service.stores.binlogs.configs, one_instance(service, instance)
         log = configs.log(name, database, table)
         config = LogRetention(**log.model_dump(include=set(LogRetention.model_fields)) | {"enabled": False})
-        with log_call(db, "binlog disable", name, log.name):
+        with log_call(service, "binlog disable", name, log.name):
             configs.put(name, database, table, config)
     typer.echo(f"binlog {log.name} is disabled; it has {quantity(log.kept, 'record')}: {retention(log)}")
 
@@ -154,14 +149,12 @@ def approve(database: DatabaseName, table: TableName = "", instance: InstanceOpt
 
     Example: sexton binlog approve sales
     """
-    from sexton.interfaces.operator_service import OperatorService
-
-    with open_database() as (settings, db):
-        binlogs, name = OperatorService(settings, db).binlogs, one_instance(db, instance)
-        log = _show_waiting_cut(db, binlogs, name, database, table)
+    with open_database() as service:
+        binlogs, name = service.stores.binlogs, one_instance(service, instance)
+        log = _show_waiting_cut(service.db, binlogs, name, database, table)
         if not yes:
             typer.confirm("May these records be deleted?", abort=True, err=True)
-        with log_call(db, "binlog approve", name, log.name, f"up to {log.awaiting_seq}"):
+        with log_call(service, "binlog approve", name, log.name, f"up to {log.awaiting_seq}"):
             binlogs.configs.approve(name, database, table, upto=log.awaiting_seq)
     typer.echo(f"approved; the next run cuts it; at once: sexton binlog gc --instance {name}")
 
@@ -175,15 +168,13 @@ def drop(database: DatabaseName, table: TableName = "", instance: InstanceOption
 
     Example: sexton binlog drop sales orders --yes
     """
-    from sexton.interfaces.operator_service import OperatorService
-
     what = log_name(database, table)
-    with open_database() as (settings, db):
-        binlogs, name = OperatorService(settings, db).binlogs, one_instance(db, instance)
-        _show_drop(db, binlogs, name, database, table)
+    with open_database() as service:
+        binlogs, name = service.stores.binlogs, one_instance(service, instance)
+        _show_drop(service.db, binlogs, name, database, table)
         if not yes:
             typer.confirm(f"Is {what} dropped permanently?", abort=True, err=True)
-        with log_call(db, "binlog drop", name, what):
+        with log_call(service, "binlog drop", name, what):
             binlogs.configs.drop(name, database, table)
     typer.echo(f"{what} is dropped; the next run deletes its records, the next pull of each backend deletes its files")
 
@@ -196,11 +187,9 @@ def consumers(instance: InstanceOption = None, as_json: Json = False) -> None:
 
     Example: sexton binlog consumers
     """
-    from sexton.interfaces.operator_service import OperatorService
-
-    with open_database() as (settings, db):
-        name = one_instance(db, instance)
-        rows = OperatorService(settings, db).binlogs.consumers.all(name)
+    with open_database() as service:
+        name = one_instance(service, instance)
+        rows = service.stores.binlogs.consumers.all(name)
     if as_json:
         print_json([c.model_dump(mode="json") for c in rows])
         return
@@ -221,14 +210,13 @@ def remove_consumer(
 
     Example: sexton binlog remove-consumer lisbon sales
     """
-    from sexton.interfaces.operator_service import OperatorService
     from sexton.replication.binlog.errors import UnknownConsumer
 
     what = log_name(database, table)
-    with open_database() as (settings, db):
-        name = one_instance(db, instance)
-        with log_call(db, "binlog remove-consumer", name, f"{consumer} of {what}"):
-            if not OperatorService(settings, db).binlogs.consumers.remove(name, consumer, database, table):
+    with open_database() as service:
+        name = one_instance(service, instance)
+        with log_call(service, "binlog remove-consumer", name, f"{consumer} of {what}"):
+            if not service.stores.binlogs.consumers.remove(name, consumer, database, table):
                 raise UnknownConsumer(consumer, what)
     typer.echo(f"consumer {consumer} of {what} is removed: it no longer blocks deletions")
 

@@ -19,11 +19,11 @@ def gc(instance: InstanceOption = None, as_json: Json = False) -> None:
     from sexton.replication.binlog.messages import GcRequest
     from sexton.runtime.temporal.binlogs import BINLOG_GCS
 
-    with open_database() as (settings, db):
-        name = one_instance(db, instance)
-        with log_call(db, "binlog gc", name):
-            request = GcRequest(deployment=settings.require_deployment(), instance=name, requested_by="cli")
-            report = BINLOG_GCS.run(settings, request, lambda message: typer.echo(message, err=True))
+    with open_database() as service:
+        name = one_instance(service, instance)
+        with log_call(service, "binlog gc", name):
+            request = GcRequest(deployment=service.settings.require_deployment(), instance=name, requested_by="cli")
+            report = BINLOG_GCS.run(service.settings, request, lambda message: typer.echo(message, err=True))
     if as_json:
         print_json(report.model_dump(mode="json"))
     else:
@@ -39,9 +39,9 @@ def progress(instance: InstanceOption = None, as_json: Json = False) -> None:
     """
     from sexton.runtime.temporal.binlogs import BINLOG_GCS, describe
 
-    with open_database() as (settings, db):
-        name = one_instance(db, instance)
-        state = ask_temporal(settings, lambda client: BINLOG_GCS.progress(client, settings, name))
+    with open_database() as service:
+        name = one_instance(service, instance)
+        state = ask_temporal(service.settings, lambda client: BINLOG_GCS.progress(client, service.settings, name))
     if as_json:
         print_json(state.model_dump(mode="json"))
     else:
@@ -85,9 +85,10 @@ def retry(instance: InstanceOption = None) -> None:
 def _signal(instance: str | None, signal: str, effect: str) -> None:
     from sexton.runtime.temporal.binlogs import BINLOG_GCS
 
-    with open_database() as (settings, db):
-        name = one_instance(db, instance)
-        with log_call(db, f"binlog {signal}", name, blocks_deletion=signal in ("cancel", "pause")):
+    with open_database() as service:
+        name = one_instance(service, instance)
+        with log_call(service, f"binlog {signal}", name, blocks_deletion=signal in ("cancel", "pause")):
+            settings = service.settings
             workers = ask_temporal(settings, lambda client: BINLOG_GCS.signal(client, settings, name, signal))
     typer.echo(f"Sent {signal} to the binlog GC of {name}: {effect}")
     if not workers:

@@ -30,12 +30,10 @@ def journal(
 
     Example: sexton binlog journal --after 100
     """
-    from sexton.replication.journal.store import JournalStore
-
-    with open_database() as (_, db):
-        store, name = JournalStore(db), one_instance(db, instance)
+    with open_database() as service:
+        store, name = service.stores.binlogs.journal, one_instance(service, instance)
         if after is None:
-            with db.read() as c:
+            with service.db.read() as c:
                 after = store.bounds(c, name)[1]
         page = store.read(name, after)
     if as_json:
@@ -53,10 +51,8 @@ def followers(instance: InstanceOption = None, as_json: Json = False) -> None:
 
     Example: sexton binlog followers
     """
-    from sexton.replication.journal.store import JournalStore
-
-    with open_database() as (_, db):
-        store, name = JournalStore(db), one_instance(db, instance)
+    with open_database() as service:
+        store, name = service.stores.binlogs.journal, one_instance(service, instance)
         rows, head = store.followers(name), store.head(name)
     if as_json:
         print_json([f.model_dump(mode="json") | {"behind": max(0, head - f.applied)} for f in rows])
@@ -77,12 +73,11 @@ def remove_follower(
     Example: sexton binlog remove-follower fe-3
     """
     from sexton.kernel.errors import BadInput
-    from sexton.replication.journal.store import JournalStore
 
-    with open_database() as (_, db):
-        instance_name = one_instance(db, instance)
-        with log_call(db, "binlog remove-follower", instance_name, name):
-            if not JournalStore(db).forget(instance_name, name):
+    with open_database() as service:
+        instance_name = one_instance(service, instance)
+        with log_call(service, "binlog remove-follower", instance_name, name):
+            if not service.stores.binlogs.journal.forget(instance_name, name):
                 raise BadInput(f"the journal of {instance_name} has no follower {name}; see: sexton binlog followers")
     typer.echo(f"follower {name} is removed: entries are no longer kept for it")
 

@@ -13,8 +13,7 @@ from sexton.interfaces.cli.render.blocker import Blocker
 from sexton.marks.keepers import KeepReason, by_plan, describe, way_out
 
 if TYPE_CHECKING:
-    from config.settings import Settings
-    from sexton.database.engine import Database
+    from sexton.interfaces.operator_service import OperatorService
     from sexton.operators.registry.store import Instance
 
 MAX_TOPICS = 1_000
@@ -30,14 +29,12 @@ def blockers(
 
     Example: sexton blockers shop
     """
-    from sexton.operators.registry.store import Registry
-
-    with open_database() as (settings, db):
-        registry = Registry(db)
+    with open_database() as service:
+        registry = service.stores.registry
         instances = registry.instances() if instance is None else [registry.instance(instance)]
-        rows = [b for i in instances for b in _instance_blockers(settings, db, i)]
+        rows = [b for i in instances for b in _instance_blockers(service, i)]
         if instance is None:
-            rows = [*_without_repetition(rows), *_topic_blockers(db)]
+            rows = [*_without_repetition(rows), *_topic_blockers(service)]
     if as_json:
         print_json([b.model_dump(mode="json") for b in rows])
         return
@@ -51,11 +48,9 @@ def _row(b: Blocker) -> tuple[object, ...]:
     return b.instance, b.held_by, b.what, utc_column(b.since), utc_column(b.until), explanation
 
 
-def _topic_blockers(db: "Database") -> Iterator[Blocker]:
+def _topic_blockers(service: "OperatorService") -> Iterator[Blocker]:
     """Yield each reason for which a topic is not purged now."""
-    from sexton.wal.sql.store import WalStore
-
-    for topic in WalStore(db).topics("", MAX_TOPICS, enabled=True):
+    for topic in service.stores.wal.store.topics("", MAX_TOPICS, enabled=True):
         common = {"instance": "(topics)", "what": f"topic {topic.name}", "way_out": f"sexton wal explain {topic.name}"}
         if topic.quarantined:
             yield Blocker(held_by="quarantine", why=topic.quarantined, **common)
@@ -63,16 +58,16 @@ def _topic_blockers(db: "Database") -> Iterator[Blocker]:
             yield Blocker(held_by=reason, since=since, **common)
 
 
-def _instance_blockers(settings: "Settings", db: "Database", instance: "Instance") -> Iterator[Blocker]:
+def _instance_blockers(service: "OperatorService", instance: "Instance") -> Iterator[Blocker]:
     yield from _observe_mode(instance)
-    yield from _holds(db, instance.id)
-    yield from _protections(settings, db, instance.id)
-    yield from _caps(db, instance.id)
-    yield from control_blockers(settings, db, instance.id)
-    yield from _plans_waiting_for_approval(db, instance.id)
-    yield from _waiting_round(db, instance.id)
-    yield from _keepers_of_last_round(db, instance.id)
-    yield from binlog_blockers(settings, db, instance.id)
+    yield from _holds(service, instance.id)
+    yield from _protections(service, instance.id)
+    yield from _caps(service, instance.id)
+    yield from control_blockers(service, instance.id)
+    yield from _plans_waiting_for_approval(service, instance.id)
+    yield from _waiting_round(service, instance.id)
+    yield from _keepers_of_last_round(service, instance.id)
+    yield from binlog_blockers(service, instance.id)
 
 
 def _observe_mode(instance: "Instance") -> Iterator[Blocker]:
@@ -87,10 +82,8 @@ def _observe_mode(instance: "Instance") -> Iterator[Blocker]:
         )
 
 
-def _holds(db: "Database", instance: str) -> Iterator[Blocker]:
-    from sexton.operators.holds.store import HoldStore
-
-    for hold in HoldStore(db).active(instance):
+def _holds(service: "OperatorService", instance: str) -> Iterator[Blocker]:
+    for hold in service.stores.holds.active(instance):
         yield Blocker(
             instance=instance,
             held_by=f"hold {hold.id}",
@@ -103,11 +96,10 @@ def _holds(db: "Database", instance: str) -> Iterator[Blocker]:
         )
 
 
-def _protections(settings: "Settings", db: "Database", instance: str) -> Iterator[Blocker]:
+def _protections(service: "OperatorService", instance: str) -> Iterator[Blocker]:
     from sexton.protection.model import ProtectionState
-    from sexton.protection.sql.store import ProtectionStore
 
-    for p in ProtectionStore(db, settings.protection_settings()).list_protections(instance):
+    for p in service.stores.protections.list_protections(instance):
         finished = p.state is ProtectionState.SOFT
         yield Blocker(
             instance=instance,
@@ -121,10 +113,8 @@ def _protections(settings: "Settings", db: "Database", instance: str) -> Iterato
         )
 
 
-def _caps(db: "Database", instance: str) -> Iterator[Blocker]:
-    from sexton.recycle.pacing.store import PaceStore
-
-    for cap in PaceStore(db).caps(instance):
+def _caps(service: "OperatorService", instance: str) -> Iterator[Blocker]:
+    for cap in service.stores.paces.caps(instance):
         yield Blocker(
             instance=instance,
             held_by="cap",
@@ -136,11 +126,9 @@ def _caps(db: "Database", instance: str) -> Iterator[Blocker]:
         )
 
 
-def _plans_waiting_for_approval(db: "Database", instance: str) -> Iterator[Blocker]:
-    from sexton.recycle.planning.sql.plans import PlanStore
-
-    with db.read() as c:
-        plans = PlanStore(db).approvals.waiting(c, instance)
+def _plans_waiting_for_approval(service: "OperatorService", instance: str) -> Iterator[Blocker]:
+    with service.db.read() as c:
+        plans = service.stores.plans.approvals.waiting(c, instance)
     for plan in plans:
         yield Blocker(
             instance=instance,
@@ -153,15 +141,13 @@ def _plans_waiting_for_approval(db: "Database", instance: str) -> Iterator[Block
         )
 
 
-def _waiting_round(db: "Database", instance: str) -> Iterator[Blocker]:
+def _waiting_round(service: "OperatorService", instance: str) -> Iterator[Blocker]:
     """Yield the instance's running round if it has no lease."""
-    from sexton.recycle.rounds.sql.reports import Reports
-
     states = {
         "paused": ("paused", f"sexton round resume {instance}"),
         "backing": ("backing off", f"sexton round retry {instance}"),
     }
-    for row in Reports(db).rounds(instance, last=1):
+    for row in service.stores.reports.rounds(instance, last=1):
         if row.ended_at is None and row.waiting:
             default = ("waiting", "it continues without help; see: sexton status")
             state, way_out = states.get(row.waiting.split()[0], default)
@@ -175,11 +161,9 @@ def _waiting_round(db: "Database", instance: str) -> Iterator[Blocker]:
             )
 
 
-def _keepers_of_last_round(db: "Database", instance: str) -> Iterator[Blocker]:
+def _keepers_of_last_round(service: "OperatorService", instance: str) -> Iterator[Blocker]:
     """Yield the keepers that the instance's last report counted, except plans (they are listed already)."""
-    from sexton.recycle.rounds.sql.reports import Reports
-
-    for report in Reports(db).find_round(instance):
+    for report in service.stores.reports.find_round(instance):
         for kept, n in sorted(report.kept.items()):
             if n and kept.reason is not KeepReason.APPROVAL:
                 yield Blocker(

@@ -7,8 +7,7 @@ from sexton.interfaces.cli.output import quantity
 from sexton.interfaces.cli.render.blocker import Blocker
 
 if TYPE_CHECKING:
-    from config.settings import Settings
-    from sexton.database.engine import Database
+    from sexton.interfaces.operator_service import OperatorService
     from sexton.replication.binlog.model import Consumer, Log
     from sexton.replication.binlog.sql.figures import LastRun
     from sexton.replication.replicas.model import RetainingReplica
@@ -16,16 +15,15 @@ if TYPE_CHECKING:
 NO_REPLICA_DECIDES = "sexton replica list --all, then repair a replica, place another, or drop the table"
 
 
-def binlog_blockers(settings: "Settings", db: "Database", instance: str) -> Iterator[Blocker]:
+def binlog_blockers(service: "OperatorService", instance: str) -> Iterator[Blocker]:
     """Yield what blocks cuts and deletions, as of the last run; never a row per tablet."""
-    from sexton.interfaces.operator_service import OperatorService
     from sexton.replication.binlog.sql.figures import find_last_run, logs_with_blocker
     from sexton.replication.replicas.sql import figures
 
-    with db.read() as c:
-        last_run, logs = find_last_run(db, c, instance), logs_with_blocker(db, c, instance)
-        retaining = figures.retaining_by_backend(db, c, instance)
-    consumers = OperatorService(settings, db).binlogs.consumers.all(instance) if logs else ()
+    with service.db.read() as c:
+        last_run, logs = find_last_run(service.db, c, instance), logs_with_blocker(service.db, c, instance)
+        retaining = figures.retaining_by_backend(service.db, c, instance)
+    consumers = service.stores.binlogs.consumers.all(instance) if logs else ()
     yield from _clock(instance, last_run)
     yield from _approvals(instance, logs)
     yield from _consumers(instance, logs, consumers)

@@ -3,22 +3,20 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from sexton.interfaces.cli.context import control_store
 from sexton.interfaces.cli.render.blocker import Blocker
 from sexton.operators.controls.model import ALL, Control, ControlKind, Halt
 
 if TYPE_CHECKING:
-    from config.settings import Settings
-    from sexton.database.engine import Database
+    from sexton.interfaces.operator_service import OperatorService
 
 ALL_INSTANCES = "(all)"
 
 
-def control_blockers(settings: "Settings", db: "Database", instance: str) -> Iterator[Blocker]:
+def control_blockers(service: "OperatorService", instance: str) -> Iterator[Blocker]:
     """Yield the controls that halt the instance, then its vaults that are not on the vault whitelist."""
-    store = control_store(settings, db)
-    with db.read() as c:
-        controls, now = store.all_in(c), db.now(c)
+    store = service.stores.controls
+    with service.db.read() as c:
+        controls, now = store.all_in(c), service.db.now(c)
     for halt, scope in _halts(controls, instance, now):
         removable = halt.since is not None or halt.by is ControlKind.WINDOW
         yield Blocker(
@@ -30,7 +28,7 @@ def control_blockers(settings: "Settings", db: "Database", instance: str) -> Ite
             why=halt.why,
             way_out=halt.todo if removable else "sexton lists show",
         )
-    yield from _vaults_not_listed(db, controls, instance)
+    yield from _vaults_not_listed(service, controls, instance)
 
 
 def _halts(controls: tuple[Control, ...], instance: str, now: int) -> Iterator[tuple[Halt, str]]:
@@ -49,13 +47,12 @@ def _halts(controls: tuple[Control, ...], instance: str, now: int) -> Iterator[t
             yield list_halt, scope
 
 
-def _vaults_not_listed(db: "Database", controls: tuple[Control, ...], instance: str) -> Iterator[Blocker]:
+def _vaults_not_listed(service: "OperatorService", controls: tuple[Control, ...], instance: str) -> Iterator[Blocker]:
     from sexton.operators.controls.policy import vault_allowed, vault_whitelist
-    from sexton.operators.registry.store import Registry
 
     whitelist = vault_whitelist(controls)
     entries = [c for c in controls if c.kind is ControlKind.VAULT_WHITELIST]
-    for vault in Registry(db).vaults(instance):
+    for vault in service.stores.registry.vaults(instance):
         if not vault_allowed(whitelist, instance, vault.name):
             yield Blocker(
                 instance=instance,

@@ -20,10 +20,7 @@ from sexton.interfaces.cli.output import print_json, quantity, show_table
 from sexton.interfaces.cli.render.checks import finding_place, finding_row, run_row, show_report
 
 if TYPE_CHECKING:
-    from config.settings import Settings
     from sexton.check.model import RepairResult
-    from sexton.check.sql.repair import Repairs
-    from sexton.database.engine import Database
 
 app = typer.Typer(help="Compare metadata with objects.", no_args_is_help=True)
 Instance = Annotated[str, typer.Argument(help="The instance.")]
@@ -46,16 +43,15 @@ def run(
 
     Example: sexton check run shop
     """
-    from sexton.operators.registry.store import Registry
     from sexton.runtime.temporal.checks import CHECKS
 
-    with open_database() as (settings, db):
-        name = one_instance(db, instance)
-        if not Registry(db).vaults(name):
+    with open_database() as service:
+        name = one_instance(service, instance)
+        if not service.stores.registry.vaults(name):
             raise WrongUsage(f"instance {name} has no vault to check; add one with: sexton vault add")
-        with log_call(db, "check run", name):
+        with log_call(service, "check run", name):
             request = CheckRequest(instance=name, by="cli")
-            report = CHECKS.run(settings, request, lambda message: typer.echo(message, err=True))
+            report = CHECKS.run(service.settings, request, lambda message: typer.echo(message, err=True))
     if as_json:
         print_json(report.model_dump(mode="json"))
     else:
@@ -70,13 +66,12 @@ def cancel(instance: Instance) -> None:
 
     Example: sexton check cancel shop
     """
-    from sexton.operators.registry.store import Registry
     from sexton.runtime.temporal.checks import CHECKS
 
-    with open_database() as (settings, db):
-        Registry(db).instance(instance)
-        with log_call(db, "check cancel", instance, blocks_deletion=True):
-            ask_temporal(settings, lambda client: CHECKS.cancel(client, settings, instance))
+    with open_database() as service:
+        service.stores.registry.instance(instance)
+        with log_call(service, "check cancel", instance, blocks_deletion=True):
+            ask_temporal(service.settings, lambda client: CHECKS.cancel(client, service.settings, instance))
     typer.echo(f"the check of {instance} ends; see: sexton check list {instance}")
 
 
@@ -90,13 +85,10 @@ def list_(
 
     Example: sexton check list shop
     """
-    from sexton.check.sql.store import CheckStore
-    from sexton.operators.registry.store import Registry
-
-    with open_database() as (_, db):
+    with open_database() as service:
         if instance is not None:
-            Registry(db).instance(instance)
-        runs = CheckStore(db).runs(instance, last)
+            service.stores.registry.instance(instance)
+        runs = service.stores.checks.runs(instance, last)
     if as_json:
         print_json([r.model_dump(mode="json") for r in runs])
         return
@@ -116,10 +108,8 @@ def show_(
 
     Example: sexton check show 3
     """
-    from sexton.check.sql.store import CheckStore
-
-    with open_database() as (_, db):
-        report = CheckStore(db).report(number)
+    with open_database() as service:
+        report = service.stores.checks.report(number)
     if as_json:
         print_json(report.model_dump(mode="json"))
     else:
@@ -144,14 +134,12 @@ def findings(
 
     Example: sexton check findings shop --type LOST
     """
-    from sexton.check.sql.store import CheckStore
-
     if type_ is not None and type_ not in list(FindingType):
         raise WrongUsage(f"{type_!r} is no type of finding; one of: {', '.join(FindingType)}")
-    with open_database() as (_, db):
-        name = one_instance(db, instance)
+    with open_database() as service:
+        name = one_instance(service, instance)
         only_type = None if type_ is None else FindingType(type_)
-        read = partial(CheckStore(db).findings, name, confirmed=confirmed, of=only_type)
+        read = partial(service.stores.checks.findings, name, confirmed=confirmed, of=only_type)
         if parquet is not None:
             from sexton.check.parquet import write
 
@@ -179,12 +167,11 @@ def accept(
 
     Example: sexton check accept 17 --reason 'put there by hand'
     """
-    from sexton.check.sql.store import CheckStore
     from sexton.operators.controls.store import whoami
 
     text = require_reason(reason)
-    with open_database() as (_, db), log_call(db, "check accept", "", str(finding), text, blocks_deletion=True):
-        accepted = CheckStore(db).accept(finding, whoami(), text)
+    with open_database() as service, log_call(service, "check accept", "", str(finding), text, blocks_deletion=True):
+        accepted = service.stores.checks.accept(finding, whoami(), text)
     typer.echo(f"finding {finding} ({accepted.type} {finding_place(accepted)}) is accepted")
 
 
@@ -199,14 +186,11 @@ def rebase(
 
     Example: sexton check rebase shop --reason 'the archive was dropped'
     """
-    from sexton.check.sql.store import CheckStore
-    from sexton.operators.registry.store import Registry
-
     text = require_reason(reason)
-    with open_database() as (_, db):
-        Registry(db).instance(instance)
-        with log_call(db, "check rebase", instance, "", text):
-            CheckStore(db).rebase(instance)
+    with open_database() as service:
+        service.stores.registry.instance(instance)
+        with log_call(service, "check rebase", instance, "", text):
+            service.stores.checks.rebase(instance)
     typer.echo(f"the next check of {instance} is not compared with earlier ones: sexton check run {instance}")
 
 
@@ -229,28 +213,20 @@ def repair(
     """
     if orphans == lost:
         raise WrongUsage("name what to repair: --orphans or --lost, exactly one of the two")
-    with open_database() as (settings, db):
-        repairs = _repairs(settings, db)
+    with open_database() as service:
+        repairs = service.stores.repairs
         run_repair = repairs.orphans if orphans else repairs.lost
         result = run_repair(instance, dry_run=True)
         if not dry_run and result.found:
             if not yes:
                 action = _action(result.found, orphans=orphans)
                 typer.confirm(f"{action[0].upper()}{action[1:]}?", abort=True, err=True)
-            with log_call(db, f"check repair {'orphans' if orphans else 'lost'}", instance):
+            with log_call(service, f"check repair {'orphans' if orphans else 'lost'}", instance):
                 result = run_repair(instance)
     if as_json:
         print_json(result.model_dump() | {"dry_run": dry_run})
     else:
         typer.echo(_repair_summary(instance, result, orphans=orphans, dry_run=dry_run))
-
-
-def _repairs(settings: "Settings", db: "Database") -> "Repairs":
-    from sexton.check.sql.repair import Repairs
-    from sexton.check.sql.store import CheckStore
-    from sexton.interfaces.operator_service import OperatorService
-
-    return Repairs(db, CheckStore(db), OperatorService(settings, db).vaults)
 
 
 def _repair_summary(instance: str, result: "RepairResult", *, orphans: bool, dry_run: bool) -> str:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, WrongUsage, control_store, log_call, open_database, require_reason
+from sexton.interfaces.cli.context import Json, WrongUsage, log_call, open_database, require_reason
 from sexton.interfaces.cli.output import print_json, show_table, utc_column
 from sexton.operators.controls.model import ALL, ControlKind
 
 if TYPE_CHECKING:
-    from config.settings import Settings
-    from sexton.database.engine import Database
+    from sexton.interfaces.operator_service import OperatorService
     from sexton.operators.controls.model import Control
     from sexton.operators.controls.store import ControlStore
 
@@ -68,8 +67,8 @@ def stop(
     Example: sexton stop shop --reason 'restoring a backup'
     """
     name, reason = _scope(instance, everything), require_reason(reason)
-    with open_database() as (settings, db), log_call(db, "stop", name, reason=reason, blocks_deletion=True):
-        control_store(settings, db).put(ControlKind.STOP, name, reason)
+    with open_database() as service, log_call(service, "stop", name, reason=reason, blocks_deletion=True):
+        service.stores.controls.put(ControlKind.STOP, name, reason)
     what, argument = ("every instance", "--all") if everything else (name, name)
     typer.echo(f"{what} is stopped, {EFFECTIVE}: no more marks are claimed or deleted")
     if everything:
@@ -82,15 +81,14 @@ def start(instance: Instance = None, everything: AllInstances = False) -> None:
 
     Example: sexton start shop
     """
-    from sexton.operators.registry.store import Registry
-
     scope = _scope(instance, everything)
-    with open_database() as (settings, db):
-        names = [i.id for i in Registry(db).instances()] if everything else [Registry(db).instance(scope).id]
-        store = control_store(settings, db)
-        with log_call(db, "start", scope):
+    with open_database() as service:
+        registry = service.stores.registry
+        names = [i.id for i in registry.instances()] if everything else [registry.instance(scope).id]
+        store = service.stores.controls
+        with log_call(service, "start", scope):
             removed = store.remove(ControlKind.STOP, scope)
-        with db.read() as c:
+        with service.db.read() as c:
             halts = {name: store.halt(c, name) for name in names}
     what = "everything" if everything else scope
     typer.echo(f"{what} is started again, {EFFECTIVE}" if removed else f"{what} was not stopped")
@@ -105,8 +103,8 @@ def show_(which: Annotated[ListName | None, typer.Argument(metavar="[LIST]")] = 
 
     Example: sexton lists show blacklist
     """
-    with open_database() as (settings, db):
-        controls = control_store(settings, db).all()
+    with open_database() as service:
+        controls = service.stores.controls.all()
     names = {kind: name for name, kind in CONTROL_KINDS.items() if which in (None, name)}
     entries = [(names[c.kind], c) for c in controls if c.kind in names]
     if as_json:
@@ -129,10 +127,10 @@ def add(which: List, name: Name, reason: Annotated[str, typer.Option(help="Why."
     """
     blocks = which is ListName.BLACKLIST
     with (
-        open_database() as (settings, db),
-        log_call(db, f"lists add {which}", subject=name, reason=reason, blocks_deletion=blocks),
+        open_database() as service,
+        log_call(service, f"lists add {which}", subject=name, reason=reason, blocks_deletion=blocks),
     ):
-        control_store(settings, db).put(CONTROL_KINDS[which], name, reason)
+        service.stores.controls.put(CONTROL_KINDS[which], name, reason)
     typer.echo(f"{name} is on the list {which}, {EFFECTIVE}: {EFFECTS[which]}")
 
 
@@ -145,40 +143,37 @@ def remove(which: List, name: Name) -> None:
     from sexton.kernel.errors import BadInput
 
     kind = CONTROL_KINDS[which]
-    with open_database() as (settings, db):
-        store = control_store(settings, db)
-        with log_call(db, f"lists remove {which}", subject=name):
+    with open_database() as service:
+        store = service.stores.controls
+        with log_call(service, f"lists remove {which}", subject=name):
             removed = store.remove(kind, name)
             if not removed:
-                _refuse_unknown_name(settings, db, store, which, name)
+                _refuse_unknown_name(service, store, which, name)
         is_empty = not any(c.kind is kind for c in store.all())
-    if any(c.kind is kind and c.name == name for c in settings.controls()):
+    if any(c.kind is kind and c.name == name for c in service.settings.controls()):
         raise BadInput(f"{name} is on the list {which} by the settings: remove it from {_setting(kind)}")
     typer.echo(f"{name} is off the list {which}, {EFFECTIVE}" if removed else f"{name} was not on the list {which}")
     if is_empty and kind is not ControlKind.BLACKLIST:
         typer.echo(f"the list {which} is empty now: it blocks nothing")
 
 
-def _refuse_unknown_name(
-    settings: "Settings", db: "Database", store: "ControlStore", which: ListName, name: str
-) -> None:
+def _refuse_unknown_name(service: "OperatorService", store: "ControlStore", which: ListName, name: str) -> None:
     """Refuse a name that no list could contain: it is a typing error."""
     from sexton.kernel.errors import BadInput
     from sexton.operators.controls.policy import parse_window
-    from sexton.operators.registry.store import Registry
 
-    if any(c.kind is CONTROL_KINDS[which] and c.name == name for c in settings.controls()):
+    if any(c.kind is CONTROL_KINDS[which] and c.name == name for c in service.settings.controls()):
         return
     if which is ListName.WINDOWS:
         parse_window(name)
         if name not in {c.name for c in store.all() if c.kind is ControlKind.WINDOW}:
             raise BadInput(f"there is no window {name!r}; see: sexton lists show windows")
     elif which is ListName.VAULTS:
-        vaults = Registry(db).vaults()
+        vaults = service.stores.registry.vaults()
         if name not in {v.name for v in vaults} | {f"{v.instance}/{v.name}" for v in vaults}:
             raise BadInput(f"there is no vault {name}; see: sexton vault list")
     else:
-        Registry(db).instance(name)
+        service.stores.registry.instance(name)
 
 
 def _explanation(control: "Control") -> str:

@@ -27,14 +27,13 @@ def deletions(
     import json
 
     from sexton.interfaces.cli.context import WrongUsage
-    from sexton.interfaces.operator_service import OperatorService
     from sexton.storage.model import KeyOutcome
 
     if outcome is not None and outcome not in tuple(KeyOutcome):
         raise WrongUsage(f"{outcome!r} is no outcome, one of: {', '.join(KeyOutcome)}")
-    with open_database() as (settings, db):
+    with open_database() as service:
         any_printed = False
-        for row in OperatorService(settings, db).audit.rows(number):
+        for row in service.stores.audit.rows(number):
             if outcome is None or row.outcome == outcome:
                 any_printed = True
                 typer.echo(json.dumps(row._asdict()) if as_json else _line(row))

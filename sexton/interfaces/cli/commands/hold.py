@@ -108,10 +108,8 @@ def release(
 
     Example: sexton hold release 3
     """
-    from sexton.operators.holds.store import HoldStore
-
-    with open_database() as (_, db), log_call(db, "hold release", subject=str(hold)):
-        released = HoldStore(db).release(hold)
+    with open_database() as service, log_call(service, "hold release", subject=str(hold)):
+        released = service.stores.holds.release(hold)
     ended_at = min(released.released_at or released.expires_at, released.expires_at)
     typer.echo(f"hold {released.id} of {released.instance} ({released.what}) ended {utc(ended_at)}")
 
@@ -124,14 +122,12 @@ def _mark_hold(mark: Ref, reason: str) -> "Hold":
 
 def _place(hold: "Hold", instance: str | None, length: str, as_json: bool) -> None:
     """Place the hold on the instance, or on the only one."""
-    from sexton.operators.holds.store import HoldStore
-
     duration = parse_duration(length)
-    with open_database() as (_, db):
-        request = hold.model_copy(update={"instance": one_instance(db, instance)})
-        with log_call(db, "hold", request.instance, request.what, request.reason, blocks_deletion=True):
-            placed, too_late = HoldStore(db).place(request, duration)
-        covered = HoldStore(db).count_blocked(placed)
+    with open_database() as service:
+        request = hold.model_copy(update={"instance": one_instance(service, instance)})
+        with log_call(service, "hold", request.instance, request.what, request.reason, blocks_deletion=True):
+            placed, too_late = service.stores.holds.place(request, duration)
+        covered = service.stores.holds.count_blocked(placed)
     if as_json:
         print_json(placed.model_dump(mode="json") | {"too_late": too_late, "keeps_now": covered})
     else:

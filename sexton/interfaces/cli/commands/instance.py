@@ -25,14 +25,13 @@ def add(
 
     Example: sexton instance add shop
     """
-    from sexton.operators.registry.store import Registry
     from sexton.owners.catalog import tables
 
-    with open_database() as (_, db), log_call(db, "instance add", name, owner):
+    with open_database() as service, log_call(service, "instance add", name, owner):
         if owner == "catalog":
-            tables.create(db)
-        Registry(db).add_instance(name, owner)
-        mode = Registry(db).instance(name).mode
+            tables.create(service.db)
+        service.stores.registry.add_instance(name, owner)
+        mode = service.stores.registry.instance(name).mode
     note = f"it observes until: sexton enable {name}" if mode == "observe" else "it was enabled already"
     typer.echo(f"instance {name} is registered; {note}")
 
@@ -43,10 +42,8 @@ def list_(as_json: Json = False) -> None:
 
     Example: sexton instance list
     """
-    from sexton.operators.registry.store import Registry
-
-    with open_database() as (_, db):
-        instances = Registry(db).instances()
+    with open_database() as service:
+        instances = service.stores.registry.instances()
     if as_json:
         print_json([i.model_dump() for i in instances])
         return
@@ -70,10 +67,8 @@ def keys(
 
     Example: sexton instance keys shop 'data/[0-9]+/(?P<record>[0-9a-f]+)_[0-9]+\.dat'
     """
-    from sexton.operators.registry.store import Registry
-
-    with open_database() as (_, db), log_call(db, "instance keys", name, pattern[:PATTERN_CHARACTERS]):
-        Registry(db).set_key_pattern(name, pattern)
+    with open_database() as service, log_call(service, "instance keys", name, pattern[:PATTERN_CHARACTERS]):
+        service.stores.registry.set_key_pattern(name, pattern)
     typer.echo(f"the keys of {name}: {pattern}" if pattern else f"the keys of {name} are unknown")
 
 
@@ -83,10 +78,8 @@ def observe(name: Name) -> None:
 
     Example: sexton instance observe shop
     """
-    from sexton.operators.registry.store import Registry
-
-    with open_database() as (_, db), log_call(db, "observe", name, blocks_deletion=True):
-        Registry(db).observe(name)
+    with open_database() as service, log_call(service, "observe", name, blocks_deletion=True):
+        service.stores.registry.observe(name)
     typer.echo(f"instance {name} only observes; a running round ends before its next claim")
 
 
@@ -95,10 +88,7 @@ def enable(instance: Name) -> None:
 
     Example: sexton enable shop
     """
-    from sexton.operators.registry.store import Registry
-    from sexton.recycle.planning.sql.plans import PlanStore
-
-    with open_database() as (settings, db), log_call(db, "enable", instance):
-        Registry(db).enable(instance)
-        PlanStore(db).retentions.agree_first(instance, settings.policy())
+    with open_database() as service, log_call(service, "enable", instance):
+        service.stores.registry.enable(instance)
+        service.stores.plans.retentions.agree_first(instance, service.settings.policy())
     typer.echo(f"instance {instance} is enabled: rounds now delete what is due")

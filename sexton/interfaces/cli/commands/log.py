@@ -21,10 +21,8 @@ def log(
 
     Example: sexton log --instance shop
     """
-    from sexton.operators.call_log.store import CallStore
-
-    with open_database() as (_, db):
-        calls = CallStore(db).last(last, instance)
+    with open_database() as service:
+        calls = service.stores.calls.last(last, instance)
     if as_json:
         print_json([c.model_dump(mode="json") for c in calls])
         return

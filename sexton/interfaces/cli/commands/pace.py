@@ -33,18 +33,16 @@ def pace(
 
     Example: sexton pace cold 500/s --reason 'the bucket is shared'
     """
-    from sexton.operators.registry.store import Registry
     from sexton.recycle.pacing.policy import keys_per_second
-    from sexton.recycle.pacing.store import PaceStore
 
     if (rate is not None or clear) and vault is None:
         raise WrongUsage("name a vault, as VAULT or INSTANCE/VAULT; see: sexton vault list")
     if (rate is not None) == clear and vault is not None:
         raise WrongUsage("give keys per second, e.g. 500/s, or --clear; exactly one of the two")
-    with open_database() as (settings, db):
-        store = PaceStore(db)
+    with open_database() as service:
+        store = service.stores.paces
         if vault is None:
-            _show(store, Registry(db).vaults(), settings.s3.endpoint_url, as_json)
+            _show(store, service.stores.registry.vaults(), service.settings.s3.endpoint_url, as_json)
         elif rate is not None:
             cap = store.put_cap(vault, keys_per_second(rate), reason)
             typer.echo(

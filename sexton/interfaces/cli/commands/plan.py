@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, WrongUsage, control_store, log_call, one_instance, open_database
+from sexton.interfaces.cli.context import Json, WrongUsage, log_call, one_instance, open_database
 from sexton.interfaces.cli.output import print_json
 from sexton.interfaces.cli.render.plans import show_plan, show_plans
 from sexton.interfaces.cli.render.report import end
@@ -60,38 +60,33 @@ def apply(
     Example: sexton apply 7
     """
     from sexton.interfaces.cli.running import run_round
-    from sexton.interfaces.operator_service import OperatorService
     from sexton.operators.controls.port import NotEnabled
     from sexton.operators.controls.store import whoami
-    from sexton.operators.registry.store import Registry
-    from sexton.recycle.planning.sql.plans import PlanStore
 
-    with open_database() as (settings, db):
-        store = PlanStore(db)
+    with open_database() as service:
+        store = service.stores.plans
         stored_plan = store.find_plan(plan)
         instance = stored_plan.instance
-        if Registry(db).instance(instance).mode == "observe":
+        if service.stores.registry.instance(instance).mode == "observe":
             raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
         # The round makes both checks again. They are made here so that they fail before the operator confirms.
-        store.approvals.check_apply(plan, instance, settings.policy())
-        control_store(settings, db).admit(instance)
+        store.approvals.check_apply(plan, instance, service.settings.policy())
+        service.stores.controls.admit(instance)
         if not as_json:
-            show_plan(stored_plan, OperatorService(settings, db).cost(stored_plan))
+            show_plan(stored_plan, service.cost(stored_plan))
         if not yes:
             if as_json:
                 raise WrongUsage("--json cannot ask for confirmation; review the plan, then add --yes")
             typer.confirm(f"Delete these files of {instance} permanently?", abort=True, err=True)
         request = RecycleRequest(instance=instance, plan=plan, requested_by=whoami())
-        with log_call(db, "apply", instance, str(plan)):
-            report = run_round(settings, db, request, watch=not as_json)
+        with log_call(service, "apply", instance, str(plan)):
+            report = run_round(service, request, watch=not as_json)
     end(report, as_json)
 
 
 def _plan(instance: str | None, as_json: bool) -> None:
-    from sexton.interfaces.operator_service import OperatorService
-
-    with open_database() as (settings, db):
-        preview = OperatorService(settings, db).plan(one_instance(db, instance), "cli")
+    with open_database() as service:
+        preview = service.plan(one_instance(service, instance), "cli")
     stored_plan = preview.plan
     if as_json:
         print_json(stored_plan.model_dump(mode="json") | {"estimate": preview.cost.model_dump()})
@@ -107,13 +102,10 @@ def _plan(instance: str | None, as_json: bool) -> None:
 
 
 def _list(instance: str | None, last: int, as_json: bool) -> None:
-    from sexton.operators.registry.store import Registry
-    from sexton.recycle.planning.sql.plans import PlanStore
-
-    with open_database() as (_, db):
+    with open_database() as service:
         if instance is not None:
-            Registry(db).instance(instance)
-        plans = PlanStore(db).approvals.plans(instance, last)
+            service.stores.registry.instance(instance)
+        plans = service.stores.plans.approvals.plans(instance, last)
     if as_json:
         print_json([p.model_dump(mode="json") for p in plans])
     else:
@@ -122,10 +114,9 @@ def _list(instance: str | None, last: int, as_json: bool) -> None:
 
 def _reject(plan: int, reason: str, as_json: bool) -> None:
     from sexton.operators.controls.store import whoami
-    from sexton.recycle.planning.sql.plans import PlanStore
 
-    with open_database() as (_, db), log_call(db, "plan reject", subject=str(plan), reason=reason):
-        row = PlanStore(db).approvals.reject(plan, reason, whoami())
+    with open_database() as service, log_call(service, "plan reject", subject=str(plan), reason=reason):
+        row = service.stores.plans.approvals.reject(plan, reason, whoami())
     if as_json:
         print_json(row.model_dump(mode="json"))
         return

@@ -20,7 +20,6 @@ from sexton.interfaces.cli.context import (
 from sexton.interfaces.cli.output import print_json, quantity, show_table, utc, utc_column
 
 if TYPE_CHECKING:
-    from sexton.database.engine import Database
     from sexton.interfaces.operator_service import OperatorService
     from sexton.protection.model import Item, Protection
 
@@ -41,13 +40,10 @@ def list_(
 
     Example: sexton protection list shop
     """
-    from sexton.interfaces.operator_service import OperatorService
-
-    with open_database() as (settings, db):
-        service = OperatorService(settings, db)
+    with open_database() as service:
         if instance is not None:
-            service.registry.instance(instance)
-        protections = service.protections.list_protections(instance)
+            service.stores.registry.instance(instance)
+        protections = service.stores.protections.list_protections(instance)
     if as_json:
         print_json([p.model_dump(mode="json") for p in protections])
         return
@@ -77,23 +73,21 @@ def register(
 
     Example: sexton protection register copy-7 cold/data/a.dat --owner ada --for 1h
     """
-    from sexton.interfaces.operator_service import OperatorService
     from sexton.protection.model import Protection
     from sexton.protection.registrar import FAIL, REPORT
     from sexton.protection.sql.rows import digest
 
-    with open_database() as (settings, db):
-        name = one_instance(db, instance)
-        items = sorted(set(_items(db, name, [*(objects or ()), *_lines(file)], prefix or ())))
+    with open_database() as service:
+        name = one_instance(service, instance)
+        items = sorted(set(_items(service, name, [*(objects or ()), *_lines(file)], prefix or ())))
         if not items:
             raise WrongUsage("nothing to protect: name objects as VAULT/KEY, a --prefix or a --file")
         request = Protection(
             instance=name, job=job, owner=owner, description=description, valid_ts=valid_ts, digest=digest(items)
         )
-        service = OperatorService(settings, db)
-        service.protections.open(request, None if length is None else parse_duration(length))
+        service.stores.protections.open(request, None if length is None else parse_duration(length))
         _add_in_chunks(service, request, items)
-        registered = service.registrar.seal(name, job, on_missing=REPORT if report_missing else FAIL)
+        registered = service.stores.registrar.seal(name, job, on_missing=REPORT if report_missing else FAIL)
     if as_json:
         print_json(registered.model_dump(mode="json"))
     else:
@@ -106,12 +100,10 @@ def renew(job: Job, length: For = None, instance: InstanceOption = None) -> None
 
     Example: sexton protection renew copy-7 --for 1h
     """
-    from sexton.interfaces.operator_service import OperatorService
-
-    with open_database() as (settings, db):
-        name = one_instance(db, instance)
+    with open_database() as service:
+        name = one_instance(service, instance)
         duration = None if length is None else parse_duration(length)
-        renewed = OperatorService(settings, db).protections.renew(name, job, duration)
+        renewed = service.stores.protections.renew(name, job, duration)
     typer.echo(f"the objects of job {job} of {name} are protected until {utc(renewed.expires_at)}")
 
 
@@ -124,12 +116,10 @@ def finish(job: Job, instance: InstanceOption = None) -> None:
 
     Example: sexton protection finish copy-7
     """
-    from sexton.interfaces.operator_service import OperatorService
-
-    with open_database() as (settings, db):
-        name = one_instance(db, instance)
-        with log_call(db, "finish", name, job):
-            finished = OperatorService(settings, db).protections.finish(name, job)
+    with open_database() as service:
+        name = one_instance(service, instance)
+        with log_call(service, "finish", name, job):
+            finished = service.stores.protections.finish(name, job)
     end = "the next round"
     if finished.valid_ts is not None:
         end = f"the watermark is above {finished.valid_ts} (the next round, if none was ever reported)"
@@ -144,13 +134,11 @@ def release(
 
     Example: sexton protection release copy-7 --reason 'the job was given up'
     """
-    from sexton.interfaces.operator_service import OperatorService
-
     text = require_reason(reason)
-    with open_database() as (settings, db):
-        name = one_instance(db, instance)
-        with log_call(db, "release", name, job, text):
-            released = OperatorService(settings, db).protections.release(name, job, text)
+    with open_database() as service:
+        name = one_instance(service, instance)
+        with log_call(service, "release", name, job, text):
+            released = service.stores.protections.release(name, job, text)
     typer.echo(f"the protection of job {job} of {name}, owner {released.owner}, has ended")
 
 
@@ -165,18 +153,17 @@ def watermark(
 
     Example: sexton protection watermark shop 1700
     """
-    from sexton.interfaces.operator_service import OperatorService
-
-    with open_database() as (settings, db), log_call(db, "watermark", instance, str(value)):
-        OperatorService(settings, db).protections.watermark(instance, value)
+    with open_database() as service, log_call(service, "watermark", instance, str(value)):
+        service.stores.protections.watermark(instance, value)
     typer.echo(f"the watermark of {instance} is {value}")
 
 
-def _items(db: "Database", instance: str, objects: Sequence[str], prefixes: Sequence[str]) -> "Iterator[Item]":
-    from sexton.operators.registry.store import Registry
+def _items(
+    service: "OperatorService", instance: str, objects: Sequence[str], prefixes: Sequence[str]
+) -> "Iterator[Item]":
     from sexton.protection.policy import canonical
 
-    vaults = {v.name: v for v in Registry(db).vaults(instance)}
+    vaults = {v.name: v for v in service.stores.registry.vaults(instance)}
     yield from (canonical(name, vaults) for name in objects)
     yield from (canonical(name, vaults, prefix=True) for name in prefixes)
 
@@ -197,7 +184,7 @@ def _add_in_chunks(service: "OperatorService", protection: "Protection", items: 
     remaining = iter(items)
     number = 0
     while chunk := list(islice(remaining, CHUNK_ITEMS)):
-        service.registrar.add(protection.instance, protection.job, number, chunk)
+        service.stores.registrar.add(protection.instance, protection.job, number, chunk)
         number += 1
 
 

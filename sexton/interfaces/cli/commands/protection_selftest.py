@@ -29,16 +29,15 @@ def selftest(
 
     Example: sexton protection selftest shop --yes
     """
-    from sexton.interfaces.operator_service import OperatorService
     from sexton.interfaces.selftest import protection as test
     from sexton.kernel.errors import SextonError
 
     if as_json and not yes:
         raise WrongUsage("--json cannot ask for confirmation; add --yes")
-    with open_database() as (settings, db):
-        service, name = OperatorService(settings, db), one_instance(db, instance)
+    with open_database() as service:
+        name = one_instance(service, instance)
         _verify_rounds_delete(service, name)
-        items = test.sample(service.vaults, name, service.due_items(name, objects), objects)
+        items = test.sample(service.stores.vaults, name, service.due_items(name, objects), objects)
         if not items:
             raise SextonError(f"{name} has no due object that could be protected; see: sexton status")
         if not yes:
@@ -57,9 +56,9 @@ def selftest(
 def _verify_rounds_delete(service: "OperatorService", instance: str) -> None:
     from sexton.operators.controls.port import NotEnabled
 
-    if service.registry.instance(instance).mode == "observe":
+    if service.stores.registry.instance(instance).mode == "observe":
         raise NotEnabled(f"{instance} only observes, so its rounds delete nothing; run: sexton enable {instance}")
-    service.controls.admit(instance)
+    service.stores.controls.admit(instance)
 
 
 def _run(service: "OperatorService", instance: str, items: "list[Item]", *, watch: bool) -> "SelfTest":
@@ -79,15 +78,15 @@ def _run(service: "OperatorService", instance: str, items: "list[Item]", *, watc
     request = RecycleRequest(instance=instance, requested_by=whoami())
 
     def one_round() -> RoundReport:
-        return run_round(service.settings, service.db, request, watch=watch)
+        return run_round(service, request, watch=watch)
 
     return test.run(
-        service.vaults,
+        service.stores.vaults,
         protection,
         items,
-        protect=lambda: service.registrar.register_at_once(protection, items, seconds),
+        protect=lambda: service.stores.registrar.register_at_once(protection, items, seconds),
         run_round=one_round,
-        release=lambda: service.protections.release(instance, job, "selftest"),
+        release=lambda: service.stores.protections.release(instance, job, "selftest"),
     )
 
 

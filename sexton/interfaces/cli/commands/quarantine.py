@@ -30,13 +30,10 @@ def list_(
 
     Example: sexton quarantine list shop --reason DELETE_FAILED
     """
-    from sexton.operators.registry.store import Registry
-    from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
-
-    with open_database() as (_, db):
+    with open_database() as service:
         if instance is not None:
-            Registry(db).instance(instance)
-        marks = QuarantineStore(db).list(instance, _checked_reason(reason), limit=PAGE_ROWS + 1)
+            service.stores.registry.instance(instance)
+        marks = service.stores.quarantine.list(instance, _checked_reason(reason), limit=PAGE_ROWS + 1)
     if as_json:
         print_json([q.model_dump(mode="json") for q in marks])
         return
@@ -62,19 +59,18 @@ def retry(
     Example: sexton quarantine retry shop --reason DELETE_FAILED
     """
     from sexton.marks.model import Reason
-    from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 
     if (mark is not None) + (reason is not None) + everything != 1:
         raise WrongUsage("name one mark as KIND/ID, or --reason, or --all; exactly one of them")
     ref = parse_ref(mark) if mark is not None else None
-    with open_database() as (_, db):
-        store, only_reason = QuarantineStore(db), _checked_reason(reason)
+    with open_database() as service:
+        store, only_reason = service.stores.quarantine, _checked_reason(reason)
         changed: Sequence[Quarantined] = ()
         if only_reason in (None, Reason.CHANGED):
             changed = store.list(instance, Reason.CHANGED, ref, limit=PAGE_ROWS)
         if changed and not everything and not yes:
             _confirm_changed(changed)
-        with log_call(db, "quarantine retry", instance, mark or reason or "all"):
+        with log_call(service, "quarantine retry", instance, mark or reason or "all"):
             count = store.retry(instance, ref=ref, reason=only_reason, but=Reason.CHANGED if everything else None)
     if changed and everything:
         skipped = quantity(len(changed), "mark with overwritten objects stays", "marks with overwritten objects stay")
@@ -97,13 +93,11 @@ def discard(
     Example: sexton quarantine discard shop dropped/t12 --reason 'removed by hand'
     """
     from sexton.kernel.errors import BadInput
-    from sexton.operators.registry.store import Registry
-    from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 
     ref, text = parse_ref(mark), require_reason(reason)
-    with open_database() as (_, db):
-        store = QuarantineStore(db)
-        marks = store.list(Registry(db).instance(instance).id, ref=ref)
+    with open_database() as service:
+        store = service.stores.quarantine
+        marks = store.list(service.stores.registry.instance(instance).id, ref=ref)
         if not marks:
             raise BadInput(f"{mark} of {instance} is not quarantined; see: sexton why {ref.id}")
         [q] = marks
@@ -112,7 +106,7 @@ def discard(
         typer.echo(f"these files stay: {files} in vault {q.vault or '(none)'}, {human_bytes(q.bytes)} per its owner")
         if not yes:
             typer.confirm("Give it up?", abort=True, err=True)
-        with log_call(db, "quarantine discard", instance, mark, text):
+        with log_call(service, "quarantine discard", instance, mark, text):
             store.discard(instance, ref, text)
     typer.echo(f"{mark} is given up; see: sexton why {ref.id}")
 

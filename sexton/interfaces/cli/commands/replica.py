@@ -32,12 +32,11 @@ def list_(
 
     Example: sexton replica list
     """
-    from sexton.interfaces.operator_service import OperatorService
     from sexton.replication.replicas import policy
 
-    with open_database() as (settings, db):
-        name = one_instance(db, instance)
-        page, now = OperatorService(settings, db).binlogs.replicas.list_unhealthy(name, PAGE_ROWS + 1, every=every)
+    with open_database() as service:
+        name = one_instance(service, instance)
+        page, now = service.stores.binlogs.replicas.list_unhealthy(name, PAGE_ROWS + 1, every=every)
     shown = page[:PAGE_ROWS]
     if as_json:
         print_json([r.model_dump(mode="json") | {"unwell": policy.describe_faults(r, now)} for r in shown])
@@ -59,11 +58,10 @@ def explain(tablet: Tablet, instance: InstanceOption = None, as_json: Json = Fal
 
     Example: sexton replica explain 10021
     """
-    from sexton.interfaces.operator_service import OperatorService
     from sexton.replication.replicas import policy
 
-    with open_database() as (settings, db):
-        replicas, now = OperatorService(settings, db).binlogs.replicas.tablet(one_instance(db, instance), tablet)
+    with open_database() as service:
+        replicas, now = service.stores.binlogs.replicas.tablet(one_instance(service, instance), tablet)
     if not as_json:
         show_tablet(tablet, replicas, now)
         return
@@ -93,13 +91,11 @@ def full_copy(
 
     Example: sexton replica full-copy 10021 be-3 --reason 'its disk is gone'
     """
-    from sexton.interfaces.operator_service import OperatorService
-
     text = require_reason(reason)
-    with open_database() as (settings, db):
-        name = one_instance(db, instance)
-        with log_call(db, "replica full-copy", name, f"{tablet} on {backend}", text):
-            OperatorService(settings, db).binlogs.replicas.full_copy(name, tablet, backend, text)
+    with open_database() as service:
+        name = one_instance(service, instance)
+        with log_call(service, "replica full-copy", name, f"{tablet} on {backend}", text):
+            service.stores.binlogs.replicas.full_copy(name, tablet, backend, text)
     typer.echo(f"the replica of tablet {tablet} on {backend} is FULL_COPY_ONLY; see: sexton replica explain {tablet}")
 
 
@@ -111,9 +107,9 @@ def backends(instance: InstanceOption = None, as_json: Json = False) -> None:
 
     Example: sexton replica backends
     """
-    with open_database() as (_, db):
-        name = one_instance(db, instance)
-        rows = _standings(db, name)
+    with open_database() as service:
+        name = one_instance(service, instance)
+        rows = _standings(service.db, name)
     if as_json:
         print_json([b.model_dump(mode="json") for b in rows])
         return
@@ -134,19 +130,18 @@ def decommission(
 
     Example: sexton replica decommission be-3
     """
-    from sexton.interfaces.operator_service import OperatorService
     from sexton.replication.replicas.errors import UnknownBackend
 
-    with open_database() as (settings, db):
-        name = one_instance(db, instance)
-        standing = next((b for b in _standings(db, name) if b.backend == backend), None)
+    with open_database() as service:
+        name = one_instance(service, instance)
+        standing = next((b for b in _standings(service.db, name) if b.backend == backend), None)
         if standing is None:
             raise UnknownBackend(backend)
         typer.echo(_standing_summary(standing))
         if not yes:
             typer.confirm("Will it never return?", abort=True, err=True)
-        with log_call(db, "replica decommission", name, backend):
-            count = OperatorService(settings, db).binlogs.placements.decommission(name, backend)
+        with log_call(service, "replica decommission", name, backend):
+            count = service.stores.binlogs.placements.decommission(name, backend)
     typer.echo(f"backend {backend} is forgotten, with {quantity(count, 'replica')}")
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import NO_WORKER, Json, control_store, log_call, open_database
+from sexton.interfaces.cli.context import NO_WORKER, Json, log_call, open_database
 from sexton.interfaces.cli.output import first_line, human_bytes, print_json, show_table, utc, utc_column
 from sexton.interfaces.cli.render.report import end, show_report
 from sexton.recycle.rounds.model import RecycleRequest
@@ -27,13 +27,10 @@ def list_(
 
     Example: sexton round list shop --last 5
     """
-    from sexton.operators.registry.store import Registry
-    from sexton.recycle.rounds.sql.reports import Reports
-
-    with open_database() as (_, db):
+    with open_database() as service:
         if instance is not None:
-            Registry(db).instance(instance)
-        rounds = Reports(db).rounds(instance, last)
+            service.stores.registry.instance(instance)
+        rounds = service.stores.reports.rounds(instance, last)
     if as_json:
         print_json([r.model_dump(mode="json") for r in rounds])
         return
@@ -60,10 +57,8 @@ def show_(
 
     Example: sexton round show 12
     """
-    from sexton.recycle.rounds.sql.reports import Reports
-
-    with open_database() as (_, db):
-        row = Reports(db).round(number)
+    with open_database() as service:
+        row = service.stores.reports.round(number)
     if as_json:
         print_json(row.model_dump(mode="json"))
     elif row.report is not None:
@@ -91,14 +86,13 @@ def run(instance: Instance, as_json: Json = False) -> None:
     Example: sexton round run shop
     """
     from sexton.interfaces.cli.running import run_round
-    from sexton.operators.registry.store import Registry
 
-    with open_database() as (settings, db):
-        Registry(db).instance(instance)
-        control_store(settings, db).admit(instance)
+    with open_database() as service:
+        service.stores.registry.instance(instance)
+        service.stores.controls.admit(instance)
         request = RecycleRequest(instance=instance, requested_by="cli")
-        with log_call(db, "round run", instance):
-            report = run_round(settings, db, request, watch=not as_json)
+        with log_call(service, "round run", instance):
+            report = run_round(service, request, watch=not as_json)
     end(report, as_json)
 
 
@@ -144,12 +138,11 @@ def retry(instance: Instance) -> None:
 
 def _signal(instance: str, signal: str, effect: str) -> None:
     from sexton.interfaces.cli.running import signal_round
-    from sexton.operators.registry.store import Registry
 
-    with open_database() as (settings, db):
-        Registry(db).instance(instance)
-        with log_call(db, f"round {signal}", instance):
-            workers = signal_round(settings, instance, signal)
+    with open_database() as service:
+        service.stores.registry.instance(instance)
+        with log_call(service, f"round {signal}", instance):
+            workers = signal_round(service.settings, instance, signal)
     typer.echo(f"Sent {signal} to the round of {instance}: {effect}")
     if not workers:
         typer.echo(NO_WORKER, err=True)

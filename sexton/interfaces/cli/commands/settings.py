@@ -52,15 +52,14 @@ def preview(
     Example: sexton settings preview recycle.compacted_rowset_retention_seconds=600
     """
     from config.settings import load
-    from sexton.operators.registry.store import Registry
     from sexton.recycle.planning.preview import shifts
 
     key, value = _split(setting)
-    with open_database() as (settings, db):
+    with open_database() as service:
         other = load(**{key: value})
-        registry = Registry(db)
+        registry = service.stores.registry
         instances = registry.instances() if instance is None else [registry.instance(instance)]
-        changes = [s for i in instances for s in shifts(db, i.id, settings.policy(), other.policy())]
+        changes = [s for i in instances for s in shifts(service.db, i.id, service.settings.policy(), other.policy())]
     if as_json:
         print_json([s.model_dump(mode="json") for s in changes])
         return

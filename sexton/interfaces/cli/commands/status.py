@@ -20,12 +20,9 @@ def status(as_json: Json = False) -> None:
 
     Example: sexton status
     """
-    from sexton.interfaces.operator_service import OperatorService
-
-    with open_database() as (settings, db):
-        service = OperatorService(settings, db)
-        overview, topics, binlogs = service.status(), service.wal_figures(), _binlog_counts(db)
-        ui_url = settings.temporal.ui_url
+    with open_database() as service:
+        overview, topics, binlogs = service.status(), service.wal_figures(), _binlog_counts(service.db)
+        ui_url = service.settings.temporal.ui_url
     if as_json:
         more = {"topics": topics.model_dump(mode="json"), "binlogs": binlogs.model_dump(mode="json")}
         print_json(overview.model_dump(mode="json") | more)

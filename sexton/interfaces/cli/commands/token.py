@@ -31,12 +31,11 @@ def create(
     Example: sexton token create --scope sync:copy --days 30 --note 'nightly copy to Lisbon'
     """
     from sexton.operators.access import policy
-    from sexton.operators.access.sql.tokens import TokenStore
     from sexton.operators.controls.store import whoami
 
     checked_scope = policy.scope(scope)
-    with open_database() as (_, db), log_call(db, "token create", subject=str(checked_scope), reason=note):
-        created, secret = TokenStore(db).create(checked_scope, days, whoami(), note)
+    with open_database() as service, log_call(service, "token create", subject=str(checked_scope), reason=note):
+        created, secret = service.stores.tokens.create(checked_scope, days, whoami(), note)
     if as_json:
         print_json(_as_json(created) | {"token": secret})
         return
@@ -52,12 +51,10 @@ def list_(as_json: Json = False) -> None:
 
     Example: sexton token list
     """
-    from sexton.operators.access.sql.tokens import TokenStore
-
-    with open_database() as (_, db):
-        tokens = TokenStore(db).all()
-        with db.read() as c:
-            now = db.now(c)
+    with open_database() as service:
+        tokens = service.stores.tokens.all()
+        with service.db.read() as c:
+            now = service.db.now(c)
     if as_json:
         print_json([_as_json(t) for t in tokens])
         return
@@ -75,11 +72,10 @@ def revoke(token: Annotated[str, typer.Argument(metavar="TOKEN", help="Its id, t
 
     Example: sexton token revoke 3f9c0a1b2c4d
     """
-    from sexton.operators.access.sql.tokens import TokenStore
     from sexton.operators.controls.store import whoami
 
-    with open_database() as (_, db), log_call(db, "token revoke", subject=token):
-        revoked = TokenStore(db).revoke(token, whoami())
+    with open_database() as service, log_call(service, "token revoke", subject=token):
+        revoked = service.stores.tokens.revoke(token, whoami())
     typer.echo(f"token {revoked.id}, scope {revoked.scope}, is revoked")
 
 

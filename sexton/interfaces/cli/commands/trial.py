@@ -21,9 +21,9 @@ def advance(duration: Annotated[str, typer.Argument(help="How far: 30m, 12h, 7d 
     from sexton.database.schema import move_clock
 
     seconds = parse_duration(duration)
-    with open_database() as (_, db):
-        with log_call(db, "trial advance", subject=duration):
-            move_clock(db, seconds)
-        with db.read() as c:
-            now = db.now(c)
+    with open_database() as service:
+        with log_call(service, "trial advance", subject=duration):
+            move_clock(service.db, seconds)
+        with service.db.read() as c:
+            now = service.db.now(c)
     typer.echo(f"the clock of this deployment is {utc(now)} now; see what is due: sexton plan INSTANCE")

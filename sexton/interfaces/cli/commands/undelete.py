@@ -11,8 +11,7 @@ from sexton.kernel.errors import BadInput
 from sexton.storage.model import Undeleted
 
 if TYPE_CHECKING:
-    from config.settings import Settings
-    from sexton.database.engine import Database
+    from sexton.interfaces.operator_service import OperatorService
     from sexton.storage.vaults import ProvenVaults
 
 
@@ -34,20 +33,17 @@ def undelete(
 
     Example: sexton undelete shop --vault cold --prefix data/12/
     """
-    from sexton.operators.registry.store import Registry
     from sexton.operators.registry.undelete_check import ensure_undelete_is_safe
-    from sexton.storage.vaults import ProvenVaults
 
     if (number is None) is (not prefix) or (prefix and not vault):
         raise WrongUsage("name what to undelete: --vault V --prefix P, or --round R")
-    with open_database() as (settings, db):
-        registry = Registry(db)
-        registry.instance(instance)
-        vaults = ProvenVaults(registry.vault, settings.require_deployment(), settings.s3.endpoint_url)
-        keys_by_vault = {vault: list[str]()} if number is None else _hidden_keys(settings, db, instance, number, vault)
+    with open_database() as service:
+        service.stores.registry.instance(instance)
+        vaults = service.stores.vaults_of_any_round
+        keys_by_vault = {vault: list[str]()} if number is None else _hidden_keys(service, instance, number, vault)
         for name, keys in keys_by_vault.items():
             vaults.get(instance, name)
-            ensure_undelete_is_safe(db, instance, name, prefix, keys)
+            ensure_undelete_is_safe(service.db, instance, name, prefix, keys)
 
         def run(*, only_count: bool) -> Undeleted:
             return _sum(_pages(vaults, instance, prefix, keys_by_vault, only_count=only_count))
@@ -59,7 +55,7 @@ def undelete(
             result = counted
         else:
             subject = f"{vault}/{prefix}" if number is None else f"round {number} {vault}".rstrip()
-            with log_call(db, "undelete", instance, subject):
+            with log_call(service, "undelete", instance, subject):
                 result = run(only_count=False)
     if as_json:
         print_json(result.model_dump() | {"dry_run": dry_run})
@@ -69,13 +65,12 @@ def undelete(
         raise typer.Exit(1)
 
 
-def _hidden_keys(settings: "Settings", db: "Database", instance: str, number: int, vault: str) -> dict[str, list[str]]:
+def _hidden_keys(service: "OperatorService", instance: str, number: int, vault: str) -> dict[str, list[str]]:
     """Return vault → keys that a round hid, from the complete audit of the round; ``vault``: only of this one."""
-    from sexton.interfaces.operator_service import OperatorService
     from sexton.storage.model import KeyOutcome
 
     keys: dict[str, dict[str, None]] = {}
-    for row in OperatorService(settings, db).audit.rows(number):
+    for row in service.stores.audit.rows(number):
         if row.instance != instance:
             raise BadInput(f"round {number} is of instance {row.instance}, not of {instance}")
         if row.outcome == KeyOutcome.HIDDEN and (not vault or row.vault == vault):

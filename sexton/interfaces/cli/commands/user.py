@@ -29,15 +29,14 @@ def add(
     Example: sexton user add ada --scope operate
     """
     from sexton.operators.access import credentials, policy
-    from sexton.operators.access.sql.users import UserStore
     from sexton.operators.controls.store import whoami
 
     credentials.check_name(name)
     checked_scope = policy.scope(scope)
-    with open_database() as (_, db):
+    with open_database() as service:
         password = _password(name, from_stdin=password_stdin)
-        with log_call(db, "user add", subject=name, reason=f"scope {checked_scope}"):
-            UserStore(db).add(name, password, checked_scope, whoami())
+        with log_call(service, "user add", subject=name, reason=f"scope {checked_scope}"):
+            service.stores.users.add(name, password, checked_scope, whoami())
     typer.echo(f"user {name} may request tokens of scope {checked_scope}: POST /v1/token")
 
 
@@ -47,10 +46,8 @@ def list_(as_json: Json = False) -> None:
 
     Example: sexton user list
     """
-    from sexton.operators.access.sql.users import UserStore
-
-    with open_database() as (_, db):
-        users = UserStore(db).all()
+    with open_database() as service:
+        users = service.stores.users.all()
     if as_json:
         print_json([_as_json(u) for u in users])
         return
@@ -70,14 +67,13 @@ def password(name: Name, password_stdin: Stdin = False) -> None:
     Example: sexton user password ada
     """
     from sexton.operators.access import credentials
-    from sexton.operators.access.sql.users import UserStore
     from sexton.operators.controls.store import whoami
 
     credentials.check_name(name)
-    with open_database() as (_, db):
+    with open_database() as service:
         new_password = _password(name, from_stdin=password_stdin)
-        with log_call(db, "user password", subject=name):
-            UserStore(db).change(name, new_password, whoami())
+        with log_call(service, "user password", subject=name):
+            service.stores.users.change(name, new_password, whoami())
     typer.echo(f"user {name} has another password; tokens issued for the old one have ended")
 
 
@@ -90,12 +86,11 @@ def remove(name: Name) -> None:
     Example: sexton user remove ada
     """
     from sexton.operators.access import credentials
-    from sexton.operators.access.sql.users import UserStore
     from sexton.operators.controls.store import whoami
 
     credentials.check_name(name)
-    with open_database() as (_, db), log_call(db, "user remove", subject=name):
-        UserStore(db).remove(name, whoami())
+    with open_database() as service, log_call(service, "user remove", subject=name):
+        service.stores.users.remove(name, whoami())
     typer.echo(f"user {name} is removed, and so is every token of that user")
 
 

@@ -42,7 +42,6 @@ def add(
     Example: sexton vault add shop cold --s3 shop-data/prod
     """
     from sexton.operators.registry.add_vault import add_vault
-    from sexton.operators.registry.store import Registry
     from sexton.storage.model import VaultSpec
 
     if bool(s3) == bool(local):
@@ -53,7 +52,7 @@ def add(
         raise WrongUsage(f"--versions is keep or purge, not {versions!r}")
     bucket, prefix = _bucket_and_prefix(s3)
     kind: Literal["s3", "local"] = "local" if local else "s3"
-    with open_database() as (settings, db):
+    with open_database() as service:
         spec = VaultSpec(
             instance=instance,
             name=name,
@@ -66,8 +65,9 @@ def add(
             versions="purge" if versions == "purge" else "keep",
             conditional=conditional,
         )
-        with log_call(db, "vault add", instance, name):
-            added = add_vault(Registry(db), spec, settings.require_deployment(), settings.s3.endpoint_url)
+        with log_call(service, "vault add", instance, name):
+            settings = service.settings
+            added = add_vault(service.stores.registry, spec, settings.require_deployment(), settings.s3.endpoint_url)
     place = f"{added.kind} {added.location}/{added.prefix}"
     typer.echo(f"vault {added.name} of {instance} is {place}, marker {added.uuid}")
 
@@ -82,20 +82,11 @@ def list_(
 
     Example: sexton vault list shop
     """
-    from sexton.operators.registry.store import Registry
-    from sexton.storage.vaults import ProvenVaults
-
-    with open_database() as (settings, db):
-        registry = Registry(db)
+    with open_database() as service:
+        registry = service.stores.registry
         if instance is not None:
             registry.instance(instance)
-        vaults = ProvenVaults(
-            registry.vault,
-            settings.require_deployment(),
-            settings.s3.endpoint_url,
-            knows_round=registry.knows_round,
-        )
-        rows = [_row(v, _prove(vaults, v)) for v in registry.vaults(instance)]
+        rows = [_row(v, _prove(service.stores.vaults, v)) for v in registry.vaults(instance)]
     columns = ("instance", "vault", "kind", "place", "endpoint", "versions", "conditional", "proof")
     if as_json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
@@ -120,14 +111,11 @@ def trust(
     Example: sexton vault trust shop cold
     """
     from sexton.kernel.errors import BadInput
-    from sexton.operators.registry.store import Registry
-    from sexton.storage.vaults import ProvenVaults
 
-    with open_database() as (settings, db):
-        registry = Registry(db)
-        deployment, endpoint = settings.require_deployment(), settings.s3.endpoint_url
-        # Without knows_round: everything is proved except the last round, which is what this command repairs.
-        vault = ProvenVaults(registry.vault, deployment, endpoint).get(instance, name)
+    with open_database() as service:
+        registry = service.stores.registry
+        # Everything is proved except the last round, which is what this command repairs.
+        vault = service.stores.vaults_of_any_round.get(instance, name)
         marker = vault.read_marker()
         last_round, run_id = registry.last_round(instance)
         if marker is None:
@@ -135,7 +123,7 @@ def trust(
         typer.echo(f"round {marker.round} deleted in {name}; the newest round in this database is {last_round}")
         if not yes:
             typer.confirm("Allow rounds of this database to delete in it?", abort=True, err=True)
-        with log_call(db, "vault trust", instance, name):
+        with log_call(service, "vault trust", instance, name):
             vault.replace_marker(marker.model_copy(update={"round": last_round, "run": run_id}))
     typer.echo(f"vault {name} of {instance} belongs to this database again")
 
@@ -152,14 +140,11 @@ def probe(instance: Instance, name: Name, as_json: Json = False) -> None:
     """
     from sexton.interfaces.cli.render.probe import feature_rows
     from sexton.kernel.errors import BadInput
-    from sexton.operators.registry.store import Registry
     from sexton.storage.policy import unsupported_options
-    from sexton.storage.vaults import ProvenVaults
 
-    with open_database() as (settings, db):
-        registry = Registry(db)
-        vaults = ProvenVaults(registry.vault, settings.require_deployment(), settings.s3.endpoint_url)
-        result = vaults.get(instance, name).probe()
+    with open_database() as service:
+        registry = service.stores.registry
+        result = service.stores.vaults_of_any_round.get(instance, name).probe()
         registry.store_probe(instance, name, result)
         spec = registry.vault(instance, name)
     stored = spec.probe or result

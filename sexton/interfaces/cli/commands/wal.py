@@ -26,10 +26,8 @@ def list_(
 
     Example: sexton wal list
     """
-    from sexton.wal.sql.store import WalStore
-
-    with open_database() as (_, db):
-        store = WalStore(db)
+    with open_database() as service:
+        store = service.stores.wal.store
         page = store.topics(after, PAGE_ROWS + 1)
         lost_regions = store.lost([t.name for t in page])
     topics = page[:PAGE_ROWS]
@@ -53,11 +51,10 @@ def explain(topic: Name, as_json: Json = False) -> None:
 
     Example: sexton wal explain orders-wal
     """
-    from sexton.interfaces.operator_service import OperatorService
     from sexton.wal.explain import explain as explain_topic
 
-    with open_database() as (settings, db):
-        explanation = explain_topic(db, OperatorService(settings, db).wal, topic)
+    with open_database() as service:
+        explanation = explain_topic(service.db, service.stores.wal, topic)
     if as_json:
         print_json(explanation.model_dump(mode="json"))
     else:
@@ -73,13 +70,12 @@ def enable(
 
     Example: sexton wal enable orders-wal
     """
-    from sexton.interfaces.operator_service import OperatorService
     from sexton.kernel.errors import BadInput
     from sexton.wal.model import Mode
     from sexton.wal.port import LogFault
 
-    with open_database() as (settings, db):
-        wal = OperatorService(settings, db).wal
+    with open_database() as service:
+        wal = service.stores.wal
         facts_by_topic = wal.log.facts(topics)
         for name in topics:
             facts = facts_by_topic[name]
@@ -88,7 +84,7 @@ def enable(
             if facts.partitions != 1:
                 count = quantity(facts.partitions, "partition")
                 raise BadInput(f"topic {name} has {count}; entry ids need a topic with exactly one partition")
-            with log_call(db, "wal enable", "", name):
+            with log_call(service, "wal enable", "", name):
                 wal.store.enable(name, Mode.LOGICAL if logical else Mode.DELETE)
             typer.echo(f"topic {name} is purged from now on{', by its floor alone' if logical else ''}")
     typer.echo(f"see: sexton wal explain {topics[0]}")
@@ -100,12 +96,10 @@ def disable(topics: Names) -> None:
 
     Example: sexton wal disable orders-wal
     """
-    from sexton.wal.sql.store import WalStore
-
-    with open_database() as (_, db):
+    with open_database() as service:
         for name in topics:
-            with log_call(db, "wal disable", "", name, blocks_deletion=True):
-                WalStore(db).disable(name)
+            with log_call(service, "wal disable", "", name, blocks_deletion=True):
+                service.stores.wal.store.disable(name)
             typer.echo(f"topic {name} is no longer purged, until: sexton wal enable {name}")
 
 
@@ -117,10 +111,8 @@ def purges(topic: Name, as_json: Json = False) -> None:
 
     Example: sexton wal purges orders-wal
     """
-    from sexton.wal.sql.store import WalStore
-
-    with open_database() as (_, db):
-        store = WalStore(db)
+    with open_database() as service:
+        store = service.stores.wal.store
         store.topic(topic)
         history = store.purges(topic)
     if as_json:
@@ -146,21 +138,18 @@ def reset(
 
     Example: sexton wal reset orders-wal --region 17 --reason 'restored from last night, the gap is accepted'
     """
-    from sexton.wal.sql.resets import ResetStore
-    from sexton.wal.sql.store import WalStore
-
     text = require_reason(reason)
     if to is not None and region is None:
         raise WrongUsage("--to sets what one region needs: name it with --region")
-    with open_database() as (_, db):
-        WalStore(db).topic(topic)
+    with open_database() as service:
+        service.stores.wal.store.topic(topic)
         if not yes:
             typer.confirm(_reset_question(topic, region), abort=True, err=True)
-        with log_call(db, "wal reset", "", topic if region is None else f"{topic}/{region}", text):
+        with log_call(service, "wal reset", "", topic if region is None else f"{topic}/{region}", text):
             if region is None:
-                ResetStore(db).reset_topic(topic)
+                service.stores.wal.resets.reset_topic(topic)
             else:
-                reset_region = ResetStore(db).reset_region(topic, region, to)
+                reset_region = service.stores.wal.resets.reset_region(topic, region, to)
     if region is None:
         typer.echo(f"topic {topic} is forgotten: its owner must send its map again, with newer epochs")
     else:
@@ -178,11 +167,9 @@ def restored(reason: Reason) -> None:
 
     Example: sexton wal restored --reason 'restored from last night'
     """
-    from sexton.wal.sql.resets import ResetStore
-
     text = require_reason(reason)
-    with open_database() as (_, db), log_call(db, "wal restored", "", "", text, blocks_deletion=True):
-        waiting = ResetStore(db).distrust_maps()
+    with open_database() as service, log_call(service, "wal restored", "", "", text, blocks_deletion=True):
+        waiting = service.stores.wal.resets.distrust_maps()
     typer.echo(f"{quantity(waiting, 'enabled topic waits', 'enabled topics wait')} for a map of the owner")
 
 

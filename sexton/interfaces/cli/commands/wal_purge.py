@@ -10,8 +10,7 @@ from sexton.interfaces.cli.output import print_json
 from sexton.interfaces.cli.render.topics import show_explanation, show_purge_report
 
 if TYPE_CHECKING:
-    from config.settings import Settings
-    from sexton.database.engine import Database
+    from sexton.interfaces.operator_service import OperatorService
 
 
 def purge(
@@ -28,17 +27,16 @@ def purge(
     """
     from sexton.runtime.temporal.purges import PURGES
     from sexton.wal.messages import PurgeOutcome, PurgeRequest
-    from sexton.wal.sql.store import WalStore
 
-    with open_database() as (settings, db):
-        store = WalStore(db)
+    with open_database() as service:
+        store = service.stores.wal.store
         store.topic(topic)
         if dry_run:
-            _dry_run(settings, db, topic, as_json)
+            _dry_run(service, topic, as_json)
             return
-        with log_call(db, "wal purge", "", topic):
+        with log_call(service, "wal purge", "", topic):
             request = PurgeRequest(topic=topic, requested_by="cli")
-            report = PURGES.run(settings, request, lambda message: typer.echo(message, err=True))
+            report = PURGES.run(service.settings, request, lambda message: typer.echo(message, err=True))
         topic_after = store.topic(topic)
     if as_json:
         print_json(report.model_dump(mode="json"))
@@ -55,11 +53,10 @@ def progress(topic: Name) -> None:
     Example: sexton wal progress orders-wal
     """
     from sexton.runtime.temporal.purges import PURGES, describe
-    from sexton.wal.sql.store import WalStore
 
-    with open_database() as (settings, db):
-        WalStore(db).topic(topic)
-        state = ask_temporal(settings, lambda client: PURGES.progress(client, settings, topic))
+    with open_database() as service:
+        service.stores.wal.store.topic(topic)
+        state = ask_temporal(service.settings, lambda client: PURGES.progress(client, service.settings, topic))
     typer.echo(f"topic {topic}: {describe(state)}")
 
 
@@ -103,11 +100,10 @@ def retry(topic: Name) -> None:
     _signal(topic, "retry", "if it is backing off, it tries again now")
 
 
-def _dry_run(settings: "Settings", db: "Database", topic: str, as_json: bool) -> None:
-    from sexton.interfaces.operator_service import OperatorService
+def _dry_run(service: "OperatorService", topic: str, as_json: bool) -> None:
     from sexton.wal.explain import explain
 
-    explanation = explain(db, OperatorService(settings, db).wal, topic)
+    explanation = explain(service.db, service.stores.wal, topic)
     if as_json:
         print_json(explanation.model_dump(mode="json"))
     else:
@@ -116,11 +112,11 @@ def _dry_run(settings: "Settings", db: "Database", topic: str, as_json: bool) ->
 
 def _signal(topic: str, signal: str, effect: str) -> None:
     from sexton.runtime.temporal.purges import PURGES
-    from sexton.wal.sql.store import WalStore
 
-    with open_database() as (settings, db):
-        WalStore(db).topic(topic)
-        with log_call(db, f"wal {signal}", "", topic, blocks_deletion=signal in ("cancel", "pause")):
+    with open_database() as service:
+        service.stores.wal.store.topic(topic)
+        with log_call(service, f"wal {signal}", "", topic, blocks_deletion=signal in ("cancel", "pause")):
+            settings = service.settings
             workers = ask_temporal(settings, lambda client: PURGES.signal(client, settings, topic, signal))
     typer.echo(f"Sent {signal} to the purge of topic {topic}: {effect}")
     if not workers:

@@ -10,9 +10,8 @@ from sexton.interfaces.cli.output import human_bytes, print_json, quantity, utc
 from sexton.kernel.errors import SextonError
 
 if TYPE_CHECKING:
-    from sexton.database.engine import Database
     from sexton.insight.views import Story
-    from sexton.recycle.audit.store import AuditReader
+    from sexton.interfaces.operator_service import OperatorService
 
 NO_INSTANT = " " * len("2026-01-01 00:00:00 UTC")
 
@@ -39,23 +38,20 @@ def why(
 
     Example: sexton why data/12/ab34_0.dat
     """
-    from sexton.interfaces.operator_service import OperatorService
-
     last_seconds = None if last is None else parse_duration(last)
     if last is not None and not deep:
         raise WrongUsage("--last goes with --deep: SQL is always searched completely")
     if "\0" in what or what != what.encode(errors="replace").decode():
         raise WrongUsage(f"{what!r} is not text, so it cannot be a key or an id")
-    with open_database() as (settings, db):
-        service = OperatorService(settings, db)
+    with open_database() as service:
         if instance is not None:
-            service.registry.instance(instance)
+            service.stores.registry.instance(instance)
         stories = service.stories(what, instance)
         hint = ""
         if deep:
-            stories += _stories_in_audit(db, service.audit, what, instance, last_seconds, stories)
+            stories += _stories_in_audit(service, what, instance, last_seconds, stories)
         elif not stories:
-            hint = _audit_hint(db, service.audit, what, instance)
+            hint = _audit_hint(service, what, instance)
     if not stories:
         raise NothingKnown(
             f"nothing is known of {what}: no mark, no record of a deleted mark, and no owner lists it as live{hint}"
@@ -73,15 +69,12 @@ def _show(stories: "Sequence[Story]") -> None:
             typer.echo(f"  {utc(event.at) if event.at else NO_INSTANT}  {event.text}")
 
 
-def _instances(db: "Database", instance: str | None) -> list[str]:
-    from sexton.operators.registry.store import Registry
-
-    return [instance] if instance is not None else [i.id for i in Registry(db).instances()]
+def _instances(service: "OperatorService", instance: str | None) -> list[str]:
+    return [instance] if instance is not None else [i.id for i in service.stores.registry.instances()]
 
 
 def _stories_in_audit(
-    db: "Database",
-    reader: "AuditReader",
+    service: "OperatorService",
     name: str,
     instance: str | None,
     last_seconds: int | None,
@@ -91,19 +84,20 @@ def _stories_in_audit(
     from sexton.insight.why.audit import forgotten
     from sexton.insight.why.story import names_of
 
-    with db.read() as c:
-        now = db.now(c)
+    with service.db.read() as c:
+        now = service.db.now(c)
     first = 0 if last_seconds is None else now - last_seconds * 1000
     known_marks = {(s.instance, s.kind, s.id) for s in known}
-    stories = forgotten(reader, _instances(db, instance), names_of(db, name, instance), first, now)
+    names = names_of(service.stores.registry, name, instance)
+    stories = forgotten(service.stores.audit, _instances(service, instance), names, first, now)
     return [s for s in stories if (s.instance, s.kind, s.id) not in known_marks]
 
 
-def _audit_hint(db: "Database", reader: "AuditReader", name: str, instance: str | None) -> str:
+def _audit_hint(service: "OperatorService", name: str, instance: str | None) -> str:
     """Return how much a search of the audit would read; empty if there is no audit."""
-    with db.read() as c:
-        now = db.now(c)
-    sizes = [reader.size(i, 0, now) for i in _instances(db, instance)]
+    with service.db.read() as c:
+        now = service.db.now(c)
+    sizes = [service.stores.audit.size(i, 0, now) for i in _instances(service, instance)]
     files = sum(s.files for s in sizes)
     if not files:
         return ""

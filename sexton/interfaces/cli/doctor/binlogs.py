@@ -3,16 +3,14 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from sexton.interfaces.cli.context import control_store
 from sexton.interfaces.cli.doctor.finding import DoctorFinding
 from sexton.interfaces.cli.output import quantity
 
 if TYPE_CHECKING:
-    from config.settings import Settings
-    from sexton.database.engine import Database
     from sexton.operators.registry.store import Instance
     from sexton.replication.binlog.sql.figures import LastRun, LogCounts
     from sexton.replication.replicas.model import BackendStanding, RetainingReplica
+    from sexton.runtime.stores import DeploymentStores
 
 MAX_NAMED = 5
 LATE_INTERVALS = 3
@@ -39,18 +37,11 @@ class InstanceFacts(NamedTuple):
     """It only observes, or is halted: no run is expected."""
 
 
-def examine_binlogs(settings: "Settings") -> Iterator[DoctorFinding]:
+def examine_binlogs(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
     """Yield findings about binlogs and replicas; none if there are no binlogs or replicas."""
-    from sexton.database.engine import Database
-    from sexton.operators.registry.store import Registry
-
-    db = Database.open(settings.database_url)
-    try:
-        facts = [_read(settings, db, instance) for instance in Registry(db).instances()]
-    finally:
-        db.close()
-    interval_ms = settings.binlog_settings().interval_seconds * 1000
-    freshness_ms = settings.replica_settings().freshness_seconds * 1000
+    facts = [_read(stores, instance) for instance in stores.registry.instances()]
+    interval_ms = stores.settings.binlog.interval_seconds * 1000
+    freshness_ms = stores.settings.replica.freshness_seconds * 1000
     if any(f.counts.databases for f in facts):
         problems = [_prefixed(f, p) for f in facts if f.counts.databases for p in log_problems(f, interval_ms)]
         todo = "see: sexton binlog list, sexton binlog consumers"
@@ -103,10 +94,11 @@ def replica_problems(facts: InstanceFacts, interval_ms: int, freshness_ms: int) 
         yield Problem("WARN", f"{replicas} FULL_COPY_ONLY by the hold limit: repair with a full copy")
 
 
-def _read(settings: "Settings", db: "Database", instance: "Instance") -> InstanceFacts:
+def _read(stores: "DeploymentStores", instance: "Instance") -> InstanceFacts:
     from sexton.replication.binlog.sql.figures import count_logs, find_last_run
     from sexton.replication.replicas.sql.figures import backend_standings, retaining_by_backend
 
+    db = stores.db
     with db.read() as c:
         return InstanceFacts(
             instance=instance.id,
@@ -115,7 +107,7 @@ def _read(settings: "Settings", db: "Database", instance: "Instance") -> Instanc
             last_run=find_last_run(db, c, instance.id),
             backends=backend_standings(db, c, instance.id),
             retaining=retaining_by_backend(db, c, instance.id),
-            is_stopped=instance.mode != "enabled" or control_store(settings, db).halt(c, instance.id) is not None,
+            is_stopped=instance.mode != "enabled" or stores.controls.halt(c, instance.id) is not None,
         )
 
 

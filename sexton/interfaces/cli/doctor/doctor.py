@@ -61,9 +61,21 @@ def examine() -> Iterator[DoctorFinding]:
     yield _disk(settings)
     yield _metrics(settings)
     if database.state != "FAIL" and settings.deployment:
-        yield from examine_work(settings)
-        yield from examine_wal(settings)
-        yield from examine_binlogs(settings)
+        yield from _examine_stores(settings)
+
+
+def _examine_stores(settings: "Settings") -> Iterator[DoctorFinding]:
+    from sexton.database.engine import Database
+    from sexton.runtime.stores import DeploymentStores
+
+    db = Database.open(settings.database_url)
+    try:
+        stores = DeploymentStores(db, settings.engine_settings())
+        yield from examine_work(stores)
+        yield from examine_wal(stores)
+        yield from examine_binlogs(stores)
+    finally:
+        db.close()
 
 
 def _deployment(settings: "Settings") -> DoctorFinding:

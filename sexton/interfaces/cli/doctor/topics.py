@@ -7,7 +7,7 @@ from sexton.interfaces.cli.doctor.finding import DoctorFinding
 from sexton.kernel.errors import SextonError
 
 if TYPE_CHECKING:
-    from config.settings import Settings
+    from sexton.runtime.stores import DeploymentStores
     from sexton.wal.model import Topic
     from sexton.wal.wal import WalService
 
@@ -19,21 +19,14 @@ MISSING_TOPIC_REASONS = ("UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_ID")
 SEE_EXPLAIN = "see: sexton wal explain TOPIC"
 
 
-def examine_wal(settings: "Settings") -> Iterator[DoctorFinding]:
+def examine_wal(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
     """Yield findings about the topics that are purged; none if there are none and no log is configured."""
-    from sexton.database.engine import Database
-    from sexton.wal.wal import WalService
-
-    db = Database.open(settings.database_url)
-    try:
-        wal = WalService(db, settings.wal_settings())
-        topics = wal.store.topics("", MAX_EXAMINED, enabled=True)
-        if topics or settings.wal.kafka:
-            yield _log(wal, topics)
-        if topics:
-            yield _purges(wal, topics)
-    finally:
-        db.close()
+    wal = stores.wal
+    topics = wal.store.topics("", MAX_EXAMINED, enabled=True)
+    if topics or stores.settings.wal.kafka:
+        yield _log(wal, topics)
+    if topics:
+        yield _purges(wal, topics)
 
 
 def _log(wal: "WalService", topics: "Sequence[Topic]") -> DoctorFinding:

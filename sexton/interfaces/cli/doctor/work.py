@@ -3,39 +3,26 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from sexton.interfaces.cli.context import control_store
 from sexton.interfaces.cli.doctor.finding import DoctorFinding
 
 if TYPE_CHECKING:
-    from config.settings import Settings
-    from sexton.database.engine import Database
+    from sexton.runtime.stores import DeploymentStores
 
 
-def examine_work(settings: "Settings") -> Iterator[DoctorFinding]:
+def examine_work(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
     """Yield findings about vaults and halts."""
-    from sexton.database.engine import Database
-
-    db = Database.open(settings.database_url)
-    try:
-        yield _vaults(settings, db)
-        yield _halted(settings, db)
-    finally:
-        db.close()
+    yield _vaults(stores)
+    yield _halted(stores)
 
 
-def _vaults(settings: "Settings", db: "Database") -> DoctorFinding:
-    from sexton.operators.registry.store import Registry
+def _vaults(stores: "DeploymentStores") -> DoctorFinding:
     from sexton.storage.port import VaultFault
-    from sexton.storage.vaults import ProvenVaults
 
-    registry = Registry(db)
-    specs = registry.vaults()
-    deployment, endpoint = settings.require_deployment(), settings.s3.endpoint_url
-    vaults = ProvenVaults(registry.vault, deployment, endpoint, knows_round=registry.knows_round)
+    specs = stores.registry.vaults()
     faults = []
     for spec in specs:
         try:
-            vaults.get(spec.instance, spec.name)
+            stores.vaults.get(spec.instance, spec.name)
         except VaultFault as e:
             faults.append(f"{spec.instance}/{spec.name}: {e.reason}")
     if faults:
@@ -45,13 +32,12 @@ def _vaults(settings: "Settings", db: "Database") -> DoctorFinding:
     )
 
 
-def _halted(settings: "Settings", db: "Database") -> DoctorFinding:
+def _halted(stores: "DeploymentStores") -> DoctorFinding:
     from sexton.operators.controls.policy import halt
-    from sexton.operators.registry.store import Registry
 
-    names = [i.id for i in Registry(db).instances()]
-    with db.read() as c:
-        all_controls, now = control_store(settings, db).all_in(c), db.now(c)
+    names = [i.id for i in stores.registry.instances()]
+    with stores.db.read() as c:
+        all_controls, now = stores.controls.all_in(c), stores.db.now(c)
     halts = {name: halt(all_controls, name, now) for name in names}
     details = [f"{name}: {h.why}" for name, h in halts.items() if h is not None]
     if details:

@@ -12,10 +12,8 @@ from sexton.kernel.crash_points import reached
 from sexton.marks.lease import Lease, LeaseState
 from sexton.marks.model import InstanceMode
 from sexton.marks.sql.leases import LeaseStore
-from sexton.operators.call_log.store import CallStore
 from sexton.operators.controls.port import NotEnabled
-from sexton.operators.controls.store import ControlStore
-from sexton.operators.registry.store import Registry
+from sexton.operators.stores import OperatorStores
 from sexton.recycle.errors import RoundEnded
 from sexton.recycle.model import CANCELLED, FAILED, SUCCEEDED, RoundReport, RoundState
 from sexton.recycle.planning import policy as rules
@@ -40,7 +38,7 @@ class RoundStore:
         self,
         db: Database,
         leases: LeaseStore,
-        controls: ControlStore,
+        operators: OperatorStores,
         interval_seconds: int,
         live_objects: Callable[[str], int | None] = lambda _: None,
         protections: EndingProtections | None = None,
@@ -50,7 +48,7 @@ class RoundStore:
         Args:
             db: the database.
             leases: of the deployment's jobs.
-            controls: the operators' stops, lists and windows.
+            operators: the stores of operators: instances and vaults, and stops, lists and windows.
             interval_seconds: from one slot of an instance to its next.
             live_objects: returns an instance's number of live objects, as its owner counts them; None: unknown.
             protections: overdue ones end when a round opens; None: none are registered.
@@ -59,10 +57,9 @@ class RoundStore:
         self.reports = Reports(db)
         self._live_objects = live_objects
         self._protections = protections
-        self._calls = CallStore(db)
         self._db = db
         self._leases = leases
-        self._controls = controls
+        self._operators = operators
         self._interval_ms = interval_seconds * 1000
 
     def plan(self, instance: str, policy: Policy, by: str) -> Plan:
@@ -84,12 +81,12 @@ class RoundStore:
             PlanRefused: the plan does not exist, was applied, or is another instance's.
             RoundEnded: this run's round has ended already (it was reset in Temporal).
         """
-        registry = Registry(self._db)
+        registry = self._operators.registry
         row = registry.instance(instance)
         enabled = row.mode == InstanceMode.ENABLED
         if plan is not None and not enabled:
             raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
-        self._controls.admit(instance)
+        self._operators.controls.admit(instance)
         round_ = self._open_row(instance, run_id, plan, policy, by)
         lease = self._leases.acquire(instance, JOB, run_id)
         self._begin(instance, round_)
@@ -191,7 +188,7 @@ class RoundStore:
                 self._forget_history(c, report.instance)
         reached("round.closed")
         self._leases.free(order.opened.lease)
-        expired: list[Callable[[], object]] = [self._calls.forget]
+        expired: list[Callable[[], object]] = [self._operators.calls.forget]
         if self._protections is not None:
             expired.append(self._protections.delete_ended_rows)
         for forget in expired:

@@ -20,9 +20,8 @@ from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.audit.writer import ParquetAudit
 from sexton.recycle.pacing.store import PaceStore
 from sexton.recycle.planning.model import KindPlan, Plan
-from sexton.recycle.rounds.sql.schedule import RoundSchedule
 from tests.support.claims import FAR_MS, claim, token
-from tests.support.rig import INTERVAL, Rig, put
+from tests.support.rig import Rig, put, stores_of
 
 KEY = "data/9/a.dat"
 
@@ -38,8 +37,7 @@ def worker(rig: Rig, tmp_path: Path) -> Iterator[Rig]:
 
 def tell(rig: Rig, what: str) -> list[Story]:
     audit = AuditReader(rig.db, AuditLocations(rig.vaults, rig.registry.vaults))
-    turns = RoundSchedule(rig.db, rig.controls, INTERVAL, 16)
-    return story(rig.db, what, None, WhyContext(rig.policy, rig.controls, turns, rig.owner, audit))
+    return story(rig.db, what, None, WhyContext(rig.policy, stores_of(rig.db).insight, rig.owner, audit))
 
 
 def events(rig: Rig, what: str) -> dict[str, str]:

@@ -7,16 +7,14 @@ from sexton.insight.why.story import story
 from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.audit.writer import ParquetAudit
-from sexton.recycle.rounds.sql.schedule import RoundSchedule
 from tests.integration.owners.catalog.shop import RETAINED, Shop
-from tests.support.rig import INTERVAL
+from tests.support.rig import stores_of
 
 
 def events(shop: Shop, what: str) -> dict[tuple[str, str], dict[str, str]]:
     """Return every story: (kind, id) → its events by name."""
     audit = AuditReader(shop.db, AuditLocations(shop.vaults, shop.registry.vaults))
-    turns = RoundSchedule(shop.db, shop.controls, INTERVAL, 16)
-    given = WhyContext(shop.policy, shop.controls, turns, shop.owner, audit)
+    given = WhyContext(shop.policy, stores_of(shop.db).insight, shop.owner, audit)
     return {(s.kind, s.id): {e.event: e.text for e in s.events} for s in story(shop.db, what, None, given)}
 
 

@@ -78,11 +78,11 @@ def plan_facts(draw: st.DrawFn) -> PlanFacts:
     due = []
     for name in draw(st.lists(st.sampled_from(("a", "b", "c", "d")), unique=True)):
         limited, agreed, early = draw(st.booleans()), draw(st.integers(0, 9)), draw(st.integers(0, 5))
-        parts = [
+        whole, by_agreed, by_shorter = (
             KindPlan(kind=name, cutoff=1, marks=n, objects=2 * n, limited=limited)
             for n in (agreed + early, agreed, early)
-        ]
-        due.append(DueKind(*parts, "too early") if early else DueKind(parts[0], parts[0]))
+        )
+        due.append(DueKind(whole, by_agreed, by_shorter, "too early") if early else DueKind(whole, whole))
     names = st.sampled_from(("a", "b", "c", "d", "unknown"))
     return PlanFacts(
         TERMS._replace(enabled=draw(st.booleans())),

@@ -1,0 +1,267 @@
+"""Build every store, registry and service of one deployment, at its first use.
+
+The engine of a worker, the commands and the API get their stores here. Modules are imported at first use too: a command
+that reads one table must not wait for the libraries of S3 and Parquet.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from config.engine_settings import EngineSettings
+from sexton.database.engine import Database
+
+if TYPE_CHECKING:
+    from sexton.check.sources.live_side import LiveSide
+    from sexton.check.sql.orphans import Orphans
+    from sexton.check.sql.repair import Repairs
+    from sexton.check.sql.store import CheckStore
+    from sexton.insight.metrics.figures.store import FigureStore
+    from sexton.insight.stores import InsightStores
+    from sexton.marks.sql.keeper import Keeper
+    from sexton.operators.access.login import Logins
+    from sexton.operators.access.sql.tokens import TokenStore
+    from sexton.operators.access.sql.users import UserStore
+    from sexton.operators.call_log.store import CallStore
+    from sexton.operators.controls.store import ControlStore
+    from sexton.operators.holds.store import HoldStore
+    from sexton.operators.registry.store import Registry
+    from sexton.operators.stores import OperatorStores
+    from sexton.owners.owners import Owners
+    from sexton.owners.port import Owner
+    from sexton.protection.registrar import Registrar
+    from sexton.protection.sql.store import ProtectionStore
+    from sexton.recycle.audit.locations import AuditLocations
+    from sexton.recycle.audit.store import AuditReader
+    from sexton.recycle.pacing.store import PaceStore
+    from sexton.recycle.pipeline.port import Stores
+    from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
+    from sexton.recycle.planning.model import Policy
+    from sexton.recycle.planning.sql.plans import PlanStore
+    from sexton.recycle.rounds.sql.reports import Reports
+    from sexton.recycle.rounds.sql.schedule import RoundSchedule
+    from sexton.replication.binlog.binlogs import BinlogService
+    from sexton.storage.vaults import ProvenVaults
+    from sexton.wal.wal import WalService
+
+
+class DeploymentStores:
+    """The stores of one deployment, built on first use over its database."""
+
+    def __init__(self, db: Database, settings: EngineSettings) -> None:
+        self.db, self.settings = db, settings
+
+    @cached_property
+    def operators(self) -> "OperatorStores":
+        """The stores of operators: registry, controls, holds and the call log."""
+        from sexton.operators.stores import operator_stores
+
+        return operator_stores(self.db, self.settings.controls)
+
+    @property
+    def registry(self) -> "Registry":
+        """Instances and vaults."""
+        return self.operators.registry
+
+    @property
+    def controls(self) -> "ControlStore":
+        """Stops, lists and windows, including those of the settings."""
+        return self.operators.controls
+
+    @property
+    def holds(self) -> "HoldStore":
+        """Operators' holds."""
+        return self.operators.holds
+
+    @property
+    def calls(self) -> "CallStore":
+        """The call log: who did what."""
+        return self.operators.calls
+
+    @cached_property
+    def tokens(self) -> "TokenStore":
+        """The API's tokens."""
+        from sexton.operators.access.sql.tokens import TokenStore
+
+        return TokenStore(self.db)
+
+    @cached_property
+    def users(self) -> "UserStore":
+        """The API's users."""
+        from sexton.operators.access.sql.users import UserStore
+
+        return UserStore(self.db)
+
+    @cached_property
+    def logins(self) -> "Logins":
+        """Issues tokens for passwords."""
+        from sexton.operators.access.login import Logins
+
+        return Logins(self.db)
+
+    @cached_property
+    def vaults(self) -> "ProvenVaults":
+        """The vaults; the identity of each, and its last round, are proved before use."""
+        from sexton.storage.vaults import ProvenVaults
+
+        settings, registry = self.settings, self.registry
+        return ProvenVaults(
+            registry.vault, settings.deployment, settings.endpoint_url, knows_round=registry.knows_round
+        )
+
+    @cached_property
+    def vaults_of_any_round(self) -> "ProvenVaults":
+        """The vaults, proved except for the last round: for reading and repair, never for deleting."""
+        from sexton.storage.vaults import ProvenVaults
+
+        return ProvenVaults(self.registry.vault, self.settings.deployment, self.settings.endpoint_url)
+
+    @cached_property
+    def owners(self) -> "Owners":
+        """The owner adapters, by which each instance's owner is queried."""
+        from sexton.owners.catalog.owner import CatalogOwner
+        from sexton.owners.owners import Owners
+        from sexton.owners.sql.owner import SqlOwner
+
+        adapters: dict[str, Owner] = {"sql": SqlOwner(self.db), "catalog": CatalogOwner(self.db)}
+        return Owners(self.registry.owner, adapters, self.orphans.unproven)
+
+    @cached_property
+    def protections(self) -> "ProtectionStore":
+        """The register of protections."""
+        from sexton.protection.sql.store import ProtectionStore
+
+        return ProtectionStore(self.db, self.settings.protection)
+
+    @cached_property
+    def registrar(self) -> "Registrar":
+        """Registers protections, and checks that the protected objects exist."""
+        from sexton.protection.registrar import Registrar
+
+        return Registrar(self.protections, self.vaults)
+
+    @cached_property
+    def checks(self) -> "CheckStore":
+        """The stored checks and their findings."""
+        from sexton.check.sql.store import CheckStore
+
+        return CheckStore(self.db)
+
+    @cached_property
+    def orphans(self) -> "Orphans":
+        """The marks that repairs made of orphans."""
+        from sexton.check.sql.orphans import Orphans
+
+        return Orphans(self.db)
+
+    @cached_property
+    def repairs(self) -> "Repairs":
+        """Repairs confirmed findings."""
+        from sexton.check.sql.repair import Repairs
+
+        return Repairs(self.db, self.checks, self.vaults)
+
+    @cached_property
+    def live_side(self) -> "LiveSide":
+        """The live objects, read from the owners' records."""
+        from sexton.check.sources.live_side import LiveSide
+
+        return LiveSide(self.db, self.registry)
+
+    @cached_property
+    def plans(self) -> "PlanStore":
+        """Plans, their approvals, and the retentions that were agreed to."""
+        from sexton.recycle.planning.sql.plans import PlanStore
+
+        return PlanStore(self.db)
+
+    @cached_property
+    def reports(self) -> "Reports":
+        """Rounds and their reports."""
+        from sexton.recycle.rounds.sql.reports import Reports
+
+        return Reports(self.db)
+
+    @cached_property
+    def round_schedule(self) -> "RoundSchedule":
+        """When each instance is due for a round."""
+        from sexton.recycle.rounds.sql.schedule import RoundSchedule
+
+        settings = self.settings
+        return RoundSchedule(self.db, self.controls, settings.interval_seconds, settings.rounds_at_once)
+
+    @cached_property
+    def pipeline(self) -> "Stores":
+        """The rows of the pipeline, one store per step; claims respect every keeper."""
+        from sexton.recycle.pipeline.sql.store import pipeline_stores
+
+        return pipeline_stores(self.db, self.controls, keepers(self.db))
+
+    @cached_property
+    def quarantine(self) -> "QuarantineStore":
+        """Quarantined marks, as operators list, retry and discard them."""
+        from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
+
+        return QuarantineStore(self.db)
+
+    @cached_property
+    def paces(self) -> "PaceStore":
+        """How fast each place is deleted from, and operators' caps."""
+        from sexton.recycle.pacing.store import PaceStore
+
+        return PaceStore(self.db)
+
+    def audit_locations(self, vaults: "ProvenVaults") -> "AuditLocations":
+        """Return the places of the audit, opened through ``vaults``."""
+        from sexton.recycle.audit.locations import AuditLocations
+
+        return AuditLocations(
+            vaults,
+            self.registry.vaults,
+            deployment=self.settings.deployment,
+            endpoint_url=self.settings.endpoint_url,
+            audit_url=self.settings.audit_url,
+        )
+
+    @cached_property
+    def audit(self) -> "AuditReader":
+        """Reads the audit from every place where it is stored."""
+        from sexton.recycle.audit.store import AuditReader
+
+        return AuditReader(self.db, self.audit_locations(self.vaults_of_any_round))
+
+    @cached_property
+    def wal(self) -> "WalService":
+        """Kafka topics that regions share."""
+        from sexton.wal.wal import WalService
+
+        return WalService(self.db, self.settings.wal, self.controls)
+
+    @cached_property
+    def binlogs(self) -> "BinlogService":
+        """Binlogs, replicas, and the journal that followers replay."""
+        from sexton.replication.binlog.binlogs import BinlogService
+
+        return BinlogService(self.db, self.settings.binlog, self.settings.replica, self.controls)
+
+    @cached_property
+    def insight(self) -> "InsightStores":
+        """The stores that status, metrics and explanations read."""
+        from sexton.insight.stores import InsightStores
+
+        return InsightStores(self.operators, self.round_schedule, self.plans.approvals, self.paces)
+
+    def figures(self, policy: "Policy", intervals: tuple[int, int, int]) -> "FigureStore":
+        """Return the figures of metrics; ``intervals``: seconds between rounds, purges of a topic and binlog GCs."""
+        from sexton.insight.metrics.figures.store import FigureStore
+
+        return FigureStore(self.db, self.insight, policy, *intervals)
+
+
+def keepers(db: Database) -> "Sequence[Keeper]":
+    """Return everything that may block a deletion, in order of precedence."""
+    from sexton.operators.holds.keeper import HoldKeeper
+    from sexton.protection.sql.keeper import ProtectionKeeper
+    from sexton.replication.replicas.sql.keeper import ReplicaKeeper
+
+    return (HoldKeeper(db), ProtectionKeeper(db), ReplicaKeeper(db))
