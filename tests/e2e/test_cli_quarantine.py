@@ -57,7 +57,7 @@ def test_discard_removes_the_mark_and_leaves_its_files(offline: Run, aside: Data
     assert listing(tmp_path / "v") == {"data/a.dat": 10}
     events = json.loads(story.stdout)[0]["events"]
     assert [e["event"] for e in events] == ["marked", "discarded"]
-    assert "discarded: kept by hand, its files were left" in events[1]["text"]
+    assert "discarded: kept by hand, its remaining files were left (0 objects were deleted" in events[1]["text"]
 
 
 @pytest.mark.parametrize(

@@ -253,8 +253,8 @@ def test_a_sync_job_copies_a_dropped_table_while_rounds_run(
     s3_server: RunningS3,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for room in ("rig", "servers.api"):
-        monkeypatch.setattr(f"tests.{room}.DEPLOYMENT", "test-minidb")
+    for module in ("support.rig", "servers.api"):
+        monkeypatch.setattr(f"tests.{module}.DEPLOYMENT", "test-minidb")
     rig = Rig(database_url, endpoint_url=s3_server.endpoint_url)
     rig.s3(vault.bucket, "hot", INSTANCE, prefix=vault.prefix)
     mirror = Vault("mirror", s3_server.create_bucket(), "", vault.client)
