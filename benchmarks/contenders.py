@@ -130,7 +130,8 @@ def warm(sessions: "Sessions", work: "Work") -> None:
     def importing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         time.sleep(0.2)  # so that one worker does not take both parts
         for batch in batches:
-            yield pa.RecordBatch.from_pydict({"result": [engine_of(work).stores.db.dialect] * batch.num_rows}, schema=RESULT)
+            dialect = engine_of(work).stores.db.dialect
+            yield pa.RecordBatch.from_pydict({"result": [dialect] * batch.num_rows}, schema=RESULT)
 
     with sessions.of("warm") as session:
         for _ in range(20):
