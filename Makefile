@@ -7,7 +7,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-wal demo-binlog test soak bench lint
+.PHONY: help demo demo-wal demo-binlog test soak bench lint coverage
 
 help:
 	@echo "make demo   a small database makes garbage in an object store; Sexton deletes it, and a worker is killed: a minute"
@@ -18,7 +18,7 @@ help:
 	@echo "            on a quiet machine (ARGS=--quick: small sizes, 5 minutes; tables and chart: docs/benchmarks.md)"
 	@echo
 	@echo "The first of them also makes .venv: about 2 minutes and 1.6 GB, from PyPI. Python 3.11 or newer is needed."
-	@echo "Further: make lint, make soak (long runs)."
+	@echo "Further: make lint, make coverage, make soak (long runs)."
 
 demo: $(VENV)/.stamp
 	@$(RUN) -m examples.demo $(ARGS)
@@ -28,6 +28,10 @@ demo-wal demo-binlog: demo-%: $(VENV)/.stamp
 
 test: $(VENV)/.stamp
 	@$(RUN) -m tests $(TIERS)
+
+# Twice as long as `make test`: branch coverage of each tier and of all.
+coverage: $(VENV)/.stamp
+	@COVERAGE=1 $(RUN) -m tests $(TIERS)
 
 soak: $(VENV)/.stamp
 	@$(RUN) -m pytest -m soak --timeout=3600 tests

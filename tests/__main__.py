@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
+from tests import branch_coverage
 from tests.support import leaks
 
 HERE = Path(__file__).parent
@@ -60,6 +61,8 @@ PRINTING = threading.Lock()
 MEMORY = Path("/dev/shm")
 SEARCH_SECRETS = bool(os.environ.get("SEARCH"))
 """Whether the tests' files stay on disk until the end and are searched for secrets then."""
+MEASURE_COVERAGE = bool(os.environ.get("COVERAGE"))
+"""Whether branch coverage is measured and printed for each tier."""
 MEMORY_BYTES = 2 << 30
 """Free bytes of MEMORY from which on the tests' files are stored there; no test simulates a power cut."""
 _DESELECTED = re.compile(r"(\d+) deselected")
@@ -99,13 +102,17 @@ def main(tiers: list[str]) -> int:
     selected = [t for t in tiers or TIERS if t == "lint" or (HERE / t).is_dir()]
     folders = [f for f in LONGEST_FIRST if f.split("/")[0] in selected]
     results = {tier: Result(tier) for tier in TIERS if tier in selected}
+    branch_coverage.clear()
     with temporary_directory() as scratch:
         with ThreadPoolExecutor(CONCURRENT_RUNS) as pool:
             folder_results = pool.map(lambda folder: run(folder, scratch), folders)
             for folder, result in zip(folders, folder_results, strict=True):
                 results[folder.split("/")[0]].add(result)
         secrets = search_secrets(scratch) if SEARCH_SECRETS else []
-    return summary([*results.values()]) or bool(secrets)
+    exit_code = summary([*results.values()])
+    if MEASURE_COVERAGE:
+        print(*branch_coverage.report([*results]), sep="\n")
+    return exit_code or bool(secrets)
 
 
 @contextmanager
@@ -168,7 +175,10 @@ def pytest(folder: str, scratch: str) -> Result:
             "junit_family=xunit1",
         ]
         options += [f"--ignore=tests/{other}" for other in LONGEST_FIRST if other.startswith(f"{folder}/")]
-        command = [sys.executable, "-m", "pytest", f"tests/{folder}", *options]
+        start = [sys.executable, "-m", "pytest"]
+        if MEASURE_COVERAGE:
+            start = branch_coverage.command(folder.split("/")[0], "pytest")
+        command = [*start, f"tests/{folder}", *options]
         environment = os.environ | ({"TMPDIR": scratch} if scratch else {})
         if SEARCH_SECRETS:
             environment |= {leaks.VARIABLE: scratch}

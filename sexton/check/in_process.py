@@ -17,8 +17,8 @@ from sexton.check.policy import UnknownObjectClassifier, latest_judged_write, ol
 from sexton.check.port import CheckRuns, Heartbeat, LiveSource, NoLiveSide
 from sexton.marks.policy import covering_prefixes
 from sexton.owners.port import OwnerSilent
-from sexton.storage.identity import canonical
 from sexton.storage.model import VaultSpec
+from sexton.storage.object_names import canonical
 from sexton.storage.port import Throttled, UnknownVault, VaultFault, Vaults
 
 PAGE_FINDINGS = 1_000

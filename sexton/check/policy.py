@@ -20,8 +20,8 @@ from sexton.check.model import (
     RunVerdict,
 )
 from sexton.marks.live import LiveEntry
-from sexton.storage.identity import canonical
 from sexton.storage.model import RESERVED_PREFIX, ListedObject
+from sexton.storage.object_names import canonical
 
 GRACE_FLOOR_SECONDS = 3_600
 """No object younger than this is ever judged: longer than the longest write."""

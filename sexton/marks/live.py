@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from sexton.storage.identity import canonical
+from sexton.storage.object_names import canonical
 
 
 class LiveEntry(NamedTuple):

@@ -16,8 +16,8 @@ from sexton.protection.model import (
     ProtectionState,
     Sealed,
 )
-from sexton.storage.identity import NotInAnyVault, resolve
 from sexton.storage.model import VaultSpec
+from sexton.storage.object_names import NotInAnyVault, resolve
 from sexton.storage.policy import check_key, check_listing
 
 NAME_CHARACTERS = 200

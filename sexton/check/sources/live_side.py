@@ -19,8 +19,8 @@ from sexton.operators.registry.store import Registry
 from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.owners.port import OwnerSilent
 from sexton.owners.sql import live_view
-from sexton.storage.identity import NotInAnyVault, resolve
 from sexton.storage.model import VaultSpec
+from sexton.storage.object_names import NotInAnyVault, resolve
 
 PART_ROWS = 100_000
 """Rows of one part, about."""

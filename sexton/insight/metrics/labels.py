@@ -1,4 +1,4 @@
-"""The few words that labels may hold, where reports and counters name each hold, each vault and each error."""
+"""The fixed values of labels. Reports and counters name each hold, vault and error; labels only their classes."""
 
 import re
 
@@ -7,13 +7,13 @@ from sexton.marks.model import Reason
 
 OTHER = "other"
 HOLDERS = tuple(str(k) for k in KeepReason)
-"""Who keeps marks."""
+"""Why marks are kept: the values of the label ``holder``."""
 REASONS = (*(str(r) for r in Reason), OTHER)
 """Why marks are quarantined."""
 STATES = ("bad", "gap", "missing", "crossing", "stale", "full_copy_by_limit", "full_copy_by_person")
-"""What may be the matter with a copy of a tablet."""
+"""The problems of a replica."""
 OUTCOMES = ("quarantined", "failed", "unknown", OTHER)
-"""What a backend tells of a copy whose binlogs it could not let go."""
+"""A backend's answer about a replica whose binlogs it could not delete."""
 _STATUS = re.compile(r"[A-Za-z_]{1,32}")
 
 

@@ -16,8 +16,8 @@ from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
 from sexton.marks.live import Part
 from sexton.runtime.spark.locations import ConnectionTarget
-from sexton.storage.identity import canonical
 from sexton.storage.model import Shard, VaultSpec
+from sexton.storage.object_names import canonical
 from sexton.storage.port import UNREACHABLE, VaultFault
 
 OBJECTS = pa.schema(

@@ -32,7 +32,7 @@ def resolve(name: str, vaults: Mapping[str, VaultSpec]) -> tuple[str, str]:
         vaults: the vaults of the instance by name.
 
     Raises:
-        Nowhere: the name is in no vault of the instance.
+        NotInAnyVault: the name is in no vault of the instance.
     """
     if "://" in name:
         vault, key = _resolve_url(name, vaults)
