@@ -98,15 +98,15 @@ def test_k10_an_attempt_that_takes_over_lists_nothing_again(
     owned.write_old("data/t9/r7_0.dat")
     (owned.root / file_keys(5, "t3")[2]).unlink()
     monkeypatch.setattr(compare, "PASS_PARTS", 3)
-    went_on, progress = owned.runs.store_progress, []
+    store_progress, progress = owned.runs.store_progress, []
 
     def dies(run: Any, told: Any) -> None:
-        went_on(run, told)
+        store_progress(run, told)
         progress.append(told)
         if len(progress) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(owned.runs, "went_on", dies)
+    monkeypatch.setattr(owned.runs, "store_progress", dies)
     with pytest.raises(KeyboardInterrupt):
         owned.check(on_spark(owned), run="one")
     report = owned.check(on_spark(owned), run="one")
