@@ -607,7 +607,7 @@ CREATE TABLE sexton.check_run (
     missing_inputs jsonb,  -- why the run proves nothing; set at its end
     asked_by text NOT NULL DEFAULT '',
     progress jsonb,  -- parts of a long run that are done and need not be repeated
-    open_counts jsonb  -- finding type → open findings at its end, and confirmed ones
+    open_counts jsonb  -- finding type -> open findings at its end, and confirmed ones
 );
 CREATE INDEX check_run_of ON sexton.check_run (instance, id);
 

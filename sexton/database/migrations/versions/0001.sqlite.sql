@@ -443,7 +443,7 @@ CREATE TABLE sexton_check_run (
     missing_inputs text,  -- why the run proves nothing; set at its end
     asked_by text NOT NULL DEFAULT '',
     progress text,  -- parts of a long run that are done and need not be repeated
-    open_counts text  -- finding type → open findings at its end, and confirmed ones
+    open_counts text  -- finding type -> open findings at its end, and confirmed ones
 );
 CREATE INDEX sexton_check_run_of ON sexton_check_run (instance, id);
 
