@@ -23,19 +23,22 @@ OWNER_COLUMNS = "instance, kind, id, parent_kind, parent_id, vault, prefix, keys
 
 
 class SchemaError(SextonError):
-    """The schema is missing, older than this Sexton, or belongs to another deployment."""
+    """The schema is missing, of another version than this Sexton's, or belongs to another deployment."""
 
 
 def init(database_url: str, deployment: str) -> None:
     """Create or upgrade the schema and write the deployment id. Safe to repeat.
 
     Raises:
-        SchemaError: the database belongs to another deployment, or cannot be reached.
+        SchemaError: the database belongs to another deployment, has a schema of an unknown version, or cannot be
+            reached.
     """
     database = Database.open(database_url)
     if database.dialect == "sqlite":
         Path(str(database.engine.url.database)).parent.mkdir(parents=True, exist_ok=True)
     try:
+        with database.read() as c:
+            _refuse_unknown(_version(database, c), database)
         command.upgrade(_config(database), "head")
         with database.write() as c:
             clock = database.t.clock.fullname
@@ -83,6 +86,7 @@ def check(database: Database, deployment: str) -> None:
     try:
         with database.read() as c:
             version, head = _version(database, c), _head(database)
+            _refuse_unknown(version, database)
             if version != head:
                 current = f"at version {version}" if version else "missing"
                 raise SchemaError(f"the schema is {current}, this Sexton needs {head}; run: sexton init")
@@ -171,6 +175,16 @@ def _foreign(stored: str | None, configured: str) -> SchemaError:
         f"the database belongs to deployment {stored}, this process to {configured}; a copied database must not delete "
         "the files of its original: correct SEXTON_DEPLOYMENT, or start from an empty schema"
     )
+
+
+def _refuse_unknown(version: str | None, database: Database) -> None:
+    """Raise ``SchemaError`` if the schema has a version to which and from which no migration of this Sexton leads."""
+    versions = [revision.revision for revision in ScriptDirectory.from_config(_config(database)).walk_revisions()]
+    if version is not None and version not in versions:
+        raise SchemaError(
+            f"the schema is at version {version}, which this Sexton ({versions[0]}) does not know and cannot upgrade; "
+            "use the Sexton that created it, or set SEXTON_DATABASE_URL to an empty database and run: sexton init"
+        )
 
 
 def _config(database: Database) -> Config:

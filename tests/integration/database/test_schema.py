@@ -198,6 +198,26 @@ def test_a_database_of_another_deployment_is_refused(db: Database, database_url:
     assert schema.belongs_to(database_url) == OURS
 
 
+def test_a_schema_of_an_unknown_version_is_refused_and_stays_unchanged(db: Database, database_url: str) -> None:
+    table, namespace = schema.VERSION_TABLE[db.dialect]
+    version_table = f"{namespace}.{table}" if namespace else table
+    with db.write() as c:
+        c.execute(text(f"UPDATE {version_table} SET version_num = '0010'"))
+    before = columns(db), contents(db)
+    refusal = "at version 0010, which this Sexton .* does not know and cannot upgrade; use the Sexton that created it"
+
+    with pytest.raises(schema.SchemaError, match=refusal):
+        schema.init(database_url, OURS)
+    with pytest.raises(schema.SchemaError, match=refusal):
+        schema.check(db, OURS)
+    with pytest.raises(schema.SchemaError, match="set SEXTON_DATABASE_URL to an empty database and run: sexton init"):
+        schema.status(database_url, OURS)
+
+    assert repr((columns(db), contents(db))) == repr(before)
+    with db.read() as c:
+        assert c.execute(text(f"SELECT version_num FROM {version_table}")).scalar_one() == "0010"
+
+
 def test_an_empty_database_is_refused_and_stays_empty(database_url: str) -> None:
     database = Database.open(database_url)
 

@@ -1,9 +1,9 @@
-"""Add API tokens and the call log."""
+"""Create the schema."""
 
 from sexton.database.migrations.run_sql import run_sql
 
-revision = "0005"
-down_revision = "0004"
+revision = "0001"
+down_revision = None
 branch_labels = None
 depends_on = None
 
