@@ -56,6 +56,11 @@ LINTERS = (
     ["codespell"],
 )
 """Programs of the virtual environment, with arguments."""
+REMEDIES = {
+    "lint-imports": "The import law is in docs/architecture.md. Pass the object in from sexton/runtime/stores.py, or "
+    "move what both need down, to sexton/marks/ or sexton/database/.\n"
+}
+"""By linter: what to do when it fails."""
 NO_TESTS_COLLECTED = 5
 PRINTING = threading.Lock()
 MEMORY = Path("/dev/shm")
@@ -155,6 +160,7 @@ def lint() -> Result:
         result.output += completed.stdout
         if completed.returncode:
             result.failed.append(" ".join(command))
+            result.output += REMEDIES.get(command[0], "")
         else:
             result.passed += 1
     return result

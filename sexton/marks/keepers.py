@@ -46,6 +46,12 @@ class KeepReason(StrEnum):
     """The mark is quarantined. Subject: the quarantine's reason."""
     UNKNOWN_KIND = "unknown_kind"
     """No retention is set for the kind. Subject: the kind."""
+    OTHER = "other"
+    """A reason that a newer version stored, and this version does not know."""
+
+    @classmethod
+    def _missing_(cls, _value: object) -> "KeepReason":
+        return cls.OTHER
 
 
 FAULTS = (KeepReason.VAULT, KeepReason.OWNER_SILENT, KeepReason.PROTECTION_UNREADABLE)
@@ -112,6 +118,7 @@ _TEXTS = {
     KeepReason.WAITS: "waits for {subject}",
     KeepReason.QUARANTINED: "quarantined: {subject}",
     KeepReason.UNKNOWN_KIND: "kind {subject} has no retention",
+    KeepReason.OTHER: "a reason that this version of Sexton does not know: {subject}",
 }
 
 
@@ -121,8 +128,9 @@ def describe(kept: Kept) -> str:
 
 
 def way_out(kept: Kept, instance: str) -> str:
-    """Return what an operator can do about it; empty if the answer itself is enough."""
+    """Return what an operator can do about it; empty where nothing can be done but wait."""
     ways = {
+        KeepReason.HOLD: f"sexton hold release {kept.subject}",
         KeepReason.VAULT_WHITELIST: "sexton lists show vaults",
         KeepReason.VAULT: f"sexton vault list {instance}",
         KeepReason.QUARANTINED: f"sexton quarantine list {instance}",

@@ -9,6 +9,7 @@ from sexton.database.counters import NORMAL
 from sexton.database.engine import Database
 from sexton.insight.views import Event
 from sexton.insight.why.context import WhyContext
+from sexton.marks.keepers import way_out
 from sexton.marks.model import DueMark, Expansion, InstanceMode, Place, Ref
 from sexton.marks.sql.ancestors import find_ancestors
 from sexton.operators.controls.model import Halt
@@ -84,11 +85,11 @@ def hold_events(db: Database, mark_row: Any, context: WhyContext) -> Iterator[Ev
     for hold in holds:
         if may_block(hold, ancestors, expansion.places):
             text = (
-                f"kept by hold {hold.id} of {hold.placed_by} ({hold.what}): {hold.reason}; "
-                f"to end it: sexton hold release {hold.id}"
+                f"kept by {hold.kept} of {hold.placed_by} ({hold.what}): {hold.reason}; "
+                f"to end it: {way_out(hold.kept, hold.instance)}"
             )
             yield Event(at=hold.placed_at, event="hold", text=text)
-            yield Event(at=hold.expires_at, event="hold_ends", text=f"hold {hold.id} ends")
+            yield Event(at=hold.expires_at, event="hold_ends", text=f"{hold.kept} ends")
 
 
 def may_block(hold: Hold, ancestors: set[Ref], places: Sequence[Place]) -> bool:

@@ -14,6 +14,7 @@ from sexton.database.guard import deciding
 from sexton.kernel.crash_points import reached
 from sexton.kernel.errors import BadInput, SextonError
 from sexton.kernel.message import Message
+from sexton.marks.keepers import Kept, by_hold
 from sexton.operators.controls.store import whoami
 from sexton.storage.policy import check_listing
 
@@ -47,6 +48,11 @@ class Hold(Message):
         if self.scope == "mark":
             return f"{self.mark_kind} {self.mark_id} and all below it"
         return f"{self.vault}/{self.prefix}" if self.scope == "prefix" else "the whole instance"
+
+    @property
+    def kept(self) -> Kept:
+        """Return the answer that the hold gives about each mark that it blocks."""
+        return by_hold(self.id)
 
 
 class HoldStore:

@@ -84,3 +84,12 @@ def test_counts_travel_as_json_and_back() -> None:
 
     assert read_back == receipt
     assert receipt.model_dump(mode="json")["kept"][0] == {"reason": "hold", "subject": "1", "detail": "", "marks": 2}
+
+
+def test_a_reason_of_a_newer_version_is_read_as_other() -> None:
+    newer = [{"reason": "legal_hold", "subject": "17", "marks": 3}]
+
+    receipt = RangeReceipt.model_validate({"kept": newer})
+
+    assert receipt.kept == {Kept(KeepReason.OTHER, "17"): 3}
+    assert "does not know: 17" in str(next(iter(receipt.kept)))

@@ -86,13 +86,13 @@ def _holds(service: "OperatorService", instance: str) -> Iterator[Blocker]:
     for hold in service.stores.holds.active(instance):
         yield Blocker(
             instance=instance,
-            held_by=f"hold {hold.id}",
+            held_by=str(hold.kept),
             what=hold.what,
             since=hold.placed_at,
             until=hold.expires_at,
             by=hold.placed_by,
             why=hold.reason,
-            way_out=f"sexton hold release {hold.id}",
+            way_out=way_out(hold.kept, instance),
         )
 
 
@@ -173,7 +173,8 @@ def _keepers_of_last_round(service: "OperatorService", instance: str) -> Iterato
                     count=n,
                     since=report.ended_at,
                     why=f"counted by round {report.round}",
-                    way_out=way_out(kept, instance),
+                    # A hold that still blocks is listed by itself, with its way out.
+                    way_out="" if kept.reason is KeepReason.HOLD else way_out(kept, instance),
                 )
 
 

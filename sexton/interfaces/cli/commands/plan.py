@@ -94,7 +94,7 @@ def _plan(instance: str | None, as_json: bool) -> None:
         show_plan(stored_plan, preview.cost)
         _show_next_step(stored_plan, preview.observes)
         for hold in preview.holds:
-            typer.echo(f"hold {hold.id} blocks {hold.what}; the numbers above do not take it into account")
+            typer.echo(f"{hold.kept} blocks {hold.what}; the numbers above do not take it into account")
         if preview.halt is not None:
             typer.echo(f"nothing can be deleted now: {preview.halt}")
     if stored_plan.marks or stored_plan.claimed:
