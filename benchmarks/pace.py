@@ -88,7 +88,7 @@ class Uncontested:
 
 def _delete_all(deleter: ThreadDeleter, active_lease: ActiveLease) -> None:
     with deleter.begin(TOKEN, active_lease) as deletion:
-        deletion.claimed(EVERYTHING)
+        deletion.release_up_to(EVERYTHING)
         deletion.finish()
 
 

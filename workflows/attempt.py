@@ -7,9 +7,9 @@ from temporalio.exceptions import ActivityError
 
 from sexton.recycle.model import FAILED, STOPPED, SUCCEEDED
 from workflows import ids
-from workflows.controls import RetryAfter
 from workflows.errors import error_message, error_type
 from workflows.options import MAX_TRIES, backoff
+from workflows.signals import RetryAfter
 
 
 class Ending(Enum):

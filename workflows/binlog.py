@@ -16,9 +16,9 @@ with workflow.unsafe.imports_passed_through():
     from sexton.replication.binlog.messages import Backends, GcProgress, GcReport, GcRequest, WaitingOrder
     from sexton.replication.binlog.model import CutReport
     from workflows import ids
-    from workflows.controls import Controls, RetryAfter, stop_if_cancelled
     from workflows.errors import error_message, error_type, is_permanent
     from workflows.options import BACKEND_SWEEP, CATALOG_READ, CATALOG_WRITE, MAX_TRIES, backoff
+    from workflows.signals import Controls, RetryAfter, stop_if_cancelled
 
 REFUSALS = (ids.HALTED, ids.NOT_ENABLED)
 """Errors that end a run without a cut, but not as a failure: a stop, or observe mode."""

@@ -13,9 +13,9 @@ with workflow.unsafe.imports_passed_through():
     from sexton.wal.messages import PurgeOutcome, PurgePreview, PurgeProgress, PurgeReport, PurgeRequest, purge_outcome
     from sexton.wal.model import Flushed, Purged
     from workflows import ids
-    from workflows.controls import Controls, RetryAfter, cancel_and_wait, stop_if_cancelled
     from workflows.errors import error_message, is_permanent
     from workflows.options import MAX_TRIES, WAL_FLUSH, WAL_PAGE, backoff
+    from workflows.signals import Controls, RetryAfter, cancel_and_wait, stop_if_cancelled
 
 
 @workflow.defn(name=ids.PURGE_WAL)

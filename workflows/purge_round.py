@@ -12,9 +12,9 @@ with workflow.unsafe.imports_passed_through():
     from activities.wal import WalActivities
     from sexton.wal.messages import PurgeRoundProgress, PurgeRoundRequest, TopicPage, TopicPageReport, TopicPages
     from workflows import ids
-    from workflows.controls import Controls, InterruptedBySignal
     from workflows.errors import error_message
     from workflows.options import CATALOG_WRITE, WAL_FLUSH
+    from workflows.signals import Controls, InterruptedBySignal
 
 
 @workflow.defn(name=ids.PURGE_WAL_ROUND)

@@ -18,15 +18,17 @@ with workflow.unsafe.imports_passed_through():
     from sexton.recycle.rounds.model import OpenedRound, OpenRoundOrder, RecycleRequest, ReleaseOrder, RoundProgress
     from workflows import ids
     from workflows.attempt import AttemptResult, Conclusion, Ending, conclude, failed_attempt
-    from workflows.controls import Controls, RetryAfter, stop_if_cancelled
     from workflows.errors import error_message
     from workflows.options import BATCH_DELETE, CATALOG_READ, CATALOG_WRITE, LEASE, MAX_LEASES_LOST, RANGES_AT_ONCE
     from workflows.ranges import recycle_range
+    from workflows.signals import RETRY_NOW, Controls, RetryAfter, stop_if_cancelled
+
+CANCELLED_CONCLUSION = Conclusion(CANCELLED, "cancelled")
 
 
 @workflow.defn(name=ids.RECYCLE)
 class RecycleInstance(Controls):
-    """Finish the marks that earlier rounds claimed, then delete the marks that the plan lists, and no others.
+    """Finish the marks that earlier rounds claimed, then delete marks up to the plan's cutoffs and counts, no others.
 
     While it is paused or backs off, the workflow runs without a lease.
     """
@@ -36,7 +38,7 @@ class RecycleInstance(Controls):
         super().__init__()
         carried = request.carried
         self._request = request
-        self._run = carried.run if carried else ""
+        self._run_id = carried.run if carried else ""
         self._opened: OpenedRound | None = carried.opened if carried else None
         self._plan: Plan | None = None
         self._plan_id = carried.plan if carried else request.plan
@@ -53,16 +55,12 @@ class RecycleInstance(Controls):
         """
         try:
             conclusion = await self.run_with_retries(self._attempt)
-            report = await self._close(conclusion or Conclusion(CANCELLED, "cancelled"))
+            report = await self._end(conclusion or CANCELLED_CONCLUSION)
         except (asyncio.CancelledError, FailureError) as e:  # a bug fails the workflow task, which waits for a fix
-            cancelled = is_cancelled_exception(e)
-            close = self._close(
-                Conclusion(CANCELLED, "cancelled") if cancelled else Conclusion(FAILED, error_message(e))
-            )
-            await asyncio.shield(close)
+            await asyncio.shield(self._end(_conclusion_of(e)))
             raise
         if request.requested_by == ids.SCHEDULED:
-            await self._nudge()
+            await self._trigger_schedule()
         if report.state == FAILED:
             message = f"round {report.round}: {report.error}"
             raise ApplicationError(message, report.round, type=ids.ROUND_FAILED, non_retryable=True)
@@ -97,41 +95,52 @@ class RecycleInstance(Controls):
 
     async def _attempt(self) -> Conclusion | RetryAfter:
         """Work under one lease, then conclude the round or ask for another attempt."""
-        try:
-            result = await self.run_until_signalled(self._work())
-        except ActivityError as e:
-            # A round that was paused or backed off may be refused a new lease. It ends as if refused while it had one.
-            result = failed_attempt(e)
-            if self._opened is None or result.ending not in (Ending.HALTED, Ending.NOT_ENABLED):
-                raise
+        result = await self._work_until_signalled()
         if result.ending is Ending.HISTORY_FULL:
-            if not (self._cancel or self._pause):
-                carried = self._ledger.carried(self._run, self._opened, self._plan_id)
-                workflow.continue_as_new(self._request.model_copy(update={"carried": carried}))
-            return RetryAfter()
+            self._continue_as_new_if_unsignalled()
+            return RETRY_NOW
         self._error = result.error
         if result.ending is Ending.LEASE_LOST:
-            self._ledger.lost += 1
-            if self._ledger.lost <= MAX_LEASES_LOST:
+            self._ledger.leases_lost += 1
+            if self._ledger.leases_lost <= MAX_LEASES_LOST:
                 # This run may still have the lease (another attempt took the batch): release it, so the epoch rises.
                 await self._release("lost its lease")
-                return RetryAfter()
+                return RETRY_NOW
         if result.failed:
             self._ledger.tries += 1
         return conclude(result, self._ledger.tries)
 
+    async def _work_until_signalled(self) -> AttemptResult:
+        try:
+            return await self.run_until_signalled(self._work())
+        except ActivityError as e:
+            # A stop or observe mode may refuse the new lease; then the round ends as stopped or not enabled.
+            result = failed_attempt(e)
+            if self._opened is None or result.ending not in (Ending.HALTED, Ending.NOT_ENABLED):
+                raise
+            return result
+
+    def _continue_as_new_if_unsignalled(self) -> None:
+        """Continue in a new workflow run with a short history: ``continue_as_new`` does not return.
+
+        This returns only if a cancel or a pause waits, which this run respects first.
+        """
+        if not (self._cancel or self._pause):
+            carried = self._ledger.carried(self._run_id, self._opened, self._plan_id)
+            workflow.continue_as_new(self._request.model_copy(update={"carried": carried}))
+
     async def _work(self) -> AttemptResult:
-        """Acquire the lease, finish earlier claims, then delete what the plan lists."""
+        """Acquire the lease, finish earlier claims, then delete marks up to the plan's cutoffs and counts."""
         self._show("WAITING")
         opened = await workflow.execute_activity_method(
             RecycleActivities.open_round, self._open_order(), **LEASE, summary="acquire the lease"
         )
-        self._opened, self._run = opened, opened.lease.owner
+        self._opened, self._run_id = opened, opened.lease.owner
         self._ledger.leases += 1
         stop_if_cancelled()
         try:
             adopt_error = await self._adopt(opened) if opened.may_delete else ""
-            plan = self._plan = await self._find_plan()
+            plan = self._plan = await self._find_or_make_plan()
         except ActivityError as e:
             if is_cancelled_exception(e):
                 raise
@@ -165,7 +174,7 @@ class RecycleInstance(Controls):
         stop_if_cancelled()
         return ""
 
-    async def _find_plan(self) -> Plan:
+    async def _find_or_make_plan(self) -> Plan:
         """Return the round's plan; make one if the request names none."""
         if self._plan is not None:
             return self._plan
@@ -183,16 +192,16 @@ class RecycleInstance(Controls):
         return plan
 
     async def _recycle(self, opened: OpenedRound, plan: Plan, adopt_error: str) -> AttemptResult:
-        """Delete what the plan lists, wave by wave."""
+        """Delete marks up to the plan's cutoffs and counts, wave by wave."""
         self._show("RECYCLING")
         self._ledger.begin(plan)
         by_name = {k.kind: k for k in plan.kinds}
         for wave in waves(by_name, plan.policy.after):
             # A kind that fails does not cancel another; kinds that must come after it wait.
             ready = [by_name[name] for name in wave if not self._ledger.waits_for(plan, name)]
-            stopped = await self._recycle_wave(opened, plan, ready)
-            if stopped is not None:
-                return stopped
+            stopping_result = await self._recycle_wave(opened, plan, ready)
+            if stopping_result is not None:
+                return stopping_result
             if workflow.info().is_continue_as_new_suggested():
                 return AttemptResult(Ending.HISTORY_FULL)
         errors = ([f"adopt: {adopt_error}"] if adopt_error else []) + self._ledger.errors
@@ -201,8 +210,8 @@ class RecycleInstance(Controls):
     async def _recycle_wave(self, opened: OpenedRound, plan: Plan, kinds: Sequence[KindPlan]) -> AttemptResult | None:
         """Delete several kinds in parallel; return a result only if an error stops every kind."""
         slots = asyncio.Semaphore(RANGES_AT_ONCE)
-        runs = (self._recycle_kind(opened, plan, kind, slots) for kind in kinds)
-        errors = await asyncio.gather(*runs, return_exceptions=True)
+        deletions = (self._recycle_kind(opened, plan, kind, slots) for kind in kinds)
+        errors = await asyncio.gather(*deletions, return_exceptions=True)
         stop_if_cancelled()
         failures: list[AttemptResult] = []
         for kind, error in zip(kinds, errors, strict=True):
@@ -235,26 +244,35 @@ class RecycleInstance(Controls):
             order = ReleaseOrder(opened=self._opened, why=why)
             await workflow.execute_activity_method(RecycleActivities.release_lease, order, **CATALOG_WRITE, summary=why)
 
-    async def _close(self, conclusion: Conclusion) -> RoundReport:
+    async def _end(self, conclusion: Conclusion) -> RoundReport:
         """End the round and return its report, which is stored if the round ever had a lease."""
-        state, error = conclusion
         if self._opened is None:
-            await workflow.execute_activity_method(
-                RecycleActivities.abandon_round,
-                self._open_order().model_copy(update={"why": error}),
-                **CATALOG_WRITE,
-                summary="abandon the round: it never had a lease",
-            )
-            return RoundReport(round=0, instance=self._request.instance, state=state, error=error)
+            return await self._abandon(conclusion)
+        return await self._close(self._opened, conclusion)
+
+    async def _abandon(self, conclusion: Conclusion) -> RoundReport:
+        """End a round that never had a lease; return a report that is not stored."""
+        state, error = conclusion
+        await workflow.execute_activity_method(
+            RecycleActivities.abandon_round,
+            self._open_order().model_copy(update={"why": error}),
+            **CATALOG_WRITE,
+            summary="abandon the round: it never had a lease",
+        )
+        return RoundReport(round=0, instance=self._request.instance, state=state, error=error)
+
+    async def _close(self, opened: OpenedRound, conclusion: Conclusion) -> RoundReport:
+        """Store the report of the round, and return it."""
+        state, error = conclusion
         self._show("CLOSING")
-        order = self._ledger.close_order(self._opened, self._plan_id, self._plan, state, error)
+        order = self._ledger.close_order(opened, self._plan_id, self._plan, state, error)
         report = await workflow.execute_activity_method(
             RecycleActivities.close_round, order, **CATALOG_WRITE, summary=f"store the report: {state}"
         )
         self._show("ENDED", state)
         return report
 
-    async def _nudge(self) -> None:
+    async def _trigger_schedule(self) -> None:
         """Trigger the schedule, because a slot is free. It also ticks by itself, so an error here does no harm."""
         try:
             await workflow.execute_activity_method(TickActivities.nudge, **CATALOG_READ, summary="trigger the schedule")
@@ -265,19 +283,29 @@ class RecycleInstance(Controls):
 
     def _open_order(self) -> OpenRoundOrder:
         request = self._request
-        return OpenRoundOrder(instance=request.instance, plan=request.plan, run=self._run, by=request.requested_by)
+        return OpenRoundOrder(instance=request.instance, plan=request.plan, run=self._run_id, by=request.requested_by)
 
     def _show(self, doing: str, state: str = "") -> None:
-        """Show the round's progress in the Temporal UI."""
-        changed, self._doing = self._doing != doing, doing
-        lines = [f"**{state or doing}**" + (f" round {self._opened.round}" if self._opened else "")]
-        lines += self._ledger.lines
-        if self._error:
-            lines.append(f"error: {self._error}")
-        workflow.set_current_details("\n".join(lines))
+        """Show the round's progress in the Temporal UI; ``state``: that of the report, empty while the round runs."""
+        changed = self._doing != doing
+        self._doing = doing
+        workflow.set_current_details("\n".join(self._details(state or doing)))
         if changed and self._opened is not None and self._opened.attributes:
             instance = ids.ATTRIBUTE_INSTANCE.value_set(self._request.instance)
             workflow.upsert_search_attributes([instance, ids.ATTRIBUTE_STATE.value_set(state or doing)])
+
+    def _details(self, title: str) -> list[str]:
+        """Return the lines that people see: the phase or the state, the kinds, and the last error."""
+        round_number = f" round {self._opened.round}" if self._opened else ""
+        lines = [f"**{title}**{round_number}", *self._ledger.lines]
+        if self._error:
+            lines.append(f"error: {self._error}")
+        return lines
+
+
+def _conclusion_of(error: BaseException) -> Conclusion:
+    """Return how a round ends that an exception ended."""
+    return CANCELLED_CONCLUSION if is_cancelled_exception(error) else Conclusion(FAILED, error_message(error))
 
 
 def _milliseconds_since(began: dt.datetime) -> int:

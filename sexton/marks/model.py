@@ -18,7 +18,7 @@ POISON_RETRY_SECONDS = 86_400
 """A mark quarantined for failed deletes is tried again after this long: its cause may have been fixed."""
 SEVERAL = "*"
 """The vault under which marks are counted whose files are in several vaults, or in none."""
-LATE = "(late)"
+SECOND_PASS = "(late)"
 """Kind of the batch in which prefixes get their second pass."""
 DONE = (KeyOutcome.DELETED, KeyOutcome.ABSENT, KeyOutcome.HIDDEN)
 """Outcomes that confirm that an object is gone."""
@@ -61,7 +61,7 @@ class Ref(NamedTuple):
 class DueMark(Message):
     """A mark whose retention has passed. It names its files by ``prefix`` or ``keys``, or its owner does.
 
-    ``swept``: the first pass over its prefix deleted all files; this is the second pass.
+    ``in_second_pass``: the first pass over its prefix deleted all files.
     """
 
     kind: str
@@ -71,7 +71,7 @@ class DueMark(Message):
     prefix: str | None
     keys: tuple[str, ...] | None
     bytes: int
-    swept: bool = False
+    in_second_pass: bool = False
     etags: tuple[str, ...] = ()
     """ETags of the objects that ``keys`` name, as a check saw them; empty: any object under a key is meant."""
 
@@ -142,7 +142,7 @@ class FilePage(NamedTuple):
 
 
 class WriteToken(Message):
-    """The fencing token of a batch: writes need the latest lease epoch, attempt and opening (``opens``)."""
+    """The fencing token of a batch: writes need the latest lease epoch, attempt and opening (``open_count``)."""
 
     batch: int
     round: int
@@ -210,15 +210,16 @@ class Candidate(NamedTuple):
 class ClaimRequest(NamedTuple):
     """At most ``CHUNK_MARKS`` marks whose files are stored in the token's batch.
 
-    ``children``: candidates that are claimed with their parents. ``cutoff``: the plan's; a younger mark is not claimed.
-    ``allowance``: objects that may be claimed within 24 hours under a limit; None: no limit. ``files_after``: all
-    stored files of the candidates have higher numbers, so they are found faster; None: not known.
+    ``cutoff``: the plan's; a younger mark is not claimed. ``resolved``: the marks that were resolved, by name: at least
+    the children that are claimed with their parents, and perhaps the parents too. ``allowance``: objects that may be
+    claimed within 24 hours under a limit; None: no limit. ``files_after``: all stored files of the candidates have
+    higher numbers, so they are found faster; None: not known.
     """
 
     token: WriteToken
     candidates: Sequence[Candidate]
     cutoff: int
-    children: Mapping[Ref, Candidate] = MappingProxyType({})
+    resolved: Mapping[Ref, Candidate] = MappingProxyType({})
     allowance: int | None = None
     files_after: int | None = None
 
@@ -264,7 +265,8 @@ class Settlement(StrEnum):
     """How a claimed mark is settled after a pass over its files."""
 
     GONE = "gone"
-    SWEPT = "swept"
+    SECOND_PASS = "swept"
+    """The first pass deleted all files under its prefix; the second pass is due after the upload grace."""
     LACKING = "lacking"
     """The files that could be named are gone; its record stays, quarantined."""
     CHANGED = "changed"

@@ -43,7 +43,7 @@ def settlement_of(counts: DeletionCounts) -> Settlement:
     """Return how a claimed mark is settled after every file was tried.
 
     A record is deleted only when each of its files is confirmed gone. A prefix is listed a second time after the upload
-    grace (a PUT may land after list and delete), so a clean first pass leaves it SWEPT.
+    grace (a PUT may land after list and delete), so a clean first pass leaves it to the second pass.
     """
     if counts.changed:
         return Settlement.CHANGED
@@ -54,7 +54,7 @@ def settlement_of(counts: DeletionCounts) -> Settlement:
     if counts.lacking:
         return Settlement.LACKING
     if counts.prefix is not None and counts.first_pass_at is None:
-        return Settlement.SWEPT
+        return Settlement.SECOND_PASS
     return Settlement.GONE
 
 

@@ -23,21 +23,57 @@ def decide_opening(region: Region | None, topic: Topic, order: OpenRegionOrder) 
     """Decide where a region begins to read, or why it must not open.
 
     Args:
-        region: as it is stored; None: no map has named it.
+        region: as it is stored; None: no map has named it. A region that is GONE is treated alike: the owner's map no
+            longer names it, so the owner must map it again first.
         topic: as it is stored.
         order: which region opens, in which epoch, and what its manifest names.
     """
     if region is None or region.state is RegionState.GONE:
         return UnknownRegion(order.topic, order.region)
-    refusal = _refuse_to_open(region, topic, order)
+    refusal = _why_refused(region, topic, order)
     if refusal is not None:
         return refusal
     start = replay_start(region, order.flushed, topic.log_end)
     if start is None:
-        return _unknown_start(region, order)
+        return _refuse_unknown_start(region, order)
     missing = missing_entries(topic, order.region, start)
     if missing is not None:
-        return _entries_deleted(topic, order, missing)
+        return _refuse_deleted_entries(topic, order, missing)
+    return _open_at(region, topic, order, start)
+
+
+def replay_start(region: Region, flushed: Sequence[int | None], log_end: int | None = None) -> int | None:
+    """Return where a region begins to read; None if it is unknown which entries it needs.
+
+    A region's reports count only if, in every stream, its manifest names at least what was reported. A manifest that
+    was restored from a backup lacks later flushes, and the region begins where that manifest ends (the
+    ``last_purged_entry_id`` of GreptimeDB's RFC would hide that). After a reset the manifest proves nothing: its ids
+    may be those of a deleted topic.
+
+    Args:
+        region: as it is stored.
+        flushed: for each stream the last entry that the manifest names.
+        log_end: the topic's end as last seen; None: never seen.
+    """
+    if region.source is KeepFromSource.RESET:
+        return region.keep_from
+    progress = manifest_progress(flushed)
+    manifest_start = max(_first_of_region(region, log_end), min(progress))
+    if region.keep_from is None:
+        return manifest_start if any(progress) or region.pending_keep_from is not None else None
+    if _covers_reports(progress, region):
+        return max(manifest_start, region.keep_from)
+    return manifest_start
+
+
+def missing_entries(topic: Topic, region_name: str, start: int) -> Missing | None:
+    """Return the entries from ``start`` on that are deleted already; None if all exist."""
+    first_left = max(topic.floor or 0, topic.log_start or 0)
+    return Missing(region=region_name, first=start, last=first_left - 1) if start < first_left else None
+
+
+def _open_at(region: Region, topic: Topic, order: OpenRegionOrder, start: int) -> Opening | OldEpoch:
+    """Return the opening of a region at its start, unless it needs a new epoch to read entries again."""
     columns = {"epoch": order.epoch, "node": order.node, **CLEAR_PENDING}
     if region.keep_from is not None and start >= region.keep_from:
         return Opening(start, columns)
@@ -46,38 +82,22 @@ def decide_opening(region: Region | None, topic: Topic, order: OpenRegionOrder) 
             f"the manifest of region {order.region} names less than was reported in epoch {order.epoch}; open it in "
             "a new epoch, so that late reports of the old one are ignored"
         )
-    return Opening(start, columns | _lowered_need(topic, order, start))
+    return Opening(start, columns | _need_from(topic, order, start))
 
 
-def replay_start(region: Region, flushed: Sequence[int | None], log_end: int | None = None) -> int | None:
-    """Return where a region begins to read; None if it is unknown which entries it needs.
+def _first_of_region(region: Region, log_end: int | None) -> int:
+    """Return the first entry that may be the region's.
 
-    Reports count only if the manifest names as much in each of its streams: a manifest that was restored from a backup
-    lacks later flushes, and the region begins where that manifest ends (the RFC's ``last_purged_entry_id`` would hide
-    that). After a reset the manifest proves nothing: its ids may be those of a deleted topic.
-
-    Args:
-        region: as it is stored.
-        flushed: for each stream the last entry that the manifest names.
-        log_end: the topic's end as last seen; a ``first`` above it was wrong.
+    A ``region.first`` above the topic's known end was wrong. 0 is safe then: the region reads too much, never too
+    little.
     """
-    if region.source is KeepFromSource.RESET:
-        return region.keep_from
-    progress = manifest_progress(flushed)
-    first = region.first if log_end is None or region.first <= log_end else 0
-    manifest_start = max(first, min(progress))
-    if region.keep_from is None:
-        return manifest_start if any(progress) or region.pending_keep_from is not None else None
+    return region.first if log_end is None or region.first <= log_end else 0
+
+
+def _covers_reports(progress: Sequence[int], region: Region) -> bool:
+    """Return whether a manifest names at least what was reported, also in the report that is pending."""
     reported = [p for p in (region.flushed, region.pending_flushed) if p]
-    if all(_covers(progress, reported_progress) for reported_progress in reported):
-        return max(manifest_start, region.keep_from)
-    return manifest_start
-
-
-def missing_entries(topic: Topic, region: str, start: int) -> Missing | None:
-    """Return the entries from ``start`` on that are deleted already; None if all exist."""
-    first_left = max(topic.floor or 0, topic.log_start or 0)
-    return Missing(region=region, first=start, last=first_left - 1) if start < first_left else None
+    return all(_covers(progress, reported_progress) for reported_progress in reported)
 
 
 def _covers(progress: Sequence[int], reported: Sequence[int]) -> bool:
@@ -87,7 +107,7 @@ def _covers(progress: Sequence[int], reported: Sequence[int]) -> bool:
     return all(now >= before for now, before in zip(progress, reported, strict=True))
 
 
-def _refuse_to_open(region: Region, topic: Topic, order: OpenRegionOrder) -> OldEpoch | ReplayRefused | None:
+def _why_refused(region: Region, topic: Topic, order: OpenRegionOrder) -> OldEpoch | ReplayRefused | None:
     if order.epoch < region.epoch:
         return OldEpoch(f"region {order.region} has a leader of epoch {region.epoch}; epoch {order.epoch} is over")
     if region.state is RegionState.DROPPED:
@@ -97,7 +117,7 @@ def _refuse_to_open(region: Region, topic: Topic, order: OpenRegionOrder) -> Old
     return None
 
 
-def _unknown_start(region: Region, order: OpenRegionOrder) -> ReplayRefused:
+def _refuse_unknown_start(region: Region, order: OpenRegionOrder) -> ReplayRefused:
     reset = region.source is KeepFromSource.RESET
     reason = "after a reset its manifest proves nothing" if reset else "it has no manifest"
     return ReplayRefused(
@@ -106,9 +126,9 @@ def _unknown_start(region: Region, order: OpenRegionOrder) -> ReplayRefused:
     )
 
 
-def _entries_deleted(topic: Topic, order: OpenRegionOrder, missing: Missing) -> ReplayRefused:
+def _refuse_deleted_entries(topic: Topic, order: OpenRegionOrder, missing: Missing) -> ReplayRefused:
     if missing.first < (topic.floor or 0):
-        cause = "its flushed files are older than its reports"
+        cause = "its manifest is older than its reports"
     else:
         purged_to = f"below {topic.floor}" if topic.floor else "nothing"
         cause = f"the log itself deleted them, perhaps by its retention: Sexton purged {purged_to}"
@@ -117,14 +137,19 @@ def _entries_deleted(topic: Topic, order: OpenRegionOrder, missing: Missing) -> 
     )
 
 
-def _lowered_need(topic: Topic, order: OpenRegionOrder, start: int) -> dict[str, Any]:
+def _need_from(topic: Topic, order: OpenRegionOrder, start: int) -> dict[str, Any]:
     """Return the columns of a region that reads entries again: no file has them, so they are needed until flushed.
 
     A start above the known end may be a newer end, or wrong: like a report, it counts once a purge sees an end that
     high.
     """
     progress = manifest_progress(order.flushed)
-    marks = sum(progress)
+    flushed_total = sum(progress)
     if start <= (topic.log_end or 0):
-        return {"keep_from": start, "flushed": progress, "flushed_total": marks, "source": KeepFromSource.OPENED}
-    return {"pending_keep_from": start, "pending_flushed": progress, "pending_total": marks}
+        return {
+            "keep_from": start,
+            "flushed": progress,
+            "flushed_total": flushed_total,
+            "source": KeepFromSource.OPENED,
+        }
+    return {"pending_keep_from": start, "pending_flushed": progress, "pending_total": flushed_total}

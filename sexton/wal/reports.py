@@ -44,8 +44,8 @@ def manifest_progress(flushed: Iterable[int | None]) -> tuple[int, ...]:
 
 def is_plausible(report: LeaderReport) -> bool:
     """Return whether a report's numbers are possible: 2⁶⁴ - 1 from one node must not spoil the reports of others."""
-    marks = [mark for s in report.streams for mark in (s.flushed, s.idle) if mark is not None]
-    return max([report.epoch, *marks]) <= MAX_PLAUSIBLE_ID
+    entry_ids = [entry_id for s in report.streams for entry_id in (s.flushed, s.idle) if entry_id is not None]
+    return max([report.epoch, *entry_ids]) <= MAX_PLAUSIBLE_ID
 
 
 def reported_need(report: LeaderReport) -> ReportedNeed:
@@ -62,18 +62,19 @@ def reported_need(report: LeaderReport) -> ReportedNeed:
 def merge(region: Region, need: ReportedNeed, log_end: int | None) -> Region:
     """Return the region after a report of its leader, by the truth table below.
 
-    ======================================================= ======================================= ===============
-    condition, the first that holds                         keep_from, marks, flushed, source       waits, waits_*
-    ======================================================= ======================================= ===============
-    counted: need.keep_from <= the topic's known end        raised, each on its own                 cleared
-    kept: no need.keep_from, or waits <= need.keep_from     unchanged                               unchanged
-    pending: otherwise                                      unchanged                               from the report
-    ======================================================= ======================================= ===============
+    ================================================================ ======================= ===============
+    condition, the first that holds                                  keep_from, flushed,     pending_*
+                                                                     flushed_total, source
+    ================================================================ ======================= ===============
+    counted: need.keep_from <= the topic's known end                 raised, each on its own cleared
+    kept: no need.keep_from, or pending_keep_from <= need.keep_from  unchanged               unchanged
+    pending: otherwise                                               unchanged               from the report
+    ================================================================ ======================= ===============
 
     A need above the known end waits until a purge sees an end that high: a wrong number must not count, and the known
     end is older than the report. Of two pending reports the lower one stays, because a busy topic's end reaches it
-    first. "Raised, each on its own" means: ``keep_from`` and ``marks`` take the larger number, ``flushed`` is replaced
-    if the report's ``marks`` are not lower, and ``source`` is replaced if ``keep_from`` rises.
+    first. "Raised, each on its own" means: ``keep_from`` and ``flushed_total`` take the larger number, ``flushed`` is
+    replaced if the report's ``flushed_total`` is not lower, and ``source`` is replaced if ``keep_from`` rises.
 
     ``sexton.wal.sql.heartbeats`` applies the same rule to all reports of a node in one statement, and notes the node
     and the time in each case.

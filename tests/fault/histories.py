@@ -179,7 +179,7 @@ def _template() -> Path:
 
 SMALL = {
     ranges: {"CHUNK_MARKS": 2, "RANGE_OBJECTS": 4, "GROUP_FILES": 3},
-    adopt: {"LATE_MARKS": 2},
+    adopt: {"SECOND_PASS_MARKS": 2},
     finish: {"CHUNK_MARKS": 2},
     resolving: {"CHUNK_MARKS": 2, "CHUNK_FILES": 3, "STORE_FILES": 2},
     outcomes: {"AUDITED_AT_ONCE": 2},
@@ -196,6 +196,6 @@ def _sizes(history: History) -> Iterator[None]:
             for name, size in sizes.items():
                 patch.setattr(module, name, size)
         if history.strict:  # a lease is renewed before each page, not only when its proof is 5 s old
-            patch.setattr(active_lease, "PROOF_SECONDS", 0.0)
+            patch.setattr(active_lease, "RENEW_SECONDS", 0.0)
         patch.setattr(schema, "init", lambda *_: None)  # the template has the schema
         yield

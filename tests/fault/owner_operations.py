@@ -96,7 +96,7 @@ class Upload:
     def do(self, w: World) -> None:
         marks, now = w.witness.tables.marks(), w.witness.tables.now()
         # No upload takes longer than the grace: the deployment promises that.
-        retried_soon = {r for r, m in marks.items() if m.swept and (m.next_try_at or 0) <= now + 5_000}
+        retried_soon = {r for r, m in marks.items() if m.in_second_pass and (m.next_try_at or 0) <= now + 5_000}
         loads = [
             i for i in w.items if i.status in (LOADING, OVER) and ("prepared", i.id) in marks.keys() - retried_soon
         ]

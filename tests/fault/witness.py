@@ -60,7 +60,7 @@ class Witness:
     def round_begins(self) -> None:
         """Record which files the present holds and stops protect from the round that begins now."""
         marks, history, holds = self.tables.marks(), self.tables.history(), self.active()
-        too_late = [m for m in marks.values() if m.state == "CLAIMED" and not m.swept]
+        too_late = [m for m in marks.values() if m.state == "CLAIMED" and not m.in_second_pass]
         self._halted = self.halted()
         self._shield = {}
         for place in self.written.keys() - self.gone.keys() if holds else ():

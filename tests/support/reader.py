@@ -24,7 +24,7 @@ class Mark(NamedTuple):
     prefix: str | None
     keys: Sequence[str]
     parent: tuple[str, str] | None
-    swept: bool
+    in_second_pass: bool
     next_try_at: int | None
     aside: str | None
     epoch: int | None
@@ -111,6 +111,6 @@ class DatabaseReader:
 
 
 def _mark(r: Sequence[object]) -> Mark:
-    kind, id_, state, vault, prefix, keys, parent_kind, parent, swept, *rest = r
+    kind, id_, state, vault, prefix, keys, parent_kind, parent, in_second_pass, *rest = r
     above = None if parent is None else (parent_kind, parent)
-    return Mark(kind, id_, state, vault, prefix, json.loads(keys or "[]"), above, bool(swept), *rest)
+    return Mark(kind, id_, state, vault, prefix, json.loads(keys or "[]"), above, bool(in_second_pass), *rest)

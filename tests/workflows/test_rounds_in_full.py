@@ -164,14 +164,14 @@ async def test_activity_retried_before_a_new_run_costs_only_a_lease(
     rig = short_histories.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)
     fill(rig, root, shop, 400)
-    take_late, once = BatchStore.take_late, iter([True])
+    take_second_pass, once = BatchStore.take_second_pass, iter([True])
 
     def away(self: BatchStore, *given: Any) -> Any:
         if next(once, False):
             raise RuntimeError("the database was away for a moment")
-        return take_late(self, *given)
+        return take_second_pass(self, *given)
 
-    monkeypatch.setattr(BatchStore, "take_late", away)
+    monkeypatch.setattr(BatchStore, "take_second_pass", away)
     handle = await short_histories.start(shop)
     report = await handle.result()
 

@@ -182,7 +182,7 @@ async def test_plan_stopped_before_its_lease_can_be_applied_again(served: Served
 async def test_stop_ends_the_round_and_start_allows_the_next_one(
     served: Served, shop: str, tmp_path: Path, small_ranges: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sexton.recycle.pipeline.active_lease.PROOF_SECONDS", 0.2)
+    monkeypatch.setattr("sexton.recycle.pipeline.active_lease.RENEW_SECONDS", 0.2)
     root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
     fill(served.rig, root, shop, 1_000)
 

@@ -24,8 +24,8 @@ class InstanceFigures(Message):
     """Kind → the instant from which its oldest due mark ages."""
     quarantined: dict[str, int] = Field(default_factory=dict)
     claimed: int = 0
-    late: int = 0
-    """Claimed marks whose files are deleted and whose prefix is to be listed once more."""
+    awaiting_second_pass: int = 0
+    """Claimed marks whose files are deleted, and whose prefix waits for its second pass."""
     holds: int = 0
     oldest_hold: int | None = None
     protections: int = 0

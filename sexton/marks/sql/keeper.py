@@ -41,6 +41,6 @@ class Keeper(Protocol):
         """
         ...
 
-    def released(self, tx: Connection, token: WriteToken, claimed: Sequence[Candidate]) -> None:
+    def on_claimed(self, tx: Connection, token: WriteToken, claimed: Sequence[Candidate]) -> None:
         """Record in the claim's transaction that these marks are claimed, if the keeper must remember it."""
         ...

@@ -23,7 +23,7 @@ def due_mark(row: Any) -> DueMark:
         prefix=row.prefix,
         keys=None if keys is None else tuple(keys),
         bytes=row.bytes,
-        swept=row.first_pass_at is not None,
+        in_second_pass=row.first_pass_at is not None,
         etags=tuple(row._mapping.get("etags") or ()),
     )
 

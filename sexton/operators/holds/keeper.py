@@ -42,7 +42,7 @@ class HoldKeeper:
                     blocked.setdefault(ref, by_hold(row.id))
         return blocked
 
-    def released(self, _tx: Connection, _token: WriteToken, _claimed: Sequence[Candidate]) -> None:
+    def on_claimed(self, _tx: Connection, _token: WriteToken, _claimed: Sequence[Candidate]) -> None:
         """Holds need not remember what was claimed."""
 
     def _by_mark(

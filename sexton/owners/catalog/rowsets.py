@@ -31,7 +31,7 @@ def expand(tx: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Exp
         if row is not None:
             expansions[mark.ref] = _expansion(mark, row, schemas.get((row.index_id, row.schema_version)))
         else:  # in the second pass: the record was removed, and a crash followed
-            expansions[mark.ref] = Expansion() if mark.swept else NO_RECORD
+            expansions[mark.ref] = Expansion() if mark.in_second_pass else NO_RECORD
     return expansions
 
 
@@ -52,7 +52,7 @@ def _read_schemas(tx: CatalogTransaction, versions: set[tuple[str, int]]) -> dic
 
 def _expansion(mark: DueMark, row: Any, schema: Any) -> Expansion:
     """Return the files of one mark. Without a schema only V1 index names are unknown: they hold ids of indexes."""
-    if mark.swept:  # the second pass lists the prefix: files deleted in the first pass would be counted again
+    if mark.in_second_pass:  # the second pass lists the prefix: files deleted in the first pass would be counted again
         return Expansion(places=(Place(vault=row.vault, prefix=rowset_prefix(row.tablet_id, row.id)),))
     index_format, inverted, incomplete_reason = _index_files(row, schema)
     try:

@@ -114,9 +114,9 @@ def _in_second_pass(
     prefixes = sorted({prefix for _, key in objects for prefix in covering_prefixes(key)})
     is_in_second_pass = and_(mark.c.instance == instance, mark.c.state == "CLAIMED", mark.c.first_pass_at.is_not(None))
     query = select(mark.c.vault, mark.c.prefix).where(is_in_second_pass, in_list(db, mark.c.prefix, prefixes))
-    swept = {(row.vault, row.prefix) for row in c.execute(query)}
+    second_pass_prefixes = {(row.vault, row.prefix) for row in c.execute(query)}
     for vault, key in objects:
-        if any((vault, prefix) in swept for prefix in covering_prefixes(key)):
+        if any((vault, prefix) in second_pass_prefixes for prefix in covering_prefixes(key)):
             yield vault, key
 
 

@@ -77,7 +77,7 @@ class ProtectionKeeper:
             return {ref: snapshot.blocked[ref] for ref in refs if ref in snapshot.blocked}
         return self._blocked(tx, token, refs, version, snapshot.files_after)
 
-    def released(self, _tx: Connection, _token: WriteToken, _claimed: Sequence[Candidate]) -> None:
+    def on_claimed(self, _tx: Connection, _token: WriteToken, _claimed: Sequence[Candidate]) -> None:
         """Protections need not remember what was claimed."""
 
     def _version(self, c: Connection, instance: str) -> RegisterVersion:

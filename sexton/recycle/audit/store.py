@@ -7,7 +7,7 @@ from sqlalchemy import and_, or_, select
 
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
-from sexton.marks.model import LATE
+from sexton.marks.model import SECOND_PASS
 from sexton.recycle.audit import naming, reader
 from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.model import AuditRow
@@ -88,7 +88,7 @@ class AuditReader:
                 spans[row.id] = (max(row.started_at, claim.claimed_at), min(ended, claim.until))
                 if row.started_at <= claim.claimed_at:
                     claiming_rounds.append(row.id)
-            second_passes = and_(t.batch.c.round.in_(spans), t.batch.c.kind == LATE)
+            second_passes = and_(t.batch.c.round.in_(spans), t.batch.c.kind == SECOND_PASS)
             claims = and_(t.batch.c.round.in_(claiming_rounds), t.batch.c.kind.in_(claim.kinds))
             batch_ids = select(t.batch.c.id).where(or_(second_passes, claims))
             batches = {claim.batch, *c.execute(batch_ids).scalars()}

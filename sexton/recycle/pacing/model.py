@@ -1,4 +1,4 @@
-"""Values that pass between a sweep, the pacer and the table that the workers share.
+"""Values that pass between a deletion, the pacer and the table that the workers share.
 
 A *place* is the part of a store that has a rate limit of its own: endpoint, bucket, the vault's prefix and the first
 folder of a key, written as one text.
@@ -31,7 +31,7 @@ class RequestWindow(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """How one request ended. ``sent`` is on the clock of ``Pacer.ask``, in seconds; ``lost``: no answer came.
+    """How one request ended. ``sent`` is on the clock of ``Pacer.reserve``, in seconds; ``lost``: no answer came.
 
     ``refused``: place → keys that the store throttled; it dealt with every other key of the request.
     """
@@ -61,7 +61,7 @@ class Piece(NamedTuple):
 
     @property
     def hopeless(self) -> bool:
-        """Tell whether the store has refused these files ``TRIES`` times."""
+        """Return whether the store has refused these files ``TRIES`` times."""
         return self.refusals >= TRIES
 
     def cut(self, keys: int) -> "tuple[Piece, Piece]":
@@ -73,7 +73,7 @@ class Piece(NamedTuple):
 
         Args:
             positions: in this piece.
-            at: when, in seconds on the sweep's clock.
+            at: when, in seconds on the deletion's clock.
             telling: whether the store accepted others meanwhile, or failed at these alone: only then the refusal
                 counts. Files of a piece from which some were accepted start to count again.
         """

@@ -163,7 +163,7 @@ def merged(stored: Shared | None, report: PaceReport, now: int) -> Shared:
 
 
 class Patience:
-    """How long one sweep goes on with a vault that accepts nothing; instants are seconds on the sweep's clock."""
+    """How long one deletion continues with a vault that accepts nothing; instants: seconds on the deletion's clock."""
 
     def __init__(self) -> None:
         self._since: float | None = None
@@ -175,13 +175,13 @@ class Patience:
         self._since, self._tries = None, 0
 
     def refused(self, now: float) -> str | None:
-        """Record that the store throttled a request; return the reason to give the vault up, None to go on."""
+        """Record that the store throttled a request; return the reason to give the vault up, None: continue."""
         if self._since is None:
             self._since = now
         return THROTTLED if now - self._since >= GIVE_UP_SECONDS else None
 
     def lost(self, sent: float, now: float) -> str | None:
-        """Record that a request had no answer; return the reason to give the vault up, None to go on."""
+        """Record that a request had no answer; return the reason to give the vault up, None: continue."""
         if sent > self._tried_at:  # requests that were under way together are one try
             self._tries, self._tried_at = self._tries + 1, now
         return UNREACHABLE if self._tries >= UNREACHABLE_TRIES else None

@@ -19,14 +19,14 @@ BUSY_SECONDS = 1.0
 """The wait before a request to a throttling store is repeated, if the store does not state a time."""
 POLL_SECONDS = 0.5
 """How soon a stop, a cancel or a lost lease is noticed while the work waits for a store."""
-PROOF_SECONDS = 5.0
+RENEW_SECONDS = 5.0
 """A lease is renewed at least this often, and no page begins on an older renewal. A request takes at most 15 s (connect
 and read timeouts) and a page is one request, or begins none after 20 s (conditional and purging vaults, keys that XML
 cannot hold): it ends before a lease of 60 s does."""
 
 
 class ActiveLease:
-    """A lease in use: renewed while the work continues, and never older than ``PROOF_SECONDS`` when a page begins.
+    """A lease in use: renewed while the work continues, and never older than ``RENEW_SECONDS`` when a page begins.
 
     It also checks the operators' controls of the instance, and tracks the vaults that the range excludes.
     """
@@ -81,7 +81,7 @@ class ActiveLease:
         """Renew if the last renewal is too old. May be called from any thread; raises ``LeaseLost`` or ``Halted``."""
         with self._lock:
             now = time.monotonic()
-            if now - self._renewed_at >= PROOF_SECONDS:
+            if now - self._renewed_at >= RENEW_SECONDS:
                 self._leases.renew(self._lease)
                 self._whitelist = self._gate.check(self._lease.instance)
                 self._renewed_at = now

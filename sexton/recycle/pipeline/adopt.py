@@ -1,4 +1,7 @@
-"""Adopt the marks that earlier rounds left claimed: finish them, ask owners, and list prefixes a second time."""
+"""Adopt the marks that earlier rounds left claimed: finish them, ask owners, and make second passes.
+
+A killed worker of this round is followed in ``ranges.py``, not here.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -17,8 +20,8 @@ from sexton.recycle.pipeline.port import Stores
 from sexton.recycle.pipeline.steps import Steps
 from sexton.storage.port import UnknownVault, VaultFault, Vaults
 
-LATE_MARKS = 200
-"""Marks whose prefixes are listed a second time before they are deleted and settled."""
+SECOND_PASS_MARKS = 200
+"""Marks whose prefixes get their second pass before they are deleted and settled."""
 
 
 class Adopter:
@@ -33,25 +36,25 @@ class Adopter:
     def adopt(
         self, order: AdoptOrder, attempt: int, leases: Leases, gate: Gate, heartbeat: Callable[[], None]
     ) -> RangeReceipt:
-        """Finish the marks that earlier rounds claimed, then list prefixes again whose upload grace has passed."""
+        """Finish the marks that earlier rounds claimed, then make the second passes that are due."""
         active_lease = ActiveLease(leases, gate, order.lease, heartbeat, order.excluded_vaults)
         instance = order.lease.instance
         self._stores.quarantine.retry_failed(instance)
         keep_counts = self._ask_owner(order, active_lease)
         for batch in self._stores.batches.unfinished(instance, order.round):
-            work = BatchWork(self._stores.batches.take_over(batch, order, attempt), active_lease)
+            work = BatchWork(self._stores.batches.adopt_earlier(batch, order, attempt), active_lease)
             keep_counts += self._steps.finisher.finish(work, order.upload_grace_seconds)
             self._stores.batches.end(work.token)
-        work = BatchWork(self._stores.batches.open_late(order, attempt), active_lease)
+        work = BatchWork(self._stores.batches.open_second_pass(order, attempt), active_lease)
         scanned = quarantined = 0
         after = FIRST
-        while late := self._stores.batches.take_late(work.token, after, LATE_MARKS):
-            after = late[-1].ref
-            scanned += len(late)
-            self._stores.files.drop(work.token, [mark.ref for mark in late])
-            while late:
-                chunk = self._second_pass(work, late)
-                late = late[chunk.seen :]
+        while marks := self._stores.batches.take_second_pass(work.token, after, SECOND_PASS_MARKS):
+            after = marks[-1].ref
+            scanned += len(marks)
+            self._stores.files.drop(work.token, [mark.ref for mark in marks])
+            while marks:
+                chunk = self._second_pass(work, marks)
+                marks = marks[chunk.seen :]
                 quarantined += len(chunk.unresolvable)
                 keep_counts += chunk.kept
                 keep_counts += self._steps.finisher.finish_marks(work, chunk.refs, order.upload_grace_seconds)
@@ -78,11 +81,11 @@ class Adopter:
             return Counter({OWNER_BUSY: 1})
         return Counter()
 
-    def _second_pass(self, work: BatchWork, late: Sequence[DueMark]) -> Chunk:
+    def _second_pass(self, work: BatchWork, marks: Sequence[DueMark]) -> Chunk:
         """List claimed prefixes again and check the objects as the claim checked those of the first pass."""
-        chunk = self._steps.resolver.resolve(work, late, claimed=True)
-        self._steps.recheck.liveness(work, chunk)
-        self._steps.recheck.keepers(work, chunk)
+        chunk = self._steps.resolver.resolve(work, marks, claimed=True)
+        self._steps.recheck.drop_live(work, chunk)
+        self._steps.recheck.drop_blocked(work, chunk)
         self._abort_uploads(work, chunk)
         lacking = {c.ref: c.lacking for c in chunk.resolved_candidates if c.lacking is not None}
         self._stores.owner_marks.note_lacking(work.token, lacking)

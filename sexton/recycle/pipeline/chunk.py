@@ -9,9 +9,9 @@ from sexton.marks.model import Candidate, DueMark, File, Place, Ref, Unresolvabl
 class Chunk:
     """Filled by ``Resolver``, read by the claim."""
 
-    def __init__(self, last: int = 0) -> None:
-        """``last``: the number of the last file that is stored; the chunk's files are numbered above it."""
-        self.first = self.last = last
+    def __init__(self, files_after: int = 0) -> None:
+        """``files_after``: the number of the last file that is stored; the chunk's files are numbered above it."""
+        self.files_after = self.last_file = files_after
         self.unstored: list[File] = []
         """Files that are listed and not stored yet."""
         self.seen = 0

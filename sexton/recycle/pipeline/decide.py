@@ -105,6 +105,6 @@ def _child_may_be_claimed(child: ChildMark, parent: Candidate, request: ClaimReq
     """
     if child.state is None or child.ref not in (parent.children or ()):
         return False
-    resolved = request.children.get(child.ref)
+    resolved = request.resolved.get(child.ref)
     must_be_fenced = resolved is not None and resolved.must_be_fenced
     return child.state is MarkState.FENCED or (child.state is MarkState.MARKED and not must_be_fenced)

@@ -74,13 +74,13 @@ class ThreadDeletion:
         self._thread.shutdown()
         self._store_in_flight()
 
-    def claimed(self, to: int) -> None:
+    def release_up_to(self, to: int) -> None:
         self._raise_failure()
         self._claimed_to = to
         self._work.set()
 
     def wait_for(self, to: int) -> None:
-        while not self.tried(to) or (self._in_flight and not self._pool.beside):
+        while not self.has_tried(to) or (self._in_flight and not self._pool.beside):
             if self._pool.beside:
                 self._progress.wait(POLL_SECONDS)
                 self._progress.clear()
@@ -88,7 +88,7 @@ class ThreadDeletion:
                 self._step()
             self._active_lease.keep_alive()
 
-    def tried(self, to: int) -> bool:
+    def has_tried(self, to: int) -> bool:
         self._raise_failure()
         return self._tried_to >= to
 

@@ -18,15 +18,15 @@ class Deletion(Protocol):
     def __exit__(self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
         """Stop, unless it has ended."""
 
-    def claimed(self, to: int) -> None:
-        """Delete up to this number: every file of the batch up to it is claimed, or will not be claimed."""
+    def release_up_to(self, to: int) -> None:
+        """Let files up to this number be deleted: each of the batch up to it is claimed, or will not be claimed."""
         ...
 
     def wait_for(self, to: int) -> None:
         """Wait until every file up to this number was tried, or is skipped."""
         ...
 
-    def tried(self, to: int) -> bool:
+    def has_tried(self, to: int) -> bool:
         """Return whether every file up to this number was tried, or is skipped."""
         ...
 

@@ -13,8 +13,8 @@ from sexton.recycle.pipeline.settle import Settler
 FIRST = Ref("", "")
 
 
-def _no_observer(_deletion: Deletion) -> None:
-    """Report the deletion's progress to no one."""
+def _follow_nothing(_deletion: Deletion) -> None:
+    """Ignore the deletion's progress."""
 
 
 class Finisher:
@@ -29,13 +29,13 @@ class Finisher:
         self,
         work: BatchWork,
         upload_grace_seconds: int,
-        observe: Callable[[Deletion], None] = _no_observer,
+        follow: Callable[[Deletion], None] = _follow_nothing,
     ) -> Counter[Kept]:
         """Delete and settle every claimed mark of the batch; return why marks were not settled.
 
-        ``observe`` is called with the deletion before it begins.
+        ``follow`` is called with the deletion before it begins.
         """
-        logged = self._delete(work, observe)
+        logged = self._delete(work, follow)
         keep_counts: Counter[Kept] = Counter()
         after = FIRST
         while refs := self._stores.batches.claimed_refs(work.token, after, CHUNK_MARKS):
@@ -45,14 +45,14 @@ class Finisher:
 
     def finish_marks(self, work: BatchWork, refs: Sequence[Ref], upload_grace_seconds: int) -> Counter[Kept]:
         """Delete the batch's undone files and settle these marks; return why marks were not settled."""
-        logged = self._delete(work, _no_observer)
+        logged = self._delete(work, _follow_nothing)
         return self._settler.settle(work, refs, upload_grace_seconds, logged=logged)
 
-    def _delete(self, work: BatchWork, observe: Callable[[Deletion], None]) -> bool:
+    def _delete(self, work: BatchWork, follow: Callable[[Deletion], None]) -> bool:
         """Try every undone file of claimed marks; return whether the deletion logged the outcomes itself."""
         last = self._stores.files.last_number(work.token)
         with self._deleter.begin(work.token, work.active_lease) as deletion:
-            observe(deletion)
-            deletion.claimed(last)
+            follow(deletion)
+            deletion.release_up_to(last)
             deletion.finish()
             return deletion.logged(0, last)

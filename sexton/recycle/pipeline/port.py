@@ -30,8 +30,8 @@ class Batches(Protocol):
         """Open (or open again) the batch of a range; a receipt means that an earlier attempt finished it."""
         ...
 
-    def open_late(self, order: AdoptOrder, attempt: int) -> WriteToken:
-        """Open the batch in which this round lists prefixes a second time."""
+    def open_second_pass(self, order: AdoptOrder, attempt: int) -> WriteToken:
+        """Open the batch of this round's second passes."""
         ...
 
     def close(self, token: WriteToken, receipt: RangeReceipt) -> None:
@@ -39,22 +39,22 @@ class Batches(Protocol):
         ...
 
     def end(self, token: WriteToken) -> None:
-        """Close a batch that was taken over; no workflow waits for its receipt."""
+        """Close an adopted batch, or that of the second passes; no workflow waits for its receipt."""
         ...
 
     def unfinished(self, instance: str, round_: int) -> Sequence[int]:
         """Return batches that earlier rounds left open, or that hold claimed marks whose files were not all tried."""
         ...
 
-    def take_over(self, batch: int, order: AdoptOrder, attempt: int) -> WriteToken:
-        """Take over an earlier round's batch; its failed deletes are tried again."""
+    def adopt_earlier(self, batch: int, order: AdoptOrder, attempt: int) -> WriteToken:
+        """Adopt a batch of an earlier round; its failed deletes are tried again."""
         ...
 
     def select_due(self, instance: str, kind: str, cutoff: int, after: Cursor, limit: int) -> Sequence[DueMark]:
         """Return the next due marks after the cursor, in the order in which they became due."""
         ...
 
-    def claimed_batch(self, token: WriteToken) -> int:
+    def count_claimed(self, token: WriteToken) -> int:
         """Return how many marks this batch has claimed, over all attempts."""
         ...
 
@@ -62,8 +62,8 @@ class Batches(Protocol):
         """Return claimed, unquarantined marks of the batch in order of kind and id."""
         ...
 
-    def take_late(self, token: WriteToken, after: Ref, limit: int) -> Sequence[DueMark]:
-        """Move marks whose prefix was deleted once, and whose upload grace has passed, into this batch."""
+    def take_second_pass(self, token: WriteToken, after: Ref, limit: int) -> Sequence[DueMark]:
+        """Move marks into this batch whose second pass is due: their upload grace has passed."""
         ...
 
 
@@ -135,14 +135,14 @@ class OwnerMarks(Protocol):
 
 
 class Claims(Protocol):
-    """MARKED → CLAIMED."""
+    """MARKED or FENCED → CLAIMED."""
 
     def claim(self, request: ClaimRequest) -> ClaimResult:
         """Claim at most ``CHUNK_MARKS`` marks under the guard; the stored files of the others are dropped."""
         ...
 
-    def blocked(self, token: WriteToken, candidates: Sequence[Candidate]) -> Mapping[Ref, Kept]:
-        """Return the marks that a keeper blocks now, by the files stored for them so far."""
+    def ask_keepers_outside_claim(self, token: WriteToken, candidates: Sequence[Candidate]) -> Mapping[Ref, Kept]:
+        """Return the marks that a keeper blocks now, by their files so far; keepers of claims only are not asked."""
         ...
 
 

@@ -65,7 +65,7 @@ class DeletionProgress:
 
     def counts(self, settlement: Settlement) -> Mapping[str, Counter[str]]:
         """Return what to add to the round's counts, by vault; only failures are counted before the mark has ended."""
-        ended = settlement in (Settlement.GONE, Settlement.SWEPT, Settlement.LACKING, Settlement.CHANGED)
+        ended = settlement in (Settlement.GONE, Settlement.SECOND_PASS, Settlement.LACKING, Settlement.CHANGED)
         by_vault = {}
         for vault, n in self.by_vault.items():
             counts = Counter({"failed": n[KeyOutcome.FAILED] + n[KeyOutcome.CHANGED]})

@@ -5,7 +5,7 @@ Every step can run twice. Only the claim decides about deletion, and only stored
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,26 +31,45 @@ REPORT_SECONDS = 1.0
 
 
 class _ClaimedGroup(NamedTuple):
-    """Marks that were claimed together; their files have numbers above ``before``, up to ``last``."""
+    """Marks that were claimed together; their files have numbers above ``files_after``, up to ``last_file``."""
 
     refs: Sequence[Ref]
-    before: int
-    last: int
+    files_after: int
+    last_file: int
 
 
 @dataclass
 class _RangeState:
-    """How far a range has come."""
+    """A range that is worked on: its order, and how far it has come."""
 
+    order: RangeOrder
+    work: BatchWork
     scanned: int
     claimed: int
     cursor: Cursor
     keep_counts: Counter[Kept]
-    objects: int = 0
+    work_done: int = 0
+    """Files, or marks scanned where these are more: marks without files are work too."""
     quarantined: int = 0
     protected_bytes: int = 0
-    last: int = 0
-    finished: bool = False
+    last_file: int = 0
+    """The number of the last file that this range stored."""
+    nothing_due: bool = False
+    """Whether no due mark is left, or the plan's count of marks is reached."""
+
+    @property
+    def room(self) -> int:
+        """Return how many marks the next chunk may have; 0 or less: the plan's count is reached."""
+        return min(CHUNK_MARKS, self.order.limit - self.claimed)
+
+    def add_chunk(self, chunk: Chunk, seen: Sequence[DueMark], claimed: Sequence[Ref]) -> None:
+        """Count a chunk that has been claimed; ``seen``: the due marks that it covers."""
+        self.cursor = Cursor(retention_starts_at=seen[-1].retention_starts_at, id=seen[-1].id)
+        self.scanned += len(seen)
+        self.quarantined += len(chunk.unresolvable)
+        self.claimed += len(claimed)
+        self.keep_counts += chunk.kept
+        self.protected_bytes += chunk.protected_bytes
 
 
 @dataclass
@@ -70,13 +89,13 @@ class ProgressReporter:
         state, deletion, active_lease = self.state, self.deletion, self.active_lease
         if state and deletion and active_lease and time.monotonic() - self.reported_at >= REPORT_SECONDS:
             self.reported_at = time.monotonic()
-            files = max(self.files, state.last)
+            files = max(self.files, state.last_file)
             self.report(
                 RangeProgress(claimed=state.claimed, files=files, tried=deletion.tried_to, faults=active_lease.faults)
             )
         self.heartbeat()
 
-    def observe(self, deletion: Deletion) -> None:
+    def follow(self, deletion: Deletion) -> None:
         """Report the progress of this deletion from now on."""
         self.deletion = deletion
 
@@ -84,11 +103,14 @@ class ProgressReporter:
 class RangeRunner:
     """Runs ranges for one worker. Safe for several ranges at once."""
 
-    def __init__(self, stores: Stores, steps: Steps, sizes: tuple[int | None, int | None] = (None, None)) -> None:
-        """``sizes``: files in a group and objects in a range; None: ``GROUP_FILES``, ``RANGE_OBJECTS``."""
+    def __init__(
+        self, stores: Stores, steps: Steps, *, group_files: int | None = None, range_objects: int | None = None
+    ) -> None:
+        """``group_files``: files in a group; ``range_objects``: objects in a range; None: the module's constants."""
         self._stores = stores
         self._steps = steps
-        self._group_files, self._range_objects = sizes
+        self._group_files = group_files
+        self._range_objects = range_objects
 
     def run(
         self,
@@ -100,117 +122,146 @@ class RangeRunner:
     ) -> RangeReceipt:
         """Claim, delete and settle one range of due marks.
 
+        If an earlier attempt has finished the range, its stored receipt is returned. Otherwise the marks that an
+        earlier attempt claimed are deleted and settled first.
+
         Raises:
             LeaseLost: stop; a newer run continues.
             Halted: stop; an operator's stop, a list or a window halts the instance.
             NotEnabled: the instance is in observe mode.
         """
-        token, receipt = self._stores.batches.open(order, order.attempts + attempt)
-        if receipt is not None:
-            return receipt
+        # Each task queue counts its attempts from 1: add the most that the other queue made, so that this one is newer.
+        attempts_elsewhere = order.attempts
+        token, stored_receipt = self._stores.batches.open(order, attempts_elsewhere + attempt)
+        if stored_receipt is not None:
+            return stored_receipt
         active_lease = ActiveLease(leases, gate, order.lease, reporter, order.excluded_vaults)
-        work = BatchWork(token, active_lease)
-        claimed = self._stores.batches.claimed_batch(token)
-        state = _RangeState(claimed, claimed, order.after, Counter())
+        state = self._open_state(order, BatchWork(token, active_lease))
         reporter.active_lease, reporter.state = active_lease, state
         reporter.files = self._stores.files.last_number(token)
-        state.keep_counts += self._steps.finisher.finish(work, order.upload_grace_seconds, reporter.observe)
-        self._run_groups(work, order, state, reporter)
-        receipt = self._receipt(work, order, state)
+        state.keep_counts += self._steps.finisher.finish(state.work, order.upload_grace_seconds, reporter.follow)
+        self._run_groups(state, reporter)
+        receipt = self._receipt(state)
         self._stores.batches.close(token, receipt)
         return receipt
 
-    def _run_groups(self, work: BatchWork, order: RangeOrder, state: _RangeState, reporter: ProgressReporter) -> None:
+    def _open_state(self, order: RangeOrder, work: BatchWork) -> _RangeState:
+        """Return the state in which an attempt begins.
+
+        Marks that earlier attempts claimed are no longer due, so this attempt does not scan them: ``scanned`` begins
+        with them.
+        """
+        claimed_before = self._stores.batches.count_claimed(work.token)
+        return _RangeState(
+            order=order,
+            work=work,
+            scanned=claimed_before,
+            claimed=claimed_before,
+            cursor=order.after,
+            keep_counts=Counter(),
+        )
+
+    def _run_groups(self, state: _RangeState, reporter: ProgressReporter) -> None:
         """Claim group after group while earlier ones are deleted, so that the store is busy while rows are written."""
-        with self._steps.deleter.begin(work.token, work.active_lease) as deletion:
-            reporter.observe(deletion)
+        with self._steps.deleter.begin(state.work.token, state.work.active_lease) as deletion:
+            reporter.follow(deletion)
             groups: deque[_ClaimedGroup] = deque()
-            while groups or not self._ended(state):
-                if not self._ended(state) and len(groups) < GROUPS_AT_ONCE:
-                    groups.append(self._claim_next_group(work, order, state, deletion))
-                    if not deletion.tried(groups[0].last):
-                        continue
-                group = groups.popleft()
-                deletion.wait_for(group.last)
-                logged = deletion.logged(group.before, group.last)
-                state.keep_counts += self._steps.settler.settle(
-                    work, group.refs, order.upload_grace_seconds, logged=logged
-                )
+            while groups or not self._claims_no_more(state):
+                self._claim_ahead(state, deletion, groups)
+                self._settle_group(state, deletion, groups.popleft())
             deletion.finish()
 
-    def _ended(self, state: _RangeState) -> bool:
-        """Return whether this range claims no more marks."""
-        return state.finished or state.objects >= (self._range_objects or RANGE_OBJECTS)
+    def _claim_ahead(self, state: _RangeState, deletion: Deletion, groups: deque[_ClaimedGroup]) -> None:
+        """Claim groups until enough are in progress, or the oldest one waits to be settled."""
+        while len(groups) < GROUPS_AT_ONCE and not self._claims_no_more(state):
+            groups.append(self._claim_next_group(state, deletion))
+            if deletion.has_tried(groups[0].last_file):
+                return
 
-    def _claim_next_group(
-        self, work: BatchWork, order: RangeOrder, state: _RangeState, deletion: Deletion
-    ) -> _ClaimedGroup:
+    def _settle_group(self, state: _RangeState, deletion: Deletion, group: _ClaimedGroup) -> None:
+        """Wait until the files of a group were tried, then settle its marks."""
+        deletion.wait_for(group.last_file)
+        logged = deletion.logged(group.files_after, group.last_file)
+        state.keep_counts += self._steps.settler.settle(
+            state.work, group.refs, state.order.upload_grace_seconds, logged=logged
+        )
+
+    def _claims_no_more(self, state: _RangeState) -> bool:
+        """Return whether this range claims no more marks."""
+        return state.nothing_due or state.work_done >= (self._range_objects or RANGE_OBJECTS)
+
+    def _claim_next_group(self, state: _RangeState, deletion: Deletion) -> _ClaimedGroup:
         """Resolve and claim the next due marks, a group's worth, chunk by chunk."""
-        group = _ClaimedGroup([], state.last, state.last)
+        refs: list[Ref] = []
+        files_after = state.last_file
         files = scanned = 0
         while max(files, scanned) < (self._group_files or GROUP_FILES):
-            work.active_lease.keep_alive()
-            room = min(CHUNK_MARKS, order.limit - state.claimed)
-            due = self._select_due(work, order, state, room)
+            state.work.active_lease.keep_alive()
+            due = self._select_due(state)
             if not due:
-                state.finished = True
+                state.nothing_due = True
                 break
-            chunk = self._steps.resolver.resolve(work, due, state.last)
-            claimed = self._claim(work, order, chunk)
-            state.last = chunk.last
-            deletion.claimed(chunk.last)
-            seen = due[: chunk.seen]
-            state.cursor = Cursor(retention_starts_at=seen[-1].retention_starts_at, id=seen[-1].id)
-            state.scanned += len(seen)
-            state.quarantined += len(chunk.unresolvable)
-            state.claimed += len(claimed)
-            state.keep_counts += chunk.kept
-            state.protected_bytes += chunk.protected_bytes
-            group = _ClaimedGroup([*group.refs, *claimed], group.before, chunk.last)
+            chunk = self._steps.resolver.resolve(state.work, due, state.last_file)
+            claimed = self._claim(state, chunk)
+            state.last_file = chunk.last_file
+            deletion.release_up_to(chunk.last_file)
+            state.add_chunk(chunk, due[: chunk.seen], claimed)
+            refs += claimed
             files += chunk.files
             scanned += chunk.seen
-        state.objects += max(files, scanned)
-        return group
+        state.work_done += max(files, scanned)
+        return _ClaimedGroup(refs, files_after, state.last_file)
 
-    def _select_due(self, work: BatchWork, order: RangeOrder, state: _RangeState, room: int) -> Sequence[DueMark]:
-        if room <= 0:
+    def _select_due(self, state: _RangeState) -> Sequence[DueMark]:
+        if state.room <= 0:
             return ()
-        return self._stores.batches.select_due(work.instance, order.kind, order.cutoff, state.cursor, room)
+        order = state.order
+        return self._stores.batches.select_due(state.work.instance, order.kind, order.cutoff, state.cursor, state.room)
 
-    def _claim(self, work: BatchWork, order: RangeOrder, chunk: Chunk) -> list[Ref]:
+    def _claim(self, state: _RangeState, chunk: Chunk) -> list[Ref]:
         """Claim the resolved marks that vaults and owner still allow; return the claimed ones."""
-        self._steps.recheck.vaults(work, chunk)
-        self._steps.recheck.liveness(work, chunk)
+        work = state.work
+        self._steps.recheck.drop_unverified(work, chunk)
+        self._steps.recheck.drop_live(work, chunk)
         if not chunk.resolved:
             return []
         work.active_lease.keep_alive()
-        request = ClaimRequest(
-            token=work.token,
-            candidates=chunk.resolved_candidates,
-            cutoff=order.cutoff,
-            children=chunk.candidates,
-            allowance=order.allowance,
-            files_after=chunk.first,
-        )
         try:
-            result = self._stores.claims.claim(request)
+            result = self._stores.claims.claim(_claim_request(state, chunk))
         except GuardBusy:
             self._steps.recheck.keep(work, chunk, set(chunk.refs), OWNER_BUSY)
             return []
-        chunk.kept += Counter(result.keep_reasons.values())
-        protected = {ref for ref, answer in result.keep_reasons.items() if answer.reason in PROTECTED}
-        chunk.protected_bytes += sum(mark.bytes or 0 for mark in chunk.resolved if mark.ref in protected)
+        _count_kept(chunk, result.keep_reasons)
         return sorted(result.claimed)
 
-    def _receipt(self, work: BatchWork, order: RangeOrder, state: _RangeState) -> RangeReceipt:
+    def _receipt(self, state: _RangeState) -> RangeReceipt:
         return RangeReceipt(
             scanned=state.scanned,
             claimed=state.claimed,
             last=state.cursor,
-            finished=state.finished,
+            finished=state.nothing_due,
             kept=dict(state.keep_counts),
             protected_bytes=state.protected_bytes,
             quarantined=state.quarantined,
-            faults=work.active_lease.faults,
-            **self._stores.outcomes.deleted_so_far(work.token, order.kind)._asdict(),
+            faults=state.work.active_lease.faults,
+            **self._stores.outcomes.deleted_so_far(state.work.token, state.order.kind)._asdict(),
         )
+
+
+def _claim_request(state: _RangeState, chunk: Chunk) -> ClaimRequest:
+    """Return the request to claim the resolved marks of a chunk. Pure."""
+    return ClaimRequest(
+        token=state.work.token,
+        candidates=chunk.resolved_candidates,
+        cutoff=state.order.cutoff,
+        resolved=chunk.candidates,
+        allowance=state.order.allowance,
+        files_after=chunk.files_after,
+    )
+
+
+def _count_kept(chunk: Chunk, keep_reasons: Mapping[Ref, Kept]) -> None:
+    """Count the marks that the claim kept, and the bytes of those that only protections keep."""
+    chunk.kept += Counter(keep_reasons.values())
+    protected = {ref for ref, answer in keep_reasons.items() if answer.reason in PROTECTED}
+    chunk.protected_bytes += sum(mark.bytes or 0 for mark in chunk.resolved if mark.ref in protected)

@@ -21,8 +21,8 @@ class Recheck:
         self._vaults = vaults
         self._owner = owner
 
-    def vaults(self, work: BatchWork, chunk: Chunk) -> None:
-        """Keep marks with files in a vault that cannot be verified now."""
+    def drop_unverified(self, work: BatchWork, chunk: Chunk) -> None:
+        """Drop marks from the chunk that have files in a vault that cannot be verified now."""
         for name in sorted(frozenset().union(*chunk.vaults.values())):
             try:
                 work.active_lease.check_vault(name)
@@ -37,8 +37,8 @@ class Recheck:
         work.active_lease.add_fault(vault, reason)
         self.keep(work, chunk, refs, by_vault(vault, reason))
 
-    def liveness(self, work: BatchWork, chunk: Chunk) -> None:
-        """Keep marks that their owner lists as live: listing the files may have taken long."""
+    def drop_live(self, work: BatchWork, chunk: Chunk) -> None:
+        """Drop marks from the chunk that their owner lists as live: listing the files may have taken long."""
         try:
             live = self._owner.live(work.instance, chunk.resolved, work.active_lease.keep_alive)
         except OwnerSilent as e:
@@ -46,10 +46,10 @@ class Recheck:
         else:
             self.keep(work, chunk, set(live), LIVE)
 
-    def keepers(self, work: BatchWork, chunk: Chunk) -> None:
-        """Keep marks that a keeper blocks because of the second pass's files; the claim does this for the first."""
+    def drop_blocked(self, work: BatchWork, chunk: Chunk) -> None:
+        """Drop marks from the chunk that a keeper blocks by files of a second pass; a claim asks by itself."""
         try:
-            blocked = self._stores.claims.blocked(work.token, chunk.resolved_candidates)
+            blocked = self._stores.claims.ask_keepers_outside_claim(work.token, chunk.resolved_candidates)
         except GuardBusy:
             self.keep(work, chunk, set(chunk.refs), OWNER_BUSY)
             return

@@ -50,16 +50,16 @@ class Resolver:
         self,
         work: BatchWork,
         due: Sequence[DueMark],
-        last: int = 0,
+        files_after: int = 0,
         *,
         claimed: bool = False,
     ) -> Chunk:
         """Store the files of marks, up to a chunk's worth; ``chunk.seen`` is the number of marks it covers.
 
-        ``last``: the number of the last file that this range stored. ``claimed``: the marks are claimed already and
-        listed for the second time, so no owner is asked to fence them.
+        ``files_after``: the number of the last file that this range stored. ``claimed``: the marks are claimed already,
+        and this is their second pass, so no owner is asked to fence them.
         """
-        chunk = Chunk(last)
+        chunk = Chunk(files_after)
         marks = _limit_keys(due)
         try:
             answers = self._ask_owner(work, chunk, marks, claimed=claimed)
@@ -194,7 +194,7 @@ class Resolver:
         chunk.candidates[mark.ref] = candidate._replace(files=files)
 
     def _store_files(self, work: BatchWork, chunk: Chunk) -> None:
-        chunk.last = self._stores.files.store(work.token, chunk.unstored, chunk.last)
+        chunk.last_file = self._stores.files.store(work.token, chunk.unstored, chunk.last_file)
         chunk.unstored = []
 
     def _drop_listed(self, work: BatchWork, chunk: Chunk, mark: DueMark, files_before: int) -> None:

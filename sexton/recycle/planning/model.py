@@ -44,7 +44,7 @@ class KindPlan(Message):
     """One kind of a plan: marks due at the cutoff, and what is known of their size.
 
     Marks whose ``retention_starts_at`` is at or before ``since`` are left out (0: none is). ``objects`` is estimated
-    where a prefix has not been listed yet; ``limited`` kinds count against the limits of 24 hours.
+    where a prefix has not been listed yet; ``limited`` kinds count against the limits on deletions within 24 hours.
     """
 
     kind: str

@@ -7,7 +7,7 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
 from sexton.marks.lease_port import Leases
 from sexton.marks.model import Reason
-from sexton.recycle.pipeline.active_lease import BUSY_SECONDS, PROOF_SECONDS
+from sexton.recycle.pipeline.active_lease import BUSY_SECONDS, RENEW_SECONDS
 from sexton.recycle.rounds.model import OpenedRound
 from sexton.storage.port import Throttled, UnknownVault, VaultFault, Vaults
 
@@ -38,7 +38,7 @@ class Announcer:
             try:
                 waiting = set(vault_of)
                 while waiting:
-                    done, waiting = wait(waiting, timeout=PROOF_SECONDS, return_when=FIRST_COMPLETED)
+                    done, waiting = wait(waiting, timeout=RENEW_SECONDS, return_when=FIRST_COMPLETED)
                     excluded |= {vault_of[future]: fault for future in done if (fault := future.result())}
                     heartbeat()
                     self._leases.renew(opened.lease)

@@ -18,7 +18,7 @@ class Ledger:
     def __init__(self, carried: Carried | None = None) -> None:
         self.kinds = {k.kind: k for k in carried.kinds} if carried else {}
         self.leases = carried.leases if carried else 0
-        self.lost = carried.lost_leases if carried else 0
+        self.leases_lost = carried.lost_leases if carried else 0
         self.tries = carried.tries if carried else 0
         self._faults = dict(carried.faults) if carried else {}
         self._adopted: dict[Kept, int] = {}
@@ -130,7 +130,7 @@ class Ledger:
             kinds=kinds,
             faults=self._faults,
             leases=self.leases,
-            lost_leases=self.lost,
+            lost_leases=self.leases_lost,
         )
 
     def carried(self, run: str, opened: OpenedRound | None, plan_id: int | None) -> Carried:
@@ -140,7 +140,7 @@ class Ledger:
             opened=opened,
             plan=plan_id,
             leases=self.leases - 1,
-            lost_leases=self.lost,
+            lost_leases=self.leases_lost,
             tries=self.tries,
             kinds=tuple(self.kinds.values()),
             faults=self._faults,

@@ -55,7 +55,7 @@ class Recycler:
         stores, vaults, owner = parts.stores, parts.vaults, parts.owner
         self._parts = parts
         pipeline_steps = steps(stores, vaults, owner, parts.log, deleter, listings)
-        self._ranges = RangeRunner(stores, pipeline_steps, (group_files, range_objects))
+        self._ranges = RangeRunner(stores, pipeline_steps, group_files=group_files, range_objects=range_objects)
         self._adopter = Adopter(stores, vaults, owner, pipeline_steps)
         self._announcer = Announcer(vaults, parts.leases)
 
@@ -81,7 +81,7 @@ class Recycler:
         return self._ranges.run(order, attempt, self._parts.leases, self._parts.gate, reporter)
 
     def adopt(self, order: AdoptOrder, attempt: int, heartbeat: Callable[[], None]) -> RangeReceipt:
-        """Finish the marks that earlier rounds claimed, then list prefixes again whose upload grace has passed."""
+        """Finish the marks that earlier rounds claimed, then make the second passes that are due."""
         return self._adopter.adopt(order, attempt, self._parts.leases, self._parts.gate, heartbeat)
 
     def trim_log(self, instance: str, now: int, heartbeat: Callable[[], None]) -> None:

@@ -16,7 +16,7 @@ from pyspark.sql.connect.session import SparkSession
 
 from sexton.marks.lease_port import LeaseLost
 from sexton.marks.model import WriteToken
-from sexton.recycle.pipeline.active_lease import POLL_SECONDS, PROOF_SECONDS, ActiveLease
+from sexton.recycle.pipeline.active_lease import POLL_SECONDS, RENEW_SECONDS, ActiveLease
 from sexton.recycle.pipeline.port import Outcomes
 from sexton.runtime.spark.deletion import DeleteOrder, ExecutorDeletion, PartResult, Work
 from sexton.runtime.spark.locations import check_reachable
@@ -84,19 +84,19 @@ class SparkDeletion:
                 interrupt(self._session, self._tag, unfinished)
             self._pool.shutdown()
 
-    def claimed(self, to: int) -> None:
+    def release_up_to(self, to: int) -> None:
         self._take_results()
         self._claimed_to = to
         self._send(min(JOB_FILES, max(LEAST_FILES, GROWS * self._sent_to)) if self._jobs else LEAST_FILES)
 
     def wait_for(self, to: int) -> None:
-        while not self.tried(to):
+        while not self.has_tried(to):
             self._send(1)  # no more files are claimed meanwhile
             self._active_lease.keep_alive()
             self._count_under_way()
             wait([self._jobs[0].results], POLL_SECONDS)  # the other jobs' results are taken after this one's
 
-    def tried(self, to: int) -> bool:
+    def has_tried(self, to: int) -> bool:
         self._take_results()
         return self._tried_to >= to
 
@@ -133,7 +133,7 @@ class SparkDeletion:
     def _count_under_way(self) -> None:
         """Count the tried files of jobs under way, every few seconds, for the progress that people see."""
         now = time.monotonic()
-        if now - self._counted_at >= PROOF_SECONDS:
+        if now - self._counted_at >= RENEW_SECONDS:
             self._counted_at = now
             self._under_way = self._deleter.outcomes.tried_between(self._token, self._tried_to, self._sent_to)
 

@@ -1,6 +1,6 @@
-"""Delete a part of a batch's stored files on an executor, with the same sweep that a control worker runs.
+"""Delete a part of a batch's stored files on an executor, with the same code as a control worker.
 
-An executor reads its pages, proves the lease every 5 s and the vault before each page, stays within its share of the
+An executor reads its pages, renews the lease every 5 s and the vault before each page, stays within its share of the
 pace, stores outcomes page by page and writes the audit. So a repeated part repeats no page whose outcome is stored.
 """
 
@@ -79,13 +79,13 @@ def _delete(order: DeleteOrder, after: int, to: int) -> PartResult:
     for vault, reason in order.faults.items():
         active_lease.add_fault(vault, reason)
     try:
-        with engine.deleter.begin(token, active_lease, after) as sweep:
-            sweep.claimed(to)
-            # The audit of one lap is written while the next one is deleted.
+        with engine.deleter.begin(token, active_lease, after) as deletion:
+            deletion.release_up_to(to)
+            # The audit of one group of files is written while the next one is deleted.
             for first, last in pairwise((*range(after, to, GROUP_FILES), to) if order.work.audits else ()):
-                sweep.wait_for(last)
+                deletion.wait_for(last)
                 log_deletions(engine.audit, active_lease, engine.stores.pipeline.outcomes.between(token, first, last))
-            sweep.finish()
+            deletion.finish()
         # With a fault, files may be untried or not logged: the process that settles audits the whole part.
         return PartResult(faults=active_lease.faults, logged=order.work.audits and not active_lease.faults)
     except (SextonError, *AWAY) as e:

@@ -47,7 +47,9 @@ def set_hold(rig: Rig, root: Path) -> object:
 
 DECISIONS: dict[str, Callable[[Rig, Path], object]] = {
     "claim": lambda rig, _: rig.stores.claims.claim(ClaimRequest(token(rig, run="other"), [Candidate(T)], FAR_MS)),
-    "second listing": lambda rig, _: rig.stores.claims.blocked(token(rig, run="other"), [Candidate(T)]),
+    "second listing": lambda rig, _: rig.stores.claims.ask_keepers_outside_claim(
+        token(rig, run="other"), [Candidate(T)]
+    ),
     "quarantine": quarantine,
     "retry": lambda rig, _: rig.stores.quarantine.retry("shop"),
     "discard": discard,

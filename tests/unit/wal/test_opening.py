@@ -50,7 +50,7 @@ def test_an_epoch_that_is_over_is_refused() -> None:
         (region(None), TOPIC, "it has no manifest, and it has not reported"),
         (region(None, source=KeepFromSource.RESET), TOPIC, "after a reset its manifest proves nothing"),
         (region(11), TOPIC.model_copy(update={"floor": 20}), "needs entries 11..19 of topic wal-0"),
-        (region(11), TOPIC.model_copy(update={"floor": 20}), "its flushed files are older than its reports"),
+        (region(11), TOPIC.model_copy(update={"floor": 20}), "its manifest is older than its reports"),
         (region(11), TOPIC.model_copy(update={"log_start": 20}), "Sexton purged nothing"),
         (region(15, first=9), TOPIC.model_copy(update={"floor": 8, "log_start": 20}), "Sexton purged below 8"),
     ],

@@ -3,8 +3,8 @@
 import pytest
 
 from workflows.attempt import AttemptResult, Conclusion, Ending, conclude
-from workflows.controls import RetryAfter
 from workflows.options import MAX_TRIES
+from workflows.signals import RetryAfter
 
 
 def test_a_finished_attempt_ends_the_round_well() -> None:

@@ -108,7 +108,7 @@ def families(f: Figures) -> Iterator[Metric]:
     text = "Quarantined marks, by reason."
     yield _by("quarantined_marks", text, "reason", f, _quarantined)
     text = "Claimed marks that are not finished; upload_grace: files deleted, prefix to be listed once more later."
-    yield _by("claimed_marks", text, "stage", f, lambda i: {"files": i.claimed - i.late, "upload_grace": i.late})
+    yield _by("claimed_marks", text, "stage", f, _claimed_by_stage)
     text = "1 where the last round excluded the vault: it was unreachable, or not provably this deployment's."
     yield _by("vault_fault", text, "vault", f, _faults)
     yield _findings(f)
@@ -136,6 +136,11 @@ def _ages(i: InstanceFigures, now: int) -> Mapping[str, float]:
 def _held(i: InstanceFigures) -> Mapping[str, float]:
     totals: dict[str, float] = dict.fromkeys(labels.HOLDERS, 0)
     return totals | count_by_reason(i.last.kept) if i.last else totals
+
+
+def _claimed_by_stage(instance: InstanceFigures) -> dict[str, float]:
+    waiting = instance.awaiting_second_pass
+    return {"files": instance.claimed - waiting, "upload_grace": waiting}
 
 
 def _quarantined(i: InstanceFigures) -> Mapping[str, float]:

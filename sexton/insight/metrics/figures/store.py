@@ -94,7 +94,7 @@ class FigureStore:
                 findings=findings.get(row.id, {}),
                 whole_check=complete_checks.get(row.id),
                 too_late_vaults=too_late.get(row.id, 0),
-                **{n: getattr(row, n) for n in ("failures", "last_success_at", "claimed", "late")},
+                **{n: getattr(row, n) for n in ("failures", "last_success_at", "claimed", "awaiting_second_pass")},
                 **{n: getattr(row, n) for n in ("holds", "oldest_hold", "unasked_objects")},
                 **{n: getattr(row, n) for n in ("protections", "soft_protections", "oldest_protection")},
             )
@@ -127,7 +127,7 @@ class FigureStore:
         query = select(
             instance,
             claimed.scalar_subquery().label("claimed"),
-            claimed.where(mark.c.first_pass_at.is_not(None)).scalar_subquery().label("late"),
+            claimed.where(mark.c.first_pass_at.is_not(None)).scalar_subquery().label("awaiting_second_pass"),
             select(func.count()).where(active).scalar_subquery().label("holds"),
             unapproved.scalar_subquery().label("unasked_objects"),
             select(func.min(hold.c.placed_at)).where(active).scalar_subquery().label("oldest_hold"),

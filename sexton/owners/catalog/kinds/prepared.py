@@ -19,7 +19,7 @@ def _expand(_scope: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref
 def _expansion(mark: DueMark) -> Expansion:
     if mark.vault is None or mark.prefix is None:
         return Expansion(problem=(Reason.UNEXPANDED, "a prepared mark must name a vault and a prefix"))
-    return Expansion(places=(Place(vault=mark.vault, prefix=mark.prefix),), fence=not mark.swept)
+    return Expansion(places=(Place(vault=mark.vault, prefix=mark.prefix),), fence=not mark.in_second_pass)
 
 
 def _forget(tx: CatalogTransaction, ids: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ from sqlalchemy import (
 
 from sexton.database.engine import Database
 from sexton.marks.lease import Lease
-from sexton.marks.model import DONE, LATE, BatchState, DueMark, MarkState, Ref, WriteToken
+from sexton.marks.model import DONE, SECOND_PASS, BatchState, DueMark, MarkState, Ref, WriteToken
 from sexton.marks.sql.rows import due_mark, refs_in
 from sexton.recycle.pipeline.model import AdoptOrder, Cursor, RangeOrder, RangeReceipt
 from sexton.recycle.pipeline.sql.write_token import verify
@@ -33,7 +33,7 @@ def _after(first: Column[Any], second: Column[Any], at: tuple[Any, Any]) -> Colu
 
 
 class BatchStore:
-    """Opens, closes and takes over batches; selects the marks that they work on."""
+    """Opens, closes and adopts batches; selects the marks that they work on."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -42,9 +42,9 @@ class BatchStore:
         """Open (or open again) the batch of a range; a receipt means an earlier attempt finished it."""
         return self._open(order.round, order.lease, order.kind, order.number, attempt, order.after.model_dump_json())
 
-    def open_late(self, order: AdoptOrder, attempt: int) -> WriteToken:
-        """Open the batch in which this round lists prefixes a second time."""
-        return self._open(order.round, order.lease, LATE, 0, attempt, "")[0]
+    def open_second_pass(self, order: AdoptOrder, attempt: int) -> WriteToken:
+        """Open the batch of this round's second passes."""
+        return self._open(order.round, order.lease, SECOND_PASS, 0, attempt, "")[0]
 
     def _open(
         self, round_: int, lease: Lease, kind: str, number: int, attempt: int, first: str
@@ -70,7 +70,7 @@ class BatchStore:
             c.execute(update(batch).where(batch.c.id == row.id).values(state=BatchState.OPEN))
         return token, None
 
-    def claimed_batch(self, token: WriteToken) -> int:
+    def count_claimed(self, token: WriteToken) -> int:
         """Return how many marks this batch has claimed, over all attempts."""
         batch = self._db.t.batch
         with self._db.read() as c:
@@ -102,25 +102,25 @@ class BatchStore:
             return sorted(c.execute(left_open.union(with_claimed_marks)).scalars())
 
     def end(self, token: WriteToken) -> None:
-        """Close a batch that was taken over; no workflow waits for its receipt."""
+        """Close an adopted batch, or that of the second passes; no workflow waits for its receipt."""
         batch = self._db.t.batch
         with self._db.write() as c:
             verify(self._db, c, token)
             c.execute(update(batch).where(batch.c.id == token.batch).values(state=BatchState.DONE))
 
-    def take_over(self, batch: int, order: AdoptOrder, attempt: int) -> WriteToken:
-        """Take over an earlier round's batch; its failed deletes are tried again."""
+    def adopt_earlier(self, batch: int, order: AdoptOrder, attempt: int) -> WriteToken:
+        """Adopt a batch of an earlier round; its failed deletes are tried again."""
         token = WriteToken(batch=batch, round=order.round, lease=order.lease, attempt=attempt)
         with self._db.write() as c:
             return self._seize(c, token)
 
-    def take_late(self, token: WriteToken, after: Ref, limit: int) -> Sequence[DueMark]:
-        """Move marks into this batch whose prefix was deleted once and whose upload grace has passed."""
+    def take_second_pass(self, token: WriteToken, after: Ref, limit: int) -> Sequence[DueMark]:
+        """Move marks into this batch whose second pass is due: their upload grace has passed."""
         mark, db = self._db.t.mark, self._db
         with db.write() as c:
             now = db.now(c)
             verify(db, c, token, now=now)
-            ripe = (
+            second_pass_due = (
                 select(mark)
                 .where(
                     mark.c.instance == token.instance,
@@ -132,7 +132,7 @@ class BatchStore:
                 .order_by(mark.c.kind, mark.c.id)
                 .limit(limit)
             )
-            marks = [due_mark(row) for row in c.execute(ripe)]
+            marks = [due_mark(row) for row in c.execute(second_pass_due)]
             c.execute(
                 update(mark)
                 .where(mark.c.instance == token.instance, refs_in(db, mark, [m.ref for m in marks]))

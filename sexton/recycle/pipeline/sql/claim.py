@@ -1,9 +1,9 @@
 """Claim one chunk of marks: the irrevocable decision, under the guard, with every condition checked again.
 
 The claim checks (docs/concepts.md, rule 4) the write token, the controls of the instance, the state, the retention, the
-quarantine, the limits of 24 hours and every keeper, also for children that are claimed with their parent. Vaults and
-liveness were checked just before (docs/adr/0008). A mark that an owner's transaction has locked is left for the next
-round: no claim waits for an owner while it holds the guard.
+quarantine, the limits on deletions within 24 hours and every keeper, also for children that are claimed with their
+parent. Vaults and liveness were checked just before (docs/adr/0008). A mark that an owner's transaction has locked is
+left for the next round: a claim that has the guard waits for no owner.
 """
 
 from collections import Counter
@@ -36,7 +36,7 @@ from sexton.recycle.pipeline.sql.write_token import verify
 
 
 class ClaimStore:
-    """MARKED → CLAIMED."""
+    """MARKED or FENCED → CLAIMED."""
 
     def __init__(self, db: Database, controls: ControlStore, keepers: Sequence[Keeper]) -> None:
         """``keepers``: in order of precedence; the first answer about a mark counts."""
@@ -54,9 +54,7 @@ class ClaimStore:
         """
         if len(request.candidates) > CHUNK_MARKS:
             raise ValueError(f"{len(request.candidates)} marks in one claim; at most {CHUNK_MARKS}")
-        # Before the guard is taken: this may be slow. Under the guard each keeper checks what has changed since.
-        refs = [*request.refs, *request.children]
-        snapshots = [keeper.snapshot(request.token, refs, request.files_after) for keeper in self._keepers]
+        snapshots = self._take_snapshots(request)
         reached("claim.asked")
         with deciding(self._db, request.instance) as tx:
             reached("claim.guarded")
@@ -64,29 +62,46 @@ class ClaimStore:
             verify(self._db, tx, request.token, now=now)
             self._controls.check_in(tx, request.instance)
             locked = self._lock(tx, request)
-            children = self._lock_children(tx, request, locked)
-            blocked = self._blocked(tx, request, locked, children, now, snapshots)
-            decision = decide(request, locked, children, blocked, self._objects_claimed(tx, request, now))
+            decision = self._decide(tx, request, locked, now, snapshots)
             reached("claim.checked")
             self._record(tx, request, decision, locked, now)
             reached("claim.written")
         reached("claim.committed")
-        claimed = frozenset(candidate.ref for candidate in decision.claimed)
-        unclaimed = [ref for ref in request.refs if ref not in claimed]
-        self._drop_files(request.token, unclaimed)
-        busy = self._existing(request.instance, [ref for ref in unclaimed if ref not in locked])
-        return ClaimResult(claimed, {**decision.keep_reasons, **dict.fromkeys(busy, OWNER_BUSY)})
+        return self._leave_unclaimed(request, decision, locked)
 
-    def blocked(self, token: WriteToken, candidates: Sequence[Candidate]) -> Mapping[Ref, Kept]:
+    def ask_keepers_outside_claim(self, token: WriteToken, candidates: Sequence[Candidate]) -> Mapping[Ref, Kept]:
         """Return the marks that a keeper blocks now, by the files stored for them so far.
 
-        Used outside claims: before an owner is asked to fence, and for the files of a second pass.
+        Used before an owner is asked to fence, and for the files of a second pass. In a transaction of its own, without
+        snapshots, and without the keepers that judge only claims.
         """
         with deciding(self._db, token.instance) as tx:
             now = self._db.now(tx)
             verify(self._db, tx, token, now=now)
             keepers = [keeper for keeper in self._keepers if not keeper.for_claims_only]
             return _first_answers(keeper.blocking(tx, token, candidates, now, None) for keeper in keepers)
+
+    def _take_snapshots(self, request: ClaimRequest) -> list[Any]:
+        """Return one snapshot for each keeper, taken before the guard because it may be slow.
+
+        Under the guard each keeper checks what has changed since.
+        """
+        refs = list(dict.fromkeys([*request.refs, *request.resolved]))
+        return [keeper.snapshot(request.token, refs, request.files_after) for keeper in self._keepers]
+
+    def _decide(
+        self,
+        tx: Connection,
+        request: ClaimRequest,
+        locked: Mapping[Ref, LockedMark],
+        now: int,
+        snapshots: Sequence[Any],
+    ) -> ClaimDecision:
+        """Lock the children, ask the keepers, read the limits, and decide."""
+        children = self._lock_children(tx, request, locked)
+        candidates = _to_be_judged(request, locked, children)
+        blocked = self._ask_keepers(tx, request.token, candidates, now, snapshots)
+        return decide(request, locked, children, blocked, self._limited_objects_claimed(tx, request, now))
 
     def _lock(self, tx: Connection, request: ClaimRequest) -> dict[Ref, LockedMark]:
         """Lock the candidates' rows, except those that another transaction has locked.
@@ -120,36 +135,33 @@ class ClaimStore:
             return []
         mark = self._db.t.mark
         columns = (mark.c.kind, mark.c.id, mark.c.state, mark.c.parent_kind, mark.c.parent_id)
-        below = select(*columns).where(mark.c.instance == request.instance, children_of(self._db, mark, parents))
-        existing = tx.execute(below).all()
-        states = {Ref(r.kind, r.id): MarkState(r.state) for r in tx.execute(below.with_for_update(skip_locked=True))}
-        return [
-            ChildMark(ref, Ref(row.parent_kind, row.parent_id), states.get(ref))
-            for row in existing
-            if (ref := Ref(row.kind, row.id))
-        ]
+        is_child = and_(mark.c.instance == request.instance, children_of(self._db, mark, parents))
+        children_query = select(*columns).where(is_child)
+        rows = tx.execute(children_query).all()
+        locked_rows = tx.execute(children_query.with_for_update(skip_locked=True))
+        states = {Ref(r.kind, r.id): MarkState(r.state) for r in locked_rows}
+        children: list[ChildMark] = []
+        for row in rows:
+            ref = Ref(row.kind, row.id)
+            children.append(ChildMark(ref, Ref(row.parent_kind, row.parent_id), states.get(ref)))
+        return children
 
-    def _blocked(
+    def _ask_keepers(
         self,
         tx: Connection,
-        request: ClaimRequest,
-        locked: Mapping[Ref, LockedMark],
-        children: Sequence[ChildMark],
+        token: WriteToken,
+        candidates: Sequence[Candidate],
         now: int,
         snapshots: Sequence[Any],
     ) -> Mapping[Ref, Kept]:
-        """Ask every keeper about the locked candidates and their children."""
-        candidates = [candidate for candidate in request.candidates if candidate.ref in locked]
-        for child in children:
-            resolved = request.children.get(child.ref, Candidate(child.ref))
-            candidates.append(resolved._replace(parent=child.parent))
+        """Ask every keeper about the candidates of a claim, each with its snapshot."""
         return _first_answers(
-            keeper.blocking(tx, request.token, candidates, now, snapshot)
+            keeper.blocking(tx, token, candidates, now, snapshot)
             for keeper, snapshot in zip(self._keepers, snapshots, strict=True)
         )
 
-    def _objects_claimed(self, tx: Connection, request: ClaimRequest, now: int) -> int:
-        """Return how many objects were claimed under a limit within the last 24 hours."""
+    def _limited_objects_claimed(self, tx: Connection, request: ClaimRequest, now: int) -> int:
+        """Return how many objects were claimed under a limit within the last 24 hours; 0 if no limit applies."""
         if request.allowance is None:
             return 0
         batch = self._db.t.batch
@@ -167,50 +179,72 @@ class ClaimStore:
         now: int,
     ) -> None:
         """Write the decision: states, files, the batch's sums and the round's counts."""
-        db, mark, file, token = self._db, self._db.t.mark, self._db.t.mark_file, request.token
-        claimed = [candidate.ref for candidate in decision.claimed]
+        token = request.token
         for keeper in self._keepers:
-            keeper.released(tx, token, decision.claimed)
-        values: dict[str, Any] = {
-            "state": MarkState.CLAIMED,
-            "claimed_at": now,
-            "batch": token.batch,
-            "claimed_batch": token.batch,
-            "lease_epoch": token.lease.epoch,
-        }
-        is_claimed = and_(mark.c.instance == token.instance, refs_in(db, mark, claimed))
-        tx.execute(update(mark).where(is_claimed).values(**values))
-        for reason in sorted({c.lacking for c in decision.claimed if c.lacking is not None}):
-            lacking = [c.ref for c in decision.claimed if c.lacking is reason]
-            in_part = and_(mark.c.instance == token.instance, refs_in(db, mark, lacking))
-            tx.execute(update(mark).where(in_part).values(lacking=reason))
-        if decision.absorbed:
-            children = and_(mark.c.instance == token.instance, refs_in(db, mark, decision.absorbed))
-            tx.execute(update(mark).where(children).values(**values, absorbed=True, quarantined_reason=None))
-            # Their files are among those of the mark that absorbs them.
-            own = and_(file.c.instance == token.instance, refs_in(db, file, decision.absorbed))
-            tx.execute(delete(file).where(own))
-        # A round that died between resolve and claim may have left files of these marks in its own batch.
-        stale = and_(file.c.instance == token.instance, file.c.batch != token.batch)
-        tx.execute(delete(file).where(stale, refs_in(db, file, claimed)))
-        self._count(tx, request, decision, locked, now)
+            keeper.on_claimed(tx, token, decision.claimed)
+        self._set_claimed(tx, token, decision.claimed, now)
+        self._set_lacking(tx, token, decision.claimed)
+        self._absorb(tx, token, decision.absorbed, now)
+        self._drop_stale_files(tx, token, decision.claimed)
+        self._add_to_batch(tx, request, decision, now)
+        self._add_to_round(tx, token, decision, locked)
 
-    def _count(
-        self,
-        tx: Connection,
-        request: ClaimRequest,
-        decision: ClaimDecision,
-        locked: Mapping[Ref, LockedMark],
-        now: int,
-    ) -> None:
-        batch, token = self._db.t.batch, request.token
+    def _set_claimed(self, tx: Connection, token: WriteToken, claimed: Sequence[Candidate], now: int) -> None:
+        mark = self._db.t.mark
+        is_claimed = and_(mark.c.instance == token.instance, refs_in(self._db, mark, [c.ref for c in claimed]))
+        tx.execute(update(mark).where(is_claimed).values(**_claimed_columns(token, now)))
+
+    def _set_lacking(self, tx: Connection, token: WriteToken, claimed: Sequence[Candidate]) -> None:
+        """Record why the records of some claimed marks must stay."""
+        mark = self._db.t.mark
+        for reason in sorted({c.lacking for c in claimed if c.lacking is not None}):
+            refs = [c.ref for c in claimed if c.lacking is reason]
+            is_lacking = and_(mark.c.instance == token.instance, refs_in(self._db, mark, refs))
+            tx.execute(update(mark).where(is_lacking).values(lacking=reason))
+
+    def _absorb(self, tx: Connection, token: WriteToken, absorbed: Sequence[Ref], now: int) -> None:
+        """Claim children with their parents, and drop their files: the parent's files include them."""
+        if not absorbed:
+            return
+        mark, file = self._db.t.mark, self._db.t.mark_file
+        is_absorbed = and_(mark.c.instance == token.instance, refs_in(self._db, mark, absorbed))
+        columns = _claimed_columns(token, now) | {"absorbed": True, "quarantined_reason": None}
+        tx.execute(update(mark).where(is_absorbed).values(**columns))
+        files_of_absorbed = and_(file.c.instance == token.instance, refs_in(self._db, file, absorbed))
+        tx.execute(delete(file).where(files_of_absorbed))
+
+    def _drop_stale_files(self, tx: Connection, token: WriteToken, claimed: Sequence[Candidate]) -> None:
+        """Drop files that a round which died between resolve and claim may have left in that round's batch."""
+        file = self._db.t.mark_file
+        in_other_batch = and_(file.c.instance == token.instance, file.c.batch != token.batch)
+        tx.execute(delete(file).where(in_other_batch, refs_in(self._db, file, [c.ref for c in claimed])))
+
+    def _add_to_batch(self, tx: Connection, request: ClaimRequest, decision: ClaimDecision, now: int) -> None:
+        """Add the claimed marks to the batch's sums; also their objects, if a limit applies."""
+        batch = self._db.t.batch
         sums: dict[str, Any] = {"claimed": batch.c.claimed + len(decision.claimed)}
         if request.allowance is not None and decision.claimed:
             sums |= {"limited_objects": batch.c.limited_objects + decision.objects, "claimed_at": now}
-        tx.execute(update(batch).where(batch.c.id == token.batch).values(**sums))
-        per = Counter((c.ref.kind, locked[c.ref].vault or SEVERAL) for c in decision.claimed)
-        per.update((ref.kind, SEVERAL) for ref in decision.absorbed)
-        round_counts.increment(self._db, tx, token.round, {key: {"claimed": n} for key, n in per.items()})
+        tx.execute(update(batch).where(batch.c.id == request.token.batch).values(**sums))
+
+    def _add_to_round(
+        self, tx: Connection, token: WriteToken, decision: ClaimDecision, locked: Mapping[Ref, LockedMark]
+    ) -> None:
+        """Add the claimed and absorbed marks to the round's counts."""
+        claimed_by_kind_and_vault = Counter((c.ref.kind, locked[c.ref].vault or SEVERAL) for c in decision.claimed)
+        claimed_by_kind_and_vault.update((ref.kind, SEVERAL) for ref in decision.absorbed)
+        counts = {kind_and_vault: {"claimed": n} for kind_and_vault, n in claimed_by_kind_and_vault.items()}
+        round_counts.increment(self._db, tx, token.round, counts)
+
+    def _leave_unclaimed(
+        self, request: ClaimRequest, decision: ClaimDecision, locked: Mapping[Ref, LockedMark]
+    ) -> ClaimResult:
+        """Drop the stored files of the marks that were not claimed, and return the result of the claim."""
+        claimed = frozenset(candidate.ref for candidate in decision.claimed)
+        unclaimed = [ref for ref in request.refs if ref not in claimed]
+        self._drop_files(request.token, unclaimed)
+        busy = self._locked_by_owner(request.instance, [ref for ref in unclaimed if ref not in locked])
+        return ClaimResult(claimed, {**decision.keep_reasons, **dict.fromkeys(busy, OWNER_BUSY)})
 
     def _drop_files(self, token: WriteToken, refs: Sequence[Ref]) -> None:
         """Drop the stored files of marks that were not claimed.
@@ -226,14 +260,36 @@ class ClaimStore:
             verify(self._db, tx, token)
             tx.execute(delete(file).where(of_batch, refs_in(self._db, file, refs)))
 
-    def _existing(self, instance: str, refs: Sequence[Ref]) -> list[Ref]:
-        """Return the marks that exist. One that exists but could not be locked is locked by an owner's transaction."""
-        if not refs:
+    def _locked_by_owner(self, instance: str, unlocked: Sequence[Ref]) -> list[Ref]:
+        """Return the marks that an owner's transaction has locked: the claim could not lock them, and they exist."""
+        if not unlocked:
             return []
         mark = self._db.t.mark
-        in_question = and_(mark.c.instance == instance, refs_in(self._db, mark, refs))
+        is_unlocked = and_(mark.c.instance == instance, refs_in(self._db, mark, unlocked))
         with self._db.read() as tx:
-            return [Ref(*row) for row in tx.execute(select(mark.c.kind, mark.c.id).where(in_question))]
+            return [Ref(*row) for row in tx.execute(select(mark.c.kind, mark.c.id).where(is_unlocked))]
+
+
+def _to_be_judged(
+    request: ClaimRequest, locked: Mapping[Ref, LockedMark], children: Sequence[ChildMark]
+) -> list[Candidate]:
+    """Return the locked candidates and their children, for the keepers. Pure."""
+    candidates = [candidate for candidate in request.candidates if candidate.ref in locked]
+    for child in children:
+        resolved = request.resolved.get(child.ref, Candidate(child.ref))
+        candidates.append(resolved._replace(parent=child.parent))
+    return candidates
+
+
+def _claimed_columns(token: WriteToken, now: int) -> dict[str, Any]:
+    """Return the columns of a mark that this batch claims. Pure."""
+    return {
+        "state": MarkState.CLAIMED,
+        "claimed_at": now,
+        "batch": token.batch,
+        "claimed_batch": token.batch,
+        "lease_epoch": token.lease.epoch,
+    }
 
 
 def _first_answers(answers: Iterable[Mapping[Ref, Kept]]) -> dict[Ref, Kept]:

@@ -18,7 +18,7 @@ from sexton.marks.sql.rows import refs_in
 from sexton.recycle.pipeline.sql import round_counts
 from sexton.recycle.pipeline.sql.write_token import verify
 
-SWEPT = "SWEPT"
+AWAITS_SECOND_PASS = "SWEPT"
 """The reason shown for a mark that waits for its second pass."""
 
 
@@ -207,4 +207,6 @@ class QuarantineStore:
 def _value(row: Any) -> Quarantined:
     names = ("instance", "kind", "id", "state", "failures", "last_error", "bytes", "marked_at", "vault", "prefix")
     keys = len(row._mapping["keys"] or ())
-    return Quarantined(**{n: getattr(row, n) for n in names}, reason=row.quarantined_reason or SWEPT, keys=keys)
+    return Quarantined(
+        **{n: getattr(row, n) for n in names}, reason=row.quarantined_reason or AWAITS_SECOND_PASS, keys=keys
+    )

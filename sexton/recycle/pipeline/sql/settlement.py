@@ -58,7 +58,8 @@ class SettlementStore:
             now = self._db.now(tx)
             verify(self._db, tx, token)
             self._move_to_history(tx, token, by_settlement[Settlement.GONE], now)
-            self._await_second_pass(tx, token, by_settlement[Settlement.SWEPT], now + upload_grace_seconds * 1000, now)
+            next_try_at = now + upload_grace_seconds * 1000
+            self._await_second_pass(tx, token, by_settlement[Settlement.SECOND_PASS], next_try_at, now)
             quarantined = [*by_settlement[Settlement.LACKING], *by_settlement[Settlement.CHANGED]]
             self._quarantine(tx, token, quarantined)
             self._count_failures(tx, token, by_settlement[Settlement.FAILED], now)

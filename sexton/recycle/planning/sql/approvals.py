@@ -116,7 +116,7 @@ class ApprovalStore:
         return rejected
 
     def _check(self, c: Connection, plan: int, instance: str, policy: Policy) -> None:
-        t, owner = self._db.t.plan, self._db.t.instance
+        t, instance_table = self._db.t.plan, self._db.t.instance
         row = c.execute(select(t).where(t.c.id == plan)).one_or_none()
         make_another = f"make a new one: sexton plan {instance}"
         if row is None or row.instance != instance:
@@ -124,7 +124,9 @@ class ApprovalStore:
         if (state := shown_state(row, self._db.now(c))) not in (PlanState.PLANNED, PlanState.AWAITING):
             raise PlanRefused(f"plan {plan} is not an open plan of {instance}: {state}; {make_another}")
         planned = Plan.model_validate(row.body)
-        owner_name = c.execute(select(owner.c.owner).where(owner.c.id == instance)).scalar_one_or_none() or ""
+        owner_name = (
+            c.execute(select(instance_table.c.owner).where(instance_table.c.id == instance)).scalar_one_or_none() or ""
+        )
         policy = rules.for_owner(policy, owner_name)
         if row.policy_version != policy.version:
             changes = limits.explain_policy_change(planned.policy, policy)

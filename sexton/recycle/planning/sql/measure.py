@@ -153,8 +153,8 @@ class Measure:
     def _mean_objects(self, kind: str) -> float:
         """Return how many objects one recent mark of the kind had, of marks that named no keys."""
         if self._recent_means is None:
-            # Marks that wait for their second listing are all there is to learn from on the first days.
-            self._recent_means = self._means_of_swept_marks() | self._means_of_history()
+            # Marks that wait for their second pass are all there is to learn from on the first days.
+            self._recent_means = self._means_of_second_passes() | self._means_of_history()
         if kind not in self._recent_means:  # the newest history rows are all of other kinds
             self._recent_means[kind] = self._mean_of_rounds(kind)
         return self._recent_means[kind]
@@ -172,17 +172,17 @@ class Measure:
         means = select(newest.c.kind, func.avg(newest.c.objects)).where(newest.c.named.is_(None))
         return {kind: float(mean) for kind, mean in self._c.execute(means.group_by(newest.c.kind))}
 
-    def _means_of_swept_marks(self) -> dict[str, float]:
-        """Return the mean number of objects by kind, of marks whose files are deleted and that are listed once more."""
+    def _means_of_second_passes(self) -> dict[str, float]:
+        """Return the mean number of objects by kind, of marks that wait for their second pass."""
         mark = self._db.t.mark
-        swept = (
+        cleared = (
             select(mark.c.kind, mark.c.objects_gone)
             .where(mark.c.instance == self._instance, mark.c.state == CLAIMED, mark.c.first_pass_at.is_not(None))
             .where(mark.c["keys"].is_(None))
             .limit(SAMPLE_ROWS)
             .subquery()
         )
-        means = select(swept.c.kind, func.avg(swept.c.objects_gone)).group_by(swept.c.kind)
+        means = select(cleared.c.kind, func.avg(cleared.c.objects_gone)).group_by(cleared.c.kind)
         return {kind: float(mean) for kind, mean in self._c.execute(means)}
 
     def _mean_of_rounds(self, kind: str) -> float:

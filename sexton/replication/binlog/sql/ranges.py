@@ -48,7 +48,7 @@ def last_of_first(db: Database, c: Connection, log: Log, count: int) -> int:
 
 
 def _remaining_records(db: Database, log: Log) -> FromClause:
-    """Return the records of a log that are not cut: seq, n, bytes_before, ts."""
+    """Return the records of a log that are not cut: seq, ordinal, bytes_before, ts."""
     b, position = db.t.binlog, db.t.binlog_table_record
     if not log.tbl:
         not_cut = and_(b.c.instance == log.instance, b.c.db == log.db, b.c.seq > log.watermark)

@@ -51,7 +51,7 @@ class ReplicaKeeper:
             answers[tablet] = Kept(KeepReason.REPLICA, backend)
         return {ref: answers[tablet] for ref, tablet in needed.items()}
 
-    def released(self, tx: Connection, token: WriteToken, claimed: Sequence[Candidate]) -> None:
+    def on_claimed(self, tx: Connection, token: WriteToken, claimed: Sequence[Candidate]) -> None:
         """Record the highest version of each tablet that is claimed now; tablets without replicas are left out."""
         highest: dict[str, int] = {}
         for tablet, last in _versions(claimed).values():

@@ -63,9 +63,9 @@ class ReportStore:
             now = self._db.now(c)
             known = self._replicas(c, instance, backend, list(versions))
             sent_at = (report.boot, report.sequence)
-            outdated = {uid: replica for uid, replica in known.items() if (replica.boot, replica.sequence) < sent_at}
+            to_update = {uid: replica for uid, replica in known.items() if (replica.boot, replica.sequence) < sent_at}
             judged = [
-                policy.apply_report(replica, versions[uid], now, self._settings) for uid, replica in outdated.items()
+                policy.apply_report(replica, versions[uid], now, self._settings) for uid, replica in to_update.items()
             ]
             self._record_backend(c, instance, backend, report, now)
             if judged:
@@ -74,7 +74,7 @@ class ReportStore:
             if outcomes:
                 self._journal.append(c, instance, Op.BACKEND_REPLICAS_INFO, replicas_info(backend, outcomes))
             reached("report.written")
-        return _receipt(judged, outcomes, stale=len(known) - len(outdated), unknown=len(versions) - len(known))
+        return _receipt(judged, outcomes, stale=len(known) - len(to_update), unknown=len(versions) - len(known))
 
     def _replicas(self, c: Connection, instance: str, backend: str, uids: list[str]) -> dict[str, Replica]:
         t = self._db.t.replica

@@ -12,7 +12,7 @@ from sexton.insight.views import Story
 from sexton.insight.why.audit import SHOWN, forgotten
 from sexton.insight.why.context import WhyContext
 from sexton.insight.why.story import story
-from sexton.marks.model import LATE, Ref
+from sexton.marks.model import SECOND_PASS, Ref
 from sexton.operators.holds.store import Hold
 from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.model import AuditRow
@@ -210,7 +210,7 @@ def test_a_second_pass_keeps_the_batch_and_plan_of_the_claim(worker: Rig, tmp_pa
     batch = worker.row("dropped", "9").batch
     put(tmp_path / "v", "data/9/late.dat")
     worker.later(3_601)
-    worker.stores.batches.take_late(token(worker, LATE, run="dies"), Ref("", ""), 10)
+    worker.stores.batches.take_second_pass(token(worker, SECOND_PASS, run="dies"), Ref("", ""), 10)
 
     before, taken = events(worker, KEY), worker.row("dropped", "9").batch
     worker.later(61)

@@ -23,7 +23,7 @@ from tests.support.rig import Rig, listing, put
 @pytest.fixture(autouse=True)
 def _every_proof_is_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if 5 s passed between any two pages."""
-    monkeypatch.setattr("sexton.recycle.pipeline.active_lease.PROOF_SECONDS", 0.0)
+    monkeypatch.setattr("sexton.recycle.pipeline.active_lease.RENEW_SECONDS", 0.0)
 
 
 def fill(rig: Rig, root: Path, marks: int = 30, vault: str = "disk") -> None:
@@ -149,7 +149,7 @@ def test_a_round_stopped_before_deleting_reports_no_deletion(
 
 
 def test_a_stop_just_before_the_claim_prevents_it(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sexton.recycle.pipeline.active_lease.PROOF_SECONDS", 5.0)  # only the claim itself can see it
+    monkeypatch.setattr("sexton.recycle.pipeline.active_lease.RENEW_SECONDS", 5.0)  # only the claim itself can see it
     root = rig.local(tmp_path / "v")
     fill(rig, root)
 
@@ -240,7 +240,7 @@ def mark(rig: Rig, root: Path, id_: str, parent: tuple[str, str] | None = None, 
 def test_observe_stops_the_deletes_of_a_running_round(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sexton.recycle.pipeline.active_lease.PROOF_SECONDS", 0.0)
+    monkeypatch.setattr("sexton.recycle.pipeline.active_lease.RENEW_SECONDS", 0.0)
     root = rig.local(tmp_path / "v")
     for n in range(5):
         mark(rig, root, f"m{n}")

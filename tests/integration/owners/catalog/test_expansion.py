@@ -104,9 +104,9 @@ def test_a_second_expansion_lists_the_remaining_files(shop: Shop) -> None:
     tablets = shop.table()
     [rowset] = shop.loaded(tablets)
     shop.catalog.drop_rowset(rowset)
-    swept = [m.model_copy(update={"swept": True}) for m in shop.marked("dropped")]
+    second_passes = [m.model_copy(update={"in_second_pass": True}) for m in shop.marked("dropped")]
 
-    [answer] = shop.catalog_owner.expand("shop", swept, no_heartbeat).values()
+    [answer] = shop.catalog_owner.expand("shop", second_passes, no_heartbeat).values()
 
     assert [(p.prefix, p.keys) for p in answer.places] == [(f"data/{tablets[0]}/{rowset}_", None)]
 

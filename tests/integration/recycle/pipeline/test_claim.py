@@ -38,7 +38,7 @@ class FakeKeeper:
         self.judged += [(candidate.ref, candidate.parent) for candidate in candidates]
         return self.answers
 
-    def released(self, tx: Connection, token: WriteToken, claimed: Sequence[Candidate]) -> None:
+    def on_claimed(self, tx: Connection, token: WriteToken, claimed: Sequence[Candidate]) -> None:
         self.claimed += [candidate.ref for candidate in claimed]
 
 
@@ -121,7 +121,9 @@ class TestKeepers:
     def test_only_a_claim_asks_keepers_of_claims(self, rig: Rig) -> None:
         always, for_claims = FakeKeeper({TABLE: by_hold(1)}), FakeKeeper({TABLE: LIVE}, for_claims_only=True)
 
-        assert claim_store(rig, for_claims, always).blocked(token(rig), [FAMILY]) == {TABLE: by_hold(1)}
+        assert claim_store(rig, for_claims, always).ask_keepers_outside_claim(token(rig), [FAMILY]) == {
+            TABLE: by_hold(1)
+        }
         assert for_claims.judged == []
 
 

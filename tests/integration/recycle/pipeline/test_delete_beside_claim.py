@@ -94,7 +94,7 @@ def sizes(monkeypatch: pytest.MonkeyPatch, lap: int, page: int = 2) -> None:
         monkeypatch.setattr(module, name, size)
 
 
-def sweeps() -> list[str]:
+def deletions() -> list[str]:
     return [t.name for t in threading.enumerate() if t.name.startswith("deletion")]
 
 
@@ -124,7 +124,7 @@ def test_at_most_three_chunks_are_claimed_ahead(rig: Rig, tmp_path: Path, monkey
     assert max(accumulate(change[name] for name in seen if name in change)) == 3
     assert (seen.count("claim.committed"), seen.count("marks.removed"), receipt.removed) == (6, 6, 12)
     assert listing(tmp_path / "v") == NEEDED
-    assert sweeps() == []
+    assert deletions() == []
 
 
 def _stop(rig: Rig) -> None:
@@ -144,7 +144,7 @@ def test_an_error_in_deletes_ends_the_range_and_is_recorded(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strike: Callable[[Rig], None], error: type[Exception]
 ) -> None:
     sizes(monkeypatch, lap=8)
-    monkeypatch.setattr(active_lease, "PROOF_SECONDS", 0.0)
+    monkeypatch.setattr(active_lease, "RENEW_SECONDS", 0.0)
     order = due(rig, root := rig.local(tmp_path / "v"), 40)
     disk = kept_by(rig, lambda spec: Doorkeeper(spec, passes=1), monkeypatch)
     seen: list[str] = []
@@ -163,7 +163,7 @@ def test_an_error_in_deletes_ends_the_range_and_is_recorded(
                 disk.door.set()
 
     def heartbeat() -> None:
-        """Once there is more to delete, hold the range's own thread: the sweep must find out by itself."""
+        """Once there is more to delete, hold the range's own thread: the deletion must find out by itself."""
         if seen.count("claim.committed") > 1 and not held.is_set():
             held.set()
             assert disk.door.wait(SECONDS)
@@ -172,7 +172,7 @@ def test_an_error_in_deletes_ends_the_range_and_is_recorded(
     with installed(hook), pytest.raises(error) as raised:
         rig.recycler.recycle(order, 1, heartbeat)
 
-    assert (raised.type, sweeps()) == (error, [])
+    assert (raised.type, deletions()) == (error, [])
     assert struck[0].startswith("deletion")
     assert len(disk.begun) == 8
     assert rig.count("mark_file", outcome="deleted") == 8
@@ -205,7 +205,7 @@ def test_an_exception_waits_for_running_deletes(
     with installed(hook), pytest.raises(Boom):
         rig.recycler.recycle(order, 1, lambda: None)
 
-    alive, gone = sweeps(), 12 + 1 - len(listing(root))
+    alive, gone = deletions(), 12 + 1 - len(listing(root))
     disk.door.set()
     assert alive == []
     assert gone == len(disk.begun) == rig.count("mark_file", outcome="deleted") + rig.count("mark_history")

@@ -126,7 +126,7 @@ def test_r36_a_shorter_retention_makes_older_marks_due(rig: Rig, tmp_path: Path)
     rig.mark("dropped", NewMark(id="claimed", vault="disk", prefix="p/"))
     rig.later(10_801)
     long = rig.round()
-    ripe = rig.row("dropped", "claimed").next_try_at
+    second_pass_at = rig.row("dropped", "claimed").next_try_at
 
     rig.policy = policy({**rig.policy.retention_seconds, "orphan": 3_600, "dropped": 86_400}, GRACE)
     asks = rig.round()
@@ -138,7 +138,7 @@ def test_r36_a_shorter_retention_makes_older_marks_due(rig: Rig, tmp_path: Path)
     rig.round()
 
     assert (long.claimed, asks.claimed, short.claimed) == (1, 0, 1)
-    assert (again.state, again.next_try_at) == ("CLAIMED", ripe)
+    assert (again.state, again.next_try_at) == ("CLAIMED", second_pass_at)
     assert listing(root) == {}
     assert rig.count("mark") == 0
 

@@ -31,7 +31,7 @@ def test_a_given_up_copy_needs_versions_claimed_meanwhile(binlogs: BinlogInstanc
     with deciding(binlogs.db, SHOP) as c:
         keeper, candidates = ReplicaKeeper(binlogs.db), [Candidate(Ref("compacted", "r1"), versions=("t1", 80))]
         assert keeper.blocking(c, TOKEN, candidates, binlogs.db.now(c), None) == {}
-        keeper.released(c, TOKEN, candidates)
+        keeper.on_claimed(c, TOKEN, candidates)
     moved = tuple(Copy(backend=b, uid=f"t1.{b}") for b in ("b2", "b3"))  # b1's copy is gone, what it let go is known
     its = Tablet(tablet="t1", part="p1", copies=moved)
     binlogs.service.placements.place(SHOP, Placement(db=DB, table="orders", tablets=(its,)))

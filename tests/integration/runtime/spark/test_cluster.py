@@ -136,8 +136,8 @@ def deletes(shop: Owned, running: Sessions, where: ConnectionTarget, bucket: str
         shop.sql("UPDATE {}vault SET endpoint = :url", url=proxy.url)
         store.fill_now(shop, PAGES)
         proxy.delay("DeleteObjects", 0.1)
-        sweeper = SparkDeleter(running, Work(where=where, requests=4), shop.stores.outcomes, 2 * CONNECTIONS)
-        shop.recycler = shop.recycler_of(shop.owner, sweeper)
+        deleter_on_spark = SparkDeleter(running, Work(where=where, requests=4), shop.stores.outcomes, 2 * CONNECTIONS)
+        shop.recycler = shop.recycler_of(shop.owner, deleter_on_spark)
         killed: list[int] = []
 
         def kill() -> None:

@@ -39,7 +39,7 @@ class Session:
 
 
 class Field:
-    """A sweep, what it sends, and a door for each of its jobs."""
+    """A deletion, what it sends, and a door for each of its jobs."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.orders: list[DeleteOrder] = []
@@ -88,10 +88,10 @@ class Field:
     def begin(self) -> SparkDeletion:
         return self.deleter.begin(HAND, self.active_lease)
 
-    def sweep(self, to: int, meanwhile: Callable[[], None] = lambda: None) -> None:
-        """Sweep through so many files."""
+    def delete(self, to: int, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """Delete so many files."""
         with self.begin() as going:
-            going.claimed(to)
+            going.release_up_to(to)
             meanwhile()
             going.finish()
 
@@ -106,9 +106,9 @@ def test_every_file_is_in_one_part_of_one_job(field: Field) -> None:
         door.set()
     with field.begin() as going:
         for to in (4, 9, 17, 18, 40, 41):
-            going.claimed(to)
+            going.release_up_to(to)
         going.finish()
-        assert going.tried(41)
+        assert going.has_tried(41)
     numbers = [n for order in field.orders for after, to in order.parts for n in range(after + 1, to + 1)]
 
     assert sorted(numbers) == list(range(1, 42))
@@ -120,9 +120,9 @@ def test_every_file_is_in_one_part_of_one_job(field: Field) -> None:
 
 def test_jobs_may_finish_out_of_order(field: Field) -> None:
     with field.begin() as going, ThreadPoolExecutor(1) as pool:
-        going.claimed(10)
+        going.release_up_to(10)
         field.until(lambda: len(field.orders) == 1)
-        going.claimed(20)
+        going.release_up_to(20)
         field.until(lambda: len(field.orders) == 2)
         field.doors[1].set()
         ended = pool.submit(going.wait_for, 20)
@@ -131,7 +131,7 @@ def test_jobs_may_finish_out_of_order(field: Field) -> None:
         assert field.proofs < 10
         field.doors[0].set()
         ended.result(20)
-        assert going.tried(20)
+        assert going.has_tried(20)
 
 
 def test_a_stop_in_a_part_stops_the_deletion(field: Field) -> None:
@@ -144,7 +144,7 @@ def test_a_stop_in_a_part_stops_the_deletion(field: Field) -> None:
         field.answers[number] = [WELL, PartResult(faults={}, logged=False, stopped=told, error="why")]
         field.doors[number].set()
         with pytest.raises(raised, match="why"):
-            field.sweep(4)
+            field.delete(4)
 
 
 def test_unlogged_parts_are_named_by_their_files(field: Field) -> None:
@@ -153,7 +153,7 @@ def test_unlogged_parts_are_named_by_their_files(field: Field) -> None:
         door.set()
     with field.begin() as going:
         for to in (10, 20, 30):
-            going.claimed(to)
+            going.release_up_to(to)
             going.wait_for(to)
         told = [going.logged(after, to) for after, to in ((0, 10), (5, 11), (10, 20), (19, 25), (20, 30), (0, 30))]
 
@@ -165,11 +165,11 @@ def test_faults_of_executors_are_passed_on(field: Field) -> None:
     for door in field.doors:
         door.set()
     with field.begin() as going:
-        going.claimed(10)
+        going.release_up_to(10)
         going.wait_for(10)
         with pytest.raises(VaultFault, match="NO_MARKER"):
             field.active_lease.check_vault("disk")
-        going.claimed(20)
+        going.release_up_to(20)
         going.finish()
 
     assert field.active_lease.faults == {"disk": "NO_MARKER"}
@@ -189,12 +189,12 @@ def test_a_stopped_deletion_interrupts_running_and_failed_jobs(field: Field) -> 
         raise TimeoutError
 
     with pytest.raises(TimeoutError):
-        field.sweep(10, cancelled)
+        field.delete(10, cancelled)
     under_way = len(field.session.interrupted)
     field.answers[1] = SparkFailed("its stream was cut")
     field.doors[1].set()
     with pytest.raises(SparkFailed, match="stream"):
-        field.sweep(10)
+        field.delete(10)
 
     assert under_way >= 1
     assert len(field.session.interrupted) == under_way + 1
@@ -213,7 +213,7 @@ def test_a_part_skips_files_of_excluded_vaults(rig: Rig, tmp_path: Path, monkeyp
     left: list[Any] = []
 
     class Here(SparkDeletion):
-        """Sweeps in this process, a part at a time."""
+        """Deletes in this process, a part at a time."""
 
         def wait_for(self, to: int) -> None:
             if to > self._tried_to:
@@ -229,8 +229,8 @@ def test_a_part_skips_files_of_excluded_vaults(rig: Rig, tmp_path: Path, monkeyp
 
     monkeypatch.setattr(deleter, "SparkDeletion", Here)
     where = ConnectionTarget(deployment=DEPLOYMENT, database_url=rig.url)
-    sweeper = SparkDeleter(Field(monkeypatch), Work(where=where, requests=1), rig.stores.outcomes, 1)  # type: ignore[arg-type]
-    rig.recycler = rig.recycler_of(rig.owner, sweeper)
+    deleter_on_spark = SparkDeleter(Field(monkeypatch), Work(where=where, requests=1), rig.stores.outcomes, 1)  # type: ignore[arg-type]
+    rig.recycler = rig.recycler_of(rig.owner, deleter_on_spark)
     report = rig.round()
 
     assert left == [({"disk"}, False, 4), ({"disk"}, False, 4), (set(), True, 3), (set(), True, 2), (set(), True, 1)]

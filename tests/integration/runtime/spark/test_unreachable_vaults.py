@@ -73,7 +73,7 @@ def test_a_part_with_a_fault_leaves_the_audit_to_the_worker(
     told = []
 
     class Here(SparkDeletion):
-        """Sweeps in this process, first on a machine where the disk is not mounted."""
+        """Deletes in this process, first on a machine where the disk is not mounted."""
 
         def wait_for(self, to: int) -> None:
             order = DeleteOrder(work=self._deleter.work, token=self._token, parts=(), excluded_vaults={}, faults={})
@@ -83,9 +83,9 @@ def test_a_part_with_a_fault_leaves_the_audit_to_the_worker(
             told.append(deletion._delete(order, 0, to))
             self._sent_to = self._tried_to = to
 
-    sweeper = SparkDeleter(sessions, Work(where=where(rig), requests=1), rig.stores.outcomes, 1)
+    deleter_on_spark = SparkDeleter(sessions, Work(where=where(rig), requests=1), rig.stores.outcomes, 1)
     monkeypatch.setattr(deleter, "SparkDeletion", Here)
-    rig.recycler = rig.recycler_of(rig.owner, sweeper)
+    rig.recycler = rig.recycler_of(rig.owner, deleter_on_spark)
     rig.round()
 
     one = [t for t in told if t.faults]

@@ -82,7 +82,7 @@ def test_a_record_goes_only_when_each_file_is_gone(
     progress = DeletionProgress.of(make_mark(prefix=prefix, first_pass_at=first_pass_at), files)
 
     gone = {KeyOutcome.DELETED, KeyOutcome.ABSENT, KeyOutcome.HIDDEN}
-    finished = progress.settlement in (Settlement.GONE, Settlement.SWEPT)
+    finished = progress.settlement in (Settlement.GONE, Settlement.SECOND_PASS)
     assert progress.ref == Ref("dropped", "t")
     assert finished == all(row.outcome in gone for row in files)
     if progress.settlement is Settlement.GONE:

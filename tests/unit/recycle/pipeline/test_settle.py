@@ -33,7 +33,7 @@ class World:
         self.faults: dict[str, str] = {}
         self.log_error = log_error
         self.outcomes: Sequence[Sequence[AuditRow]] = [[make_row(ref) for ref in REFS]]
-        self.states = dict(zip(REFS, (Settlement.GONE, Settlement.SWEPT, Settlement.FAILED), strict=True))
+        self.states = dict(zip(REFS, (Settlement.GONE, Settlement.SECOND_PASS, Settlement.FAILED), strict=True))
         active_lease = SimpleNamespace(
             keep_alive=lambda: self.calls.append(("alive", None)),
             retry_throttled=lambda request: request(),
@@ -83,7 +83,7 @@ def test_the_log_comes_first_and_the_marks_last() -> None:
 
 def test_only_marks_that_are_gone_are_forgotten() -> None:
     world = World()
-    world.states[REFS[0]] = Settlement.SWEPT
+    world.states[REFS[0]] = Settlement.SECOND_PASS
 
     world.run()
 

@@ -22,7 +22,7 @@ DONE = DeletionCounts(prefix=None, first_pass_at=None, files=3, done=3, failed=0
         (DONE._replace(done=1, changed=1, failed=1), Settlement.CHANGED),
         (DONE._replace(lacking="SCHEMA_MISSING"), Settlement.LACKING),
         (DONE._replace(lacking="SCHEMA_MISSING", done=2), Settlement.WAITING),
-        (DONE._replace(prefix="data/"), Settlement.SWEPT),
+        (DONE._replace(prefix="data/"), Settlement.SECOND_PASS),
         (DONE._replace(prefix="data/", first_pass_at=1), Settlement.GONE),
         (DONE._replace(prefix="data/", lacking="SCHEMA_MISSING"), Settlement.LACKING),
     ],
@@ -35,7 +35,7 @@ def test_a_mark_is_settled_by_its_outcomes(counts: DeletionCounts, settlement: S
     st.builds(DeletionCounts, st.none() | st.just("p/"), st.none() | st.just(1), *[st.integers(0, 3)] * 4, st.none())
 )
 def test_no_record_is_removed_before_its_files(counts: DeletionCounts) -> None:
-    if settlement_of(counts) in (Settlement.GONE, Settlement.SWEPT):
+    if settlement_of(counts) in (Settlement.GONE, Settlement.SECOND_PASS):
         assert (counts.done >= counts.files, counts.failed, counts.changed) == (True, 0, 0)
 
 
@@ -56,7 +56,7 @@ def test_a_record_is_removed_only_if_all_is_confirmed(counts: DeletionCounts) ->
     seen_twice = counts.prefix is None or counts.first_pass_at is not None
 
     assert (settlement_of(counts) is Settlement.GONE) == (confirmed and not counts.lacking and seen_twice)
-    assert (settlement_of(counts) is Settlement.SWEPT) == (confirmed and not counts.lacking and not seen_twice)
+    assert (settlement_of(counts) is Settlement.SECOND_PASS) == (confirmed and not counts.lacking and not seen_twice)
 
 
 def test_a_deletion_has_tried_all_files_below_the_first_untried() -> None:

@@ -68,7 +68,7 @@ def test_kind_waits_for_its_predecessors_and_reports_it() -> None:
 
 def test_next_run_continues_with_the_same_ledger() -> None:
     ledger = begun()
-    ledger.leases, ledger.lost, ledger.tries = 2, 1, 3
+    ledger.leases, ledger.leases_lost, ledger.tries = 2, 1, 3
     ledger.add_range("a", receipt(faults={"cold": "UNREACHABLE"}), 10)
 
     carried = ledger.carried("run", OPENED, 7)

@@ -18,7 +18,10 @@ class InterruptedBySignal(Exception):
 class RetryAfter(NamedTuple):
     """The answer of an attempt that must be repeated: after so many seconds; 0: at once."""
 
-    seconds: float = 0.0
+    seconds: float
+
+
+RETRY_NOW = RetryAfter(0.0)
 
 
 class Controls:
