@@ -107,7 +107,7 @@ async def test_second_check_is_refused_and_cancelled_one_is_partial(
             heartbeat()
 
     with monkeypatch.context() as m:
-        m.setattr("sexton.check.in_process.Direct._list", listing)
+        m.setattr("sexton.check.in_process.InProcessComparison._list", listing)
         handle = await started(served, shop)
         for _ in range(int(PATIENCE_SECONDS / 0.1)):
             if served.rig.count("check_run"):

@@ -36,7 +36,7 @@ async def test_purge_signalled_while_preparing_does_not_purge(
         assert released.wait(20)
         return original(self, topic)
 
-    monkeypatch.setattr(PurgeRounds, "look", look)
+    monkeypatch.setattr(PurgeRounds, "preview", look)
     handle = await topics.start(name)
     await asyncio.to_thread(entered.wait, 20)
     await handle.signal(signal)

@@ -275,7 +275,7 @@ class TestSlots:
 
     def test_a_full_deployment_refuses_one_more(self, rig: Rig, slots: LeaseStore) -> None:
         held = [slots.acquire(instance, "recycle", "a") for instance in ("shop", "bank")]
-        with pytest.raises(NoFreeSlot, match="2 rounds run already, recycle_concurrency allows 2; zoo waits"):
+        with pytest.raises(NoFreeSlot, match="2 rounds are running, recycle_concurrency allows 2; zoo waits"):
             slots.acquire("zoo", "recycle", "a")
 
         slots.free(held[0])

@@ -140,7 +140,7 @@ def test_a_copy_is_stopped_when_a_renewal_is_impossible(
         if harm == "its client is closed":
             client.close()
         else:
-            api.app.state.service.protections._settings = ProtectionSettings(max_seconds=1)
+            api.app.state.service.stores.protections._settings = ProtectionSettings(max_seconds=1)
         for _ in range(1_000):
             time.sleep(0.02)
             protected.check()
