@@ -54,7 +54,7 @@ def no_second_pass(patch: pytest.MonkeyPatch) -> None:
 
 
 def second_pass_checks_no_keeper(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Recheck, "keepers", lambda *_: None)
+    patch.setattr(Recheck, "drop_blocked", lambda *_: None)
 
 
 def vaults_are_trusted(patch: pytest.MonkeyPatch) -> None:
