@@ -26,7 +26,7 @@ BROKEN = (
     "Imports point down one layer stack",
     "Inside recycle",
     "SQLAlchemy lives",
-    "boto3 lives",
+    "boto3 is imported only",
     "Workflows and activities load no adapter",
     "Pure modules",
 )
