@@ -1,8 +1,6 @@
 """One recycle round of one instance: lease → adopt → plan → waves of kinds, range by range → report."""
 
 import asyncio
-import datetime as dt
-from collections.abc import Sequence
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception
@@ -12,16 +10,16 @@ with workflow.unsafe.imports_passed_through():
     from activities.tick import TickActivities
     from sexton.recycle.model import CANCELLED, FAILED, RoundReport
     from sexton.recycle.pipeline.model import AdoptOrder
-    from sexton.recycle.planning.model import KindPlan, Plan
+    from sexton.recycle.planning.model import Plan
     from sexton.recycle.planning.policy import waves
     from sexton.recycle.rounds.ledger import Ledger
     from sexton.recycle.rounds.model import OpenedRound, OpenRoundOrder, RecycleRequest, ReleaseOrder, RoundProgress
     from workflows import ids
     from workflows.attempt import AttemptResult, Conclusion, Ending, conclude, failed_attempt
     from workflows.errors import error_message
-    from workflows.options import BATCH_DELETE, CATALOG_READ, CATALOG_WRITE, LEASE, MAX_LEASES_LOST, RANGES_AT_ONCE
-    from workflows.ranges import recycle_range
+    from workflows.options import BATCH_DELETE, CATALOG_READ, CATALOG_WRITE, LEASE, MAX_LEASES_LOST
     from workflows.signals import RETRY_NOW, Controls, RetryAfter, stop_if_cancelled
+    from workflows.waves import recycle_wave
 
 CANCELLED_CONCLUSION = Conclusion(CANCELLED, "cancelled")
 
@@ -199,44 +197,13 @@ class RecycleInstance(Controls):
         for wave in waves(by_name, plan.policy.after):
             # A kind that fails does not cancel another; kinds that must come after it wait.
             ready = [by_name[name] for name in wave if not self._ledger.waits_for(plan, name)]
-            stopping_result = await self._recycle_wave(opened, plan, ready)
+            stopping_result = await recycle_wave(opened, plan, ready, self._ledger, lambda: self._show("RECYCLING"))
             if stopping_result is not None:
                 return stopping_result
             if workflow.info().is_continue_as_new_suggested():
                 return AttemptResult(Ending.HISTORY_FULL)
         errors = ([f"adopt: {adopt_error}"] if adopt_error else []) + self._ledger.errors
         return AttemptResult(Ending.FAILED, "; ".join(errors)) if errors else AttemptResult(Ending.FINISHED)
-
-    async def _recycle_wave(self, opened: OpenedRound, plan: Plan, kinds: Sequence[KindPlan]) -> AttemptResult | None:
-        """Delete several kinds in parallel; return a result only if an error stops every kind."""
-        slots = asyncio.Semaphore(RANGES_AT_ONCE)
-        deletions = (self._recycle_kind(opened, plan, kind, slots) for kind in kinds)
-        errors = await asyncio.gather(*deletions, return_exceptions=True)
-        stop_if_cancelled()
-        failures: list[AttemptResult] = []
-        for kind, error in zip(kinds, errors, strict=True):
-            if isinstance(error, ActivityError) and not is_cancelled_exception(error):
-                self._ledger.set_error(kind.kind, error_message(error))
-                failures.append(failed_attempt(error))
-            elif error is not None:
-                raise error
-        return next((f for f in failures if f.stops_every_kind), None)
-
-    async def _recycle_kind(self, opened: OpenedRound, plan: Plan, kind: KindPlan, slots: asyncio.Semaphore) -> None:
-        """Delete one kind range by range, until it is finished or the history is full."""
-        name, ledger = kind.kind, self._ledger
-        ledger.set_error(name, "")
-        while not ledger.kinds[name].finished and not workflow.info().is_continue_as_new_suggested():
-            async with slots:
-                order, began = ledger.next_range(opened, plan, kind), workflow.now()
-                try:
-                    receipt = await recycle_range(opened, kind, order, ledger)
-                except (ActivityError, asyncio.CancelledError):
-                    ledger.add_elapsed(name, _milliseconds_since(began))
-                    raise
-            ledger.add_range(name, receipt, _milliseconds_since(began))
-            self._show("RECYCLING")
-            stop_if_cancelled()
 
     async def _release(self, why: str) -> None:
         """Release the lease; the round continues later."""
@@ -306,7 +273,3 @@ class RecycleInstance(Controls):
 def _conclusion_of(error: BaseException) -> Conclusion:
     """Return how a round ends that an exception ended."""
     return CANCELLED_CONCLUSION if is_cancelled_exception(error) else Conclusion(FAILED, error_message(error))
-
-
-def _milliseconds_since(began: dt.datetime) -> int:
-    return round((workflow.now() - began).total_seconds() * 1000)

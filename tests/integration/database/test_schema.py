@@ -198,7 +198,7 @@ def test_a_database_of_another_deployment_is_refused(db: Database, database_url:
     assert schema.belongs_to(database_url) == OURS
 
 
-def test_a_schema_of_an_unknown_version_is_refused_and_stays_unchanged(db: Database, database_url: str) -> None:
+def test_a_schema_of_an_unknown_version_is_refused_unchanged(db: Database, database_url: str) -> None:
     table, namespace = schema.VERSION_TABLE[db.dialect]
     version_table = f"{namespace}.{table}" if namespace else table
     with db.write() as c:

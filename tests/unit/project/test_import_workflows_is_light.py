@@ -26,7 +26,7 @@ def test_importing_the_client_loads_no_server_code() -> None:
     assert _loaded("import sexton.client", SERVER) == ""
 
 
-def test_the_stores_that_every_command_opens_load_no_object_store() -> None:
+def test_the_stores_of_every_command_load_no_object_store() -> None:
     libraries = ("boto3", "lxml", "pyarrow", "pyspark", "temporalio")
 
     assert _loaded("import sexton.interfaces.operator_service, sexton.operators.stores", libraries) == ""

@@ -1,5 +1,6 @@
 """The list of lint exceptions only shrinks, and lists nothing that is no longer needed."""
 
+import ast
 import json
 import subprocess
 import sys
@@ -32,6 +33,24 @@ def test_every_listed_exception_is_still_needed() -> None:
 
 def test_the_list_of_exceptions_does_not_grow() -> None:
     assert len(listed_exceptions()) <= LONGEST
+
+
+def test_no_source_file_has_more_than_300_lines() -> None:
+    sources = [path for tree in ("sexton", "workflows", "activities", "config") for path in (ROOT / tree).rglob("*.py")]
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in sources}
+
+    assert [path for path, lines in lengths.items() if lines > 300] == []
+
+
+def test_the_name_of_a_test_has_at_most_60_characters() -> None:
+    names = [
+        node.name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+    ]
+
+    assert [name for name in names if len(name) > 60] == []
 
 
 def test_no_line_excuses_itself_from_the_limits_of_size() -> None:

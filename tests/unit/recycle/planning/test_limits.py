@@ -72,7 +72,7 @@ def test_a_shortened_retention_is_explained_with_both_spans() -> None:
     assert explain_early("d", 2_000, 60, 0).startswith("d: 2,000 marks are due only because")
 
 
-def test_the_smallest_kinds_go_while_they_fit_and_the_others_wait_whole() -> None:
+def test_the_smallest_kinds_that_fit_are_deleted() -> None:
     kinds = [kind("big", 900), kind("small", 100), kind("free", 10_000, limited=False), kind("middle", 300)]
 
     assert kinds_over_limit(kinds, 1_000, 0) == {"big"}
