@@ -44,7 +44,7 @@ def test_first_day_from_init_to_a_deleted_mark(
     assert listing(tmp_path / "v") == {}
     assert online("plan", "shop").returncode == 0
     again = online("apply", str(json.loads(planned.stdout)["id"]), "--yes")
-    assert (again.returncode, again.stdout, "not an open plan of shop: APPLIED" in again.stderr) == (1, "", True)
+    assert (again.returncode, again.stdout, "of shop is APPLIED and cannot be applied" in again.stderr) == (1, "", True)
     story = online("why", "data/a.dat").stdout
     assert "marked dropped in vault disk" in story
     assert "gone: 1 objects, 10 bytes" in story

@@ -172,7 +172,7 @@ def _newest_round_events(db: Database, mark_row: Any) -> Iterator[Event]:
     """Yield what stopped the newest round: the pause in which it still waits, or a fault of the mark's vault."""
     for newest in Reports(db).rounds(mark_row.instance, last=1):
         if newest.waiting:
-            text = f"round {newest.id} holds no lease: {newest.waiting}; see: sexton blockers {mark_row.instance}"
+            text = f"round {newest.id} waits: {newest.waiting}; see: sexton blockers {mark_row.instance}"
             yield Event(at=newest.waiting_since or 0, event="round_waits", text=text)
         status = newest.report.vaults.get(str(mark_row.vault), NORMAL) if newest.report else NORMAL
         if status not in (NORMAL, NOT_LISTED):

@@ -46,7 +46,7 @@ class Hold(Message):
     def what(self) -> str:
         """Return what the hold blocks, for people."""
         if self.scope == "mark":
-            return f"{self.mark_kind} {self.mark_id} and all below it"
+            return f"{self.mark_kind} {self.mark_id} and its children"
         return f"{self.vault}/{self.prefix}" if self.scope == "prefix" else "the whole instance"
 
     @property

@@ -31,7 +31,9 @@ async def connect(settings: Settings) -> Client:
         )
     except RuntimeError as e:
         address = temporal.address
-        raise SextonError(f"cannot reach Temporal at {address}; start it: sexton up, or see: sexton doctor") from e
+        raise SextonError(
+            f"cannot reach Temporal at {address}; start it (on this machine: sexton up), or set SEXTON_TEMPORAL__ADDRESS"
+        ) from e
 
 
 def run(main: Coroutine[Any, Any, None]) -> NoReturn:

@@ -38,7 +38,11 @@ def deletions(
                 any_printed = True
                 typer.echo(json.dumps(row._asdict()) if as_json else _line(row))
     if not any_printed:
-        what = f"no object of round {number} is {outcome}" if outcome else f"the audit has no object of round {number}"
+        what = (
+            f"no object of round {number} is {outcome}"
+            if outcome
+            else f"the deletion log has no object of round {number}"
+        )
         typer.echo(f"{what}; it contains the objects of finished marks", err=True)
 
 

@@ -140,8 +140,8 @@ def _show_placed(hold: "Hold", covered: int | None, too_late: int) -> None:
         typer.echo(f"it covers {quantity(covered, 'mark')} now, and matching marks that are made until then")
     if covered == 0:
         typer.echo(
-            f"WARNING: no mark of {hold.instance} matches, or names it as an ancestor: the hold covers nothing now, "
-            "except children that only the owner's own records know",
+            f"WARNING: no mark of {hold.instance} matches, or names it as an ancestor: the hold covers no mark now; "
+            "it may still cover children that only the owner's records know",
             err=True,
         )
         typer.echo("to see the names of marks: sexton why ID; or hold a vault-prefix, or the whole instance", err=True)

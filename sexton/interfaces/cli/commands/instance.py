@@ -7,7 +7,7 @@ import typer
 from sexton.interfaces.cli.context import Json, log_call, open_database
 from sexton.interfaces.cli.output import print_json, show_table, utc_column
 
-app = typer.Typer(help="Instances: one tenant database each.", no_args_is_help=True)
+app = typer.Typer(help="Instances: the databases and lakes whose garbage Sexton deletes.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="Instance: lower-case letters, digits, - and _.")]
 PATTERN_CHARACTERS = 200
 """How much of a key pattern the call log records."""

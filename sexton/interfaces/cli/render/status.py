@@ -77,7 +77,8 @@ def _show_marks(i: "InstanceStatus") -> None:
     if not rows:
         typer.echo("  no mark waits")
     show_table("", ("  kind", "marked", "due", "due bytes", "oldest (UTC)", ""), rows)
-    typer.echo(f"  claimed, not yet deleted: {i.claimed} (of these {i.late} prefixes wait for their second pass)")
+    second_pass = f" ({quantity(i.late, 'prefix', 'prefixes')} of them: second pass later)" if i.late else ""
+    typer.echo(f"  claimed, not yet deleted: {i.claimed}{second_pass}")
     see = f"; see: sexton quarantine list {i.instance}" if i.quarantined else ""
     typer.echo(f"  quarantined: {kept_counts(i.quarantined)}{see}")
 

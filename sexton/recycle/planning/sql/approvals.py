@@ -122,7 +122,7 @@ class ApprovalStore:
         if row is None or row.instance != instance:
             raise PlanRefused(f"plan {plan} is not an open plan of {instance}; {make_another}")
         if (state := shown_state(row, self._db.now(c))) not in (PlanState.PLANNED, PlanState.AWAITING):
-            raise PlanRefused(f"plan {plan} is not an open plan of {instance}: {state}; {make_another}")
+            raise PlanRefused(f"plan {plan} of {instance} is {state} and cannot be applied; {make_another}")
         planned = Plan.model_validate(row.body)
         owner_name = (
             c.execute(select(instance_table.c.owner).where(instance_table.c.id == instance)).scalar_one_or_none() or ""

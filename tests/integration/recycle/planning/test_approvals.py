@@ -71,7 +71,7 @@ def test_only_an_open_plan_of_the_instance_is_applied(shop: Limited) -> None:
     unknown = refusal(shop, 4_711)
     shop.begin_apply(plan.id)
 
-    assert "EXPIRED; make a new one: sexton plan shop" in expired
+    assert "is EXPIRED and cannot be applied; make a new one: sexton plan shop" in expired
     assert "not an open plan of other" in foreign
     assert "4711 is not an open plan of shop" in unknown
     assert "APPLYING" in refusal(shop, plan.id)
