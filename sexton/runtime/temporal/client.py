@@ -32,7 +32,7 @@ async def connect(settings: Settings) -> Client:
     except RuntimeError as e:
         address = temporal.address
         raise SextonError(
-            f"cannot reach Temporal at {address}; start it (on this machine: sexton up), or set SEXTON_TEMPORAL__ADDRESS"
+            f"cannot reach Temporal at {address}; start it (here: sexton up), or set SEXTON_TEMPORAL__ADDRESS"
         ) from e
 
 
