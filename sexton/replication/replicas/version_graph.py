@@ -66,11 +66,6 @@ def continuous(ranges: Collection[Range]) -> int:
     return _continuous(_ordered(ranges))
 
 
-def first_missing(ranges: Collection[Range]) -> int:
-    """Return the first version that the replica needs: every version before it can be read."""
-    return continuous(ranges) + 1
-
-
 def missing(ranges: Collection[Range], spec: int) -> list[Range]:
     """Return the versions up to ``spec`` that no range covers, as gaps from the first to the last.
 

@@ -16,7 +16,6 @@ from sexton.replication.replicas.version_graph import (
     Range,
     capture,
     continuous,
-    first_missing,
     judged,
     missing,
     overlaps,
@@ -37,7 +36,7 @@ def test_c01_version_inside_a_range_is_present_but_not_aligned() -> None:
 
 
 def test_c02_hole_ends_the_continuous_versions_and_is_named() -> None:
-    assert (continuous(WITH_A_HOLE), first_missing(WITH_A_HOLE)) == (5, 6)
+    assert continuous(WITH_A_HOLE) == 5
     assert (missing(WITH_A_HOLE, 9), missing(WITH_A_HOLE, 6)) == ([(6, 7)], [(6, 6)])
     assert judged(WITH_A_HOLE) == Graph(
         continuous=5, highest=9, gaps=((6, 7),), gap_count=1, crossing=False, aligned=True
@@ -65,12 +64,12 @@ def test_shortest_path_is_returned_in_any_order_of_ranges() -> None:
 def test_overlapping_ranges_are_not_aligned() -> None:
     assert not judged([(0, 5), (4, 8)]).aligned
     assert not judged([(0, 5), (4, 8), (10, 10)]).aligned
-    assert first_missing([(0, 5), (4, 8)]) == 6
+    assert continuous([(0, 5), (4, 8)]) == 5
 
 
 def test_without_ranges_everything_is_missing() -> None:
     assert judged([]) == Graph(continuous=-1, highest=-1, gaps=(), gap_count=0, crossing=False, aligned=True)
-    assert (capture([], 3), missing([], 3), first_missing([])) == (None, [(0, 3)], 0)
+    assert (capture([], 3), missing([], 3), continuous([])) == (None, [(0, 3)], -1)
 
 
 def test_ranges_that_begin_above_zero_have_no_path() -> None:
@@ -150,7 +149,6 @@ def test_search_agrees_with_brute_force(ranges: list[Range], spec: int) -> None:
 @given(RANGES)
 def test_continuous_versions_agree_with_brute_force(ranges: list[Range]) -> None:
     assert continuous(ranges) == max((p[-1][1] for p in paths(ranges) if p), default=-1)
-    assert first_missing(ranges) == continuous(ranges) + 1
 
 
 @given(RANGES, SPECS)
