@@ -233,6 +233,11 @@ class ClaimRequest(NamedTuple):
         """Return the names of the candidates, without their children."""
         return [candidate.ref for candidate in self.candidates]
 
+    @property
+    def parents(self) -> list[Ref]:
+        """Return the candidates that absorb their children."""
+        return [candidate.ref for candidate in self.candidates if candidate.children is not None]
+
 
 class ClaimResult(NamedTuple):
     """The marks that were claimed, and the marks that are kept, each with the reason."""

@@ -17,7 +17,7 @@ from tests.support.scrape import collector
 
 CONFIG = Path(__file__).parents[3] / "config"
 RULES = CONFIG / "prometheus" / "sexton.rules.yml"
-CASES = CONFIG / "prometheus" / "sexton.rules.test.yml"
+CASES = sorted((CONFIG / "prometheus").glob("sexton.rules*.test.yml"))
 DOCUMENT = CONFIG.parent / "docs" / "metrics.md"
 DASHBOARD = CONFIG / "grafana" / "sexton.json"
 OF_PROMETHEUS = {"up"}
@@ -96,7 +96,7 @@ def test_promtool_accepts_the_rules() -> None:
 
 
 def test_every_alert_fires_when_it_should_and_not_before() -> None:
-    code, output = promtool("test", "rules", str(CASES))
+    code, output = promtool("test", "rules", *map(str, CASES))
 
     assert code == 0, output
 
@@ -105,10 +105,10 @@ def test_promtool_would_notice_an_alert_that_never_fires(tmp_path: Path) -> None
     (tmp_path / RULES.name).write_text(
         RULES.read_text().replace("absent(sexton_up == 1)", "absent(sexton_up == 2) > 1")
     )
-    first, second, *_ = re.split(r"(?m)^(?=  - name: )", CASES.read_text())  # what is before the first case, and that
-    (tmp_path / CASES.name).write_text(first + second)
+    header, first_case, *_ = re.split(r"(?m)^(?=  - name: )", CASES[-1].read_text())
+    (tmp_path / "cases.yml").write_text(header + first_case)
 
-    code, output = promtool("test", "rules", str(tmp_path / CASES.name))
+    code, output = promtool("test", "rules", str(tmp_path / "cases.yml"))
 
     assert code != 0
     assert "SextonNotSeen" in output
@@ -125,7 +125,7 @@ def test_alert_has_a_severity_a_summary_and_an_action(alert: str) -> None:
 
 @pytest.mark.parametrize("alert", rules())
 def test_alert_has_a_firing_and_a_silent_case(alert: str) -> None:
-    cases = CASES.read_text()
+    cases = "".join(file.read_text() for file in CASES)
 
     assert re.search(rf"alertname: {alert}\n +exp_alerts:\n +- exp_labels", cases)
     assert re.search(rf"\{{eval_time: \S+, alertname: {alert}\}}", cases)

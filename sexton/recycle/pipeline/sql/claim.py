@@ -130,7 +130,7 @@ class ClaimStore:
         self, tx: Connection, request: ClaimRequest, locked: Mapping[Ref, LockedMark]
     ) -> list[ChildMark]:
         """Lock the children of candidates that absorb them; return also the children that could not be locked."""
-        parents = [c.ref for c in request.candidates if c.children is not None and c.ref in locked]
+        parents = [ref for ref in request.parents if ref in locked]
         if not parents:
             return []
         mark = self._db.t.mark
@@ -182,23 +182,23 @@ class ClaimStore:
         token = request.token
         for keeper in self._keepers:
             keeper.on_claimed(tx, token, decision.claimed)
-        self._set_claimed(tx, token, decision.claimed, now)
+        self._set_claimed(tx, token, decision.claimed_refs, now)
         self._set_lacking(tx, token, decision.claimed)
         self._absorb(tx, token, decision.absorbed, now)
-        self._drop_stale_files(tx, token, decision.claimed)
+        self._drop_stale_files(tx, token, decision.claimed_refs)
         self._add_to_batch(tx, request, decision, now)
         self._add_to_round(tx, token, decision, locked)
 
-    def _set_claimed(self, tx: Connection, token: WriteToken, claimed: Sequence[Candidate], now: int) -> None:
+    def _set_claimed(self, tx: Connection, token: WriteToken, claimed_refs: Sequence[Ref], now: int) -> None:
         mark = self._db.t.mark
-        is_claimed = and_(mark.c.instance == token.instance, refs_in(self._db, mark, [c.ref for c in claimed]))
+        is_claimed = and_(mark.c.instance == token.instance, refs_in(self._db, mark, claimed_refs))
         tx.execute(update(mark).where(is_claimed).values(**_claimed_columns(token, now)))
 
     def _set_lacking(self, tx: Connection, token: WriteToken, claimed: Sequence[Candidate]) -> None:
         """Record why the records of some claimed marks must stay."""
         mark = self._db.t.mark
-        for reason in sorted({c.lacking for c in claimed if c.lacking is not None}):
-            refs = [c.ref for c in claimed if c.lacking is reason]
+        for reason in sorted({candidate.lacking for candidate in claimed if candidate.lacking is not None}):
+            refs = [candidate.ref for candidate in claimed if candidate.lacking is reason]
             is_lacking = and_(mark.c.instance == token.instance, refs_in(self._db, mark, refs))
             tx.execute(update(mark).where(is_lacking).values(lacking=reason))
 
@@ -213,11 +213,11 @@ class ClaimStore:
         files_of_absorbed = and_(file.c.instance == token.instance, refs_in(self._db, file, absorbed))
         tx.execute(delete(file).where(files_of_absorbed))
 
-    def _drop_stale_files(self, tx: Connection, token: WriteToken, claimed: Sequence[Candidate]) -> None:
+    def _drop_stale_files(self, tx: Connection, token: WriteToken, claimed_refs: Sequence[Ref]) -> None:
         """Drop files that a round which died between resolve and claim may have left in that round's batch."""
         file = self._db.t.mark_file
         in_other_batch = and_(file.c.instance == token.instance, file.c.batch != token.batch)
-        tx.execute(delete(file).where(in_other_batch, refs_in(self._db, file, [c.ref for c in claimed])))
+        tx.execute(delete(file).where(in_other_batch, refs_in(self._db, file, claimed_refs)))
 
     def _add_to_batch(self, tx: Connection, request: ClaimRequest, decision: ClaimDecision, now: int) -> None:
         """Add the claimed marks to the batch's sums; also their objects, if a limit applies."""
@@ -231,7 +231,7 @@ class ClaimStore:
         self, tx: Connection, token: WriteToken, decision: ClaimDecision, locked: Mapping[Ref, LockedMark]
     ) -> None:
         """Add the claimed and absorbed marks to the round's counts."""
-        claimed_by_kind_and_vault = Counter((c.ref.kind, locked[c.ref].vault or SEVERAL) for c in decision.claimed)
+        claimed_by_kind_and_vault = Counter((ref.kind, locked[ref].vault or SEVERAL) for ref in decision.claimed_refs)
         claimed_by_kind_and_vault.update((ref.kind, SEVERAL) for ref in decision.absorbed)
         counts = {kind_and_vault: {"claimed": n} for kind_and_vault, n in claimed_by_kind_and_vault.items()}
         round_counts.increment(self._db, tx, token.round, counts)
@@ -240,7 +240,7 @@ class ClaimStore:
         self, request: ClaimRequest, decision: ClaimDecision, locked: Mapping[Ref, LockedMark]
     ) -> ClaimResult:
         """Drop the stored files of the marks that were not claimed, and return the result of the claim."""
-        claimed = frozenset(candidate.ref for candidate in decision.claimed)
+        claimed = frozenset(decision.claimed_refs)
         unclaimed = [ref for ref in request.refs if ref not in claimed]
         self._drop_files(request.token, unclaimed)
         busy = self._locked_by_owner(request.instance, [ref for ref in unclaimed if ref not in locked])

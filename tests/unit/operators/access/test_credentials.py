@@ -57,6 +57,7 @@ def test_an_unknown_user_takes_as_long_as_a_known_one() -> None:
 
     assert argon2.extract_parameters(passwords.UNKNOWN_USER_HASH) == parameters
     assert parameters.type is argon2.Type.ID
+    assert (parameters.time_cost, parameters.memory_cost, parameters.parallelism) == (3, 65_536, 4)
 
 
 def test_missing_argon2_error_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
