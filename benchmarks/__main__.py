@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 
-from benchmarks import chart, deletes, drop, due, heavy, listing, paced, protect, reconcile, results, topics
+from benchmarks import chart, deletes, drop, due, heavy, keys, listing, paced, protect, reconcile, results, topics
 from benchmarks.results import Result
 from benchmarks.scratch import stoppable
 from benchmarks.store import KEYS_A_MARK
@@ -19,7 +19,7 @@ QUICK_OBJECTS, QUICK_PAIRS, QUICK_SECONDS = 2_000, 2, 15.0
 QUICK_TOPICS = 200
 QUICK_PROTECT = 50_000
 QUICK_DUE, QUICK_DROP = (10_000, 100_000), (1_000, 10_000)
-ALL = ("delete", "heavy", "scale", "due", "drop", "protect", "list", "reconcile", "topics", "pace")
+ALL = ("delete", "keys", "heavy", "scale", "due", "drop", "protect", "list", "reconcile", "topics", "pace")
 
 
 def main() -> int:
@@ -39,13 +39,18 @@ def main() -> int:
         parser.error(f"--objects: {objects} is no multiple of {KEYS_A_MARK}")
     full = {
         **dict.fromkeys(("delete", "overhead"), objects >= OBJECTS and pairs >= PAIRS),
-        **dict.fromkeys(("heavy", "scale", "due", "drop", "protect", "list", "reconcile", "topics"), not given.quick),
+        **dict.fromkeys(
+            ("keys", "heavy", "scale", "due", "drop", "protect", "list", "reconcile", "topics"), not given.quick
+        ),
         "pace": seconds >= SECONDS,
     }
     run: dict[str, Callable[[], Result]] = {
         "delete": lambda: deletes.run(objects, pairs),
         "overhead": lambda: deletes.run(objects, pairs, peers=False),
         "due": lambda: due.run(QUICK_DUE if given.quick else due.SOAK if given.soak else due.SIZES),
+        "keys": lambda: (
+            keys.run(given.objects or QUICK_OBJECTS * 10, 1) if given.quick else keys.run(given.objects or keys.OBJECTS)
+        ),
         "heavy": lambda: heavy.run(QUICK_OBJECTS, QUICK_PAIRS) if given.quick else heavy.run(),
         "scale": lambda: (
             heavy.scale(QUICK_DROP, QUICK_DROP)

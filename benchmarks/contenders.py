@@ -66,29 +66,38 @@ UNSAFE_PAGE = 500
 
 @dataclass(frozen=True)
 class Job:
-    """What one contender is told; ``database``: the URL of one with due marks, where it needs one."""
+    """The work of one contender; ``database``: the URL of one with due marks, where it needs one."""
 
     name: str
     endpoint: str
     marks: int
     threads: int = EngineSettings.requests_at_once
     database: str = ""
+    keys: int = KEYS_A_MARK
+    """Keys of each mark."""
 
     def argument(self) -> str:
         """Return it for the command line."""
         return json.dumps(asdict(self))
 
 
-def prepare(url: str, endpoint: str, marks: int) -> None:
-    """Make a database in which every object of the store belongs to a mark that is due, and its vault."""
+def prepare(url: str, endpoint: str, marks: int, keys: int = KEYS_A_MARK) -> None:
+    """Create a database in which every object of the store belongs to a due mark, and the vault of the store."""
     schema.init(url, DEPLOYMENT)
     db = Database.open(url)
     registry = Registry(db)
     registry.add_instance(INSTANCE)
     registry.enable(INSTANCE)
     add_vault(registry, VaultSpec(instance=INSTANCE, name=VAULT, kind="s3", location=BUCKET), DEPLOYMENT, endpoint)
+    db.close()
+    mark(url, marks, keys)
+
+
+def mark(url: str, marks: int, keys: int = KEYS_A_MARK) -> None:
+    """Mark objects, and let the retention of the marks end."""
+    db = Database.open(url)
     with db.write() as c:
-        new = (contract.NewMark(id=f"m-{n:08}", vault=VAULT, keys=tuple(mark_keys(n))) for n in range(marks))
+        new = (contract.NewMark(id=f"m-{n:08}", vault=VAULT, keys=tuple(mark_keys(n, keys))) for n in range(marks))
         contract.mark(c, INSTANCE, KIND, new)
     schema.move_clock(db, RETENTION_SECONDS + 1)
     if db.dialect == "sqlite":
@@ -167,7 +176,7 @@ def _round(job: Job, engine: Engine, recycler: Recycler) -> None:
         while not books.kinds[kind.kind].finished:
             books.add_range(kind.kind, recycler.recycle(books.next_range(opened, plan, kind), 1, _alive), 0)
     report = rounds.close(books.close_order(opened, plan.id, plan, "SUCCEEDED", ""))
-    if (report.removed, report.deleted, kept_texts(report)) != (job.marks, job.marks * KEYS_A_MARK, {}):
+    if (report.removed, report.deleted, kept_texts(report)) != (job.marks, job.marks * job.keys, {}):
         raise AssertionError(f"the round did not do all: {report}")
 
 
@@ -227,7 +236,7 @@ CONTENDERS: dict[str, Callable[[Job], Callable[[], None]]] = {
 
 
 def _all(job: Job) -> list[str]:
-    return [key for mark in range(job.marks) for key in mark_keys(mark)]
+    return [key for mark in range(job.marks) for key in mark_keys(mark, job.keys)]
 
 
 def _pages(keys: Iterable[str], size: int) -> Iterator[list[str]]:

@@ -47,7 +47,7 @@ def run(objects: int = OBJECTS, pairs: int = PAIRS) -> Result:
             for pair in range(pairs):
                 for name in BOTH if pair % 2 else BOTH[::-1]:
                     with _copy(cluster, marked) as database, store.full() as endpoint:
-                        told = _told(Job(name, endpoint, store.marks, REQUESTS, database))
+                        told = measure(Job(name, endpoint, store.marks, REQUESTS, database))
                     took[name].append(told["seconds"])
                     cpu[name].append(told["cpu"])
                 each = (f"{name} {took[name][-1]:.1f} s (CPU {cpu[name][-1]:.1f} s)" for name in BOTH)
@@ -82,14 +82,14 @@ def scale(sizes: Sequence[int] = SIZES, on_spark: Sequence[int] = ON_SPARK) -> R
     try:
         for name, its in zip(BOTH, (sizes, on_spark), strict=True):
             for objects in its:
-                with _stub() as endpoint:
+                with stub() as endpoint:
                     database = cluster.create_database()
                     contenders.prepare(database, endpoint, objects // KEYS_A_MARK)
                     with psycopg.connect(database.replace("+psycopg", ""), autocommit=True) as c:
                         c.execute("CREATE EXTENSION pg_stat_statements")
                         c.execute("VACUUM ANALYZE")
                         c.execute("SELECT pg_stat_statements_reset()")
-                        told = _told(Job(name, endpoint, objects // KEYS_A_MARK, REQUESTS, database))
+                        told = measure(Job(name, endpoint, objects // KEYS_A_MARK, REQUESTS, database))
                         calls = c.execute("SELECT sum(calls) FROM pg_stat_statements").fetchone()
                     cluster.drop_database(database)
                 thousands = objects / 1_000
@@ -114,7 +114,8 @@ def scale(sizes: Sequence[int] = SIZES, on_spark: Sequence[int] = ON_SPARK) -> R
     return Result("scale", named, figures, {"found": found})
 
 
-def _told(job: Job) -> dict[str, float]:
+def measure(job: Job) -> dict[str, float]:
+    """Let one contender delete in a process of its own; return its seconds and CPU seconds."""
     command = [sys.executable, "-m", "benchmarks.contenders", job.argument()]
     ran = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=ROOT)
     told: dict[str, float] = json.loads(ran.stdout)
@@ -132,7 +133,7 @@ def _copy(cluster: Cluster, of: str) -> Iterator[str]:
 
 
 @contextmanager
-def _stub() -> Iterator[str]:
+def stub() -> Iterator[str]:
     """Start a store that answers at once."""
     port = free_port()
     server = subprocess.Popen([sys.executable, "-m", "benchmarks.stub_bucket", str(port)], cwd=ROOT)

@@ -27,9 +27,9 @@ LOGIN = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench-secret", 
 FILLERS = 16
 
 
-def mark_keys(mark: int) -> list[str]:
+def mark_keys(mark: int, keys: int = KEYS_A_MARK) -> list[str]:
     """Return the keys of one mark."""
-    return [f"data/tablet-{mark:08}/0200000000001a2b3c4d5e6f_{n:03}.dat" for n in range(KEYS_A_MARK)]
+    return [f"data/tablet-{mark:08}/0200000000001a2b3c4d5e6f_{n:03}.dat" for n in range(keys)]
 
 
 def log_in() -> None:

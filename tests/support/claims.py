@@ -17,7 +17,7 @@ def token(
     attempt: int = 1,
     instance: str = "shop",
 ) -> WriteToken:
-    """Open a round as ``run`` and in it one batch."""
+    """Open a round as ``run`` and in it one batch, as an attempt does."""
     opened = rig.rounds.open(instance, run, None, rig.policy)
     order = RangeOrder(
         round=opened.round,
@@ -28,7 +28,16 @@ def token(
         limit=1_000,
         upload_grace_seconds=600,
     )
-    return rig.stores.batches.open(order, attempt)[0]
+    write_token = rig.stores.batches.open(order, attempt)[0]
+    drop_unclaimed(rig, write_token)
+    return write_token
+
+
+def drop_unclaimed(rig: Rig, write_token: WriteToken) -> None:
+    """Drop what an older attempt left in the batch, as each attempt does before it reads files."""
+    after: int | None = 0
+    while after is not None:
+        after = rig.stores.files.drop_unclaimed(write_token, after)
 
 
 def claim(rig: Rig, write_token: WriteToken, kind: str, *ids: str) -> ClaimResult:

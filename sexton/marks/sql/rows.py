@@ -10,21 +10,30 @@ from sexton.database.rows import in_list
 from sexton.marks.model import DueMark, Ref
 
 
+def due_columns(mark: Table) -> list[Column[Any]]:
+    """Return the columns of ``mark`` that ``due_mark`` reads."""
+    names = ("kind", "id", "retention_starts_at", "vault", "prefix", "keys", "bytes", "first_pass_at", "etags")
+    return [mark.c[name] for name in names]
+
+
 def due_mark(row: Any) -> DueMark:
-    """Return a row as a value; keys that are not a list of text make the mark unresolvable, not the query fail."""
-    keys = row._mapping["keys"]  # Row.keys is a method
+    """Return a row of ``due_columns`` as a value.
+
+    Keys that are not a list of text make the mark unresolvable, not the query fail.
+    """
+    kind, id_, retention_starts_at, vault, prefix, keys, size, first_pass_at, etags = row
     if keys is not None and not all(isinstance(k, str) for k in keys):
         keys = [""]  # refused as a key, so the mark is quarantined
     return DueMark(
-        kind=row.kind,
-        id=row.id,
-        retention_starts_at=row.retention_starts_at,
-        vault=row.vault,
-        prefix=row.prefix,
+        kind=kind,
+        id=id_,
+        retention_starts_at=retention_starts_at,
+        vault=vault,
+        prefix=prefix,
         keys=None if keys is None else tuple(keys),
-        bytes=row.bytes,
-        in_second_pass=row.first_pass_at is not None,
-        etags=tuple(row._mapping.get("etags") or ()),
+        bytes=size,
+        in_second_pass=first_pass_at is not None,
+        etags=tuple(etags or ()),
     )
 
 

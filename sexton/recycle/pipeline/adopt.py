@@ -46,6 +46,7 @@ class Adopter:
             keep_counts += self._steps.finisher.finish(work, order.upload_grace_seconds)
             self._stores.batches.end(work.token)
         work = BatchWork(self._stores.batches.open_second_pass(order, attempt), active_lease)
+        self._steps.finisher.drop_unclaimed(work)
         scanned = quarantined = 0
         after = FIRST
         while marks := self._stores.batches.take_second_pass(work.token, after, SECOND_PASS_MARKS):

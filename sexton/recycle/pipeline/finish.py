@@ -31,10 +31,17 @@ class Finisher:
         upload_grace_seconds: int,
         follow: Callable[[Deletion], None] = _follow_nothing,
     ) -> Counter[Kept]:
-        """Delete and settle every claimed mark of the batch; return why marks were not settled.
+        """Clean up after an older attempt, then delete and settle every claimed mark of the batch.
 
-        ``follow`` is called with the deletion before it begins.
+        Args:
+            work: the token and the lease.
+            upload_grace_seconds: the wait before a second pass.
+            follow: called with the deletion before it begins.
+
+        Returns:
+            why marks were not settled.
         """
+        self.drop_unclaimed(work)
         logged = self._delete(work, follow)
         keep_counts: Counter[Kept] = Counter()
         after = FIRST
@@ -42,6 +49,13 @@ class Finisher:
             keep_counts += self._settler.settle(work, refs, upload_grace_seconds, logged=logged)
             after = refs[-1]
         return keep_counts
+
+    def drop_unclaimed(self, work: BatchWork) -> None:
+        """Drop the files that an older attempt left in the batch and never claimed, a few thousand at a time."""
+        after: int | None = 0
+        while after is not None:
+            work.active_lease.keep_alive()
+            after = self._stores.files.drop_unclaimed(work.token, after)
 
     def finish_marks(self, work: BatchWork, refs: Sequence[Ref], upload_grace_seconds: int) -> Counter[Kept]:
         """Delete the batch's undone files and settle these marks; return why marks were not settled."""

@@ -82,6 +82,14 @@ class Files(Protocol):
         """Drop undone files of marks that were not claimed, or that are listed again."""
         ...
 
+    def drop_unclaimed(self, token: WriteToken, after: int) -> int | None:
+        """Drop what an older attempt left among some thousand files numbered above ``after``.
+
+        Returns:
+            the number of the last of these files; None if there was none.
+        """
+        ...
+
     def pages(self, token: WriteToken, after: int, to: int) -> Sequence[FilePage]:
         """Return the next undone files of claimed marks of the batch, numbered above ``after``, up to ``to``.
 

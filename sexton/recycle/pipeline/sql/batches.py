@@ -8,11 +8,8 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     and_,
-    delete,
-    exists,
     insert,
     literal,
-    or_,
     select,
     tuple_,
     update,
@@ -20,11 +17,10 @@ from sqlalchemy import (
 
 from sexton.database.engine import Database
 from sexton.marks.lease import Lease
-from sexton.marks.model import DONE, SECOND_PASS, BatchState, DueMark, MarkState, Ref, WriteToken
-from sexton.marks.sql.rows import due_mark, refs_in
+from sexton.marks.model import SECOND_PASS, BatchState, DueMark, MarkState, Ref, WriteToken
+from sexton.marks.sql.rows import due_columns, due_mark, refs_in
 from sexton.recycle.pipeline.model import AdoptOrder, Cursor, RangeOrder, RangeReceipt
 from sexton.recycle.pipeline.sql.write_token import verify
-from sexton.storage.model import KeyOutcome
 
 
 def _after(first: Column[Any], second: Column[Any], at: tuple[Any, Any]) -> ColumnElement[bool]:
@@ -121,7 +117,7 @@ class BatchStore:
             now = db.now(c)
             verify(db, c, token, now=now)
             second_pass_due = (
-                select(mark)
+                select(*due_columns(mark))
                 .where(
                     mark.c.instance == token.instance,
                     mark.c.state == MarkState.CLAIMED,
@@ -161,7 +157,7 @@ class BatchStore:
         mark = self._db.t.mark
         with self._db.read() as c:
             rows = c.execute(
-                select(mark)
+                select(*due_columns(mark))
                 .where(mark.c.instance == instance, mark.c.kind == kind, mark.c.state != MarkState.CLAIMED)
                 .where(mark.c.quarantined_reason.is_(None), mark.c.retention_starts_at <= cutoff)
                 .where(_after(mark.c.retention_starts_at, mark.c.id, (after.retention_starts_at, after.id)))
@@ -173,30 +169,16 @@ class BatchStore:
     def _seize(self, c: Connection, token: WriteToken) -> WriteToken:
         """Take the batch unless a newer attempt has it, and return the token that may write for it.
 
-        Files of marks that it never claimed are dropped; failed deletes are tried again. Keepers may
-        not have checked files of a second pass yet: of these, undeleted ones are dropped too, to be listed and checked
-        again.
+        Threads that store outcomes under the old token share the row: the take-over waits for them. What the old
+        attempt left is dropped page by page, by ``FileStore.drop_unclaimed``, before this attempt reads any file.
         """
-        batch, file, mark = self._db.t.batch, self._db.t.mark_file, self._db.t.mark
+        batch = self._db.t.batch
         older = (batch.c.lease_epoch < token.lease.epoch) | (
             (batch.c.lease_epoch == token.lease.epoch) & (batch.c.attempt <= token.attempt)
         )
+        c.execute(select(batch.c.id).where(batch.c.id == token.batch).with_for_update())
         owner = {"lease_epoch": token.lease.epoch, "attempt": token.attempt, "open_count": batch.c.open_count + 1}
         opened = update(batch).where(batch.c.id == token.batch, older).values(**owner).returning(batch.c.open_count)
         token = token.model_copy(update={"open_count": c.execute(opened).scalar_one_or_none() or 0})
         verify(self._db, c, token)
-        claimed = exists().where(
-            mark.c.instance == file.c.instance,
-            mark.c.kind == file.c.kind,
-            mark.c.id == file.c.id,
-            mark.c.state == MarkState.CLAIMED,
-            mark.c.batch == file.c.batch,
-            or_(mark.c.first_pass_at.is_(None), file.c.outcome.in_(DONE)),
-        )
-        c.execute(delete(file).where(file.c.batch == token.batch, ~claimed))
-        c.execute(
-            update(file)
-            .where(file.c.batch == token.batch, file.c.outcome == KeyOutcome.FAILED)
-            .values(outcome=None, reason=None)
-        )
         return token

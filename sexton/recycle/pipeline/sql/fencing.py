@@ -9,7 +9,7 @@ from sqlalchemy import and_, func, select, update
 
 from sexton.database.engine import Database
 from sexton.marks.model import DueMark, MarkState, Ref, WriteToken
-from sexton.marks.sql.rows import children_of, due_mark, refs_in
+from sexton.marks.sql.rows import children_of, due_columns, due_mark, refs_in
 from sexton.recycle.pipeline.sql.write_token import verify
 
 
@@ -68,8 +68,10 @@ class FenceStore:
     def find_children(self, instance: str, refs: Collection[Ref]) -> Mapping[Ref, Sequence[DueMark]]:
         """Return the marks that name each of these as their parent."""
         mark = self._db.t.mark
+        parent = (mark.c.parent_kind, mark.c.parent_id)
         by_parent: dict[Ref, list[DueMark]] = {}
         with self._db.read() as tx:
-            for row in tx.execute(select(mark).where(mark.c.instance == instance, children_of(self._db, mark, refs))):
-                by_parent.setdefault(Ref(row.parent_kind, row.parent_id), []).append(due_mark(row))
+            below = and_(mark.c.instance == instance, children_of(self._db, mark, refs))
+            for parent_kind, parent_id, *row in tx.execute(select(*parent, *due_columns(mark)).where(below)):
+                by_parent.setdefault(Ref(parent_kind, parent_id), []).append(due_mark(row))
         return by_parent

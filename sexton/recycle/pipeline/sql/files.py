@@ -1,17 +1,20 @@
 """Store the exact files of a batch before the claim; read them in pages for the deletion."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
+from typing import Any
 
-from sqlalchemy import BigInteger, Text, and_, delete, func, insert, literal, or_, select
+from sqlalchemy import BigInteger, Connection, Text, and_, delete, func, insert, literal, or_, select, update
 
 from sexton.database.engine import Database
-from sexton.database.rows import as_rows
-from sexton.marks.model import File, FilePage, MarkState, Ref, WriteToken
+from sexton.database.rows import as_rows, in_list
+from sexton.marks.model import CHUNK_MARKS, DONE, File, FilePage, MarkState, Ref, WriteToken
 from sexton.marks.sql.rows import refs_in
 from sexton.recycle.pipeline.sql.write_token import verify
 from sexton.storage.model import PAGE_KEYS, KeyOutcome
 
+DROP_FILES = 5_000
+"""Files that a take-over checks in one transaction."""
 READ_PAGES = 8
 """Pages read at once, so that the files of several vaults still make full pages."""
 
@@ -68,32 +71,84 @@ class FileStore:
             undone = or_(file.c.outcome.is_(None), file.c.outcome == KeyOutcome.FAILED)
             c.execute(delete(file).where(file.c.instance == token.instance, undone, refs_in(db, file, refs)))
 
+    def drop_unclaimed(self, token: WriteToken, after: int) -> int | None:
+        """Drop what an older attempt left among some thousand files of the batch, numbered above ``after``.
+
+        Files of marks that the batch never claimed are dropped; failed deletes are tried again. Keepers may not have
+        checked files of a second pass yet: of these, undeleted ones are dropped too, to be listed and checked again.
+
+        Returns:
+            the number of the last of these files; None if there was none.
+        """
+        db, file = self._db, self._db.t.mark_file
+        page = select(file.c.seq, file.c.kind, file.c.id, file.c.outcome).where(file.c.batch == token.batch)
+        with db.write() as tx:
+            verify(db, tx, token)
+            rows = tx.execute(page.where(file.c.seq > after).order_by(file.c.seq).limit(DROP_FILES)).all()
+            if not rows:
+                return None
+            claimed = self._claimed(tx, token, {Ref(row.kind, row.id) for row in rows})
+            kept = [row for row in rows if _is_kept(row.outcome, claimed.get(Ref(row.kind, row.id)))]
+            dropped = {row.seq for row in rows}.difference(row.seq for row in kept)
+            failed = [row.seq for row in kept if row.outcome == KeyOutcome.FAILED]
+            of_batch = file.c.batch == token.batch
+            tx.execute(delete(file).where(of_batch, in_list(db, file.c.seq, dropped)))
+            tx.execute(update(file).where(of_batch, in_list(db, file.c.seq, failed)).values(outcome=None, reason=None))
+        return int(rows[-1].seq)
+
     def pages(self, token: WriteToken, after: int, to: int) -> Sequence[FilePage]:
         """Return the next undone files of *claimed* marks of the batch, numbered above ``after``, up to ``to``.
 
         A few pages of at most 1,000 keys each.
         """
-        file, mark = self._db.t.mark_file, self._db.t.mark
-        claimed = and_(
-            mark.c.instance == file.c.instance,
-            mark.c.kind == file.c.kind,
-            mark.c.id == file.c.id,
-            mark.c.state == MarkState.CLAIMED,
-            mark.c.batch == file.c.batch,
-            mark.c.quarantined_reason.is_(None),
+        db, file = self._db, self._db.t.mark_file
+        of_batch = and_(file.c.batch == token.batch, file.c.seq <= to, file.c.outcome.is_(None))
+        columns = (file.c.seq, file.c.kind, file.c.id, file.c.vault, file.c.key, file.c.etag)
+        rows_query = select(*columns).where(of_batch).order_by(file.c.seq).limit(READ_PAGES * PAGE_KEYS)
+        with db.snapshot() as tx:  # one moment: a file that was dropped is not read with the claim that came after
+            while rows := tx.execute(rows_query.where(file.c.seq > after)).all():
+                claimed = self._claimed(tx, token, {Ref(row.kind, row.id) for row in rows})
+                quarantined = {ref for ref, mark in claimed.items() if mark.quarantined_reason is not None}
+                deleted_now = claimed.keys() - quarantined
+                if claimed_rows := [row for row in rows if (row.kind, row.id) in deleted_now]:
+                    return _pages_by_vault(claimed_rows)
+                after = rows[-1].seq
+        return []
+
+    def _claimed(self, tx: Connection, token: WriteToken, refs: Collection[Ref]) -> dict[Ref, Any]:
+        """Return the rows of those of these marks that the batch has claimed.
+
+        Files and marks are read by two queries and not by a join. Statistics of tables whose rows are seconds old say
+        that no mark is claimed; a planner that believes them reads all marks again for each file.
+        """
+        mark = self._db.t.mark
+        columns = (mark.c.kind, mark.c.id, mark.c.first_pass_at, mark.c.quarantined_reason)
+        is_claimed = and_(
+            mark.c.instance == token.instance, mark.c.state == MarkState.CLAIMED, mark.c.batch == token.batch
         )
-        with self._db.read() as c:
-            rows = c.execute(
-                select(file.c.vault, file.c.seq, file.c.key, file.c.etag)
-                .join(mark, claimed)
-                .where(file.c.batch == token.batch, file.c.seq > after, file.c.seq <= to, file.c.outcome.is_(None))
-                .order_by(file.c.seq)
-                .limit(READ_PAGES * PAGE_KEYS)
-            ).all()
-        pages = []
-        for vault, group in groupby(sorted(rows, key=lambda r: (r.vault, r.seq)), key=lambda r: str(r.vault)):
-            files = list(group)
-            for start in range(0, len(files), PAGE_KEYS):
-                part = files[start : start + PAGE_KEYS]
-                pages.append(FilePage(vault, [r.seq for r in part], [r.key for r in part], [r.etag for r in part]))
-        return pages
+        claimed: dict[Ref, Any] = {}
+        ordered = sorted(refs)
+        for start in range(0, len(ordered), CHUNK_MARKS):
+            is_one = refs_in(self._db, mark, ordered[start : start + CHUNK_MARKS])
+            claimed.update(
+                (Ref(row.kind, row.id), row) for row in tx.execute(select(*columns).where(is_claimed, is_one))
+            )
+        return claimed
+
+
+def _is_kept(outcome: str | None, claimed_mark: Any) -> bool:
+    """Return whether a take-over keeps a file; ``claimed_mark``: its mark's row, None if it is not claimed. Pure."""
+    if claimed_mark is None:
+        return False
+    return claimed_mark.first_pass_at is None or outcome in DONE
+
+
+def _pages_by_vault(rows: Sequence[Any]) -> list[FilePage]:
+    """Return rows of files as pages of at most ``PAGE_KEYS`` keys, each of one vault. Pure."""
+    pages = []
+    for vault, group in groupby(sorted(rows, key=lambda r: (r.vault, r.seq)), key=lambda r: str(r.vault)):
+        of_vault = list(group)
+        for start in range(0, len(of_vault), PAGE_KEYS):
+            part = of_vault[start : start + PAGE_KEYS]
+            pages.append(FilePage(vault, [r.seq for r in part], [r.key for r in part], [r.etag for r in part]))
+    return pages

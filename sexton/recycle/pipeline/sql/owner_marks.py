@@ -7,7 +7,7 @@ from sqlalchemy import Text, and_, delete, literal, select, tuple_, update
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.marks.model import OWNERS_REASONS, DueMark, MarkState, Reason, Ref, WriteToken
-from sexton.marks.sql.rows import due_mark, refs_in
+from sexton.marks.sql.rows import due_columns, due_mark, refs_in
 from sexton.recycle.pipeline.sql.write_token import verify
 
 ASKED_AT_ONCE = 10_000
@@ -26,7 +26,9 @@ class OwnerMarkStore:
         of_owner = and_(mark.c.instance == instance, mark.c.quarantined_reason.in_([str(r) for r in OWNERS_REASONS]))
         while True:
             beyond = tuple_(mark.c.kind, mark.c.id) > tuple_(literal(after.kind, Text()), literal(after.id, Text()))
-            page = select(mark).where(of_owner, beyond).order_by(mark.c.kind, mark.c.id).limit(ASKED_AT_ONCE)
+            page = (
+                select(*due_columns(mark)).where(of_owner, beyond).order_by(mark.c.kind, mark.c.id).limit(ASKED_AT_ONCE)
+            )
             with self._db.read() as tx:
                 marks = [due_mark(row) for row in tx.execute(page)]
             if not marks:

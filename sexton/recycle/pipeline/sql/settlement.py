@@ -4,10 +4,23 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, and_, bindparam, case, delete, func, literal, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    FromClause,
+    Text,
+    and_,
+    case,
+    delete,
+    func,
+    literal,
+    select,
+    update,
+)
 
 from sexton.database.engine import Database
-from sexton.database.rows import upsert
+from sexton.database.rows import as_rows, upsert
 from sexton.kernel.crash_points import reached
 from sexton.marks.model import (
     MAX_FAILURES,
@@ -24,6 +37,9 @@ from sexton.recycle.pipeline.progress import DeletionProgress
 from sexton.recycle.pipeline.sql import round_counts
 from sexton.recycle.pipeline.sql.write_token import verify
 from sexton.storage.model import KeyOutcome
+
+SUMS: dict[str, Any] = {"kind": Text(), "id": Text(), "objects": BigInteger(), "bytes": BigInteger()}
+"""Columns of rows that say what was deleted of each mark."""
 
 
 class SettlementStore:
@@ -132,21 +148,21 @@ class SettlementStore:
         names = "instance kind id parent_kind parent_id vault prefix keys marked_at claimed_at absorbed"
         copied = names.split()
         constants = {"gone_at": now, "round": token.round}
+        absorbed = [ref for m in marks for ref in m.absorbed]
+        absorbed_sums = [{"kind": ref.kind, "id": ref.id, "objects": 0, "bytes": 0} for ref in absorbed]
+        deleted = as_rows(db, [*map(_sums, marks), *absorbed_sums], **SUMS)
         row = select(
             *[mark.c[n] for n in copied],
             func.coalesce(mark.c.claimed_batch, token.batch).label("batch"),
-            (mark.c.objects_gone + bindparam("objects", type_=BigInteger())).label("objects"),
-            (mark.c.bytes_gone + bindparam("bytes", type_=BigInteger())).label("bytes"),
+            (mark.c.objects_gone + deleted.c.objects).label("objects"),
+            (mark.c.bytes_gone + deleted.c.bytes).label("bytes"),
             *[literal(v, history.c[n].type).label(n) for n, v in constants.items()],
-        ).where(mark.c.instance == token.instance, mark.c.kind == bindparam("kind"), mark.c.id == bindparam("id"))
-        numbers = [{"kind": m.ref.kind, "id": m.ref.id, "objects": m.gone[0], "bytes": m.gone[1]} for m in marks]
-        absorbed = [ref for m in marks for ref in m.absorbed]
-        numbers += [{"kind": ref.kind, "id": ref.id, "objects": 0, "bytes": 0} for ref in absorbed]
+        ).where(self._is_mark(token, deleted))
         insert = upsert(db, history).from_select([*copied, "batch", "objects", "bytes", *constants], row)
         # An owner's REPEATABLE READ transaction may have marked a gone id again: its snapshot showed no history yet.
         changed = ("objects", "bytes", "claimed_at", "gone_at", "batch", "round")
         replace = {n: insert.excluded[n] for n in changed}
-        tx.execute(insert.on_conflict_do_update(index_elements=["instance", "kind", "id"], set_=replace), numbers)
+        tx.execute(insert.on_conflict_do_update(index_elements=["instance", "kind", "id"], set_=replace))
         refs = [*(m.ref for m in marks), *absorbed]
         for table in (file, mark):
             tx.execute(delete(table).where(table.c.instance == token.instance, refs_in(db, table, refs)))
@@ -158,32 +174,24 @@ class SettlementStore:
         if not marks:
             return
         mark = self._db.t.mark
-        is_mark = and_(
-            mark.c.instance == token.instance, mark.c.kind == bindparam("a_kind"), mark.c.id == bindparam("an_id")
-        )
-        values = {
-            "first_pass_at": now,
-            "next_try_at": next_try_at,
-            "objects_gone": mark.c.objects_gone + bindparam("more_objects", type_=BigInteger()),
-            "bytes_gone": mark.c.bytes_gone + bindparam("more_bytes", type_=BigInteger()),
-        }
-        numbers = [
-            {"a_kind": m.ref.kind, "an_id": m.ref.id, "more_objects": m.gone[0], "more_bytes": m.gone[1]} for m in marks
-        ]
-        tx.execute(update(mark).where(is_mark).values(**values), numbers)
+        deleted = as_rows(self._db, map(_sums, marks), **SUMS)
+        values = {"first_pass_at": now, "next_try_at": next_try_at, **self._added(deleted)}
+        tx.execute(update(mark).where(self._is_mark(token, deleted)).values(**values))
         self._drop_files(tx, token, marks)
 
     def _quarantine(self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress]) -> None:
         """Quarantine marks that still have files: the owner could not name some, or one has changed."""
+        if not marks:
+            return
         mark = self._db.t.mark
-        for m in marks:
-            objects, size = m.gone
-            values: dict[str, Any] = {"quarantined_reason": Reason.CHANGED, "last_error": m.reason}
-            if m.settlement is Settlement.LACKING:
-                values = {"quarantined_reason": m.deletion_counts.lacking}
-            values |= {"objects_gone": mark.c.objects_gone + objects, "bytes_gone": mark.c.bytes_gone + size}
-            is_mark = and_(mark.c.instance == token.instance, mark.c.kind == m.ref.kind, mark.c.id == m.ref.id)
-            tx.execute(update(mark).where(is_mark).values(**values))
+        rows = [{**_sums(m), "reason": _quarantine_reason(m), "error": m.reason} for m in marks]
+        deleted = as_rows(self._db, rows, **SUMS, reason=Text(), error=Text())
+        values: dict[str, Any] = {
+            "quarantined_reason": deleted.c.reason,
+            "last_error": func.coalesce(deleted.c.error, mark.c.last_error),
+            **self._added(deleted),
+        }
+        tx.execute(update(mark).where(self._is_mark(token, deleted)).values(**values))
         self._drop_files(tx, token, marks)
 
     def _drop_files(self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress]) -> None:
@@ -192,13 +200,42 @@ class SettlementStore:
         tx.execute(delete(file).where(file.c.instance == token.instance, of_marks))
 
     def _count_failures(self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress], now: int) -> None:
+        """Count one more failure of each mark; quarantine those that failed too often."""
+        if not marks:
+            return
         mark = self._db.t.mark
-        for m in marks:
-            values: dict[str, Any] = {"failures": mark.c.failures + 1, "last_error": m.reason}
-            if m.failures + 1 >= MAX_FAILURES:
-                values |= {"quarantined_reason": Reason.DELETE_FAILED, "next_try_at": now + POISON_RETRY_SECONDS * 1000}
-            is_mark = and_(mark.c.instance == token.instance, mark.c.kind == m.ref.kind, mark.c.id == m.ref.id)
-            tx.execute(update(mark).where(is_mark).values(**values))
+        rows = [{**_sums(m), "error": m.reason} for m in marks]
+        failed = as_rows(self._db, rows, **SUMS, error=Text())
+        values = {"failures": mark.c.failures + 1, "last_error": failed.c.error}
+        tx.execute(update(mark).where(self._is_mark(token, failed)).values(**values))
+        if poisoned := [m.ref for m in marks if m.failures + 1 >= MAX_FAILURES]:
+            is_poisoned = and_(mark.c.instance == token.instance, refs_in(self._db, mark, poisoned))
+            next_try_at = now + POISON_RETRY_SECONDS * 1000
+            values = {"quarantined_reason": Reason.DELETE_FAILED, "next_try_at": next_try_at}
+            tx.execute(update(mark).where(is_poisoned).values(**values))
+
+    def _is_mark(self, token: WriteToken, rows: FromClause) -> ColumnElement[bool]:
+        """Return the condition that joins rows of ``as_rows`` with their marks, by the primary key."""
+        mark = self._db.t.mark
+        return and_(mark.c.instance == token.instance, mark.c.kind == rows.c.kind, mark.c.id == rows.c.id)
+
+    def _added(self, deleted: FromClause) -> dict[str, Any]:
+        """Return the columns to which the objects and bytes deleted now are added."""
+        mark = self._db.t.mark
+        return {
+            "objects_gone": mark.c.objects_gone + deleted.c.objects,
+            "bytes_gone": mark.c.bytes_gone + deleted.c.bytes,
+        }
+
+
+def _sums(mark: DeletionProgress) -> dict[str, Any]:
+    """Return what was deleted of a mark now, as a row of ``SUMS``."""
+    objects, size = mark.gone
+    return {"kind": mark.ref.kind, "id": mark.ref.id, "objects": objects, "bytes": size}
+
+
+def _quarantine_reason(mark: DeletionProgress) -> str | None:
+    return mark.deletion_counts.lacking if mark.settlement is Settlement.LACKING else Reason.CHANGED
 
 
 def _counts(by_settlement: Mapping[Settlement, Sequence[DeletionProgress]]) -> dict[tuple[str, str], dict[str, int]]:

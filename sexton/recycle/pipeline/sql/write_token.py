@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, select, update
+from sqlalchemy import Connection, and_, bindparam, select
 
 from sexton.database.engine import Database
 from sexton.database.tables import Tables, build
@@ -17,20 +17,18 @@ def verify(
 ) -> None:
     """Lock the batch row and check epoch, attempt and opening; with ``now``, also that the lease has not expired.
 
+    On PostgreSQL a take-over takes the row FOR UPDATE, a write FOR NO KEY UPDATE and a ``shared`` write FOR KEY SHARE:
+    only the take-over waits for shared writes, and they for it.
+
     An outcome of a delete may be written after expiry as long as no newer attempt took over; a claim may not.
-    ``shared``: threads with the same token may write at the same time, each about its own files; a take-over waits for
-    all of them.
+    ``shared``: threads with the same token may write at the same time, each about its own files.
 
     Raises:
         LeaseLost: a newer attempt or a newer epoch works here; the transaction must end without effect.
     """
     lock, share, find = _statements(db.dialect)
     parameters = {"of": token.batch, "in_epoch": token.lease.epoch, "tried": token.attempt, "opened": token.open_count}
-    if shared:
-        is_latest = connection.execute(share, parameters).first() is not None
-    else:
-        is_latest = connection.execute(lock, parameters).rowcount == 1
-    if not is_latest:
+    if connection.execute(share if shared else lock, parameters).first() is None:
         raise LeaseLost(f"batch {token.batch} was taken over by a newer attempt or lease")
     lease = connection.execute(find, {"of": token.instance, "for_job": token.lease.job}).one_or_none()
     if (
@@ -53,5 +51,5 @@ def _statements(dialect: str) -> tuple[Any, Any, Any]:
     )
     of_instance = and_(lease.c.instance == bindparam("of"), lease.c.job == bindparam("for_job"))
     find = select(lease.c.epoch, lease.c.owner, lease.c.state, lease.c.expires_at).where(of_instance)
-    lock = update(batch).where(of_token).values(attempt=bindparam("tried"))
-    return lock, select(batch.c.id).where(of_token).with_for_update(read=True), find
+    latest = select(batch.c.id).where(of_token)
+    return latest.with_for_update(key_share=True), latest.with_for_update(read=True, key_share=True), find

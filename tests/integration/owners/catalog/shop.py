@@ -14,7 +14,7 @@ from sqlalchemy import event, func, select, update
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
 from sexton.marks.model import DueMark, Ref
-from sexton.marks.sql.rows import due_mark
+from sexton.marks.sql.rows import due_columns, due_mark
 from sexton.owners.catalog import layout
 from sexton.owners.catalog.layout import IndexFormat
 from sexton.owners.catalog.model import NewTable, Output, Schema, Written
@@ -224,7 +224,8 @@ class Shop(Rig):
         """Return the marks of a kind, by id."""
         mark = self.db.t.mark
         with self.db.read() as c:
-            return [due_mark(r) for r in c.execute(select(mark).where(mark.c.kind == kind).order_by(mark.c.id))]
+            marked = select(*due_columns(mark)).where(mark.c.kind == kind)
+            return [due_mark(r) for r in c.execute(marked.order_by(mark.c.id))]
 
     def refs(self) -> set[Ref]:
         """Return the refs of all marks."""

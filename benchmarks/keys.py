@@ -1,0 +1,72 @@
+"""Delete the same number of objects with one key per mark and with a hundred, on PostgreSQL with fsync.
+
+The store answers at once, so the time is that of the client and its database. Statistics of the tables are taken
+before anything is marked, or after everything is marked and before anything is claimed. Both are stale during the
+round; autovacuum, which might take better ones meanwhile, is off for these tables.
+"""
+
+import statistics
+from collections.abc import Sequence
+
+import psycopg
+
+from benchmarks import contenders
+from benchmarks.contenders import Job
+from benchmarks.heavy import measure, stub
+from benchmarks.results import Figure, Result, at_least
+from benchmarks.store import KEYS_A_MARK, log_in
+from tests.servers.postgres import Cluster
+
+OBJECTS, PAIRS = 200_000, 3
+REQUESTS = 8
+STATISTICS = ("empty", "marked")
+LEAST_SHARE = 0.5
+
+
+def run(objects: int = OBJECTS, pairs: int = PAIRS) -> Result:
+    """Measure both kinds of marks under both statistics, in turns."""
+    log_in()
+    seconds: dict[str, dict[int, list[float]]] = {s: {1: [], KEYS_A_MARK: []} for s in STATISTICS}
+    cluster = Cluster()
+    try:
+        for pair in range(pairs):
+            for taken in STATISTICS:
+                for keys in (1, KEYS_A_MARK) if pair % 2 else (KEYS_A_MARK, 1):
+                    seconds[taken][keys].append(_seconds(cluster, objects, keys, taken))
+                    rate = objects / seconds[taken][keys][-1]
+                    print(f"pair {pair + 1}, statistics {taken}, {keys} keys: {rate:,.0f} objects/s", flush=True)
+    finally:
+        cluster.stop()
+    figures = [
+        Figure(f"statistics {taken}, {keys} keys per mark", f"{objects / statistics.median(times):,.0f} objects/s")
+        for taken, by_keys in seconds.items()
+        for keys, times in by_keys.items()
+    ]
+    figures += [
+        at_least(f"statistics {taken}: one key per mark against {KEYS_A_MARK}", _share(seconds[taken]), LEAST_SHARE)
+        for taken in STATISTICS
+    ]
+    sizes = {"objects": f"{objects:,}", "pairs": pairs, "database": "PostgreSQL with fsync"}
+    return Result("keys", sizes, figures, {"seconds": seconds})
+
+
+def _share(by_keys: dict[int, Sequence[float]] | dict[int, list[float]]) -> float:
+    return statistics.median(many / one for one, many in zip(by_keys[1], by_keys[KEYS_A_MARK], strict=True))
+
+
+def _seconds(cluster: Cluster, objects: int, keys: int, statistics_taken: str) -> float:
+    """Return the seconds of one round over marks of so many keys."""
+    database = cluster.create_database()
+    try:
+        with stub() as endpoint:
+            contenders.prepare(database, endpoint, 0)
+            with psycopg.connect(database.replace("+psycopg", ""), autocommit=True) as c:
+                for table in ("mark", "mark_file", "mark_history"):
+                    c.execute(f"ALTER TABLE sexton.{table} SET (autovacuum_enabled = off)")
+                c.execute("ANALYZE")
+                contenders.mark(database, objects // keys, keys)
+                if statistics_taken == "marked":
+                    c.execute("VACUUM ANALYZE")
+            return measure(Job("direct", endpoint, objects // keys, REQUESTS, database, keys))["seconds"]
+    finally:
+        cluster.drop_database(database)
