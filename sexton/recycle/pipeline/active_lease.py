@@ -120,7 +120,7 @@ class ActiveLease:
         self.wait(busy.retry_after or BUSY_SECONDS)
         return ""
 
-    def check_vault(self, vault: str) -> None:
+    def refuse_excluded(self, vault: str) -> None:
         """Raise ``VaultFault`` if the round, or the vault whitelist (NOT_LISTED), excludes the vault."""
         if vault in self._excluded_vaults:
             raise VaultFault(vault, self._excluded_vaults[vault], "this round excludes it, see the round's report")

@@ -70,7 +70,7 @@ class ThreadDeleter:
         page, answer, sent_at = piece.page, None, time.monotonic()
         try:
             active_lease.renew_if_due()
-            active_lease.check_vault(page.vault)
+            active_lease.refuse_excluded(page.vault)
             vault = self._vaults.get(token.instance, page.vault)
             self._count_in_flight(token.instance, page.vault, 1)
             sent_at = time.monotonic()

@@ -25,7 +25,7 @@ class Recheck:
         """Drop marks from the chunk that have files in a vault that cannot be verified now."""
         for name in sorted(frozenset().union(*chunk.vaults.values())):
             try:
-                work.active_lease.check_vault(name)
+                work.active_lease.refuse_excluded(name)
                 work.active_lease.retry_throttled(partial(self._vaults.get, work.instance, name))
             except (VaultFault, UnknownVault) as e:
                 in_vault = {ref for ref in chunk.refs if name in chunk.vaults[ref]}

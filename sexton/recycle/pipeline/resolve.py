@@ -175,7 +175,7 @@ class Resolver:
             name = place.vault
             if work.active_lease.faults.get(name) in GIVEN_UP:  # a range waits for a vault only once
                 raise VaultFault(name, work.active_lease.faults[name], "it accepted nothing a moment ago")
-            work.active_lease.check_vault(name)
+            work.active_lease.refuse_excluded(name)
             vault = self._vaults.get(work.instance, name)
             for page in pages_of(vault, mark, place, first_pages.get(place)):
                 work.active_lease.keep_alive()

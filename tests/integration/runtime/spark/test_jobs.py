@@ -168,7 +168,7 @@ def test_faults_of_executors_are_passed_on(field: Field) -> None:
         going.release_up_to(10)
         going.wait_for(10)
         with pytest.raises(VaultFault, match="NO_MARKER"):
-            field.active_lease.check_vault("disk")
+            field.active_lease.refuse_excluded("disk")
         going.release_up_to(20)
         going.finish()
 
