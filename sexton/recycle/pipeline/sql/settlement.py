@@ -211,8 +211,8 @@ class SettlementStore:
         if poisoned := [m.ref for m in marks if m.failures + 1 >= MAX_FAILURES]:
             is_poisoned = and_(mark.c.instance == token.instance, refs_in(self._db, mark, poisoned))
             next_try_at = now + POISON_RETRY_SECONDS * 1000
-            values = {"quarantined_reason": Reason.DELETE_FAILED, "next_try_at": next_try_at}
-            tx.execute(update(mark).where(is_poisoned).values(**values))
+            quarantined = update(mark).where(is_poisoned).values(quarantined_reason=Reason.DELETE_FAILED)
+            tx.execute(quarantined.values(next_try_at=next_try_at))
 
     def _is_mark(self, token: WriteToken, rows: FromClause) -> ColumnElement[bool]:
         """Return the condition that joins rows of ``as_rows`` with their marks, by the primary key."""
