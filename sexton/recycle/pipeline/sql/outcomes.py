@@ -39,7 +39,9 @@ class OutcomeStore:
                     for statement, parameters in statements:
                         tx.execute(statement, parameters)
                 break
-            except OperationalError as e:  # the thread that claims has locked the batch's row
+            except (
+                OperationalError
+            ) as e:  # an attempt that takes the batch over has locked its row, or on SQLite another writer the file
                 if not (tries_left and is_locked(e)):
                     raise
         reached("outcomes.recorded")

@@ -12,7 +12,7 @@ from tests.support.rig import Rig
 
 
 def test_only_the_newest_attempt_stores_outcomes(rig: Rig) -> None:
-    """Executors store them at the same time; the attempt that takes the batch over waits for writes under way."""
+    """Executors store them at the same time."""
     first = token(rig)
     stored: list[bool] = []
     with rig.db.write() as c:

@@ -1,5 +1,7 @@
 """Which tokens may write: the latest opening of a batch, under a lease that its epoch still holds."""
 
+import threading
+
 import pytest
 from sqlalchemy import select
 
@@ -61,3 +63,32 @@ def test_a_lease_of_another_job_proves_nothing(rig: Rig) -> None:
 
     with pytest.raises(LeaseLost):
         verify_at(rig, with_)
+
+
+def test_outcomes_are_stored_while_a_claim_holds_the_batch(postgres_rig: Rig) -> None:
+    with_ = token(postgres_rig)
+    storing = threading.Thread(target=lambda: verify_at(postgres_rig, with_, shared=True))
+
+    with postgres_rig.db.write() as claiming:
+        verify(postgres_rig.db, claiming, with_)
+        storing.start()
+        storing.join(4)
+
+        assert not storing.is_alive()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_take_over_waits_for_a_write_under_way(postgres_rig: Rig, shared: bool) -> None:
+    first, opened = token(postgres_rig), []
+    taking_over = threading.Thread(target=lambda: opened.append(token(postgres_rig, attempt=2)))
+
+    with postgres_rig.db.write() as writing:
+        verify(postgres_rig.db, writing, first, shared=shared)
+        taking_over.start()
+        taking_over.join(0.5)
+        assert (taking_over.is_alive(), opened) == (True, [])
+    taking_over.join(10)
+
+    assert [second.attempt for second in opened] == [2]
+    with pytest.raises(LeaseLost):
+        verify_at(postgres_rig, first, shared=shared)
