@@ -73,8 +73,9 @@ class RecycleActivities:
     @activity.defn(no_thread_cancel_exception=True)
     def make_plan(self, request: RecycleRequest) -> Plan:
         """Store a plan of the marks that this round may delete, and return it."""
-        with refusals(), AutoHeartbeat():
-            return self._rounds.plan(request.instance, self._policy, request.requested_by or "round")
+        with refusals(), AutoHeartbeat() as heartbeats:
+            by = request.requested_by or "round"
+            return self._rounds.plan(request.instance, self._policy, by, heartbeats.heartbeat)
 
     @activity.defn(no_thread_cancel_exception=True)
     def find_plan(self, plan: int) -> Plan:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Table, and_, false, or_
+from sqlalchemy import Column, ColumnElement, FromClause, Table, and_, false, or_
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
@@ -45,6 +45,11 @@ def refs_in(db: Database, table: Table, refs: Iterable[Ref]) -> ColumnElement[bo
 def children_of(db: Database, table: Table, refs: Iterable[Ref]) -> ColumnElement[bool]:
     """Return the condition that a row of ``table`` names one of these marks as its parent."""
     return _one_of(db, table.c.parent_kind, table.c.parent_id, refs)
+
+
+def named_by(mark: Table, rows: FromClause, instance: str) -> ColumnElement[bool]:
+    """Return the condition that joins rows of ``as_rows``, with kind and id, to marks of an instance by primary key."""
+    return and_(mark.c.instance == instance, mark.c.kind == rows.c.kind, mark.c.id == rows.c.id)
 
 
 def _one_of(db: Database, kind: Column[Any], id_: Column[Any], refs: Iterable[Ref]) -> ColumnElement[bool]:

@@ -147,7 +147,7 @@ class Resolver:
         self, work: BatchWork, chunk: Chunk, mark: DueMark, mark_places: Sequence[Place], first_pages: FirstPages
     ) -> Unresolvable | Kept | None:
         """List a mark's files, and retry while a store throttles; return why that failed, None: it did not."""
-        patience, files_before = Patience(), chunk.files
+        patience, files_before, stored_before = Patience(), chunk.files, chunk.last_file
         while True:
             try:
                 self._list(work, chunk, mark, mark_places, first_pages)
@@ -155,7 +155,7 @@ class Resolver:
                 error = e
             else:
                 return None
-            self._drop_listed(work, chunk, mark, files_before)
+            self._drop_listed(work, chunk, mark, files_before, stored=chunk.last_file != stored_before)
             if isinstance(error, Unplaced):
                 return Unresolvable(mark, error.reason, str(error))
             if isinstance(error, UnknownVault):
@@ -197,10 +197,11 @@ class Resolver:
         chunk.last_file = self._stores.files.store(work.token, chunk.unstored, chunk.last_file)
         chunk.unstored = []
 
-    def _drop_listed(self, work: BatchWork, chunk: Chunk, mark: DueMark, files_before: int) -> None:
-        """Drop the files listed for a mark so far."""
+    def _drop_listed(self, work: BatchWork, chunk: Chunk, mark: DueMark, files_before: int, *, stored: bool) -> None:
+        """Drop the files listed for a mark so far; ``stored``: some of them may be rows already."""
         chunk.files = files_before
-        self._stores.files.drop(work.token, [mark.ref])
+        if stored:
+            self._stores.files.drop(work.token, [mark.ref])
         chunk.unstored = [file for file in chunk.unstored if (file.kind, file.id) != mark.ref]
 
 

@@ -1,5 +1,6 @@
 """Define what the activities of a round need from the stores of rounds and plans."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from sexton.recycle.model import RoundReport
@@ -22,8 +23,8 @@ class RoundStorePort(Protocol):
         """Release the lease while the round waits (paused, backing off), and record why."""
         ...
 
-    def plan(self, instance: str, policy: Policy, by: str) -> Plan:
-        """Fix the cutoffs and counts of a plan, and store it."""
+    def plan(self, instance: str, policy: Policy, by: str, heartbeat: Callable[[], None]) -> Plan:
+        """Fix the cutoffs and counts of a plan, and store it; ``heartbeat`` is called between pages of marks."""
         ...
 
     def find_plan(self, plan: int) -> Plan:

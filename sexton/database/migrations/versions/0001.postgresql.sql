@@ -456,7 +456,7 @@ CREATE TABLE sexton.mark_file (
     outcome text,  -- null: not tried yet
     reason text,
     PRIMARY KEY (batch, seq)
-);
+) WITH (fillfactor = 45);  -- each row is updated once, with its outcome: in the same page, no index is touched
 CREATE INDEX mark_file_of_mark ON sexton.mark_file (id, kind, instance);
 
 -- One row per round, kind and vault: counts of the deletion so far.

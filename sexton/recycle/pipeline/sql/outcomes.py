@@ -3,11 +3,23 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, and_, bindparam, func, literal, or_, select, tuple_, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Text,
+    Update,
+    and_,
+    func,
+    literal,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 from sqlalchemy.exc import OperationalError
 
 from sexton.database.engine import Database, is_locked
-from sexton.database.rows import in_list
+from sexton.database.rows import as_rows, in_list
 from sexton.kernel.crash_points import reached
 from sexton.marks.model import DeletedSoFar, FilePage, Ref, WriteToken
 from sexton.marks.sql.rows import refs_in
@@ -31,13 +43,13 @@ class OutcomeStore:
 
         A throttled key stays undone, so the same round tries it again.
         """
-        statements = self._updates(token, page, results)
+        updates = self._updates(token, page, results)
         for tries_left in reversed(range(RECORD_TRIES)):
             try:
                 with self._db.write() as tx:
                     verify(self._db, tx, token, shared=True)
-                    for statement, parameters in statements:
-                        tx.execute(statement, parameters)
+                    for statement in updates:
+                        tx.execute(statement)
                 break
             except (
                 OperationalError
@@ -46,41 +58,31 @@ class OutcomeStore:
                     raise
         reached("outcomes.recorded")
 
-    def _updates(self, token: WriteToken, page: FilePage, results: Sequence[KeyResult]) -> list[tuple[Any, Any]]:
-        """Return an UPDATE for each outcome and reason, and one with parameters for files whose size was measured."""
-        file = self._db.t.mark_file
-        numbers: dict[tuple[str, str | None], list[int]] = {}
-        measured = []
-        for number, result in zip(page.seqs, results, strict=True):
-            if result.outcome is KeyOutcome.THROTTLED:
-                continue
-            reason = result.reason[:500] or None
-            if result.bytes is None:
-                numbers.setdefault((result.outcome, reason), []).append(number)
-            else:
-                measured.append(
-                    {"number": number, "new_outcome": result.outcome, "new_reason": reason, "size": result.bytes}
-                )
+    def _updates(self, token: WriteToken, page: FilePage, results: Sequence[KeyResult]) -> list[Update]:
+        """Return one UPDATE for each outcome without details, and one for all that have a reason or a measured size."""
+        db, file = self._db, self._db.t.mark_file
         undone = or_(file.c.outcome.is_(None), file.c.outcome == KeyOutcome.FAILED)
         of_batch = and_(file.c.batch == token.batch, undone)
-        statements: list[tuple[Any, Any]] = [
-            (
-                update(file)
-                .where(of_batch, in_list(self._db, file.c.seq, seqs))
-                .values(outcome=outcome, reason=reason),
-                None,
-            )
-            for (outcome, reason), seqs in numbers.items()
+        plain: dict[str, list[int]] = {}
+        detailed: list[dict[str, Any]] = []
+        for seq, result in zip(page.seqs, results, strict=True):
+            if result.outcome is KeyOutcome.THROTTLED:
+                continue
+            if result.bytes is None and not result.reason:
+                plain.setdefault(result.outcome, []).append(seq)
+            else:
+                reason = result.reason[:500] or None
+                detailed.append({"seq": seq, "outcome": result.outcome, "reason": reason, "bytes": result.bytes})
+        updates = [
+            update(file).where(of_batch, in_list(db, file.c.seq, seqs)).values(outcome=outcome, reason=None)
+            for outcome, seqs in plain.items()
         ]
-        if measured:
-            values: dict[str, Any] = {
-                "outcome": bindparam("new_outcome"),
-                "reason": bindparam("new_reason"),
-                "bytes": bindparam("size"),
-            }
-            one = update(file).where(of_batch, file.c.seq == bindparam("number")).values(**values)
-            statements.append((one, measured))
-        return statements
+        if detailed:
+            given = as_rows(db, detailed, seq=BigInteger(), outcome=Text(), reason=Text(), bytes=BigInteger())
+            values = {"outcome": given.c.outcome, "reason": given.c.reason}
+            measured = func.coalesce(given.c.bytes, file.c.bytes)
+            updates.append(update(file).where(of_batch, file.c.seq == given.c.seq).values(**values, bytes=measured))
+        return updates
 
     def deleted_so_far(self, token: WriteToken, kind: str) -> DeletedSoFar:
         """Return what the token's round has deleted of a kind so far."""

@@ -3,18 +3,18 @@
 Some are retried without an operator: UNKNOWN_VAULT when the vault is added, DELETE_FAILED once a day.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, literal, select, update
+from sqlalchemy import ColumnElement, Connection, Select, Text, and_, delete, func, literal, select, update
 
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
-from sexton.database.rows import upsert
+from sexton.database.rows import as_rows, upsert
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 from sexton.marks.model import DONE, RESOLVED_AGAIN, SEVERAL, MarkState, Reason, Ref, Unresolvable, WriteToken
-from sexton.marks.sql.rows import refs_in
+from sexton.marks.sql.rows import named_by, refs_in
 from sexton.recycle.pipeline.sql import round_counts
 from sexton.recycle.pipeline.sql.write_token import verify
 
@@ -68,20 +68,18 @@ class QuarantineStore:
         with deciding(db, token.instance) as tx:
             verify(db, tx, token)
             in_question = and_(mark.c.instance == token.instance, refs_in(db, mark, by_ref))
-            columns = (mark.c.kind, mark.c.id, mark.c.retention_starts_at, mark.c.vault, mark.c.state)
+            columns = (mark.c.kind, mark.c.id, mark.c.retention_starts_at, mark.c.vault)
             rows = tx.execute(select(*columns).where(in_question).with_for_update(skip_locked=True)).all()
             vaults = set(tx.execute(select(vault.c.name).where(vault.c.instance == token.instance)).scalars())
+            reasons = []
             for row in rows:
                 problem = by_ref[Ref(row.kind, row.id)]
-                unchanged = (row.retention_starts_at, row.vault) == (
-                    problem.mark.retention_starts_at,
-                    problem.mark.vault,
-                )
-                if not unchanged or (problem.reason is Reason.UNKNOWN_VAULT and row.vault in vaults):
-                    continue
-                this = and_(mark.c.instance == token.instance, mark.c.kind == row.kind, mark.c.id == row.id)
-                values = {"quarantined_reason": problem.reason, "last_error": problem.detail[:1000]}
-                tx.execute(update(mark).where(this).values(**values))
+                if _still_unresolvable(row, problem, vaults):
+                    error = problem.detail[:1000]
+                    reasons.append({"kind": row.kind, "id": row.id, "reason": problem.reason, "error": error})
+            given = as_rows(db, reasons, kind=Text(), id=Text(), reason=Text(), error=Text())
+            values = {"quarantined_reason": given.c.reason, "last_error": given.c.error}
+            tx.execute(update(mark).where(named_by(mark, given, token.instance)).values(**values))
 
     def retry_failed(self, instance: str) -> None:
         """Lift, once a day, the quarantine of claimed marks whose deletes failed: the cause may have been fixed."""
@@ -202,6 +200,12 @@ class QuarantineStore:
     def _is(self, ref: Ref) -> ColumnElement[bool]:
         mark = self._db.t.mark
         return and_(mark.c.id == ref.id, mark.c.kind == ref.kind)
+
+
+def _still_unresolvable(row: Any, problem: Unresolvable, vaults: Collection[str]) -> bool:
+    """Return whether a mark is as the round read it, and its vault is still unknown if that was the reason. Pure."""
+    unchanged = (row.retention_starts_at, row.vault) == (problem.mark.retention_starts_at, problem.mark.vault)
+    return unchanged and not (problem.reason is Reason.UNKNOWN_VAULT and row.vault in vaults)
 
 
 def _value(row: Any) -> Quarantined:

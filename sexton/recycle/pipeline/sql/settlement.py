@@ -6,7 +6,6 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
-    ColumnElement,
     Connection,
     FromClause,
     Text,
@@ -32,7 +31,7 @@ from sexton.marks.model import (
     Settlement,
     WriteToken,
 )
-from sexton.marks.sql.rows import children_of, refs_in
+from sexton.marks.sql.rows import children_of, named_by, refs_in
 from sexton.recycle.pipeline.progress import DeletionProgress
 from sexton.recycle.pipeline.sql import round_counts
 from sexton.recycle.pipeline.sql.write_token import verify
@@ -157,7 +156,7 @@ class SettlementStore:
             (mark.c.objects_gone + deleted.c.objects).label("objects"),
             (mark.c.bytes_gone + deleted.c.bytes).label("bytes"),
             *[literal(v, history.c[n].type).label(n) for n, v in constants.items()],
-        ).where(self._is_mark(token, deleted))
+        ).where(named_by(mark, deleted, token.instance))
         insert = upsert(db, history).from_select([*copied, "batch", "objects", "bytes", *constants], row)
         # An owner's REPEATABLE READ transaction may have marked a gone id again: its snapshot showed no history yet.
         changed = ("objects", "bytes", "claimed_at", "gone_at", "batch", "round")
@@ -176,7 +175,7 @@ class SettlementStore:
         mark = self._db.t.mark
         deleted = as_rows(self._db, map(_sums, marks), **SUMS)
         values = {"first_pass_at": now, "next_try_at": next_try_at, **self._added(deleted)}
-        tx.execute(update(mark).where(self._is_mark(token, deleted)).values(**values))
+        tx.execute(update(mark).where(named_by(mark, deleted, token.instance)).values(**values))
         self._drop_files(tx, token, marks)
 
     def _quarantine(self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress]) -> None:
@@ -191,7 +190,7 @@ class SettlementStore:
             "last_error": func.coalesce(deleted.c.error, mark.c.last_error),
             **self._added(deleted),
         }
-        tx.execute(update(mark).where(self._is_mark(token, deleted)).values(**values))
+        tx.execute(update(mark).where(named_by(mark, deleted, token.instance)).values(**values))
         self._drop_files(tx, token, marks)
 
     def _drop_files(self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress]) -> None:
@@ -207,17 +206,12 @@ class SettlementStore:
         rows = [{**_sums(m), "error": m.reason} for m in marks]
         failed = as_rows(self._db, rows, **SUMS, error=Text())
         values = {"failures": mark.c.failures + 1, "last_error": failed.c.error}
-        tx.execute(update(mark).where(self._is_mark(token, failed)).values(**values))
+        tx.execute(update(mark).where(named_by(mark, failed, token.instance)).values(**values))
         if poisoned := [m.ref for m in marks if m.failures + 1 >= MAX_FAILURES]:
             is_poisoned = and_(mark.c.instance == token.instance, refs_in(self._db, mark, poisoned))
             next_try_at = now + POISON_RETRY_SECONDS * 1000
             quarantined = update(mark).where(is_poisoned).values(quarantined_reason=Reason.DELETE_FAILED)
             tx.execute(quarantined.values(next_try_at=next_try_at))
-
-    def _is_mark(self, token: WriteToken, rows: FromClause) -> ColumnElement[bool]:
-        """Return the condition that joins rows of ``as_rows`` with their marks, by the primary key."""
-        mark = self._db.t.mark
-        return and_(mark.c.instance == token.instance, mark.c.kind == rows.c.kind, mark.c.id == rows.c.id)
 
     def _added(self, deleted: FromClause) -> dict[str, Any]:
         """Return the columns to which the objects and bytes deleted now are added."""

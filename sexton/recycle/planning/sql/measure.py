@@ -1,20 +1,25 @@
 """Measure what is due: count marks, keys and bytes in rows, and estimate objects that only a listing would show."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Connection,
+    Select,
     Table,
     and_,
     case,
     cast,
     extract,
     func,
+    literal,
     literal_column,
     or_,
     select,
+    tuple_,
     type_coerce,
 )
 
@@ -31,8 +36,14 @@ CLAIMED: ColumnElement[str] = literal_column("'CLAIMED'")
 """Text instead of a parameter: the planner must see in a prepared statement that the partial indexes apply."""
 AGES_MODULUS = 2**31 - 1
 """Each age is taken modulo this number, so that a sum over any number of marks fits into the column."""
+PAGE_MARKS = 50_000
+"""Marks that one statement counts."""
 SAMPLE_ROWS = 1_000
 """The newest rows from which the number of objects under a prefix is estimated."""
+
+
+def no_heartbeat() -> None:
+    """Continue: nothing watches this count."""
 
 
 def policy_of(db: Database, c: Connection, instance: str, policy: Policy) -> InstancePolicy:
@@ -52,7 +63,11 @@ def waits(mark: Table) -> ColumnElement[bool]:
 class Measure:
     """Counts over one instance's marks, in one transaction."""
 
-    def __init__(self, db: Database, c: Connection, instance: str, policy: Policy) -> None:
+    def __init__(
+        self, db: Database, c: Connection, instance: str, policy: Policy, heartbeat: Callable[[], None] = no_heartbeat
+    ) -> None:
+        """``heartbeat``: called between two pages of marks; it raises if the count must stop."""
+        self._heartbeat = heartbeat
         self._db = db
         self._c = c
         self._instance = instance
@@ -66,43 +81,67 @@ class Measure:
         return int(self._c.execute(select(func.count()).where(waiting)).scalar_one())
 
     def measure_due(self, kind: str, cutoff: int, since: int = 0) -> KindPlan:
-        """Return how much of a kind is due; the cost grows with the number of marks that are due.
+        """Return how much of a kind is due, counted in pages; the cost grows with the number of marks that are due.
 
         Args:
             kind: the kind of the marks.
             cutoff: the latest ``retention_starts_at`` that is due, in ms since 1970.
             since: marks up to this ``retention_starts_at`` are left out (ms since 1970); 0: none is.
         """
-        mark, dialect = self._db.t.mark, self._db.dialect
-        length = func.jsonb_array_length if dialect == "postgresql" else func.json_array_length
+        mark = self._db.t.mark
         due = and_(
             mark.c.instance == self._instance, mark.c.kind == kind, waits(mark), mark.c.retention_starts_at <= cutoff
         )
         if since:
             due = and_(due, mark.c.retention_starts_at > since)
-        row = self._c.execute(
-            select(
-                func.count().label("marks"),
-                func.coalesce(func.sum(length(mark.c["keys"])), 0).label("keys"),
-                func.coalesce(func.sum(case((mark.c.prefix.is_not(None), 1), else_=0)), 0).label("prefixes"),
-                func.coalesce(func.sum(case((mark.c["keys"].is_(None), 1), else_=0)), 0).label("unlisted"),
-                func.coalesce(func.sum(mark.c.bytes), 0).label("bytes"),
-                func.min(mark.c.retention_starts_at).label("oldest"),
-                func.coalesce(func.sum(self._milliseconds(mark.c.retention_starts_at) % AGES_MODULUS), 0).label("ages"),
-            ).where(due)
-        ).one()
-        sums = {column: int(value) for column, value in row._mapping.items() if column not in ("oldest", "unlisted")}
-        unlisted = 0 if kind in FILELESS else int(row.unlisted)
+        oldest: int | None = None
+        sums: Counter[str] = Counter()
+        for page in self._pages(due):
+            row = self._c.execute(self._sums().where(page)).one()._mapping
+            oldest = row["oldest"] if oldest is None else oldest
+            sums.update({column: int(value) for column, value in row.items() if column != "oldest"})
+        unlisted = 0 if kind in FILELESS else sums["unlisted"]
         estimated_objects = round(unlisted * self._mean_objects(kind)) if unlisted else 0
         return KindPlan(
             kind=kind,
             cutoff=cutoff,
             since=since,
-            oldest=row.oldest,
+            oldest=oldest,
             objects=sums["keys"] + estimated_objects,
             estimated=unlisted > 0,
             limited=is_limited(kind, self._policy),
-            **sums,
+            **{column: sums[column] for column in ("marks", "keys", "prefixes", "bytes", "ages")},
+        )
+
+    def _pages(self, due: ColumnElement[bool]) -> Iterator[ColumnElement[bool]]:
+        """Yield conditions that divide due marks, in the order of their index, so that no statement takes long."""
+        mark = self._db.t.mark
+        position = tuple_(mark.c.retention_starts_at, mark.c.id)
+        columns = (mark.c.retention_starts_at, mark.c.id)
+        rest = due
+        while True:
+            self._heartbeat()
+            last_of_page = select(*columns).where(rest).order_by(*columns).offset(PAGE_MARKS - 1).limit(1)
+            last = self._c.execute(last_of_page).one_or_none()
+            if last is None:
+                yield rest
+                return
+            end = tuple_(*(literal(value, column.type) for value, column in zip(last, columns, strict=True)))
+            yield and_(rest, position <= end)
+            rest = and_(due, position > end)
+
+    def _sums(self) -> Select[Any]:
+        """Return the query that sums up marks."""
+        mark = self._db.t.mark
+        length = func.jsonb_array_length if self._db.dialect == "postgresql" else func.json_array_length
+        return select(
+            func.count().label("marks"),
+            func.coalesce(func.sum(length(mark.c["keys"])), 0).label("keys"),
+            func.coalesce(func.sum(case((mark.c.prefix.is_not(None), 1), else_=0)), 0).label("prefixes"),
+            func.coalesce(func.sum(case((mark.c["keys"].is_(None), 1), else_=0)), 0).label("unlisted"),
+            func.coalesce(func.sum(mark.c.bytes), 0).label("bytes"),
+            func.min(mark.c.retention_starts_at).label("oldest"),
+            func.coalesce(func.sum(self._milliseconds(mark.c.retention_starts_at) % AGES_MODULUS), 0).label("ages"),
         )
 
     def measure_again(self, planned: KindPlan) -> KindPlan:

@@ -14,7 +14,7 @@ from sexton.recycle.planning.build import build_for_operator, build_for_round
 from sexton.recycle.planning.limits import Allowance
 from sexton.recycle.planning.model import DueKind, InstancePolicy, Plan, PlanFacts, Policy
 from sexton.recycle.planning.sql.approvals import ApprovalStore, insert_plan
-from sexton.recycle.planning.sql.measure import Measure, find_kinds, policy_of
+from sexton.recycle.planning.sql.measure import Measure, find_kinds, no_heartbeat, policy_of
 from sexton.recycle.planning.sql.retentions import RetentionStore
 
 LiveObjects = Callable[[], int | None]
@@ -44,13 +44,27 @@ class PlanStore:
         with self._db.write() as tx:
             return insert_plan(self._db, tx, plan, by)
 
-    def plan_for_round(self, instance: str, policy: Policy, by: str, live_objects: LiveObjects = _uncounted) -> Plan:
+    def plan_for_round(
+        self,
+        instance: str,
+        policy: Policy,
+        by: str,
+        live_objects: LiveObjects = _uncounted,
+        heartbeat: Callable[[], None] = no_heartbeat,
+    ) -> Plan:
         """Fix cutoffs and counts for a round and store them; what needs an approval waits in a plan of its own.
+
+        Args:
+            instance: the instance to plan for.
+            policy: retentions and limits of the settings.
+            by: who requested the plan.
+            live_objects: counts the owner's live objects.
+            heartbeat: called between two pages of the count; it raises if the count must stop.
 
         Raises:
             UnknownInstance: no such instance.
         """
-        facts = self._read(instance, policy)
+        facts = self._read(instance, policy, heartbeat)
         limit = _limit(facts, live_objects)
         if not facts.instance_policy.enabled:
             with self._db.write() as tx:
@@ -77,12 +91,12 @@ class PlanStore:
         stored = Plan.model_validate(row.body | {"id": plan})
         return stored if row.approved_at is None else stored.model_copy(update={"allowance": None})
 
-    def _read(self, instance: str, policy: Policy) -> PlanFacts:
+    def _read(self, instance: str, policy: Policy, heartbeat: Callable[[], None] = no_heartbeat) -> PlanFacts:
         """Read what a plan is built from; the cost follows what is due."""
         kinds = find_kinds(self._db, instance)
         with self._db.read() as tx:
             instance_policy, now = policy_of(self._db, tx, instance, policy), self._db.now(tx)
-            measure = Measure(self._db, tx, instance, instance_policy.policy)
+            measure = Measure(self._db, tx, instance, instance_policy.policy, heartbeat)
             due, kept = _due(measure, instance_policy, kinds, now)
             kept |= {Kept(KeepReason.QUARANTINED, reason): n for reason, n in measure.count_quarantined().items()}
             open_plans = self.approvals.open_plans(tx, instance, now)

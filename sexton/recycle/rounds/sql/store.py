@@ -18,6 +18,7 @@ from sexton.recycle.errors import RoundEnded
 from sexton.recycle.model import CANCELLED, FAILED, SUCCEEDED, RoundReport, RoundState
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.model import Plan, PlanState, Policy
+from sexton.recycle.planning.sql import measure
 from sexton.recycle.planning.sql.plans import PlanStore
 from sexton.recycle.rounds.counters import counters_of
 from sexton.recycle.rounds.model import CloseOrder, OpenedRound
@@ -62,9 +63,11 @@ class RoundStore:
         self._operators = operators
         self._interval_ms = interval_seconds * 1000
 
-    def plan(self, instance: str, policy: Policy, by: str) -> Plan:
-        """Fix the cutoffs and counts of a round's plan, and store it."""
-        return self.plans.plan_for_round(instance, policy, by, partial(self._live_objects, instance))
+    def plan(
+        self, instance: str, policy: Policy, by: str, heartbeat: Callable[[], None] = measure.no_heartbeat
+    ) -> Plan:
+        """Fix the cutoffs and counts of a plan, and store it; ``heartbeat`` is called between pages of marks."""
+        return self.plans.plan_for_round(instance, policy, by, partial(self._live_objects, instance), heartbeat)
 
     def find_plan(self, plan: int) -> Plan:
         """Return a stored plan, or raise ``PlanRefused``."""
