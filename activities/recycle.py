@@ -110,6 +110,7 @@ class RecycleActivities:
         """End the round and store its report."""
         with refusals(), AutoHeartbeat() as heartbeats:
             report = self._rounds.close(order)
+            self._rounds.forget_expired(report.instance, heartbeats.keep_alive)
             if order.opened.may_delete and report.ended_at is not None:
                 self._recycler.trim_log(report.instance, report.ended_at, heartbeats.keep_alive)
             return report

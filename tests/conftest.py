@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sexton.database import schema
+from sexton.recycle.pipeline import finish
 from tests.servers import kafka as kafka_server
 from tests.servers import postgres as postgres_server
 from tests.servers import s3 as s3_servers
@@ -44,6 +45,12 @@ def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("SEXTON_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("SEXTON_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture(autouse=True)
+def _no_request_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let take-overs in this process wait for no request; a test that has one in flight sets the seconds itself."""
+    monkeypatch.setattr(finish, "IN_FLIGHT_SECONDS", 0.0)
 
 
 @pytest.fixture(scope="session")

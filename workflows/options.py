@@ -25,13 +25,13 @@ CATALOG_WRITE: dict[str, Any] = {
 }
 """A few statements; the database may be unavailable for a while."""
 
-COUNT: dict[str, Any] = CATALOG_WRITE | {
+PAGED: dict[str, Any] = CATALOG_WRITE | {
     "start_to_close_timeout": timedelta(hours=1),
     "schedule_to_close_timeout": timedelta(hours=2),
     # A cancel waits for the end of the page.
     "cancellation_type": ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
 }
-"""Many short statements, with a heartbeat between two of them: a count over all marks that are due."""
+"""Many short statements, with a heartbeat between two of them: a count of all due marks, the removal of old rows."""
 
 LEASE: dict[str, Any] = {
     # Long: the activity also verifies every vault of the instance, and a silent vault is waited for.

@@ -17,7 +17,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows import ids
     from workflows.attempt import AttemptResult, Conclusion, Ending, conclude, failed_attempt
     from workflows.errors import error_message
-    from workflows.options import BATCH_DELETE, CATALOG_READ, CATALOG_WRITE, COUNT, LEASE, MAX_LEASES_LOST
+    from workflows.options import BATCH_DELETE, CATALOG_READ, CATALOG_WRITE, LEASE, MAX_LEASES_LOST, PAGED
     from workflows.signals import RETRY_NOW, Controls, RetryAfter, stop_if_cancelled
     from workflows.waves import recycle_wave
 
@@ -183,7 +183,7 @@ class RecycleInstance(Controls):
             )
         else:
             plan = await workflow.execute_activity_method(
-                RecycleActivities.make_plan, self._request, **COUNT, summary="plan the marks that are due"
+                RecycleActivities.make_plan, self._request, **PAGED, summary="plan the marks that are due"
             )
         self._plan_id = plan.id
         stop_if_cancelled()
@@ -234,7 +234,7 @@ class RecycleInstance(Controls):
         self._show("CLOSING")
         order = self._ledger.close_order(opened, self._plan_id, self._plan, state, error)
         report = await workflow.execute_activity_method(
-            RecycleActivities.close_round, order, **CATALOG_WRITE, summary=f"store the report: {state}"
+            RecycleActivities.close_round, order, **PAGED, summary=f"store the report: {state}"
         )
         self._show("ENDED", state)
         return report

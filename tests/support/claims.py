@@ -35,9 +35,9 @@ def token(
 
 def drop_unclaimed(rig: Rig, write_token: WriteToken) -> None:
     """Drop what an older attempt left in the batch, as each attempt does before it reads files."""
-    after: int | None = 0
-    while after is not None:
-        after = rig.stores.files.drop_unclaimed(write_token, after)
+    after = 0
+    while page := rig.stores.files.drop_unclaimed(write_token, after, second_pass=True):
+        after = page.last
 
 
 def claim(rig: Rig, write_token: WriteToken, kind: str, *ids: str) -> ClaimResult:

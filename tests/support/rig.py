@@ -191,7 +191,9 @@ class Rig:
         for wave in waves(by_name, body.policy.after):
             for kind in wave:
                 self.recycle(opened, body, by_name[kind], ledger)
-        return self.rounds.close(ledger.close_order(opened, body.id, body, "SUCCEEDED", ""))
+        report = self.rounds.close(ledger.close_order(opened, body.id, body, "SUCCEEDED", ""))
+        self.rounds.forget_expired(instance, lambda: None)
+        return report
 
     def recycle(self, opened: OpenedRound, plan: Plan, kind: KindPlan, ledger: Ledger) -> None:
         """Recycle one kind of a plan, range by range, as the workflow does."""

@@ -3,11 +3,14 @@
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, FromClause, Table, and_, false, or_
+from sqlalchemy import Column, ColumnElement, FromClause, Table, and_, false, literal_column, or_
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
 from sexton.marks.model import DueMark, Ref
+
+CLAIMED: ColumnElement[str] = literal_column("'CLAIMED'")
+"""Text instead of a parameter: the planner must see in a prepared statement that the partial indexes apply."""
 
 
 def due_columns(mark: Table) -> list[Column[Any]]:

@@ -11,7 +11,7 @@ from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
 from sexton.database.rows import in_list
 from sexton.kernel.errors import SextonError
-from sexton.marks.model import Ref
+from sexton.marks.model import Reason, Ref
 from sexton.operators.holds.store import Hold, HoldStore
 
 KEYS_AT_ONCE = 1_000
@@ -59,6 +59,14 @@ def ensure_undelete_is_safe(
             raise UndeleteUnsafe(
                 f"{_first_of(deleting)} of {instance} is claimed and its files are still being deleted: let the round "
                 f"finish (see: sexton status), then undelete"
+            )
+        failed = and_(mark.c.first_pass_at.is_(None), mark.c.quarantined_reason == Reason.DELETE_FAILED)
+        if retried := _claimed_marks(db, c, _Target(instance, vault, prefix, keys), failed):
+            first = min(retried)
+            raise UndeleteUnsafe(
+                f"{_first_of(retried)} of {instance} is claimed, and its failed deletes are tried again once a day, "
+                f"which no hold blocks; first give the mark up permanently: "
+                f"sexton quarantine discard {instance} {first.kind}/{first.id} --reason 'undelete'"
             )
         if _all_held(holds, vault, prefix):
             return

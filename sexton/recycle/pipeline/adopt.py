@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from sexton.kernel.errors import GuardBusy
 from sexton.marks.keepers import OWNER_BUSY, Kept, by_owner_silence
 from sexton.marks.lease_port import Leases
-from sexton.marks.model import DueMark
+from sexton.marks.model import DueMark, Ref
 from sexton.operators.controls.port import Gate
 from sexton.owners.port import Owner, OwnerSilent
 from sexton.recycle.pipeline.active_lease import ActiveLease, BatchWork
@@ -49,7 +49,7 @@ class Adopter:
         self._steps.finisher.drop_unclaimed(work)
         scanned = quarantined = 0
         after = FIRST
-        while marks := self._stores.batches.take_second_pass(work.token, after, SECOND_PASS_MARKS):
+        while marks := self._take_second_pass(work, order, after):
             after = marks[-1].ref
             scanned += len(marks)
             self._stores.files.drop(work.token, [mark.ref for mark in marks])
@@ -63,6 +63,10 @@ class Adopter:
         return RangeReceipt(
             scanned=scanned, finished=True, kept=dict(keep_counts), quarantined=quarantined, faults=active_lease.faults
         )
+
+    def _take_second_pass(self, work: BatchWork, order: AdoptOrder, after: Ref) -> Sequence[DueMark]:
+        batches = self._stores.batches
+        return batches.take_second_pass(work.token, after, SECOND_PASS_MARKS, order.upload_grace_seconds)
 
     def _ask_owner(self, order: AdoptOrder, active_lease: ActiveLease) -> Counter[Kept]:
         """Let the owner lift quarantines, time out loads, and mark new garbage."""

@@ -63,7 +63,7 @@ class ThreadDeleter:
         return self._pool.submit(self._attempt, token, active_lease, piece)
 
     def _attempt(self, token: WriteToken, active_lease: ActiveLease, piece: Piece) -> Sequence[KeyResult]:
-        """Verify lease and vault, then delete one page; in the pool's thread, because the page may have waited for it.
+        """Verify lease, vault and token, then delete one page; in the pool's thread, because the page may have waited.
 
         If an object was absent the vault is verified again: an unmounted disk shows no object at all.
         """
@@ -72,6 +72,9 @@ class ThreadDeleter:
             active_lease.renew_if_due()
             active_lease.refuse_excluded(page.vault)
             vault = self._vaults.get(token.instance, page.vault)
+            # Reading the marker may have taken long: a stop or a newer attempt may have come meanwhile.
+            active_lease.renew_if_due()
+            self.stores.batches.ensure_latest(token)
             self._count_in_flight(token.instance, page.vault, 1)
             sent_at = time.monotonic()
             try:

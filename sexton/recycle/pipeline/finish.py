@@ -11,6 +11,9 @@ from sexton.recycle.pipeline.port import Stores
 from sexton.recycle.pipeline.settle import Settler
 
 FIRST = Ref("", "")
+IN_FLIGHT_SECONDS = 35.0
+"""The longest time for which a request goes on after its token was verified: connect and read timeouts, and a page of a
+conditional or purging vault begins none after 20 s."""
 
 
 def _follow_nothing(_deletion: Deletion) -> None:
@@ -51,11 +54,25 @@ class Finisher:
         return keep_counts
 
     def drop_unclaimed(self, work: BatchWork) -> None:
-        """Drop the files that an older attempt left in the batch and never claimed, a few thousand at a time."""
-        after: int | None = 0
-        while after is not None:
+        """Drop the files that an older attempt left in the batch and never claimed, a few thousand at a time.
+
+        An older attempt's request may still delete files of a second pass. Their rows tell registrations and operators
+        so; they are dropped when that request has ended.
+        """
+        if self._drop_pages(work, second_pass=False):
+            work.active_lease.wait(IN_FLIGHT_SECONDS)
+            self._drop_pages(work, second_pass=True)
+
+    def _drop_pages(self, work: BatchWork, *, second_pass: bool) -> int:
+        """Drop page by page; return how many undone files of second passes were kept."""
+        after = unchecked = 0
+        while True:
             work.active_lease.keep_alive()
-            after = self._stores.files.drop_unclaimed(work.token, after)
+            page = self._stores.files.drop_unclaimed(work.token, after, second_pass=second_pass)
+            if page is None:
+                return unchecked
+            after = page.last
+            unchecked += page.unchecked
 
     def finish_marks(self, work: BatchWork, refs: Sequence[Ref], upload_grace_seconds: int) -> Counter[Kept]:
         """Delete the batch's undone files and settle these marks; return why marks were not settled."""

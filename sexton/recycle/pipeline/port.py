@@ -54,6 +54,10 @@ class Batches(Protocol):
         """Return the next due marks after the cursor, in the order in which they became due."""
         ...
 
+    def ensure_latest(self, token: WriteToken) -> None:
+        """Raise ``LeaseLost`` if a newer attempt or a newer epoch works on the batch."""
+        ...
+
     def count_claimed(self, token: WriteToken) -> int:
         """Return how many marks this batch has claimed, over all attempts."""
         ...
@@ -62,9 +66,18 @@ class Batches(Protocol):
         """Return claimed, unquarantined marks of the batch in order of kind and id."""
         ...
 
-    def take_second_pass(self, token: WriteToken, after: Ref, limit: int) -> Sequence[DueMark]:
-        """Move marks into this batch whose second pass is due: their upload grace has passed."""
+    def take_second_pass(
+        self, token: WriteToken, after: Ref, limit: int, upload_grace_seconds: int
+    ) -> Sequence[DueMark]:
+        """Move marks into this batch whose second pass is due: their upload grace has passed since claim and pass."""
         ...
+
+
+class DroppedFiles(NamedTuple):
+    """A page of files that a take-over checked: the number of its last file, and the undone second-pass files kept."""
+
+    last: int
+    unchecked: int
 
 
 class Files(Protocol):
@@ -82,11 +95,10 @@ class Files(Protocol):
         """Drop undone files of marks that were not claimed, or that are listed again."""
         ...
 
-    def drop_unclaimed(self, token: WriteToken, after: int) -> int | None:
-        """Drop what an older attempt left among some thousand files numbered above ``after``.
+    def drop_unclaimed(self, token: WriteToken, after: int, *, second_pass: bool) -> DroppedFiles | None:
+        """Drop what an older attempt left among some thousand files numbered above ``after``; None: there was none.
 
-        Returns:
-            the number of the last of these files; None if there was none.
+        ``second_pass``: drop the undone files of marks in their second pass too; otherwise they are counted.
         """
         ...
 

@@ -35,6 +35,10 @@ class RoundStorePort(Protocol):
         """End the round, free the lease and store the report."""
         ...
 
+    def forget_expired(self, instance: str, heartbeat: Callable[[], None]) -> None:
+        """Delete rows whose time is over; ``heartbeat`` is called between pages of rows."""
+        ...
+
 
 class EndingProtections(Protocol):
     """Ends the protections of sync jobs."""

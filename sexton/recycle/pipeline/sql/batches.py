@@ -8,8 +8,11 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     and_,
+    exists,
+    func,
     insert,
     literal,
+    or_,
     select,
     tuple_,
     update,
@@ -18,9 +21,9 @@ from sqlalchemy import (
 from sexton.database.engine import Database
 from sexton.marks.lease import Lease
 from sexton.marks.model import SECOND_PASS, BatchState, DueMark, MarkState, Ref, WriteToken
-from sexton.marks.sql.rows import due_columns, due_mark, refs_in
+from sexton.marks.sql.rows import CLAIMED, due_columns, due_mark, refs_in
 from sexton.recycle.pipeline.model import AdoptOrder, Cursor, RangeOrder, RangeReceipt
-from sexton.recycle.pipeline.sql.write_token import verify
+from sexton.recycle.pipeline.sql.write_token import ensure_latest, verify
 
 
 def _after(first: Column[Any], second: Column[Any], at: tuple[Any, Any]) -> ColumnElement[bool]:
@@ -66,6 +69,10 @@ class BatchStore:
             c.execute(update(batch).where(batch.c.id == row.id).values(state=BatchState.OPEN))
         return token, None
 
+    def ensure_latest(self, token: WriteToken) -> None:
+        """Raise ``LeaseLost`` if a newer attempt or a newer epoch works on the batch."""
+        ensure_latest(self._db, token)
+
     def count_claimed(self, token: WriteToken) -> int:
         """Return how many marks this batch has claimed, over all attempts."""
         batch = self._db.t.batch
@@ -86,13 +93,16 @@ class BatchStore:
         left_open = select(batch.c.id).where(
             batch.c.instance == instance, batch.c.state == BatchState.OPEN, batch.c.round != round_
         )
+        claimed = and_(mark.c.instance == instance, mark.c.state == CLAIMED)
+        # One seek in the index for each batch: a plan that reads every claimed mark may take minutes.
+        hop = select(func.min(mark.c.batch).label("batch")).where(claimed).cte("hop", recursive=True)
+        step = select(func.min(mark.c.batch)).where(claimed, mark.c.batch > hop.c.batch).scalar_subquery()
+        hop = hop.union_all(select(step).where(hop.c.batch.is_not(None)))
+        untried = exists().where(claimed, mark.c.batch == batch.c.id, mark.c.first_pass_at.is_(None))
+        untried = untried.where(mark.c.quarantined_reason.is_(None), mark.c.absorbed.is_(False))
         # This round's own ranges are finished by their own retries.
         with_claimed_marks = (
-            select(mark.c.batch)
-            .join(batch, batch.c.id == mark.c.batch)
-            .where(batch.c.round != round_)
-            .where(mark.c.instance == instance, mark.c.state == MarkState.CLAIMED, mark.c.first_pass_at.is_(None))
-            .where(mark.c.quarantined_reason.is_(None), mark.c.absorbed.is_(False))
+            select(batch.c.id).join(hop, hop.c.batch == batch.c.id).where(batch.c.round != round_, untried)
         )
         with self._db.read() as c:
             return sorted(c.execute(left_open.union(with_claimed_marks)).scalars())
@@ -110,8 +120,14 @@ class BatchStore:
         with self._db.write() as c:
             return self._seize(c, token)
 
-    def take_second_pass(self, token: WriteToken, after: Ref, limit: int) -> Sequence[DueMark]:
-        """Move marks into this batch whose second pass is due: their upload grace has passed."""
+    def take_second_pass(
+        self, token: WriteToken, after: Ref, limit: int, upload_grace_seconds: int
+    ) -> Sequence[DueMark]:
+        """Move marks into this batch whose second pass is due.
+
+        The upload grace has passed since the claim too, unless the mark names its keys: a mark that left quarantine is
+        due at once, and an upload that began before its claim may still end.
+        """
         mark, db = self._db.t.mark, self._db
         with db.write() as c:
             now = db.now(c)
@@ -124,6 +140,7 @@ class BatchStore:
                     mark.c.first_pass_at.is_not(None),
                 )
                 .where(mark.c.quarantined_reason.is_(None), mark.c.next_try_at <= now)
+                .where(or_(mark.c["keys"].is_not(None), mark.c.claimed_at <= now - upload_grace_seconds * 1000))
                 .where(_after(mark.c.kind, mark.c.id, after))
                 .order_by(mark.c.kind, mark.c.id)
                 .limit(limit)

@@ -10,6 +10,7 @@ from sexton.database.engine import Database
 from sexton.database.rows import as_rows, in_list
 from sexton.marks.model import CHUNK_MARKS, DONE, File, FilePage, MarkState, Ref, WriteToken
 from sexton.marks.sql.rows import refs_in
+from sexton.recycle.pipeline.port import DroppedFiles
 from sexton.recycle.pipeline.sql.write_token import verify
 from sexton.storage.model import PAGE_KEYS, KeyOutcome
 
@@ -71,14 +72,12 @@ class FileStore:
             undone = or_(file.c.outcome.is_(None), file.c.outcome == KeyOutcome.FAILED)
             c.execute(delete(file).where(file.c.instance == token.instance, undone, refs_in(db, file, refs)))
 
-    def drop_unclaimed(self, token: WriteToken, after: int) -> int | None:
+    def drop_unclaimed(self, token: WriteToken, after: int, *, second_pass: bool) -> DroppedFiles | None:
         """Drop what an older attempt left among some thousand files of the batch, numbered above ``after``.
 
         Files of marks that the batch never claimed are dropped; failed deletes are tried again. Keepers may not have
-        checked files of a second pass yet: of these, undeleted ones are dropped too, to be listed and checked again.
-
-        Returns:
-            the number of the last of these files; None if there was none.
+        checked files of a second pass yet: of these, undeleted ones are dropped too, to be listed and checked again,
+        but only with ``second_pass``.
         """
         db, file = self._db, self._db.t.mark_file
         page = select(file.c.seq, file.c.kind, file.c.id, file.c.outcome).where(file.c.batch == token.batch)
@@ -88,13 +87,15 @@ class FileStore:
             if not rows:
                 return None
             claimed = self._claimed(tx, token, {Ref(row.kind, row.id) for row in rows})
-            kept = [row for row in rows if _is_kept(row.outcome, claimed.get(Ref(row.kind, row.id)))]
-            dropped = {row.seq for row in rows}.difference(row.seq for row in kept)
-            failed = [row.seq for row in kept if row.outcome == KeyOutcome.FAILED]
+            claimed_rows = [row for row in rows if (row.kind, row.id) in claimed]
+            unchecked = {r.seq for r in claimed_rows if _is_unchecked(r.outcome, claimed[Ref(r.kind, r.id)])}
+            kept = {row.seq for row in claimed_rows} - (unchecked if second_pass else set())
+            dropped = {row.seq for row in rows} - kept
+            failed = [row.seq for row in rows if row.seq in kept - unchecked and row.outcome == KeyOutcome.FAILED]
             of_batch = file.c.batch == token.batch
             tx.execute(delete(file).where(of_batch, in_list(db, file.c.seq, dropped)))
             tx.execute(update(file).where(of_batch, in_list(db, file.c.seq, failed)).values(outcome=None, reason=None))
-        return int(rows[-1].seq)
+        return DroppedFiles(rows[-1].seq, 0 if second_pass else len(unchecked))
 
     def pages(self, token: WriteToken, after: int, to: int) -> Sequence[FilePage]:
         """Return the next undone files of *claimed* marks of the batch, numbered above ``after``, up to ``to``.
@@ -136,11 +137,9 @@ class FileStore:
         return claimed
 
 
-def _is_kept(outcome: str | None, claimed_mark: Any) -> bool:
-    """Return whether a take-over keeps a file; ``claimed_mark``: its mark's row, None if it is not claimed. Pure."""
-    if claimed_mark is None:
-        return False
-    return claimed_mark.first_pass_at is None or outcome in DONE
+def _is_unchecked(outcome: str | None, claimed_mark: Any) -> bool:
+    """Return whether a file belongs to a second pass and was not deleted, so that keepers must check it. Pure."""
+    return claimed_mark.first_pass_at is not None and outcome not in DONE
 
 
 def _pages_by_vault(rows: Sequence[Any]) -> list[FilePage]:

@@ -48,10 +48,15 @@ class SettlementStore:
         self._db = db
 
     def progress(self, token: WriteToken, refs: Sequence[Ref]) -> Sequence[DeletionProgress]:
-        """Return claimed marks with the outcomes of their files so far; only this token writes these outcomes."""
+        """Return claimed marks with the outcomes of their files so far; only this token writes these outcomes.
+
+        Raises:
+            LeaseLost: a newer attempt works on the batch; what it has settled must not be read as this one's work.
+        """
         if not refs:
             return ()
-        with self._db.read() as tx:
+        with self._db.write() as tx:
+            verify(self._db, tx, token, shared=True)
             files = self._file_sums(tx, token, refs)
             progress = {
                 Ref(row.kind, row.id): DeletionProgress.of(row, files.get(Ref(row.kind, row.id), ()))

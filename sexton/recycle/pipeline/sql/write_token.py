@@ -26,11 +26,26 @@ def verify(
     Raises:
         LeaseLost: a newer attempt or a newer epoch works here; the transaction must end without effect.
     """
-    lock, share, find = _statements(db.dialect)
+    _, lock, share, find = _statements(db.dialect)
+    _check(connection, token, share if shared else lock, find, now)
+
+
+def ensure_latest(db: Database, token: WriteToken) -> None:
+    """Check epoch, attempt and opening without a lock, just before a request that cannot be called back.
+
+    Raises:
+        LeaseLost: a newer attempt or a newer epoch works here.
+    """
+    latest, _, _, find = _statements(db.dialect)
+    with db.read() as connection:
+        _check(connection, token, latest, find, None)
+
+
+def _check(connection: Connection, token: WriteToken, find_batch: Any, find_lease: Any, now: int | None) -> None:
     parameters = {"of": token.batch, "in_epoch": token.lease.epoch, "tried": token.attempt, "opened": token.open_count}
-    if connection.execute(share if shared else lock, parameters).first() is None:
+    if connection.execute(find_batch, parameters).first() is None:
         raise LeaseLost(f"batch {token.batch} was taken over by a newer attempt or lease")
-    lease = connection.execute(find, {"of": token.instance, "for_job": token.lease.job}).one_or_none()
+    lease = connection.execute(find_lease, {"of": token.instance, "for_job": token.lease.job}).one_or_none()
     if (
         lease is None
         or (lease.state, lease.owner, lease.epoch) != (LeaseState.BUSY, token.lease.owner, token.lease.epoch)
@@ -40,7 +55,7 @@ def verify(
 
 
 @cache  # used before every write of a batch: the statements are built once
-def _statements(dialect: str) -> tuple[Any, Any, Any]:
+def _statements(dialect: str) -> tuple[Any, Any, Any, Any]:
     t: Tables = build(dialect)
     batch, lease = t.batch, t.lease
     of_token = and_(
@@ -52,4 +67,5 @@ def _statements(dialect: str) -> tuple[Any, Any, Any]:
     of_instance = and_(lease.c.instance == bindparam("of"), lease.c.job == bindparam("for_job"))
     find = select(lease.c.epoch, lease.c.owner, lease.c.state, lease.c.expires_at).where(of_instance)
     latest = select(batch.c.id).where(of_token)
-    return latest.with_for_update(key_share=True), latest.with_for_update(read=True, key_share=True), find
+    write, share = latest.with_for_update(key_share=True), latest.with_for_update(read=True, key_share=True)
+    return latest, write, share, find

@@ -16,7 +16,6 @@ from sqlalchemy import (
     extract,
     func,
     literal,
-    literal_column,
     or_,
     select,
     tuple_,
@@ -27,13 +26,12 @@ from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
 from sexton.marks.keepers import KeepReason, count_by_reason
 from sexton.marks.model import InstanceMode, MarkState
+from sexton.marks.sql.rows import CLAIMED
 from sexton.recycle.model import DAY_MS, RoundReport
 from sexton.recycle.planning.limits import ASSUMED_OBJECTS, is_limited
 from sexton.recycle.planning.model import InstancePolicy, KindPlan, Policy
 from sexton.recycle.planning.policy import FILELESS, for_owner
 
-CLAIMED: ColumnElement[str] = literal_column("'CLAIMED'")
-"""Text instead of a parameter: the planner must see in a prepared statement that the partial indexes apply."""
 AGES_MODULUS = 2**31 - 1
 """Each age is taken modulo this number, so that a sum over any number of marks fits into the column."""
 PAGE_MARKS = 50_000

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, exists, insert, or_, select, true, tuple_, update
+from sqlalchemy import ColumnElement, Connection, and_, insert, or_, select, true, update
 
 from sexton.database.counters import add_to_counters
 from sexton.database.engine import AWAY, Database, first_line
@@ -23,12 +23,11 @@ from sexton.recycle.planning.sql.plans import PlanStore
 from sexton.recycle.rounds.counters import counters_of
 from sexton.recycle.rounds.model import CloseOrder, OpenedRound
 from sexton.recycle.rounds.port import EndingProtections
+from sexton.recycle.rounds.sql.history import HistoryStore
 from sexton.recycle.rounds.sql.reports import Reports, build
 
 JOB = "recycle"
 FOR_LEASE = "waiting for its lease: another round's end, or a free slot"
-HISTORY_DAYS = 30
-HISTORY_ROWS_A_ROUND = 100_000
 log = logging.getLogger(__name__)
 
 
@@ -56,6 +55,7 @@ class RoundStore:
         """
         self.plans = PlanStore(db)
         self.reports = Reports(db)
+        self._history = HistoryStore(db)
         self._live_objects = live_objects
         self._protections = protections
         self._db = db
@@ -188,18 +188,23 @@ class RoundStore:
             else:
                 report = self._end(c, order)
                 self._end_slot(c, report)
-                self._forget_history(c, report.instance)
         reached("round.closed")
         self._leases.free(order.opened.lease)
-        expired: list[Callable[[], object]] = [self._operators.calls.forget]
+        return report
+
+    def forget_expired(self, instance: str, heartbeat: Callable[[], None]) -> None:
+        """Delete rows whose time is over: history, recorded calls, ended protections. The next round tries again."""
+        expired: list[Callable[[], object]] = [
+            partial(self._history.forget, instance, heartbeat),
+            self._operators.calls.forget,
+        ]
         if self._protections is not None:
             expired.append(self._protections.delete_ended_rows)
         for forget in expired:
             try:
                 forget()
-            except AWAY as e:  # the round is closed already
+            except AWAY as e:
                 log.warning("expired rows were not deleted, the next round tries again: %s", first_line(e))
-        return report
 
     def _end(self, c: Connection, order: CloseOrder) -> RoundReport:
         """Store the report, add it to the counters, and set the state of its plan."""
@@ -231,34 +236,3 @@ class RoundStore:
         elif report.state == SUCCEEDED and not report.observed:  # in observe mode no vault was reached
             values |= {"failures": 0, "last_success_at": now}
         c.execute(update(t).where(t.c.id == report.instance).values(**values))
-
-    def _forget_history(self, c: Connection, instance: str) -> None:
-        """Delete history rows older than ``HISTORY_DAYS``, except those that a mark or its child still needs."""
-        history = self._db.t.mark_history
-        edge = self._db.now(c) - HISTORY_DAYS * 86_400_000
-        mark = self._db.t.mark
-        child_history = history.alias()
-        # A hold on an ancestor must reach a child that still exists; the rows of a chain are freed from below.
-        has_child = or_(
-            *(
-                exists().where(
-                    child.c.instance == history.c.instance,
-                    child.c.parent_kind == history.c.kind,
-                    child.c.parent_id == history.c.id,
-                )
-                for child in (mark, child_history)
-            )
-        )
-        # The undrop of a parent that is still marked must see that a child is gone.
-        parent_marked = exists().where(
-            mark.c.instance == history.c.instance,
-            mark.c.kind == history.c.parent_kind,
-            mark.c.id == history.c.parent_id,
-        )
-        old = (
-            select(history.c.kind, history.c.id)
-            .where(history.c.instance == instance, history.c.gone_at < edge, ~parent_marked, ~has_child)
-            .limit(HISTORY_ROWS_A_ROUND)
-        )
-        is_old = tuple_(history.c.kind, history.c.id).in_(old)
-        c.execute(delete(history).where(history.c.instance == instance, is_old))

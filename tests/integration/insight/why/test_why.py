@@ -210,7 +210,7 @@ def test_a_second_pass_keeps_the_batch_and_plan_of_the_claim(worker: Rig, tmp_pa
     batch = worker.row("dropped", "9").batch
     put(tmp_path / "v", "data/9/late.dat")
     worker.later(3_601)
-    worker.stores.batches.take_second_pass(token(worker, SECOND_PASS, run="dies"), Ref("", ""), 10)
+    worker.stores.batches.take_second_pass(token(worker, SECOND_PASS, run="dies"), Ref("", ""), 10, 0)
 
     before, taken = events(worker, KEY), worker.row("dropped", "9").batch
     worker.later(61)

@@ -76,10 +76,10 @@ def test_a_prefix_is_listed_again_after_the_upload_grace(rig: Rig) -> None:
     row = rig.row(*T)
     assert (row.state, row.next_try_at - row.first_pass_at) == (MarkState.CLAIMED, GRACE * 1000)
     assert rig.count("mark_file") == 0
-    assert rig.stores.batches.take_second_pass(with_, Ref("", ""), 10) == []
+    assert rig.stores.batches.take_second_pass(with_, Ref("", ""), 10, 600) == []
     rig.later(GRACE)
     with_ = token(rig, run="late")
-    assert [m.ref for m in rig.stores.batches.take_second_pass(with_, Ref("", ""), 10)] == [T]
+    assert [m.ref for m in rig.stores.batches.take_second_pass(with_, Ref("", ""), 10, 600)] == [T]
 
 
 def test_history_sums_both_listings_of_a_prefix(rig: Rig) -> None:

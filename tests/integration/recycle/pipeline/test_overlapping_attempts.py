@@ -1,0 +1,199 @@
+"""An older attempt of a round that still works deletes nothing that the newer attempt kept or declared safe."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.kernel.errors import SextonError
+from sexton.marks.lease_port import LeaseLost
+from sexton.marks.model import Ref
+from sexton.operators.controls.model import ControlKind
+from sexton.operators.holds.store import Hold
+from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
+from sexton.protection.errors import Invalid
+from sexton.recycle.pipeline import finish
+from sexton.recycle.pipeline.model import AdoptOrder
+from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
+from sexton.storage.local.vault import LocalVault
+from sexton.storage.model import KeyOutcome, KeyResult
+from sexton.storage.port import Throttled
+from tests.integration.protection.registrations import protect
+from tests.support.rig import GRACE, Rig, listing, put
+
+DUE_SECONDS = 10_801
+Delete = Callable[[LocalVault, Sequence[str], Sequence[str]], Sequence[KeyResult]]
+
+
+@contextmanager
+def attempt(rig: Rig, order: AdoptOrder, number: int) -> Iterator[list[SextonError]]:
+    """Run an attempt at an adoption in a thread, to its end; yield the list of its errors."""
+    errors: list[SextonError] = []
+
+    def work() -> None:
+        try:
+            rig.recycler.adopt(order, number, lambda: None)
+        except SextonError as e:
+            errors.append(e)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield errors
+    finally:
+        thread.join(30)
+
+
+def adopt_order(rig: Rig) -> AdoptOrder:
+    opened = rig.rounds.open("shop", "second round", None, rig.policy)
+    return AdoptOrder(round=opened.round, lease=opened.lease, upload_grace_seconds=GRACE, cutoffs=opened.cutoffs)
+
+
+def prefix_in_second_pass(rig: Rig, root: Path) -> AdoptOrder:
+    """Claim a prefix, put a late upload under it, and let its second pass be due."""
+    put(root, "t/a.dat")
+    rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"))
+    rig.later(DUE_SECONDS)
+    rig.round()
+    put(root, "t/late.dat")
+    rig.later(GRACE + 1)
+    return adopt_order(rig)
+
+
+def test_a_throttled_page_is_not_sent_after_a_take_over(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = rig.local(tmp_path / "v")
+    order = prefix_in_second_pass(rig, root)
+    real: Delete = LocalVault.delete
+    busy, accepting = threading.Event(), threading.Event()
+
+    def delete(vault: LocalVault, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
+        if not accepting.is_set():
+            busy.set()
+            raise Throttled("disk", "slow down", retry_after=0.1)
+        return real(vault, keys, etags)
+
+    monkeypatch.setattr(LocalVault, "delete", delete)
+    with attempt(rig, order, 1) as errors:
+        assert busy.wait(20)
+        rig.holds.place(Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="undelete"), 86_400)
+        receipt = rig.recycler.adopt(order, 2, lambda: None)
+        ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+        accepting.set()
+
+    assert sum(receipt.kept.values()) == 1
+    assert [type(e) for e in errors] == [LeaseLost]
+    assert listing(root) == {"t/late.dat": 10}
+
+
+@pytest.mark.parametrize("named", ["prefix", "keys"])
+def test_a_registration_sees_a_request_under_way_after_a_take_over(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    monkeypatch.setattr(finish, "IN_FLIGHT_SECONDS", 2.0)
+    root = rig.local(tmp_path / "v")
+    order = prefix_in_second_pass(rig, root) if named == "prefix" else keys_tried_again(rig, root)
+    real: Delete = LocalVault.delete
+    sent, answering, waiting = threading.Event(), threading.Event(), threading.Event()
+
+    def delete(vault: LocalVault, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
+        if not sent.is_set():
+            sent.set()
+            assert answering.wait(20)
+        return real(vault, keys, etags)
+
+    def drop(after: Callable[..., object]) -> Callable[..., object]:
+        def dropped(*arguments: object, second_pass: bool) -> object:
+            page = after(*arguments, second_pass=second_pass)
+            waiting.set()
+            return page
+
+        return dropped
+
+    monkeypatch.setattr(LocalVault, "delete", delete)
+    monkeypatch.setattr(rig.stores.files, "drop_unclaimed", drop(rig.stores.files.drop_unclaimed))
+    with attempt(rig, order, 1):
+        assert sent.wait(20)
+        waiting.clear()
+        with attempt(rig, order, 2):
+            assert waiting.wait(20)
+            with pytest.raises(Invalid, match="being deleted"):
+                protect(rig, "job", "t/late.dat")
+            answering.set()
+
+
+def keys_tried_again(rig: Rig, root: Path) -> AdoptOrder:
+    """Claim a key whose object has changed, and let an operator retry it."""
+    put(root, "t/late.dat")
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("t/late.dat",)))
+    rig.later(DUE_SECONDS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalVault, "delete", changed)
+        rig.round()
+    QuarantineStore(rig.db).retry("shop", ref=Ref("dropped", "m"))
+    return adopt_order(rig)
+
+
+def changed(_vault: LocalVault, keys: Sequence[str], _etags: Sequence[str] = ()) -> list[KeyResult]:
+    return [KeyResult(key=key, outcome=KeyOutcome.CHANGED, reason="another ETag") for key in keys]
+
+
+def test_a_retried_prefix_is_listed_again_after_the_upload_grace(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = rig.local(tmp_path / "v")
+    put(root, "t/a.dat")
+    rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"))
+    rig.later(DUE_SECONDS)
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalVault, "delete", changed)
+        rig.round()
+    QuarantineStore(rig.db).retry("shop", ref=Ref("dropped", "m"))
+    rig.later(5)
+
+    rig.round()
+    put(root, "t/late.dat")
+    rig.later(GRACE + 1)
+    rig.round()
+
+    assert listing(root) == {}
+
+
+def test_a_stop_is_seen_after_a_slow_proof_of_the_vault(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = rig.local(tmp_path / "v")
+    put(root, "a.dat")
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
+    rig.later(DUE_SECONDS)
+    real = rig.vaults.get
+
+    def get(instance: str, name: str) -> object:
+        if threading.current_thread().name.startswith("delete"):
+            rig.controls.put(ControlKind.STOP, "shop", "test")
+            threading.Event().wait(5.5)  # longer than a renewal is trusted
+        return real(instance, name)
+
+    monkeypatch.setattr(rig.vaults, "get", get)
+    with pytest.raises(Exception, match="stop"):
+        rig.round()
+
+    assert listing(root) == {"a.dat": 10}
+
+
+def test_an_undelete_is_refused_while_failed_deletes_are_retried(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    put(root, "t/dir/b.dat")
+    rig.mark("dropped", NewMark(id="half", vault="disk", keys=("t/dir",)))
+    rig.later(DUE_SECONDS)
+    for _ in range(8):
+        rig.round()
+    rig.holds.place(Hold(instance="shop", scope="instance", reason="undelete"), 86_400)
+    assert rig.row("dropped", "half").quarantined_reason == "DELETE_FAILED"
+
+    with pytest.raises(UndeleteUnsafe, match="quarantine discard shop dropped/half"):
+        ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
