@@ -44,7 +44,7 @@ def old_write_token_is_accepted(patch: pytest.MonkeyPatch) -> None:
 
 
 def taken_over_batch_keeps_unchecked_files(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(files, "_is_unchecked", lambda _outcome, _mark: False)
+    patch.setattr(files, "sort_leftovers", lambda _rows, _claimed, second_pass: files.Leftovers([], [], 0))
 
 
 def no_second_pass(patch: pytest.MonkeyPatch) -> None:

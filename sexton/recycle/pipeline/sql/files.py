@@ -1,8 +1,8 @@
 """Store the exact files of a batch before the claim; read them in pages for the deletion."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, Connection, Text, and_, delete, func, insert, literal, or_, select, update
 
@@ -18,6 +18,14 @@ DROP_FILES = 5_000
 """Files that a take-over checks in one transaction."""
 READ_PAGES = 8
 """Pages read at once, so that the files of several vaults still make full pages."""
+
+
+class Leftovers(NamedTuple):
+    """Numbers of files to drop and to try again; how many undone files of second passes stay for now."""
+
+    dropped: Sequence[int]
+    retried: Sequence[int]
+    unchecked: int
 
 
 class FileStore:
@@ -87,15 +95,12 @@ class FileStore:
             if not rows:
                 return None
             claimed = self._claimed(tx, token, {Ref(row.kind, row.id) for row in rows})
-            claimed_rows = [row for row in rows if (row.kind, row.id) in claimed]
-            unchecked = {r.seq for r in claimed_rows if _is_unchecked(r.outcome, claimed[Ref(r.kind, r.id)])}
-            kept = {row.seq for row in claimed_rows} - (unchecked if second_pass else set())
-            dropped = {row.seq for row in rows} - kept
-            failed = [row.seq for row in rows if row.seq in kept - unchecked and row.outcome == KeyOutcome.FAILED]
+            leftovers = sort_leftovers(rows, claimed, second_pass=second_pass)
             of_batch = file.c.batch == token.batch
-            tx.execute(delete(file).where(of_batch, in_list(db, file.c.seq, dropped)))
-            tx.execute(update(file).where(of_batch, in_list(db, file.c.seq, failed)).values(outcome=None, reason=None))
-        return DroppedFiles(rows[-1].seq, 0 if second_pass else len(unchecked))
+            tx.execute(delete(file).where(of_batch, in_list(db, file.c.seq, leftovers.dropped)))
+            retried = update(file).where(of_batch, in_list(db, file.c.seq, leftovers.retried))
+            tx.execute(retried.values(outcome=None, reason=None))
+        return DroppedFiles(rows[-1].seq, leftovers.unchecked)
 
     def pages(self, token: WriteToken, after: int, to: int) -> Sequence[FilePage]:
         """Return the next undone files of *claimed* marks of the batch, numbered above ``after``, up to ``to``.
@@ -137,9 +142,28 @@ class FileStore:
         return claimed
 
 
-def _is_unchecked(outcome: str | None, claimed_mark: Any) -> bool:
-    """Return whether a file belongs to a second pass and was not deleted, so that keepers must check it. Pure."""
-    return claimed_mark.first_pass_at is not None and outcome not in DONE
+def sort_leftovers(rows: Iterable[Any], claimed: Mapping[Ref, Any], *, second_pass: bool) -> Leftovers:
+    """Sort the files that an older attempt left by what a take-over does with them. Pure.
+
+    Args:
+        rows: files with seq, kind, id and outcome.
+        claimed: rows of the marks that the batch has claimed, with ``first_pass_at``.
+        second_pass: drop undone files of marks in their second pass too.
+    """
+    dropped, retried, unchecked = [], [], 0
+    for row in rows:
+        mark = claimed.get(Ref(row.kind, row.id))
+        if mark is None:
+            dropped.append(row.seq)
+        elif mark.first_pass_at is None:
+            if row.outcome == KeyOutcome.FAILED:
+                retried.append(row.seq)
+        elif row.outcome not in DONE:
+            if second_pass:
+                dropped.append(row.seq)
+            else:
+                unchecked += 1
+    return Leftovers(dropped, retried, unchecked)
 
 
 def _pages_by_vault(rows: Sequence[Any]) -> list[FilePage]:

@@ -70,3 +70,13 @@ def test_pages_skip_any_number_of_unclaimed_files(rig: Rig, monkeypatch: pytest.
     assert [page.keys for page in rig.stores.files.pages(write_token, 0, 10)] == [["data/c.dat"]]
     assert [page.keys for page in rig.stores.files.pages(write_token, 6, 10)] == [["data/f.dat"]]
     assert rig.stores.files.pages(write_token, 0, 5) == []
+
+
+@pytest.mark.parametrize("change", ["quarantined_reason = 'CHANGED'", "batch = 7"], ids=["quarantined", "other batch"])
+def test_pages_leave_out_marks_that_the_batch_may_not_delete(rig: Rig, change: str) -> None:
+    rig.mark("dropped", *(NewMark(id=name, vault="disk", keys=(f"{name}.dat",)) for name in "ab"))
+    write_token = token(rig)
+    claim(rig, write_token, "dropped", "a", "b")
+    rig.sql(f"UPDATE {{}}mark SET {change} WHERE id = 'a'")
+
+    assert [page.keys for page in rig.stores.files.pages(write_token, 0, 10)] == [["data/b.dat"]]

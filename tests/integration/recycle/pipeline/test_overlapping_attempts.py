@@ -20,7 +20,7 @@ from sexton.recycle.pipeline.model import AdoptOrder
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import KeyOutcome, KeyResult
-from sexton.storage.port import Throttled
+from sexton.storage.port import Throttled, VaultFault
 from tests.integration.protection.registrations import protect
 from tests.support.rig import GRACE, Rig, listing, put
 
@@ -197,3 +197,34 @@ def test_an_undelete_is_refused_while_failed_deletes_are_retried(rig: Rig, tmp_p
 
     with pytest.raises(UndeleteUnsafe, match="quarantine discard shop dropped/half"):
         ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+
+
+def test_a_registration_under_a_prefix_in_second_pass_is_refused(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    prefix_in_second_pass(rig, root)
+
+    with pytest.raises(Invalid, match="being deleted"):
+        protect(rig, "job", "t/late.dat")
+
+
+def test_files_of_a_second_pass_that_a_fault_ended_are_listed_again(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = rig.local(tmp_path / "v")
+    put(root, "t/a.dat")
+    rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"))
+    rig.later(DUE_SECONDS)
+    rig.round()
+    put(root, "t/late.dat")
+    rig.later(GRACE + 1)
+
+    def away(_vault: LocalVault, _keys: Sequence[str], _etags: Sequence[str] = ()) -> Sequence[KeyResult]:
+        raise VaultFault("disk", "DENIED", "no longer allowed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalVault, "delete", away)
+        rig.round()
+    assert rig.count("mark_file") == 1
+    rig.round()
+
+    assert (listing(root), rig.count("mark"), rig.count("mark_file")) == ({}, 0, 0)

@@ -1,16 +1,56 @@
 """Which tokens may write: the latest opening of a batch, under a lease that its epoch still holds."""
 
 import threading
+from collections.abc import Callable
 
 import pytest
 from sqlalchemy import select
 
+from sexton.contract import NewMark
 from sexton.marks.lease_port import LeaseLost
-from sexton.marks.model import WriteToken
+from sexton.marks.model import (
+    Candidate,
+    ClaimRequest,
+    DueMark,
+    File,
+    FilePage,
+    Reason,
+    Ref,
+    Unresolvable,
+    WriteToken,
+)
 from sexton.marks.sql.leases import TTL_SECONDS
+from sexton.recycle.pipeline.model import Cursor, RangeReceipt
+from sexton.recycle.pipeline.port import Stores
 from sexton.recycle.pipeline.sql.write_token import verify
-from tests.support.claims import token
+from sexton.storage.model import KeyOutcome, KeyResult
+from tests.support.claims import FAR_MS, token
 from tests.support.rig import Rig
+
+M = Ref("dropped", "m")
+DUE = DueMark(kind="dropped", id="m", retention_starts_at=0, vault="disk", prefix=None, keys=("m.dat",), bytes=0)
+DELETED = KeyResult(key="m.dat", outcome=KeyOutcome.DELETED)
+CLAIM = Candidate(M)
+Write = Callable[[Stores, WriteToken], object]
+WRITES: dict[str, Write] = {
+    "open": lambda s, t: s.batches.ensure_latest(t),
+    "store": lambda s, t: s.files.store(t, [File("dropped", "m", "disk", "m.dat", 1)]),
+    "drop": lambda s, t: s.files.drop(t, [M]),
+    "drop unclaimed": lambda s, t: s.files.drop_unclaimed(t, 0, second_pass=True),
+    "fence": lambda s, t: s.fences.fence(t, [M]),
+    "unfence": lambda s, t: s.fences.unfence(t, {M: "in use"}),
+    "ask keepers": lambda s, t: s.claims.ask_keepers_outside_claim(t, [CLAIM]),
+    "claim": lambda s, t: s.claims.claim(ClaimRequest(t, [CLAIM], FAR_MS)),
+    "record": lambda s, t: s.outcomes.record(t, FilePage("disk", [1], ["m.dat"]), [DELETED]),
+    "read progress": lambda s, t: s.settlements.progress(t, [M]),
+    "quarantine": lambda s, t: s.quarantine.quarantine(t, [Unresolvable(DUE, Reason.UNKNOWN_VAULT, "disk")]),
+    "note lacking": lambda s, t: s.owner_marks.note_lacking(t, {M: Reason.SCHEMA_MISSING}),
+    "take second pass": lambda s, t: s.batches.take_second_pass(t, Ref("", ""), 10, 600),
+    "close": lambda s, t: s.batches.close(t, RangeReceipt(last=Cursor())),
+    "end": lambda s, t: s.batches.end(t),
+}
+BEFORE_EXPIRY: dict[str, Write] = {name: WRITES[name] for name in ("fence", "claim", "take second pass")}
+"""Writes that decide something, and so need a lease that has not expired."""
 
 
 def verify_at(rig: Rig, with_: WriteToken, now: int | None = None, *, shared: bool = False) -> None:
@@ -92,3 +132,29 @@ def test_a_take_over_waits_for_a_write_under_way(postgres_rig: Rig, shared: bool
     assert [second.attempt for second in opened] == [2]
     with pytest.raises(LeaseLost):
         verify_at(postgres_rig, first, shared=shared)
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=list(WRITES))
+def test_an_older_attempt_is_refused_every_write(rig: Rig, write: Write) -> None:
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("m.dat",)))
+    older = token(rig)
+    token(rig, attempt=2)
+    row = rig.row(*M)
+
+    with pytest.raises(LeaseLost, match="taken over by a newer attempt"):
+        write(rig.stores, older)
+
+    assert rig.row(*M) == row
+
+
+@pytest.mark.parametrize("write", BEFORE_EXPIRY.values(), ids=list(BEFORE_EXPIRY))
+def test_nothing_is_decided_after_the_lease_expired(rig: Rig, write: Write) -> None:
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("m.dat",)))
+    with_ = token(rig)
+    rig.later(TTL_SECONDS)
+    row = rig.row(*M)
+
+    with pytest.raises(LeaseLost, match="expired"):
+        write(rig.stores, with_)
+
+    assert rig.row(*M) == row
