@@ -97,9 +97,11 @@ class FileStore:
             claimed = self._claimed(tx, token, {Ref(row.kind, row.id) for row in rows})
             leftovers = sort_leftovers(rows, claimed, second_pass=second_pass)
             of_batch = file.c.batch == token.batch
-            tx.execute(delete(file).where(of_batch, in_list(db, file.c.seq, leftovers.dropped)))
-            retried = update(file).where(of_batch, in_list(db, file.c.seq, leftovers.retried))
-            tx.execute(retried.values(outcome=None, reason=None))
+            if leftovers.dropped:
+                tx.execute(delete(file).where(of_batch, in_list(db, file.c.seq, leftovers.dropped)))
+            if leftovers.retried:
+                retried = update(file).where(of_batch, in_list(db, file.c.seq, leftovers.retried))
+                tx.execute(retried.values(outcome=None, reason=None))
         return DroppedFiles(rows[-1].seq, leftovers.unchecked)
 
     def pages(self, token: WriteToken, after: int, to: int) -> Sequence[FilePage]:
