@@ -2,13 +2,15 @@
 
 import hashlib
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from argon2 import PasswordHasher
 from sqlalchemy import func, select
 
-from sexton.operators.access import policy
+from sexton.operators.access import passwords, policy
 from sexton.operators.access.errors import (
     Forbidden,
     LoginsBusy,
@@ -225,8 +227,17 @@ def test_expired_user_tokens_are_deleted_after_a_day(rig: Rig, users: UserStore)
     assert [t.of_user for t in by_hand.all()] == ["ada", "ada", None]
 
 
-def test_at_most_two_passwords_are_verified_at_once(rig: Rig, users: UserStore) -> None:
+def test_at_most_two_passwords_are_verified_at_once(
+    rig: Rig, users: UserStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     logins, together = Logins(rig.db), threading.Barrier(8)
+    real = passwords._hasher
+
+    def slow_hasher() -> PasswordHasher:
+        time.sleep(0.3)
+        return real()
+
+    monkeypatch.setattr(passwords, "_hasher", slow_hasher)
 
     def login(_: int) -> str:
         together.wait(30)
