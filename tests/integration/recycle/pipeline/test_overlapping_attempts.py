@@ -91,7 +91,7 @@ def test_a_throttled_page_is_not_sent_after_a_take_over(
 
 
 @pytest.mark.parametrize("named", ["prefix", "keys"])
-def test_a_registration_sees_a_request_under_way_after_a_take_over(
+def test_a_registration_sees_a_request_sent_before_a_take_over(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
     monkeypatch.setattr(finish, "IN_FLIGHT_SECONDS", 2.0)
@@ -207,7 +207,7 @@ def test_a_registration_under_a_prefix_in_second_pass_is_refused(rig: Rig, tmp_p
         protect(rig, "job", "t/late.dat")
 
 
-def test_files_of_a_second_pass_that_a_fault_ended_are_listed_again(
+def test_a_second_pass_that_a_fault_ended_is_made_again(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = rig.local(tmp_path / "v")
