@@ -62,6 +62,8 @@ def test_r40_a_retried_rewritten_object_is_deleted_by_new_etag(
     test_r40_an_object_rewritten_after_resolve_is_quarantined(rig, s3_server, bucket, how)
 
     QuarantineStore(rig.db).retry("shop", reason="CHANGED")
+    if how == "prefix":  # an upload that began before the claim may still end
+        rig.later(GRACE)
     rig.round()
 
     assert keys_left(s3_server, bucket) == []

@@ -32,7 +32,7 @@ def promtool(*arguments: str, stdin: str | None = None) -> tuple[int, str]:
     program = shutil.which("promtool")
     assert program, "promtool is missing: install the Debian package prometheus (apt-get install prometheus)"
     line = [program, *arguments]
-    done = subprocess.run(line, input=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+    done = subprocess.run(line, input=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=110)
     return done.returncode, done.stdout
 
 
