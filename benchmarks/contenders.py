@@ -81,7 +81,7 @@ class Job:
         return json.dumps(asdict(self))
 
 
-def prepare(url: str, endpoint: str, marks: int, keys: int = KEYS_A_MARK) -> None:
+def prepare(url: str, endpoint: str, marks: int) -> None:
     """Create a database in which every object of the store belongs to a due mark, and the vault of the store."""
     schema.init(url, DEPLOYMENT)
     db = Database.open(url)
@@ -90,7 +90,7 @@ def prepare(url: str, endpoint: str, marks: int, keys: int = KEYS_A_MARK) -> Non
     registry.enable(INSTANCE)
     add_vault(registry, VaultSpec(instance=INSTANCE, name=VAULT, kind="s3", location=BUCKET), DEPLOYMENT, endpoint)
     db.close()
-    mark(url, marks, keys)
+    mark(url, marks)
 
 
 def mark(url: str, marks: int, keys: int = KEYS_A_MARK) -> None:

@@ -6,7 +6,6 @@ round; autovacuum, which might take better ones meanwhile, is off for these tabl
 """
 
 import statistics
-from collections.abc import Sequence
 
 import psycopg
 
@@ -50,7 +49,7 @@ def run(objects: int = OBJECTS, pairs: int = PAIRS) -> Result:
     return Result("keys", sizes, figures, {"seconds": seconds})
 
 
-def _share(by_keys: dict[int, Sequence[float]] | dict[int, list[float]]) -> float:
+def _share(by_keys: dict[int, list[float]]) -> float:
     return statistics.median(many / one for one, many in zip(by_keys[1], by_keys[KEYS_A_MARK], strict=True))
 
 

@@ -1,5 +1,6 @@
 """Delete and settle the marks that a batch has claimed, in this attempt or an earlier one."""
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -10,6 +11,7 @@ from sexton.recycle.pipeline.deleter import Deleter, Deletion
 from sexton.recycle.pipeline.port import Stores
 from sexton.recycle.pipeline.settle import Settler
 
+log = logging.getLogger(__name__)
 FIRST = Ref("", "")
 IN_FLIGHT_SECONDS = 35.0
 """The longest time for which a request goes on after its token was verified: connect and read timeouts, and a page of a
@@ -60,6 +62,11 @@ class Finisher:
         so; they are dropped when that request has ended.
         """
         if self._drop_pages(work, second_pass=False):
+            log.info(
+                "batch %d: waits %.0f s, because requests of an older attempt may still delete files",
+                work.token.batch,
+                IN_FLIGHT_SECONDS,
+            )
             work.active_lease.wait(IN_FLIGHT_SECONDS)
             self._drop_pages(work, second_pass=True)
 

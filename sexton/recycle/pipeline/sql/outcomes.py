@@ -51,9 +51,7 @@ class OutcomeStore:
                     for statement in updates:
                         tx.execute(statement)
                 break
-            except (
-                OperationalError
-            ) as e:  # an attempt that takes the batch over has locked its row, or on SQLite another writer the file
+            except OperationalError as e:  # a take-over has locked the batch's row, or on SQLite a writer the file
                 if not (tries_left and is_locked(e)):
                     raise
         reached("outcomes.recorded")
