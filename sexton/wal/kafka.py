@@ -27,6 +27,8 @@ TRANSIENT_ERRORS = frozenset(
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.OFFSET_NOT_AVAILABLE,  # a new leader does not know yet how far its followers are
         KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_LEADER_EPOCH,  # the client has heard of an election of which the broker has not
+        KafkaError.FENCED_LEADER_EPOCH,  # or the broker of one of which the client has not
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError.NETWORK_EXCEPTION,
         KafkaError._TIMED_OUT,
@@ -229,6 +231,11 @@ def _retention_problems(config: Mapping[str, str]) -> list[str]:
     return problems
 
 
+def is_transient(error: KafkaError) -> bool:
+    """Return whether an error ends without intervention."""
+    return error.code() in TRANSIENT_ERRORS or error.retriable()
+
+
 def _result(topic: str, future: "Future[Any] | Exception") -> Any:
     """Return the result of a future, or the fault with which it ended."""
     try:
@@ -238,7 +245,6 @@ def _result(topic: str, future: "Future[Any] | Exception") -> Any:
     except KafkaException as e:
         error = e.args[0]
         hint = HINTS.get(error.name(), "").format(topic=topic)
-        transient = error.code() in TRANSIENT_ERRORS or error.retriable()
-        return LogFault(topic, error.name(), error.str() + hint, passes=transient)
+        return LogFault(topic, error.name(), error.str() + hint, passes=is_transient(error))
     except ValueError as e:  # an invalid topic name
         return LogFault(topic, "INVALID_TOPIC", str(e), passes=False)
