@@ -11,8 +11,13 @@ from sexton.recycle.rounds.model import CloseOrder, DueInstances, OpenedRound
 class RoundStorePort(Protocol):
     """Plans, rounds and reports, as rows."""
 
-    def open(self, instance: str, run_id: str, plan: int | None, policy: Policy, by: str) -> OpenedRound:
-        """Acquire the lease and open the round of this run; repeating it returns the same round."""
+    def open(
+        self, instance: str, run_id: str, plan: int | None, policy: Policy, by: str, heartbeat: Callable[[], None]
+    ) -> OpenedRound:
+        """Acquire the lease and open the round of this run; repeating it returns the same round.
+
+        ``heartbeat`` is called between pages of marks.
+        """
         ...
 
     def abandon(self, run_id: str, why: str = "cancelled") -> None:

@@ -3,7 +3,7 @@
 Awaiting an approval is a row, never a running workflow. A plan is applied as it was reviewed, or not at all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
@@ -17,7 +17,7 @@ from sexton.recycle.model import DAY_MS
 from sexton.recycle.planning import limits
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.model import Plan, PlanRow, PlanState, Policy
-from sexton.recycle.planning.sql.measure import Measure
+from sexton.recycle.planning.sql.measure import Measure, no_heartbeat
 
 EXPIRES_MS = DAY_MS
 """How long a plan awaits approval; then another one is made with that day's numbers."""
@@ -67,15 +67,25 @@ class ApprovalStore:
         with self._db.read() as c:
             self._check(c, plan, instance, policy)
 
-    def begin_apply(self, c: Connection, plan: int, instance: str, policy: Policy, by: str) -> None:
+    def begin_apply(
+        self,
+        c: Connection,
+        plan: int,
+        instance: str,
+        policy: Policy,
+        by: str,
+        heartbeat: Callable[[], None] = no_heartbeat,
+    ) -> None:
         """Begin to apply a plan, approved by the operator who applies it, in the transaction that opens its round.
+
+        ``heartbeat`` is called between pages of the count, by which the plan is compared with what is due now.
 
         Raises:
             PlanRefused: there is no such plan of the instance, it is not open, or the world has changed since.
         """
         t = self._db.t.plan
         c.execute(select(t.c.id).where(t.c.id == plan).with_for_update())
-        self._check(c, plan, instance, policy)
+        self._check(c, plan, instance, policy, heartbeat)
         values = {"state": PlanState.APPLYING, "approved_by": by, "approved_at": self._db.now(c)}
         c.execute(update(t).where(t.c.id == plan).values(**values))
 
@@ -115,7 +125,14 @@ class ApprovalStore:
                     rejected.pop(kind.kind, None)
         return rejected
 
-    def _check(self, c: Connection, plan: int, instance: str, policy: Policy) -> None:
+    def _check(
+        self,
+        c: Connection,
+        plan: int,
+        instance: str,
+        policy: Policy,
+        heartbeat: Callable[[], None] = no_heartbeat,
+    ) -> None:
         t, instance_table = self._db.t.plan, self._db.t.instance
         row = c.execute(select(t).where(t.c.id == plan)).one_or_none()
         make_another = f"make a new one: sexton plan {instance}"
@@ -131,7 +148,7 @@ class ApprovalStore:
         if row.policy_version != policy.version:
             changes = limits.explain_policy_change(planned.policy, policy)
             raise PlanRefused(f"settings changed since plan {plan}: {changes}; {make_another}")
-        measure = Measure(self._db, c, instance, policy)
+        measure = Measure(self._db, c, instance, policy, heartbeat)
         if not planned.kinds and not planned.claimed:
             raise PlanRefused(f"plan {plan} has nothing to delete; {make_another}")
         if changed := limits.explain_difference(planned.kinds, [measure.measure_again(k) for k in planned.kinds]):
@@ -145,20 +162,24 @@ class ApprovalStore:
         rows = c.execute(columns.with_for_update() if lock else columns)
         return [Plan.model_validate(r.body | {"id": r.id}) for r in rows]
 
-    def replace_open(self, c: Connection, awaiting: Plan, by: str) -> int | None:
+    def replace_open(
+        self, c: Connection, awaiting: Plan, by: str, heartbeat: Callable[[], None] = no_heartbeat
+    ) -> int | None:
         """Return the plan that awaits approval: one made before that still holds, or this one; None: nothing does.
 
-        Every other open plan of the instance expires now: an operator must not review outdated numbers.
+        Every other open plan of the instance expires now: an operator must not review outdated numbers. ``heartbeat``
+        is called between pages of the count.
         """
+        measure = Measure(self._db, c, awaiting.instance, awaiting.policy, heartbeat)
         t = self._db.t.plan
         open_plans = self.open_plans(c, awaiting.instance, awaiting.created_at, lock=True)
-        current = next((plan for plan in open_plans if self._still_holds(c, plan, awaiting)), None)
+        current = next((plan for plan in open_plans if _still_holds(measure, plan, awaiting)), None)
         outdated = [plan.id for plan in open_plans if current is None or plan.id != current.id]
         since = self._awaits_since(c, awaiting) if current is None and awaiting.kinds else None
         if outdated:
             c.execute(update(t).where(t.c.id.in_(outdated)).values(expires_at=awaiting.created_at))
         if current is not None:
-            return self._narrow(c, current, awaiting)
+            return self._narrow(c, measure, current, awaiting)
         if not awaiting.kinds:
             return None
         plan = insert_plan(self._db, c, awaiting.model_copy(update={"awaits_since": since}), by)
@@ -169,18 +190,9 @@ class ApprovalStore:
         c.execute(update(t).where(t.c.id == plan.id).values(**values))
         return plan.id
 
-    def _still_holds(self, c: Connection, plan: Plan, awaiting: Plan) -> bool:
-        """Return whether an open plan has the kinds, the policy and the marks that await approval now."""
-        in_part = {kind.kind: kind.since > 0 for kind in awaiting.kinds}
-        if plan.policy.version != awaiting.policy.version or in_part != {k.kind: k.since > 0 for k in plan.kinds}:
-            return False
-        measure = Measure(self._db, c, plan.instance, awaiting.policy)
-        return not limits.explain_difference(plan.kinds, [measure.measure_again(kind) for kind in plan.kinds])
-
-    def _narrow(self, c: Connection, plan: Plan, awaiting: Plan) -> int:
+    def _narrow(self, c: Connection, measure: Measure, plan: Plan, awaiting: Plan) -> int:
         """Leave out of a plan what has fallen due by the agreed retention meanwhile: this round takes it."""
         since = {kind.kind: kind.since for kind in awaiting.kinds}
-        measure = Measure(self._db, c, plan.instance, awaiting.policy)
         narrowed = {
             kind.kind: kind.model_copy(update={"since": since[kind.kind]})
             for kind in plan.kinds
@@ -214,6 +226,14 @@ class ApprovalStore:
     def _awaiting(self, now: int) -> ColumnElement[bool]:
         t = self._db.t.plan
         return and_(t.c.awaits.is_not(None), t.c.state == PlanState.PLANNED, t.c.expires_at > now)
+
+
+def _still_holds(measure: Measure, plan: Plan, awaiting: Plan) -> bool:
+    """Return whether an open plan has the kinds, the policy and the marks that await approval now."""
+    in_part = {kind.kind: kind.since > 0 for kind in awaiting.kinds}
+    if plan.policy.version != awaiting.policy.version or in_part != {k.kind: k.since > 0 for k in plan.kinds}:
+        return False
+    return not limits.explain_difference(plan.kinds, [measure.measure_again(kind) for kind in plan.kinds])
 
 
 def insert_plan(db: Database, c: Connection, plan: Plan, by: str) -> Plan:

@@ -76,7 +76,8 @@ class Measure:
         """Return how many marks of a kind are neither claimed nor quarantined, due or not."""
         mark = self._db.t.mark
         waiting = and_(mark.c.instance == self._instance, mark.c.kind == kind, waits(mark))
-        return int(self._c.execute(select(func.count()).where(waiting)).scalar_one())
+        pages = (select(func.count()).where(page) for page in self._pages(waiting))
+        return sum(int(self._c.execute(page).scalar_one()) for page in pages)
 
     def measure_due(self, kind: str, cutoff: int, since: int = 0) -> KindPlan:
         """Return how much of a kind is due, counted in pages; the cost grows with the number of marks that are due.
@@ -111,12 +112,12 @@ class Measure:
             **{column: sums[column] for column in ("marks", "keys", "prefixes", "bytes", "ages")},
         )
 
-    def _pages(self, due: ColumnElement[bool]) -> Iterator[ColumnElement[bool]]:
-        """Yield conditions that divide due marks, in the order of their index, so that no statement takes long."""
+    def _pages(self, marks: ColumnElement[bool]) -> Iterator[ColumnElement[bool]]:
+        """Yield conditions that divide marks of a kind in the order of their index: no statement takes long."""
         mark = self._db.t.mark
         position = tuple_(mark.c.retention_starts_at, mark.c.id)
         columns = (mark.c.retention_starts_at, mark.c.id)
-        rest = due
+        rest = marks
         while True:
             self._heartbeat()
             last_of_page = select(*columns).where(rest).order_by(*columns).offset(PAGE_MARKS - 1).limit(1)
@@ -126,7 +127,7 @@ class Measure:
                 return
             end = tuple_(*(literal(value, column.type) for value, column in zip(last, columns, strict=True)))
             yield and_(rest, position <= end)
-            rest = and_(due, position > end)
+            rest = and_(marks, position > end)
 
     def _sums(self) -> Select[Any]:
         """Return the query that sums up marks."""

@@ -71,7 +71,7 @@ class PlanStore:
                 return insert_plan(self._db, tx, build_for_operator(facts, limit), by)
         plan, awaiting = build_for_round(facts, limit)
         with self._db.write() as tx:
-            if number := self.approvals.replace_open(tx, awaiting, by):
+            if number := self.approvals.replace_open(tx, awaiting, by, heartbeat):
                 plan = plan.model_copy(update={"kept": plan.kept | {by_plan(number): awaiting.marks}})
             # While a mark waits that was made under the longer retention, a shorter one is not agreed to.
             shortened = limits.shortened(

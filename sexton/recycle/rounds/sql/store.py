@@ -73,8 +73,18 @@ class RoundStore:
         """Return a stored plan, or raise ``PlanRefused``."""
         return self.plans.find_plan(plan)
 
-    def open(self, instance: str, run_id: str, plan: int | None, policy: Policy, by: str = "") -> OpenedRound:
+    def open(
+        self,
+        instance: str,
+        run_id: str,
+        plan: int | None,
+        policy: Policy,
+        by: str = "",
+        heartbeat: Callable[[], None] = measure.no_heartbeat,
+    ) -> OpenedRound:
         """Acquire the lease and open the round of this run; repeating it returns the same round.
+
+        ``heartbeat`` is called between pages of marks, where a plan is compared with what is due now.
 
         Raises:
             Halted: a stop, a list or a window halts the instance.
@@ -90,7 +100,7 @@ class RoundStore:
         if plan is not None and not enabled:
             raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
         self._operators.controls.admit(instance)
-        round_ = self._open_row(instance, run_id, plan, policy, by)
+        round_ = self._open_row(instance, run_id, plan, policy, by, heartbeat)
         lease = self._leases.acquire(instance, JOB, run_id)
         self._begin(instance, round_)
         if self._protections is not None:
@@ -129,7 +139,9 @@ class RoundStore:
             for name in self._cut_off(c, unbegun, CANCELLED, f"ended before it had a lease: {why}"):
                 c.execute(update(instance).where(instance.c.id == name).values(retry_at=None))
 
-    def _open_row(self, instance: str, run_id: str, plan: int | None, policy: Policy, by: str) -> int:
+    def _open_row(
+        self, instance: str, run_id: str, plan: int | None, policy: Policy, by: str, heartbeat: Callable[[], None]
+    ) -> int:
         """Store the round as waiting for its lease, so that it is shown before it has one; return its number."""
         round_ = self._db.t.round
         with self._db.write() as c:
@@ -139,7 +151,7 @@ class RoundStore:
                 raise RoundEnded(f"round {stored.id} has ended; start a new one: sexton round run {instance}")
             if stored is None:
                 if plan is not None:
-                    self.plans.approvals.begin_apply(c, plan, instance, policy, by)
+                    self.plans.approvals.begin_apply(c, plan, instance, policy, by, heartbeat)
                 values = {"instance": instance, "run_id": run_id, "plan": plan, "started_at": now}
                 row = insert(round_).values(**values, state=RoundState.RUNNING).returning(round_.c.id)
                 number = int(c.execute(row).scalar_one())
