@@ -6,17 +6,16 @@ import re
 from pathlib import Path
 from typing import Any
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import text
+from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from sexton.database.engine import Database, first_line
 from sexton.database.tables import build
 from sexton.kernel.errors import BadInput, SextonError
 
+VERSIONS = ("0001",)
+"""All versions of the schema, the newest last: one for each module in ``migrations/versions``."""
+HEAD = VERSIONS[-1]
 VERSION_TABLE = {"postgresql": ("alembic_version", "sexton"), "sqlite": ("sexton_alembic_version", None)}
 OWNER_COLUMNS = "instance, kind, id, parent_kind, parent_id, vault, prefix, keys, bytes, owner_txn"
 """Columns that an owner may set when it marks; the database sets state and times."""
@@ -33,12 +32,14 @@ def init(database_url: str, deployment: str) -> None:
         SchemaError: the database belongs to another deployment, has a schema of an unknown version, or cannot be
             reached.
     """
+    from alembic import command  # 0.2 s, which every other command would take too
+
     database = Database.open(database_url)
     if database.dialect == "sqlite":
         Path(str(database.engine.url.database)).parent.mkdir(parents=True, exist_ok=True)
     try:
         with database.read() as c:
-            _refuse_unknown(_version(database, c), database)
+            _refuse_unknown(_version(database, c))
         command.upgrade(_config(database), "head")
         with database.write() as c:
             clock = database.t.clock.fullname
@@ -85,11 +86,11 @@ def check(database: Database, deployment: str) -> None:
         )
     try:
         with database.read() as c:
-            version, head = _version(database, c), _head(database)
-            _refuse_unknown(version, database)
-            if version != head:
+            version = _version(database, c)
+            _refuse_unknown(version)
+            if version != HEAD:
                 current = f"at version {version}" if version else "missing"
-                raise SchemaError(f"the schema is {current}, this Sexton needs {head}; run: sexton init")
+                raise SchemaError(f"the schema is {current}, this Sexton needs {HEAD}; run: sexton init")
             owner = c.execute(text(f"SELECT deployment FROM {database.t.clock.fullname}")).scalar_one_or_none()
     except OperationalError as e:
         raise SchemaError(f"cannot reach the database: {first_line(e)}") from e
@@ -107,7 +108,7 @@ def status(database_url: str, deployment: str) -> str:
         with database.read() as c:
             offset = c.execute(text(f"SELECT offset_seconds FROM {database.t.clock.fullname}")).scalar_one()
         moved = f", clock moved forward by {offset} s" if offset else ""
-        return f"{database.dialect}, schema {_head(database)}{moved}"
+        return f"{database.dialect}, schema {HEAD}{moved}"
     finally:
         database.close()
 
@@ -117,6 +118,9 @@ def sql(dialect: str, deployment: str = "") -> str:
 
     With a deployment id, the SQL also writes the row with this id; without one, ``sexton init`` writes it later.
     """
+    from alembic import command
+    from alembic.config import Config
+
     buffer = io.StringIO()
     config = Config(output_buffer=buffer)
     config.set_main_option("script_location", "sexton.database:migrations")
@@ -177,29 +181,30 @@ def _foreign(stored: str | None, configured: str) -> SchemaError:
     )
 
 
-def _refuse_unknown(version: str | None, database: Database) -> None:
+def _refuse_unknown(version: str | None) -> None:
     """Raise ``SchemaError`` if the schema has a version to which and from which no migration of this Sexton leads."""
-    versions = [revision.revision for revision in ScriptDirectory.from_config(_config(database)).walk_revisions()]
-    if version is not None and version not in versions:
+    if version is not None and version not in VERSIONS:
         raise SchemaError(
-            f"the schema is at version {version}, which this Sexton ({versions[0]}) does not know and cannot upgrade; "
+            f"the schema is at version {version}, which this Sexton ({HEAD}) does not know and cannot upgrade; "
             "use the Sexton that created it, or set SEXTON_DATABASE_URL to an empty database and run: sexton init"
         )
 
 
-def _config(database: Database) -> Config:
+def _config(database: Database) -> Any:
+    """Return Alembic's configuration of this database."""
+    from alembic.config import Config
+
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it logs each time
     config = Config()
     config.set_main_option("script_location", "sexton.database:migrations")
     config.attributes["database"] = database
     return config
 
 
-def _head(database: Database) -> str | None:
-    return ScriptDirectory.from_config(_config(database)).get_current_head()
-
-
-def _version(database: Database, connection: Any) -> str | None:
-    logging.getLogger("alembic").setLevel(logging.WARNING)  # it logs each time
+def _version(database: Database, connection: Connection) -> str | None:
+    """Return the version of the schema; None: the database has no schema."""
     table, schema = VERSION_TABLE[database.dialect]
-    context = MigrationContext.configure(connection, opts={"version_table": table, "version_table_schema": schema})
-    return context.get_current_revision()
+    if not inspect(connection).has_table(table, schema):
+        return None
+    full_name = f"{schema}.{table}" if schema else table
+    return connection.execute(text(f"SELECT version_num FROM {full_name}")).scalar_one_or_none()

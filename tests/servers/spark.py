@@ -31,16 +31,14 @@ def sessions(home: Path) -> Iterator[Sessions]:
 
 
 class Cluster:
-    """A standalone master, two workers of one core each and a Connect server, all from the pip package.
+    """A cluster of two executors of one core each, and a Connect server, which has their master in its own process.
 
     Its Python has every package except Sexton, whose code must come with the session.
     """
 
     def __init__(self, home: Path, env: Mapping[str, str]) -> None:
         """``env``: environment variables of the executors, such as credentials."""
-        spark = spark_home()
-        master, self.port, ui = free_port(), free_port(), [free_port() for _ in range(3)]
-        url = f"spark://127.0.0.1:{master}"
+        self.port = free_port()
         python = home / "python"
         home.mkdir(parents=True, exist_ok=True)
         site = Path(find_spec("pyspark").origin).parents[1]  # type: ignore[union-attr,arg-type]
@@ -50,9 +48,6 @@ class Cluster:
         python.chmod(0o755)
         base = environment() | dict(env) | {"PYSPARK_PYTHON": str(python), "SPARK_WORKER_DIR": str(home / "work")}
         base.pop("PYTHONPATH", None)
-        launch = ["bash", str(spark / "bin/spark-class")]
-        package = "org.apache.spark.deploy"
-        host, size = ["--host", "127.0.0.1"], ["--cores", "1", "--memory", "700m"]
         conf = QUICK | {
             "spark.connect.grpc.binding.address": "127.0.0.1",
             "spark.connect.grpc.binding.port": str(self.port),
@@ -63,44 +58,15 @@ class Cluster:
             "spark.python.task.killTimeout": "200ms",
         }
         options = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
-        connect = [
-            "bash",
-            str(spark / "bin/spark-submit"),
-            "--class",
-            CLASS,
-            "--master",
-            url,
-            *options,
-            "spark-internal",
-        ]
-        self.master = Child(
-            "master",
-            [*launch, f"{package}.master.Master", *host, "--port", str(master), "--webui-port", str(ui[0])],
-            home,
-            base,
-        )
-        self.workers = [
-            Child(
-                f"executor{n}",
-                [*launch, f"{package}.worker.Worker", *host, "--webui-port", str(ui[n]), *size, url],
-                home,
-                base,
-            )
-            for n in (1, 2)
-        ]
-        self.connect = Child("connect", connect, home, base)
-        self._master_port = master
+        submit = ["bash", str(spark_home() / "bin/spark-submit"), "--class", CLASS, "--master", "local-cluster[2,1,512]"]
+        self.connect = Child("connect", [*submit, *options, "spark-internal"], home, base)
 
     @property
     def remote(self) -> str:
         return f"sc://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        self.master.start(lambda: is_open(self._master_port), 60)
-        for worker in self.workers:
-            worker.start(lambda: True, 60)
         self.connect.start(lambda: is_open(self.port), 90)
 
     def stop(self) -> None:
-        for child in (self.connect, *self.workers, self.master):
-            child.stop(grace=3.0)
+        self.connect.stop(grace=3.0)

@@ -13,10 +13,10 @@ LONG = [pytest.mark.soak, pytest.mark.timeout(1_800)]
 @pytest.mark.parametrize(
     ("clean_url", "objects", "faults"),
     [
-        ("postgresql", 50_000, 250),
+        ("postgresql", 10_000, 250),
         pytest.param("postgresql", 1_000_000, 1_000, marks=LONG),
     ],
-    ids=["50k", "1M"],
+    ids=["10k", "1M"],
     indirect=["clean_url"],
 )
 def test_findings_on_spark_are_exactly_the_planted_faults(
