@@ -58,8 +58,9 @@ class Cluster:
             "spark.python.task.killTimeout": "200ms",
         }
         options = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
-        submit = ["bash", str(spark_home() / "bin/spark-submit"), "--class", CLASS, "--master", "local-cluster[2,1,512]"]
-        self.connect = Child("connect", [*submit, *options, "spark-internal"], home, base)
+        submit = ["bash", str(spark_home() / "bin/spark-submit"), "--class", CLASS]
+        master = ["--master", "local-cluster[2,1,512]"]
+        self.connect = Child("connect", [*submit, *master, *options, "spark-internal"], home, base)
 
     @property
     def remote(self) -> str:
