@@ -4,37 +4,29 @@ The tables hold a round in the middle of its work: marks of one key each, claime
 when the tables were empty, when nothing was claimed yet, or just now.
 """
 
-import json
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from sqlalchemy import Connection, event
 
 from sexton.contract import NewMark
 from sexton.marks.model import FilePage, Ref, WriteToken
 from sexton.operators.holds.store import Hold
 from sexton.storage.model import KeyOutcome, KeyResult
+from tests.integration.database import query_plans
+from tests.integration.database.query_plans import bad_plans, keep_statistics, maintain, recorded, run_script
 from tests.servers.postgres import Cluster
 from tests.support.claims import token
 from tests.support.rig import Rig, put
 
 CROWD = 200_000
-GROWING = ("mark_history", "mark_file", "mark")
-SELECTIVE = re.compile(r"\b(id|seq|retention_starts_at|gone_at|parent_id)\b|\bbatch [=>] \(?\w+\.(id|batch)\b")
-"""What an index condition must name where it is looked up again and again: a column with few rows per value, or each
-batch once."""
-FILL = """
+MARKS = """
 SET LOCAL session_replication_role = replica;
 INSERT INTO sexton.mark (instance, kind, id, vault, keys, bytes, marked_at)
     SELECT 'crowd', 'dropped', 'm-' || lpad(n::text, 6, '0'), 'disk', jsonb_build_array('data/' || n || '.dat'), 10,
         date_trunc('milliseconds', clock_timestamp() - interval '1 day')
     FROM generate_series(1, {crowd}) n;
-INSERT INTO sexton.mark_history
-    (instance, kind, id, vault, objects, bytes, marked_at, claimed_at, gone_at, batch, round)
-    SELECT 'crowd', 'dropped', 'h-' || n, 'disk', 1, 10, now(), now(), now(), 1, 1 FROM generate_series(1, {crowd}) n;
 """
 CLAIM = """
 SET LOCAL session_replication_role = replica;
@@ -53,35 +45,23 @@ class Crowd(NamedTuple):
     write_token: WriteToken
 
 
-def run(rig: Rig, script: str) -> None:
-    with rig.db.write() as tx:
-        for statement in script.split(";\n"):
-            if statement.strip():
-                tx.exec_driver_sql(statement)
-
-
-def maintain(rig: Rig, command: str) -> None:
-    with rig.db.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.exec_driver_sql(command)
-
-
 @pytest.fixture(
     scope="module",
     params=[pytest.param("empty", marks=pytest.mark.soak), "marked", pytest.param("claimed", marks=pytest.mark.soak)],
 )
 def crowd(request: pytest.FixtureRequest, postgres: Cluster) -> Iterator[Crowd]:
     rig = Rig(postgres.create_database()).instance().instance("crowd")
-    for table in GROWING:
-        run(rig, f"ALTER TABLE sexton.{table} SET (autovacuum_enabled = off)")
+    keep_statistics(rig.db)
     if request.param == "empty":
-        maintain(rig, "ANALYZE")
+        maintain(rig.db, "ANALYZE")
     write_token = token(rig, instance="crowd")
-    run(rig, FILL.format(crowd=CROWD))
+    run_script(rig.db, query_plans.FILL)
+    run_script(rig.db, MARKS.format(crowd=CROWD))
     if request.param == "marked":
-        maintain(rig, "VACUUM ANALYZE")
-    run(rig, CLAIM.format(crowd=CROWD, batch=write_token.batch))
+        maintain(rig.db, "VACUUM ANALYZE")
+    run_script(rig.db, CLAIM.format(crowd=CROWD, batch=write_token.batch))
     if request.param == "claimed":
-        maintain(rig, "VACUUM ANALYZE")
+        maintain(rig.db, "VACUUM ANALYZE")
     yield Crowd(rig, write_token)
     rig.db.close()
 
@@ -89,51 +69,8 @@ def crowd(request: pytest.FixtureRequest, postgres: Cluster) -> Iterator[Crowd]:
 @pytest.fixture
 def sent(crowd: Crowd) -> Iterator[dict[str, Any]]:
     """Return the statements that the product sends, each with the parameters it had first."""
-    statements: dict[str, Any] = {}
-
-    def note(_tx: object, _cursor: object, statement: str, parameters: Any, _: object, many: bool) -> None:
-        statements.setdefault(statement, parameters[0] if many else parameters)
-
-    event.listen(crowd.rig.db.engine, "before_cursor_execute", note)
-    yield statements
-    event.remove(crowd.rig.db.engine, "before_cursor_execute", note)
-
-
-def bad_plans(rig: Rig, statements: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return statement → what is wrong with its plan."""
-    bad = {}
-    with rig.db.read() as tx:
-        for statement, parameters in list(statements.items()):
-            if statement.split()[0] in ("SELECT", "UPDATE", "DELETE", "INSERT", "WITH"):
-                faults = list(faults_of(explain(tx, statement, parameters)))
-                if faults:
-                    bad[statement] = faults
-    return bad
-
-
-def explain(tx: Connection, statement: str, parameters: Any) -> dict[str, Any]:
-    answer = tx.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {statement}", parameters or None).scalar_one()
-    plans = answer if isinstance(answer, list) else json.loads(answer)
-    return dict(plans[0]["Plan"])
-
-
-def faults_of(node: Mapping[str, Any], *, repeated: bool = False) -> Iterator[str]:
-    """Yield scans of a whole growing table, and look-ups in a loop that name no selective column."""
-    kind, table = node["Node Type"], _growing_table(node)
-    if table and kind == "Seq Scan":
-        yield f"reads all of {table}"
-    condition = node.get("Index Cond", "")
-    if table and repeated and "Index" in kind and not SELECTIVE.search(condition):
-        yield f"in a loop, looks up {table} by {condition}"
-    for position, child in enumerate(node.get("Plans", ())):
-        inner = kind == "Nested Loop" and position == 1
-        in_row = child.get("Parent Relationship") == "SubPlan"
-        yield from faults_of(child, repeated=repeated or inner or in_row)
-
-
-def _growing_table(node: Mapping[str, Any]) -> str:
-    name = node.get("Relation Name") or node.get("Index Name", "")
-    return next((table for table in GROWING if name == table or name.startswith(f"{table}_")), "")
+    with recorded(crowd.rig.db) as statements:
+        yield statements
 
 
 def test_a_batch_is_worked_off_by_look_ups(crowd: Crowd, sent: dict[str, Any]) -> None:
@@ -153,7 +90,7 @@ def test_a_batch_is_worked_off_by_look_ups(crowd: Crowd, sent: dict[str, Any]) -
     stores.settlements.settle(write_token, stores.settlements.progress(write_token, settled), 600)
     stores.batches.unfinished("crowd", 10**6)
 
-    assert bad_plans(rig, sent) == {}
+    assert bad_plans(rig.db, sent) == {}
 
 
 def test_a_round_is_planned_and_run_by_look_ups(crowd: Crowd, sent: dict[str, Any], tmp_path: Path) -> None:
@@ -172,4 +109,4 @@ def test_a_round_is_planned_and_run_by_look_ups(crowd: Crowd, sent: dict[str, An
     rig.round()
 
     assert report.removed == 3
-    assert bad_plans(rig, sent) == {}
+    assert bad_plans(rig.db, sent) == {}

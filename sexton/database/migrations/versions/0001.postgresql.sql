@@ -610,6 +610,8 @@ CREATE TABLE sexton.check_run (
     open_counts jsonb  -- finding type -> open findings at its end, and confirmed ones
 );
 CREATE INDEX check_run_of ON sexton.check_run (instance, id);
+CREATE INDEX check_run_cutoff ON sexton.check_run (instance, cutoff);
+CREATE INDEX check_run_running ON sexton.check_run (instance) WHERE state = 'RUNNING';
 
 -- One row per difference between records and objects that a check found.
 CREATE TABLE sexton.finding (
