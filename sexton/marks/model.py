@@ -195,6 +195,7 @@ class Candidate(NamedTuple):
     that are claimed with it, None if it absorbs none. ``lacking``: why its record stays when its files are gone.
     ``ancestors``: its ancestors by its owner's records. ``versions``: a tablet and the highest of its versions
     that is deleted. ``parent``: the candidate with which it is claimed, None if it is claimed on its own.
+    ``retention_starts_at``: of the mark whose files were resolved, in ms since 1970; a later mark of its id has others.
     """
 
     ref: Ref
@@ -205,6 +206,7 @@ class Candidate(NamedTuple):
     ancestors: frozenset[Ref] = frozenset()
     versions: tuple[str, int] | None = None
     parent: Ref | None = None
+    retention_starts_at: int | None = None
 
 
 class ClaimRequest(NamedTuple):

@@ -49,6 +49,9 @@ class Owners:
     ) -> Mapping[Ref, tuple[Fenced, str]]:
         return self._owner(instance).fence(instance, batch, marks, heartbeat)
 
+    def keeps_records(self, instance: str) -> bool:
+        return self._owner(instance).keeps_records(instance)
+
     def forget(self, instance: str, batch: int, refs: Sequence[Ref]) -> None:
         self._owner(instance).forget(instance, batch, refs)
 

@@ -57,6 +57,10 @@ class Owner(Protocol):
         """
         ...
 
+    def keeps_records(self, instance: str) -> bool:
+        """Return whether the owner has records of its own, which ``forget`` removes."""
+        ...
+
     def forget(self, instance: str, batch: int, refs: Sequence[Ref]) -> None:
         """Remove the owner's own records of marks whose files are confirmed deleted; the marks are removed next."""
         ...

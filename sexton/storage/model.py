@@ -7,6 +7,14 @@ from pydantic import BaseModel, ConfigDict
 
 MARKER_KEY = "_sexton/vault.json"
 RESERVED_PREFIX = "_sexton/"
+PAGE_SECONDS = 20.0
+"""No request of a page of deletes begins later than this after the page began, so that it ends before a lease does."""
+REQUEST_SECONDS = 15.0
+"""How long one request to a store may take: to connect, and to wait for the answer."""
+VERIFIED_SECONDS = 2.0
+"""The longest time between the verification of a page's token and the beginning of the page."""
+IN_FLIGHT_SECONDS = VERIFIED_SECONDS + PAGE_SECONDS + REQUEST_SECONDS
+"""The longest time for which requests of a page go on after its token was verified."""
 PAGE_KEYS = 1_000
 """Keys of one DeleteObjects request (S3 API limit)."""
 

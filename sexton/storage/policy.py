@@ -9,7 +9,7 @@ import string
 from urllib.parse import urlsplit
 
 from sexton.kernel.errors import BadInput
-from sexton.storage.model import MARKER_KEY, RESERVED_PREFIX, Probe, VaultSpec
+from sexton.storage.model import MARKER_KEY, PAGE_SECONDS, RESERVED_PREFIX, KeyOutcome, KeyResult, Probe, VaultSpec
 
 ID_CHARACTERS = frozenset(string.ascii_letters + string.digits + ".-")
 """Characters of ids; every other character is a separator. A CHECK in the schema has the same rule."""
@@ -198,3 +198,9 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def out_of_time(key: str) -> KeyResult:
+    """Return the result of a key for which its page had no time left."""
+    reason = f"its page took over {PAGE_SECONDS:.0f} s; tried again"
+    return KeyResult(key=key, outcome=KeyOutcome.THROTTLED, reason=reason)

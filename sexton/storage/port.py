@@ -90,8 +90,14 @@ class Vault(Protocol):
         """
         ...
 
+    def prepare_delete(self) -> None:
+        """Ask the store what a delete needs to know first, so that the next delete sends its request at once."""
+        ...
+
     def delete(self, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
         """Delete at most 1,000 keys; return one result per key, in the order of the keys.
+
+        No request begins later than ``PAGE_SECONDS`` after the call; keys that are left then are THROTTLED.
 
         Args:
             keys: relative to the vault.

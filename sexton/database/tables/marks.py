@@ -35,6 +35,7 @@ mark = Table(
     Column("absorbed", Boolean),  # deleted with the files of its parent
     Column("claimed_batch", BigInteger),  # the batch that claimed it; the second pass has another batch
     Column("etags", Json),  # of the objects that keys name; another object under such a key is not deleted
+    Column("finished", Boolean),  # all files are gone; only the owner's records and this one are left
 )
 """One row per mark: these objects may be deleted after their retention."""
 

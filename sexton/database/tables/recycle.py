@@ -57,6 +57,7 @@ batch = Table(
     Column("open_count", BigInteger),
     Column("limited_objects", BigInteger),  # objects claimed that count against the limits of 24 hours
     Column("claimed_at", Instant),
+    Column("taken_over_at", Instant),  # by a newer attempt; a request of the older one may still be on its way
 )
 """One row per range: the marks of one kind that one activity claims and deletes."""
 

@@ -5,14 +5,15 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, func, literal, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, exists, func, literal, or_, select
 
 from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
 from sexton.database.rows import in_list
 from sexton.kernel.errors import SextonError
-from sexton.marks.model import Reason, Ref
+from sexton.marks.model import DONE, Reason, Ref
 from sexton.operators.holds.store import Hold, HoldStore
+from sexton.storage.model import IN_FLIGHT_SECONDS
 
 KEYS_AT_ONCE = 1_000
 
@@ -35,7 +36,8 @@ def ensure_undelete_is_safe(
 ) -> None:
     """Refuse to undelete objects that a claimed mark deletes now, or deletes in the second pass over its prefix.
 
-    A hold blocks the second pass. Nothing blocks the first pass of a mark that a round has claimed.
+    A hold blocks a second pass that has not begun. Nothing blocks the first pass of a mark that a round has claimed,
+    nor a request of a worker that was replaced a moment ago.
 
     Args:
         db: the database.
@@ -52,22 +54,8 @@ def ensure_undelete_is_safe(
     with db.read() as c:
         if c.execute(select(db.t.instance.c.id).where(db.t.instance.c.id == instance)).one_or_none() is None:
             raise UnknownInstance(instance)
-        mark = db.t.mark
-        in_first_pass = and_(mark.c.first_pass_at.is_(None), mark.c.quarantined_reason.is_(None))
-        deleting = _claimed_marks(db, c, _Target(instance, vault, prefix, keys), in_first_pass)
-        if deleting:
-            raise UndeleteUnsafe(
-                f"{_first_of(deleting)} of {instance} is claimed and its files are still being deleted: let the round "
-                f"finish (see: sexton status), then undelete"
-            )
-        failed = and_(mark.c.first_pass_at.is_(None), mark.c.quarantined_reason == Reason.DELETE_FAILED)
-        if retried := _claimed_marks(db, c, _Target(instance, vault, prefix, keys), failed):
-            first = min(retried)
-            raise UndeleteUnsafe(
-                f"{_first_of(retried)} of {instance} is claimed, and its failed deletes are tried again once a day, "
-                f"which no hold blocks; first give the mark up permanently: "
-                f"sexton quarantine discard {instance} {first.kind}/{first.id} --reason 'undelete'"
-            )
+        _refuse_after_take_over(db, c, instance)
+        in_first_pass = _refuse_during_deletion(db, c, _Target(instance, vault, prefix, keys))
         if _all_held(holds, vault, prefix):
             return
         open_keys = _keys_without_hold(holds, vault, keys)
@@ -84,6 +72,45 @@ def ensure_undelete_is_safe(
             f"first: sexton hold {hold} --for 7d --reason 'undelete'; then give the mark up permanently: "
             f"sexton quarantine discard {instance} {first.kind}/{first.id} --reason 'undelete'"
         )
+
+
+def _refuse_after_take_over(db: Database, c: Connection, instance: str) -> None:
+    """Refuse while a request of a replaced worker may still be on its way."""
+    batch = db.t.batch
+    newest = select(func.max(batch.c.taken_over_at)).where(
+        batch.c.instance == instance, batch.c.taken_over_at.is_not(None)
+    )
+    taken_over_at, now = c.execute(newest).scalar_one_or_none(), db.now(c)
+    if taken_over_at is not None and taken_over_at <= now < taken_over_at + IN_FLIGHT_SECONDS * 1000:
+        seconds = (taken_over_at + IN_FLIGHT_SECONDS * 1000 - now) / 1000
+        raise UndeleteUnsafe(
+            f"a worker of {instance} was replaced a moment ago, and its last request may still delete objects: wait "
+            f"{seconds:.0f} s, then undelete"
+        )
+
+
+def _refuse_during_deletion(db: Database, c: Connection, target: _Target) -> ColumnElement[bool]:
+    """Refuse what a round deletes now, or tries again whatever is held; return the condition of a first pass."""
+    mark, file, instance = db.t.mark, db.t.mark_file.alias("tried_file"), target.instance
+    in_first_pass = and_(mark.c.first_pass_at.is_(None), mark.c.quarantined_reason.is_(None))
+    # Keepers were asked about these files already: a hold that is placed now comes too late for them.
+    undone = or_(file.c.outcome.is_(None), file.c.outcome.not_in(DONE))
+    of_mark = and_(file.c.instance == mark.c.instance, file.c.kind == mark.c.kind, file.c.id == mark.c.id)
+    under_way = or_(mark.c.finished, and_(mark.c.quarantined_reason.is_(None), exists().where(of_mark, undone)))
+    if deleting := _claimed_marks(db, c, target, or_(in_first_pass, under_way)):
+        raise UndeleteUnsafe(
+            f"{_first_of(deleting)} of {instance} is claimed and its files are still being deleted: let the round "
+            f"finish (see: sexton status), then undelete"
+        )
+    failed = and_(mark.c.first_pass_at.is_(None), mark.c.quarantined_reason == Reason.DELETE_FAILED)
+    if retried := _claimed_marks(db, c, target, failed):
+        first = min(retried)
+        raise UndeleteUnsafe(
+            f"{_first_of(retried)} of {instance} is claimed, and its failed deletes are tried again once a day, "
+            f"which no hold blocks; first give the mark up permanently: "
+            f"sexton quarantine discard {instance} {first.kind}/{first.id} --reason 'undelete'"
+        )
+    return in_first_pass
 
 
 def _held_prefixes(holds: Sequence[Hold], vault: str) -> tuple[str, ...]:
@@ -107,26 +134,47 @@ def _held_marks(holds: Sequence[Hold]) -> set[Ref]:
 
 
 def _claimed_marks(db: Database, c: Connection, target: _Target, condition: ColumnElement[bool]) -> set[Ref]:
-    """Return the claimed marks that meet the condition and have a prefix or a stored file that touches the target."""
+    """Return the claimed marks that meet the condition and touch the target by prefix, by key or by a stored file.
+
+    A mark that names nothing touches any target: its owner names its files.
+    """
     mark, file = db.t.mark, db.t.mark_file
     claimed = and_(mark.c.instance == target.instance, mark.c.state == "CLAIMED", condition)
     of_mark = and_(file.c.instance == mark.c.instance, file.c.kind == mark.c.kind, file.c.id == mark.c.id)
     in_vault = or_(mark.c.vault == target.vault, mark.c.vault.is_(None))
     by_prefix: Any = select(mark.c.kind, mark.c.id, mark.c.prefix).where(claimed, in_vault, mark.c.prefix.is_not(None))
     by_file = select(mark.c.kind, mark.c.id).where(claimed, file.c.vault == target.vault).join(file, of_mark)
+    name = _names(db)
+    by_key = select(mark.c.kind, mark.c.id).where(claimed, in_vault, mark.c["keys"].is_not(None))
+    is_unnamed = and_(mark.c.prefix.is_(None), mark.c["keys"].is_(None), mark.c.absorbed.is_(False))
+    waits = or_(mark.c.first_pass_at.is_not(None), mark.c.quarantined_reason.is_not(None))
+    unnamed = select(mark.c.kind, mark.c.id).where(claimed, is_unnamed, waits)
+    marks = {Ref(*row) for row in c.execute(unnamed)}
     if prefix := target.prefix:
         inside = func.substr(mark.c.prefix, 1, len(prefix)) == prefix
         around = func.substr(literal(prefix), 1, func.length(mark.c.prefix)) == mark.c.prefix
-        marks = {Ref(row.kind, row.id) for row in c.execute(by_prefix.where(or_(inside, around)))}
+        marks |= {Ref(row.kind, row.id) for row in c.execute(by_prefix.where(or_(inside, around)))}
+        with_key_inside = exists().select_from(name).where(func.substr(name.c.value, 1, len(prefix)) == prefix)
+        marks |= {Ref(*row) for row in c.execute(by_key.where(with_key_inside))}
         with_file_inside = by_file.where(func.substr(file.c.key, 1, len(prefix)) == prefix).distinct()
         return marks | {Ref(*row) for row in c.execute(with_file_inside)}
     ordered = sorted(target.keys)
-    marks = {Ref(row.kind, row.id) for row in c.execute(by_prefix) if any_key_under(ordered, row.prefix)}
+    marks |= {Ref(row.kind, row.id) for row in c.execute(by_prefix) if any_key_under(ordered, row.prefix)}
     for start in range(0, len(ordered), KEYS_AT_ONCE):
         page = ordered[start : start + KEYS_AT_ONCE]
         rows = c.execute(by_file.where(in_list(db, file.c.key, page)).distinct())
         marks.update(Ref(*row) for row in rows)
+        with_key = exists().select_from(name).where(in_list(db, name.c.value, page))
+        marks.update(Ref(*row) for row in c.execute(by_key.where(with_key)))
     return marks
+
+
+def _names(db: Database) -> Any:
+    """Return the keys that a mark names, as rows of one column ``value``."""
+    keys = db.t.mark.c["keys"]
+    if db.dialect == "postgresql":
+        return func.jsonb_array_elements_text(keys).table_valued("value")
+    return func.json_each(keys).table_valued("value")
 
 
 def any_key_under(ordered_keys: Sequence[str], prefix: str) -> bool:

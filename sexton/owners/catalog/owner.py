@@ -101,6 +101,10 @@ class CatalogOwner:
             answers.update({Ref("prepared", rowset_id): answer for rowset_id, answer in page_answers.items()})
         return answers
 
+    def keeps_records(self, instance: str) -> bool:
+        """Return True: rowsets, tablets and their parents are records of the catalog."""
+        return True
+
     def forget(self, instance: str, batch: int, refs: Sequence[Ref]) -> None:
         """Remove the catalog's records of marks whose files are deleted; missing records are ignored."""
         del batch

@@ -73,6 +73,10 @@ class SqlOwner:
         """Return FENCED for all: the owner's commit removes its own mark, or fails."""
         return dict.fromkeys(marks, (Fenced.FENCED, ""))
 
+    def keeps_records(self, instance: str) -> bool:
+        """Return False: the mark is the only record."""
+        return False
+
     def forget(self, instance: str, batch: int, refs: Sequence[Ref]) -> None:
         """Do nothing: the mark is the only record, and the engine removes it."""
 

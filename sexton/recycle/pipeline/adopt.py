@@ -46,7 +46,21 @@ class Adopter:
             keep_counts += self._steps.finisher.finish(work, order.upload_grace_seconds)
             self._stores.batches.end(work.token)
         work = BatchWork(self._stores.batches.open_second_pass(order, attempt), active_lease)
-        self._steps.finisher.drop_unclaimed(work)
+        receipt = self._make_second_passes(work, order, keep_counts)
+        self._stores.batches.end(work.token)
+        return receipt
+
+    def _make_second_passes(self, work: BatchWork, order: AdoptOrder, keep_counts: Counter[Kept]) -> RangeReceipt:
+        """Make the second passes that are due, a few marks at a time; add to the counts why marks were kept."""
+        batches, finisher = self._stores.batches, self._steps.finisher
+        # Numbers of files only grow, also over rows that are removed meanwhile: a late outcome must find its own file.
+        last_file = self._stores.files.last_number(work.token)
+        finisher.drop_unclaimed(work)
+        batches.shorten_waits(work.token, order.upload_grace_seconds)
+        after = FIRST
+        while refs := batches.take_finished(work.token, after, SECOND_PASS_MARKS):
+            after = refs[-1]
+            keep_counts += finisher.settle_finished(work, refs, order.upload_grace_seconds)
         scanned = quarantined = 0
         after = FIRST
         while marks := self._take_second_pass(work, order, after):
@@ -54,14 +68,15 @@ class Adopter:
             scanned += len(marks)
             self._stores.files.drop(work.token, [mark.ref for mark in marks])
             while marks:
-                chunk = self._second_pass(work, marks)
+                chunk = self._second_pass(work, marks, last_file)
                 marks = marks[chunk.seen :]
+                last_file = chunk.last_file
                 quarantined += len(chunk.unresolvable)
                 keep_counts += chunk.kept
-                keep_counts += self._steps.finisher.finish_marks(work, chunk.refs, order.upload_grace_seconds)
-        self._stores.batches.end(work.token)
+                keep_counts += finisher.finish_chunk(work, chunk, order.upload_grace_seconds)
+        faults = work.active_lease.faults
         return RangeReceipt(
-            scanned=scanned, finished=True, kept=dict(keep_counts), quarantined=quarantined, faults=active_lease.faults
+            scanned=scanned, finished=True, kept=dict(keep_counts), quarantined=quarantined, faults=faults
         )
 
     def _take_second_pass(self, work: BatchWork, order: AdoptOrder, after: Ref) -> Sequence[DueMark]:
@@ -86,9 +101,9 @@ class Adopter:
             return Counter({OWNER_BUSY: 1})
         return Counter()
 
-    def _second_pass(self, work: BatchWork, marks: Sequence[DueMark]) -> Chunk:
+    def _second_pass(self, work: BatchWork, marks: Sequence[DueMark], last_file: int) -> Chunk:
         """List claimed prefixes again and check the objects as the claim checked those of the first pass."""
-        chunk = self._steps.resolver.resolve(work, marks, claimed=True)
+        chunk = self._steps.resolver.resolve(work, marks, last_file, claimed=True)
         self._steps.recheck.drop_live(work, chunk)
         self._steps.recheck.drop_blocked(work, chunk)
         self._abort_uploads(work, chunk)

@@ -87,9 +87,10 @@ def decide(
 
 
 def may_be_claimed(row: LockedMark, candidate: Candidate, cutoff: int) -> bool:
-    """Return whether a mark's own row allows its claim."""
+    """Return whether a mark's own row allows its claim, and is still the mark whose files were resolved."""
+    same = candidate.retention_starts_at in (None, row.retention_starts_at)
     ready = row.state is MarkState.FENCED or (row.state is MarkState.MARKED and not candidate.must_be_fenced)
-    return ready and not row.quarantined and row.retention_starts_at <= cutoff
+    return same and ready and not row.quarantined and row.retention_starts_at <= cutoff
 
 
 def _why_kept(

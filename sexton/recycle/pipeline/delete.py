@@ -13,7 +13,8 @@ from sexton.recycle.pacing.port import Pacer, Unpaced
 from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.recycle.pipeline.delete_pages import ThreadDeletion
 from sexton.recycle.pipeline.port import Stores
-from sexton.storage.model import PAGE_KEYS, KeyOutcome, KeyResult
+from sexton.storage.model import PAGE_KEYS, VERIFIED_SECONDS, KeyOutcome, KeyResult
+from sexton.storage.policy import out_of_time
 from sexton.storage.port import UNREACHABLE, Throttled, Vault, VaultFault, Vaults
 
 
@@ -72,9 +73,8 @@ class ThreadDeleter:
             active_lease.renew_if_due()
             active_lease.refuse_excluded(page.vault)
             vault = self._vaults.get(token.instance, page.vault)
-            # Reading the marker may have taken long: a stop or a newer attempt may have come meanwhile.
-            active_lease.renew_if_due()
-            self.stores.batches.ensure_latest(token)
+            vault.prepare_delete()
+            self._verify(token, active_lease)
             self._count_in_flight(token.instance, page.vault, 1)
             sent_at = time.monotonic()
             try:
@@ -94,23 +94,36 @@ class ThreadDeleter:
             self._vaults.confirm(token.instance, page.vault)
         return results
 
+    def _verify(self, token: WriteToken, active_lease: ActiveLease) -> None:
+        """Verify stops, lease and token once more, directly before a request that cannot be called back.
+
+        Reading the vault's marker may have taken long. A database that answers slowly is asked again, so that no answer
+        is older than ``VERIFIED_SECONDS`` when the request is sent.
+        """
+        while True:
+            began = time.monotonic()
+            active_lease.renew_if_due()
+            self.stores.batches.ensure_latest(token)
+            if time.monotonic() - began <= VERIFIED_SECONDS:
+                return
+
     def _count_in_flight(self, instance: str, vault: str, pages: int) -> None:
         with self._lock:
             self.in_flight[instance, vault] += pages
 
 
 def delete_page(vault: Vault, keys: Sequence[str], etags: Sequence[str]) -> Sequence[KeyResult]:
-    """Delete one page. A key that the vault refuses to send fails alone and does not hold back its neighbours."""
+    """Delete one page. A key that the vault refuses to send fails alone and does not hold back its neighbours.
+
+    One part is sent, and the other one is tried again: the requests of a page must end in time.
+    """
     try:
         return vault.delete(keys, etags)
     except BadInput as e:
         if len(keys) == 1:
             return [KeyResult(key=keys[0], outcome=KeyOutcome.FAILED, reason=str(e))]
         middle = len(keys) // 2
-        return [
-            *delete_page(vault, keys[:middle], etags[:middle]),
-            *delete_page(vault, keys[middle:], etags[middle:]),
-        ]
+        return [*delete_page(vault, keys[:middle], etags[:middle]), *map(out_of_time, keys[middle:])]
 
 
 def _answer(piece: Piece, results: Sequence[KeyResult], sent_at: float) -> Answer:

@@ -47,6 +47,6 @@ class Deletion(Protocol):
 class Deleter(Protocol):
     """Deletes the files of batches."""
 
-    def begin(self, token: WriteToken, active_lease: ActiveLease) -> Deletion:
-        """Return a deletion of the batch's files, a context manager."""
+    def begin(self, token: WriteToken, active_lease: ActiveLease, after: int = 0) -> Deletion:
+        """Return a deletion of the batch's files numbered above ``after``, a context manager."""
         ...

@@ -7,15 +7,14 @@ from collections.abc import Callable, Sequence
 from sexton.marks.keepers import Kept
 from sexton.marks.model import CHUNK_MARKS, Ref
 from sexton.recycle.pipeline.active_lease import BatchWork
+from sexton.recycle.pipeline.chunk import Chunk
 from sexton.recycle.pipeline.deleter import Deleter, Deletion
 from sexton.recycle.pipeline.port import Stores
 from sexton.recycle.pipeline.settle import Settler
+from sexton.storage.model import IN_FLIGHT_SECONDS
 
 log = logging.getLogger(__name__)
 FIRST = Ref("", "")
-IN_FLIGHT_SECONDS = 35.0
-"""The longest time for which a request goes on after its token was verified: connect and read timeouts, and a page of a
-conditional or purging vault begins none after 20 s."""
 
 
 def _follow_nothing(_deletion: Deletion) -> None:
@@ -47,7 +46,7 @@ class Finisher:
             why marks were not settled.
         """
         self.drop_unclaimed(work)
-        logged = self._delete(work, follow)
+        logged = self._delete(work, follow, 0, self._stores.files.last_number(work.token))
         keep_counts: Counter[Kept] = Counter()
         after = FIRST
         while refs := self._stores.batches.claimed_refs(work.token, after, CHUNK_MARKS):
@@ -81,16 +80,28 @@ class Finisher:
             after = page.last
             unchecked += page.unchecked
 
-    def finish_marks(self, work: BatchWork, refs: Sequence[Ref], upload_grace_seconds: int) -> Counter[Kept]:
-        """Delete the batch's undone files and settle these marks; return why marks were not settled."""
-        logged = self._delete(work, _follow_nothing)
-        return self._settler.settle(work, refs, upload_grace_seconds, logged=logged)
+    def finish_chunk(self, work: BatchWork, chunk: Chunk, upload_grace_seconds: int) -> Counter[Kept]:
+        """Delete the files of a chunk of second passes, and settle its marks; return why marks were not settled.
 
-    def _delete(self, work: BatchWork, follow: Callable[[Deletion], None]) -> bool:
-        """Try every undone file of claimed marks; return whether the deletion logged the outcomes itself."""
-        last = self._stores.files.last_number(work.token)
-        with self._deleter.begin(work.token, work.active_lease) as deletion:
+        What could not be deleted is dropped: the next round lists it again and asks the keepers again.
+        """
+        logged = self._delete(work, _follow_nothing, chunk.files_after, chunk.last_file)
+        keep_counts = self._settler.settle(work, chunk.refs, upload_grace_seconds, logged=logged)
+        self._stores.files.drop(work.token, chunk.refs)
+        return keep_counts
+
+    def settle_finished(self, work: BatchWork, refs: Sequence[Ref], upload_grace_seconds: int) -> Counter[Kept]:
+        """Settle marks whose files an earlier attempt found gone; return why marks were not settled."""
+        return self._settler.settle(work, refs, upload_grace_seconds, logged=False)
+
+    def _delete(self, work: BatchWork, follow: Callable[[Deletion], None], after: int, last: int) -> bool:
+        """Try the undone files of claimed marks numbered above ``after``, up to ``last``.
+
+        Returns:
+            whether the deletion logged the outcomes itself.
+        """
+        with self._deleter.begin(work.token, work.active_lease, after) as deletion:
             follow(deletion)
             deletion.release_up_to(last)
             deletion.finish()
-            return deletion.logged(0, last)
+            return deletion.logged(after, last)

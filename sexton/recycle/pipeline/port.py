@@ -66,6 +66,14 @@ class Batches(Protocol):
         """Return claimed, unquarantined marks of the batch in order of kind and id."""
         ...
 
+    def take_finished(self, token: WriteToken, after: Ref, limit: int) -> Sequence[Ref]:
+        """Move marks into this batch whose second pass an earlier attempt has ended, but not settled."""
+        ...
+
+    def shorten_waits(self, token: WriteToken, upload_grace_seconds: int) -> None:
+        """Let marks wait no longer than a second pass or a retry ever does: a clock may have been ahead."""
+        ...
+
     def take_second_pass(
         self, token: WriteToken, after: Ref, limit: int, upload_grace_seconds: int
     ) -> Sequence[DueMark]:
@@ -207,6 +215,10 @@ class Settlements(Protocol):
 
     def progress(self, token: WriteToken, refs: Sequence[Ref]) -> Sequence[Settling]:
         """Return claimed marks with the outcomes of their files so far."""
+        ...
+
+    def record_finished(self, token: WriteToken, refs: Sequence[Ref]) -> None:
+        """Record that all files of these marks are gone, before their owner removes its records."""
         ...
 
     def settle(self, token: WriteToken, marks: Sequence[Any], upload_grace_seconds: int) -> Mapping[Settlement, int]:

@@ -53,7 +53,7 @@ class _RangeState:
     quarantined: int = 0
     protected_bytes: int = 0
     last_file: int = 0
-    """The number of the last file that this range stored."""
+    """The number of the last file that this range stored, or an earlier attempt."""
     nothing_due: bool = False
     """Whether no due mark is left, or the plan's count of marks is reached."""
 
@@ -138,7 +138,7 @@ class RangeRunner:
         active_lease = ActiveLease(leases, gate, order.lease, reporter, order.excluded_vaults)
         state = self._open_state(order, BatchWork(token, active_lease))
         reporter.active_lease, reporter.state = active_lease, state
-        reporter.files = self._stores.files.last_number(token)
+        reporter.files = state.last_file
         state.keep_counts += self._steps.finisher.finish(state.work, order.upload_grace_seconds, reporter.follow)
         self._run_groups(state, reporter)
         receipt = self._receipt(state)
@@ -159,11 +159,13 @@ class RangeRunner:
             claimed=claimed_before,
             cursor=order.after,
             keep_counts=Counter(),
+            # Numbers of files only grow, also over rows that are removed meanwhile.
+            last_file=self._stores.files.last_number(work.token),
         )
 
     def _run_groups(self, state: _RangeState, reporter: ProgressReporter) -> None:
         """Claim group after group while earlier ones are deleted, so that the store is busy while rows are written."""
-        with self._steps.deleter.begin(state.work.token, state.work.active_lease) as deletion:
+        with self._steps.deleter.begin(state.work.token, state.work.active_lease, state.last_file) as deletion:
             reporter.follow(deletion)
             groups: deque[_ClaimedGroup] = deque()
             while groups or not self._claims_no_more(state):

@@ -48,9 +48,11 @@ class Settler:
     def _settle_chunk(self, work: BatchWork, refs: Sequence[Ref], upload_grace_seconds: int) -> None:
         """Delete the owner's records, then the marks; the files are deleted already."""
         marks = self._stores.settlements.progress(work.token, refs)
-        finished = [ref for m in marks if m.settlement is Settlement.GONE for ref in (m.ref, *m.absorbed)]
-        if finished:
-            self._owner.forget(work.instance, work.token.batch, finished)
+        finished = [m for m in marks if m.settlement is Settlement.GONE]
+        if finished and self._owner.keeps_records(work.instance):
+            # From here on a newer attempt does the same: no keeper can keep a mark whose owner's records are removed.
+            self._stores.settlements.record_finished(work.token, [m.ref for m in finished])
+            self._owner.forget(work.instance, work.token.batch, [ref for m in finished for ref in (m.ref, *m.absorbed)])
             reached("owner.forgot")
         self._stores.settlements.settle(work.token, marks, upload_grace_seconds)
 

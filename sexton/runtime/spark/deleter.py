@@ -46,8 +46,8 @@ class SparkDeleter:
         self.outcomes = outcomes
         self.tasks = min(max(1, connections // JOBS_AT_ONCE), sessions.cores or connections)
 
-    def begin(self, token: WriteToken, active_lease: ActiveLease) -> "SparkDeletion":
-        return SparkDeletion(self, token, active_lease)
+    def begin(self, token: WriteToken, active_lease: ActiveLease, after: int = 0) -> "SparkDeletion":
+        return SparkDeletion(self, token, active_lease, after)
 
 
 class _Job(NamedTuple):
@@ -61,7 +61,7 @@ class _Job(NamedTuple):
 class SparkDeletion:
     """One pass over the files of a batch that are not done. Implements the port ``Deletion``."""
 
-    def __init__(self, deleter: SparkDeleter, token: WriteToken, active_lease: ActiveLease) -> None:
+    def __init__(self, deleter: SparkDeleter, token: WriteToken, active_lease: ActiveLease, after: int) -> None:
         self._deleter, self._token, self._active_lease = deleter, token, active_lease
         self._batch = f"recycle-{token.instance}-{token.batch}"
         self._tag = f"{self._batch}-{token.lease.epoch}-{token.attempt}-{token.open_count}"
@@ -69,7 +69,7 @@ class SparkDeletion:
         self._resources = ExitStack()
         self._pool = ThreadPoolExecutor(JOBS_AT_ONCE, thread_name_prefix="spark")
         self._jobs: deque[_Job] = deque()
-        self._claimed_to = self._sent_to = self._tried_to = 0
+        self._claimed_to = self._sent_to = self._tried_to = after
         self._unlogged: list[tuple[int, int]] = []
         self._under_way, self._counted_at = 0, float("-inf")
 

@@ -7,10 +7,12 @@ link nor one that is created meanwhile leads a listing or an unlink to another p
 import errno
 import os
 import stat
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from sexton.storage.model import KeyOutcome, KeyResult
+from sexton.storage.policy import out_of_time
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ABOUT_KEY = {errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EBUSY}
@@ -108,7 +110,7 @@ def folders_in(start: int, path: str) -> list[str]:
     return sorted(f"{path}{name.decode()}/" for name in names)
 
 
-def unlink_together(root: int, parent: str, keys: Sequence[str]) -> list[KeyResult]:
+def unlink_together(root: int, parent: str, keys: Sequence[str], until: float = float("inf")) -> list[KeyResult]:
     """Unlink files of one directory, durably; the directory stays.
 
     An empty directory stays too, because a writer may have just created it and be about to create a file there.
@@ -117,13 +119,14 @@ def unlink_together(root: int, parent: str, keys: Sequence[str]) -> list[KeyResu
         root: the vault's directory.
         parent: path of the directory below it, empty for itself.
         keys: paths of the files below ``root``, all directly in ``parent``.
+        until: no file is unlinked after this instant, in monotonic seconds; those that are left are THROTTLED.
 
     Raises:
         OSError: the disk failed; the results of the keys are unknown.
     """
     try:
         with open_folder(root, parent.split("/") if parent else []) as inner:
-            results = [_unlink(inner, key) for key in keys]
+            results = [_unlink(inner, key) if time.monotonic() <= until else out_of_time(key) for key in keys]
             os.fsync(inner)  # its record is deleted next: the file must not come back after a power cut
             return results
     except OSError as error:

@@ -27,6 +27,7 @@ from sexton.storage.local.files import (
 from sexton.storage.model import (
     MARKER_KEY,
     PAGE_KEYS,
+    PAGE_SECONDS,
     RESERVED_PREFIX,
     KeyOutcome,
     KeyResult,
@@ -112,6 +113,9 @@ class LocalVault:
             if status is not None
         ]
 
+    def prepare_delete(self) -> None:
+        """Do nothing: a directory is deleted from at once."""
+
     def delete(self, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
         if len(keys) > PAGE_KEYS:
             raise ValueError(f"{len(keys)} keys in one page; at most {PAGE_KEYS} are allowed")
@@ -125,7 +129,10 @@ class LocalVault:
         with self._faults(), open_location(self.spec.location, self._folders) as root:
             # Keys of one directory are neighbours, so each directory is opened, and synchronised to disk, once.
             by_directory = groupby(keys, lambda key: key.rpartition("/")[0])
-            return [result for parent, group in by_directory for result in unlink_together(root, parent, list(group))]
+            until = time.monotonic() + PAGE_SECONDS
+            return [
+                result for parent, group in by_directory for result in unlink_together(root, parent, list(group), until)
+            ]
 
     def abort_uploads(self, prefix: str) -> int:
         check_listing(prefix)

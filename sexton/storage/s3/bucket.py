@@ -22,8 +22,6 @@ VERSIONING_SECONDS = 60.0
 """How long the bucket's versioning status is cached; an operator may switch it on meanwhile."""
 REQUESTS_AT_ONCE = 8
 """Requests of one page that are under way at once, where the page needs more than one."""
-PAGE_SECONDS = 20.0
-"""A page that takes many requests sends none after this time, so that it ends well before a lease does."""
 NOT_ALLOWED_CODES = ("AccessDenied", "NotImplemented", "MethodNotAllowed")
 """Error codes of a store that does not allow or does not know a request."""
 
@@ -138,9 +136,3 @@ def run_together(task: Callable[[A], T], items: Sequence[A], until: float = floa
 def throttled(key: str, busy: Throttled) -> KeyResult:
     """Return the result of a key whose request the store throttled."""
     return KeyResult(key=key, outcome=KeyOutcome.THROTTLED, reason=busy.detail, retry_after=busy.retry_after)
-
-
-def out_of_time(key: str) -> KeyResult:
-    """Return the result of a key for which its page had no time left."""
-    reason = f"its page took over {PAGE_SECONDS:.0f} s; tried again"
-    return KeyResult(key=key, outcome=KeyOutcome.THROTTLED, reason=reason)

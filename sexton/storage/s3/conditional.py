@@ -1,14 +1,14 @@
 """Delete conditionally: an object is deleted only while it has the ETag that was resolved."""
 
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from botocore.exceptions import ClientError
 
 from sexton.storage.model import KeyOutcome, KeyResult, ListedObject
+from sexton.storage.policy import out_of_time
 from sexton.storage.port import Throttled
-from sexton.storage.s3.bucket import PAGE_SECONDS, S3Bucket, out_of_time, run_together, throttled
+from sexton.storage.s3.bucket import S3Bucket, run_together, throttled
 from sexton.storage.s3.delete import Target, delete, with_deleted_as
 from sexton.storage.s3.wire import error_of
 
@@ -25,7 +25,9 @@ class HeadResult(NamedTuple):
     hidden: bool = False
 
 
-def delete_conditionally(bucket: S3Bucket, etags: dict[str, str], deleted: KeyOutcome) -> dict[str, KeyResult]:
+def delete_conditionally(
+    bucket: S3Bucket, etags: dict[str, str], deleted: KeyOutcome, until: float
+) -> dict[str, KeyResult]:
     """Delete each key while it has its ETag.
 
     Sends requests of many keys where the probe showed that the store respects an ETag per key; otherwise one by one.
@@ -34,10 +36,11 @@ def delete_conditionally(bucket: S3Bucket, etags: dict[str, str], deleted: KeyOu
         bucket: of the vault.
         etags: key → ETag without quotes; empty where it is unknown, and then the object is not deleted.
         deleted: the outcome of a delete in this bucket: DELETED, or HIDDEN in a versioned bucket.
+        until: no request begins after this instant, in monotonic seconds.
     """
-    probe, until = bucket.spec.probe, time.monotonic() + PAGE_SECONDS
+    probe = bucket.spec.probe
     targets = [Target(key, etag=etag) for key, etag in etags.items() if etag]
-    replies = with_deleted_as(deleted, delete(bucket, targets, alone=not (probe and probe.etag_multi)))
+    replies = with_deleted_as(deleted, delete(bucket, targets, until, alone=not (probe and probe.etag_multi)))
     results = {
         key: KeyResult(key=key, outcome=KeyOutcome.FAILED, reason=NO_ETAG) for key, etag in etags.items() if not etag
     }

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from botocore.exceptions import ClientError
 
 from sexton.storage.model import PAGE_KEYS, KeyOutcome, KeyResult
+from sexton.storage.policy import out_of_time
 from sexton.storage.port import Throttled
-from sexton.storage.s3.bucket import PAGE_SECONDS, S3Bucket, out_of_time, run_together, throttled
+from sexton.storage.s3.bucket import S3Bucket, run_together, throttled
 from sexton.storage.s3.wire import error_of, fits_xml, is_about_request, is_busy, is_lock
 
 if TYPE_CHECKING:
@@ -25,22 +26,27 @@ class Target(NamedTuple):
 
 
 Results = dict[Target, KeyResult]
+NO_LIMIT = float("inf")
 
 
-def delete(bucket: S3Bucket, targets: Sequence[Target], *, alone: bool = False) -> Results:
+def delete(bucket: S3Bucket, targets: Sequence[Target], until: float = NO_LIMIT, *, alone: bool = False) -> Results:
     """Delete targets, 1,000 in a request. DELETED means that the store accepted it, whatever that means in its bucket.
 
     Args:
         bucket: of the vault.
         targets: all different.
+        until: no request begins after this instant, in monotonic seconds; what is left then is THROTTLED.
         alone: send one request per target, where the store does not respect an ETag per key of a request.
     """
     together = [] if alone else [target for target in targets if fits_xml(target.key)]
     results: Results = {}
     for start in range(0, len(together), PAGE_KEYS):
+        if time.monotonic() > until:
+            results |= {target: out_of_time(target.key) for target in together[start:]}
+            break
         results |= _delete_together(bucket, together[start : start + PAGE_KEYS])
     # A key that XML cannot express (a control character, U+FFFF) is part of a URL instead.
-    return results | _delete_each(bucket, [target for target in targets if target not in results])
+    return results | _delete_each(bucket, [target for target in targets if target not in results], until)
 
 
 def with_deleted_as(deleted: KeyOutcome, results: Results) -> Results:
@@ -107,8 +113,7 @@ def _identifier(bucket: S3Bucket, target: Target) -> "ObjectIdentifierTypeDef":
     return identifier
 
 
-def _delete_each(bucket: S3Bucket, targets: Sequence[Target]) -> Results:
-    until = time.monotonic() + PAGE_SECONDS
+def _delete_each(bucket: S3Bucket, targets: Sequence[Target], until: float) -> Results:
     results = run_together(lambda target: _delete_alone(bucket, target), targets, until)
     return {target: result or out_of_time(target.key) for target, result in zip(targets, results, strict=True)}
 

@@ -1,8 +1,9 @@
 """Read and write Sexton's own files in a bucket, below the vault's ``_sexton/``; never the marker."""
 
+import time
 from collections.abc import Iterator, Sequence
 
-from sexton.storage.model import PAGE_KEYS, RESERVED_PREFIX, KeyOutcome, ListedObject
+from sexton.storage.model import PAGE_KEYS, PAGE_SECONDS, RESERVED_PREFIX, KeyOutcome, ListedObject
 from sexton.storage.policy import check_own, check_own_prefix, is_own
 from sexton.storage.s3 import listing
 from sexton.storage.s3.bucket import S3Bucket
@@ -41,7 +42,7 @@ def remove(bucket: S3Bucket, names: Sequence[str]) -> None:
     for start in range(0, len(keys), PAGE_KEYS):
         page = keys[start : start + PAGE_KEYS]
         if bucket.spec.versions == "purge" and bucket.versioning() != "":
-            results = list(purge(bucket, page).values())
+            results = list(purge(bucket, page, time.monotonic() + PAGE_SECONDS).values())
         else:
             results = list(delete(bucket, [Target(key) for key in page]).values())
         for result in results:

@@ -3,9 +3,10 @@
 import time
 from collections.abc import Sequence
 
-from sexton.storage.model import PAGE_KEYS, KeyOutcome, KeyResult
+from sexton.storage.model import KeyOutcome, KeyResult
+from sexton.storage.policy import out_of_time
 from sexton.storage.port import Throttled, VaultFault
-from sexton.storage.s3.bucket import PAGE_SECONDS, S3Bucket, out_of_time, throttled
+from sexton.storage.s3.bucket import S3Bucket, throttled
 from sexton.storage.s3.delete import Results, Target, delete
 from sexton.storage.s3.versions import FoundVersions, ObjectVersion, versions_of
 
@@ -17,23 +18,24 @@ STILL_LISTED = "the store reported version {} deleted, but still lists it"
 Failures = dict[str, KeyResult]
 
 
-def purge(bucket: S3Bucket, keys: Sequence[str]) -> dict[str, KeyResult]:
+def purge(bucket: S3Bucket, keys: Sequence[str], until: float) -> dict[str, KeyResult]:
     """Delete all versions and delete markers of each key.
 
     A key is DELETED, with the bytes of its versions, when a complete listing no longer shows any; it is ABSENT when the
-    first listing shows none.
+    first listing shows none. A thousand keys may have a million versions: no request begins after ``until`` (monotonic
+    seconds), and what is left then is THROTTLED.
 
     Raises:
         VaultFault: the store does not answer, or its answer cannot be read.
     """
     results: dict[str, KeyResult] = {}
     removed: dict[str, dict[str, int]] = {}  # key → version id → bytes, of versions that the store reported deleted
-    waiting, until = list(keys), time.monotonic() + PAGE_SECONDS
+    waiting = list(keys)
     while waiting:
         if time.monotonic() > until:
             return results | {key: out_of_time(key) for key in waiting}
         try:
-            groups, unlisted = versions_of(bucket, waiting)
+            groups, unlisted = versions_of(bucket, waiting, until)
         except Throttled as busy:
             return results | {key: throttled(key, busy) for key in waiting}
         results |= {key: out_of_time(key) for key in unlisted}
@@ -88,19 +90,9 @@ def _verdict(key: str, listed: Sequence[ObjectVersion], complete: bool, removed:
 def _remove(bucket: S3Bucket, versions: Sequence[ObjectVersion], until: float) -> Failures:
     """Delete versions, then the markers of keys without a refused version: a refused version stays hidden."""
     objects = [Target(v.key, v.id) for v in versions if not v.marker]
-    failures = _failures(bucket, _delete_in_time(bucket, objects, until))
+    failures = _failures(bucket, delete(bucket, objects, until))
     markers = [Target(v.key, v.id) for v in versions if v.marker and v.key not in failures]
-    return failures | _failures(bucket, _delete_in_time(bucket, markers, until))
-
-
-def _delete_in_time(bucket: S3Bucket, targets: Sequence[Target], until: float) -> Results:
-    """Delete, request after request, until the time is over: a thousand keys may have a million versions."""
-    results: Results = {}
-    for start in range(0, len(targets), PAGE_KEYS):
-        if start and time.monotonic() > until:
-            return results | {target: out_of_time(target.key) for target in targets[start:]}
-        results |= delete(bucket, targets[start : start + PAGE_KEYS])
-    return results
+    return failures | _failures(bucket, delete(bucket, markers, until))
 
 
 def _failures(bucket: S3Bucket, results: Results) -> Failures:

@@ -1,9 +1,10 @@
 """Undelete keys of a versioned bucket: remove delete markers, so that the newest version is visible again."""
 
+import time
 from collections.abc import Iterator, Sequence
 
 from sexton.kernel.errors import BadInput
-from sexton.storage.model import PAGE_KEYS, KeyOutcome, Undeleted
+from sexton.storage.model import PAGE_KEYS, PAGE_SECONDS, KeyOutcome, Undeleted
 from sexton.storage.policy import check_key, check_listing, inside_other_vault
 from sexton.storage.s3.bucket import S3Bucket
 from sexton.storage.s3.conditional import head_all
@@ -43,7 +44,7 @@ def undelete(bucket: S3Bucket, prefix: str, keys: Sequence[str], dry_run: bool) 
 def _undelete_keys(bucket: S3Bucket, keys: Sequence[str], dry_run: bool) -> Iterator[Undeleted]:
     waiting = list(dict.fromkeys(keys))
     while waiting:
-        groups, waiting = versions_of(bucket, waiting)
+        groups, waiting = versions_of(bucket, waiting, time.monotonic() + PAGE_SECONDS)
         complete = {key: versions for group in groups if group.complete for key, versions in group.versions.items()}
         yield from _undelete_page(bucket, complete, dry_run)
         unclear = [key for group in groups if not group.complete for key in group.keys]
@@ -98,7 +99,7 @@ def _still_hidden(bucket: S3Bucket, keys: Sequence[str]) -> tuple[ByKey, list[st
     unclear: list[str] = []
     waiting = list(keys)
     while waiting:
-        groups, waiting = versions_of(bucket, waiting)
+        groups, waiting = versions_of(bucket, waiting, time.monotonic() + PAGE_SECONDS)
         for group in groups:
             if group.complete:
                 hidden |= {key: versions for key, versions in group.versions.items() if _is_hidden(versions)}

@@ -4,6 +4,7 @@ The result of a key is exactly what the store reported for it: per-key errors in
 truncated or about other keys is a ``VaultFault``; a listing is complete or a fault.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from sexton.kernel.errors import BadInput
 from sexton.storage.model import (
     MARKER_KEY,
     PAGE_KEYS,
+    PAGE_SECONDS,
     RESERVED_PREFIX,
     KeyOutcome,
     KeyResult,
@@ -103,6 +105,9 @@ class S3Vault:
             self._bucket.require_exists()  # the answer of HEAD is the same for a missing bucket and a missing key
         return [listed for listed in objects if listed is not None]
 
+    def prepare_delete(self) -> None:
+        self._bucket.versioning()
+
     def delete(self, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
         if len(keys) > PAGE_KEYS:
             raise ValueError(f"{len(keys)} keys in one page; at most {PAGE_KEYS} are allowed")
@@ -111,6 +116,7 @@ class S3Vault:
         self._check(keys)
         if not keys:
             return []
+        until = time.monotonic() + PAGE_SECONDS
         try:
             versioning = self._bucket.versioning()
         except Throttled as busy:
@@ -118,11 +124,11 @@ class S3Vault:
         deleted = KeyOutcome.HIDDEN if versioning else KeyOutcome.DELETED
         if self.spec.conditional:
             etag_of_key = dict(zip(keys, etags or [""] * len(keys), strict=True))
-            results = delete_conditionally(self._bucket, etag_of_key, deleted)
+            results = delete_conditionally(self._bucket, etag_of_key, deleted, until)
         elif self.spec.versions == "purge" and versioning != "":  # None: the store may have versions
-            results = purge(self._bucket, list(dict.fromkeys(keys)))
+            results = purge(self._bucket, list(dict.fromkeys(keys)), until)
         else:
-            plain = delete(self._bucket, [Target(key) for key in dict.fromkeys(keys)])
+            plain = delete(self._bucket, [Target(key) for key in dict.fromkeys(keys)], until)
             results = {target.key: result for target, result in with_deleted_as(deleted, plain).items()}
         return [results[key] for key in keys]
 

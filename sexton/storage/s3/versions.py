@@ -10,7 +10,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sexton.storage.s3.bucket import PAGE_SECONDS, S3Bucket, run_together
+from sexton.storage.model import PAGE_SECONDS
+from sexton.storage.s3.bucket import S3Bucket, run_together
 from sexton.storage.s3.wire import fits_xml
 
 if TYPE_CHECKING:
@@ -91,15 +92,18 @@ def page(
     )
 
 
-def versions_of(bucket: S3Bucket, keys: Sequence[str]) -> tuple[list[FoundVersions], list[str]]:
+def versions_of(bucket: S3Bucket, keys: Sequence[str], page_until: float) -> tuple[list[FoundVersions], list[str]]:
     """Return the versions of exactly these keys, and the keys for which there was no time left.
+
+    ``page_until``: when the page must have sent its last request, in monotonic seconds; half of its time is left for
+    deleting.
 
     Raises:
         VaultFault: as ``page``.
     """
     results: list[FoundVersions] = []
     groups: list[list[str]] = [sorted(keys)] if keys else []
-    until = time.monotonic() + PAGE_SECONDS / 2  # the other half is for deleting
+    until = page_until - PAGE_SECONDS / 2
     while groups and time.monotonic() < until:
         current, groups = groups, []
         replies = run_together(lambda group: _page_around(bucket, group), current, until)

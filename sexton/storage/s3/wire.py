@@ -20,6 +20,7 @@ from botocore.loaders import Loader, create_loader
 from botocore.parsers import ResponseParserError
 from botocore.session import Session
 
+from sexton.storage.model import REQUEST_SECONDS
 from sexton.storage.port import Throttled, VaultFault
 from sexton.storage.s3 import listing_page
 from sexton.storage.s3.listing_page import UnreadableReply
@@ -27,8 +28,8 @@ from sexton.storage.s3.listing_page import UnreadableReply
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-CONNECT_TIMEOUT_SECONDS = 5
-READ_TIMEOUT_SECONDS = 10
+CONNECT_TIMEOUT_SECONDS = 5.0
+READ_TIMEOUT_SECONDS = REQUEST_SECONDS - CONNECT_TIMEOUT_SECONDS
 CONNECTIONS = 64
 
 _BUSY_STATUS = {429, 500, 502, 503, 504}

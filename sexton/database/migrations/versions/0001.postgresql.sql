@@ -113,6 +113,7 @@ CREATE TABLE sexton.mark (
     absorbed boolean NOT NULL DEFAULT false,  -- deleted with the files of its parent
     claimed_batch bigint,  -- the batch that claimed it; the second pass has another batch
     etags jsonb,  -- of the objects that keys name; another object under such a key is not deleted
+    finished boolean NOT NULL DEFAULT false,  -- all files are gone; only the owner's records and this one are left
     -- id comes first (docs/adr/0007): with instance and kind first, a planner without statistics reads every mark of
     -- the kind and filters.
     PRIMARY KEY (id, kind, instance),
@@ -437,9 +438,12 @@ CREATE TABLE sexton.batch (
     open_count integer NOT NULL DEFAULT 0,
     limited_objects bigint NOT NULL DEFAULT 0,  -- objects claimed that count against the limits of 24 hours
     claimed_at timestamptz,  -- when the last of limited_objects were claimed
+    -- when a newer attempt took it over; a request of the older one may still be on its way
+    taken_over_at timestamptz,
     UNIQUE (round, kind, number)
 );
 CREATE INDEX batch_open ON sexton.batch (instance) WHERE state = 'OPEN';
+CREATE INDEX batch_taken_over ON sexton.batch (instance, taken_over_at) WHERE taken_over_at IS NOT NULL;
 CREATE INDEX batch_limited ON sexton.batch (instance, claimed_at) WHERE limited_objects > 0;
 
 -- One row per file that a batch deletes for a mark, with the outcome once the delete was tried.

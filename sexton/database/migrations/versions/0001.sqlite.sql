@@ -102,6 +102,7 @@ CREATE TABLE sexton_mark (
     absorbed integer NOT NULL DEFAULT 0,  -- deleted with the files of its parent
     claimed_batch integer,  -- the batch that claimed it; the second pass has another batch
     etags text,  -- of the objects that keys name; another object under such a key is not deleted
+    finished integer NOT NULL DEFAULT 0,  -- all files are gone; only the owner's records and this one are left
     -- id comes first (docs/adr/0007): with instance and kind first, a planner without statistics reads every mark of
     -- the kind and filters.
     PRIMARY KEY (id, kind, instance),
@@ -273,9 +274,12 @@ CREATE TABLE sexton_batch (
     open_count integer NOT NULL DEFAULT 0,
     limited_objects integer NOT NULL DEFAULT 0,  -- objects claimed that count against the limits of 24 hours
     claimed_at integer,  -- when the last of limited_objects were claimed
+    -- when a newer attempt took it over; a request of the older one may still be on its way
+    taken_over_at integer,
     UNIQUE (round, kind, number)
 );
 CREATE INDEX sexton_batch_open ON sexton_batch (instance) WHERE state = 'OPEN';
+CREATE INDEX sexton_batch_taken_over ON sexton_batch (instance, taken_over_at) WHERE taken_over_at IS NOT NULL;
 CREATE INDEX sexton_batch_limited ON sexton_batch (instance, claimed_at) WHERE limited_objects > 0;
 
 -- One row per file that a batch deletes for a mark, with the outcome once the delete was tried.
@@ -446,6 +450,8 @@ CREATE TABLE sexton_check_run (
     open_counts text  -- finding type -> open findings at its end, and confirmed ones
 );
 CREATE INDEX sexton_check_run_of ON sexton_check_run (instance, id);
+CREATE INDEX sexton_check_run_cutoff ON sexton_check_run (instance, cutoff);
+CREATE INDEX sexton_check_run_running ON sexton_check_run (instance) WHERE state = 'RUNNING';
 
 -- One row per difference between records and objects that a check found.
 CREATE TABLE sexton_finding (

@@ -93,15 +93,16 @@ def discard(
     Example: sexton quarantine discard shop dropped/t12 --reason 'removed by hand'
     """
     from sexton.kernel.errors import BadInput
+    from sexton.recycle.pipeline.sql.quarantine import AWAITS_SECOND_PASS
 
     ref, text = parse_ref(mark), require_reason(reason)
     with open_database() as service:
         store = service.stores.quarantine
-        marks = store.list(service.stores.registry.instance(instance).id, ref=ref)
-        if not marks:
+        q = store.find_discardable(service.stores.registry.instance(instance).id, ref)
+        if q is None:
             raise BadInput(f"{mark} of {instance} is not quarantined; see: sexton why {ref.id}")
-        [q] = marks
-        typer.echo(f"{mark} of {instance}, marked {utc(q.marked_at)}, quarantined: {q.reason}")
+        state = "waits for its second pass" if q.reason == AWAITS_SECOND_PASS else f"quarantined: {q.reason}"
+        typer.echo(f"{mark} of {instance}, marked {utc(q.marked_at)}, {state}")
         files = f"prefix {q.prefix}" if q.prefix else quantity(q.keys, "key")
         typer.echo(f"these files stay: {files} in vault {q.vault or '(none)'}, {human_bytes(q.bytes)} per its owner")
         if not yes:

@@ -8,6 +8,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     and_,
+    case,
     exists,
     func,
     insert,
@@ -20,7 +21,16 @@ from sqlalchemy import (
 
 from sexton.database.engine import Database
 from sexton.marks.lease import Lease
-from sexton.marks.model import SECOND_PASS, BatchState, DueMark, MarkState, Ref, WriteToken
+from sexton.marks.model import (
+    POISON_RETRY_SECONDS,
+    SECOND_PASS,
+    BatchState,
+    DueMark,
+    MarkState,
+    Reason,
+    Ref,
+    WriteToken,
+)
 from sexton.marks.sql.rows import CLAIMED, due_columns, due_mark, refs_in
 from sexton.recycle.pipeline.model import AdoptOrder, Cursor, RangeOrder, RangeReceipt
 from sexton.recycle.pipeline.sql.write_token import ensure_latest, verify
@@ -134,11 +144,7 @@ class BatchStore:
             verify(db, c, token, now=now)
             second_pass_due = (
                 select(*due_columns(mark))
-                .where(
-                    mark.c.instance == token.instance,
-                    mark.c.state == MarkState.CLAIMED,
-                    mark.c.first_pass_at.is_not(None),
-                )
+                .where(self._in_second_pass(token), mark.c.finished.is_(False))
                 .where(mark.c.quarantined_reason.is_(None), mark.c.next_try_at <= now)
                 .where(or_(mark.c["keys"].is_not(None), mark.c.claimed_at <= now - upload_grace_seconds * 1000))
                 .where(_after(mark.c.kind, mark.c.id, after))
@@ -146,12 +152,52 @@ class BatchStore:
                 .limit(limit)
             )
             marks = [due_mark(row) for row in c.execute(second_pass_due)]
-            c.execute(
-                update(mark)
-                .where(mark.c.instance == token.instance, refs_in(db, mark, [m.ref for m in marks]))
-                .values(batch=token.batch, lease_epoch=token.lease.epoch)
-            )
+            self._move_into(c, token, [m.ref for m in marks])
             return marks
+
+    def take_finished(self, token: WriteToken, after: Ref, limit: int) -> Sequence[Ref]:
+        """Move marks into this batch whose second pass an earlier attempt has ended, but not settled.
+
+        No keeper is asked: their files are gone, and their owner may have removed its records.
+        """
+        mark = self._db.t.mark
+        finished = select(mark.c.kind, mark.c.id).where(self._in_second_pass(token), mark.c.finished)
+        page = finished.where(_after(mark.c.kind, mark.c.id, after)).order_by(mark.c.kind, mark.c.id).limit(limit)
+        with self._db.write() as c:
+            verify(self._db, c, token, now=self._db.now(c))
+            refs = [Ref(*row) for row in c.execute(page)]
+            self._move_into(c, token, refs)
+            return refs
+
+    def shorten_waits(self, token: WriteToken, upload_grace_seconds: int) -> None:
+        """Let marks wait no longer than a second pass or a retry of failed deletes ever does.
+
+        A clock that was ahead for a moment would otherwise delay them, perhaps by years, and no report would say so.
+        """
+        mark = self._db.t.mark
+        with self._db.write() as c:
+            verify(self._db, c, token)
+            now = self._db.now(c)
+            latest = now + max(upload_grace_seconds, POISON_RETRY_SECONDS) * 1000
+            failed = and_(
+                mark.c.instance == token.instance,
+                mark.c.state == MarkState.CLAIMED,
+                mark.c.quarantined_reason == Reason.DELETE_FAILED,
+            )
+            for waiting in (self._in_second_pass(token), failed):
+                c.execute(update(mark).where(waiting, mark.c.next_try_at > latest).values(next_try_at=latest))
+                c.execute(update(mark).where(waiting, mark.c.claimed_at > now).values(claimed_at=now))
+
+    def _in_second_pass(self, token: WriteToken) -> ColumnElement[bool]:
+        mark = self._db.t.mark
+        is_claimed = and_(mark.c.instance == token.instance, mark.c.state == MarkState.CLAIMED)
+        return and_(is_claimed, mark.c.first_pass_at.is_not(None))
+
+    def _move_into(self, c: Connection, token: WriteToken, refs: Sequence[Ref]) -> None:
+        """Move marks from the batches of earlier rounds into this one."""
+        mark = self._db.t.mark
+        moved = and_(mark.c.instance == token.instance, refs_in(self._db, mark, refs))
+        c.execute(update(mark).where(moved).values(batch=token.batch, lease_epoch=token.lease.epoch))
 
     def claimed_refs(self, token: WriteToken, after: Ref, limit: int) -> Sequence[Ref]:
         """Return claimed, unquarantined marks of the batch in order of kind and id, but for absorbed ones."""
@@ -194,7 +240,11 @@ class BatchStore:
             (batch.c.lease_epoch == token.lease.epoch) & (batch.c.attempt <= token.attempt)
         )
         c.execute(select(batch.c.id).where(batch.c.id == token.batch).with_for_update())
-        owner = {"lease_epoch": token.lease.epoch, "attempt": token.attempt, "open_count": batch.c.open_count + 1}
+        # A batch that is closed has no request on its way.
+        now = literal(self._db.now(c), batch.c.taken_over_at.type)
+        taken_over_at = case((batch.c.state == BatchState.OPEN, now), else_=batch.c.taken_over_at)
+        owner: dict[str, Any] = {"lease_epoch": token.lease.epoch, "attempt": token.attempt}
+        owner |= {"open_count": batch.c.open_count + 1, "taken_over_at": taken_over_at}
         opened = update(batch).where(batch.c.id == token.batch, older).values(**owner).returning(batch.c.open_count)
         token = token.model_copy(update={"open_count": c.execute(opened).scalar_one_or_none() or 0})
         verify(self._db, c, token)

@@ -6,7 +6,7 @@ Some are retried without an operator: UNKNOWN_VAULT when the vault is added, DEL
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, Text, and_, delete, func, literal, select, update
+from sqlalchemy import ColumnElement, Connection, Select, Text, and_, delete, func, literal, or_, select, update
 
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
@@ -69,6 +69,8 @@ class QuarantineStore:
             verify(db, tx, token)
             in_question = and_(mark.c.instance == token.instance, refs_in(db, mark, by_ref))
             columns = (mark.c.kind, mark.c.id, mark.c.retention_starts_at, mark.c.vault)
+            # A child may have been claimed with its parent meanwhile.
+            in_question = and_(in_question, or_(mark.c.state != MarkState.CLAIMED, mark.c.batch == token.batch))
             rows = tx.execute(select(*columns).where(in_question).with_for_update(skip_locked=True)).all()
             vaults = set(tx.execute(select(vault.c.name).where(vault.c.instance == token.instance)).scalars())
             reasons = []
@@ -88,6 +90,14 @@ class QuarantineStore:
             failed = and_(mark.c.state == MarkState.CLAIMED, mark.c.quarantined_reason == Reason.DELETE_FAILED)
             due = and_(mark.c.instance == instance, failed, mark.c.next_try_at <= self._db.now(tx))
             tx.execute(update(mark).where(due).values(quarantined_reason=None))
+
+    def find_discardable(self, instance: str, ref: Ref) -> Quarantined | None:
+        """Return a mark that can be discarded: it is quarantined, or waits for its second pass; None: it is neither."""
+        mark = self._db.t.mark
+        can_be = or_(mark.c.quarantined_reason.is_not(None), mark.c.first_pass_at.is_not(None))
+        with self._db.read() as c:
+            row = c.execute(select(mark).where(mark.c.instance == instance, self._is(ref), can_be)).one_or_none()
+        return None if row is None else _value(row)
 
     def list(
         self, instance: str | None = None, reason: str | None = None, ref: Ref | None = None, limit: int = 100
@@ -156,6 +166,12 @@ class QuarantineStore:
             if locked is None or (locked.quarantined_reason is None and locked.first_pass_at is None):
                 raise BadInput(f"{ref.kind} {ref.id} of {instance} is not quarantined; see: sexton why {ref.id}")
             of_mark = and_(file.c.instance == instance, file.c.kind == ref.kind, file.c.id == ref.id)
+            undone = select(file.c.seq).where(of_mark, or_(file.c.outcome.is_(None), file.c.outcome.not_in(DONE)))
+            if locked.finished or (locked.quarantined_reason is None and c.execute(undone.limit(1)).first()):
+                raise BadInput(
+                    f"files of {ref.kind} {ref.id} of {instance} are being deleted now: let the round finish "
+                    "(see: sexton status), then try again"
+                )
             sums = (func.count().label("files"), func.coalesce(func.sum(file.c.bytes), 0).label("bytes"))
             deleted = c.execute(select(*sums).where(of_mark, file.c.outcome.in_(DONE))).one()
             absorbed = [Ref(r[0], r[1]) for r in c.execute(self._absorbed(instance, ref))]

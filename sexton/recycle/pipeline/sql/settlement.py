@@ -65,6 +65,20 @@ class SettlementStore:
             self._add_absorbed(tx, token, progress)
         return list(progress.values())
 
+    def record_finished(self, token: WriteToken, refs: Sequence[Ref]) -> None:
+        """Record that all files of these marks are gone, before their owner removes its records.
+
+        An older attempt must not remove records of a mark that a newer one keeps.
+
+        Raises:
+            LeaseLost: a newer attempt works on the batch.
+        """
+        mark = self._db.t.mark
+        with self._db.write() as tx:
+            verify(self._db, tx, token)
+            is_finished = and_(mark.c.instance == token.instance, refs_in(self._db, mark, refs))
+            tx.execute(update(mark).where(is_finished).values(finished=True))
+
     def settle(
         self, token: WriteToken, marks: Sequence[DeletionProgress], upload_grace_seconds: int
     ) -> Mapping[Settlement, int]:
@@ -77,7 +91,9 @@ class SettlementStore:
         with self._db.write() as tx:
             now = self._db.now(tx)
             verify(self._db, tx, token)
-            self._move_to_history(tx, token, by_settlement[Settlement.GONE], now)
+            moved = self._move_to_history(tx, token, by_settlement[Settlement.GONE], now)
+            # A mark that an operator discarded meanwhile was counted then.
+            by_settlement[Settlement.GONE] = [m for m in by_settlement[Settlement.GONE] if m.ref in moved]
             next_try_at = now + upload_grace_seconds * 1000
             self._await_second_pass(tx, token, by_settlement[Settlement.SECOND_PASS], next_try_at, now)
             quarantined = [*by_settlement[Settlement.LACKING], *by_settlement[Settlement.CHANGED]]
@@ -141,13 +157,15 @@ class SettlementStore:
         for row in tx.execute(select(*columns).where(absorbed)):
             progress[Ref(row[0], row[1])].absorbed.append(Ref(row[2], row[3]))
 
-    def _move_to_history(self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress], now: int) -> None:
-        """Write a history row for each mark and its absorbed children, then delete the records.
+    def _move_to_history(
+        self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress], now: int
+    ) -> frozenset[Ref]:
+        """Write a history row for each mark and its absorbed children, then delete the records; return those moved.
 
         In this order: SQLite's trigger refuses to delete a claimed mark without history.
         """
         if not marks:
-            return
+            return frozenset()
         db, mark, history, file = self._db, self._db.t.mark, self._db.t.mark_history, self._db.t.mark_file
         names = "instance kind id parent_kind parent_id vault prefix keys marked_at claimed_at absorbed"
         copied = names.split()
@@ -166,10 +184,12 @@ class SettlementStore:
         # An owner's REPEATABLE READ transaction may have marked a gone id again: its snapshot showed no history yet.
         changed = ("objects", "bytes", "claimed_at", "gone_at", "batch", "round")
         replace = {n: insert.excluded[n] for n in changed}
-        tx.execute(insert.on_conflict_do_update(index_elements=["instance", "kind", "id"], set_=replace))
+        insert = insert.on_conflict_do_update(index_elements=["instance", "kind", "id"], set_=replace)
+        moved = frozenset(Ref(*row) for row in tx.execute(insert.returning(history.c.kind, history.c.id)))
         refs = [*(m.ref for m in marks), *absorbed]
         for table in (file, mark):
             tx.execute(delete(table).where(table.c.instance == token.instance, refs_in(db, table, refs)))
+        return moved
 
     def _await_second_pass(
         self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress], next_try_at: int, now: int

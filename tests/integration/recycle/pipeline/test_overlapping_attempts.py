@@ -1,14 +1,12 @@
 """An older attempt of a round that still works deletes nothing that the newer attempt kept or declared safe."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from sexton.contract import NewMark
-from sexton.kernel.errors import SextonError
 from sexton.marks.lease_port import LeaseLost
 from sexton.marks.model import Ref
 from sexton.operators.controls.model import ControlKind
@@ -20,47 +18,17 @@ from sexton.recycle.pipeline.model import AdoptOrder
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import KeyOutcome, KeyResult
-from sexton.storage.port import Throttled, VaultFault
+from sexton.storage.port import VaultFault
 from tests.integration.protection.registrations import protect
+from tests.integration.recycle.pipeline.attempts import (
+    DUE_SECONDS,
+    Delete,
+    adopt_order,
+    attempt,
+    prefix_in_second_pass,
+    throttle,
+)
 from tests.support.rig import GRACE, Rig, listing, put
-
-DUE_SECONDS = 10_801
-Delete = Callable[[LocalVault, Sequence[str], Sequence[str]], Sequence[KeyResult]]
-
-
-@contextmanager
-def attempt(rig: Rig, order: AdoptOrder, number: int) -> Iterator[list[SextonError]]:
-    """Run an attempt at an adoption in a thread, to its end; yield the list of its errors."""
-    errors: list[SextonError] = []
-
-    def work() -> None:
-        try:
-            rig.recycler.adopt(order, number, lambda: None)
-        except SextonError as e:
-            errors.append(e)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield errors
-    finally:
-        thread.join(30)
-
-
-def adopt_order(rig: Rig) -> AdoptOrder:
-    opened = rig.rounds.open("shop", "second round", None, rig.policy)
-    return AdoptOrder(round=opened.round, lease=opened.lease, upload_grace_seconds=GRACE, cutoffs=opened.cutoffs)
-
-
-def prefix_in_second_pass(rig: Rig, root: Path) -> AdoptOrder:
-    """Claim a prefix, put a late upload under it, and let its second pass be due."""
-    put(root, "t/a.dat")
-    rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"))
-    rig.later(DUE_SECONDS)
-    rig.round()
-    put(root, "t/late.dat")
-    rig.later(GRACE + 1)
-    return adopt_order(rig)
 
 
 def test_a_throttled_page_is_not_sent_after_a_take_over(
@@ -68,20 +36,14 @@ def test_a_throttled_page_is_not_sent_after_a_take_over(
 ) -> None:
     root = rig.local(tmp_path / "v")
     order = prefix_in_second_pass(rig, root)
-    real: Delete = LocalVault.delete
-    busy, accepting = threading.Event(), threading.Event()
-
-    def delete(vault: LocalVault, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
-        if not accepting.is_set():
-            busy.set()
-            raise Throttled("disk", "slow down", retry_after=0.1)
-        return real(vault, keys, etags)
-
-    monkeypatch.setattr(LocalVault, "delete", delete)
+    busy, accepting = throttle(monkeypatch)
     with attempt(rig, order, 1) as errors:
         assert busy.wait(20)
         rig.holds.place(Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="undelete"), 86_400)
         receipt = rig.recycler.adopt(order, 2, lambda: None)
+        with pytest.raises(UndeleteUnsafe, match="replaced a moment ago"):
+            ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+        rig.later(38)
         ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
         accepting.set()
 
@@ -224,7 +186,7 @@ def test_a_second_pass_that_a_fault_ended_is_made_again(
     with monkeypatch.context() as patch:
         patch.setattr(LocalVault, "delete", away)
         rig.round()
-    assert rig.count("mark_file") == 1
+    assert (listing(root), rig.count("mark_file")) == ({"t/late.dat": 10}, 0)
     rig.round()
 
     assert (listing(root), rig.count("mark"), rig.count("mark_file")) == ({}, 0, 0)

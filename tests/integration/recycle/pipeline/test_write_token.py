@@ -43,13 +43,18 @@ WRITES: dict[str, Write] = {
     "claim": lambda s, t: s.claims.claim(ClaimRequest(t, [CLAIM], FAR_MS)),
     "record": lambda s, t: s.outcomes.record(t, FilePage("disk", [1], ["m.dat"]), [DELETED]),
     "read progress": lambda s, t: s.settlements.progress(t, [M]),
+    "record finished": lambda s, t: s.settlements.record_finished(t, [M]),
     "quarantine": lambda s, t: s.quarantine.quarantine(t, [Unresolvable(DUE, Reason.UNKNOWN_VAULT, "disk")]),
     "note lacking": lambda s, t: s.owner_marks.note_lacking(t, {M: Reason.SCHEMA_MISSING}),
     "take second pass": lambda s, t: s.batches.take_second_pass(t, Ref("", ""), 10, 600),
+    "take finished": lambda s, t: s.batches.take_finished(t, Ref("", ""), 10),
+    "shorten waits": lambda s, t: s.batches.shorten_waits(t, 600),
     "close": lambda s, t: s.batches.close(t, RangeReceipt(last=Cursor())),
     "end": lambda s, t: s.batches.end(t),
 }
-BEFORE_EXPIRY: dict[str, Write] = {name: WRITES[name] for name in ("fence", "claim", "take second pass")}
+BEFORE_EXPIRY: dict[str, Write] = {
+    name: WRITES[name] for name in ("fence", "claim", "take second pass", "take finished")
+}
 """Writes that decide something, and so need a lease that has not expired."""
 
 

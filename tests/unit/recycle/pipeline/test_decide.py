@@ -36,6 +36,12 @@ def claimed(decision: ClaimDecision) -> list[Ref]:
 
 
 class TestOwnRow:
+    def test_a_mark_made_again_since_the_resolve_is_left_out(self) -> None:
+        resolved = Candidate(A, retention_starts_at=CUTOFF - 1)
+
+        assert decided(resolved) == ClaimDecision([], [], {})
+        assert claimed(decided(resolved._replace(retention_starts_at=CUTOFF))) == [A]
+
     def test_a_due_mark_is_claimed(self) -> None:
         assert claimed(decided(Candidate(A))) == [A]
 
@@ -150,7 +156,9 @@ rows = st.builds(
     retention_starts_at=st.sampled_from((CUTOFF - 1, CUTOFF, CUTOFF + 1)),
 )
 candidates = st.lists(
-    st.builds(Candidate, ref=refs, files=st.integers(0, 5), must_be_fenced=st.booleans()),
+    st.builds(
+        Candidate, ref=refs, files=st.integers(0, 5), must_be_fenced=st.booleans(), retention_starts_at=st.none()
+    ),
     unique_by=lambda candidate: candidate.ref,
 )
 

@@ -56,16 +56,19 @@ class World:
         gone = Settlement.GONE
         return [make_progress(ref, self.states.get(ref, gone), *absorbed.get(ref, ())) for ref in refs]
 
+    def record_finished(self, token: Any, refs: Sequence[Ref]) -> None:
+        self.calls.append(("finished", list(refs)))
+
     def settle(self, token: Any, marks: Sequence[Any], upload_grace_seconds: int) -> None:
         self.calls.append(("settle", [m.ref for m in marks]))
 
-    def run(self, refs: Sequence[Ref] = REFS, *, logged: bool = False) -> Any:
+    def run(self, refs: Sequence[Ref] = REFS, *, logged: bool = False, records: bool = True) -> Any:
         def of_marks(token: Any, refs: Sequence[Ref]) -> Iterable[Sequence[AuditRow]]:
             return self.outcomes
 
         stores: Any = SimpleNamespace(outcomes=SimpleNamespace(of_marks=of_marks), settlements=self)
         log: Any = SimpleNamespace(write=self.write)
-        owner: Any = SimpleNamespace(forget=self.forget)
+        owner: Any = SimpleNamespace(forget=self.forget, keeps_records=lambda _: records)
         return Settler(stores, owner, log).settle(self.work, refs, 600, logged=logged)
 
     def done(self) -> list[tuple[str, Any]]:
@@ -78,7 +81,16 @@ def test_the_log_comes_first_and_the_marks_last() -> None:
 
     assert world.run() == {}
 
-    assert world.done() == [("log", REFS), ("forget", ("shop", 7, [REFS[0], CHILD])), ("settle", REFS)]
+    gone, records = [REFS[0]], ("shop", 7, [REFS[0], CHILD])
+    assert world.done() == [("log", REFS), ("finished", gone), ("forget", records), ("settle", REFS)]
+
+
+def test_an_owner_without_records_forgets_nothing() -> None:
+    world = World()
+
+    world.run(records=False)
+
+    assert [name for name, _ in world.done()] == ["log", "settle"]
 
 
 def test_only_marks_that_are_gone_are_forgotten() -> None:
@@ -95,7 +107,7 @@ def test_outcomes_are_logged_once() -> None:
 
     world.run(logged=True)
 
-    assert [name for name, _ in world.done()] == ["forget", "settle"]
+    assert [name for name, _ in world.done()] == ["finished", "forget", "settle"]
 
 
 @pytest.mark.parametrize(

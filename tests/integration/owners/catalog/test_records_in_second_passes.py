@@ -1,0 +1,103 @@
+"""Second passes over files that only the catalog's records name: they stay as long as the mark may be kept."""
+
+import threading
+
+import pytest
+from sqlalchemy import delete, insert
+
+from sexton.marks.lease_port import LeaseLost
+from sexton.operators.holds.store import Hold
+from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
+from sexton.owners.catalog.layout import IndexFormat
+from sexton.owners.catalog.model import Schema
+from sexton.recycle.pipeline.model import AdoptOrder
+from tests.integration.owners.catalog.shop import GRACE, RETAINED, Shop
+
+DAY = 86_400
+
+
+def test_files_of_a_rowset_without_schema_are_not_safe(shop: Shop) -> None:
+    [tablet] = shop.table(i=Schema(format=IndexFormat.V1, inverted=("7", "8")))
+    [rowset] = shop.loaded([tablet], bitmap=True)
+    before = shop.objects()
+    with shop.db.read() as c:
+        schema = c.execute(shop.t.schemas.select()).one()._asdict()
+    shop.catalog.drop_rowset(rowset)
+    with shop.db.write() as c:
+        c.execute(delete(shop.t.schemas))
+    shop.later(RETAINED)
+    shop.round()
+    gone = before - shop.objects()
+    assert shop.row("dropped", rowset).quarantined_reason == "SCHEMA_MISSING"
+    assert gone
+
+    with pytest.raises(UndeleteUnsafe, match="its second pass would delete the objects again"):
+        ensure_undelete_is_safe(shop.db, "shop", "disk", prefix=f"data/{tablet}/")
+    with pytest.raises(UndeleteUnsafe, match=f"sexton quarantine discard shop dropped/{rowset}"):
+        ensure_undelete_is_safe(shop.db, "shop", "disk", keys=sorted(gone))
+    with shop.db.write() as c:  # the owner finds its schema again
+        c.execute(insert(shop.t.schemas).values(**schema))
+    shop.round()
+    shop.second_pass()
+    assert shop.row("dropped", rowset) is None
+
+
+@pytest.mark.parametrize("paused_before", ["record_finished", "forget"])
+def test_an_older_attempt_removes_no_record_of_a_kept_mark(shop: Shop, paused_before: str) -> None:
+    tablet, order = tablet_in_second_pass(shop)
+    stopped, resumed, errors = threading.Event(), threading.Event(), list[LeaseLost]()
+    target = shop.stores.settlements if paused_before == "record_finished" else shop.owner
+    real = getattr(target, paused_before)
+
+    def pause(*arguments: object) -> object:
+        if threading.current_thread() is older:
+            stopped.set()
+            assert resumed.wait(30)
+        return real(*arguments)
+
+    def older_attempt() -> None:
+        try:
+            shop.recycler.adopt(order, 1, lambda: None)
+        except LeaseLost as e:
+            errors.append(e)
+
+    setattr(target, paused_before, pause)
+    older = threading.Thread(target=older_attempt)
+    older.start()
+    assert stopped.wait(20)
+    shop.holds.place(Hold(instance="shop", scope="instance", reason="undelete"), DAY)
+    shop.recycler.adopt(order, 2, lambda: None)
+    records = shop.number(shop.t.rowsets), shop.number(shop.t.tablets)
+    resumed.set()
+    older.join(30)
+
+    assert len(errors) == 1
+    assert (shop.number(shop.t.rowsets), shop.number(shop.t.tablets)) == records
+    # Kept with its records, or gone with them: never the one without the other.
+    is_kept = paused_before == "record_finished"
+    assert (shop.row("tablet", tablet) is not None, records[1]) == (is_kept, int(is_kept))
+
+
+def test_a_second_pass_without_places_is_quarantined(shop: Shop) -> None:
+    tablet, order = tablet_in_second_pass(shop)
+    shop.put("disk", f"data/{tablet}/late.dat")
+    with shop.db.write() as c:
+        c.execute(delete(shop.t.rowsets))
+
+    shop.recycler.adopt(order, 1, lambda: None)
+
+    assert shop.row("tablet", tablet).quarantined_reason == "UNEXPANDED"
+
+
+def tablet_in_second_pass(shop: Shop) -> tuple[str, AdoptOrder]:
+    """Drop a table and let the second pass of its tablet be due; return the tablet and the order of its pass."""
+    [tablet] = shop.table()
+    shop.loaded([tablet])
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+    shop.round()
+    assert shop.row("tablet", tablet).first_pass_at is not None
+    shop.later(GRACE + 1)
+    opened = shop.rounds.open("shop", "second round", None, shop.policy)
+    order = AdoptOrder(round=opened.round, lease=opened.lease, upload_grace_seconds=GRACE, cutoffs=opened.cutoffs)
+    return tablet, order

@@ -1,0 +1,98 @@
+"""Attempts of one adoption that overlap, and stores that throttle or hang meanwhile."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.kernel.errors import SextonError
+from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
+from sexton.storage.local.vault import LocalVault
+from sexton.storage.model import KeyResult
+from sexton.storage.port import Throttled
+from tests.support.rig import GRACE, Rig, put
+
+DUE_SECONDS = 10_801
+Delete = Callable[[LocalVault, Sequence[str], Sequence[str]], Sequence[KeyResult]]
+
+
+@contextmanager
+def attempt(rig: Rig, order: AdoptOrder, number: int) -> Iterator[list[SextonError]]:
+    """Run an attempt at an adoption in a thread, to its end; yield the list of its errors."""
+    errors: list[SextonError] = []
+
+    def work() -> None:
+        try:
+            rig.recycler.adopt(order, number, lambda: None)
+        except SextonError as e:
+            errors.append(e)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield errors
+    finally:
+        thread.join(30)
+
+
+def adopt_order(rig: Rig) -> AdoptOrder:
+    opened = rig.rounds.open("shop", "second round", None, rig.policy)
+    return AdoptOrder(round=opened.round, lease=opened.lease, upload_grace_seconds=GRACE, cutoffs=opened.cutoffs)
+
+
+def prefix_in_second_pass(rig: Rig, root: Path) -> AdoptOrder:
+    """Claim a prefix, put a late upload under it, and let its second pass be due."""
+    put(root, "t/a.dat")
+    rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"))
+    rig.later(DUE_SECONDS)
+    rig.round()
+    put(root, "t/late.dat")
+    rig.later(GRACE + 1)
+    return adopt_order(rig)
+
+
+def range_order(rig: Rig, *, limit: int = 1_000) -> RangeOrder:
+    """Open a round, and return the order of its range of dropped marks."""
+    opened = rig.rounds.open("shop", "a round", None, rig.policy)
+    return RangeOrder(
+        round=opened.round,
+        number=0,
+        lease=opened.lease,
+        kind="dropped",
+        cutoff=opened.cutoffs["dropped"],
+        limit=limit,
+        upload_grace_seconds=GRACE,
+    )
+
+
+def throttle(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """Let local vaults throttle until the second event is set; the first says that a page was refused."""
+    real: Delete = LocalVault.delete
+    busy, accepting = threading.Event(), threading.Event()
+
+    def delete(vault: LocalVault, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
+        if not accepting.is_set():
+            busy.set()
+            raise Throttled("disk", "slow down", retry_after=0.1)
+        return real(vault, keys, etags)
+
+    monkeypatch.setattr(LocalVault, "delete", delete)
+    return busy, accepting
+
+
+def hang_once(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """Let the next request to a local vault hang until the second event is set; the first says that it was sent."""
+    real: Delete = LocalVault.delete
+    sent, answering = threading.Event(), threading.Event()
+
+    def delete(vault: LocalVault, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
+        if not sent.is_set():
+            sent.set()
+            assert answering.wait(20)
+        return real(vault, keys, etags)
+
+    monkeypatch.setattr(LocalVault, "delete", delete)
+    return sent, answering

@@ -1,0 +1,88 @@
+"""A mark can be discarded while it waits for its second pass, but not while a round deletes its files."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from sexton.contract import NewMark
+from sexton.kernel.errors import BadInput
+from sexton.marks.model import Ref
+from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
+from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
+from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, attempt, prefix_in_second_pass, throttle
+from tests.support.command import run
+from tests.support.rig import Rig, listing, put
+
+MARK = Ref("dropped", "m")
+WEEK = 7 * 86_400
+
+
+def test_a_mark_is_not_discarded_while_its_files_are_deleted(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = rig.local(tmp_path / "v")
+    order = prefix_in_second_pass(rig, root)
+    busy, accepting = throttle(monkeypatch)
+    with attempt(rig, order, 1) as errors:
+        assert busy.wait(20)
+        with pytest.raises(BadInput, match="are being deleted now: let the round finish"):
+            QuarantineStore(rig.db).discard("shop", MARK, "its files must stay")
+        accepting.set()
+
+    assert errors == []
+    assert (listing(root), rig.row("dropped", "m")) == ({}, None)
+
+
+def test_a_mark_discarded_before_it_is_settled_counts_once(rig: Rig, tmp_path: Path) -> None:
+    order = prefix_in_second_pass(rig, rig.local(tmp_path / "v"))
+    progress, discarded = rig.stores.settlements.progress, []
+
+    def discard_after(token: object, refs: object) -> object:
+        marks = progress(token, refs)  # type: ignore[arg-type]
+        if not discarded:
+            discarded.append(QuarantineStore(rig.db).discard("shop", MARK, "why"))
+        return marks
+
+    rig.stores.settlements.progress = discard_after  # type: ignore[method-assign,assignment]
+    rig.recycler.adopt(order, 1, lambda: None)
+    tally = rig.db.t.tally
+    with rig.db.read() as c:
+        counts = c.execute(select(tally.c.deleted, tally.c.removed).where(tally.c.round == order.round)).all()
+
+    assert discarded
+    assert [tuple(row) for row in counts] == [(1, 0)]
+
+
+def test_the_commands_that_undelete_names_keep_the_object(
+    rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = rig.local(tmp_path / "v")
+    put(root, "t/a.dat")
+    rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"))
+    rig.later(DUE_SECONDS)
+    rig.round()
+    with pytest.raises(UndeleteUnsafe) as refused:
+        ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+    hold, discard = re.findall(r"sexton ((?:hold|quarantine discard) .*?'undelete')", str(refused.value))
+
+    held = run(rig, capsys, *shlex.split(hold))
+    ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+    put(root, "t/a.dat")  # undeleted
+    discarded = run(rig, capsys, *shlex.split(discard), "--yes")
+    rig.later(WEEK + 1)
+    rig.round()
+
+    assert (held.code, discarded.code, listing(root)) == (0, 0, {"t/a.dat": 10})
+    assert "waits for its second pass" in discarded.out
+
+
+def test_a_finished_mark_is_not_discarded(rig: Rig, tmp_path: Path) -> None:
+    order = prefix_in_second_pass(rig, rig.local(tmp_path / "v"))
+    token = rig.stores.batches.open_second_pass(order, 1)
+    rig.stores.settlements.record_finished(token, [MARK])
+
+    with pytest.raises(BadInput, match="are being deleted now"):
+        QuarantineStore(rig.db).discard("shop", MARK, "why")

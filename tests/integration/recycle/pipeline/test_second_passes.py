@@ -1,0 +1,89 @@
+"""A second pass deletes only files that keepers were asked about, and no mark waits for it longer than it must."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.marks.model import DueMark, Ref, WriteToken
+from sexton.operators.holds.store import Hold
+from sexton.recycle.pipeline import adopt
+from sexton.storage.local.vault import LocalVault
+from sexton.storage.model import KeyResult
+from sexton.storage.port import VaultFault
+from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, Delete, adopt_order
+from tests.support.rig import GRACE, Rig, listing, put
+
+DAY = 86_400
+
+
+def test_a_later_chunk_deletes_no_file_of_an_earlier_one(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adopt, "SECOND_PASS_MARKS", 1)
+    root, other = rig.local(tmp_path / "v"), rig.local(tmp_path / "w", "other")
+    put(root, "t/a.dat")
+    put(other, "u/a.dat")
+    rig.mark("dropped", NewMark(id="m1", vault="disk", prefix="t/"), NewMark(id="m2", vault="other", prefix="u/"))
+    rig.later(DUE_SECONDS)
+    rig.round()
+    put(root, "t/late.dat")
+    put(other, "u/late.dat")
+    rig.later(GRACE + 1)
+    order = adopt_order(rig)
+    real: Delete = LocalVault.delete
+    requests: list[str] = []
+
+    def fail_first(vault: LocalVault, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
+        requests.append(vault.spec.name)
+        if len(requests) == 1:
+            raise VaultFault("disk", "DENIED", "for a moment")
+        return real(vault, keys, etags)
+
+    take = rig.stores.batches.take_second_pass
+    hold = Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="x")
+
+    def hold_between(token: WriteToken, after: Ref, limit: int, grace: int) -> Sequence[DueMark]:
+        if after.id == "m1":
+            rig.holds.place(hold, DAY)
+        return take(token, after, limit, grace)
+
+    monkeypatch.setattr(LocalVault, "delete", fail_first)
+    monkeypatch.setattr(rig.stores.batches, "take_second_pass", hold_between)
+    rig.recycler.adopt(order, 1, lambda: None)
+
+    assert requests == ["disk", "other"]
+    assert (listing(root), listing(other)) == ({"t/late.dat": 10}, {})
+    assert rig.count("mark_file") == 0
+
+
+@pytest.mark.parametrize("column", ["next_try_at", "claimed_at"])
+def test_a_clock_that_was_ahead_delays_no_second_pass(rig: Rig, tmp_path: Path, column: str) -> None:
+    root = rig.local(tmp_path / "v")
+    put(root, "t/a.dat")
+    rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"))
+    rig.later(DUE_SECONDS)
+    rig.round()
+    put(root, "t/late.dat")
+    rig.set_year_ahead("mark", column)
+    for _ in range(3):
+        rig.later(DAY)
+        rig.round()
+
+    assert (listing(root), rig.row("dropped", "m")) == ({}, None)
+
+
+def test_a_mark_that_was_found_finished_is_settled_unasked(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    put(root, "t/a.dat")
+    rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"))
+    rig.later(DUE_SECONDS)
+    rig.round()
+    order = adopt_order(rig)
+    rig.stores.settlements.record_finished(rig.stores.batches.open_second_pass(order, 1), [Ref("dropped", "m")])
+    rig.holds.place(Hold(instance="shop", scope="instance", reason="x"), DAY)
+
+    rig.recycler.adopt(order, 2, lambda: None)
+
+    assert rig.row("dropped", "m") is None

@@ -1,0 +1,122 @@
+"""An undelete is called safe only when no round, and no request still on its way, deletes the objects again."""
+
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.marks.lease_port import LeaseLost
+from sexton.marks.model import Ref
+from sexton.operators.holds.store import Hold
+from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
+from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
+from sexton.storage.local.vault import LocalVault
+from sexton.storage.model import IN_FLIGHT_SECONDS, KeyOutcome, KeyResult
+from tests.integration.recycle.pipeline.attempts import (
+    DUE_SECONDS,
+    Delete,
+    attempt,
+    hang_once,
+    prefix_in_second_pass,
+    range_order,
+    throttle,
+)
+from tests.support.rig import Rig, listing, put
+
+HOLD = Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="undelete")
+WEEK = 7 * 86_400
+AFTER_REQUESTS = int(IN_FLIGHT_SECONDS) + 1
+
+
+def test_a_hold_comes_too_late_for_a_second_pass_under_way(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = rig.local(tmp_path / "v")
+    order = prefix_in_second_pass(rig, root)
+    busy, accepting = throttle(monkeypatch)
+    with attempt(rig, order, 1) as errors:
+        assert busy.wait(20)
+        rig.holds.place(HOLD, WEEK)
+        with pytest.raises(UndeleteUnsafe, match="its files are still being deleted: let the round finish"):
+            ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+        accepting.set()
+
+    assert errors == []
+    assert listing(root) == {}
+    ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+
+
+@pytest.mark.parametrize("target", [{"keys": ("a.dat",)}, {"prefix": "a."}], ids=["keys", "prefix"])
+def test_a_retried_mark_would_delete_its_keys_again(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: dict[str, object]
+) -> None:
+    root = rig.local(tmp_path / "v")
+    for key in ("a.dat", "b.dat"):
+        put(root, key)
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat", "b.dat")))
+    rig.later(DUE_SECONDS)
+    real: Delete = LocalVault.delete
+
+    def delete(vault: LocalVault, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
+        changed = [KeyResult(key=key, outcome=KeyOutcome.CHANGED, reason="another") for key in keys if key == "b.dat"]
+        return [*real(vault, [key for key in keys if key != "b.dat"], []), *changed]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalVault, "delete", delete)
+        rig.round()
+    assert rig.row("dropped", "m").quarantined_reason == "CHANGED"
+    QuarantineStore(rig.db).retry("shop", ref=Ref("dropped", "m"))
+
+    with pytest.raises(UndeleteUnsafe, match="its second pass would delete the objects again"):
+        ensure_undelete_is_safe(rig.db, "shop", "disk", **target)  # type: ignore[arg-type]
+    ensure_undelete_is_safe(rig.db, "shop", "disk", keys=("other.dat",))
+
+
+def test_a_request_of_a_replaced_worker_is_waited_for(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = rig.local(tmp_path / "v")
+    put(root, "a.dat")
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
+    rig.later(DUE_SECONDS)
+    order = range_order(rig)
+    sent, answering = hang_once(monkeypatch)
+
+    def older_attempt() -> None:
+        with suppress(LeaseLost):
+            rig.recycler.recycle(order, 1, lambda: None)
+
+    older = threading.Thread(target=older_attempt)
+    older.start()
+    assert sent.wait(20)
+    rig.recycler.recycle(order, 2, lambda: None)
+    assert rig.row("dropped", "m") is None
+    with pytest.raises(UndeleteUnsafe, match=r"replaced a moment ago.*: wait 3\d s, then undelete"):
+        ensure_undelete_is_safe(rig.db, "shop", "disk", keys=("a.dat",))
+    answering.set()
+    older.join(20)
+
+    rig.later(AFTER_REQUESTS)
+    ensure_undelete_is_safe(rig.db, "shop", "disk", keys=("a.dat",))
+
+
+def test_a_held_second_pass_of_a_replaced_worker_is_waited_for(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = rig.local(tmp_path / "v")
+    order = prefix_in_second_pass(rig, root)
+    sent, answering = hang_once(monkeypatch)
+    with attempt(rig, order, 1):
+        assert sent.wait(20)
+        rig.holds.place(HOLD, WEEK)
+        rig.recycler.adopt(order, 2, lambda: None)
+        assert rig.count("mark_file") == 0
+        with pytest.raises(UndeleteUnsafe, match="replaced a moment ago"):
+            ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+        answering.set()
+
+    rig.later(AFTER_REQUESTS)
+    ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
