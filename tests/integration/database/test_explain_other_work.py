@@ -38,6 +38,7 @@ def shop(
     owned.db.close()
 
 
+@pytest.mark.xfail(strict=True, reason="no index leads from an instance to all of its marks")
 def test_a_check_and_its_repair_read_only_their_instance(shop: Owned) -> None:
     keys = file_keys(150)
     shop.write_live(*keys)
@@ -65,6 +66,7 @@ def test_a_purge_reads_only_its_topic(shop: Owned) -> None:
     assert bad_plans(shop.db, sent) == {}
 
 
+@pytest.mark.xfail(strict=True, reason="with statistics of other instances, rows are looked up without their number")
 def test_a_binlog_run_reads_only_its_instance(shop: Owned) -> None:
     binlogs = BinlogInstance(shop.db)
     binlogs.configure_log(ttl=600)
@@ -81,6 +83,7 @@ def test_a_binlog_run_reads_only_its_instance(shop: Owned) -> None:
     assert bad_plans(shop.db, sent) == {}
 
 
+@pytest.mark.xfail(strict=True, reason="with statistics of other instances, marks are looked up without their id")
 def test_protecting_and_ending_read_only_what_is_named(shop: Owned) -> None:
     put(shop.root, "data/m1.dat")
     shop.mark("dropped", NewMark(id="m1", vault="disk", keys=("data/m1.dat",)))
