@@ -31,6 +31,8 @@ from sexton.storage.port import UnknownVault, VaultFault, Vaults
 T = TypeVar("T")
 PARTS = 64
 """Parts that a vault's listing is divided into, where that is possible."""
+WRITTEN = "type string, number bigint"
+"""The schema of what executors report after they have written findings."""
 PASS_PARTS = 32
 """Parts listed by one job: so much is repeated when a worker dies."""
 
@@ -231,10 +233,18 @@ class SparkComparison:
                 unknown = reconcile.inverted(some.where("old"), exact, known.where("prefix"))
                 frames.append(unknown.select(no_type, "vault", "key", no_expected, "size", "etag", no_record))
             for frame in frames:
-                written = frame.coalesce(self._connections).mapInArrow(writer, "type string, number bigint")
+                written = in_tasks(frame, self._connections).mapInArrow(writer, WRITTEN)
                 for row in written.groupBy("type").agg(f.sum("number").alias("number")).collect():
                     counts[row.type] = counts.get(row.type, 0) + row.number
         return counts
+
+
+def in_tasks(frame: DataFrame, tasks: int) -> DataFrame:
+    """Return the rows in so many parts. Only these rows move: what they are computed from keeps its own tasks.
+
+    ``coalesce`` would compute the whole join below in as few tasks as there are connections.
+    """
+    return frame.repartition(tasks)
 
 
 def _listed_objects(this: _Run, progress: ListingProgress) -> DataFrame | None:
