@@ -17,7 +17,7 @@ with workflow.unsafe.imports_passed_through():
     from sexton.replication.binlog.model import CutReport
     from workflows import ids
     from workflows.errors import error_message, error_type, is_permanent
-    from workflows.options import BACKEND_SWEEP, CATALOG_READ, MAX_TRIES, PAGED, backoff
+    from workflows.options import BACKEND_SWEEP, CATALOG_READ, CATALOG_WRITE, MAX_TRIES, backoff
     from workflows.signals import Controls, RetryAfter, stop_if_cancelled
 
 REFUSALS = (ids.HALTED, ids.NOT_ENABLED)
@@ -98,7 +98,7 @@ class GcBinlog(Controls):
         if self._cut is None:
             self._show("CUTTING")
             self._cut = await workflow.execute_activity_method(
-                BinlogActivities.cut_binlogs, self._instance, **PAGED, summary="cut what has expired"
+                BinlogActivities.cut_binlogs, self._instance, **CATALOG_WRITE, summary="cut what has expired"
             )
             stop_if_cancelled()
         if not self._remaining:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
+from sexton.marks.model import ClaimRequest, ClaimResult
 from sexton.operators.holds.keeper import HoldKeeper
 from sexton.recycle.pipeline import progress
 from sexton.recycle.pipeline.recheck import Recheck
@@ -35,7 +36,12 @@ def no_retention(patch: pytest.MonkeyPatch) -> None:
 
 def claim_skips_the_due_check(patch: pytest.MonkeyPatch) -> None:
     real = ClaimStore.claim
-    patch.setattr(ClaimStore, "claim", lambda self, request: real(self, request._replace(cutoff=2**60)))
+
+    def claim_any(self: ClaimStore, request: ClaimRequest) -> ClaimResult:
+        candidates = [candidate._replace(retention_starts_at=None) for candidate in request.candidates]
+        return real(self, request._replace(cutoff=2**60, candidates=candidates))
+
+    patch.setattr(ClaimStore, "claim", claim_any)
 
 
 def old_write_token_is_accepted(patch: pytest.MonkeyPatch) -> None:

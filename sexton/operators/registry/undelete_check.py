@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, exists, func, literal, or_, select
+from sqlalchemy import ColumnElement, Connection, Text, and_, column, exists, func, literal, or_, select
 
 from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
@@ -172,9 +172,8 @@ def _claimed_marks(db: Database, c: Connection, target: _Target, condition: Colu
 def _names(db: Database) -> Any:
     """Return the keys that a mark names, as rows of one column ``value``."""
     keys = db.t.mark.c["keys"]
-    if db.dialect == "postgresql":
-        return func.jsonb_array_elements_text(keys).table_valued("value")
-    return func.json_each(keys).table_valued("value")
+    elements = func.jsonb_array_elements_text if db.dialect == "postgresql" else func.json_each
+    return elements(keys).table_valued(column("value", Text()))
 
 
 def any_key_under(ordered_keys: Sequence[str], prefix: str) -> bool:

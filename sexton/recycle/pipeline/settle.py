@@ -12,7 +12,7 @@ from sexton.owners.port import Owner
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.audit.port import DeletionLog
 from sexton.recycle.pipeline.active_lease import ActiveLease, BatchWork
-from sexton.recycle.pipeline.port import Stores
+from sexton.recycle.pipeline.port import Settling, Stores
 from sexton.storage.port import UnknownVault, VaultFault
 
 LOG_FAULT = "audit "
@@ -49,12 +49,19 @@ class Settler:
         """Delete the owner's records, then the marks; the files are deleted already."""
         marks = self._stores.settlements.progress(work.token, refs)
         finished = [m for m in marks if m.settlement is Settlement.GONE]
-        if finished and self._owner.keeps_records(work.instance):
-            # From here on a newer attempt does the same: no keeper can keep a mark whose owner's records are removed.
-            self._stores.settlements.record_finished(work.token, [m.ref for m in finished])
-            self._owner.forget(work.instance, work.token.batch, [ref for m in finished for ref in (m.ref, *m.absorbed)])
+        if finished:
+            self._forget(work, finished)
             reached("owner.forgot")
         self._stores.settlements.settle(work.token, marks, upload_grace_seconds)
+
+    def _forget(self, work: BatchWork, finished: Sequence[Settling]) -> None:
+        """Let the owner remove its records of marks whose files are gone.
+
+        From then on a newer attempt does the same: no keeper may keep a mark whose records are removed.
+        """
+        if self._owner.keeps_records(work.instance):
+            self._stores.settlements.record_finished(work.token, [m.ref for m in finished])
+            self._owner.forget(work.instance, work.token.batch, [ref for m in finished for ref in (m.ref, *m.absorbed)])
 
 
 def log_deletions(

@@ -41,7 +41,7 @@ NULLABLE = {
     "lease": {"acquired_at", "expires_at"},
     "plan": {"awaits", "expires_at", "approved_by", "approved_at"},
     "round": {"plan", "ended_at", "report", "waiting", "waiting_since"},
-    "batch": {"receipt", "claimed_at"},
+    "batch": {"receipt", "claimed_at", "taken_over_at"},
     "tally": set[str](),
     "control": set[str](),
     "hold": {"mark_kind", "mark_id", "vault", "prefix", "released_at"},

@@ -6,7 +6,9 @@ import pytest
 
 from sexton.storage.model import KeyOutcome
 from sexton.storage.s3 import bucket as s3_bucket
-from sexton.storage.s3 import purge
+from sexton.storage.s3 import delete as s3_delete
+from sexton.storage.s3 import vault as s3_vault
+from sexton.storage.s3 import versions as s3_versions
 from sexton.storage.s3.vault import S3Vault
 from tests.integration.storage.versioned_bucket import outcomes, purging, remaining_versions, set_versioning
 from tests.servers.fault_proxy import FaultProxy
@@ -133,7 +135,7 @@ def test_a_page_that_takes_too_long_leaves_the_rest_for_later(
     place: Bucket, vault: S3Vault, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.put("wh/d/1")
-    monkeypatch.setattr(purge, "PAGE_SECONDS", -1.0)
+    monkeypatch.setattr(s3_vault, "PAGE_SECONDS", -1.0)
 
     assert [r.outcome for r in vault.delete(["d/1"])] == [KeyOutcome.THROTTLED]
     assert [e.operation for e in proxy.log if e.operation == "DeleteObjects"] == []
@@ -145,9 +147,10 @@ def test_a_thousand_keys_with_many_versions_end_in_time(
 ) -> None:
     for version in range(3):
         place.put("wh/d/1", str(version).encode())
-    monkeypatch.setattr(purge, "PAGE_KEYS", 1)
+    monkeypatch.setattr(s3_delete, "PAGE_KEYS", 1)
     proxy.delay("DeleteObjects", 0.6)
-    monkeypatch.setattr(purge, "PAGE_SECONDS", 1.0)
+    for module in (s3_vault, s3_versions):
+        monkeypatch.setattr(module, "PAGE_SECONDS", 1.0)
 
     assert [r.outcome for r in vault.delete(["d/1"])] == [KeyOutcome.THROTTLED]
 
