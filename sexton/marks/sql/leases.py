@@ -13,6 +13,7 @@ from sexton.database.guard import EVERYTHING, deciding
 from sexton.kernel.crash_points import reached
 from sexton.marks.lease import Lease, LeaseState
 from sexton.marks.lease_port import LeaseBusy, LeaseLost, NoFreeSlot
+from sexton.storage.model import IN_FLIGHT_SECONDS
 
 TTL_SECONDS = 60
 
@@ -102,6 +103,13 @@ def busy(row: Table, job: str, now: int, ttl_seconds: int = TTL_SECONDS) -> Colu
     """
     ends = row.c.expires_at
     return and_(row.c.job == job, row.c.state == LeaseState.BUSY, ends > now, ends <= now + 2 * ttl_seconds * 1000)
+
+
+def may_be_deleting(db: Database, c: Connection, instance: str) -> bool:
+    """Return whether a worker, or a request of one whose lease has just expired, may be deleting files."""
+    lease, since = db.t.lease, db.now(c) - int(IN_FLIGHT_SECONDS * 1000)
+    in_use = and_(lease.c.instance == instance, lease.c.state == LeaseState.BUSY, lease.c.expires_at > since)
+    return c.execute(select(lease.c.job).where(in_use)).first() is not None
 
 
 def _is_lease(row: Table, lease: Lease) -> ColumnElement[bool]:

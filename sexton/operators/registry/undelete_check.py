@@ -11,7 +11,8 @@ from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
 from sexton.database.rows import in_list
 from sexton.kernel.errors import SextonError
-from sexton.marks.model import DONE, Reason, Ref
+from sexton.marks.model import Reason, Ref
+from sexton.marks.sql.leases import may_be_deleting
 from sexton.operators.holds.store import Hold, HoldStore
 from sexton.storage.model import IN_FLIGHT_SECONDS
 
@@ -91,13 +92,14 @@ def _refuse_after_take_over(db: Database, c: Connection, instance: str) -> None:
 
 def _refuse_during_deletion(db: Database, c: Connection, target: _Target) -> ColumnElement[bool]:
     """Refuse what a round deletes now, or tries again whatever is held; return the condition of a first pass."""
-    mark, file, instance = db.t.mark, db.t.mark_file.alias("tried_file"), target.instance
+    mark, instance = db.t.mark, target.instance
     in_first_pass = and_(mark.c.first_pass_at.is_(None), mark.c.quarantined_reason.is_(None))
-    # Keepers were asked about these files already: a hold that is placed now comes too late for them.
-    undone = or_(file.c.outcome.is_(None), file.c.outcome.not_in(DONE))
-    of_mark = and_(file.c.instance == mark.c.instance, file.c.kind == mark.c.kind, file.c.id == mark.c.id)
-    under_way = or_(mark.c.finished, and_(mark.c.quarantined_reason.is_(None), exists().where(of_mark, undone)))
-    if deleting := _claimed_marks(db, c, target, or_(in_first_pass, under_way)):
+    deleted_now = in_first_pass
+    if may_be_deleting(db, c, instance):
+        # Keepers were asked about the files of these marks already: a hold that is placed now comes too late for them.
+        under_way = and_(mark.c.quarantined_reason.is_(None), _has_files(db))
+        deleted_now = or_(in_first_pass, mark.c.finished, under_way)
+    if deleting := _claimed_marks(db, c, target, deleted_now):
         raise UndeleteUnsafe(
             f"{_first_of(deleting)} of {instance} is claimed and its files are still being deleted: let the round "
             f"finish (see: sexton status), then undelete"
@@ -110,7 +112,21 @@ def _refuse_during_deletion(db: Database, c: Connection, target: _Target) -> Col
             f"which no hold blocks; first give the mark up permanently: "
             f"sexton quarantine discard {instance} {first.kind}/{first.id} --reason 'undelete'"
         )
+    if finished := _claimed_marks(db, c, target, mark.c.finished):
+        first = min(finished)
+        raise UndeleteUnsafe(
+            f"{_first_of(finished)} of {instance} is claimed, and the next round removes the records of its files, "
+            f"which no hold blocks; first give the mark up permanently: "
+            f"sexton quarantine discard {instance} {first.kind}/{first.id} --reason 'undelete'"
+        )
     return in_first_pass
+
+
+def _has_files(db: Database) -> ColumnElement[bool]:
+    """Return the condition that files of a mark are stored in a batch."""
+    mark, file = db.t.mark, db.t.mark_file.alias("own_file")
+    of_mark = and_(file.c.instance == mark.c.instance, file.c.kind == mark.c.kind, file.c.id == mark.c.id)
+    return exists().where(of_mark)
 
 
 def _held_prefixes(holds: Sequence[Hold], vault: str) -> tuple[str, ...]:
@@ -148,7 +164,7 @@ def _claimed_marks(db: Database, c: Connection, target: _Target, condition: Colu
     by_key = select(mark.c.kind, mark.c.id).where(claimed, in_vault, mark.c["keys"].is_not(None))
     is_unnamed = and_(mark.c.prefix.is_(None), mark.c["keys"].is_(None), mark.c.absorbed.is_(False))
     waits = or_(mark.c.first_pass_at.is_not(None), mark.c.quarantined_reason.is_not(None))
-    unnamed = select(mark.c.kind, mark.c.id).where(claimed, is_unnamed, waits)
+    unnamed = select(mark.c.kind, mark.c.id).where(claimed, is_unnamed, waits, ~_has_files(db))
     marks = {Ref(*row) for row in c.execute(unnamed)}
     if prefix := target.prefix:
         inside = func.substr(mark.c.prefix, 1, len(prefix)) == prefix

@@ -17,6 +17,8 @@ from sexton.storage.model import PAGE_KEYS, VERIFIED_SECONDS, KeyOutcome, KeyRes
 from sexton.storage.policy import out_of_time
 from sexton.storage.port import UNREACHABLE, Throttled, Vault, VaultFault, Vaults
 
+VERIFY_TRIES = 3
+
 
 class ThreadDeleter:
     """Deletes with a pool of threads that all ranges of the process share, at the pace that the stores accept."""
@@ -74,7 +76,7 @@ class ThreadDeleter:
             active_lease.refuse_excluded(page.vault)
             vault = self._vaults.get(token.instance, page.vault)
             vault.prepare_delete()
-            self._verify(token, active_lease)
+            self._verify(token, active_lease, page.vault)
             self._count_in_flight(token.instance, page.vault, 1)
             sent_at = time.monotonic()
             try:
@@ -94,18 +96,22 @@ class ThreadDeleter:
             self._vaults.confirm(token.instance, page.vault)
         return results
 
-    def _verify(self, token: WriteToken, active_lease: ActiveLease) -> None:
+    def _verify(self, token: WriteToken, active_lease: ActiveLease, vault: str) -> None:
         """Verify stops, lease and token once more, directly before a request that cannot be called back.
 
         Reading the vault's marker may have taken long. A database that answers slowly is asked again, so that no answer
         is older than ``VERIFIED_SECONDS`` when the request is sent.
+
+        Raises:
+            Throttled: the database stays slow; the page is tried again later, as if the store were busy.
         """
-        while True:
+        for _ in range(VERIFY_TRIES):
             began = time.monotonic()
             active_lease.renew_if_due()
             self.stores.batches.ensure_latest(token)
             if time.monotonic() - began <= VERIFIED_SECONDS:
                 return
+        raise Throttled(vault, f"the database needs more than {VERIFIED_SECONDS:.0f} s to answer")
 
     def _count_in_flight(self, instance: str, vault: str, pages: int) -> None:
         with self._lock:

@@ -217,8 +217,11 @@ class Settlements(Protocol):
         """Return claimed marks with the outcomes of their files so far."""
         ...
 
-    def record_finished(self, token: WriteToken, refs: Sequence[Ref]) -> None:
-        """Record that all files of these marks are gone, before their owner removes its records."""
+    def record_finished(self, token: WriteToken, refs: Sequence[Ref]) -> frozenset[Ref]:
+        """Record that all files of these marks are gone, before their owner removes its records; return the marks.
+
+        A mark that was discarded meanwhile is left out.
+        """
         ...
 
     def settle(self, token: WriteToken, marks: Sequence[Any], upload_grace_seconds: int) -> Mapping[Settlement, int]:

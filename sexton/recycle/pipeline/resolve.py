@@ -76,7 +76,7 @@ class Resolver:
             if mark.ref in answers.keep_reasons:
                 chunk.kept[answers.keep_reasons[mark.ref]] += 1
             elif mark.ref not in quarantined:
-                self._resolve_mark(work, chunk, mark, answers.expansions.get(mark.ref), first_pages, claimed=claimed)
+                self._resolve_mark(work, chunk, mark, answers.expansions.get(mark.ref), first_pages)
             if chunk.files >= CHUNK_FILES:
                 break
         self._store_files(work, chunk)
@@ -127,18 +127,12 @@ class Resolver:
         mark: DueMark,
         expansion: Expansion | None,
         first_pages: FirstPages,
-        *,
-        claimed: bool,
     ) -> None:
         """Add the files of one mark to the chunk, or the reason why it cannot be resolved now."""
         try:
             mark_places = places(mark, expansion)
         except Unplaced as e:
             chunk.unresolvable.append(Unresolvable(mark, e.reason, str(e)))
-            return
-        if claimed and mark.prefix is not None and not mark_places:
-            detail = "its owner no longer knows where its files are, so they cannot be listed again"
-            chunk.unresolvable.append(Unresolvable(mark, Reason.UNEXPANDED, detail))
             return
         files_before = chunk.files
         problem = self._list_patiently(work, chunk, mark, mark_places, first_pages)

@@ -60,8 +60,9 @@ class Settler:
         From then on a newer attempt does the same: no keeper may keep a mark whose records are removed.
         """
         if self._owner.keeps_records(work.instance):
-            self._stores.settlements.record_finished(work.token, [m.ref for m in finished])
-            self._owner.forget(work.instance, work.token.batch, [ref for m in finished for ref in (m.ref, *m.absorbed)])
+            recorded = self._stores.settlements.record_finished(work.token, [m.ref for m in finished])
+            refs = [ref for m in finished if m.ref in recorded for ref in (m.ref, *m.absorbed)]
+            self._owner.forget(work.instance, work.token.batch, refs)
 
 
 def log_deletions(

@@ -14,6 +14,7 @@ from sexton.database.rows import as_rows, upsert
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 from sexton.marks.model import DONE, RESOLVED_AGAIN, SEVERAL, MarkState, Reason, Ref, Unresolvable, WriteToken
+from sexton.marks.sql.leases import may_be_deleting
 from sexton.marks.sql.rows import named_by, refs_in
 from sexton.recycle.pipeline.sql import round_counts
 from sexton.recycle.pipeline.sql.write_token import verify
@@ -166,8 +167,9 @@ class QuarantineStore:
             if locked is None or (locked.quarantined_reason is None and locked.first_pass_at is None):
                 raise BadInput(f"{ref.kind} {ref.id} of {instance} is not quarantined; see: sexton why {ref.id}")
             of_mark = and_(file.c.instance == instance, file.c.kind == ref.kind, file.c.id == ref.id)
-            undone = select(file.c.seq).where(of_mark, or_(file.c.outcome.is_(None), file.c.outcome.not_in(DONE)))
-            if locked.finished or (locked.quarantined_reason is None and c.execute(undone.limit(1)).first()):
+            has_files = c.execute(select(file.c.seq).where(of_mark).limit(1)).first() is not None
+            is_open = locked.finished or (locked.quarantined_reason is None and has_files)
+            if is_open and may_be_deleting(self._db, c, instance):
                 raise BadInput(
                     f"files of {ref.kind} {ref.id} of {instance} are being deleted now: let the round finish "
                     "(see: sexton status), then try again"

@@ -65,10 +65,11 @@ class SettlementStore:
             self._add_absorbed(tx, token, progress)
         return list(progress.values())
 
-    def record_finished(self, token: WriteToken, refs: Sequence[Ref]) -> None:
-        """Record that all files of these marks are gone, before their owner removes its records.
+    def record_finished(self, token: WriteToken, refs: Sequence[Ref]) -> frozenset[Ref]:
+        """Record that all files of these marks are gone, before their owner removes its records; return the marks.
 
-        An older attempt must not remove records of a mark that a newer one keeps.
+        An older attempt must not remove records of a mark that a newer one keeps; nobody, those of a mark that was
+        discarded meanwhile.
 
         Raises:
             LeaseLost: a newer attempt works on the batch.
@@ -77,7 +78,8 @@ class SettlementStore:
         with self._db.write() as tx:
             verify(self._db, tx, token)
             is_finished = and_(mark.c.instance == token.instance, refs_in(self._db, mark, refs))
-            tx.execute(update(mark).where(is_finished).values(finished=True))
+            finished = update(mark).where(is_finished).values(finished=True).returning(mark.c.kind, mark.c.id)
+            return frozenset(Ref(*row) for row in tx.execute(finished))
 
     def settle(
         self, token: WriteToken, marks: Sequence[DeletionProgress], upload_grace_seconds: int

@@ -1,16 +1,21 @@
 """Second passes over files that only the catalog's records name: they stay as long as the mark may be kept."""
 
 import threading
+from collections.abc import Sequence
 
 import pytest
 from sqlalchemy import delete, insert
 
+from sexton.kernel.errors import BadInput
 from sexton.marks.lease_port import LeaseLost
+from sexton.marks.model import Ref, WriteToken
 from sexton.operators.holds.store import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
 from sexton.owners.catalog.layout import IndexFormat
 from sexton.owners.catalog.model import Schema
+from sexton.owners.port import OwnerSilent
 from sexton.recycle.pipeline.model import AdoptOrder
+from sexton.recycle.pipeline.sql import quarantine
 from tests.integration.owners.catalog.shop import GRACE, RETAINED, Shop
 
 DAY = 86_400
@@ -78,15 +83,53 @@ def test_an_older_attempt_removes_no_record_of_a_kept_mark(shop: Shop, paused_be
     assert (shop.row("tablet", tablet) is not None, records[1]) == (is_kept, int(is_kept))
 
 
-def test_a_second_pass_without_places_is_quarantined(shop: Shop) -> None:
-    tablet, order = tablet_in_second_pass(shop)
-    shop.put("disk", f"data/{tablet}/late.dat")
-    with shop.db.write() as c:
-        c.execute(delete(shop.t.rowsets))
+def test_an_empty_tablet_leaves_no_record(shop: Shop) -> None:
+    [tablet] = shop.table()
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+    shop.round()
+    shop.second_pass()
 
+    assert (shop.row("tablet", tablet), shop.number(shop.t.tablets)) == (None, 0)
+
+
+def test_a_mark_discarded_before_it_is_finished_keeps_its_records(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    tablet, order = tablet_in_second_pass(shop)
+    records = shop.number(shop.t.rowsets), shop.number(shop.t.tablets)
+    real = shop.stores.settlements.record_finished
+
+    def discard_first(token: WriteToken, refs: Sequence[Ref]) -> frozenset[Ref]:
+        with monkeypatch.context() as patch:
+            patch.setattr(quarantine, "may_be_deleting", lambda *_: False)
+            shop.stores.quarantine.discard("shop", Ref("tablet", tablet), "undelete")
+        return real(token, refs)
+
+    monkeypatch.setattr(shop.stores.settlements, "record_finished", discard_first)
     shop.recycler.adopt(order, 1, lambda: None)
 
-    assert shop.row("tablet", tablet).quarantined_reason == "UNEXPANDED"
+    assert shop.row("tablet", tablet) is None
+    assert (shop.number(shop.t.rowsets), shop.number(shop.t.tablets)) == records
+
+
+def test_a_mark_whose_owner_fails_can_be_discarded(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    tablet, order = tablet_in_second_pass(shop)
+
+    def fail(*_: object) -> None:
+        raise OwnerSilent("the catalog does not answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shop.owner, "forget", fail)
+        with pytest.raises(OwnerSilent):
+            shop.recycler.adopt(order, 1, lambda: None)
+    assert shop.row("tablet", tablet).finished
+    with pytest.raises(BadInput, match="are being deleted now"):
+        shop.stores.quarantine.discard("shop", Ref("tablet", tablet), "undelete")
+    shop.leases.free(order.lease)
+    with pytest.raises(UndeleteUnsafe, match=f"sexton quarantine discard shop tablet/{tablet}"):
+        ensure_undelete_is_safe(shop.db, "shop", "disk", prefix=f"data/{tablet}/")
+
+    shop.stores.quarantine.discard("shop", Ref("tablet", tablet), "undelete")
+    ensure_undelete_is_safe(shop.db, "shop", "disk", prefix=f"data/{tablet}/")
 
 
 def tablet_in_second_pass(shop: Shop) -> tuple[str, AdoptOrder]:

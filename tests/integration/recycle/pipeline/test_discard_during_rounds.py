@@ -10,7 +10,11 @@ from sqlalchemy import select
 from sexton.contract import NewMark
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import Ref
+from sexton.operators.controls.model import ControlKind
+from sexton.operators.controls.port import Halted
+from sexton.operators.holds.store import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
+from sexton.recycle.pipeline.sql import quarantine
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, attempt, prefix_in_second_pass, throttle
 from tests.support.command import run
@@ -36,14 +40,18 @@ def test_a_mark_is_not_discarded_while_its_files_are_deleted(
     assert (listing(root), rig.row("dropped", "m")) == ({}, None)
 
 
-def test_a_mark_discarded_before_it_is_settled_counts_once(rig: Rig, tmp_path: Path) -> None:
+def test_a_mark_discarded_before_it_is_settled_counts_once(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     order = prefix_in_second_pass(rig, rig.local(tmp_path / "v"))
     progress, discarded = rig.stores.settlements.progress, []
 
     def discard_after(token: object, refs: object) -> object:
         marks = progress(token, refs)  # type: ignore[arg-type]
         if not discarded:
-            discarded.append(QuarantineStore(rig.db).discard("shop", MARK, "why"))
+            with monkeypatch.context() as patch:  # the lease was lost, and another worker takes over in a moment
+                patch.setattr(quarantine, "may_be_deleting", lambda *_: False)
+                discarded.append(QuarantineStore(rig.db).discard("shop", MARK, "why"))
         return marks
 
     rig.stores.settlements.progress = discard_after  # type: ignore[method-assign,assignment]
@@ -79,10 +87,21 @@ def test_the_commands_that_undelete_names_keep_the_object(
     assert "waits for its second pass" in discarded.out
 
 
-def test_a_finished_mark_is_not_discarded(rig: Rig, tmp_path: Path) -> None:
-    order = prefix_in_second_pass(rig, rig.local(tmp_path / "v"))
-    token = rig.stores.batches.open_second_pass(order, 1)
-    rig.stores.settlements.record_finished(token, [MARK])
+def test_a_stopped_round_leaves_marks_that_can_be_discarded(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = rig.local(tmp_path / "v")
+    order = prefix_in_second_pass(rig, root)
+    busy, accepting = throttle(monkeypatch)
+    with attempt(rig, order, 1) as errors:
+        assert busy.wait(20)
+        rig.controls.put(ControlKind.STOP, "shop", "wrong table")
+    rig.leases.free(order.lease)  # as a round does when it ends
+    accepting.set()
+    rig.holds.place(Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="undelete"), WEEK)
 
-    with pytest.raises(BadInput, match="are being deleted now"):
-        QuarantineStore(rig.db).discard("shop", MARK, "why")
+    ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+    QuarantineStore(rig.db).discard("shop", MARK, "undelete")
+
+    assert [type(e) for e in errors] == [Halted]
+    assert listing(root) == {"t/late.dat": 10}

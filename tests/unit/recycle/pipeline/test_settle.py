@@ -32,6 +32,7 @@ class World:
         self.calls: list[tuple[str, Any]] = []
         self.faults: dict[str, str] = {}
         self.log_error = log_error
+        self.discarded: frozenset[Ref] = frozenset()
         self.outcomes: Sequence[Sequence[AuditRow]] = [[make_row(ref) for ref in REFS]]
         self.states = dict(zip(REFS, (Settlement.GONE, Settlement.SECOND_PASS, Settlement.FAILED), strict=True))
         active_lease = SimpleNamespace(
@@ -56,8 +57,9 @@ class World:
         gone = Settlement.GONE
         return [make_progress(ref, self.states.get(ref, gone), *absorbed.get(ref, ())) for ref in refs]
 
-    def record_finished(self, token: Any, refs: Sequence[Ref]) -> None:
+    def record_finished(self, token: Any, refs: Sequence[Ref]) -> frozenset[Ref]:
         self.calls.append(("finished", list(refs)))
+        return frozenset(refs) - self.discarded
 
     def settle(self, token: Any, marks: Sequence[Any], upload_grace_seconds: int) -> None:
         self.calls.append(("settle", [m.ref for m in marks]))
@@ -83,6 +85,15 @@ def test_the_log_comes_first_and_the_marks_last() -> None:
 
     gone, records = [REFS[0]], ("shop", 7, [REFS[0], CHILD])
     assert world.done() == [("log", REFS), ("finished", gone), ("forget", records), ("settle", REFS)]
+
+
+def test_no_record_of_a_discarded_mark_is_removed() -> None:
+    world = World()
+    world.discarded = frozenset({REFS[0]})
+
+    world.run()
+
+    assert ("forget", ("shop", 7, [])) in world.done()
 
 
 def test_an_owner_without_records_forgets_nothing() -> None:
