@@ -94,15 +94,15 @@ class Vault(Protocol):
         """Ask the store what a delete needs to know first, so that the next delete sends its request at once."""
         ...
 
-    def delete(self, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
+    def delete(self, keys: Sequence[str], etags: Sequence[str] = (), until: float | None = None) -> Sequence[KeyResult]:
         """Delete at most 1,000 keys; return one result per key, in the order of the keys.
-
-        No request begins later than ``PAGE_SECONDS`` after the call; keys that are left then are THROTTLED.
 
         Args:
             keys: relative to the vault.
             etags: of the object that is meant, one per key. A conditional vault deletes no other object, and none
                 whose ETag is unknown.
+            until: no request begins after this instant (monotonic seconds), by default ``PAGE_SECONDS`` after the call;
+                keys that are left then are THROTTLED.
 
         Raises:
             BadInput: a key is not acceptable; nothing was deleted.

@@ -17,6 +17,10 @@ from sexton.operators.holds.store import Hold, HoldStore
 from sexton.storage.model import IN_FLIGHT_SECONDS
 
 KEYS_AT_ONCE = 1_000
+LONGEST_WAIT_SECONDS = 600
+"""A take-over that is later than this from now was recorded while the database's clock was ahead."""
+READ_ROWS = 2_000
+"""Rows fetched at once."""
 
 
 class _Target(NamedTuple):
@@ -81,9 +85,11 @@ def _refuse_after_take_over(db: Database, c: Connection, instance: str) -> None:
     newest = select(func.max(batch.c.taken_over_at)).where(
         batch.c.instance == instance, batch.c.taken_over_at.is_not(None)
     )
-    taken_over_at, now = c.execute(newest).scalar_one_or_none(), db.now(c)
-    if taken_over_at is not None and taken_over_at <= now < taken_over_at + IN_FLIGHT_SECONDS * 1000:
-        seconds = (taken_over_at + IN_FLIGHT_SECONDS * 1000 - now) / 1000
+    taken_over_at = c.execute(newest).scalar_one_or_none()
+    if taken_over_at is None:
+        return
+    seconds = (taken_over_at - db.now(c)) / 1000 + IN_FLIGHT_SECONDS
+    if 0 < seconds < LONGEST_WAIT_SECONDS:
         raise UndeleteUnsafe(
             f"a worker of {instance} was replaced a moment ago, and its last request may still delete objects: wait "
             f"{seconds:.0f} s, then undelete"
@@ -180,8 +186,9 @@ def _claimed_marks(db: Database, c: Connection, target: _Target, condition: Colu
         page = ordered[start : start + KEYS_AT_ONCE]
         rows = c.execute(by_file.where(in_list(db, file.c.key, page)).distinct())
         marks.update(Ref(*row) for row in rows)
-        with_key = exists().select_from(name).where(in_list(db, name.c.value, page))
-        marks.update(Ref(*row) for row in c.execute(by_key.where(with_key)))
+    named = set(ordered)
+    with_keys = by_key.add_columns(mark.c["keys"]).execution_options(yield_per=READ_ROWS)
+    marks.update(Ref(row.kind, row.id) for row in c.execute(with_keys) if not named.isdisjoint(row._mapping["keys"]))
     return marks
 
 

@@ -57,10 +57,6 @@ class Adopter:
         last_file = self._stores.files.last_number(work.token)
         finisher.drop_unclaimed(work)
         batches.shorten_waits(work.token, order.upload_grace_seconds)
-        after = FIRST
-        while refs := batches.take_finished(work.token, after, SECOND_PASS_MARKS):
-            after = refs[-1]
-            keep_counts += finisher.settle_finished(work, refs, order.upload_grace_seconds)
         scanned = quarantined = 0
         after = FIRST
         while marks := self._take_second_pass(work, order, after):
@@ -74,6 +70,10 @@ class Adopter:
                 quarantined += len(chunk.unresolvable)
                 keep_counts += chunk.kept
                 keep_counts += finisher.finish_chunk(work, chunk, order.upload_grace_seconds)
+        after = FIRST
+        while refs := batches.take_finished(work.token, after, SECOND_PASS_MARKS):  # last: its owner may fail again
+            after = refs[-1]
+            keep_counts += finisher.settle_finished(work, refs, order.upload_grace_seconds)
         faults = work.active_lease.faults
         return RangeReceipt(
             scanned=scanned, finished=True, kept=dict(keep_counts), quarantined=quarantined, faults=faults

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from sexton.kernel.errors import BadInput
-from sexton.marks.model import WriteToken
+from sexton.marks.model import FilePage, WriteToken
 from sexton.recycle.pacing.model import Answer, Piece
 from sexton.recycle.pacing.port import Pacer, Unpaced
 from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.recycle.pipeline.delete_pages import ThreadDeletion
 from sexton.recycle.pipeline.port import Stores
-from sexton.storage.model import PAGE_KEYS, VERIFIED_SECONDS, KeyOutcome, KeyResult
-from sexton.storage.policy import out_of_time
+from sexton.storage.model import PAGE_KEYS, PAGE_SECONDS, VERIFIED_SECONDS, KeyOutcome, KeyResult
 from sexton.storage.port import UNREACHABLE, Throttled, Vault, VaultFault, Vaults
 
 VERIFY_TRIES = 3
@@ -76,7 +75,7 @@ class ThreadDeleter:
             active_lease.refuse_excluded(page.vault)
             vault = self._vaults.get(token.instance, page.vault)
             vault.prepare_delete()
-            self._verify(token, active_lease, page.vault)
+            self._verify(token, active_lease, page)
             self._count_in_flight(token.instance, page.vault, 1)
             sent_at = time.monotonic()
             try:
@@ -96,7 +95,7 @@ class ThreadDeleter:
             self._vaults.confirm(token.instance, page.vault)
         return results
 
-    def _verify(self, token: WriteToken, active_lease: ActiveLease, vault: str) -> None:
+    def _verify(self, token: WriteToken, active_lease: ActiveLease, page: FilePage) -> None:
         """Verify stops, lease and token once more, directly before a request that cannot be called back.
 
         Reading the vault's marker may have taken long. A database that answers slowly is asked again, so that no answer
@@ -108,28 +107,34 @@ class ThreadDeleter:
         for _ in range(VERIFY_TRIES):
             began = time.monotonic()
             active_lease.renew_if_due()
-            self.stores.batches.ensure_latest(token)
+            self.stores.batches.ensure_latest(token, page.seqs[0])
             if time.monotonic() - began <= VERIFIED_SECONDS:
                 return
-        raise Throttled(vault, f"the database needs more than {VERIFIED_SECONDS:.0f} s to answer")
+        raise Throttled(page.vault, f"the database needs more than {VERIFIED_SECONDS:.0f} s to answer")
 
     def _count_in_flight(self, instance: str, vault: str, pages: int) -> None:
         with self._lock:
             self.in_flight[instance, vault] += pages
 
 
-def delete_page(vault: Vault, keys: Sequence[str], etags: Sequence[str]) -> Sequence[KeyResult]:
+def delete_page(
+    vault: Vault, keys: Sequence[str], etags: Sequence[str], until: float | None = None
+) -> Sequence[KeyResult]:
     """Delete one page. A key that the vault refuses to send fails alone and does not hold back its neighbours.
 
-    One part is sent, and the other one is tried again: the requests of a page must end in time.
+    ``until``: when the last request may begin, in monotonic seconds; None: ``PAGE_SECONDS`` from now.
     """
+    began = time.monotonic()
     try:
-        return vault.delete(keys, etags)
+        return vault.delete(keys, etags) if until is None else vault.delete(keys, etags, until)
     except BadInput as e:
         if len(keys) == 1:
             return [KeyResult(key=keys[0], outcome=KeyOutcome.FAILED, reason=str(e))]
-        middle = len(keys) // 2
-        return [*delete_page(vault, keys[:middle], etags[:middle]), *map(out_of_time, keys[middle:])]
+        middle, until = len(keys) // 2, began + PAGE_SECONDS if until is None else until
+        return [
+            *delete_page(vault, keys[:middle], etags[:middle], until),
+            *delete_page(vault, keys[middle:], etags[middle:], until),
+        ]
 
 
 def _answer(piece: Piece, results: Sequence[KeyResult], sent_at: float) -> Answer:

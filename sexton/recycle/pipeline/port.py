@@ -54,7 +54,7 @@ class Batches(Protocol):
         """Return the next due marks after the cursor, in the order in which they became due."""
         ...
 
-    def ensure_latest(self, token: WriteToken) -> None:
+    def ensure_latest(self, token: WriteToken, file: int) -> None:
         """Raise ``LeaseLost`` if a newer attempt or a newer epoch works on the batch."""
         ...
 

@@ -124,6 +124,8 @@ def unlink_together(root: int, parent: str, keys: Sequence[str], until: float = 
     Raises:
         OSError: the disk failed; the results of the keys are unknown.
     """
+    if time.monotonic() > until:
+        return [out_of_time(key) for key in keys]
     try:
         with open_folder(root, parent.split("/") if parent else []) as inner:
             results = [_unlink(inner, key) if time.monotonic() <= until else out_of_time(key) for key in keys]

@@ -116,7 +116,7 @@ class LocalVault:
     def prepare_delete(self) -> None:
         """Do nothing: a directory is deleted from at once."""
 
-    def delete(self, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
+    def delete(self, keys: Sequence[str], etags: Sequence[str] = (), until: float | None = None) -> Sequence[KeyResult]:
         if len(keys) > PAGE_KEYS:
             raise ValueError(f"{len(keys)} keys in one page; at most {PAGE_KEYS} are allowed")
         if etags and len(etags) != len(keys):
@@ -129,7 +129,7 @@ class LocalVault:
         with self._faults(), open_location(self.spec.location, self._folders) as root:
             # Keys of one directory are neighbours, so each directory is opened, and synchronised to disk, once.
             by_directory = groupby(keys, lambda key: key.rpartition("/")[0])
-            until = time.monotonic() + PAGE_SECONDS
+            until = time.monotonic() + PAGE_SECONDS if until is None else until
             return [
                 result for parent, group in by_directory for result in unlink_together(root, parent, list(group), until)
             ]

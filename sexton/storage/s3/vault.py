@@ -108,7 +108,7 @@ class S3Vault:
     def prepare_delete(self) -> None:
         self._bucket.versioning()
 
-    def delete(self, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
+    def delete(self, keys: Sequence[str], etags: Sequence[str] = (), until: float | None = None) -> Sequence[KeyResult]:
         if len(keys) > PAGE_KEYS:
             raise ValueError(f"{len(keys)} keys in one page; at most {PAGE_KEYS} are allowed")
         if etags and len(etags) != len(keys):
@@ -116,7 +116,7 @@ class S3Vault:
         self._check(keys)
         if not keys:
             return []
-        until = time.monotonic() + PAGE_SECONDS
+        until = time.monotonic() + PAGE_SECONDS if until is None else until
         try:
             versioning = self._bucket.versioning()
         except Throttled as busy:

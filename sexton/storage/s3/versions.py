@@ -95,15 +95,15 @@ def page(
 def versions_of(bucket: S3Bucket, keys: Sequence[str], page_until: float) -> tuple[list[FoundVersions], list[str]]:
     """Return the versions of exactly these keys, and the keys for which there was no time left.
 
-    ``page_until``: when the page must have sent its last request, in monotonic seconds; half of its time is left for
-    deleting.
+    ``page_until``: when the page must have sent its last request, in monotonic seconds. A listing takes half of a
+    page's time at most: the other half is for deleting.
 
     Raises:
         VaultFault: as ``page``.
     """
     results: list[FoundVersions] = []
     groups: list[list[str]] = [sorted(keys)] if keys else []
-    until = page_until - PAGE_SECONDS / 2
+    until = min(page_until, time.monotonic() + PAGE_SECONDS / 2)
     while groups and time.monotonic() < until:
         current, groups = groups, []
         replies = run_together(lambda group: _page_around(bucket, group), current, until)

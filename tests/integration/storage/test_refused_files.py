@@ -24,7 +24,7 @@ class Choosy(LocalVault):
         self.refused, self.alone = list(refused), True
         self.asked: list[list[str]] = []
 
-    def delete(self, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
+    def delete(self, keys: Sequence[str], etags: Sequence[str] = (), until: float | None = None) -> Sequence[KeyResult]:
         self.asked.append(list(keys))
         taken = {r.key: r for r in super().delete([key for key in keys if key not in self.refused])}
         return [taken.get(key) or self._refusal(key) for key in keys]

@@ -79,9 +79,9 @@ class BatchStore:
             c.execute(update(batch).where(batch.c.id == row.id).values(state=BatchState.OPEN))
         return token, None
 
-    def ensure_latest(self, token: WriteToken) -> None:
-        """Raise ``LeaseLost`` if a newer attempt or a newer epoch works on the batch."""
-        ensure_latest(self._db, token)
+    def ensure_latest(self, token: WriteToken, file: int) -> None:
+        """Raise ``LeaseLost`` if a newer attempt or epoch works on the batch, or if the file of this number is done."""
+        ensure_latest(self._db, token, file)
 
     def count_claimed(self, token: WriteToken) -> int:
         """Return how many marks this batch has claimed, over all attempts."""

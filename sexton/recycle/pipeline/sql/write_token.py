@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, select
+from sqlalchemy import Connection, and_, bindparam, exists, select
 
 from sexton.database.engine import Database
 from sexton.database.tables import Tables, build
@@ -30,19 +30,30 @@ def verify(
     _check(connection, token, share if shared else lock, find, now)
 
 
-def ensure_latest(db: Database, token: WriteToken) -> None:
+def ensure_latest(db: Database, token: WriteToken, file: int) -> None:
     """Check epoch, attempt and opening without a lock, just before a request that cannot be called back.
 
+    ``file``: the number of a file that the request deletes. Spark may run a task twice, with one token: the files of
+    the slower one are done already, and their marks may be settled.
+
     Raises:
-        LeaseLost: a newer attempt or a newer epoch works here.
+        LeaseLost: a newer attempt or a newer epoch works here, or the file was tried.
     """
     latest, _, _, find = _statements(db.dialect)
     with db.read() as connection:
-        _check(connection, token, latest, find, None)
+        _check(connection, token, latest, find, None, file=file)
 
 
-def _check(connection: Connection, token: WriteToken, find_batch: Any, find_lease: Any, now: int | None) -> None:
+def _check(
+    connection: Connection,
+    token: WriteToken,
+    find_batch: Any,
+    find_lease: Any,
+    now: int | None,
+    **more: int,
+) -> None:
     parameters = {"of": token.batch, "in_epoch": token.lease.epoch, "tried": token.attempt, "opened": token.open_count}
+    parameters |= more
     if connection.execute(find_batch, parameters).first() is None:
         raise LeaseLost(f"batch {token.batch} was taken over by a newer attempt or lease")
     lease = connection.execute(find_lease, {"of": token.instance, "for_job": token.lease.job}).one_or_none()
@@ -66,6 +77,10 @@ def _statements(dialect: str) -> tuple[Any, Any, Any, Any]:
     )
     of_instance = and_(lease.c.instance == bindparam("of"), lease.c.job == bindparam("for_job"))
     find = select(lease.c.epoch, lease.c.owner, lease.c.state, lease.c.expires_at).where(of_instance)
-    latest = select(batch.c.id).where(of_token)
-    write, share = latest.with_for_update(key_share=True), latest.with_for_update(read=True, key_share=True)
+    found, tried_file = select(batch.c.id).where(of_token), t.mark_file
+    is_undone = and_(
+        tried_file.c.batch == bindparam("of"), tried_file.c.seq == bindparam("file"), tried_file.c.outcome.is_(None)
+    )
+    latest = found.where(exists().where(is_undone))
+    write, share = found.with_for_update(key_share=True), found.with_for_update(read=True, key_share=True)
     return latest, write, share, find

@@ -109,7 +109,7 @@ def test_a_page_with_a_refused_key_is_sent_in_parts() -> None:
     sizes: list[int] = []
 
     class Refusing(S3Vault):
-        def delete(self, keys: Sequence[str], etags: Sequence[str] = ()) -> Any:
+        def delete(self, keys: Sequence[str], etags: Sequence[str] = (), until: float | None = None) -> Any:
             self._check(keys)
             sizes.append(len(keys))
             return [vault.KeyResult(key=key, outcome=KeyOutcome.DELETED) for key in keys]
@@ -118,5 +118,5 @@ def test_a_page_with_a_refused_key_is_sent_in_parts() -> None:
 
     results = delete_page(Refusing(SPEC), keys, ["", "", "", ""])
 
-    assert sizes == [2]
-    assert [r.outcome for r in results] == [KeyOutcome.DELETED] * 2 + [KeyOutcome.THROTTLED] * 2
+    assert sizes == [2, 1]
+    assert [r.outcome for r in results] == [KeyOutcome.DELETED] * 3 + [KeyOutcome.FAILED]
