@@ -1,6 +1,6 @@
 """Run every tier of tests, whatever fails, and print a summary of passed, failed and skipped tests.
 
-Six runs of pytest run side by side, the longest first, because some wait more than they work. The largest tiers are
+Four runs of pytest run side by side, the longest first, because some wait more than they work. The largest tiers are
 divided into several folders. The output of a run is printed when it has ended.
 
 `python -m tests` runs all tiers, `python -m tests unit e2e` these two. A skip that `tests/expected_skips` does not list
@@ -47,7 +47,7 @@ LONGEST_FIRST = (
     "replay",
 )
 """Folders of one run each; a run leaves out the folders below it that have a run of their own."""
-CONCURRENT_RUNS = 6
+CONCURRENT_RUNS = 4
 LINTERS = (
     ["ruff", "check", "."],
     ["ruff", "format", "--check", "."],

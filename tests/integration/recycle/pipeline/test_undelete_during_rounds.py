@@ -2,12 +2,14 @@
 
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
 from sexton.contract import NewMark
+from sexton.kernel import crash_points
 from sexton.marks.lease_port import LeaseLost
 from sexton.marks.model import Ref
 from sexton.operators.holds.store import Hold
@@ -24,6 +26,7 @@ from tests.integration.recycle.pipeline.attempts import (
     range_order,
     throttle,
 )
+from tests.support.claims import token
 from tests.support.rig import Rig, listing, put
 
 HOLD = Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="undelete")
@@ -120,3 +123,36 @@ def test_a_held_second_pass_of_a_replaced_worker_is_waited_for(
 
     rig.later(AFTER_REQUESTS)
     ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+
+
+def test_a_second_pass_is_not_safe_before_it_is_settled(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    order = prefix_in_second_pass(rig, root)
+    logged, resumed = threading.Event(), threading.Event()
+
+    def pause(point: str) -> None:
+        if point == "audit.written" and not logged.is_set():
+            logged.set()
+            assert resumed.wait(20)
+
+    with crash_points.installed(pause), attempt(rig, order, 1) as errors:
+        assert logged.wait(20)
+        rig.holds.place(HOLD, WEEK)
+        with pytest.raises(UndeleteUnsafe, match="let the round finish"):
+            ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+        resumed.set()
+
+    assert errors == []
+    assert (listing(root), rig.row("dropped", "m")) == ({}, None)
+
+
+@pytest.mark.parametrize(("seconds_ahead", "safe"), [(2, False), (86_400, True)])
+def test_a_clock_that_steps_back_does_not_hide_a_take_over(rig: Rig, seconds_ahead: int, *, safe: bool) -> None:
+    token(rig)
+    token(rig, attempt=2)
+    batch = rig.db.t.batch
+    with rig.db.write() as c:
+        c.execute(update(batch).values(taken_over_at=rig.db.now(c) + 1_000 * seconds_ahead))
+
+    with nullcontext() if safe else pytest.raises(UndeleteUnsafe, match="replaced a moment ago"):
+        ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")

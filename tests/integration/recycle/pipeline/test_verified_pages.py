@@ -1,0 +1,122 @@
+"""Directly before a page is sent, stops, lease, token and its first file are verified, by answers that are not old."""
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.kernel.errors import SextonError
+from sexton.marks.model import WriteToken
+from sexton.operators.controls.model import ControlKind
+from sexton.operators.controls.port import Halted
+from sexton.recycle.pipeline import delete
+from sexton.recycle.pipeline.active_lease import ActiveLease
+from sexton.recycle.pipeline.delete import ThreadDeleter
+from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, prefix_in_second_pass, range_order
+from tests.support.rig import Rig, listing, put
+
+
+class WaitingVaults:
+    """Vaults that are proved only when ``resumed`` is set; ``reading``: a page has been read and waits."""
+
+    def __init__(self, vaults: Any) -> None:
+        self._vaults, self.reading, self.resumed = vaults, threading.Event(), threading.Event()
+
+    def get(self, instance: str, name: str) -> Any:
+        self.reading.set()
+        assert self.resumed.wait(30)
+        return self._vaults.get(instance, name)
+
+    def confirm(self, instance: str, name: str) -> None:
+        """Trust the vault."""
+
+
+def test_a_task_that_spark_repeated_sends_no_page_again(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = rig.local(tmp_path / "v")
+    order = prefix_in_second_pass(rig, root)
+    vaults = WaitingVaults(rig.vaults)
+    ask, settle = rig.stores.claims.ask_keepers_outside_claim, rig.stores.settlements.settle
+    lost_executors: list[threading.Thread] = []
+    errors: list[SextonError] = []
+
+    def delete_late(token: WriteToken) -> None:
+        lease = ActiveLease(rig.leases, rig.controls, token.lease, lambda: None)
+        try:
+            with ThreadDeleter(rig.stores, vaults, 1).begin(token, lease) as deletion:  # type: ignore[arg-type]
+                deletion.release_up_to(1_000)
+                deletion.finish()
+        except SextonError as e:
+            errors.append(e)
+
+    def ask_then_lose(token: WriteToken, candidates: Any) -> Any:
+        answers = ask(token, candidates)
+        if not lost_executors:
+            lost_executors.append(threading.Thread(target=delete_late, args=(token,)))
+            lost_executors[0].start()
+            assert vaults.reading.wait(20)
+        return answers
+
+    def settle_then_resume(*arguments: Any) -> Any:
+        settled = settle(*arguments)
+        put(root, "t/late.dat")  # written again: its mark is gone
+        vaults.resumed.set()
+        lost_executors[0].join(20)
+        return settled
+
+    monkeypatch.setattr(rig.stores.claims, "ask_keepers_outside_claim", ask_then_lose)
+    monkeypatch.setattr(rig.stores.settlements, "settle", settle_then_resume)
+    rig.recycler.adopt(order, 1, lambda: None)
+
+    assert [type(e).__name__ for e in errors] == ["LeaseLost"]
+    assert (listing(root), rig.row("dropped", "m")) == ({"t/late.dat": 10}, None)
+
+
+def test_a_stop_is_seen_although_the_database_is_slow(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = one_key_due(rig, tmp_path)
+    real = rig.stores.batches.ensure_latest
+
+    def answer_slowly(token: WriteToken, file: int) -> None:
+        rig.controls.put(ControlKind.STOP, "shop", "test")
+        time.sleep(6)
+        real(token, file)
+
+    monkeypatch.setattr(rig.stores.batches, "ensure_latest", answer_slowly)
+    with pytest.raises(Halted):
+        rig.recycler.recycle(range_order(rig), 1, lambda: None)
+
+    assert listing(root) == {"a.dat": 10}
+
+
+def test_a_page_is_tried_later_while_the_database_is_slow(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = one_key_due(rig, tmp_path)
+    real, slow_answers = rig.stores.batches.ensure_latest, list(range(delete.VERIFY_TRIES))
+
+    def answer_slowly(token: WriteToken, file: int) -> None:
+        if slow_answers:
+            slow_answers.pop()
+            time.sleep(0.05)
+        real(token, file)
+
+    monkeypatch.setattr(rig.stores.batches, "ensure_latest", answer_slowly)
+    monkeypatch.setattr(delete, "VERIFIED_SECONDS", 0.04)
+    receipt = rig.recycler.recycle(range_order(rig), 1, lambda: None)
+
+    assert (slow_answers, listing(root), receipt.faults) == ([], {}, {})
+
+
+def one_key_due(rig: Rig, tmp_path: Path) -> Path:
+    """Let a mark of one key be due; return the directory of its vault."""
+    root = rig.local(tmp_path / "v")
+    put(root, "a.dat")
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
+    rig.later(DUE_SECONDS)
+    return root
