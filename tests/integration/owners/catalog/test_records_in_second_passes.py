@@ -93,7 +93,7 @@ def test_an_empty_tablet_leaves_no_record(shop: Shop) -> None:
     assert (shop.row("tablet", tablet), shop.number(shop.t.tablets)) == (None, 0)
 
 
-def test_a_mark_discarded_before_it_is_finished_keeps_its_records(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mark_discarded_before_its_end_keeps_its_records(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     tablet, order = tablet_in_second_pass(shop)
     records = shop.number(shop.t.rowsets), shop.number(shop.t.tablets)
     real = shop.stores.settlements.record_finished
