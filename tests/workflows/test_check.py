@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime as dt
+import threading
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -99,20 +100,18 @@ async def test_second_check_is_refused_and_cancelled_one_is_partial(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [shop] = shops(served.rig, tmp_path, 1)
-    slow = served.rig.direct.__class__._list
+    slow, listed = served.rig.direct.__class__._list, threading.Event()
 
     def listing(self: Any, db: Any, spec: Any, until: Any, heartbeat: Any) -> Any:
         slow(self, db, spec, until, heartbeat)
+        listed.set()
         while True:  # until it is cancelled
             heartbeat()
 
     with monkeypatch.context() as m:
         m.setattr("sexton.check.in_process.InProcessComparison._list", listing)
         handle = await started(served, shop)
-        for _ in range(int(PATIENCE_SECONDS / 0.1)):
-            if served.rig.count("check_run"):
-                break
-            await asyncio.sleep(0.1)
+        assert await asyncio.to_thread(listed.wait, PATIENCE_SECONDS)
         with pytest.raises(WorkflowAlreadyStartedError):
             await started(served, shop)
         await handle.cancel()
