@@ -27,8 +27,8 @@ TRANSIENT_ERRORS = frozenset(
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.OFFSET_NOT_AVAILABLE,  # a new leader does not know yet how far its followers are
         KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.UNKNOWN_LEADER_EPOCH,  # the client has heard of an election of which the broker has not
-        KafkaError.FENCED_LEADER_EPOCH,  # or the broker of one of which the client has not
+        KafkaError.UNKNOWN_LEADER_EPOCH,  # the client knows an election that the broker does not know yet
+        KafkaError.FENCED_LEADER_EPOCH,  # the broker knows an election that the client does not know yet
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError.NETWORK_EXCEPTION,
         KafkaError._TIMED_OUT,

@@ -68,8 +68,8 @@ class SettlementStore:
     def record_finished(self, token: WriteToken, refs: Sequence[Ref]) -> frozenset[Ref]:
         """Record that all files of these marks are gone, before their owner removes its records; return the marks.
 
-        An older attempt must not remove records of a mark that a newer one keeps; nobody, those of a mark that was
-        discarded meanwhile.
+        An older attempt must not remove records of a mark that a newer one keeps. Records of a mark that was discarded
+        meanwhile stay too.
 
         Raises:
             LeaseLost: a newer attempt works on the batch.
