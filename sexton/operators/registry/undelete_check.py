@@ -16,7 +16,8 @@ from sexton.marks.sql.leases import may_be_deleting
 from sexton.operators.holds.store import Hold, HoldStore
 from sexton.storage.model import IN_FLIGHT_SECONDS
 
-KEYS_AT_ONCE = 1_000
+KEYS_AT_ONCE = 100_000
+"""Keys that one statement compares; each statement reads all stored files of claimed marks."""
 LONGEST_WAIT_SECONDS = 600
 """A take-over that is later than this from now was recorded while the database's clock was ahead."""
 READ_ROWS = 2_000
@@ -186,9 +187,10 @@ def _claimed_marks(db: Database, c: Connection, target: _Target, condition: Colu
         page = ordered[start : start + KEYS_AT_ONCE]
         rows = c.execute(by_file.where(in_list(db, file.c.key, page)).distinct())
         marks.update(Ref(*row) for row in rows)
-    named = set(ordered)
+    target_keys = set(ordered)
     with_keys = by_key.add_columns(mark.c["keys"]).execution_options(yield_per=READ_ROWS)
-    marks.update(Ref(row.kind, row.id) for row in c.execute(with_keys) if not named.isdisjoint(row._mapping["keys"]))
+    rows = c.execute(with_keys)
+    marks.update(Ref(row.kind, row.id) for row in rows if not target_keys.isdisjoint(row._mapping["keys"]))
     return marks
 
 

@@ -55,7 +55,7 @@ def _check(
     parameters = {"of": token.batch, "in_epoch": token.lease.epoch, "tried": token.attempt, "opened": token.open_count}
     parameters |= more
     if connection.execute(find_batch, parameters).first() is None:
-        raise LeaseLost(f"batch {token.batch} was taken over by a newer attempt or lease")
+        raise LeaseLost(f"batch {token.batch} was taken over by a newer attempt or lease, or its files were tried")
     lease = connection.execute(find_lease, {"of": token.instance, "for_job": token.lease.job}).one_or_none()
     if (
         lease is None
