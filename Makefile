@@ -5,6 +5,8 @@ ARGS ?=
 TIERS ?=
 VENV := .venv
 RUN := $(VENV)/bin/python
+# Tests and demo start hundreds of Python processes; without cached bytecode each would compile all sources again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-wal demo-binlog test soak bench lint coverage
