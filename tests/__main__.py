@@ -3,8 +3,8 @@
 Four runs of pytest run side by side, the longest first, because some wait more than they work. The largest tiers are
 divided into several folders. The output of a run is printed when it has ended.
 
-`python -m tests` runs all tiers, `python -m tests unit e2e` these two. A skip that `tests/expected_skips` does not list
-fails the run.
+`python -m tests` runs all tiers, `python -m tests unit e2e` these two, `python -m tests lint` the linters. A skip that
+`tests/expected_skips` does not list fails the run.
 """
 
 import os
@@ -27,7 +27,7 @@ from tests import branch_coverage
 from tests.support import leaks
 
 HERE = Path(__file__).parent
-TIERS = ("lint", "unit", "integration", "activities", "replay", "workflows", "fault", "e2e")
+TIERS = ("unit", "integration", "activities", "replay", "workflows", "fault", "e2e")
 LONGEST_FIRST = (
     "integration",
     "integration/runtime/spark",
@@ -42,11 +42,12 @@ LONGEST_FIRST = (
     "integration/storage",
     "integration/replication",
     "unit",
-    "lint",
     "activities",
     "replay",
 )
 """Folders of one run each; a run leaves out the folders below it that have a run of their own."""
+LINT = "lint"
+"""Runs the linters; only by name, because CI runs them before the tests."""
 CONCURRENT_RUNS = 4
 LINTERS = (
     ["ruff", "check", "."],
@@ -100,13 +101,13 @@ class Result:
 
 def main(tiers: list[str]) -> int:
     """Run these tiers, or all, and print the summary; return the exit code."""
-    unknown = set(tiers) - set(TIERS)
+    unknown = set(tiers) - {*TIERS, LINT}
     if unknown:
-        print(f"no such tier: {', '.join(sorted(unknown))}; there are {', '.join(TIERS)}")
+        print(f"no such tier: {', '.join(sorted(unknown))}; there are {', '.join((*TIERS, LINT))}")
         return 2
-    selected = [t for t in tiers or TIERS if t == "lint" or (HERE / t).is_dir()]
-    folders = [f for f in LONGEST_FIRST if f.split("/")[0] in selected]
-    results = {tier: Result(tier) for tier in TIERS if tier in selected}
+    selected = tiers or TIERS
+    folders = [f for f in (*LONGEST_FIRST, LINT) if f.split("/")[0] in selected]
+    results = {tier: Result(tier) for tier in (*TIERS, LINT) if tier in selected}
     branch_coverage.clear()
     with temporary_directory() as scratch:
         with ThreadPoolExecutor(CONCURRENT_RUNS) as pool:
@@ -144,7 +145,7 @@ def search_secrets(scratch: str) -> list[str]:
 def run(folder: str, scratch: str) -> Result:
     """Run a tier or one of its folders, and print its output."""
     began = time.monotonic()
-    result = lint() if folder == "lint" else pytest(folder, scratch)
+    result = lint() if folder == LINT else pytest(folder, scratch)
     result.seconds = time.monotonic() - began
     with PRINTING:
         print(f"\n── {folder}, {result.seconds:.1f} s, {result.cpu:.0f} s of CPU\n{result.output}", flush=True)
@@ -153,7 +154,7 @@ def run(folder: str, scratch: str) -> Result:
 
 def lint() -> Result:
     """Run the linters; each counts as one test."""
-    result = Result("lint")
+    result = Result(LINT)
     for command in LINTERS:
         line = [str(Path(sys.executable).with_name(command[0])), *command[1:]]
         completed = subprocess.run(line, cwd=HERE.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
