@@ -173,8 +173,9 @@ def _round(job: Job, engine: Engine, recycler: Recycler) -> None:
     plan = rounds.plan(INSTANCE, POLICY, "bench")
     books.begin(plan)
     for kind in plan.kinds:
-        while not books.kinds[kind.kind].finished:
-            books.add_range(kind.kind, recycler.recycle(books.next_range(opened, plan, kind), 1, _alive), 0)
+        while shards := books.unfinished_shards(kind.kind):
+            order = books.next_range(opened, plan, kind, shards[0])
+            books.add_range(order, recycler.recycle(order, 1, _alive))
     report = rounds.close(books.close_order(opened, plan.id, plan, "SUCCEEDED", ""))
     if (report.removed, report.deleted, kept_texts(report)) != (job.marks, job.marks * job.keys, {}):
         raise AssertionError(f"the round did not do all: {report}")

@@ -14,7 +14,7 @@ from tests.servers import kafka as kafka_server
 from tests.servers import postgres as postgres_server
 from tests.servers import s3 as s3_servers
 from tests.servers import temporal as temporal_servers
-from tests.statements import left_to_soak
+from tests.statements import find_missing, left_to_soak
 from tests.support.rig import DEPLOYMENT
 
 
@@ -30,9 +30,12 @@ def pytest_configure() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the PostgreSQL variants that add no SQL coverage (``tests/left_to_soak``) as soak tests."""
     soak_ids = left_to_soak()
+    missing = find_missing(soak_ids, {item.nodeid for item in items})
+    if missing and not any("::" in argument for argument in config.args):
+        raise pytest.UsageError(f"tests/left_to_soak lists tests that do not exist: {', '.join(missing)}")
     for item in items:
         if item.nodeid in soak_ids:
             item.add_marker("soak")

@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,12 @@ def left_to_soak() -> frozenset[str]:
     """Return the ids of the variants that only `make soak` runs."""
     lines = LEFT_TO_SOAK.read_text().splitlines() if LEFT_TO_SOAK.is_file() else ()
     return frozenset(line for line in lines if line and not line.startswith("#"))
+
+
+def find_missing(listed: Collection[str], collected: Collection[str]) -> list[str]:
+    """Return the listed tests that do not exist, of the files that were collected."""
+    files = {test.partition("::")[0] for test in collected}
+    return sorted(test for test in set(listed) - set(collected) if test.partition("::")[0] in files)
 
 
 class StatementRecorder:

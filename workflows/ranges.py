@@ -15,13 +15,14 @@ with workflow.unsafe.imports_passed_through():
     from workflows.options import BATCH_DELETE, CATALOG_READ, MOST_SPARK_ATTEMPTS
     from workflows.spark import on_spark, was_not_taken
 
+ON_SPARK = "deleted on Spark"
 NO_SPARK = "no Spark worker polls: deleted by a control worker"
 SPARK_BROKEN = "{why}: a control worker deleted the rest"
 SPARK_BUSY = "no Spark worker took it, or the rest of one that died, within {seconds:.0f} s: a control worker did"
 
 
 async def recycle_range(opened: OpenedRound, kind: KindPlan, order: RangeOrder, ledger: Ledger) -> RangeReceipt:
-    """Delete one range and return its receipt; note in the ledger why a large kind is not deleted on Spark."""
+    """Delete one range and return its receipt; note in the ledger whether a large kind runs on Spark, or why not."""
     summary = f"{kind.kind}, range {order.number}"
     heavy = opened.heavy_objects is not None and kind.objects > opened.heavy_objects
     if heavy and ledger.kinds[kind.kind].tries_spark:
@@ -30,21 +31,23 @@ async def recycle_range(opened: OpenedRound, kind: KindPlan, order: RangeOrder, 
         )
         if queue:
             try:
-                return await workflow.execute_activity_method(
+                receipt = await workflow.execute_activity_method(
                     RecycleActivities.recycle_range,
                     order,
                     **(BATCH_DELETE | on_spark(queue)),
                     summary=f"{summary}, on Spark",
                 )
+                ledger.note_spark(kind.kind, ON_SPARK)
+                return receipt
             except ActivityError as e:
                 why = _spark_failure(e)
                 if not why:
                     raise
-                ledger.note_no_spark(kind.kind, why, again=False)
+                ledger.note_spark(kind.kind, why, again=False)
                 # Spark's workers may have begun: their late writes are refused, because they are of an older attempt.
                 order = order.model_copy(update={"attempts": MOST_SPARK_ATTEMPTS})
         else:
-            ledger.note_no_spark(kind.kind, NO_SPARK, again=True)
+            ledger.note_spark(kind.kind, NO_SPARK)
     return await workflow.execute_activity_method(
         RecycleActivities.recycle_range, order, **BATCH_DELETE, summary=summary
     )

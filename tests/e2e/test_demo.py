@@ -140,6 +140,7 @@ def _sexton(home: Path, command: str) -> str:
     return result.stdout
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(200)
 def test_part_about_a_topic_ends_without_links(home: Path) -> None:
     lines = _run_to_end(home, "--part", "wal", "--exit")

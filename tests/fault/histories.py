@@ -18,6 +18,7 @@ from sexton.kernel.crash_points import OF_ROUNDS
 from sexton.recycle.pipeline import active_lease, adopt, finish, ranges
 from sexton.recycle.pipeline import resolve as resolving
 from sexton.recycle.pipeline.sql import files, outcomes
+from sexton.recycle.planning import policy
 from sexton.storage.local import vault
 from tests.fault import operations as op
 from tests.fault.conclusion import conclude
@@ -178,6 +179,7 @@ def _template() -> Path:
 
 
 SMALL = {
+    policy: {"SHARD_OBJECTS": 3},
     ranges: {"CHUNK_MARKS": 2, "RANGE_OBJECTS": 4, "GROUP_FILES": 3},
     adopt: {"SECOND_PASS_MARKS": 2},
     finish: {"CHUNK_MARKS": 2},

@@ -3,27 +3,24 @@
 One attempt of one activity runs at a time; the result of a superseded attempt is ignored, as in Temporal.
 """
 
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import event
 
-from sexton.marks.keepers import Kept
 from sexton.marks.lease_port import LeaseBusy, LeaseLost
 from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.recycle.errors import RoundEnded
 from sexton.recycle.model import STOPPED, SUCCEEDED
-from sexton.recycle.pipeline.model import AdoptOrder, Cursor, RangeOrder
+from sexton.recycle.pipeline.model import AdoptOrder
 from sexton.recycle.planning.model import KindPlan, Plan
+from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.model import CloseOrder, OpenedRound
 from tests.fault.shop import INSTANCE, Barrier
 from tests.support.rig import GRACE, Rig
 
 MAX_LEASES = 3
-START = Cursor()
 
 
 class Crash(BaseException):
@@ -46,16 +43,6 @@ class Process(Rig):
             raise Crash("dead already")
 
 
-@dataclass(frozen=True)
-class KindProgress:
-    """The progress of one kind."""
-
-    number: int = 0
-    claimed: int = 0
-    after: Cursor = START
-    finished: bool = False
-
-
 class Superseded(Exception):
     """Another attempt of this activity was started, so that the result of this one does not count."""
 
@@ -72,8 +59,7 @@ class LocalRound:
         self._ready = False
         self._adopted = False
         self._plan: Plan | None = None
-        self._kinds: dict[str, KindProgress] = {}
-        self._kept: Counter[Kept] = Counter()
+        self._ledger = Ledger()
 
     def run_to_end(self, rig: Rig) -> None:
         """Do the remaining work; return when the round is closed or its lease is busy."""
@@ -99,35 +85,18 @@ class LocalRound:
                 return
         self._close(rig, "FAILED")
 
-    def kinds_left(self) -> list[KindPlan]:
-        """Return the kinds that are not finished."""
+    def shards_left(self) -> list[tuple[KindPlan, int]]:
+        """Return the shards that are not finished, each with its kind."""
         if self._plan is None or self.opened is None or not self.opened.may_delete:
             return []
-        return [k for k in self._plan.kinds if not self._kinds.get(k.kind, KindProgress()).finished]
+        return [(kind, shard) for kind in self._plan.kinds for shard in self._ledger.unfinished_shards(kind.kind)]
 
-    def work_range(self, rig: Rig, kind: KindPlan) -> None:
-        """Work on the next range of one kind."""
+    def work_range(self, rig: Rig, kind: KindPlan, shard: int) -> None:
+        """Work on the next range of one shard."""
         assert self.opened is not None
-        opened, progress = self.opened, self._kinds.get(kind.kind, KindProgress())
-        order = RangeOrder(
-            round=opened.round,
-            number=progress.number,
-            lease=opened.lease,
-            kind=kind.kind,
-            cutoff=kind.cutoff,
-            limit=kind.marks - progress.claimed,
-            after=progress.after,
-            upload_grace_seconds=GRACE,
-        )
-        receipt = self._step(lambda attempt: rig.recycler.recycle(order, attempt, lambda: None))
-        self._kept += Counter(receipt.kept)
-        self._kinds[kind.kind] = replace(
-            progress,
-            number=progress.number + 1,
-            claimed=progress.claimed + receipt.claimed,
-            after=receipt.last,
-            finished=receipt.finished,
-        )
+        assert self._plan is not None
+        order = self._ledger.next_range(self.opened, self._plan, kind, shard)
+        self._ledger.add_range(order, self._step(lambda attempt: rig.recycler.recycle(order, attempt, lambda: None)))
 
     def _work(self, rig: Rig) -> None:
         if not self._ready:
@@ -139,11 +108,12 @@ class LocalRound:
             order = AdoptOrder(round=opened.round, lease=opened.lease, upload_grace_seconds=GRACE)
             receipt = self._step(lambda attempt: rig.recycler.adopt(order, attempt, lambda: None))
             self._adopted = True
-            self._kept += Counter(receipt.kept)
+            self._ledger.add_adoption(receipt)
         if self._plan is None:
             self._plan = self._step(lambda _: rig.plan(INSTANCE))
-        while left := self.kinds_left():
-            self.work_range(rig, left[0])
+            self._ledger.begin(self._plan)
+        while left := self.shards_left():
+            self.work_range(rig, *left[0])
         self._close(rig, SUCCEEDED)
 
     def _open(self, rig: Rig) -> OpenedRound:
@@ -154,17 +124,17 @@ class LocalRound:
     def _close(self, rig: Rig, outcome: str) -> None:
         if self.opened is not None:
             plan = self._plan.id if self._plan else None
-            order = CloseOrder(opened=self.opened, plan=plan, outcome=outcome, kept=dict(self._kept))
+            order = CloseOrder(opened=self.opened, plan=plan, outcome=outcome, kept=self._ledger.kept)
             with suppress(Superseded):
                 self._step(lambda _: rig.rounds.close(order))
         self.ended = outcome
 
-    def work_other_kind(self, rig: Rig, kind: KindPlan) -> None:
-        """Work on a range of another kind at the same time, as a round does; an error ends only this range."""
+    def work_other_shard(self, rig: Rig, kind: KindPlan, shard: int) -> None:
+        """Work on a range of another shard at the same time, as a round does; an error ends only this range."""
         step, attempt = self._steps, self.attempt
         self.attempt = 1
         with suppress(LeaseLost, LeaseBusy, Halted, NotEnabled):
-            self.work_range(rig, kind)
+            self.work_range(rig, kind, shard)
         self._steps, self.attempt = step, attempt
 
     def _step(self, activity: Callable[[int], Any]) -> Any:

@@ -216,10 +216,10 @@ class Elsewhere:
 
 @dataclass(frozen=True)
 class Beside:
-    """During a round: the same round works on another kind."""
+    """During a round: the same round works on another shard."""
 
     def do(self, w: World) -> None:
         frame = w.frames[-1]
-        if frame.round_ is not None and frame.process is not None and (other_kinds := frame.round_.kinds_left()[1:]):
+        if frame.round_ is not None and frame.process is not None and (others := frame.round_.shards_left()[1:]):
             with w.at_work(frame.process, frame.round_):
-                frame.round_.work_other_kind(frame.process, other_kinds[0])
+                frame.round_.work_other_shard(frame.process, *others[0])

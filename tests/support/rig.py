@@ -198,9 +198,9 @@ class Rig:
     def recycle(self, opened: OpenedRound, plan: Plan, kind: KindPlan, ledger: Ledger) -> None:
         """Recycle one kind of a plan, range by range, as the workflow does."""
         ledger.begin(plan)
-        while not ledger.kinds[kind.kind].finished:
-            order = ledger.next_range(opened, plan, kind)
-            ledger.add_range(kind.kind, self.recycler.recycle(order, 1, lambda: None), 0)
+        while shards := ledger.unfinished_shards(kind.kind):
+            order = ledger.next_range(opened, plan, kind, shards[0])
+            ledger.add_range(order, self.recycler.recycle(order, 1, lambda: None))
 
     def plan(self, instance: str = "shop") -> Plan:
         """Plan as a round does; return the plan."""

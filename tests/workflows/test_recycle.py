@@ -14,9 +14,10 @@ from sexton.kernel.crash_points import installed
 from sexton.marks.lease_port import LeaseLost
 from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.recycle.pipeline import ranges
+from sexton.recycle.planning import policy
 from sexton.runtime.spark.session import SparkFailed
 from tests.support.rig import listing, put
-from tests.workflows.conftest import Served
+from tests.workflows.conftest import PATIENCE_SECONDS, Served, fill
 from workflows import ids
 
 
@@ -59,6 +60,27 @@ async def test_plan_is_applied_once_and_deletes_nothing_younger(served: Served, 
     assert isinstance(activity.cause, ApplicationError)
     assert activity.cause.type == "PlanRefused"
     assert rig.leases.acquire(shop, "recycle", "next").epoch == 2
+
+
+async def test_shards_of_one_kind_are_deleted_beside_each_other(
+    served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policy, "SHARD_OBJECTS", 10)
+    rig = served.rig.instance(shop)
+    root = rig.local(tmp_path / "v", instance=shop)
+    fill(rig, root, shop, 40)
+    both_resolved = threading.Barrier(2, timeout=PATIENCE_SECONDS)
+
+    def visit(point: str) -> None:
+        if point == "resolve.stored":
+            both_resolved.wait()  # 4 shards resolve once each: two pairs
+
+    with installed(visit):
+        report = await served.round(shop)
+
+    assert listing(root) == {}
+    assert (report.state, report.deleted, report.removed, report.scanned) == ("SUCCEEDED", 40, 40, 40)
+    assert rig.count("batch", instance=shop, kind="dropped", state="DONE") == 4
 
 
 async def test_applying_a_plan_to_an_observing_instance_is_refused(served: Served, shop: str, tmp_path: Path) -> None:

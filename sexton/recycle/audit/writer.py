@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from sexton.recycle.audit import naming, parquet
+from sexton.recycle.audit import naming
 from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.model import AuditRow
 from sexton.storage.port import UnknownVault, Vault, VaultFault
@@ -23,6 +23,9 @@ class ParquetAudit:
 
     def write(self, rows: Sequence[AuditRow]) -> None:
         """Store rows, one file for each vault among them; every vault is tried, then the first fault is raised."""
+        # Imported here: pyarrow takes 0.2 s, which every process would wait for at its start.
+        from sexton.recycle.audit import parquet
+
         groups: dict[tuple[str, str, int, int, int], list[AuditRow]] = {}
         for row in rows:
             key = (row.instance, row.vault, row.round, row.batch, row.at // naming.DAY_MS)

@@ -5,14 +5,15 @@ A killed worker of this round is followed in ``ranges.py``, not here.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from sexton.kernel.errors import GuardBusy
 from sexton.marks.keepers import OWNER_BUSY, Kept, by_owner_silence
 from sexton.marks.lease_port import Leases
-from sexton.marks.model import DueMark, Ref
+from sexton.marks.model import DueMark, Place, Ref
 from sexton.operators.controls.port import Gate
 from sexton.owners.port import Owner, OwnerSilent
-from sexton.recycle.pipeline.active_lease import ActiveLease, BatchWork
+from sexton.recycle.pipeline.active_lease import POLL_SECONDS, ActiveLease, BatchWork
 from sexton.recycle.pipeline.chunk import Chunk
 from sexton.recycle.pipeline.finish import FIRST
 from sexton.recycle.pipeline.model import AdoptOrder, RangeReceipt
@@ -27,11 +28,14 @@ SECOND_PASS_MARKS = 200
 class Adopter:
     """Adopts marks for one worker."""
 
-    def __init__(self, stores: Stores, vaults: Vaults, owner: Owner, steps: Steps) -> None:
+    def __init__(self, stores: Stores, vaults: Vaults, owner: Owner, steps: Steps, listings: int) -> None:
+        """``listings``: prefixes whose unfinished uploads are aborted at the same time."""
         self._stores = stores
         self._vaults = vaults
         self._owner = owner
         self._steps = steps
+        self._listings = listings
+        self._pool = ThreadPoolExecutor(listings, thread_name_prefix="abort")
 
     def adopt(
         self, order: AdoptOrder, attempt: int, leases: Leases, gate: Gate, heartbeat: Callable[[], None]
@@ -112,12 +116,29 @@ class Adopter:
         return chunk
 
     def _abort_uploads(self, work: BatchWork, chunk: Chunk) -> None:
-        """Abort unfinished uploads under prefixes whose upload grace has passed."""
-        for ref in chunk.refs:
-            for place in chunk.prefixes[ref]:
-                work.active_lease.keep_alive()
-                try:
-                    self._vaults.get(work.instance, place.vault).abort_uploads(str(place.prefix))
-                except (VaultFault, UnknownVault) as e:
-                    self._steps.recheck.keep_for_fault(work, chunk, {ref}, place.vault, e)
-                    break
+        """Abort unfinished uploads under prefixes whose upload grace has passed, a few prefixes at once."""
+        places = [(ref, place) for ref in chunk.refs for place in chunk.prefixes[ref]]
+        for start in range(0, len(places), self._listings):
+            work.active_lease.keep_alive()
+            requests = [
+                (ref, place.vault, self._pool.submit(self._abort_uploads_below, work.instance, place))
+                for ref, place in places[start : start + self._listings]
+            ]
+            try:
+                for ref, vault, request in requests:
+                    self._wait_for_abort(work, chunk, ref, vault, request)
+            finally:
+                wait([request for _, _, request in requests])
+
+    def _abort_uploads_below(self, instance: str, place: Place) -> None:
+        self._vaults.get(instance, place.vault).abort_uploads(str(place.prefix))
+
+    def _wait_for_abort(self, work: BatchWork, chunk: Chunk, ref: Ref, vault: str, request: "Future[None]") -> None:
+        """Wait for one request; keep its mark if the vault has a fault."""
+        while not request.done():
+            wait([request], POLL_SECONDS)
+            work.active_lease.keep_alive()
+        try:
+            request.result()
+        except (VaultFault, UnknownVault) as e:
+            self._steps.recheck.keep_for_fault(work, chunk, {ref}, vault, e)

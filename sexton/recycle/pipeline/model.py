@@ -19,15 +19,18 @@ class Cursor(Message):
 
 
 class RangeOrder(Message):
-    """Work on one range of one kind: everything due after the cursor, up to about ``RANGE_OBJECTS`` objects."""
+    """Work on one range of one shard of a kind: what is due after the cursor, up to about ``RANGE_OBJECTS`` objects."""
 
     round: int
     number: int
     lease: Lease
     kind: str
+    shard: int = 0
     cutoff: int
     limit: int
     after: Cursor = Cursor()
+    until: Cursor | None = None
+    """The last position of the shard; None: all that is due."""
     upload_grace_seconds: int
     allowance: int | None = None
     excluded_vaults: dict[str, str] = Field(default_factory=dict)

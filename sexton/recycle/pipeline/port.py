@@ -50,8 +50,10 @@ class Batches(Protocol):
         """Adopt a batch of an earlier round; its failed deletes are tried again."""
         ...
 
-    def select_due(self, instance: str, kind: str, cutoff: int, after: Cursor, limit: int) -> Sequence[DueMark]:
-        """Return the next due marks after the cursor, in the order in which they became due."""
+    def select_due(
+        self, instance: str, kind: str, cutoff: int, after: Cursor, limit: int, until: Cursor | None = None
+    ) -> Sequence[DueMark]:
+        """Return the next due marks after a cursor, up to another one, in the order in which they became due."""
         ...
 
     def ensure_latest(self, token: WriteToken, file: int) -> None:

@@ -217,8 +217,10 @@ class RangeRunner:
     def _select_due(self, state: _RangeState) -> Sequence[DueMark]:
         if state.room <= 0:
             return ()
-        order = state.order
-        return self._stores.batches.select_due(state.work.instance, order.kind, order.cutoff, state.cursor, state.room)
+        instance, order = state.work.instance, state.order
+        return self._stores.batches.select_due(
+            instance, order.kind, order.cutoff, state.cursor, state.room, order.until
+        )
 
     def _claim(self, state: _RangeState, chunk: Chunk) -> list[Ref]:
         """Claim the resolved marks that vaults and owner still allow; return the claimed ones."""

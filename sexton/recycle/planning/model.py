@@ -8,6 +8,7 @@ from pydantic import Field
 
 from sexton.kernel.message import Message
 from sexton.marks.keepers import Kept, KeptCounts
+from sexton.recycle.pipeline.model import Cursor
 
 
 class PlanState(StrEnum):
@@ -40,6 +41,14 @@ class Policy(Message):
     max_delete_fraction: float = 0.0
 
 
+class PlannedShard(Message):
+    """Due marks of one kind that are deleted beside those of other shards: so many, up to and including a position."""
+
+    marks: int
+    until: Cursor | None = None
+    """None: the last shard, which ends at the cutoff."""
+
+
 class KindPlan(Message):
     """One kind of a plan: marks due at the cutoff, and what is known of their size.
 
@@ -64,6 +73,8 @@ class KindPlan(Message):
     """Why no round deletes this without approval; empty where a round does."""
     stopped: bool = False
     """A round found more objects than were estimated and stopped at the limit."""
+    shards: tuple[PlannedShard, ...] = ()
+    """The marks in shards of about the same size, in the order of their positions; empty: one shard."""
 
 
 class Plan(Message):

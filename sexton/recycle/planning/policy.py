@@ -16,6 +16,9 @@ FIRST_RETRY_MS = 30_000
 LAST_RETRY_MS = 3_600_000
 """A failed round is tried again after 30 s, then after twice as long each time, up to an hour."""
 
+SHARD_OBJECTS = 100_000
+"""Objects from which on a kind has a second shard; one range has about as many."""
+MOST_SHARDS = 16
 CATALOG = "catalog"
 ORDER: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     CATALOG: {
@@ -140,6 +143,11 @@ def retry_at(report: RoundReport, failures: int, now: int) -> int | None:
     if report.state == FAILED or (report.state == SUCCEEDED and report.faults):
         return now + min(LAST_RETRY_MS, FIRST_RETRY_MS << min(failures, 20))
     return None
+
+
+def shard_count(marks: int, objects: int) -> int:
+    """Return into how many shards so many due marks are divided, which stand for about so many objects."""
+    return max(1, min(MOST_SHARDS, marks, -(-objects // SHARD_OBJECTS)))
 
 
 def cutoff(kind: str, policy: Policy, now: int) -> int | None:

@@ -5,11 +5,12 @@ and which errors occurred.
 """
 
 from collections import Counter
+from collections.abc import Iterator
 
 from sexton.marks.keepers import Kept, describe
 from sexton.recycle.pipeline.model import Cursor, RangeOrder, RangeReceipt
-from sexton.recycle.planning.model import KindPlan, Plan
-from sexton.recycle.rounds.model import Carried, CloseOrder, KindProgress, OpenedRound
+from sexton.recycle.planning.model import KindPlan, Plan, PlannedShard
+from sexton.recycle.rounds.model import Carried, CloseOrder, KindProgress, OpenedRound, ShardProgress
 
 
 class Ledger:
@@ -27,8 +28,9 @@ class Ledger:
     def begin(self, plan: Plan) -> None:
         """Open the books of a plan's kinds."""
         for planned in plan.kinds:
-            start = Cursor(retention_starts_at=planned.since + 1) if planned.since else Cursor()
-            self.kinds.setdefault(planned.kind, KindProgress(kind=planned.kind, due=planned.marks, cursor=start))
+            self.kinds.setdefault(
+                planned.kind, KindProgress(kind=planned.kind, due=planned.marks, shards=tuple(_shards(planned)))
+            )
 
     def add_adoption(self, receipt: RangeReceipt) -> None:
         """Enter the receipt for earlier rounds' claims; of the marks that it kept, the last receipt counts."""
@@ -36,53 +38,62 @@ class Ledger:
         self._quarantined_by_adoption += receipt.quarantined
         self._faults |= receipt.faults
 
-    def next_range(self, opened: OpenedRound, plan: Plan, kind: KindPlan) -> RangeOrder:
-        """Return the order for the next range of a kind."""
-        progress = self.kinds[kind.kind]
+    def unfinished_shards(self, kind: str) -> list[int]:
+        """Return the numbers of a kind's shards that are not finished."""
+        return [number for number, shard in enumerate(self.kinds[kind].shards) if not shard.finished]
+
+    def next_range(self, opened: OpenedRound, plan: Plan, kind: KindPlan, shard: int) -> RangeOrder:
+        """Return the order for the next range of a kind's shard."""
+        shards = self.kinds[kind.kind].shards
+        progress = shards[shard]
         return RangeOrder(
             round=opened.round,
-            number=progress.ranges,
+            number=progress.ranges * len(shards) + shard,
             lease=opened.lease,
             kind=kind.kind,
+            shard=shard,
             cutoff=kind.cutoff,
-            limit=kind.marks - progress.claimed,
+            limit=progress.limit,
             after=progress.cursor,
+            until=progress.until,
             upload_grace_seconds=plan.policy.upload_grace_seconds,
             allowance=plan.allowance if kind.limited else None,
             excluded_vaults=opened.excluded_vaults,
         )
 
-    def add_range(self, kind: str, receipt: RangeReceipt, took_ms: int) -> None:
-        """Enter the receipt of a range, and how long it took (ms)."""
+    def add_range(self, order: RangeOrder, receipt: RangeReceipt) -> None:
+        """Enter the receipt of a range."""
+        kind, number = order.kind, order.shard
         before = self.kinds[kind]
         self._faults |= receipt.faults
+        shards = list(before.shards)
+        shards[number] = _advanced(shards[number], receipt)
         self._update(
             kind,
-            elapsed_ms=before.elapsed_ms + took_ms,
-            ranges=before.ranges + 1,
-            cursor=receipt.last,
-            finished=receipt.finished,
+            shards=tuple(shards),
+            finished=all(shard.finished for shard in shards),
             scanned=before.scanned + receipt.scanned,
             claimed=before.claimed + receipt.claimed,
             quarantined=before.quarantined + receipt.quarantined,
             kept=dict(Counter(before.kept) + Counter(receipt.kept)),
             protected_bytes=before.protected_bytes + receipt.protected_bytes,
-            removed=receipt.removed,
-            objects=receipt.objects,
-            bytes=receipt.bytes,
+            # Counts of the whole round: the receipt of another shard may have been newer.
+            removed=max(before.removed, receipt.removed),
+            objects=max(before.objects, receipt.objects),
+            bytes=max(before.bytes, receipt.bytes),
         )
 
     def add_elapsed(self, kind: str, took_ms: int) -> None:
-        """Enter how long (ms) a range ran that was cancelled or failed."""
+        """Enter for how long (ms) ranges of the kind ran."""
         self._update(kind, elapsed_ms=self.kinds[kind].elapsed_ms + took_ms)
 
     def set_error(self, kind: str, error: str) -> None:
         """Enter the error of a kind; empty: it is tried again."""
         self._update(kind, error=error)
 
-    def note_no_spark(self, kind: str, why: str, *, again: bool) -> None:
-        """Enter why a kind with many objects is not deleted on Spark; ``again``: its next range may be."""
-        self._update(kind, note=why, tries_spark=again)
+    def note_spark(self, kind: str, note: str, *, again: bool = True) -> None:
+        """Enter that a kind with many objects is deleted on Spark, or why not; ``again``: its next range may be."""
+        self._update(kind, note=note, tries_spark=self.kinds[kind].tries_spark and again)
 
     def waits_for(self, plan: Plan, kind: str) -> list[str]:
         """Return the unfinished kinds that must be deleted before this one; enter that it waits for them."""
@@ -148,6 +159,21 @@ class Ledger:
 
     def _update(self, kind: str, **changed: object) -> None:
         self.kinds[kind] = self.kinds[kind].model_copy(update=changed)
+
+
+def _shards(planned: KindPlan) -> Iterator[ShardProgress]:
+    """Yield the shards of a planned kind before their first ranges; a plan without shards has one."""
+    cursor = Cursor(retention_starts_at=planned.since + 1) if planned.since else Cursor()
+    for shard in planned.shards or (PlannedShard(marks=planned.marks),):
+        yield ShardProgress(limit=shard.marks, cursor=cursor, until=shard.until)
+        cursor = shard.until or cursor
+
+
+def _advanced(shard: ShardProgress, receipt: RangeReceipt) -> ShardProgress:
+    """Return the progress of a shard after one more range."""
+    limit = shard.limit - receipt.claimed
+    changed = {"limit": limit, "cursor": receipt.last, "ranges": shard.ranges + 1, "finished": receipt.finished}
+    return shard.model_copy(update=changed)
 
 
 def _line(progress: KindProgress) -> str:

@@ -31,6 +31,16 @@ class OpenedRound(Message):
     """A kind with more objects than this is deleted on Spark; None: no kind is."""
 
 
+class ShardProgress(Message):
+    """The progress of one shard of a kind: up to ``cursor``, in so many ranges; ``limit``: marks it may still claim."""
+
+    limit: int
+    cursor: Cursor = Cursor()
+    until: Cursor | None = None
+    ranges: int = 0
+    finished: bool = False
+
+
 class KindProgress(Message):
     """The progress of one kind in all runs of a round.
 
@@ -48,10 +58,10 @@ class KindProgress(Message):
     quarantined: int = 0
     kept: KeptCounts = Field(default_factory=dict)
     protected_bytes: int = 0
-    cursor: Cursor = Cursor()
-    ranges: int = 0
+    shards: tuple[ShardProgress, ...] = ()
     finished: bool = False
     elapsed_ms: int = 0
+    """How long at least one of its ranges ran."""
     error: str = ""
     note: str = ""
     tries_spark: bool = True

@@ -56,7 +56,7 @@ class Recycler:
         self._parts = parts
         pipeline_steps = steps(stores, vaults, owner, parts.log, deleter, listings)
         self._ranges = RangeRunner(stores, pipeline_steps, group_files=group_files, range_objects=range_objects)
-        self._adopter = Adopter(stores, vaults, owner, pipeline_steps)
+        self._adopter = Adopter(stores, vaults, owner, pipeline_steps, listings)
         self._announcer = Announcer(vaults, parts.leases)
 
     def announce(self, opened: OpenedRound, heartbeat: Callable[[], None]) -> dict[str, str]:

@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,7 +25,8 @@ from pyspark.sql.connect.session import SparkSession
 
 import sexton
 from sexton.kernel.errors import SextonError
-from sexton.runtime.spark.server import ConnectServer, is_local
+from sexton.runtime.embedded.binaries import EmbeddedError
+from sexton.runtime.spark.server import ConnectServer, is_local, spark_home
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -54,21 +56,27 @@ class Sessions:
     """The sessions in which this process' jobs run. Call ``close()`` in a ``finally``."""
 
     def __init__(self, remote: str, conf: Mapping[str, str], home: Path, name: str = "sexton") -> None:
-        """Start a server where ``remote`` is local; raise ``NoSpark`` or ``EmbeddedError`` where that fails.
+        """Prepare sessions. Where ``remote`` is local, a server of this process' own starts with the first one.
 
-        ``name``: the deployment, whose workers share one session.
+        Args:
+            remote: Spark's URL, or ``local[N]``.
+            conf: Spark's own settings.
+            home: where the code for executors and a server's files are stored.
+            name: the deployment, whose workers share one session.
+
+        Raises:
+            NoSpark: ``remote`` is local, and Spark cannot run here.
         """
         self._name, self._remote = name, remote
         self.local = is_local(remote)
         self._conf = {k: v for k, v in conf.items() if k.startswith(RUNTIME)}
+        self._new_server = partial(ConnectServer, home, remote, conf)
         self._server: ConnectServer | None = None
         self._url, scratch = remote, home / "spark"
+        if self.local:
+            spark_home()  # raises now, rather than in the first job
         scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._code = archive(scratch)
-        if self.local:
-            self._server = ConnectServer(home, remote, conf)
-            self._server.start()
-            self._url = self._server.url
         self._lock = threading.Lock()
         self._open: SparkSession | None = None
         self._users = 0
@@ -79,8 +87,8 @@ class Sessions:
 
         All work of a deployment shares one: for each session Spark starts new Python processes, and never ends them.
         """
-        self.check()
         with self._lock:
+            self._start_server()
             session = self._open = self._open or self._join()
             self._users += 1
         try:
@@ -106,13 +114,24 @@ class Sessions:
 
     @property
     def server_pid(self) -> int | None:
-        """The process id, and the id of the process session, of a server of this process' own."""
+        """The id of the process, and of the process session, of a server of this process' own; None before its start."""
         return self._server.child.pid if self._server is not None else None
 
     def check(self) -> None:
         """Raise ``SparkFailed`` where a server of this process' own has ended: the worker needs it."""
         if self._server is not None and self._server.child.exit_code() is not None:
             raise SparkFailed(f"Spark's server has ended; see its log: {self._server.child.log}")
+
+    def _start_server(self) -> None:
+        """Start a server of this process' own where there must be one; raise ``SparkFailed`` where that fails."""
+        self.check()
+        if self._server is None and self.local:
+            server = self._new_server()
+            try:
+                log.info("Spark's server started in %.1f s", server.start())
+            except EmbeddedError as e:
+                raise SparkFailed(f"Spark's server did not start: {e}") from e
+            self._server, self._url = server, server.url
 
     def close(self) -> None:
         """Leave the session, and stop a server of this process' own."""

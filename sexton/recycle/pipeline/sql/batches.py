@@ -215,16 +215,21 @@ class BatchStore:
             )
             return [Ref(*row) for row in rows]
 
-    def select_due(self, instance: str, kind: str, cutoff: int, after: Cursor, limit: int) -> Sequence[DueMark]:
-        """Return the next due marks after the cursor, in the order in which they became due: an index range."""
+    def select_due(
+        self, instance: str, kind: str, cutoff: int, after: Cursor, limit: int, until: Cursor | None = None
+    ) -> Sequence[DueMark]:
+        """Return the next due marks after a cursor, up to another one, as they became due: an index range."""
         mark = self._db.t.mark
+        position = (mark.c.retention_starts_at, mark.c.id)
+        between = _after(*position, (after.retention_starts_at, after.id))
+        if until is not None:
+            between &= ~_after(*position, (until.retention_starts_at, until.id))
         with self._db.read() as c:
             rows = c.execute(
                 select(*due_columns(mark))
                 .where(mark.c.instance == instance, mark.c.kind == kind, mark.c.state != MarkState.CLAIMED)
-                .where(mark.c.quarantined_reason.is_(None), mark.c.retention_starts_at <= cutoff)
-                .where(_after(mark.c.retention_starts_at, mark.c.id, (after.retention_starts_at, after.id)))
-                .order_by(mark.c.retention_starts_at, mark.c.id)
+                .where(mark.c.quarantined_reason.is_(None), mark.c.retention_starts_at <= cutoff, between)
+                .order_by(*position)
                 .limit(limit)
             )
             return [due_mark(row) for row in rows]

@@ -16,6 +16,7 @@ from sqlalchemy import (
     extract,
     func,
     literal,
+    not_,
     or_,
     select,
     tuple_,
@@ -28,9 +29,10 @@ from sexton.marks.keepers import KeepReason, count_by_reason
 from sexton.marks.model import InstanceMode, MarkState
 from sexton.marks.sql.rows import CLAIMED
 from sexton.recycle.model import DAY_MS, RoundReport
+from sexton.recycle.pipeline.model import Cursor
 from sexton.recycle.planning.limits import ASSUMED_OBJECTS, is_limited
-from sexton.recycle.planning.model import InstancePolicy, KindPlan, Policy
-from sexton.recycle.planning.policy import FILELESS, for_owner
+from sexton.recycle.planning.model import InstancePolicy, KindPlan, PlannedShard, Policy
+from sexton.recycle.planning.policy import FILELESS, for_owner, shard_count
 
 AGES_MODULUS = 2**31 - 1
 """Each age is taken modulo this number, so that a sum over any number of marks fits into the column."""
@@ -100,34 +102,61 @@ class Measure:
             oldest = row["oldest"] if oldest is None else oldest
             sums.update({column: int(value) for column, value in row.items() if column != "oldest"})
         unlisted = 0 if kind in FILELESS else sums["unlisted"]
-        estimated_objects = round(unlisted * self._mean_objects(kind)) if unlisted else 0
+        objects = sums["keys"] + (round(unlisted * self._mean_objects(kind)) if unlisted else 0)
         return KindPlan(
             kind=kind,
             cutoff=cutoff,
             since=since,
             oldest=oldest,
-            objects=sums["keys"] + estimated_objects,
+            objects=objects,
             estimated=unlisted > 0,
             limited=is_limited(kind, self._policy),
+            shards=tuple(self._shards(due, sums["marks"], shard_count(sums["marks"], objects))),
             **{column: sums[column] for column in ("marks", "keys", "prefixes", "bytes", "ages")},
         )
 
     def _pages(self, marks: ColumnElement[bool]) -> Iterator[ColumnElement[bool]]:
         """Yield conditions that divide marks of a kind in the order of their index: no statement takes long."""
+        rest = marks
+        while last := self._last_of(rest, PAGE_MARKS):
+            after = self._is_after(last)
+            yield and_(rest, not_(after))
+            rest = and_(marks, after)
+        yield rest
+
+    def _shards(self, due: ColumnElement[bool], marks: int, shards: int) -> Iterator[PlannedShard]:
+        """Yield shards of about the same number of marks, in the order of their index."""
+        size, rest = -(-marks // shards), due
+        while marks > size and (last := self._skip(rest, size)):
+            yield PlannedShard(marks=size, until=last)
+            rest, marks = and_(due, self._is_after(last)), marks - size
+        if shards > 1:
+            yield PlannedShard(marks=marks)
+
+    def _skip(self, marks: ColumnElement[bool], count: int) -> Cursor | None:
+        """Return the position of the last of so many marks, page by page; None: there are fewer."""
+        last, rest = None, marks
+        while count:
+            step = min(count, PAGE_MARKS)
+            if (last := self._last_of(rest, step)) is None:
+                return None
+            rest, count = and_(marks, self._is_after(last)), count - step
+        return last
+
+    def _last_of(self, marks: ColumnElement[bool], count: int) -> Cursor | None:
+        """Return the position of the last of so many marks, at most a page; None: there are fewer."""
+        self._heartbeat()
+        mark = self._db.t.mark
+        columns = (mark.c.retention_starts_at, mark.c.id)
+        row = self._c.execute(select(*columns).where(marks).order_by(*columns).offset(count - 1).limit(1)).one_or_none()
+        return Cursor(retention_starts_at=row.retention_starts_at, id=row.id) if row else None
+
+    def _is_after(self, cursor: Cursor) -> ColumnElement[bool]:
+        """Return the condition that a mark is after a position, as one row comparison."""
         mark = self._db.t.mark
         position = tuple_(mark.c.retention_starts_at, mark.c.id)
-        columns = (mark.c.retention_starts_at, mark.c.id)
-        rest = marks
-        while True:
-            self._heartbeat()
-            last_of_page = select(*columns).where(rest).order_by(*columns).offset(PAGE_MARKS - 1).limit(1)
-            last = self._c.execute(last_of_page).one_or_none()
-            if last is None:
-                yield rest
-                return
-            end = tuple_(*(literal(value, column.type) for value, column in zip(last, columns, strict=True)))
-            yield and_(rest, position <= end)
-            rest = and_(marks, position > end)
+        start = literal(cursor.retention_starts_at, mark.c.retention_starts_at.type)
+        return position > tuple_(start, literal(cursor.id, mark.c.id.type))
 
     def _sums(self) -> Select[Any]:
         """Return the query that sums up marks."""

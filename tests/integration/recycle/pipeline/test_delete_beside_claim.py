@@ -79,7 +79,7 @@ def due(rig: Rig, root: Path, marks: int) -> RangeOrder:
     rig.later(10_801)
     opened, plan, ledger = rig.rounds.open("shop", "run", None, rig.policy), rig.plan(), Ledger()
     ledger.begin(plan)
-    return ledger.next_range(opened, plan, plan.kinds[0])
+    return ledger.next_range(opened, plan, plan.kinds[0], 0)
 
 
 def sizes(monkeypatch: pytest.MonkeyPatch, lap: int, page: int = 2) -> None:

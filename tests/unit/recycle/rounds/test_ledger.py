@@ -3,7 +3,7 @@
 from sexton.marks.keepers import LIVE, KeepReason, Kept, by_hold
 from sexton.marks.lease import Lease
 from sexton.recycle.pipeline.model import Cursor, RangeReceipt
-from sexton.recycle.planning.model import KindPlan, Plan, Policy
+from sexton.recycle.planning.model import KindPlan, Plan, PlannedShard, Policy
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.model import OpenedRound
 
@@ -17,6 +17,7 @@ PLAN = Plan(
     kinds=(KindPlan(kind="a", cutoff=1, marks=10), KindPlan(kind="b", cutoff=1, marks=5)),
     kept={BAD_KEY: 1},
 )
+A = PLAN.kinds[0]
 OPENED = OpenedRound(
     round=3, lease=Lease(instance="shop", job="recycle", owner="run", epoch=1), may_delete=True, policy=POLICY
 )
@@ -34,14 +35,36 @@ def begun() -> Ledger:
 
 def test_ledger_sums_ranges_and_continues_at_the_cursor() -> None:
     ledger = begun()
-    ledger.add_range("a", receipt(kept={LIVE: 1}), 100)
-    ledger.add_range("a", receipt(kept={LIVE: 1}, removed=6), 50)
+    for removed, milliseconds in ((3, 100), (6, 50)):
+        ledger.add_range(ledger.next_range(OPENED, PLAN, A, 0), receipt(kept={LIVE: 1}, removed=removed))
+        ledger.add_elapsed("a", milliseconds)
 
-    order = ledger.next_range(OPENED, PLAN, PLAN.kinds[0])
+    order = ledger.next_range(OPENED, PLAN, A, 0)
 
     assert (order.number, order.limit, order.after) == (2, 4, Cursor(id="x"))
     a = ledger.kinds["a"]
     assert (a.scanned, a.claimed, a.removed, a.elapsed_ms, a.kept) == (8, 6, 6, 150, {LIVE: 2})
+
+
+def test_each_shard_has_its_own_cursor_limit_and_numbers() -> None:
+    middle = Cursor(retention_starts_at=1, id="m")
+    kind = A.model_copy(update={"since": 4, "shards": (PlannedShard(marks=6, until=middle), PlannedShard(marks=4))})
+    ledger = Ledger()
+    ledger.begin(PLAN.model_copy(update={"kinds": (kind,)}))
+
+    first, last = (ledger.next_range(OPENED, PLAN, kind, shard) for shard in ledger.unfinished_shards("a"))
+    ledger.add_range(last, receipt(removed=9, finished=True))
+    ledger.add_range(first, receipt(removed=5))
+    again = ledger.next_range(OPENED, PLAN, kind, 0)
+
+    assert [(o.number, o.limit, o.after, o.until) for o in (first, last, again)] == [
+        (0, 6, Cursor(retention_starts_at=5), middle),
+        (1, 4, middle, None),
+        (2, 3, Cursor(id="x"), middle),
+    ]
+    assert (ledger.unfinished_shards("a"), ledger.kinds["a"].finished, ledger.kinds["a"].removed) == ([0], False, 9)
+    ledger.add_range(again, receipt(finished=True))
+    assert (ledger.unfinished_shards("a"), ledger.kinds["a"].finished) == ([], True)
 
 
 def test_ledger_has_the_last_kept_counts_of_adoption() -> None:
@@ -61,7 +84,7 @@ def test_kind_waits_for_its_predecessors_and_reports_it() -> None:
 
     assert ledger.waits_for(PLAN, "b") == ["a"]
     assert ledger.errors == ["b: waits for a"]
-    ledger.add_range("a", receipt(finished=True), 1)
+    ledger.add_range(ledger.next_range(OPENED, PLAN, A, 0), receipt(finished=True))
     ledger.set_error("b", "")
     assert (ledger.waits_for(PLAN, "b"), ledger.errors, ledger.unfinished) == ([], [], True)
 
@@ -69,7 +92,7 @@ def test_kind_waits_for_its_predecessors_and_reports_it() -> None:
 def test_next_run_continues_with_the_same_ledger() -> None:
     ledger = begun()
     ledger.leases, ledger.leases_lost, ledger.tries = 2, 1, 3
-    ledger.add_range("a", receipt(faults={"cold": "UNREACHABLE"}), 10)
+    ledger.add_range(ledger.next_range(OPENED, PLAN, A, 0), receipt(faults={"cold": "UNREACHABLE"}))
 
     carried = ledger.carried("run", OPENED, 7)
     again = Ledger(carried)
