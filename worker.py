@@ -10,11 +10,10 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING
 
 from temporalio.client import Client
@@ -28,8 +27,10 @@ from sexton.insight.metrics import server
 from sexton.kernel.errors import SextonError
 from sexton.replication.agent import serving
 from sexton.runtime.engine import Engine
+from sexton.runtime.spark.presence import reporting
 from sexton.runtime.temporal import schedules, search_attributes
-from sexton.runtime.temporal.client import connect, run, spark_queue
+from sexton.runtime.temporal.activity_counter import ActivityCounter
+from sexton.runtime.temporal.client import connect, run
 from workflows import ALL, ids, options, sandbox
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ async def build(client: Client, settings: Settings, db: Database) -> Worker:
                 stores.binlogs.schedule.due,
             ),
             activities.CheckActivities(engine.checker, engine.in_process_compare, deployment),
-            activities.SparkActivities(partial(spark_queue, client, settings)),
+            activities.SparkActivities(ids.spark_queue(deployment), stores.spark_workers.count_slots),
             activities.WalActivities(stores.wal.rounds),
             activities.BinlogActivities(stores.binlogs.rounds),
         ),
@@ -83,8 +84,9 @@ async def build(client: Client, settings: Settings, db: Database) -> Worker:
     )
 
 
-def build_spark(client: Client, settings: Settings, db: Database, sessions: "Sessions") -> Worker:
-    """Return a Spark worker: it compares, and deletes ranges, on Spark's executors."""
+@asynccontextmanager
+async def spark_worker(client: Client, settings: Settings, db: Database, sessions: "Sessions") -> AsyncIterator[Worker]:
+    """Run a Spark worker, which compares, and deletes ranges, on Spark's executors; it reports how busy it is."""
     from sexton.runtime.spark.compare import scratch_of
     from sexton.runtime.spark.deletion import Work
     from sexton.runtime.spark.engine import AT_ONCE, SparkEngine
@@ -101,18 +103,22 @@ def build_spark(client: Client, settings: Settings, db: Database, sessions: "Ses
     )
     scratch = scratch_of(spark.scratch, home(), local=sessions.local)
     heavy = SparkEngine(engine, sessions, work, connections=spark.spark_max_db_connections, scratch=scratch)
-    return Worker(
+    counter = ActivityCounter()
+    worker = Worker(
         client,
         task_queue=ids.spark_queue(deployment),
         activities=[
             activities.CheckActivities(engine.checker, heavy.compare, deployment).compare,
             activities.RecycleActivities(engine.rounds, heavy.recycler, settings.policy()).recycle_range,
         ],
+        interceptors=[counter],
         activity_executor=ThreadPoolExecutor(AT_ONCE, thread_name_prefix="activity"),
         max_concurrent_activities=AT_ONCE,
         max_heartbeat_throttle_interval=timedelta(seconds=1),
         graceful_shutdown_timeout=SHUTDOWN,
     )
+    async with worker, reporting(engine.stores.spark_workers, AT_ONCE, lambda: counter.running):
+        yield worker
 
 
 def build_backend(client: Client, settings: Settings, backend: str, sweeper: "BackendSweeper") -> Worker:
@@ -151,6 +157,7 @@ async def main(role: str = "control", backend: serving.ServedBackend | None = No
     load_home_env()
     settings, stop = load(), asyncio.Event()
     sessions: Sessions | None = None
+    worker: AbstractAsyncContextManager[Worker]
     if backend is None:
         db = Database.open(settings.database_url)
         schema.check(db, settings.require_deployment())
@@ -164,7 +171,7 @@ async def main(role: str = "control", backend: serving.ServedBackend | None = No
         elif role == "spark":
             client = await connect(settings)
             sessions = resources.enter_context(spark_sessions(settings))
-            worker = build_spark(client, settings, db, sessions)
+            worker = spark_worker(client, settings, db, sessions)
         else:
             worker = await build(await connect(settings), settings, db)
         async with worker:

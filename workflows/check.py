@@ -13,6 +13,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.check import CheckActivities
     from activities.spark import SparkActivities
     from sexton.check.model import (
+        CheckOrder,
         CheckReport,
         CheckRequest,
         ConcludeOrder,
@@ -20,12 +21,13 @@ with workflow.unsafe.imports_passed_through():
         OpenedCheck,
         SecondCheckOrder,
     )
-    from workflows import ids
-    from workflows.errors import error_message
-    from workflows.options import CATALOG_READ, CATALOG_WRITE, COMPARE, SPARK_WAIT
+    from workflows import ids, options
+    from workflows.errors import error_message, error_type
+    from workflows.options import CATALOG_READ, CATALOG_WRITE, COMPARE
     from workflows.spark import on_spark, was_not_taken
 
-NO_SPARK = "no Spark worker polls: compared by a control worker, which takes longer"
+ON_SPARK = "compared on Spark"
+NO_SPARK = "no Spark worker is free: compared by a control worker, which takes longer"
 SPARK_BUSY = "no Spark worker took it within {seconds:.0f} s: compared by a control worker, which takes longer"
 
 
@@ -59,31 +61,41 @@ class CheckInstance:
         return await self._conclude(opened, evidence)
 
     async def _compare(self, opened: OpenedCheck) -> Evidence:
-        """Compare on Spark where there are many objects and a Spark worker is free, otherwise on a control worker."""
-        note = NO_SPARK
-        queue = ids.spark_queue(opened.deployment) if opened.heavy else ""
-        if queue and workflow.patched("check-asks-who-polls"):
+        """Compare on a control worker, or on Spark where the listing or an estimate shows many objects."""
+        if not opened.heavy:
+            try:
+                return await self._compare_on_control_worker(opened.order)
+            except ActivityError as e:
+                if error_type(e) != ids.TOO_MANY_OBJECTS:
+                    raise
+        return await self._compare_many(opened, opened.order.model_copy(update={"most_objects": None}))
+
+    async def _compare_many(self, opened: OpenedCheck, order: CheckOrder) -> Evidence:
+        """Compare on Spark where a Spark worker is free, otherwise on a control worker; the evidence says which."""
+        note, queue = NO_SPARK, ids.spark_queue(opened.deployment)
+        if workflow.patched("check-asks-who-polls"):
             queue = await workflow.execute_activity_method(
                 SparkActivities.find_spark, **CATALOG_READ, summary="find Spark workers"
             )
         if queue:
             try:
-                return await workflow.execute_activity_method(
+                evidence = await workflow.execute_activity_method(
                     CheckActivities.compare,
-                    opened.order,
+                    order,
                     **(COMPARE | on_spark(queue)),
                     summary="compare objects and records, on Spark",
                 )
+                return _noted(evidence, ON_SPARK)
             except ActivityError as e:
                 if not was_not_taken(e):
                     raise
-                note = SPARK_BUSY.format(seconds=SPARK_WAIT.total_seconds())
-        evidence = await workflow.execute_activity_method(
-            CheckActivities.compare, opened.order, **COMPARE, summary="compare objects and records"
+                note = SPARK_BUSY.format(seconds=options.SPARK_WAIT.total_seconds())
+        return _noted(await self._compare_on_control_worker(order), note)
+
+    async def _compare_on_control_worker(self, order: CheckOrder) -> Evidence:
+        return await workflow.execute_activity_method(
+            CheckActivities.compare, order, **COMPARE, summary="compare objects and records"
         )
-        if opened.heavy:
-            evidence = evidence.model_copy(update={"notes": (*evidence.notes, note)})
-        return evidence
 
     async def _conclude(self, opened: OpenedCheck, evidence: Evidence) -> CheckReport:
         order = ConcludeOrder(instance=opened.order.instance, run=opened.order.run, evidence=evidence)
@@ -94,3 +106,7 @@ class CheckInstance:
             "\n".join([f"**{report.run.state}** check {report.run.id}", *report.run.missing_inputs])
         )
         return report
+
+
+def _noted(evidence: Evidence, note: str) -> Evidence:
+    return evidence.model_copy(update={"notes": (*evidence.notes, note)})

@@ -96,8 +96,9 @@ BACKEND_SWEEP: dict[str, Any] = {
 }
 """Deletion of one storage node's binlogs, by the worker beside it."""
 
-SPARK_WAIT = timedelta(seconds=60)
-"""If no Spark worker takes an activity within this time, a control worker does it."""
+SPARK_WAIT = timedelta(seconds=20)
+"""If no Spark worker takes an activity within this time, a control worker does it. The lease outlives this wait, also
+when it begins after a worker's silence of ``HEARTBEAT``."""
 
 MOST_SPARK_ATTEMPTS = 100
 """Above the attempts that Spark workers make at one range: a control worker that continues it counts from here."""

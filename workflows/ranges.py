@@ -16,7 +16,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.spark import on_spark, was_not_taken
 
 ON_SPARK = "deleted on Spark"
-NO_SPARK = "no Spark worker polls: deleted by a control worker"
+NO_SPARK = "no Spark worker is free: deleted by a control worker"
 SPARK_BROKEN = "{why}: a control worker deleted the rest"
 SPARK_BUSY = "no Spark worker took it, or the rest of one that died, within {seconds:.0f} s: a control worker did"
 
@@ -43,7 +43,7 @@ async def recycle_range(opened: OpenedRound, kind: KindPlan, order: RangeOrder, 
                 why = _spark_failure(e)
                 if not why:
                     raise
-                ledger.note_spark(kind.kind, why, again=False)
+                ledger.note_spark(kind.kind, why, again=was_not_taken(e))
                 # Spark's workers may have begun: their late writes are refused, because they are of an older attempt.
                 order = order.model_copy(update={"attempts": MOST_SPARK_ATTEMPTS})
         else:

@@ -71,13 +71,16 @@ class Checker:
             raise BadInput(f"instance {request.instance} has no vault to check; add one with: sexton vault add")
         last_run = self._runs.last_ended(request.instance)
         objects = max(self._expected_objects(request.instance), listed_objects(last_run))
+        heavy = objects >= self._settings.heavy_objects
         order = CheckOrder(
             instance=request.instance,
             run=self._runs.begin(request.instance, run, request.by),
             grace_seconds=self._settings.grace_seconds,
             inverted=self._settings.inverted,
+            # An estimate may be wrong: the listing tells.
+            most_objects=None if heavy else self._settings.heavy_objects,
         )
-        return OpenedCheck(order=order, heavy=objects >= self._settings.heavy_objects)
+        return OpenedCheck(order=order, heavy=heavy)
 
     def compare(self, how: Compare, order: CheckOrder, heartbeat: Heartbeat) -> Evidence:
         """Compare objects with records in the given way; return what was seen."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sexton.check.model import CheckOrder, Discrepancy, Evidence, FindingType, Listing
 from sexton.check.policy import UnknownObjectClassifier, latest_judged_write, old_enough, with_live_counts
-from sexton.check.port import CheckRuns, Heartbeat, LiveSource, NoLiveSide
+from sexton.check.port import CheckRuns, Heartbeat, LiveSource, NoLiveSide, TooManyObjects
 from sexton.marks.policy import covering_prefixes
 from sexton.owners.port import OwnerSilent
 from sexton.storage.model import VaultSpec
@@ -64,7 +64,8 @@ class InProcessComparison:
         """List every vault, then read the live side, and store each disagreement as a finding."""
         with _scratch_database() as db:
             until = latest_judged_write(order.run.cutoff, order.grace_seconds)
-            listings = tuple(self._list(db, spec, until, heartbeat) for spec in vaults)
+            pages = _PageCounter(heartbeat, order.most_objects)
+            listings = tuple(self._list(db, spec, until, pages) for spec in vaults)
             evidence = Evidence(cutoff=order.run.cutoff, listings=listings, listed_at=self._runs.now())
             try:
                 evidence = self._read_live_side(db, order, evidence, heartbeat)
@@ -73,30 +74,30 @@ class InProcessComparison:
             counts = self._store(order, self._findings(db, order, listings), heartbeat)
             return evidence.model_copy(update={"found": counts})
 
-    def _list(self, db: sqlite3.Connection, spec: VaultSpec, until: str, heartbeat: Heartbeat) -> Listing:
+    def _list(self, db: sqlite3.Connection, spec: VaultSpec, until: str, pages: "_PageCounter") -> Listing:
         """List one vault, again where the store was busy; a fault of the vault is an error of the listing."""
         attempts = 0
         while True:
             counts = _ListedCounts()
             try:
-                self._list_once(db, spec, until, counts, heartbeat)
+                self._list_once(db, spec, until, counts, pages)
             except (VaultFault, UnknownVault) as e:
                 attempts += 1
                 if isinstance(e, Throttled) and attempts < MAX_ATTEMPTS:
-                    _wait(e.retry_after or 2.0 ** (attempts - 1), heartbeat)
+                    _wait(e.retry_after or 2.0 ** (attempts - 1), pages.heartbeat)
                     continue
                 return counts.listing(spec.name, ended=0, errors=(str(e)[:500],))
             return counts.listing(spec.name, ended=1)
 
     def _list_once(
-        self, db: sqlite3.Connection, spec: VaultSpec, until: str, counts: "_ListedCounts", heartbeat: Heartbeat
+        self, db: sqlite3.Connection, spec: VaultSpec, until: str, counts: "_ListedCounts", pages: "_PageCounter"
     ) -> None:
         """Store what one vault lists. The vault is verified before and after: an unmounted disk shows no listing."""
         db.execute("DELETE FROM object WHERE vault = ?", (spec.name,))
         vault = self._vaults.get(spec.instance, spec.name)
         for shard in vault.shards(1):
             for page in vault.list_shard(shard):
-                heartbeat()
+                pages.add(len(page))
                 is_old = [old_enough(listed.written, until) for listed in page]
                 db.executemany(
                     "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?, ?, ?)",
@@ -150,6 +151,22 @@ class InProcessComparison:
                 page = []
         self._runs.store_findings(order.run, page)
         return dict(counts)
+
+
+@dataclass
+class _PageCounter:
+    """Counts what all listings of a comparison have listed; ``most``: None, or the objects that it may list."""
+
+    heartbeat: Heartbeat
+    most: int | None
+    listed: int = 0
+
+    def add(self, objects: int) -> None:
+        """Count a page; raise ``TooManyObjects`` if one process should not compare so many."""
+        self.heartbeat()
+        self.listed += objects
+        if self.most is not None and self.listed > self.most:
+            raise TooManyObjects(f"the vaults have more than {self.most:,} objects")
 
 
 @dataclass

@@ -139,6 +139,8 @@ class CheckOrder(Message):
     run: "Run"
     grace_seconds: int
     inverted: bool = True
+    most_objects: int | None = None
+    """One process gives up after it has listed so many objects: Spark may be free. None: it lists all."""
 
 
 class PreviousRun(Message):

@@ -27,6 +27,10 @@ class NoLiveSide(SextonError):
     """No source names the live objects, so no object can be called lost or an orphan."""
 
 
+class TooManyObjects(SextonError):
+    """One process lists more objects than the order allows; Spark may compare them."""
+
+
 class UnknownCheck(SextonError):
     """No check run has this id."""
 

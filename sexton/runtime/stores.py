@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from sexton.recycle.rounds.sql.reports import Reports
     from sexton.recycle.rounds.sql.schedule import RoundSchedule
     from sexton.replication.binlog.binlogs import BinlogService
+    from sexton.runtime.spark.store import SparkWorkerStore
     from sexton.storage.vaults import ProvenVaults
     from sexton.wal.wal import WalService
 
@@ -132,6 +133,13 @@ class DeploymentStores:
         from sexton.protection.sql.store import ProtectionStore
 
         return ProtectionStore(self.db, self.settings.protection)
+
+    @cached_property
+    def spark_workers(self) -> "SparkWorkerStore":
+        """Which Spark workers run."""
+        from sexton.runtime.spark.store import SparkWorkerStore
+
+        return SparkWorkerStore(self.db)
 
     @cached_property
     def registrar(self) -> "Registrar":

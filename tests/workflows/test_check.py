@@ -16,6 +16,7 @@ import worker
 from config.settings import Settings
 from sexton.check.model import CheckReport, CheckRequest, RunState
 from sexton.recycle.rounds.model import DueInstances, TickRequest
+from sexton.runtime.spark.store import SparkWorkerStore
 from tests.integration.check.conftest import Owned, file_keys
 from tests.servers.temporal import DevServer
 from tests.support.rig import DEPLOYMENT, Rig, put
@@ -126,16 +127,13 @@ async def test_second_check_is_refused_and_cancelled_one_is_partial(
 
 
 @pytest.mark.parametrize("threshold", [1])
-@pytest.mark.parametrize(("polled", "says"), [(0, "no Spark worker polls"), (1, "no Spark worker took it within 1 s")])
+@pytest.mark.parametrize(("busy", "says"), [(1, "no Spark worker is free"), (0, "no Spark worker took it within 1 s")])
 async def test_control_worker_does_a_heavy_check_without_spark(
-    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, polled: int, says: str
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: int, says: str
 ) -> None:
-    async def who_polls(*_: object, **__: object) -> int:
-        return polled
-
     monkeypatch.setattr("workflows.options.SPARK_WAIT", dt.timedelta(seconds=1))
-    monkeypatch.setattr("sexton.runtime.temporal.client.pollers", who_polls)
     [shop] = shops(served.rig, tmp_path, 1)
+    SparkWorkerStore(served.rig.db).report("nobody", slots=1, busy=busy)
 
     report = await (await started(served, shop)).result()
 

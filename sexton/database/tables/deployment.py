@@ -1,8 +1,8 @@
-"""Tables of the deployment itself: its clock, and the guard of every deciding transaction."""
+"""Tables of the deployment itself: its clock, the guard of every deciding transaction, and its Spark workers."""
 
 from sqlalchemy import BigInteger, Boolean, Column, Table, Text
 
-from sexton.database.tables.columns import METADATA
+from sexton.database.tables.columns import METADATA, Instant
 
 clock = Table(
     "clock",
@@ -20,3 +20,13 @@ instance_guard = Table(
     Column("seq", BigInteger),
 )
 """One row per instance, and one (``*``) for all of them: every deciding transaction updates it first."""
+
+spark_worker = Table(
+    "spark_worker",
+    METADATA,
+    Column("worker", Text, primary_key=True),
+    Column("seen_at", Instant),
+    Column("slots", BigInteger),
+    Column("busy", BigInteger),
+)
+"""One row per Spark worker: how many activities it takes at once, how many it runs, and when it last reported."""

@@ -25,6 +25,7 @@ class Tables:
     # deployment.py
     clock: Table
     instance_guard: Table
+    spark_worker: Table
     # operators.py
     instance: Table
     vault: Table

@@ -114,7 +114,7 @@ class Sessions:
 
     @property
     def server_pid(self) -> int | None:
-        """The id of the process, and of the process session, of a server of this process' own; None before its start."""
+        """The id of the process, and of its session, of a server of this process' own; None before its start."""
         return self._server.child.pid if self._server is not None else None
 
     def check(self) -> None:

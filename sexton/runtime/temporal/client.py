@@ -1,7 +1,6 @@
 """Connect to Temporal, and count the workers that poll: a round without one waits permanently."""
 
 import asyncio
-import logging
 import os
 import sys
 import time
@@ -18,8 +17,6 @@ from temporalio.service import RPCError
 from config.settings import Settings
 from sexton.kernel.errors import SextonError
 from workflows import ids
-
-log = logging.getLogger(__name__)
 
 
 async def connect(settings: Settings) -> Client:
@@ -56,37 +53,18 @@ async def taken(handle: WorkflowHandle[Any, Any]) -> bool:
     return (await handle.describe()).history_length > 2
 
 
-async def pollers(client: Client, settings: Settings, *, spark: bool = False) -> int:
-    """Return how many workers have polled this deployment's workflow queue recently, or its Spark queue."""
+async def pollers(client: Client, settings: Settings) -> int:
+    """Return how many workers have polled this deployment's workflow queue recently."""
     try:
-        return await _pollers(client, settings, spark=spark)
+        described = await client.workflow_service.describe_task_queue(
+            DescribeTaskQueueRequest(
+                namespace=settings.temporal.namespace,
+                task_queue=TaskQueue(name=ids.control_queue(settings.require_deployment())),
+                task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+            )
+        )
     except RPCError as e:
         raise SextonError(f"Temporal did not list the workers that poll: {e.message}") from e
-
-
-async def spark_queue(client: Client, settings: Settings) -> str:
-    """Return the task queue of this deployment's Spark workers; empty where none has polled recently.
-
-    Where Temporal does not list pollers, return the queue: a Spark worker may take the work in time.
-    """
-    try:
-        polled = await pollers(client, settings, spark=True) > 0
-    except SextonError as e:
-        log.warning("%s; trying Spark anyway", e)
-        polled = True
-    return ids.spark_queue(settings.require_deployment()) if polled else ""
-
-
-async def _pollers(client: Client, settings: Settings, *, spark: bool) -> int:
-    deployment = settings.require_deployment()
-    queue = ids.spark_queue(deployment) if spark else ids.control_queue(deployment)
-    described = await client.workflow_service.describe_task_queue(
-        DescribeTaskQueueRequest(
-            namespace=settings.temporal.namespace,
-            task_queue=TaskQueue(name=queue),
-            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY if spark else TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
-        )
-    )
     # Temporal remembers pollers for minutes after they have stopped.
     oldest = time.time() - POLL_SECONDS
     return sum(1 for p in described.pollers if p.last_access_time.seconds >= oldest)

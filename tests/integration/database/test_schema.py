@@ -42,6 +42,7 @@ NULLABLE = {
     "plan": {"awaits", "expires_at", "approved_by", "approved_at"},
     "round": {"plan", "ended_at", "report", "waiting", "waiting_since"},
     "batch": {"receipt", "claimed_at", "taken_over_at"},
+    "spark_worker": set[str](),
     "tally": set[str](),
     "control": set[str](),
     "hold": {"mark_kind", "mark_id", "vault", "prefix", "released_at"},

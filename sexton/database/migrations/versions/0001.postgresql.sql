@@ -520,6 +520,14 @@ CREATE TABLE sexton.pace_cap (
     PRIMARY KEY (instance, vault)
 );
 
+-- One row per Spark worker: how many activities it takes at once, and how many it runs.
+CREATE TABLE sexton.spark_worker (
+    worker text COLLATE "C" PRIMARY KEY,
+    seen_at timestamptz NOT NULL,
+    slots bigint NOT NULL,
+    busy bigint NOT NULL
+);
+
 -- Operators: controls and holds ---------------------------------------------------------------------------------------
 
 -- One row per control that an operator set: a stop, a list entry or a window.

@@ -356,6 +356,14 @@ CREATE TABLE sexton_pace_cap (
     PRIMARY KEY (instance, vault)
 );
 
+-- One row per Spark worker: how many activities it takes at once, and how many it runs.
+CREATE TABLE sexton_spark_worker (
+    worker text PRIMARY KEY,
+    seen_at integer NOT NULL,
+    slots integer NOT NULL,
+    busy integer NOT NULL
+);
+
 -- Operators: controls and holds ---------------------------------------------------------------------------------------
 
 -- One row per control that an operator set: a stop, a list entry or a window.

@@ -20,6 +20,7 @@ from sexton.kernel.errors import SextonError
 
 if TYPE_CHECKING:
     from config.settings import Settings
+    from sexton.runtime.stores import DeploymentStores
 
 CONNECT_SECONDS = 3.0
 MIN_FREE_GIB = 1.0
@@ -71,11 +72,20 @@ def _examine_stores(settings: "Settings") -> Iterator[DoctorFinding]:
     db = Database.open(settings.database_url)
     try:
         stores = DeploymentStores(db, settings.engine_settings())
+        yield _spark(stores, settings)
         yield from examine_work(stores)
         yield from examine_wal(stores)
         yield from examine_binlogs(stores)
     finally:
         db.close()
+
+
+def _spark(stores: "DeploymentStores", settings: "Settings") -> DoctorFinding:
+    slots, free = stores.spark_workers.count_slots()
+    if slots:
+        return DoctorFinding("OK", "spark", f"Spark workers take {slots} ranges or checks at once, {free} more now")
+    threshold = f"{settings.spark.spark_threshold_objects:,} objects"
+    return DoctorFinding("OK", "spark", f"no worker: checks and deletions of more than {threshold} take longer")
 
 
 def _deployment(settings: "Settings") -> DoctorFinding:

@@ -44,7 +44,6 @@ async def _examine(settings: "Settings") -> list[DoctorFinding]:
 async def _examine_deployment(client: "Client", settings: "Settings") -> list[DoctorFinding]:
     return [
         await _worker(client, settings),
-        await _spark_worker(client, settings),
         *await _schedule(client, settings),
         await _search_attributes(client),
     ]
@@ -59,16 +58,6 @@ async def _worker(client: "Client", settings: "Settings") -> DoctorFinding:
             "FAIL", "worker", "no worker polls this deployment's queue: nothing is deleted", "python -m worker"
         )
     return DoctorFinding("OK", "worker", f"{workers} polled within the last {POLL_SECONDS} s")
-
-
-async def _spark_worker(client: "Client", settings: "Settings") -> DoctorFinding:
-    from sexton.runtime.temporal.client import pollers
-
-    workers = await pollers(client, settings, spark=True)
-    if workers:
-        return DoctorFinding("OK", "spark", f"{workers} polled lately")
-    threshold = f"{settings.spark.spark_threshold_objects:,} objects"
-    return DoctorFinding("OK", "spark", f"no worker: checks and deletions of more than {threshold} take longer")
 
 
 async def _schedule(client: "Client", settings: "Settings") -> list[DoctorFinding]:

@@ -81,7 +81,7 @@ async def test_a_killed_spark_worker_is_replaced_and_cancelled(scene: Deployment
     print(f"killed → report {time.time() - killed:.1f} s; named twice: {twice} of {len(named)} keys")
 
     assert (report.state, report.removed, report.failed) == ("SUCCEEDED", PAGES * PAGE // 10, 0)
-    assert {k.note for k in report.kinds} == {""}
+    assert {k.note for k in report.kinds} == {"deleted on Spark"}
     assert cold.listing() == cold.needed
     assert set(named) == cold.garbage
     assert twice <= CORES * PAGE  # a page for each task that was under way

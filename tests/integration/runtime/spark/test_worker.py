@@ -1,14 +1,14 @@
 """A Spark worker beside a control worker runs the heavy checks and heavy kinds of real workflows."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
 import worker
 from sexton.check.model import CheckReport, CheckRequest
+from sexton.runtime.spark.engine import AT_ONCE
 from sexton.runtime.spark.session import Sessions
-from sexton.runtime.temporal.client import pollers
+from sexton.runtime.spark.store import SparkWorkerStore
 from tests.integration.check.conftest import Owned, file_keys
 from tests.servers.temporal import DevServer
 from tests.support.rig import DEPLOYMENT, Rig, listing, put
@@ -26,21 +26,22 @@ async def test_a_heavy_check_is_compared_by_the_spark_worker(
     owned.write_live(*file_keys(30))
     owned.write_old("data/t9/gone_0.dat")
     (owned.root / file_keys(30)[4]).unlink()
-    heavy = heavy_from(owned, 1)
+    heavy = heavy_from(owned, 20)  # nothing is known about the objects before the first listing
     client, other = await temporal_server.connect(), await temporal_server.connect()
     control = await worker.build(client, heavy, owned.db)
-    async with control, worker.build_spark(other, heavy, owned.db, sessions):
+    async with control, worker.spark_worker(other, heavy, owned.db, sessions):
         report: CheckReport = await client.execute_workflow(
             CheckInstance.run,
             CheckRequest(instance="shop"),
             id=ids.check(DEPLOYMENT, f"shop-{tmp_path.name}"),
             task_queue=ids.control_queue(DEPLOYMENT),
         )
-        at_work = await pollers(client, heavy, spark=True)
+        at_work = SparkWorkerStore(owned.db).count_slots()
 
-    assert at_work >= 1
+    assert at_work[0] == AT_ONCE
+    assert SparkWorkerStore(owned.db).count_slots() == (0, 0)  # it has removed its row
     assert report.run.evidence is not None
-    assert (report.whole, report.run.evidence.notes) == (True, ())
+    assert (report.whole, report.run.evidence.notes) == (True, ("compared on Spark",))
     assert report.run.evidence.listings[0].parts > 1  # cut, as only Spark's listing is
     assert owned.open_findings() == {"LOST": {file_keys(30)[4]}, "ORPHAN": {"data/t9/gone_0.dat"}}
     assert not list((tmp_path / "home" / "spark").glob("check-*"))
@@ -61,9 +62,7 @@ async def test_a_heavy_kind_is_deleted_by_the_spark_worker(
     heavy = heavy_from(rig, 39)
     rig.policy = heavy.policy()
     client, other = await temporal_server.connect(), await temporal_server.connect()
-    async with await worker.build(client, heavy, rig.db), worker.build_spark(other, heavy, rig.db, sessions):
-        while not await pollers(client, heavy, spark=True):
-            await asyncio.sleep(0.1)
+    async with await worker.build(client, heavy, rig.db), worker.spark_worker(other, heavy, rig.db, sessions):
         handle = await Served(rig, client).start(shop)
         report = await handle.result()
     ranges = {
@@ -73,6 +72,6 @@ async def test_a_heavy_kind_is_deleted_by_the_spark_worker(
     }
 
     assert (report.state, report.deleted, report.removed, report.waiting) == ("SUCCEEDED", 43, 43, 0)
-    assert {k.kind: k.note for k in report.kinds} == {"compacted": "", "dropped": ""}
+    assert {k.kind: k.note for k in report.kinds} == {"compacted": "", "dropped": "deleted on Spark"}
     assert ranges == {ids.control_queue(DEPLOYMENT), ids.spark_queue(DEPLOYMENT)}
     assert listing(root) == {"dropped/live.dat": 10}

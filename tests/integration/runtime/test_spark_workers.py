@@ -1,0 +1,60 @@
+"""Spark workers report how busy they are; one that is silent for half a minute is absent."""
+
+import asyncio
+
+import pytest
+from sqlalchemy.exc import OperationalError
+
+from sexton.runtime.spark import presence
+from sexton.runtime.spark.presence import reporting
+from sexton.runtime.spark.store import SparkWorkerStore
+from tests.support.rig import Rig
+
+
+@pytest.fixture
+def workers(rig: Rig) -> SparkWorkerStore:
+    return SparkWorkerStore(rig.db)
+
+
+def test_slots_are_summed_over_workers_that_run(rig: Rig, workers: SparkWorkerStore) -> None:
+    workers.report("silent", slots=8, busy=0)
+    rig.later(31)
+    workers.report("a", slots=2, busy=2)
+    workers.report("b", slots=2, busy=0)
+    workers.report("b", slots=2, busy=1)
+
+    assert workers.count_slots() == (4, 1)
+
+
+def test_a_worker_of_yesterday_has_no_row(rig: Rig, workers: SparkWorkerStore) -> None:
+    workers.report("old", slots=2, busy=0)
+    rig.later(86_401)
+    workers.report("new", slots=2, busy=0)
+
+    assert rig.count("spark_worker") == 1
+
+
+async def test_a_worker_reports_until_it_ends(
+    rig: Rig, workers: SparkWorkerStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(presence, "REPORT_SECONDS", 0.01)
+    busy, refused = 0, 0
+    report = workers.report
+
+    def failing_once(*arguments: object) -> None:
+        nonlocal refused
+        if busy and not refused:
+            refused = 1
+            raise OperationalError("INSERT", {}, Exception("the database is away"))
+        report(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(workers, "report", failing_once)
+    async with reporting(workers, 2, lambda: busy):
+        assert workers.count_slots() == (2, 2)
+        busy = 1
+        while workers.count_slots() != (2, 1):
+            await asyncio.sleep(0.01)
+
+    assert refused
+    assert workers.count_slots() == (0, 0)
+    assert rig.count("spark_worker") == 0
