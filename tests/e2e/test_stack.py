@@ -16,8 +16,8 @@ import pytest
 
 from sexton.runtime.embedded.binaries import EmbeddedError
 from sexton.runtime.embedded.child import Child, stop_leftovers
-from sexton.runtime.embedded.stack import Stack
-from sexton.runtime.embedded.up import QUICK_DEATHS, StackSupervisor
+from sexton.runtime.embedded.stack import SPARK_WORKER, Stack
+from sexton.runtime.embedded.up import QUICK_DEATHS, StackSupervisor, launch_spark_worker
 
 LISTEN = "0A"
 """The state of a listening socket in /proc/net/tcp."""
@@ -116,6 +116,31 @@ def test_stack_stops_when_its_worker_keeps_dying(tmp_path: Path) -> None:
         "worker died 5 times within 30 s of its start: giving up",
         "worker ended with exit code 1; stopping the rest …",
     ]
+
+
+def test_spark_worker_that_keeps_dying_leaves_the_rest(tmp_path: Path) -> None:
+    messages: list[str] = []
+    stack = Stack(tmp_path)
+    doomed = [sys.executable, "-c", "import time; time.sleep(0.3); raise SystemExit('no luck')"]
+    stack.children[SPARK_WORKER] = Child(SPARK_WORKER, doomed, tmp_path, {})
+    stack.children[SPARK_WORKER].start(lambda: True, 10)
+    watch = StackSupervisor(stack, messages.append, first_wait_seconds=0.01)
+
+    while stack.children:
+        watch.check()
+        time.sleep(0.01)
+
+    assert messages[-2:] == [
+        "worker-spark died 5 times within 30 s of its start: giving up",
+        f"the other worker does its work; see {tmp_path / 'logs' / 'worker-spark.log'}",
+    ]
+
+
+def test_no_spark_worker_starts_without_java(running: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+    assert launch_spark_worker(running).startswith("not used: Java is missing: install")
+    assert SPARK_WORKER not in running.children
 
 
 def test_a_worker_starts_and_is_replaced_after_a_kill(running: Stack) -> None:

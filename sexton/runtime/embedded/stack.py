@@ -22,6 +22,7 @@ from sexton.runtime.embedded.temporal import TemporalServer
 
 WORKER = "worker"
 """The name of the first worker; the names of all others begin with it."""
+SPARK_WORKER = f"{WORKER}-spark"
 WORKER_READY_SECONDS = 60.0
 WORKER_READY_LINE = "is polling"
 """The line that ``worker.py`` logs once it takes work; a test compares them."""

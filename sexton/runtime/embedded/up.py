@@ -14,7 +14,7 @@ from pathlib import Path
 from sexton.kernel.errors import SextonError
 from sexton.runtime.embedded.binaries import EmbeddedError
 from sexton.runtime.embedded.child import Child
-from sexton.runtime.embedded.stack import WORKER, WORKER_READY_SECONDS, Stack
+from sexton.runtime.embedded.stack import SPARK_WORKER, WORKER, WORKER_READY_SECONDS, Stack
 
 WATCH_SECONDS = 0.5
 QUICK_SECONDS = 30.0
@@ -26,10 +26,10 @@ _STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Report = Callable[[str], None]
 
 
-def run(home: Path, worker: bool, report: Report) -> None:
+def run(home: Path, worker: bool, spark: bool, report: Report) -> None:
     """Start the stack, print its addresses, and supervise it; return when a signal stops it.
 
-    With a worker, rounds run on schedule; new instances only observe.
+    With a worker, rounds run on schedule; new instances only observe. With ``spark``, a worker for Spark is launched.
 
     Raises:
         EmbeddedError: a part did not start, or a server died; everything else has been stopped.
@@ -43,6 +43,8 @@ def run(home: Path, worker: bool, report: Report) -> None:
             # Before the worker, which checks for the search attributes only at its start.
             report(f"schedule  {_schedule(stack, report)}")
             report(f"worker    ready in {stack.start_worker():.1f} s")
+        if spark:
+            report(f"Spark     {launch_spark_worker(stack)}")
         _addresses(stack, report)
         StackSupervisor(stack, report).supervise()
     except KeyboardInterrupt:
@@ -53,6 +55,18 @@ def run(home: Path, worker: bool, report: Report) -> None:
             signal.signal(number, signal.SIG_IGN)
         stack.stop()
     report(f"stopped; data stays in {stack.home}")
+
+
+def launch_spark_worker(stack: Stack) -> str:
+    """Launch a worker for Spark where Spark can run, without waiting for it; return a description."""
+    # Imported here, as the settings take a tenth of a second, which the CLI's start must not.
+    from config.settings import load
+    from sexton.runtime.spark.server import missing
+
+    if reason := missing():
+        return f"not used: {reason}"
+    stack.launch_worker(SPARK_WORKER, arguments=("--role", "spark"))
+    return f"starts with the first check or deletion of more than {load().spark.spark_threshold_objects:,} objects"
 
 
 @dataclass
@@ -90,7 +104,7 @@ class StackSupervisor:
         Raises:
             EmbeddedError: a server died, or a worker dies repeatedly; with the last lines of its log.
         """
-        for name, child in self._stack.children.items():
+        for name, child in [*self._stack.children.items()]:
             code = child.exit_code()
             if code is None:
                 continue
@@ -105,6 +119,10 @@ class StackSupervisor:
             history.quick_deaths = history.quick_deaths + 1 if now - history.started < QUICK_SECONDS else 0
             if history.quick_deaths >= QUICK_DEATHS:
                 self._report(f"{name} died {QUICK_DEATHS} times within {QUICK_SECONDS:.0f} s of its start: giving up")
+                if name == SPARK_WORKER:
+                    self._report(f"the other worker does its work; see {child.log}")
+                    del self._stack.children[name]
+                    return
                 child.check()
             wait = self._first_wait * 2**history.quick_deaths
             history.restart_at = now + wait

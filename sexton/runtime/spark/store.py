@@ -1,6 +1,6 @@
 """Store which Spark workers run, and how busy each is."""
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import Connection, delete, func, select
 
 from sexton.database.engine import Database
 from sexton.database.rows import upsert
@@ -21,7 +21,7 @@ class SparkWorkerStore:
         """Store that a worker runs, which takes ``slots`` activities at once and runs ``busy`` of them."""
         t = self._db.t.spark_worker
         with self._db.write() as c:
-            now = self._db.now(c)
+            now = self._now(c)
             values = {"seen_at": now, "slots": slots, "busy": busy}
             row = upsert(self._db, t).values(worker=worker, **values)
             c.execute(row.on_conflict_do_update(index_elements=["worker"], set_=values))
@@ -37,7 +37,11 @@ class SparkWorkerStore:
         """Return how many activities all workers that run take at once, and how many more they would take now."""
         t = self._db.t.spark_worker
         with self._db.read() as c:
-            present = t.c.seen_at > self._db.now(c) - ABSENT_MS
+            present = t.c.seen_at > self._now(c) - ABSENT_MS
             sums = select(func.coalesce(func.sum(t.c.slots), 0), func.coalesce(func.sum(t.c.slots - t.c.busy), 0))
             slots, free = c.execute(sums.where(present)).one()
         return int(slots), int(free)
+
+    def _now(self, c: Connection) -> int:
+        """Return the time without the offset of a trial's clock: a worker that runs must not become absent by it."""
+        return self._db.now(c) - 1000 * int(c.execute(select(self._db.t.clock.c.offset_seconds)).scalar_one())

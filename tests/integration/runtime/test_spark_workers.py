@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from sqlalchemy import select, update
 from sqlalchemy.exc import OperationalError
 
 from sexton.runtime.spark import presence
@@ -16,9 +17,24 @@ def workers(rig: Rig) -> SparkWorkerStore:
     return SparkWorkerStore(rig.db)
 
 
+def older(rig: Rig, worker: str, seconds: int) -> None:
+    """Let a worker have reported so many seconds earlier."""
+    t = rig.db.t.spark_worker
+    with rig.db.write() as c:
+        seen_at = c.execute(select(t.c.seen_at).where(t.c.worker == worker)).scalar_one()
+        c.execute(update(t).where(t.c.worker == worker).values(seen_at=seen_at - 1000 * seconds))
+
+
+def test_a_worker_stays_present_when_a_trial_moves_the_clock(rig: Rig, workers: SparkWorkerStore) -> None:
+    workers.report("a", slots=2, busy=0)
+    rig.later(86_400)
+
+    assert workers.count_slots() == (2, 2)
+
+
 def test_slots_are_summed_over_workers_that_run(rig: Rig, workers: SparkWorkerStore) -> None:
     workers.report("silent", slots=8, busy=0)
-    rig.later(31)
+    older(rig, "silent", seconds=31)
     workers.report("a", slots=2, busy=2)
     workers.report("b", slots=2, busy=0)
     workers.report("b", slots=2, busy=1)
@@ -28,7 +44,7 @@ def test_slots_are_summed_over_workers_that_run(rig: Rig, workers: SparkWorkerSt
 
 def test_a_worker_of_yesterday_has_no_row(rig: Rig, workers: SparkWorkerStore) -> None:
     workers.report("old", slots=2, busy=0)
-    rig.later(86_401)
+    older(rig, "old", seconds=86_401)
     workers.report("new", slots=2, busy=0)
 
     assert rig.count("spark_worker") == 1
