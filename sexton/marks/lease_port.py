@@ -1,6 +1,6 @@
 """The port of leases, with the errors that make a round stop or wait."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from sexton.kernel.errors import SextonError
 from sexton.marks.lease import Lease
@@ -36,6 +36,10 @@ class Leases(Protocol):
 
     def renew(self, lease: Lease) -> None:
         """Verify and prolong the lease, or raise ``LeaseLost``."""
+        ...
+
+    def verify(self, lease: Lease, connection: Any) -> None:
+        """Check the lease inside a transaction of its user, or raise ``LeaseLost``."""
         ...
 
     def free(self, lease: Lease) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
-from sexton.owners.port import Heartbeat, Owner
+from sexton.owners.port import FindRefs, Heartbeat, Owner, Verify, nothing_to_verify
 
 NO_CHECK = "its next check"
 """What an orphan's mark waits for: a whole check of the last two days that found the orphan again."""
@@ -30,8 +30,10 @@ class Owners:
         self._owners = owners
         self._owner_by_instance: dict[str, Owner] = {}
 
-    def mark_due(self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat) -> None:
-        self._owner(instance).mark_due(instance, cutoffs, heartbeat)
+    def mark_due(
+        self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat, verify: Verify = nothing_to_verify
+    ) -> None:
+        self._owner(instance).mark_due(instance, cutoffs, heartbeat, verify)
 
     def marked_children(self, instance: str) -> Mapping[str, Collection[str]]:
         return self._owner(instance).marked_children(instance)
@@ -52,8 +54,8 @@ class Owners:
     def keeps_records(self, instance: str) -> bool:
         return self._owner(instance).keeps_records(instance)
 
-    def forget(self, instance: str, batch: int, refs: Sequence[Ref]) -> None:
-        self._owner(instance).forget(instance, batch, refs)
+    def forget(self, instance: str, find_refs: FindRefs) -> None:
+        self._owner(instance).forget(instance, find_refs)
 
     def live(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> frozenset[Ref]:
         live_refs = self._owner(instance).live(instance, marks, heartbeat)

@@ -6,15 +6,23 @@ method.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from sexton.kernel.errors import SextonError
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 
 Heartbeat = Callable[[], None]
 """Called between long statements; raises when the work should stop."""
+Verify = Callable[[Any], None]
+"""Called with the connection of each transaction that writes; raises if the caller's lease is not valid any more."""
+FindRefs = Callable[[Any], Collection[Ref]]
+"""Called with the connection of a transaction, in which the marks that it returns stay; raises as ``Verify`` does."""
 COUNT_SECONDS = 30
 """Longest statement that counts live objects in an owner's database (PostgreSQL): below the heartbeat timeout."""
+
+
+def nothing_to_verify(connection: Any) -> None:
+    """Accept any transaction: the caller has no lease, because it is an operator's command."""
 
 
 class OwnerSilent(SextonError):
@@ -24,7 +32,9 @@ class OwnerSilent(SextonError):
 class Owner(Protocol):
     """The answers of one database about its marks. Each call may be repeated; any may raise ``OwnerSilent``."""
 
-    def mark_due(self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat) -> None:
+    def mark_due(
+        self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat, verify: Verify = nothing_to_verify
+    ) -> None:
         """Mark new garbage: the children of parents that are due.
 
         It changes nothing else, so that a plan may call it as well.
@@ -33,6 +43,7 @@ class Owner(Protocol):
             instance: an instance that is enabled, so that rounds may delete.
             cutoffs: kind → the latest ``coalesce(expires_at, marked_at)`` that is due, ms since 1970.
             heartbeat: see ``Heartbeat``.
+            verify: see ``Verify``; a round of older cutoffs must not mark what a newer one keeps.
         """
         ...
 
@@ -61,8 +72,11 @@ class Owner(Protocol):
         """Return whether the owner has records of its own, which ``forget`` removes."""
         ...
 
-    def forget(self, instance: str, batch: int, refs: Sequence[Ref]) -> None:
-        """Remove the owner's own records of marks whose files are confirmed deleted; the marks are removed next."""
+    def forget(self, instance: str, find_refs: FindRefs) -> None:
+        """Remove the owner's own records of marks whose files are confirmed deleted; the marks are removed next.
+
+        ``find_refs`` returns these marks. It is called inside the transaction that removes the records.
+        """
         ...
 
     def live(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> frozenset[Ref]:

@@ -16,6 +16,8 @@ from sexton.marks.lease_port import LeaseBusy, LeaseLost, NoFreeSlot
 from sexton.storage.model import IN_FLIGHT_SECONDS
 
 TTL_SECONDS = 60
+LONGEST_WAIT_SECONDS = 600
+"""A take-over that is later than this from now was recorded while the database's clock was ahead."""
 
 
 class LeaseStore:
@@ -89,6 +91,17 @@ class LeaseStore:
         if renewed != 1:
             raise LeaseLost(f"the lease on {lease.instance} (epoch {lease.epoch}) has expired or was taken over")
 
+    def verify(self, lease: Lease, connection: Connection) -> None:
+        """Check the lease inside a transaction of its user; another run acquires it only after this transaction.
+
+        Raises:
+            LeaseLost: it has expired, or another run has it; the transaction must end without effect.
+        """
+        row = self._db.t.lease
+        valid = select(row.c.epoch).where(_is_lease(row, lease), row.c.expires_at > self._db.now(connection))
+        if connection.execute(valid.with_for_update(read=True)).first() is None:
+            raise LeaseLost(f"the lease on {lease.instance} (epoch {lease.epoch}) has expired or was taken over")
+
     def free(self, lease: Lease) -> None:
         """Release the lease; without effect if it was lost."""
         row = self._db.t.lease
@@ -110,6 +123,22 @@ def may_be_deleting(db: Database, c: Connection, instance: str) -> bool:
     lease, since = db.t.lease, db.now(c) - int(IN_FLIGHT_SECONDS * 1000)
     in_use = and_(lease.c.instance == instance, lease.c.state == LeaseState.BUSY, lease.c.expires_at > since)
     return c.execute(select(lease.c.job).where(in_use)).first() is not None
+
+
+def seconds_of_requests(db: Database, c: Connection, instance: str) -> float:
+    """Return for how long a request may still delete files whose sender nobody waits for; 0 or less: none may.
+
+    Its batch was taken over, or its lease was released while it worked.
+    """
+    batch = db.t.batch
+    newest = select(func.max(batch.c.taken_over_at)).where(
+        batch.c.instance == instance, batch.c.taken_over_at.is_not(None)
+    )
+    taken_over_at = c.execute(newest).scalar_one_or_none()
+    if taken_over_at is None:
+        return 0
+    seconds = float((taken_over_at - db.now(c)) / 1000 + IN_FLIGHT_SECONDS)
+    return seconds if seconds < LONGEST_WAIT_SECONDS else 0
 
 
 def _is_lease(row: Table, lease: Lease) -> ColumnElement[bool]:

@@ -11,15 +11,12 @@ from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
 from sexton.database.rows import in_list
 from sexton.kernel.errors import SextonError
-from sexton.marks.model import Reason, Ref
-from sexton.marks.sql.leases import may_be_deleting
+from sexton.marks.model import SECOND_PASS, BatchState, Reason, Ref
+from sexton.marks.sql.leases import may_be_deleting, seconds_of_requests
 from sexton.operators.holds.store import Hold, HoldStore
-from sexton.storage.model import IN_FLIGHT_SECONDS
 
 KEYS_AT_ONCE = 100_000
 """Keys that one statement compares; each statement reads all stored files of claimed marks."""
-LONGEST_WAIT_SECONDS = 600
-"""A take-over that is later than this from now was recorded while the database's clock was ahead."""
 READ_ROWS = 2_000
 """Rows fetched at once."""
 
@@ -43,7 +40,7 @@ def ensure_undelete_is_safe(
     """Refuse to undelete objects that a claimed mark deletes now, or deletes in the second pass over its prefix.
 
     A hold blocks a second pass that has not begun. Nothing blocks the first pass of a mark that a round has claimed,
-    nor a request of a worker that was replaced a moment ago.
+    nor a request for which nobody waits: its worker was replaced, or its lease was released, a moment ago.
 
     Args:
         db: the database.
@@ -60,7 +57,10 @@ def ensure_undelete_is_safe(
     with db.read() as c:
         if c.execute(select(db.t.instance.c.id).where(db.t.instance.c.id == instance)).one_or_none() is None:
             raise UnknownInstance(instance)
-        _refuse_after_take_over(db, c, instance)
+        if (seconds := seconds_of_requests(db, c, instance)) > 0:
+            raise UndeleteUnsafe(
+                f"a request of {instance}'s last round may still delete objects: wait {seconds:.0f} s, then undelete"
+            )
         in_first_pass = _refuse_during_deletion(db, c, _Target(instance, vault, prefix, keys))
         if _all_held(holds, vault, prefix):
             return
@@ -80,23 +80,6 @@ def ensure_undelete_is_safe(
         )
 
 
-def _refuse_after_take_over(db: Database, c: Connection, instance: str) -> None:
-    """Refuse while a request of a replaced worker may still be on its way."""
-    batch = db.t.batch
-    newest = select(func.max(batch.c.taken_over_at)).where(
-        batch.c.instance == instance, batch.c.taken_over_at.is_not(None)
-    )
-    taken_over_at = c.execute(newest).scalar_one_or_none()
-    if taken_over_at is None:
-        return
-    seconds = (taken_over_at - db.now(c)) / 1000 + IN_FLIGHT_SECONDS
-    if 0 < seconds < LONGEST_WAIT_SECONDS:
-        raise UndeleteUnsafe(
-            f"a worker of {instance} was replaced a moment ago, and its last request may still delete objects: wait "
-            f"{seconds:.0f} s, then undelete"
-        )
-
-
 def _refuse_during_deletion(db: Database, c: Connection, target: _Target) -> ColumnElement[bool]:
     """Refuse what a round deletes now, or tries again whatever is held; return the condition of a first pass."""
     mark, instance = db.t.mark, target.instance
@@ -104,7 +87,7 @@ def _refuse_during_deletion(db: Database, c: Connection, target: _Target) -> Col
     deleted_now = in_first_pass
     if may_be_deleting(db, c, instance):
         # Keepers were asked about the files of these marks already: a hold that is placed now comes too late for them.
-        under_way = and_(mark.c.quarantined_reason.is_(None), _has_files(db))
+        under_way = and_(mark.c.quarantined_reason.is_(None), or_(_has_files(db), _is_in_second_pass(db)))
         deleted_now = or_(in_first_pass, mark.c.finished, under_way)
     if deleting := _claimed_marks(db, c, target, deleted_now):
         raise UndeleteUnsafe(
@@ -127,6 +110,13 @@ def _refuse_during_deletion(db: Database, c: Connection, target: _Target) -> Col
             f"sexton quarantine discard {instance} {first.kind}/{first.id} --reason 'undelete'"
         )
     return in_first_pass
+
+
+def _is_in_second_pass(db: Database) -> ColumnElement[bool]:
+    """Return the condition that a round makes the second pass of a mark now, also where it has found no file."""
+    mark, batch = db.t.mark, db.t.batch
+    is_its_batch = and_(batch.c.id == mark.c.batch, batch.c.kind == SECOND_PASS, batch.c.state == BatchState.OPEN)
+    return exists().where(is_its_batch)
 
 
 def _has_files(db: Database) -> ColumnElement[bool]:
@@ -159,17 +149,18 @@ def _held_marks(holds: Sequence[Hold]) -> set[Ref]:
 def _claimed_marks(db: Database, c: Connection, target: _Target, condition: ColumnElement[bool]) -> set[Ref]:
     """Return the claimed marks that meet the condition and touch the target by prefix, by key or by a stored file.
 
-    A mark that names nothing touches any target: its owner names its files.
+    A mark that names nothing touches any target: its owner names its files. A child that was claimed with its parent
+    is left out: the parent's files include its own.
     """
     mark, file = db.t.mark, db.t.mark_file
-    claimed = and_(mark.c.instance == target.instance, mark.c.state == "CLAIMED", condition)
+    claimed = and_(mark.c.instance == target.instance, mark.c.state == "CLAIMED", mark.c.absorbed.is_(False), condition)
     of_mark = and_(file.c.instance == mark.c.instance, file.c.kind == mark.c.kind, file.c.id == mark.c.id)
     in_vault = or_(mark.c.vault == target.vault, mark.c.vault.is_(None))
     by_prefix: Any = select(mark.c.kind, mark.c.id, mark.c.prefix).where(claimed, in_vault, mark.c.prefix.is_not(None))
     by_file = select(mark.c.kind, mark.c.id).where(claimed, file.c.vault == target.vault).join(file, of_mark)
     name = _names(db)
     by_key = select(mark.c.kind, mark.c.id).where(claimed, in_vault, mark.c["keys"].is_not(None))
-    is_unnamed = and_(mark.c.prefix.is_(None), mark.c["keys"].is_(None), mark.c.absorbed.is_(False))
+    is_unnamed = and_(mark.c.prefix.is_(None), mark.c["keys"].is_(None))
     waits = or_(mark.c.first_pass_at.is_not(None), mark.c.quarantined_reason.is_not(None))
     unnamed = select(mark.c.kind, mark.c.id).where(claimed, is_unnamed, waits, ~_has_files(db))
     marks = {Ref(*row) for row in c.execute(unnamed)}

@@ -16,7 +16,7 @@ from sexton.owners.catalog.kind import CatalogKind
 from sexton.owners.catalog.kinds import KINDS
 from sexton.owners.catalog.layout import parse
 from sexton.owners.catalog.scope import CatalogTransaction
-from sexton.owners.port import COUNT_SECONDS, Heartbeat, OwnerSilent
+from sexton.owners.port import COUNT_SECONDS, FindRefs, Heartbeat, OwnerSilent, Verify, nothing_to_verify
 
 
 class CatalogOwner:
@@ -25,13 +25,16 @@ class CatalogOwner:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def mark_due(self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat) -> None:
+    def mark_due(
+        self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat, verify: Verify = nothing_to_verify
+    ) -> None:
         """Mark the tablets of parents that are due."""
         for kind in parents.PARENTS:
             cursor = START if kind in cutoffs else None
             while cursor is not None:
                 heartbeat()
                 with self._write(instance) as tx:
+                    verify(tx.c)
                     cursor = expand_parents(tx, kind, cutoffs[kind], cursor)
 
     def marked_children(self, instance: str) -> Mapping[str, Collection[str]]:
@@ -105,13 +108,12 @@ class CatalogOwner:
         """Return True: rowsets, tablets and their parents are records of the catalog."""
         return True
 
-    def forget(self, instance: str, batch: int, refs: Sequence[Ref]) -> None:
+    def forget(self, instance: str, find_refs: FindRefs) -> None:
         """Remove the catalog's records of marks whose files are deleted; missing records are ignored."""
-        del batch
         ids: dict[str, list[str]] = defaultdict(list)
-        for ref in refs:
-            ids[ref.kind].append(ref.id)
         with self._write(instance) as tx:
+            for ref in find_refs(tx.c):
+                ids[ref.kind].append(ref.id)
             for kind in KINDS.values():
                 if kind.name in ids:
                     kind.forget(tx, ids[kind.name])

@@ -33,7 +33,7 @@ from sexton.database.engine import Database, first_line
 from sexton.database.rows import as_rows
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 from sexton.marks.policy import covering_prefixes
-from sexton.owners.port import COUNT_SECONDS, OwnerSilent
+from sexton.owners.port import COUNT_SECONDS, FindRefs, OwnerSilent, Verify, nothing_to_verify
 from sexton.owners.sql.live_view import LIVE_VIEW, find, is_about
 
 NAMES_AT_ONCE = 5_000
@@ -53,7 +53,13 @@ class SqlOwner:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def mark_due(self, instance: str, cutoffs: Mapping[str, int], heartbeat: Callable[[], None]) -> None:
+    def mark_due(
+        self,
+        instance: str,
+        cutoffs: Mapping[str, int],
+        heartbeat: Callable[[], None],
+        verify: Verify = nothing_to_verify,
+    ) -> None:
         """Do nothing: the owner inserts marks in its own transactions."""
 
     def marked_children(self, instance: str) -> Mapping[str, Collection[str]]:
@@ -77,7 +83,7 @@ class SqlOwner:
         """Return False: the mark is the only record."""
         return False
 
-    def forget(self, instance: str, batch: int, refs: Sequence[Ref]) -> None:
+    def forget(self, instance: str, find_refs: FindRefs) -> None:
         """Do nothing: the mark is the only record, and the engine removes it."""
 
     def live_objects(self, instance: str) -> int | None:

@@ -6,13 +6,14 @@ A killed worker of this round is followed in ``ranges.py``, not here.
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 
 from sexton.kernel.errors import GuardBusy
 from sexton.marks.keepers import OWNER_BUSY, Kept, by_owner_silence
 from sexton.marks.lease_port import Leases
 from sexton.marks.model import DueMark, Place, Ref
 from sexton.operators.controls.port import Gate
-from sexton.owners.port import Owner, OwnerSilent
+from sexton.owners.port import Owner, OwnerSilent, Verify
 from sexton.recycle.pipeline.active_lease import POLL_SECONDS, ActiveLease, BatchWork
 from sexton.recycle.pipeline.chunk import Chunk
 from sexton.recycle.pipeline.finish import FIRST
@@ -44,7 +45,7 @@ class Adopter:
         active_lease = ActiveLease(leases, gate, order.lease, heartbeat, order.excluded_vaults)
         instance = order.lease.instance
         self._stores.quarantine.retry_failed(instance)
-        keep_counts = self._ask_owner(order, active_lease)
+        keep_counts = self._ask_owner(order, active_lease, partial(leases.verify, order.lease))
         for batch in self._stores.batches.unfinished(instance, order.round):
             work = BatchWork(self._stores.batches.adopt_earlier(batch, order, attempt), active_lease)
             keep_counts += self._steps.finisher.finish(work, order.upload_grace_seconds)
@@ -87,7 +88,7 @@ class Adopter:
         batches = self._stores.batches
         return batches.take_second_pass(work.token, after, SECOND_PASS_MARKS, order.upload_grace_seconds)
 
-    def _ask_owner(self, order: AdoptOrder, active_lease: ActiveLease) -> Counter[Kept]:
+    def _ask_owner(self, order: AdoptOrder, active_lease: ActiveLease, verify: Verify) -> Counter[Kept]:
         """Let the owner lift quarantines, time out loads, and mark new garbage."""
         instance, owner_marks = order.lease.instance, self._stores.owner_marks
         active_lease.keep_alive()
@@ -98,7 +99,7 @@ class Adopter:
                 owner_marks.free(instance, self._owner.resolvable(instance, quarantined))
             self._owner.abort_expired(instance, active_lease.keep_alive)
             owner_marks.take_back(instance, self._owner.marked_children(instance), order.cutoffs)
-            self._owner.mark_due(instance, order.cutoffs, active_lease.keep_alive)
+            self._owner.mark_due(instance, order.cutoffs, active_lease.keep_alive, verify)
         except OwnerSilent as e:
             return Counter({by_owner_silence(e): 1})
         except GuardBusy:
@@ -116,29 +117,36 @@ class Adopter:
         return chunk
 
     def _abort_uploads(self, work: BatchWork, chunk: Chunk) -> None:
-        """Abort unfinished uploads under prefixes whose upload grace has passed, a few prefixes at once."""
-        places = [(ref, place) for ref in chunk.refs for place in chunk.prefixes[ref]]
-        for start in range(0, len(places), self._listings):
+        """Abort unfinished uploads under prefixes whose upload grace has passed, a few marks at once."""
+        refs = list(chunk.refs)
+        for start in range(0, len(refs), self._listings):
             work.active_lease.keep_alive()
             requests = [
-                (ref, place.vault, self._pool.submit(self._abort_uploads_below, work.instance, place))
-                for ref, place in places[start : start + self._listings]
+                (ref, self._pool.submit(self._abort_uploads_of, work.instance, chunk.prefixes[ref]))
+                for ref in refs[start : start + self._listings]
             ]
             try:
-                for ref, vault, request in requests:
-                    self._wait_for_abort(work, chunk, ref, vault, request)
+                for ref, request in requests:
+                    self._wait_for_abort(work, chunk, ref, request)
             finally:
-                wait([request for _, _, request in requests])
+                wait([request for _, request in requests])
 
-    def _abort_uploads_below(self, instance: str, place: Place) -> None:
-        self._vaults.get(instance, place.vault).abort_uploads(str(place.prefix))
+    def _abort_uploads_of(self, instance: str, places: Sequence[Place]) -> tuple[str, Exception] | None:
+        """Abort unfinished uploads under each place of a mark; return the vault and the error of the first fault."""
+        for place in places:
+            try:
+                self._vaults.get(instance, place.vault).abort_uploads(str(place.prefix))
+            except (VaultFault, UnknownVault) as e:
+                return place.vault, e
+        return None
 
-    def _wait_for_abort(self, work: BatchWork, chunk: Chunk, ref: Ref, vault: str, request: "Future[None]") -> None:
-        """Wait for one request; keep its mark if the vault has a fault."""
+    def _wait_for_abort(
+        self, work: BatchWork, chunk: Chunk, ref: Ref, request: "Future[tuple[str, Exception] | None]"
+    ) -> None:
+        """Wait for the requests of a mark; keep the mark if a vault has a fault."""
         while not request.done():
             wait([request], POLL_SECONDS)
             work.active_lease.keep_alive()
-        try:
-            request.result()
-        except (VaultFault, UnknownVault) as e:
-            self._steps.recheck.keep_for_fault(work, chunk, {ref}, vault, e)
+        if (fault := request.result()) is not None:
+            vault, error = fault
+            self._steps.recheck.keep_for_fault(work, chunk, {ref}, vault, error)

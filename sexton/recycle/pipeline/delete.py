@@ -22,6 +22,8 @@ VERIFY_TRIES = 3
 class ThreadDeleter:
     """Deletes with a pool of threads that all ranges of the process share, at the pace that the stores accept."""
 
+    leaves_requests = False
+
     def __init__(
         self,
         stores: Stores,

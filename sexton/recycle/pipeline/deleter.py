@@ -47,6 +47,9 @@ class Deletion(Protocol):
 class Deleter(Protocol):
     """Deletes the files of batches."""
 
+    leaves_requests: bool
+    """Whether a request may be on its way when its file is done: Spark may repeat a task whose executor it has lost."""
+
     def begin(self, token: WriteToken, active_lease: ActiveLease, after: int = 0) -> Deletion:
         """Return a deletion of the batch's files numbered above ``after``, a context manager."""
         ...

@@ -34,6 +34,10 @@ class Batches(Protocol):
         """Open the batch of this round's second passes."""
         ...
 
+    def record_requests(self, token: WriteToken) -> None:
+        """Record that a request of the batch may be on its way for which nobody waits."""
+        ...
+
     def close(self, token: WriteToken, receipt: RangeReceipt) -> None:
         """Store the receipt, which answers a repeated order."""
         ...
@@ -224,6 +228,10 @@ class Settlements(Protocol):
 
         A mark that was discarded meanwhile is left out.
         """
+        ...
+
+    def lock_finished(self, connection: Any, token: WriteToken, refs: Collection[Ref]) -> frozenset[Ref]:
+        """Return which of these recorded marks still exist; they do until the connection's transaction ends."""
         ...
 
     def settle(self, token: WriteToken, marks: Sequence[Any], upload_grace_seconds: int) -> Mapping[Settlement, int]:

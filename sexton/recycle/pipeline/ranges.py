@@ -183,6 +183,8 @@ class RangeRunner:
     def _settle_group(self, state: _RangeState, deletion: Deletion, group: _ClaimedGroup) -> None:
         """Wait until the files of a group were tried, then settle its marks."""
         deletion.wait_for(group.last_file)
+        if self._steps.deleter.leaves_requests:
+            self._stores.batches.record_requests(state.work.token)  # before its marks are removed
         logged = deletion.logged(group.files_after, group.last_file)
         state.keep_counts += self._steps.settler.settle(
             state.work, group.refs, state.order.upload_grace_seconds, logged=logged

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import groupby
+from typing import Any
 
 from sexton.kernel.crash_points import reached
 from sexton.marks.keepers import Kept, by_vault
@@ -59,10 +60,17 @@ class Settler:
 
         From then on a newer attempt does the same: no keeper may keep a mark whose records are removed.
         """
-        if self._owner.keeps_records(work.instance):
-            recorded = self._stores.settlements.record_finished(work.token, [m.ref for m in finished])
-            refs = [ref for m in finished if m.ref in recorded for ref in (m.ref, *m.absorbed)]
-            self._owner.forget(work.instance, work.token.batch, refs)
+        if not self._owner.keeps_records(work.instance):
+            return
+        settlements = self._stores.settlements
+        recorded = settlements.record_finished(work.token, [m.ref for m in finished])
+
+        def find_refs(connection: Any) -> list[Ref]:
+            """Return the marks, with their children, that no operator has discarded meanwhile."""
+            still_there = settlements.lock_finished(connection, work.token, recorded)
+            return [ref for m in finished if m.ref in still_there for ref in (m.ref, *m.absorbed)]
+
+        self._owner.forget(work.instance, find_refs)
 
 
 def log_deletions(

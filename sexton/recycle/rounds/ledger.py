@@ -28,9 +28,10 @@ class Ledger:
     def begin(self, plan: Plan) -> None:
         """Open the books of a plan's kinds."""
         for planned in plan.kinds:
-            self.kinds.setdefault(
-                planned.kind, KindProgress(kind=planned.kind, due=planned.marks, shards=tuple(_shards(planned)))
-            )
+            carried = self.kinds.get(planned.kind)
+            if carried is None or not carried.shards:  # of older code: its ranges return their stored receipts again
+                shards = tuple(_shards(planned))
+                self.kinds[planned.kind] = KindProgress(kind=planned.kind, due=planned.marks, shards=shards)
 
     def add_adoption(self, receipt: RangeReceipt) -> None:
         """Enter the receipt for earlier rounds' claims; of the marks that it kept, the last receipt counts."""

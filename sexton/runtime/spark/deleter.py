@@ -37,6 +37,8 @@ JOBS_AT_ONCE = 2
 class SparkDeleter:
     """Starts deletions that run on executors. Implements the port ``Deleter``."""
 
+    leaves_requests = True
+
     def __init__(self, sessions: Sessions, work: Work, outcomes: Outcomes, connections: int) -> None:
         """``connections``: to the database, of all executors of one deletion together; each task has one."""
         check_reachable(work.where.database_url, local=sessions.local)

@@ -89,6 +89,13 @@ class BatchStore:
         with self._db.read() as c:
             return int(c.execute(select(batch.c.claimed).where(batch.c.id == token.batch)).scalar_one())
 
+    def record_requests(self, token: WriteToken) -> None:
+        """Record that a request of the batch may be on its way for which nobody waits."""
+        batch = self._db.t.batch
+        with self._db.write() as c:
+            verify(self._db, c, token)
+            c.execute(update(batch).where(batch.c.id == token.batch).values(taken_over_at=self._db.now(c)))
+
     def close(self, token: WriteToken, receipt: RangeReceipt) -> None:
         """Store the receipt, which answers a repeated order."""
         batch = self._db.t.batch

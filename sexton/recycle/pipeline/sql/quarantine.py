@@ -14,7 +14,7 @@ from sexton.database.rows import as_rows, upsert
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 from sexton.marks.model import DONE, RESOLVED_AGAIN, SEVERAL, MarkState, Reason, Ref, Unresolvable, WriteToken
-from sexton.marks.sql.leases import may_be_deleting
+from sexton.marks.sql.leases import may_be_deleting, seconds_of_requests
 from sexton.marks.sql.rows import named_by, refs_in
 from sexton.recycle.pipeline.sql import round_counts
 from sexton.recycle.pipeline.sql.write_token import verify
@@ -173,6 +173,11 @@ class QuarantineStore:
                 raise BadInput(
                     f"files of {ref.kind} {ref.id} of {instance} are being deleted now: let the round finish "
                     "(see: sexton status), then try again"
+                )
+            if has_files and (seconds := seconds_of_requests(self._db, c, instance)) > 0:
+                raise BadInput(
+                    f"a request may still delete files of {ref.kind} {ref.id} of {instance}: wait {seconds:.0f} s, "
+                    "then try again"
                 )
             sums = (func.count().label("files"), func.coalesce(func.sum(file.c.bytes), 0).label("bytes"))
             deleted = c.execute(select(*sums).where(of_mark, file.c.outcome.in_(DONE))).one()

@@ -1,7 +1,7 @@
 """Settle claimed marks after a deletion: move them to history, let them wait for a second pass, or count failures."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -80,6 +80,18 @@ class SettlementStore:
             is_finished = and_(mark.c.instance == token.instance, refs_in(self._db, mark, refs))
             finished = update(mark).where(is_finished).values(finished=True).returning(mark.c.kind, mark.c.id)
             return frozenset(Ref(*row) for row in tx.execute(finished))
+
+    def lock_finished(self, connection: Connection, token: WriteToken, refs: Collection[Ref]) -> frozenset[Ref]:
+        """Return which of these recorded marks still exist; they do until the connection's transaction ends.
+
+        Raises:
+            LeaseLost: a newer attempt works on the batch.
+        """
+        mark = self._db.t.mark
+        verify(self._db, connection, token)
+        is_finished = and_(mark.c.instance == token.instance, refs_in(self._db, mark, refs), mark.c.finished)
+        rows = connection.execute(select(mark.c.kind, mark.c.id).where(is_finished).with_for_update())
+        return frozenset(Ref(*row) for row in rows)
 
     def settle(
         self, token: WriteToken, marks: Sequence[DeletionProgress], upload_grace_seconds: int

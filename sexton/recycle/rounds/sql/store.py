@@ -10,7 +10,7 @@ from sexton.database.counters import add_to_counters
 from sexton.database.engine import AWAY, Database, first_line
 from sexton.kernel.crash_points import reached
 from sexton.marks.lease import Lease, LeaseState
-from sexton.marks.model import InstanceMode
+from sexton.marks.model import BatchState, InstanceMode
 from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.controls.port import NotEnabled
 from sexton.operators.stores import OperatorStores
@@ -129,7 +129,7 @@ class RoundStore:
             waits = {"waiting": why[:1000], "waiting_since": self._db.now(c)}
             running = and_(t.c.id == opened.round, t.c.state == RoundState.RUNNING)
             c.execute(update(t).where(running, condition).values(**waits))
-        self._leases.free(lease)
+        self._free(lease)
 
     def abandon(self, run_id: str, why: str = "cancelled") -> None:
         """End a round that was cancelled, or refused, before it had a lease; it has deleted nothing."""
@@ -201,8 +201,16 @@ class RoundStore:
                 report = self._end(c, order)
                 self._end_slot(c, report)
         reached("round.closed")
-        self._leases.free(order.opened.lease)
+        self._free(order.opened.lease)
         return report
+
+    def _free(self, lease: Lease) -> None:
+        """Free the lease. A batch that is open still may have a request on its way: its worker did not answer."""
+        batch = self._db.t.batch
+        is_open = and_(batch.c.instance == lease.instance, batch.c.state == BatchState.OPEN)
+        with self._db.write() as c:
+            c.execute(update(batch).where(is_open).values(taken_over_at=self._db.now(c)))
+        self._leases.free(lease)
 
     def forget_expired(self, instance: str, heartbeat: Callable[[], None]) -> None:
         """Delete rows whose time is over: history, recorded calls, ended protections. The next round tries again."""

@@ -41,7 +41,7 @@ def test_a_throttled_page_is_not_sent_after_a_take_over(
         assert busy.wait(20)
         rig.holds.place(Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="undelete"), 86_400)
         receipt = rig.recycler.adopt(order, 2, lambda: None)
-        with pytest.raises(UndeleteUnsafe, match="replaced a moment ago"):
+        with pytest.raises(UndeleteUnsafe, match="may still delete objects"):
             ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
         rig.later(38)
         ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")

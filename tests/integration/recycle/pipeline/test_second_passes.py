@@ -1,18 +1,20 @@
 """A second pass deletes only files that keepers were asked about, and no mark waits for it longer than it must."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from sexton.contract import NewMark
-from sexton.marks.model import DueMark, Ref, WriteToken
+from sexton.marks.model import DueMark, Expansion, Place, Ref, WriteToken
 from sexton.operators.holds.store import Hold
+from sexton.owners.port import Heartbeat
+from sexton.owners.sql.owner import SqlOwner
 from sexton.recycle.pipeline import adopt
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import KeyResult
 from sexton.storage.port import VaultFault
-from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, Delete, adopt_order
+from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, Delete, adopt_order, prefix_in_second_pass
 from tests.support.rig import GRACE, Rig, listing, put
 
 DAY = 86_400
@@ -87,3 +89,27 @@ def test_a_mark_that_was_found_finished_is_settled_unasked(rig: Rig, tmp_path: P
     rig.recycler.adopt(order, 2, lambda: None)
 
     assert rig.row("dropped", "m") is None
+
+
+def test_a_mark_with_two_places_at_fault_is_kept_once(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = rig.local(tmp_path / "v")
+    rig.local(tmp_path / "w", "other")
+
+    class TwoPlaces(SqlOwner):
+        def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, Expansion]:
+            both = (Place(vault="disk", prefix="t/"), Place(vault="other", prefix="t/"))
+            return {mark.ref: Expansion(places=both) for mark in marks}
+
+    rig.owner = TwoPlaces(rig.db)
+    rig.recycler = rig.recycler_of(rig.owner)
+    order = prefix_in_second_pass(rig, root)
+
+    def fault(vault: LocalVault, prefix: str) -> int:
+        raise VaultFault(vault.spec.name, "BROKEN", "no answer")
+
+    monkeypatch.setattr(LocalVault, "abort_uploads", fault)
+    receipt = rig.recycler.adopt(order, 1, lambda: None)
+
+    assert (receipt.scanned, sum(receipt.kept.values())) == (1, 1)

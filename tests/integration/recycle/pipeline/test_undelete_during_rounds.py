@@ -20,6 +20,7 @@ from sexton.storage.model import IN_FLIGHT_SECONDS, KeyOutcome, KeyResult
 from tests.integration.recycle.pipeline.attempts import (
     DUE_SECONDS,
     Delete,
+    adopt_order,
     attempt,
     hang_once,
     prefix_in_second_pass,
@@ -27,7 +28,7 @@ from tests.integration.recycle.pipeline.attempts import (
     throttle,
 )
 from tests.support.claims import token
-from tests.support.rig import Rig, listing, put
+from tests.support.rig import GRACE, Rig, listing, put
 
 HOLD = Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="undelete")
 WEEK = 7 * 86_400
@@ -97,7 +98,7 @@ def test_a_request_of_a_replaced_worker_is_waited_for(
     assert sent.wait(20)
     rig.recycler.recycle(order, 2, lambda: None)
     assert rig.row("dropped", "m") is None
-    with pytest.raises(UndeleteUnsafe, match=r"replaced a moment ago.*: wait 3\d s, then undelete"):
+    with pytest.raises(UndeleteUnsafe, match=r"may still delete objects: wait 3\d s, then undelete"):
         ensure_undelete_is_safe(rig.db, "shop", "disk", keys=("a.dat",))
     answering.set()
     older.join(20)
@@ -117,7 +118,7 @@ def test_a_held_second_pass_of_a_replaced_worker_is_waited_for(
         rig.holds.place(HOLD, WEEK)
         rig.recycler.adopt(order, 2, lambda: None)
         assert rig.count("mark_file") == 0
-        with pytest.raises(UndeleteUnsafe, match="replaced a moment ago"):
+        with pytest.raises(UndeleteUnsafe, match="may still delete objects"):
             ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
         answering.set()
 
@@ -154,5 +155,33 @@ def test_a_clock_that_steps_back_does_not_hide_a_take_over(rig: Rig, seconds_ahe
     with rig.db.write() as c:
         c.execute(update(batch).values(taken_over_at=rig.db.now(c) + 1_000 * seconds_ahead))
 
-    with nullcontext() if safe else pytest.raises(UndeleteUnsafe, match="replaced a moment ago"):
+    with nullcontext() if safe else pytest.raises(UndeleteUnsafe, match="may still delete objects"):
         ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+
+
+def test_an_empty_second_pass_is_not_safe_before_it_is_settled(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = rig.local(tmp_path / "v")
+    put(root, "t/a.dat")
+    put(root, "u/a.dat")
+    rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"), NewMark(id="n", vault="disk", prefix="u/"))
+    rig.later(DUE_SECONDS)
+    rig.round()
+    put(root, "u/late.dat")
+    rig.later(GRACE + 1)
+    order = adopt_order(rig)
+    busy, accepting = throttle(monkeypatch)
+    safe = True
+    with attempt(rig, order, 1) as errors:
+        assert busy.wait(20)  # of another mark
+        rig.holds.place(HOLD, WEEK)
+        try:
+            ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+        except UndeleteUnsafe:
+            safe = False
+        put(root, "t/a.dat")  # undeleted
+        accepting.set()
+
+    assert errors == []
+    assert not safe or rig.row("dropped", "m") is not None

@@ -49,8 +49,12 @@ class World:
             raise self.log_error
         self.calls.append(("log", [Ref(r.kind, r.id) for r in rows]))
 
-    def forget(self, instance: str, batch: int, refs: Collection[Ref]) -> None:
-        self.calls.append(("forget", (instance, batch, list(refs))))
+    def forget(self, instance: str, find_refs: Any) -> None:
+        self.calls.append(("forget", (instance, find_refs("connection"))))
+
+    def lock_finished(self, connection: Any, token: Any, refs: Collection[Ref]) -> frozenset[Ref]:
+        assert (connection, token) == ("connection", self.work.token)
+        return frozenset(refs)
 
     def progress(self, token: Any, refs: Sequence[Ref]) -> Sequence[Any]:
         absorbed = {REFS[0]: (CHILD,)}
@@ -83,7 +87,7 @@ def test_the_log_comes_first_and_the_marks_last() -> None:
 
     assert world.run() == {}
 
-    gone, records = [REFS[0]], ("shop", 7, [REFS[0], CHILD])
+    gone, records = [REFS[0]], ("shop", [REFS[0], CHILD])
     assert world.done() == [("log", REFS), ("finished", gone), ("forget", records), ("settle", REFS)]
 
 
@@ -93,7 +97,7 @@ def test_no_record_of_a_discarded_mark_is_removed() -> None:
 
     world.run()
 
-    assert ("forget", ("shop", 7, [])) in world.done()
+    assert ("forget", ("shop", [])) in world.done()
 
 
 def test_an_owner_without_records_forgets_nothing() -> None:

@@ -5,7 +5,7 @@ from sexton.marks.lease import Lease
 from sexton.recycle.pipeline.model import Cursor, RangeReceipt
 from sexton.recycle.planning.model import KindPlan, Plan, PlannedShard, Policy
 from sexton.recycle.rounds.ledger import Ledger
-from sexton.recycle.rounds.model import OpenedRound
+from sexton.recycle.rounds.model import Carried, OpenedRound
 
 BAD_KEY = Kept(KeepReason.QUARANTINED, "BAD_KEY")
 POLICY = Policy(version="v", retention_seconds={"a": 600, "b": 600}, upload_grace_seconds=600, after={"b": ("a",)})
@@ -100,3 +100,15 @@ def test_next_run_continues_with_the_same_ledger() -> None:
 
     assert (carried.run, carried.plan, carried.opened) == ("run", 7, OPENED)
     assert again.close_order(OPENED, 7, PLAN, "FAILED", "x") == ledger.close_order(OPENED, 7, PLAN, "FAILED", "x")
+
+
+def test_kinds_carried_by_older_code_begin_again() -> None:
+    older = {"kind": "a", "due": 10, "claimed": 4, "ranges": 1, "cursor": {"retention_starts_at": 5, "id": "d"}}
+    carried = {"run": "run", "plan": 7, "leases": 1, "lost_leases": 0, "tries": 0, "faults": {}, "kinds": [older]}
+    ledger = Ledger(Carried.model_validate(carried))
+
+    ledger.begin(PLAN)
+
+    assert ledger.unfinished_shards("a") == [0]
+    assert ledger.next_range(OPENED, PLAN, A, 0).number == 0  # its stored receipt is returned again
+    assert ledger.kinds["a"].claimed == 0
