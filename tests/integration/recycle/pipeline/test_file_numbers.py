@@ -19,6 +19,8 @@ from tests.support.rig import Rig, listing, put
 class DuplicatedFirst:
     """Runs its first deletion twice, as Spark may: a lost executor goes on while its task is repeated elsewhere."""
 
+    leaves_requests = True
+
     def __init__(self, deleter: Deleter, start_other: Any) -> None:
         self._deleter, self._start_other, self._first = deleter, start_other, True
 
