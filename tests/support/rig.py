@@ -289,6 +289,8 @@ def stores_of(db: Database) -> DeploymentStores:
 def open_database(url: str) -> Database:
     """Open a database that shares compiled statements with others of its dialect, to save time in each test."""
     db = Database.open(url)
+    if db.dialect not in SHARED:
+        db.engine.connect().close()  # completes the dialect: another engine may connect first
     tables, compiled, dialect = SHARED.setdefault(db.dialect, (db.t, {}, db.engine.dialect))
     db.t, db.engine = tables, db.engine.execution_options(compiled_cache=compiled)
     db.engine.dialect = dialect

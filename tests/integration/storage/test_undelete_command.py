@@ -88,6 +88,23 @@ def test_no_key_is_undeleted_without_confirmation(
     assert keys(vault(cold), "d/") == put
 
 
+def test_a_mark_claimed_before_the_answer_is_noticed(
+    cold: Rig, put: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = recycle(cold, keys=tuple(put[:2]))
+
+    def claim_first(*_: object, **__: object) -> bool:
+        cold.mark("dropped", NewMark(id="t2", vault="cold", prefix="d/1/"))
+        claim(cold, token(cold, run="second"), "dropped", "t2")
+        return True
+
+    monkeypatch.setattr("typer.confirm", claim_first)
+    refused = run(cold, capsys, "undelete", "shop", "--round", str(number))
+
+    assert (refused.code, keys(vault(cold), "d/1/")) == (1, [])
+    assert "mark dropped t2 of shop is claimed" in refused.err
+
+
 def test_a_claimed_prefix_needs_a_hold_before_an_undelete(
     cold: Rig, put: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

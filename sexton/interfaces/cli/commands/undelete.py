@@ -41,13 +41,17 @@ def undelete(
         service.stores.registry.instance(instance)
         vaults = service.stores.vaults_of_any_round
         keys_by_vault = {vault: list[str]()} if number is None else _hidden_keys(service, instance, number, vault)
-        for name, keys in keys_by_vault.items():
+        for name in keys_by_vault:
             vaults.get(instance, name)
-            ensure_undelete_is_safe(service.db, instance, name, prefix, keys)
+
+        def ensure_safe() -> None:
+            for name, keys in keys_by_vault.items():
+                ensure_undelete_is_safe(service.db, instance, name, prefix, keys)
 
         def run(*, only_count: bool) -> Undeleted:
             return _sum(_pages(vaults, instance, prefix, keys_by_vault, only_count=only_count))
 
+        ensure_safe()
         counted = run(only_count=True) if dry_run or not yes else None
         if counted is not None and not dry_run:
             _confirm(counted)
@@ -55,6 +59,7 @@ def undelete(
             result = counted
         else:
             subject = f"{vault}/{prefix}" if number is None else f"round {number} {vault}".rstrip()
+            ensure_safe()  # again: counting, and the answer, may have taken long
             with log_call(service, "undelete", instance, subject):
                 result = run(only_count=False)
     if as_json:
