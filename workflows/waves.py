@@ -66,8 +66,10 @@ class _KindDeletion:
                 self._count_time(begun=1)
                 try:
                     receipt = await recycle_range(self.opened, self.kind, order, ledger)
-                finally:
+                except (ActivityError, asyncio.CancelledError):  # not ``finally``: an evicted workflow has no time
                     self._count_time(begun=-1)
+                    raise
+                self._count_time(begun=-1)
             ledger.add_range(order, receipt)
             self.show()
             stop_if_cancelled()

@@ -222,7 +222,9 @@ async def test_progress_reports_each_kind(served: Served, shop: str, tmp_path: P
         report.plan,
     )
     assert (kind.kind, kind.due, kind.finished) == ("dropped", 500, False)
-    assert kind.scanned == kind.claimed == kind.removed == kind.objects == kind.ranges * 100
+    assert (
+        kind.scanned == kind.claimed == kind.removed == kind.objects == sum(shard.ranges for shard in kind.shards) * 100
+    )
     assert kind.objects_per_second
     assert kind.seconds_left
     assert (ended.kinds[0].objects, ended.kinds[0].finished) == (500, True)
