@@ -31,7 +31,7 @@ def sessions(home: Path) -> Iterator[Sessions]:
 
 
 class Cluster:
-    """A cluster of one executor with two cores, and a Connect server, which has their master in its own process.
+    """A cluster of two executors of one core each, and a Connect server, which has their master in its own process.
 
     Its Python has every package except Sexton, whose code must come with the session.
     """
@@ -59,7 +59,7 @@ class Cluster:
         }
         options = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
         submit = ["bash", str(spark_home() / "bin/spark-submit"), "--class", CLASS]
-        master = ["--master", "local-cluster[1,2,512]"]
+        master = ["--master", "local-cluster[2,1,512]"]
         self.connect = Child("connect", [*submit, *master, *options, "spark-internal"], home, base)
 
     @property

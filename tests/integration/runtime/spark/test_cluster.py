@@ -130,7 +130,7 @@ def test_a_cluster_runs_the_code_sent_with_the_session(
 
 
 def deletes(shop: Owned, running: Sessions, where: ConnectionTarget, bucket: str, server: RunningS3) -> None:
-    """Delete on the cluster, whose executor is killed in the middle."""
+    """Delete on the cluster, one of whose executors is killed in the middle."""
     store = Bucket(server, bucket)
     with FaultProxy(server.endpoint_url, server.access_key, server.secret_key) as proxy:
         shop.sql("UPDATE {}vault SET endpoint = :url", url=proxy.url)
@@ -157,6 +157,6 @@ def deletes(shop: Owned, running: Sessions, where: ConnectionTarget, bucket: str
 
     assert (report.deleted + report.absent, report.failed, report.waiting) == (PAGES * PAGE, 0, 0)
     assert len(named) == PAGES * PAGE
-    assert twice <= 2 * PAGE  # two tasks were under way on it
+    assert twice <= PAGE  # one task was under way on it
     assert 1 <= most[0] <= 2 * CONNECTIONS
     assert len(killed) == 1
