@@ -1,6 +1,7 @@
 """Who sweeps, a process: ``python -m tests.fault.backend_sweeping DIRECTORY CUT UID...``, to be killed."""
 
 import sys
+import time
 from pathlib import Path
 
 from sexton.replication.agent.meta import SqliteMeta
@@ -12,7 +13,8 @@ def main(directory: str, cut: str, *uids: str) -> None:
     granted = CutSource(page=1)
     for uid in uids:
         granted.grant(uid, int(cut))
-    BackendSweeper(SqliteMeta(Path(directory), "7"), granted, keys=3).sweep(lambda: None)
+    # A pause for each page: on a busy machine the whole sweep could end before it is killed.
+    BackendSweeper(SqliteMeta(Path(directory), "7"), granted, keys=3).sweep(lambda: time.sleep(0.003))
     print(granted.outcomes())
 
 
