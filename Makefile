@@ -15,7 +15,7 @@ help:
 	@echo "make demo   a small database makes garbage in an object store; Sexton deletes it, and a worker is killed: a minute"
 	@echo "            (ARGS=--exit stops the servers at the end, otherwise Ctrl-C does; ARGS=--all adds the next two parts)"
 	@echo "            make demo-wal: a shared write-ahead log is purged; make demo-binlog: binlogs expire"
-	@echo "make test   the tests, on real servers: 17 to 25 minutes on 2 cores (TIERS=\"unit integration\" runs only those)"
+	@echo "make test   the tests, on real servers: about 17 minutes on 2 quiet cores (TIERS=\"unit integration\" runs only those)"
 	@echo "make bench  what deleting, choosing, dropping and pacing cost, against peers in the same run: about 100 minutes,"
 	@echo "            on a quiet machine (ARGS=--quick: small sizes, 5 minutes; tables and chart: docs/benchmarks.md)"
 	@echo
