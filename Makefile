@@ -9,18 +9,18 @@ RUN := $(VENV)/bin/python
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-wal demo-binlog test soak bench lint coverage
+.PHONY: help demo demo-wal demo-binlog test slow soak bench lint coverage
 
 help:
 	@echo "make demo   a small database makes garbage in an object store; Sexton deletes it, and a worker is killed: a minute"
 	@echo "            (ARGS=--exit stops the servers at the end, otherwise Ctrl-C does; ARGS=--all adds the next two parts)"
 	@echo "            make demo-wal: a shared write-ahead log is purged; make demo-binlog: binlogs expire"
-	@echo "make test   the tests, on real servers: about 17 minutes on 2 quiet cores (TIERS=\"unit integration\" runs only those)"
+	@echo "make test   the tests, on real servers: about 15 minutes on 2 quiet cores (TIERS=\"unit integration\" runs only those)"
 	@echo "make bench  what deleting, choosing, dropping and pacing cost, against peers in the same run: about 100 minutes,"
 	@echo "            on a quiet machine (ARGS=--quick: small sizes, 5 minutes; tables and chart: docs/benchmarks.md)"
 	@echo
 	@echo "The first of them also makes .venv: about 2 minutes and 1.6 GB, from PyPI. Python 3.11 or newer is needed."
-	@echo "Further: make lint, make coverage, make soak (long runs)."
+	@echo "Further: make lint, make coverage, make slow (the demo, Spark on a cluster), make soak (also long runs)."
 
 demo: $(VENV)/.stamp
 	@$(RUN) -m examples.demo $(ARGS)
@@ -34,6 +34,9 @@ test: $(VENV)/.stamp
 # Twice as long as `make test`: branch coverage of each tier and of all.
 coverage: $(VENV)/.stamp
 	@COVERAGE=1 $(RUN) -m tests $(TIERS)
+
+slow: $(VENV)/.stamp
+	@$(RUN) -m pytest -m slow --timeout=600 tests
 
 soak: $(VENV)/.stamp
 	@$(RUN) -m pytest -m soak --timeout=3600 tests

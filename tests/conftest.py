@@ -31,12 +31,14 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the PostgreSQL variants that add no SQL coverage (``tests/left_to_soak``) as soak tests."""
+    """Mark slow tests, and the PostgreSQL variants that add no SQL coverage (``tests/left_to_soak``), as soak tests."""
     soak_ids = left_to_soak()
     missing = find_missing(soak_ids, {item.nodeid for item in items})
     if missing and not any("::" in argument for argument in config.args):
         raise pytest.UsageError(f"tests/left_to_soak lists tests that do not exist: {', '.join(missing)}")
     for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker("soak")
         if item.nodeid in soak_ids:
             item.add_marker("soak")
             item.add_marker("left")

@@ -97,6 +97,7 @@ def home() -> Iterator[Path]:
         yield Path(directory) / "home"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_story_of_files_is_told_to_its_end(home: Path) -> None:
     with _demo(home) as process:
@@ -140,7 +141,7 @@ def _sexton(home: Path, command: str) -> str:
     return result.stdout
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.timeout(200)
 def test_part_about_a_topic_ends_without_links(home: Path) -> None:
     lines = _run_to_end(home, "--part", "wal", "--exit")

@@ -212,7 +212,7 @@ def test_dead_part_ends_the_stack_with_its_last_log_line(tmp_path: Path) -> None
 def test_rounds_are_scheduled_once_over_restarts(tmp_path: Path) -> None:
     outputs = []
     for _ in range(2):
-        up = _up(tmp_path, "--worker")
+        up = _up(tmp_path, "--worker", "--no-spark")
         schedules = _sexton(tmp_path, "schedules", "list", "--json")
         applied = _sexton(tmp_path, "schedules", "apply")
         up.terminate()

@@ -40,7 +40,7 @@ def sexton(stack: Stack, *words: str) -> str:
     return done.stdout
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_check_and_a_heavy_range_run_on_spark(stack: Stack, tmp_path: Path) -> None:
     made = Owned(stack.environment()["SEXTON_DATABASE_URL"])

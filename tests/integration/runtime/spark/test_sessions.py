@@ -82,7 +82,7 @@ def test_equal_code_gives_an_equal_archive(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == [first.name]
 
 
-@pytest.mark.soak  # Java starts twice, and the client waits for the lost server
+@pytest.mark.slow  # Java starts twice, and the client waits for the lost server
 @pytest.mark.timeout(120)
 def test_a_lost_server_is_given_up_within_a_minute(tmp_path: Path) -> None:
     running = Sessions("local[1]", {"spark.driver.memory": "512m"}, tmp_path)
