@@ -115,9 +115,9 @@ class Checker:
     def conclude(self, order: ConcludeOrder) -> CheckReport:
         """End the run and return its report."""
         if self._runs.conclude(order.run, order.evidence).whole:
-            self._remove_refuted_marks(
-                order.run
-            )  # raises GuardBusy while the guard is taken: this step is then tried again
+            # raises GuardBusy while the guard is taken: this step is then tried again
+            self._remove_refuted_marks(order.run)
+        self._runs.forget_old(order.run.instance)
         return self._runs.report(order.run.id)
 
     def _expected_objects(self, instance: str) -> int:

@@ -115,6 +115,10 @@ class CheckRuns(Protocol):
         """End a run, and change its findings as far as its evidence allows."""
         ...
 
+    def forget_old(self, instance: str) -> None:
+        """Delete runs that ended long ago, and the findings that were gone by then."""
+        ...
+
     def report(self, run: int) -> CheckReport:
         """Return a run, with the counts of the findings that are open."""
         ...

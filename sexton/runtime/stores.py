@@ -106,9 +106,7 @@ class DeploymentStores:
         from sexton.storage.vaults import ProvenVaults
 
         settings, registry = self.settings, self.registry
-        return ProvenVaults(
-            registry.vault, settings.deployment, settings.endpoint_url, knows_round=registry.knows_round
-        )
+        return ProvenVaults(registry.vault, settings.deployment, settings.endpoint_url, rounds=registry)
 
     @cached_property
     def vaults_of_any_round(self) -> "ProvenVaults":

@@ -173,6 +173,18 @@ class Vault(Protocol):
         ...
 
 
+class AnnouncedRounds(Protocol):
+    """The rounds of our database, which the markers of vaults name."""
+
+    def knows_round(self, instance: str, round_: int, run: str) -> bool:
+        """Return whether our database has a round of an instance with this number and run id."""
+        ...
+
+    def store_announced(self, instance: str, vault: str, round_: int) -> None:
+        """Store that a vault's marker may name this round, so that our database never forgets it."""
+        ...
+
+
 class Vaults(Protocol):
     """All vaults of the deployment, opened on demand and proved before use."""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sexton.kernel.errors import BadInput
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import MARKER_KEY, Marker, VaultSpec
-from sexton.storage.port import Vault, VaultFault
+from sexton.storage.port import AnnouncedRounds, Vault, VaultFault
 from sexton.storage.s3.vault import S3Vault
 
 PROOF_SECONDS = 5.0
@@ -54,7 +54,7 @@ class ProvenVaults:
         deployment: str,
         endpoint_url: str = "",
         clock: Callable[[], float] = time.monotonic,
-        knows_round: Callable[[str, int, str], bool] | None = None,
+        rounds: AnnouncedRounds | None = None,
     ) -> None:
         """Create it without opening a vault.
 
@@ -63,8 +63,8 @@ class ProvenVaults:
             deployment: the deployment id from the environment of this process.
             endpoint_url: the settings' S3 endpoint.
             clock: seconds that never go back.
-            knows_round: tells whether a round of an instance, by number and run id, is in our database. None skips
-                this comparison: only for reading vaults, never for deleting.
+            rounds: the rounds of our database, with which a vault's last round is compared. None skips this
+                comparison: only for reading vaults, never for deleting.
 
         Raises:
             BadInput: the deployment id is empty, which would match every row without one.
@@ -72,7 +72,7 @@ class ProvenVaults:
         if not deployment:
             raise BadInput("the deployment id is empty; set SEXTON_DEPLOYMENT to the one `sexton init` printed")
         self._lookup, self._deployment, self._endpoint_url, self._clock = lookup, deployment, endpoint_url, clock
-        self._knows_round = knows_round
+        self._rounds = rounds
         self._opened: dict[tuple[str, str], _OpenVault] = {}
         self._lock = threading.Lock()
 
@@ -143,6 +143,8 @@ class ProvenVaults:
         vault = self.get(instance, name)
         marker = vault.read_marker()
         if marker is not None and marker.round < round_:  # a late repetition must not hide a newer round
+            if self._rounds is not None:
+                self._rounds.store_announced(instance, name, round_)  # before the marker: this row is kept from now on
             vault.replace_marker(marker.model_copy(update={"round": round_, "run": run}))
         self.confirm(instance, name)
 
@@ -151,9 +153,9 @@ class ProvenVaults:
 
         Exactly this round must be known, by number and run id: a copied database reuses the numbers of its original.
         """
-        if self._knows_round is None or not marker.round:
+        if self._rounds is None or not marker.round:
             return
-        if not self._knows_round(spec.instance, marker.round, marker.run):
+        if not self._rounds.knows_round(spec.instance, marker.round, marker.run):
             raise VaultFault(
                 spec.name,
                 "BEHIND",

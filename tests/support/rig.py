@@ -98,9 +98,12 @@ class Rig:
         self.protections = ProtectionStore(self.db, protection.ProtectionSettings())
         self.stores = pipeline_stores(self.db, self.controls, keepers(self.db))
         self.leases = LeaseStore(self.db)
-        knows = self.registry.knows_round
         self.vaults = SerializedVaults(
-            self.registry.vault, DEPLOYMENT, endpoint_url, clock=SteppingClock(clock_step_seconds), knows_round=knows
+            self.registry.vault,
+            DEPLOYMENT,
+            endpoint_url,
+            clock=SteppingClock(clock_step_seconds),
+            rounds=self.registry,
         )
         self.deleter = ThreadDeleter(self.stores, self.vaults, threads, beside=beside)
         self.owner, self.audit_list = owner or SqlOwner(self.db), AuditList()

@@ -24,6 +24,7 @@ from sexton.check.policy import judge
 from sexton.check.port import UnknownCheck
 from sexton.check.sql.conclusion import conclude_partial, conclude_whole, previous_run
 from sexton.check.sql.findings import as_finding, is_repairable, open_counts, store_seen
+from sexton.check.sql.old_runs import forget_old_runs
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.database.rows import in_list, upsert
@@ -163,6 +164,9 @@ class CheckStore:
             }
             c.execute(update(t).where(t.c.id == run.id).values(**values))
         return verdict
+
+    def forget_old(self, instance: str) -> None:
+        forget_old_runs(self._db, instance)
 
     def accept(self, finding: int, by: str, why: str) -> Finding:
         """Mark an open finding as accepted: an operator confirms that it is correct.

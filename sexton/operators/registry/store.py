@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, or_, select, update
+from sqlalchemy import Connection, Row, and_, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from sexton.database.engine import Database, first_line
@@ -148,6 +148,13 @@ class Registry:
         query = select(t.c.id).where(t.c.id == round_, t.c.instance == instance, t.c.run_id == run)
         with self._db.read() as c:
             return c.execute(query).one_or_none() is not None
+
+    def store_announced(self, instance: str, vault: str, round_: int) -> None:
+        """Store that a vault's marker may name this round from now on, so that the round's row is never deleted."""
+        t = self._db.t.vault
+        with self._db.write() as c:
+            is_vault = and_(t.c.instance == instance, t.c.name == vault)
+            c.execute(update(t).where(is_vault, t.c.announced_round < round_).values(announced_round=round_))
 
     def check_new_vault(self, spec: VaultSpec, endpoint_url: str) -> None:
         """Refuse a vault that overlaps another one or whose name is taken.

@@ -60,7 +60,7 @@ def worker(url: str, endpoint: str) -> Rig:
 
 def in_process(rig: Rig, threads: int) -> None:
     """Give a rig one pool for all its rounds, and proofs by the real clock, which rounds side by side may share."""
-    vaults = ProvenVaults(rig.registry.vault, DEPLOYMENT, rig.endpoint_url, knows_round=rig.registry.knows_round)
+    vaults = ProvenVaults(rig.registry.vault, DEPLOYMENT, rig.endpoint_url, rounds=rig.registry)
     rig.deleter = ThreadDeleter(rig.stores, vaults, threads, Small())
     rig.recycler = Recycler(Parts(rig.stores, rig.leases, rig.controls, vaults, rig.owner, rig.audit_list), rig.deleter)
 

@@ -78,6 +78,7 @@ CREATE TABLE sexton.vault (
     versions text NOT NULL DEFAULT 'keep' CHECK (versions IN ('keep', 'purge')),
     conditional boolean NOT NULL DEFAULT false,  -- a delete names the ETag that it means
     probe jsonb,  -- what the store was seen to do
+    announced_round bigint NOT NULL DEFAULT 0,  -- the last round that its marker may name
     PRIMARY KEY (instance, name)
 );
 
@@ -400,6 +401,7 @@ CREATE TABLE sexton.plan (
     approved_at timestamptz,
     rejected boolean NOT NULL DEFAULT false
 );
+CREATE INDEX plan_of_instance ON sexton.plan (instance, id);
 CREATE INDEX plan_open ON sexton.plan (instance, id) WHERE awaits IS NOT NULL;
 CREATE INDEX plan_answered ON sexton.plan (instance, approved_at) WHERE approved_at IS NOT NULL;
 
@@ -417,6 +419,7 @@ CREATE TABLE sexton.round (
     waiting_since timestamptz
 );
 CREATE INDEX round_of_instance ON sexton.round (instance, id);
+CREATE INDEX round_of_plan ON sexton.round (plan) WHERE plan IS NOT NULL;
 CREATE INDEX round_waiting ON sexton.round (instance) WHERE waiting IS NOT NULL;
 
 -- One row per range: the marks of one kind that one activity claims and deletes.

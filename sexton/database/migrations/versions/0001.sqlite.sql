@@ -67,6 +67,7 @@ CREATE TABLE sexton_vault (
     versions text NOT NULL DEFAULT 'keep' CHECK (versions IN ('keep', 'purge')),
     conditional integer NOT NULL DEFAULT 0,  -- a delete names the ETag that it means
     probe text,  -- what the store was seen to do
+    announced_round integer NOT NULL DEFAULT 0,  -- the last round that its marker may name
     PRIMARY KEY (instance, name)
 );
 
@@ -236,6 +237,7 @@ CREATE TABLE sexton_plan (
     approved_at integer,
     rejected integer NOT NULL DEFAULT 0
 );
+CREATE INDEX sexton_plan_of_instance ON sexton_plan (instance, id);
 CREATE INDEX sexton_plan_open ON sexton_plan (instance, id) WHERE awaits IS NOT NULL;
 CREATE INDEX sexton_plan_answered ON sexton_plan (instance, approved_at) WHERE approved_at IS NOT NULL;
 
@@ -253,6 +255,7 @@ CREATE TABLE sexton_round (
     waiting_since integer
 );
 CREATE INDEX sexton_round_of_instance ON sexton_round (instance, id);
+CREATE INDEX sexton_round_of_plan ON sexton_round (plan) WHERE plan IS NOT NULL;
 CREATE INDEX sexton_round_waiting ON sexton_round (instance) WHERE waiting IS NOT NULL;
 
 -- One row per range: the marks of one kind that one activity claims and deletes.

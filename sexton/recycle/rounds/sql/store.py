@@ -24,6 +24,7 @@ from sexton.recycle.rounds.counters import counters_of
 from sexton.recycle.rounds.model import CloseOrder, OpenedRound
 from sexton.recycle.rounds.port import EndingProtections
 from sexton.recycle.rounds.sql.history import HistoryStore
+from sexton.recycle.rounds.sql.old_rounds import OldRounds
 from sexton.recycle.rounds.sql.reports import Reports, build
 
 JOB = "recycle"
@@ -56,6 +57,7 @@ class RoundStore:
         self.plans = PlanStore(db)
         self.reports = Reports(db)
         self._history = HistoryStore(db)
+        self._old_rounds = OldRounds(db)
         self._live_objects = live_objects
         self._protections = protections
         self._db = db
@@ -213,9 +215,10 @@ class RoundStore:
         self._leases.free(lease)
 
     def forget_expired(self, instance: str, heartbeat: Callable[[], None]) -> None:
-        """Delete rows whose time is over: history, recorded calls, ended protections. The next round tries again."""
+        """Delete rows whose time is over: history, rounds, plans, calls, protections. The next round tries again."""
         expired: list[Callable[[], object]] = [
             partial(self._history.forget, instance, heartbeat),
+            partial(self._old_rounds.forget, instance, heartbeat),
             self._operators.calls.forget,
         ]
         if self._protections is not None:
