@@ -95,8 +95,8 @@ class InProcessComparison:
         """Store what one vault lists. The vault is verified before and after: an unmounted disk shows no listing."""
         db.execute("DELETE FROM object WHERE vault = ?", (spec.name,))
         vault = self._vaults.get(spec.instance, spec.name)
-        for shard in vault.shards(1):
-            for page in vault.list_shard(shard):
+        for part in vault.parts(1):
+            for page in vault.list_part(part):
                 pages.add(len(page))
                 is_old = [old_enough(listed.written, until) for listed in page]
                 db.executemany(

@@ -1,8 +1,8 @@
 """Open deciding transactions: there is no other way to open one.
 
-A transaction that claims, undrops, quarantines, enables or acquires a lease first updates the guard row *in a statement
-of its own*; its checks are later statements and so see everything that was decided before. A lock taken in the same
-statement as the check, or FOR UPDATE under REPEATABLE READ, was seen to let both sides win. On PostgreSQL
+A transaction that claims, protects, holds, undrops, quarantines, enables or acquires a lease first updates the guard
+row *in a statement of its own*; its checks are later statements and so see everything decided before. A lock taken
+in the same statement as the check, or FOR UPDATE under REPEATABLE READ, was seen to let both sides win. On PostgreSQL
 ``sexton.undrop`` does the same in SQL. The owner's commit takes no guard: it removes its own mark rows.
 """
 

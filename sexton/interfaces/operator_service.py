@@ -1,4 +1,4 @@
-"""Serve the commands, the API and the console: everything operators and jobs request of one deployment.
+"""Serve the commands and the API: everything operators and jobs request of one deployment.
 
 Its stores are built in ``sexton.runtime.stores``. A command imports this module before it does anything, so operations
 import what they need themselves.

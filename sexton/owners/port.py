@@ -48,7 +48,7 @@ class Owner(Protocol):
         ...
 
     def marked_children(self, instance: str) -> Mapping[str, Collection[str]]:
-        """Return kind → kinds of its parents, for the kinds that ``due`` marks; they are due when their parent is."""
+        """Return kind → kinds of its parents, for those that ``mark_due`` marks; they are due when it is."""
         ...
 
     def abort_expired(self, instance: str, heartbeat: Heartbeat) -> None:

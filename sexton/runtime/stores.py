@@ -13,7 +13,7 @@ from sexton.database.engine import Database
 
 if TYPE_CHECKING:
     from sexton.check.sources.live_side import LiveSide
-    from sexton.check.sql.orphan_marks import Orphans
+    from sexton.check.sql.orphan_proofs import Orphans
     from sexton.check.sql.repair import Repairs
     from sexton.check.sql.store import CheckStore
     from sexton.insight.metrics.figures.store import FigureStore
@@ -156,7 +156,7 @@ class DeploymentStores:
     @cached_property
     def orphans(self) -> "Orphans":
         """The marks that repairs made of orphans."""
-        from sexton.check.sql.orphan_marks import Orphans
+        from sexton.check.sql.orphan_proofs import Orphans
 
         return Orphans(self.db)
 

@@ -103,7 +103,7 @@ class ListedObject(NamedTuple):
     """By the store's clock: ``YYYY-MM-DDTHH:MM:SS`` in UTC, so that texts compare; empty: unknown."""
 
 
-class Shard(NamedTuple):
+class VaultPart(NamedTuple):
     """A part of a vault that is listed by itself; the parts of one cut together hold each object once."""
 
     prefix: str = ""

@@ -35,7 +35,7 @@ def check_key(key: str) -> None:
 def check_listing(prefix: str) -> None:
     """Refuse a prefix that cannot be listed: the root, an ambiguous one, or one that would show ``_sexton/``.
 
-    It need not end with a separator, so a listing can be cut into shards; a *delete* needs ``check_prefix``.
+    It need not end with a separator, so a listing can be cut into parts; a *delete* needs ``check_prefix``.
 
     Raises:
         BadInput: the prefix is such a one.

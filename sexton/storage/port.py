@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from sexton.kernel.errors import SextonError
-from sexton.storage.model import KeyResult, ListedObject, Marker, Probe, Shard, Undeleted, VaultSpec
+from sexton.storage.model import KeyResult, ListedObject, Marker, Probe, Undeleted, VaultPart, VaultSpec
 
 UNREACHABLE = "UNREACHABLE"
 NOT_LISTED = "NOT_LISTED"
@@ -67,14 +67,14 @@ class Vault(Protocol):
         """
         ...
 
-    def shards(self, count: int) -> Sequence[Shard]:
+    def parts(self, count: int) -> Sequence[VaultPart]:
         """Return about ``count`` parts that together are the whole vault, cut along its folders; a few requests each.
 
         An object that is written later may be in no part: a caller that needs all objects looks up the missing ones.
         """
         ...
 
-    def list_shard(self, shard: Shard) -> Iterator[Sequence[ListedObject]]:
+    def list_part(self, part: VaultPart) -> Iterator[Sequence[ListedObject]]:
         """Yield pages of the objects of one part, without Sexton's own files; complete, or ``VaultFault``.
 
         Raises:

@@ -143,7 +143,9 @@ def test_hold_reports_how_many_marks_it_covers(offline: Run, shop: Database) -> 
     assert (some.returncode, none.returncode) == (0, 0)
     assert "it covers 1 mark now" in some.stdout
     assert some.stderr == ""
-    assert "the hold covers no mark now; it may still cover children that only the owner's records know" in none.stderr
+    assert (
+        "the hold covers no mark now; it may still cover descendants that only the owner's records know" in none.stderr
+    )
 
 
 def test_plan_names_active_holds_and_stops(offline: Run, shop: Database) -> None:
@@ -154,7 +156,7 @@ def test_plan_names_active_holds_and_stops(offline: Run, shop: Database) -> None
     planned = offline("plan", "shop")
 
     assert planned.returncode == 2
-    assert "hold 1 blocks dropped t1 and its children" in planned.stdout
+    assert "hold 1 blocks dropped t1 and its descendants" in planned.stdout
     assert "nothing can be deleted now: shop is stopped by" in planned.stdout
 
 

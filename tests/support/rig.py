@@ -25,7 +25,7 @@ from sexton.check.model import CheckReport, CheckRequest, ConcludeOrder
 from sexton.check.port import Compare
 from sexton.check.sources.catalog_integrity import record_problems
 from sexton.check.sources.live_side import LiveSide
-from sexton.check.sql.orphan_marks import Orphans
+from sexton.check.sql.orphan_proofs import Orphans
 from sexton.check.sql.repair import Repairs
 from sexton.check.sql.store import CheckStore
 from sexton.database import schema

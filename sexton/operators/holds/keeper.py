@@ -1,4 +1,4 @@
-"""Holds as a keeper: an operator blocks deletion of an instance, a mark with its children, or a prefix."""
+"""Holds as a keeper: an operator blocks deletion of an instance, a mark with its descendants, or a prefix."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any

@@ -46,7 +46,7 @@ class Hold(Message):
     def what(self) -> str:
         """Return what the hold blocks, for people."""
         if self.scope == "mark":
-            return f"{self.mark_kind} {self.mark_id} and its children"
+            return f"{self.mark_kind} {self.mark_id} and its descendants"
         return f"{self.vault}/{self.prefix}" if self.scope == "prefix" else "the whole instance"
 
     @property
@@ -67,7 +67,7 @@ class HoldStore:
         Raises:
             UnknownInstance: no such instance.
             BadInput: the length, reason, vault or prefix is not acceptable.
-            TooLate: the mark that the hold names is claimed or deleted, and it has no other descendants.
+            TooLate: the mark that the hold names is claimed or deleted, and it has no unclaimed descendants.
         """
         _check_texts(hold, seconds)
         t = self._db.t

@@ -61,7 +61,7 @@ class Batches(Protocol):
         ...
 
     def ensure_latest(self, token: WriteToken, file: int) -> None:
-        """Raise ``LeaseLost`` if a newer attempt or a newer epoch works on the batch."""
+        """Raise ``LeaseLost`` if a newer attempt or epoch works on the batch, or the file was done by another."""
         ...
 
     def count_claimed(self, token: WriteToken) -> int:
@@ -69,7 +69,7 @@ class Batches(Protocol):
         ...
 
     def claimed_refs(self, token: WriteToken, after: Ref, limit: int) -> Sequence[Ref]:
-        """Return claimed, unquarantined marks of the batch in order of kind and id."""
+        """Return the batch's marks that await their first pass: claimed, not quarantined or absorbed; by kind, id."""
         ...
 
     def take_finished(self, token: WriteToken, after: Ref, limit: int) -> Sequence[Ref]:

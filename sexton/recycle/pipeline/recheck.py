@@ -1,4 +1,7 @@
-"""Check a resolved chunk again, as late as possible: vaults, liveness, keepers. Marks that are kept leave the chunk."""
+"""Check a resolved chunk again, as late as possible. Marks that are kept leave the chunk.
+
+Before a claim: vaults and liveness. Before a second pass, which claims nothing: keepers too.
+"""
 
 from collections.abc import Set
 from functools import partial

@@ -1,4 +1,4 @@
-"""Decide when a mark is due, in which order kinds are deleted, and when an instance has its next round. Pure.
+"""Decide when a mark is due, in which order kinds are deleted, and into how many shards a kind is divided. Pure.
 
 Instants are in ms since 1970 on the database's clock; ``now`` is an argument.
 """
@@ -9,12 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from sexton.kernel.errors import BadInput
-from sexton.recycle.model import FAILED, STOPPED, SUCCEEDED, RoundReport
 from sexton.recycle.planning.model import Policy
-
-FIRST_RETRY_MS = 30_000
-LAST_RETRY_MS = 3_600_000
-"""A failed round is tried again after 30 s, then after twice as long each time, up to an hour."""
 
 SHARD_OBJECTS = 100_000
 """Objects from which on a kind has a second shard; one range has about as many."""
@@ -110,39 +105,6 @@ def waves(kinds: Collection[str], after: Mapping[str, Collection[str]]) -> Seque
         in_order.append(sorted(ready))
         order.done(*ready)
     return in_order
-
-
-def turn(previous: int | None, interval_ms: int, now: int) -> int:
-    """Return the schedule slot that a round uses which begins now, so that slots stay an interval apart.
-
-    A round that is less than an interval late uses the slot at which it was due. One that begins early, or after whole
-    slots were missed, begins a new sequence.
-    """
-    if previous is None:
-        return now
-    due = previous + interval_ms
-    return due if due <= now < due + interval_ms else now
-
-
-def next_round(turn_at: int | None, retry_at: int | None, interval_ms: int, now: int) -> int:
-    """Return when an instance has its next round; at or before ``now``: as soon as fewer rounds run than may run."""
-    if turn_at is None or turn_at > now:  # later than now: the database's clock was ahead before
-        return now
-    due = turn_at + interval_ms
-    return due if retry_at is None else min(due, retry_at)
-
-
-def retry_at(report: RoundReport, failures: int, now: int) -> int | None:
-    """Return when a round that ended is tried again before its next schedule slot, or None.
-
-    A round that could not reach a vault or an owner counts as failed. A stopped one is due at once, and starts when
-    nothing halts the instance. A cancelled one is not tried again: an operator ended it.
-    """
-    if report.state == STOPPED:
-        return now
-    if report.state == FAILED or (report.state == SUCCEEDED and report.faults):
-        return now + min(LAST_RETRY_MS, FIRST_RETRY_MS << min(failures, 20))
-    return None
 
 
 def shard_count(marks: int, objects: int) -> int:

@@ -160,7 +160,7 @@ class CloseOrder(Message):
 
 
 class TickRequest(Message):
-    """Start the rounds that are due."""
+    """Start what is due: rounds, checks, purges and binlog runs."""
 
     deployment: str
 

@@ -25,7 +25,7 @@ from sexton.runtime.spark.listing_progress import ListingProgress, Pass, listing
 from sexton.runtime.spark.locations import ConnectionTarget, check_reachable
 from sexton.runtime.spark.session import Sessions, run
 from sexton.runtime.spark.sources import ListedObjects, ListingOrder, ListingPart, LiveRecords, RecordsOrder
-from sexton.storage.model import Shard, VaultSpec
+from sexton.storage.model import VaultPart, VaultSpec
 from sexton.storage.port import UnknownVault, VaultFault, Vaults
 
 T = TypeVar("T")
@@ -167,11 +167,12 @@ class SparkComparison:
             this.heartbeat()
             try:
                 self._vaults.confirm(spec.instance, spec.name)
-                shards: Sequence[Shard] = self._vaults.get(spec.instance, spec.name).shards(PARTS)
+                vault_parts: Sequence[VaultPart] = self._vaults.get(spec.instance, spec.name).parts(PARTS)
             except (VaultFault, UnknownVault) as e:
                 faults[spec.name] = str(e)[:500]
             else:
-                parts += [ListingPart(number=len(parts) + n, vault=spec.name, shard=s) for n, s in enumerate(shards)]
+                first = len(parts)
+                parts += [ListingPart(number=n, vault=spec.name, part=p) for n, p in enumerate(vault_parts, first)]
         return ListingProgress(parts=tuple(parts), faults=faults)
 
     def _evidence_of_listings(self, this: _Run, progress: ListingProgress) -> tuple[Evidence, DataFrame | None]:

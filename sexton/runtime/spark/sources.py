@@ -16,7 +16,7 @@ from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
 from sexton.marks.live import Part
 from sexton.runtime.spark.locations import ConnectionTarget
-from sexton.storage.model import Shard, VaultSpec
+from sexton.storage.model import VaultPart, VaultSpec
 from sexton.storage.object_names import canonical
 from sexton.storage.port import UNREACHABLE, VaultFault
 
@@ -52,7 +52,7 @@ class ListingPart(Message):
 
     number: int
     vault: str
-    shard: Shard
+    part: VaultPart
 
 
 class ListingOrder(Message):
@@ -109,7 +109,7 @@ class ListedObjectsReader(DataSourceReader):
         vaults = order.where.vaults(order.vaults)
         instance = order.vaults[0].instance
         try:
-            for page in vaults.get(instance, part.vault).list_shard(part.shard):
+            for page in vaults.get(instance, part.vault).list_part(part.part):
                 rows = ((part.vault, canonical(o.key), *o, part.number, None, None) for o in page)
                 yield _batch(OBJECTS, rows)
             vaults.confirm(instance, part.vault)  # the listing of an unmounted disk must not count

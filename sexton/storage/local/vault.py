@@ -34,13 +34,13 @@ from sexton.storage.model import (
     ListedObject,
     Marker,
     Probe,
-    Shard,
     Undeleted,
+    VaultPart,
     VaultSpec,
 )
 from sexton.storage.policy import check_key, check_listing, check_root, inside_other_vault, is_other_marker
 from sexton.storage.port import VaultFault
-from sexton.storage.shards import spread
+from sexton.storage.vault_parts import spread
 
 DESCENDANT_KEYS = 10 * PAGE_KEYS
 MOST_FOLDERS = 10_000
@@ -93,14 +93,14 @@ class LocalVault:
         check_listing(prefix)
         return self._pages(prefix)
 
-    def shards(self, count: int) -> Sequence[Shard]:
+    def parts(self, count: int) -> Sequence[VaultPart]:
         with self._faults(), open_location(self.spec.location, self._folders) as root:
             return spread(partial(self._folders_in, root), count)
 
-    def list_shard(self, shard: Shard) -> Iterator[Sequence[ListedObject]]:
-        if shard.after or shard.until:
+    def list_part(self, part: VaultPart) -> Iterator[Sequence[ListedObject]]:
+        if part.after or part.until:
             raise ValueError(f"vault {self.spec.name} is a directory; its listing cannot be cut by keys")
-        return self._pages(shard.prefix, deep=not shard.loose)
+        return self._pages(part.prefix, deep=not part.loose)
 
     def stat(self, keys: Sequence[str]) -> Sequence[ListedObject]:
         for key in keys:

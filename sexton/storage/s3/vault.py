@@ -23,8 +23,8 @@ from sexton.storage.model import (
     ListedObject,
     Marker,
     Probe,
-    Shard,
     Undeleted,
+    VaultPart,
     VaultSpec,
 )
 from sexton.storage.policy import check_key, check_listing, check_root, inside_other_vault, is_other_marker
@@ -38,7 +38,7 @@ from sexton.storage.s3.delete import Target, delete, with_deleted_as
 from sexton.storage.s3.purge import purge
 from sexton.storage.s3.undelete import undelete
 from sexton.storage.s3.wire import error_of
-from sexton.storage.shards import in_bytes, spread
+from sexton.storage.vault_parts import in_bytes, spread
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -87,15 +87,15 @@ class S3Vault:
         check_listing(prefix)
         return self._without_own(listing.pages(self._bucket, prefix))
 
-    def shards(self, count: int) -> Sequence[Shard]:
+    def parts(self, count: int) -> Sequence[VaultPart]:
         return spread(lambda folder: listing.folders(self._bucket, folder), count)
 
-    def list_shard(self, shard: Shard) -> Iterator[Sequence[ListedObject]]:
-        if (shard.after or shard.until) and not in_bytes(self.spec.probe):
+    def list_part(self, part: VaultPart) -> Iterator[Sequence[ListedObject]]:
+        if (part.after or part.until) and not in_bytes(self.spec.probe):
             raise ValueError(
                 f"no probe showed that vault {self.spec.name} lists in byte order; its listing cannot be cut by keys"
             )
-        pages = listing.pages(self._bucket, shard.prefix, loose=shard.loose, after=shard.after, until=shard.until)
+        pages = listing.pages(self._bucket, part.prefix, loose=part.loose, after=part.after, until=part.until)
         return self._without_own(pages)
 
     def stat(self, keys: Sequence[str]) -> Sequence[ListedObject]:

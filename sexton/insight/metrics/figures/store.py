@@ -28,6 +28,7 @@ from sexton.recycle.model import DAY_MS, RoundReport
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.model import Policy
 from sexton.recycle.planning.sql.measure import waits
+from sexton.recycle.rounds.policy import next_round
 from sexton.recycle.rounds.sql.store import JOB
 
 log = logging.getLogger(__name__)
@@ -84,7 +85,7 @@ class FigureStore:
                 enabled=row.mode == "enabled",
                 quiet_since=max(row.enabled_at or 0, row.last_success_at or 0) if row.mode == "enabled" else None,
                 halt=halt(controls, row.id, now),
-                next_round=rules.next_round(row.turn_at, row.retry_at, self._interval * 1000, now),
+                next_round=next_round(row.turn_at, row.retry_at, self._interval * 1000, now),
                 kinds=tuple(sorted(retentions[row.id])),
                 oldest_due=oldest_due[row.id],
                 approvals=len(approvals[row.id]),

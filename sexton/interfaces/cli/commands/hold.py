@@ -68,7 +68,7 @@ def hold_mark(
     instance: InstanceOption = None,
     as_json: Json = False,
 ) -> None:
-    """Hold one mark and all of its children.
+    """Hold one mark and all of its descendants.
 
     Example: sexton hold mark dropped/t12 --instance shop --for 12h --reason 'wrong drop?'
     """
@@ -141,7 +141,7 @@ def _show_placed(hold: "Hold", covered: int | None, too_late: int) -> None:
     if covered == 0:
         typer.echo(
             f"WARNING: no mark of {hold.instance} matches, or names it as an ancestor: the hold covers no mark now; "
-            "it may still cover children that only the owner's records know",
+            "it may still cover descendants that only the owner's records know",
             err=True,
         )
         typer.echo("to see the names of marks: sexton why ID; or hold a vault-prefix, or the whole instance", err=True)

@@ -6,8 +6,8 @@ from sexton.database.engine import Database
 from sexton.marks.sql.leases import busy
 from sexton.operators.controls.policy import halt_by_instance
 from sexton.operators.controls.store import ControlStore
-from sexton.recycle.planning import policy as rules
 from sexton.recycle.rounds.model import DueInstances
+from sexton.recycle.rounds.policy import next_round
 from sexton.recycle.rounds.sql.store import JOB
 
 SPARE = 100
@@ -53,7 +53,7 @@ class RoundSchedule:
         with self._db.read() as c:
             row = c.execute(select(t.c.turn_at, t.c.retry_at).where(t.c.id == instance)).one()
             now = self._db.now(c)
-        return rules.next_round(row.turn_at, row.retry_at, self._interval_ms, now)
+        return next_round(row.turn_at, row.retry_at, self._interval_ms, now)
 
     def _turn_over(self, now: int) -> ColumnElement[bool]:
         turn_at = self._db.t.instance.c.turn_at

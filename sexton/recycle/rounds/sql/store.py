@@ -16,12 +16,13 @@ from sexton.operators.controls.port import NotEnabled
 from sexton.operators.stores import OperatorStores
 from sexton.recycle.errors import RoundEnded
 from sexton.recycle.model import CANCELLED, FAILED, SUCCEEDED, RoundReport, RoundState
-from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.model import Plan, PlanState, Policy
+from sexton.recycle.planning.policy import for_owner
 from sexton.recycle.planning.sql import measure
 from sexton.recycle.planning.sql.plans import PlanStore
 from sexton.recycle.rounds.counters import counters_of
 from sexton.recycle.rounds.model import CloseOrder, OpenedRound
+from sexton.recycle.rounds.policy import retry_at, turn
 from sexton.recycle.rounds.port import EndingProtections
 from sexton.recycle.rounds.sql.history import HistoryStore
 from sexton.recycle.rounds.sql.old_rounds import OldRounds
@@ -114,7 +115,7 @@ class RoundStore:
             round=round_,
             lease=lease,
             may_delete=enabled,
-            policy=rules.for_owner(policy, row.owner),
+            policy=for_owner(policy, row.owner),
             vaults=names,
             cutoffs=cutoffs,
         )
@@ -187,7 +188,7 @@ class RoundStore:
         """Count this round as the instance's slot; until it ends, another try is due at once: it may be terminated."""
         t = self._db.t.instance
         before = c.execute(select(t.c.turn_at).where(t.c.id == instance)).scalar_one()
-        turn_at = rules.turn(before, self._interval_ms, now)
+        turn_at = turn(before, self._interval_ms, now)
         c.execute(update(t).where(t.c.id == instance).values(turn_at=turn_at, retry_at=now))
 
     def close(self, order: CloseOrder) -> RoundReport:
@@ -253,7 +254,7 @@ class RoundStore:
         """Set when the instance is tried again, and count successes; a round with a vault at fault is none."""
         t, now = self._db.t.instance, report.ended_at or 0
         failures = c.execute(select(t.c.failures).where(t.c.id == report.instance)).scalar_one()
-        values: dict[str, int | None] = {"retry_at": rules.retry_at(report, failures, now)}
+        values: dict[str, int | None] = {"retry_at": retry_at(report, failures, now)}
         if report.state == FAILED or (report.state == SUCCEEDED and report.faults):
             values["failures"] = failures + 1
         elif report.state == SUCCEEDED and not report.observed:  # in observe mode no vault was reached

@@ -1,12 +1,9 @@
-"""Kinds are deleted in waves, instances have schedule slots, and failed rounds are retried later."""
+"""Kinds are deleted in waves, and a policy has a version."""
 
 import pytest
 
 from sexton.kernel.errors import BadInput
-from sexton.recycle.model import RoundReport
-from sexton.recycle.planning.policy import for_owner, policy, retry_at, turn, waves
-
-MINUTE = 60_000
+from sexton.recycle.planning.policy import for_owner, policy, waves
 
 
 def test_kinds_without_order_are_in_one_wave() -> None:
@@ -77,36 +74,3 @@ def test_tablets_precede_their_rowsets_and_parents() -> None:
     order = waves(kinds, for_owner(policy({}, 600), "catalog").after)
 
     assert order == [["tablet", "txn_label"], ["compacted", "index", "partition", "prepared"], ["dropped", "table"]]
-
-
-def test_slots_stay_an_interval_apart_despite_late_ticks() -> None:
-    turns = [turn(None, MINUTE, 1_000)]
-    for late in (0, 14_000, 3_000):
-        turns.append(turn(turns[-1], MINUTE, turns[-1] + MINUTE + late))
-
-    assert turns == [1_000, 61_000, 121_000, 181_000]
-
-
-def test_early_round_or_long_absence_restarts_the_slots() -> None:
-    assert turn(0, MINUTE, 10_000) == 10_000
-    assert turn(0, MINUTE, 10 * MINUTE + 5) == 10 * MINUTE + 5
-
-
-def ended(state: str, faults: int = 0) -> RoundReport:
-    return RoundReport(round=1, instance="shop", state=state, faults=faults)
-
-
-def test_wait_after_failed_rounds_doubles_up_to_an_hour() -> None:
-    waits = [retry_at(ended("FAILED"), n, 0) for n in range(9)]
-
-    assert waits[:4] == [30_000, 60_000, 120_000, 240_000]
-    assert waits[-1] == 3_600_000
-
-
-def test_stopped_round_is_due_at_once_and_cancelled_one_later() -> None:
-    assert retry_at(ended("STOPPED", 3), 3, 77) == 77
-    assert (retry_at(ended("CANCELLED", 3), 0, 77), retry_at(ended("SUCCEEDED"), 0, 77)) == (None, None)
-
-
-def test_round_with_an_excluded_vault_is_retried() -> None:
-    assert retry_at(ended("SUCCEEDED", 3), 0, 0) == 30_000

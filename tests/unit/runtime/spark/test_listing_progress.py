@@ -2,9 +2,9 @@
 
 from sexton.runtime.spark.listing_progress import TRIES, ListingProgress, Pass, listing_evidence, pending_parts
 from sexton.runtime.spark.sources import ListingPart
-from sexton.storage.model import Shard
+from sexton.storage.model import VaultPart
 
-PARTS = tuple(ListingPart(number=n, vault="disk", shard=Shard()) for n in range(3))
+PARTS = tuple(ListingPart(number=n, vault="disk", part=VaultPart()) for n in range(3))
 
 
 def progress(*passes: Pass, faults: dict[str, str] | None = None) -> ListingProgress:

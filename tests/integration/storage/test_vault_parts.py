@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sexton.storage.model import Probe, Shard
+from sexton.storage.model import Probe, VaultPart
 from sexton.storage.port import Vault, VaultFault
 from sexton.storage.s3 import listing
 from sexton.storage.s3.vault import S3Vault
-from sexton.storage.shards import cut, in_bytes, spread
+from sexton.storage.vault_parts import cut, in_bytes, spread
 from tests.integration.storage.test_vault import ODD
 from tests.servers.s3 import RunningS3
 from tests.support.places import MARKER, Bucket, Directory, Place, keys, put_all
@@ -26,8 +26,8 @@ def place(either: Place) -> Place:
     return either
 
 
-def listed(vault: Vault, shards: Sequence[Shard]) -> list[str]:
-    return [one.key for shard in shards for page in vault.list_shard(shard) for one in page]
+def listed(vault: Vault, parts: Sequence[VaultPart]) -> list[str]:
+    return [one.key for part in parts for page in vault.list_part(part) for one in page]
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 100])
@@ -38,30 +38,30 @@ def test_parts_hold_each_object_once_without_own_files(place: Place, count: int)
     vault = place.vault()
     vault.write_marker(MARKER)
 
-    shards = vault.shards(count)
+    parts = vault.parts(count)
 
-    assert sorted(listed(vault, shards)) == sorted([*KEYS, *odd])
-    assert len(shards) == len(set(shards)) >= min(count, 5)
+    assert sorted(listed(vault, parts)) == sorted([*KEYS, *odd])
+    assert len(parts) == len(set(parts)) >= min(count, 5)
 
 
 def test_vaults_without_a_prefix_or_objects_are_cut_too(place: Place) -> None:
     empty = place.vault("wh/") if isinstance(place, Directory) else place.vault("none/")
-    before = empty.shards(10)
+    before = empty.parts(10)
     put_all(place, ["wh/a", "wh/b/c", "top"])
     whole = place.vault("")
 
-    assert (before, listed(empty, [Shard()])) == ([Shard()], [] if isinstance(place, Bucket) else ["a", "b/c"])
-    assert sorted(listed(whole, whole.shards(10))) == ["top", "wh/a", "wh/b/c"]
+    assert (before, listed(empty, [VaultPart()])) == ([VaultPart()], [] if isinstance(place, Bucket) else ["a", "b/c"])
+    assert sorted(listed(whole, whole.parts(10))) == ["top", "wh/a", "wh/b/c"]
 
 
 def test_a_nested_vault_is_a_fault_of_its_part(place: Place) -> None:
     put_all(place, ["wh/a/1", "wh/b/1", "wh/b/_sexton/vault.json"])
     vault = place.vault()
-    shards = {shard.prefix: shard for shard in vault.shards(3)}
+    parts = {part.prefix: part for part in vault.parts(3)}
 
-    assert listed(vault, [shards["a/"]]) == ["a/1"]
+    assert listed(vault, [parts["a/"]]) == ["a/1"]
     with pytest.raises(VaultFault, match="another vault"):
-        listed(vault, [shards["b/"]])
+        listed(vault, [parts["b/"]])
 
 
 def test_more_folders_than_a_page_holds_are_all_found(s3_server: RunningS3, bucket: str) -> None:
@@ -70,9 +70,9 @@ def test_more_folders_than_a_page_holds_are_all_found(s3_server: RunningS3, buck
     put_all(place, paths)
     vault = place.vault()
 
-    shards = vault.shards(1_000)
+    parts = vault.parts(1_000)
 
-    assert sorted(s.prefix for s in shards if s.prefix) == [f"{n:04}/" for n in range(1_005)]
+    assert sorted(s.prefix for s in parts if s.prefix) == [f"{n:04}/" for n in range(1_005)]
     assert len(keys(vault, "0")) == 1_000
 
 
@@ -80,9 +80,9 @@ def test_a_part_of_a_lost_bucket_is_a_fault_and_no_end(s3_server: RunningS3) -> 
     gone = Bucket(s3_server.client(), s3_server.endpoint_url, "b-never-made").vault()
 
     with pytest.raises(VaultFault):
-        gone.shards(10)
+        gone.parts(10)
     with pytest.raises(VaultFault):
-        listed(gone, [Shard("a/")])
+        listed(gone, [VaultPart("a/")])
 
 
 @pytest.mark.parametrize("name", ["x/", "wh/a", "wh/", "wh/a/b/"])
@@ -92,7 +92,7 @@ def test_an_impossible_folder_name_is_a_fault(monkeypatch: pytest.MonkeyPatch, n
 
     monkeypatch.setattr(listing, "_page", page)
     with pytest.raises(VaultFault, match="BAD_REPLY"):
-        Bucket(None, "http://127.0.0.1:1", "bucket").vault().shards(10)  # type: ignore[arg-type]
+        Bucket(None, "http://127.0.0.1:1", "bucket").vault().parts(10)  # type: ignore[arg-type]
 
 
 def test_a_store_that_forgets_the_delimiter_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +101,7 @@ def test_a_store_that_forgets_the_delimiter_is_a_fault(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(listing, "_page", page)
     with pytest.raises(VaultFault, match="BAD_REPLY"):
-        listed(Bucket(None, "http://127.0.0.1:1", "bucket").vault(), [Shard(loose=True)])  # type: ignore[arg-type]
+        listed(Bucket(None, "http://127.0.0.1:1", "bucket").vault(), [VaultPart(loose=True)])  # type: ignore[arg-type]
 
 
 class TestRanges:
@@ -110,22 +110,22 @@ class TestRanges:
     def test_ranges_need_a_store_proven_to_list_in_byte_order(self, place: Place) -> None:
         place.put("wh/a")
         with pytest.raises(ValueError, match=r"byte order|directory"):
-            listed(place.vault(), [Shard(after="a")])
+            listed(place.vault(), [VaultPart(after="a")])
 
     def test_ranges_of_a_store_in_byte_order_hold_each_object_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         every = sorted(f"{n:03}{tail}" for n in range(300) for tail in ("", "/x", "-y"))
         vault = in_byte_order(monkeypatch, every)
 
-        parts = cut(Shard(), [every[100], "150~", every[100], every[700]])
+        parts = cut(VaultPart(), [every[100], "150~", every[100], every[700]])
 
         assert [p.after for p in parts] == ["", every[100], "150~", every[700]]
         assert [key for part in parts for key in listed(vault, [part])] == every
-        assert listed(vault, [Shard("1", after="199", until="199/x")]) == ["199-y", "199/x"]
+        assert listed(vault, [VaultPart("1", after="199", until="199/x")]) == ["199-y", "199/x"]
 
     def test_a_store_that_forgets_where_to_begin_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         vault = in_byte_order(monkeypatch, ["a", "b", "c"], heeds_after=False)
         with pytest.raises(VaultFault, match="BAD_REPLY"):
-            listed(vault, [Shard(after="b")])
+            listed(vault, [VaultPart(after="b")])
 
 
 def in_byte_order(monkeypatch: pytest.MonkeyPatch, every: list[str], *, heeds_after: bool = True) -> S3Vault:

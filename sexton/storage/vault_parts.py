@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
-from sexton.storage.model import RESERVED_PREFIX, Probe, Shard
+from sexton.storage.model import RESERVED_PREFIX, Probe, VaultPart
 
 
 def in_bytes(probe: Probe | None) -> bool:
@@ -15,14 +15,14 @@ def in_bytes(probe: Probe | None) -> bool:
     return probe is not None and probe.order == "byte" and probe.start_after is True
 
 
-def cut(shard: Shard, points: Iterable[str]) -> list[Shard]:
+def cut(part: VaultPart, points: Iterable[str]) -> list[VaultPart]:
     """Cut a part into ranges of keys, at the points that are within it; for stores that are ``in_bytes``."""
-    low, high = shard.after, shard.until
-    inner = sorted(p for p in set(points) if p.startswith(shard.prefix) and p > low and (not high or p < high))
-    return [shard._replace(after=after, until=until) for after, until in pairwise([low, *inner, high])]
+    low, high = part.after, part.until
+    inner = sorted(p for p in set(points) if p.startswith(part.prefix) and p > low and (not high or p < high))
+    return [part._replace(after=after, until=until) for after, until in pairwise([low, *inner, high])]
 
 
-def spread(folders: Callable[[str], Sequence[str] | None], count: int) -> list[Shard]:
+def spread(folders: Callable[[str], Sequence[str] | None], count: int) -> list[VaultPart]:
     """Cut a vault along its folders, from the top, into about ``count`` parts.
 
     Args:
@@ -30,13 +30,13 @@ def spread(folders: Callable[[str], Sequence[str] | None], count: int) -> list[S
             folders, or too many other keys, to list them.
         count: the number of parts; there are fewer where folders are few or flat, more where one has many.
     """
-    parts: list[Shard] = []
+    parts: list[VaultPart] = []
     uncut = deque([""])
     for _ in range(2 * count):  # a chain of folders gives no parts, however long it is
         if not uncut or len(parts) + len(uncut) >= count:
             break
         folder = uncut.popleft()
         inner = folders(folder)
-        parts.append(Shard(folder, loose=bool(inner)))
+        parts.append(VaultPart(folder, loose=bool(inner)))
         uncut.extend(path for path in inner or () if path != RESERVED_PREFIX)
-    return sorted([*parts, *map(Shard, uncut)])
+    return sorted([*parts, *map(VaultPart, uncut)])

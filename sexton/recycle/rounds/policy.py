@@ -1,0 +1,43 @@
+"""Decide when an instance has its next round. Pure.
+
+Instants are in ms since 1970 on the database's clock; ``now`` is an argument.
+"""
+
+from sexton.recycle.model import FAILED, STOPPED, SUCCEEDED, RoundReport
+
+FIRST_RETRY_MS = 30_000
+LAST_RETRY_MS = 3_600_000
+"""A failed round is tried again after 30 s, then after twice as long each time, up to an hour."""
+
+
+def turn(previous: int | None, interval_ms: int, now: int) -> int:
+    """Return the schedule slot that a round uses which begins now, so that slots stay an interval apart.
+
+    A round that is less than an interval late uses the slot at which it was due. One that begins early, or after whole
+    slots were missed, begins a new sequence.
+    """
+    if previous is None:
+        return now
+    due = previous + interval_ms
+    return due if due <= now < due + interval_ms else now
+
+
+def next_round(turn_at: int | None, retry_at: int | None, interval_ms: int, now: int) -> int:
+    """Return when an instance has its next round; at or before ``now``: as soon as fewer rounds run than may run."""
+    if turn_at is None or turn_at > now:  # later than now: the database's clock was ahead before
+        return now
+    due = turn_at + interval_ms
+    return due if retry_at is None else min(due, retry_at)
+
+
+def retry_at(report: RoundReport, failures: int, now: int) -> int | None:
+    """Return when a round that ended is tried again before its next schedule slot, or None.
+
+    A round that could not reach a vault or an owner counts as failed. A stopped one is due at once, and starts when
+    nothing halts the instance. A cancelled one is not tried again: an operator ended it.
+    """
+    if report.state == STOPPED:
+        return now
+    if report.state == FAILED or (report.state == SUCCEEDED and report.faults):
+        return now + min(LAST_RETRY_MS, FIRST_RETRY_MS << min(failures, 20))
+    return None
