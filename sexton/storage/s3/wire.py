@@ -23,13 +23,13 @@ from botocore.session import Session
 from sexton.storage.model import REQUEST_SECONDS
 from sexton.storage.port import Throttled, VaultFault
 from sexton.storage.s3 import listing_page
+from sexton.storage.s3.connecting import ADDRESS_SECONDS, CONNECT_SECONDS, connect_in_time
 from sexton.storage.s3.listing_page import UnreadableReply
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-CONNECT_TIMEOUT_SECONDS = 5.0
-READ_TIMEOUT_SECONDS = REQUEST_SECONDS - CONNECT_TIMEOUT_SECONDS
+READ_TIMEOUT_SECONDS = REQUEST_SECONDS - CONNECT_SECONDS
 CONNECTIONS = 64
 
 _BUSY_STATUS = {429, 500, 502, 503, 504}
@@ -93,7 +93,7 @@ def _client_of(
 ) -> "S3Client":
     """Return a new client; ``login``: access key and secret, by default the session's own."""
     config = Config(
-        connect_timeout=CONNECT_TIMEOUT_SECONDS,
+        connect_timeout=ADDRESS_SECONDS,
         read_timeout=READ_TIMEOUT_SECONDS,
         max_pool_connections=CONNECTIONS,
         retries={"total_max_attempts": 1},  # the pacer decides when to try again
@@ -110,6 +110,7 @@ def _client_of(
         aws_access_key_id=login[0],
         aws_secret_access_key=login[1],
     )
+    connect_in_time(client)
     client.meta.events.register_first("before-parse.*.ListObjectsV2", _read_page)
     for operation in ("DeleteObjects", "GetBucketVersioning", *_ENDS):
         # Before boto3's own handler (at `before-parse.s3.*`), which turns a broken 200 into a 500, as of a busy store:
