@@ -76,9 +76,9 @@ class InProcessComparison:
 
     def _list(self, db: sqlite3.Connection, spec: VaultSpec, until: str, pages: "_PageCounter") -> Listing:
         """List one vault, again where the store was busy; a fault of the vault is an error of the listing."""
-        attempts = 0
+        attempts, listed_before = 0, pages.listed
         while True:
-            counts = _ListedCounts()
+            counts, pages.listed = _ListedCounts(), listed_before
             try:
                 self._list_once(db, spec, until, counts, pages)
             except (VaultFault, UnknownVault) as e:

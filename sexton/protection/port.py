@@ -41,6 +41,10 @@ class Register(Protocol):
         """Yield (vault, key) of all objects that are being deleted, in pages."""
         ...
 
+    def prefixes_of_requests(self, instance: str) -> Sequence[tuple[str, str]]:
+        """Return (vault, prefix) under which a request may still delete objects that no row names."""
+        ...
+
     def store_result(
         self, instance: str, job: str, number: int, result: Sealed, *, registration_id: int | None = None
     ) -> Sealed:

@@ -117,7 +117,8 @@ class Registrar:
     def _claimed_names(self, instance: str, filter_: Filter) -> list[str]:
         """Return which objects are being deleted and may be in the filter: the job must check whether they are."""
         files = (file for page in self._register.claimed_files(instance) for file in page)
-        return [f"{vault}/{key}: claimed" for vault, key in files if filter_.covers(vault, key)]
+        names = [f"{vault}/{key}: claimed" for vault, key in files if filter_.covers(vault, key)]
+        return names + [f"{vault}/{prefix}: claimed" for vault, prefix in self._register.prefixes_of_requests(instance)]
 
     def _missing(self, instance: str, items: Sequence[Item]) -> Iterator[Item]:
         """Yield the objects that do not exist, and the prefixes under which no object exists."""

@@ -128,17 +128,14 @@ def may_be_deleting(db: Database, c: Connection, instance: str) -> bool:
 def seconds_of_requests(db: Database, c: Connection, instance: str) -> float:
     """Return for how long a request may still delete files whose sender nobody waits for; 0 or less: none may.
 
-    Its batch was taken over, or its lease was released while it worked.
+    Its batch was taken over, or its lease was released while it worked. What was recorded while the database's clock
+    was far ahead does not count.
     """
-    batch = db.t.batch
-    newest = select(func.max(batch.c.taken_over_at)).where(
-        batch.c.instance == instance, batch.c.taken_over_at.is_not(None)
-    )
+    batch, now = db.t.batch, db.now(c)
+    is_believable = batch.c.taken_over_at < now + LONGEST_WAIT_SECONDS * 1000
+    newest = select(func.max(batch.c.taken_over_at)).where(batch.c.instance == instance, is_believable)
     taken_over_at = c.execute(newest).scalar_one_or_none()
-    if taken_over_at is None:
-        return 0
-    seconds = float((taken_over_at - db.now(c)) / 1000 + IN_FLIGHT_SECONDS)
-    return seconds if seconds < LONGEST_WAIT_SECONDS else 0
+    return 0 if taken_over_at is None else float((taken_over_at - now) / 1000 + IN_FLIGHT_SECONDS)
 
 
 def _is_lease(row: Table, lease: Lease) -> ColumnElement[bool]:

@@ -57,19 +57,31 @@ def ensure_undelete_is_safe(
     with db.read() as c:
         if c.execute(select(db.t.instance.c.id).where(db.t.instance.c.id == instance)).one_or_none() is None:
             raise UnknownInstance(instance)
-        if (seconds := seconds_of_requests(db, c, instance)) > 0:
-            raise UndeleteUnsafe(
-                f"a request of {instance}'s last round may still delete objects: wait {seconds:.0f} s, then undelete"
-            )
-        in_first_pass = _refuse_during_deletion(db, c, _Target(instance, vault, prefix, keys))
-        if _all_held(holds, vault, prefix):
-            return
-        open_keys = _keys_without_hold(holds, vault, keys)
-        if not prefix and not open_keys:
-            return
-        unheld = _Target(instance, vault, prefix, open_keys)
-        awaiting = _claimed_marks(db, c, unheld, ~in_first_pass) - _held_marks(holds)
-    if awaiting:
+        _refuse_requests(db, c, instance)
+        target = _Target(instance, vault, prefix, keys)
+        in_first_pass = _refuse_during_deletion(db, c, target)
+        _refuse_second_passes(db, c, target, holds, ~in_first_pass)
+        # Again: a take-over that settled its marks meanwhile left none of them to be seen, and perhaps a request.
+        _refuse_requests(db, c, instance)
+
+
+def _refuse_requests(db: Database, c: Connection, instance: str) -> None:
+    if (seconds := seconds_of_requests(db, c, instance)) > 0:
+        raise UndeleteUnsafe(
+            f"a request of {instance}'s last round may still delete objects: wait {seconds:.0f} s, then undelete"
+        )
+
+
+def _refuse_second_passes(
+    db: Database, c: Connection, target: _Target, holds: Sequence[Hold], after_first_pass: ColumnElement[bool]
+) -> None:
+    """Refuse what a second pass would delete again, unless a hold blocks it."""
+    instance, vault, prefix, keys = target
+    open_keys = _keys_without_hold(holds, vault, keys)
+    if _all_held(holds, vault, prefix) or not (prefix or open_keys):
+        return
+    unheld = _Target(instance, vault, prefix, open_keys)
+    if awaiting := _claimed_marks(db, c, unheld, after_first_pass) - _held_marks(holds):
         place = prefix or common_folder(open_keys)
         hold = f"vault-prefix {vault}/{place} --instance {instance}" if place else f"instance {instance}"
         first = min(awaiting)

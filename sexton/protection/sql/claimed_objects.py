@@ -7,11 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, false, func, literal, or_, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Select, and_, false, func, literal, or_, select, tuple_
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
 from sexton.marks.policy import covering_prefixes
+from sexton.marks.sql.leases import seconds_of_requests
 from sexton.protection.model import NAMED, Item
 
 FILES_AT_ONCE = 5_000
@@ -22,8 +23,10 @@ def find_claimed(
 ) -> Sequence[tuple[str, str]]:
     """Return (vault, key) of the registered objects, and of those under registered prefixes, that are being deleted.
 
-    A prefix in its second pass may lose objects that this pass finds. An object that is deleted already has no row any
-    longer: only its store can answer, after this, whether it exists.
+    A registered prefix may lose objects that a second pass finds. Only while a request of a first pass may be on its
+    way, whose rows are gone, the prefixes of marks that await their second pass are returned too, where one of them
+    and a registered prefix overlap. An object that is deleted already has no row any longer: only its store can answer,
+    after this, whether it exists.
 
     Args:
         db: the database.
@@ -37,6 +40,8 @@ def find_claimed(
     claimed = set(_claimed_objects(db, c, instance, registration_id, objects))
     claimed |= set(_claimed_under_prefixes(db, c, instance, registration_id, prefixes))
     claimed |= set(_in_second_pass(db, c, instance, objects))
+    if prefixes and seconds_of_requests(db, c, instance) > 0:
+        claimed |= set(_overlapping_second_passes(db, c, instance, items))
     return sorted(claimed)
 
 
@@ -55,6 +60,18 @@ def claimed_files(db: Database, instance: str) -> Iterator[Sequence[tuple[str, s
         if len(rows) < FILES_AT_ONCE:
             return
         last_batch, last_seq = rows[-1].batch, rows[-1].seq
+
+
+def prefixes_of_requests(db: Database, instance: str) -> Sequence[tuple[str, str]]:
+    """Return (vault, prefix) of a few marks whose first pass has ended, while a request of it may be on its way.
+
+    A filter cannot be asked about a prefix. Without a vault (``*``): in every one.
+    """
+    with db.read() as c:
+        if seconds_of_requests(db, c, instance) <= 0:
+            return ()
+        rows = c.execute(_second_passes(db, instance).order_by(db.t.mark.c.prefix).limit(NAMED))
+        return [(row.vault or "*", row.prefix) for row in rows]
 
 
 def _claimed_objects(
@@ -116,8 +133,28 @@ def _in_second_pass(
     query = select(mark.c.vault, mark.c.prefix).where(is_in_second_pass, in_list(db, mark.c.prefix, prefixes))
     second_pass_prefixes = {(row.vault, row.prefix) for row in c.execute(query)}
     for vault, key in objects:
-        if any((vault, prefix) in second_pass_prefixes for prefix in covering_prefixes(key)):
+        # A mark without a vault deletes in every one.
+        if any(not second_pass_prefixes.isdisjoint(((vault, p), (None, p))) for p in covering_prefixes(key)):
             yield vault, key
+
+
+def _overlapping_second_passes(
+    db: Database, c: Connection, instance: str, items: Sequence[Item]
+) -> Iterator[tuple[str, str]]:
+    """Yield the prefixes of marks that await their second pass and overlap a registered one, with its vault."""
+    registered = [item for item in items if item.prefix]
+    for row in c.execute(_second_passes(db, instance).execution_options(yield_per=FILES_AT_ONCE)):
+        for item in registered:
+            overlaps = item.key.startswith(row.prefix) or row.prefix.startswith(item.key)
+            if overlaps and row.vault in (None, item.vault):
+                yield item.vault, row.prefix
+
+
+def _second_passes(db: Database, instance: str) -> Select[Any, Any]:
+    """Select vault and prefix of the marks that await their second pass; without a vault: in every one."""
+    mark = db.t.mark
+    awaits_second_pass = and_(mark.c.instance == instance, mark.c.state == "CLAIMED", mark.c.first_pass_at.is_not(None))
+    return select(mark.c.vault, mark.c.prefix).where(awaits_second_pass, mark.c.prefix.is_not(None))
 
 
 def _is_own_mark(db: Database) -> ColumnElement[bool]:

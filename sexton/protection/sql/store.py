@@ -139,6 +139,10 @@ class ProtectionStore:
         """Yield (vault, key) of all objects that are being deleted, in pages."""
         return claimed_objects.claimed_files(self._db, instance)
 
+    def prefixes_of_requests(self, instance: str) -> Sequence[tuple[str, str]]:
+        """Return (vault, prefix) under which a request may still delete objects that no row names."""
+        return claimed_objects.prefixes_of_requests(self._db, instance)
+
     def store_result(
         self, instance: str, job: str, number: int, result: Sealed, *, registration_id: int | None = None
     ) -> Sealed:

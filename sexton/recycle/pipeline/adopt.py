@@ -67,7 +67,7 @@ class Adopter:
         while marks := self._take_second_pass(work, order, after):
             after = marks[-1].ref
             scanned += len(marks)
-            self._stores.files.drop(work.token, [mark.ref for mark in marks])
+            self._stores.files.drop(work.token, [mark.ref for mark in marks], of_earlier_batches=True)
             while marks:
                 chunk = self._second_pass(work, marks, last_file)
                 marks = marks[chunk.seen :]

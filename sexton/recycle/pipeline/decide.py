@@ -109,7 +109,7 @@ def _child_may_be_claimed(child: ChildMark, parent: Candidate, request: ClaimReq
     It must have been resolved with the parent, and this transaction must have locked it. A child that its writer is
     committing, that another batch deletes, or that appeared after the parent was resolved therefore keeps its parent.
     """
-    if child.state is None or child.ref not in (parent.children or ()):
+    if child.ref not in (parent.children or ()):
         return False
     resolved = request.resolved.get(child.ref)
     must_be_fenced = resolved is not None and resolved.must_be_fenced

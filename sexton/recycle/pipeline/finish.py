@@ -104,4 +104,6 @@ class Finisher:
             follow(deletion)
             deletion.release_up_to(last)
             deletion.finish()
+            if self._deleter.leaves_requests:
+                self._stores.batches.record_requests(work.token)  # before the marks are removed
             return deletion.logged(after, last)

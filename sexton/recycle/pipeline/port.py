@@ -105,8 +105,11 @@ class Files(Protocol):
         """Return the number of the last file stored in the batch."""
         ...
 
-    def drop(self, token: WriteToken, refs: Iterable[Ref]) -> None:
-        """Drop undone files of marks that were not claimed, or that are listed again."""
+    def drop(self, token: WriteToken, refs: Iterable[Ref], *, of_earlier_batches: bool = False) -> None:
+        """Drop undone files of marks that this batch did not claim, or that are listed again.
+
+        ``of_earlier_batches``: also those that other batches stored for the marks, which are this batch's by now.
+        """
         ...
 
     def drop_unclaimed(self, token: WriteToken, after: int, *, second_pass: bool) -> DroppedFiles | None:

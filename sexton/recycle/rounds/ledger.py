@@ -22,15 +22,17 @@ class Ledger:
         self.leases_lost = carried.lost_leases if carried else 0
         self.tries = carried.tries if carried else 0
         self._faults = dict(carried.faults) if carried else {}
-        self._adopted: dict[Kept, int] = {}
-        self._quarantined_by_adoption = 0
+        self._adopted = dict(carried.kept_by_adoption) if carried else {}
+        self._quarantined_by_adoption = carried.quarantined_by_adoption if carried else 0
 
     def begin(self, plan: Plan) -> None:
         """Open the books of a plan's kinds."""
         for planned in plan.kinds:
             carried = self.kinds.get(planned.kind)
-            if carried is None or not carried.shards:  # of older code: its ranges return their stored receipts again
-                shards = tuple(_shards(planned))
+            if carried is None or not carried.shards:
+                # Ranges that code without shards began return their stored receipts again: they are of one shard.
+                undivided = planned.model_copy(update={"shards": ()})
+                shards = tuple(_shards(planned if carried is None else undivided))
                 self.kinds[planned.kind] = KindProgress(kind=planned.kind, due=planned.marks, shards=shards)
 
     def add_adoption(self, receipt: RangeReceipt) -> None:
@@ -156,6 +158,8 @@ class Ledger:
             tries=self.tries,
             kinds=tuple(self.kinds.values()),
             faults=self._faults,
+            kept_by_adoption=self._adopted,
+            quarantined_by_adoption=self._quarantined_by_adoption,
         )
 
     def _update(self, kind: str, **changed: object) -> None:

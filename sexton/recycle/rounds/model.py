@@ -112,6 +112,8 @@ class Carried(Message):
     tries: int
     kinds: tuple[KindProgress, ...]
     faults: dict[str, str]
+    kept_by_adoption: KeptCounts = Field(default_factory=dict)
+    quarantined_by_adoption: int = 0
 
 
 class RecycleRequest(Message):

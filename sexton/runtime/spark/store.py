@@ -1,6 +1,6 @@
 """Store which Spark workers run, and how busy each is."""
 
-from sqlalchemy import Connection, delete, func, select
+from sqlalchemy import Connection, and_, delete, func, or_, select
 
 from sexton.database.engine import Database
 from sexton.database.rows import upsert
@@ -25,7 +25,8 @@ class SparkWorkerStore:
             values = {"seen_at": now, "slots": slots, "busy": busy}
             row = upsert(self._db, t).values(worker=worker, **values)
             c.execute(row.on_conflict_do_update(index_elements=["worker"], set_=values))
-            c.execute(delete(t).where(t.c.seen_at < now - FORGET_MS))
+            # A row from the future was written while the database's clock was ahead.
+            c.execute(delete(t).where(or_(t.c.seen_at < now - FORGET_MS, t.c.seen_at > now + ABSENT_MS)))
 
     def remove(self, worker: str) -> None:
         """Remove a worker that ends."""
@@ -37,7 +38,8 @@ class SparkWorkerStore:
         """Return how many activities all workers that run take at once, and how many more they would take now."""
         t = self._db.t.spark_worker
         with self._db.read() as c:
-            present = t.c.seen_at > self._now(c) - ABSENT_MS
+            now = self._now(c)
+            present = and_(t.c.seen_at > now - ABSENT_MS, t.c.seen_at <= now + ABSENT_MS)
             sums = select(func.coalesce(func.sum(t.c.slots), 0), func.coalesce(func.sum(t.c.slots - t.c.busy), 0))
             slots, free = c.execute(sums.where(present)).one()
         return int(slots), int(free)

@@ -74,3 +74,12 @@ async def test_a_worker_reports_until_it_ends(
     assert refused
     assert workers.count_slots() == (0, 0)
     assert rig.count("spark_worker") == 0
+
+
+def test_a_clock_that_was_ahead_leaves_no_free_spark_worker(rig: Rig) -> None:
+    workers = SparkWorkerStore(rig.db)
+    workers.report("killed:1", 2, 0)
+    rig.set_year_ahead("spark_worker", "seen_at")  # it reported while the clock was ahead, then it was killed
+    workers.report("other:2", 2, 2)  # a worker that runs, and is busy
+
+    assert workers.count_slots() == (2, 0)

@@ -75,9 +75,7 @@ class BatchStore:
             token = WriteToken(batch=row.id, round=round_, lease=lease, attempt=attempt)
             if row.receipt is not None:
                 return token, RangeReceipt.model_validate(row.receipt)
-            token = self._seize(c, token)
-            c.execute(update(batch).where(batch.c.id == row.id).values(state=BatchState.OPEN))
-        return token, None
+            return self._reopen(c, token), None
 
     def ensure_latest(self, token: WriteToken, file: int) -> None:
         """Raise ``LeaseLost`` if a newer attempt or epoch works on the batch, or if the file of this number is done."""
@@ -135,7 +133,7 @@ class BatchStore:
         """Adopt a batch of an earlier round; its failed deletes are tried again."""
         token = WriteToken(batch=batch, round=order.round, lease=order.lease, attempt=attempt)
         with self._db.write() as c:
-            return self._seize(c, token)
+            return self._reopen(c, token)
 
     def take_second_pass(
         self, token: WriteToken, after: Ref, limit: int, upload_grace_seconds: int
@@ -240,6 +238,13 @@ class BatchStore:
                 .limit(limit)
             )
             return [due_mark(row) for row in rows]
+
+    def _reopen(self, c: Connection, token: WriteToken) -> WriteToken:
+        """Take the batch and open it: while it is open, a take-over and a freed lease record its requests."""
+        batch = self._db.t.batch
+        token = self._seize(c, token)
+        c.execute(update(batch).where(batch.c.id == token.batch).values(state=BatchState.OPEN))
+        return token
 
     def _seize(self, c: Connection, token: WriteToken) -> WriteToken:
         """Take the batch unless a newer attempt has it, and return the token that may write for it.

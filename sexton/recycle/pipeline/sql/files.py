@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, Connection, Text, and_, delete, func, insert, literal, or_, select, update
+from sqlalchemy import BigInteger, Connection, Text, and_, delete, func, insert, literal, or_, select, true, update
 
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows, in_list
@@ -72,13 +72,18 @@ class FileStore:
             last = select(func.coalesce(func.max(file.c.seq), 0)).where(file.c.batch == token.batch)
             return int(c.execute(last).scalar_one())
 
-    def drop(self, token: WriteToken, refs: Iterable[Ref]) -> None:
-        """Drop undone files of marks that were not claimed, or that are listed again."""
+    def drop(self, token: WriteToken, refs: Iterable[Ref], *, of_earlier_batches: bool = False) -> None:
+        """Drop undone files of marks that this batch did not claim, or that are listed again.
+
+        ``of_earlier_batches``: also those that other batches stored for the marks, which are this batch's by now.
+        """
         file, db = self._db.t.mark_file, self._db
         with db.write() as c:
             verify(db, c, token)
             undone = or_(file.c.outcome.is_(None), file.c.outcome == KeyOutcome.FAILED)
-            c.execute(delete(file).where(file.c.instance == token.instance, undone, refs_in(db, file, refs)))
+            of_batch = true() if of_earlier_batches else file.c.batch == token.batch
+            of_marks = and_(file.c.instance == token.instance, of_batch, refs_in(db, file, refs))
+            c.execute(delete(file).where(of_marks, undone))
 
     def drop_unclaimed(self, token: WriteToken, after: int, *, second_pass: bool) -> DroppedFiles | None:
         """Drop what an older attempt left among some thousand files of the batch, numbered above ``after``.

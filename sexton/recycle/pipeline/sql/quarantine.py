@@ -174,7 +174,9 @@ class QuarantineStore:
                     f"files of {ref.kind} {ref.id} of {instance} are being deleted now: let the round finish "
                     "(see: sexton status), then try again"
                 )
-            if has_files and (seconds := seconds_of_requests(self._db, c, instance)) > 0:
+            # Also without stored files: they are dropped when a first pass is settled.
+            is_claimed = locked.state == MarkState.CLAIMED
+            if is_claimed and (seconds := seconds_of_requests(self._db, c, instance)) > 0:
                 raise BadInput(
                     f"a request may still delete files of {ref.kind} {ref.id} of {instance}: wait {seconds:.0f} s, "
                     "then try again"

@@ -200,7 +200,9 @@ class Measure:
         """Return how many claimed marks a round would finish first."""
         mark = self._db.t.mark
         can_be_finished = or_(mark.c.first_pass_at.is_(None), mark.c.next_try_at <= now)
-        claimed = and_(mark.c.instance == self._instance, mark.c.state == CLAIMED, can_be_finished)
+        # An absorbed child ends with its parent; a failed delete is tried again once a day, and is no plan's reason.
+        by_itself = and_(mark.c.absorbed.is_(False), mark.c.quarantined_reason.is_(None))
+        claimed = and_(mark.c.instance == self._instance, mark.c.state == CLAIMED, can_be_finished, by_itself)
         return int(self._c.execute(select(func.count()).where(claimed)).scalar_one())
 
     def count_quarantined(self) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Attempts of one adoption that overlap, and stores that throttle or hang meanwhile."""
+"""Attempts of one adoption or range that overlap, and stores that throttle or hang meanwhile."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -9,6 +9,7 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.kernel.errors import SextonError
+from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import KeyResult
@@ -19,14 +20,22 @@ DUE_SECONDS = 10_801
 Delete = Callable[[LocalVault, Sequence[str], Sequence[str]], Sequence[KeyResult]]
 
 
+def work_off(rig: Rig, order: AdoptOrder | RangeOrder, number: int) -> None:
+    """Run an attempt at an adoption or a range."""
+    if isinstance(order, RangeOrder):
+        rig.recycler.recycle(order, number, lambda: None)
+    else:
+        rig.recycler.adopt(order, number, lambda: None)
+
+
 @contextmanager
-def attempt(rig: Rig, order: AdoptOrder, number: int) -> Iterator[list[SextonError]]:
-    """Run an attempt at an adoption in a thread, to its end; yield the list of its errors."""
+def attempt(rig: Rig, order: AdoptOrder | RangeOrder, number: int) -> Iterator[list[SextonError]]:
+    """Run an attempt in a thread, to its end; yield the list of its errors."""
     errors: list[SextonError] = []
 
     def work() -> None:
         try:
-            rig.recycler.adopt(order, number, lambda: None)
+            work_off(rig, order, number)
         except SextonError as e:
             errors.append(e)
 
@@ -36,6 +45,27 @@ def attempt(rig: Rig, order: AdoptOrder, number: int) -> Iterator[list[SextonErr
         yield errors
     finally:
         thread.join(30)
+
+
+@contextmanager
+def replaced_worker(rig: Rig, order: AdoptOrder | RangeOrder, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let a second attempt finish while the first one's request is on its way; the request arrives at the end."""
+    sent, answering = hang_once(monkeypatch)
+    with attempt(rig, order, 1):
+        assert sent.wait(20)
+        try:
+            work_off(rig, order, 2)
+            yield
+        finally:
+            answering.set()
+
+
+def is_undelete_safe(rig: Rig, key: str) -> bool:
+    try:
+        ensure_undelete_is_safe(rig.db, "shop", "disk", keys=(key,))
+    except UndeleteUnsafe:
+        return False
+    return True
 
 
 def adopt_order(rig: Rig) -> AdoptOrder:

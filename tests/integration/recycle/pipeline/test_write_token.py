@@ -11,6 +11,7 @@ from sexton.marks.lease_port import LeaseLost
 from sexton.marks.model import (
     Candidate,
     ClaimRequest,
+    DeletionCounts,
     DueMark,
     File,
     FilePage,
@@ -22,6 +23,7 @@ from sexton.marks.model import (
 from sexton.marks.sql.leases import TTL_SECONDS
 from sexton.recycle.pipeline.model import Cursor, RangeReceipt
 from sexton.recycle.pipeline.port import Stores
+from sexton.recycle.pipeline.progress import DeletionProgress
 from sexton.recycle.pipeline.sql.write_token import verify
 from sexton.storage.model import KeyOutcome, KeyResult
 from tests.support.claims import FAR_MS, token
@@ -31,6 +33,9 @@ M = Ref("dropped", "m")
 DUE = DueMark(kind="dropped", id="m", retention_starts_at=0, vault="disk", prefix=None, keys=("m.dat",), bytes=0)
 DELETED = KeyResult(key="m.dat", outcome=KeyOutcome.DELETED)
 CLAIM = Candidate(M)
+GONE = DeletionProgress(
+    M, "disk", 0, DeletionCounts(prefix=None, first_pass_at=None, files=1, done=1, failed=0), None, {}
+)
 Write = Callable[[Stores, WriteToken], object]
 WRITES: dict[str, Write] = {
     "open": lambda s, t: s.batches.ensure_latest(t, 1),
@@ -42,6 +47,8 @@ WRITES: dict[str, Write] = {
     "ask keepers": lambda s, t: s.claims.ask_keepers_outside_claim(t, [CLAIM]),
     "claim": lambda s, t: s.claims.claim(ClaimRequest(t, [CLAIM], FAR_MS)),
     "record": lambda s, t: s.outcomes.record(t, FilePage("disk", [1], ["m.dat"]), [DELETED]),
+    "record requests": lambda s, t: s.batches.record_requests(t),
+    "settle": lambda s, t: s.settlements.settle(t, [GONE], 600),
     "read progress": lambda s, t: s.settlements.progress(t, [M]),
     "record finished": lambda s, t: s.settlements.record_finished(t, [M]),
     "quarantine": lambda s, t: s.quarantine.quarantine(t, [Unresolvable(DUE, Reason.UNKNOWN_VAULT, "disk")]),

@@ -112,3 +112,15 @@ def test_kinds_carried_by_older_code_begin_again() -> None:
     assert ledger.unfinished_shards("a") == [0]
     assert ledger.next_range(OPENED, PLAN, A, 0).number == 0  # its stored receipt is returned again
     assert ledger.kinds["a"].claimed == 0
+
+
+def test_what_adoption_counted_is_carried() -> None:
+    ledger = Ledger()
+    ledger.add_adoption(RangeReceipt(quarantined=3, kept={LIVE: 2}, finished=True))
+    carried = Carried.model_validate_json(ledger.carried("run", OPENED, 1).model_dump_json())
+    after = Ledger(carried)
+
+    assert after.kept == {LIVE: 2}
+    after.add_adoption(RangeReceipt(quarantined=1, finished=True))  # the next run adopts again
+    closing = after.close_order(OPENED, 1, None, "SUCCEEDED", "")
+    assert (closing.quarantined, closing.kept) == (4, {})

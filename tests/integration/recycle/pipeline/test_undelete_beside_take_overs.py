@@ -1,0 +1,48 @@
+"""An undelete sees a take-over that settles its marks while it reads them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.operators.registry import undelete_check
+from tests.integration.recycle.pipeline.attempts import (
+    DUE_SECONDS,
+    attempt,
+    hang_once,
+    is_undelete_safe,
+    range_order,
+    work_off,
+)
+from tests.support.rig import Rig, put
+
+
+def test_undelete_sees_a_take_over_while_it_reads_the_marks(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = rig.local(tmp_path / "v")
+    put(root, "a.dat")
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
+    rig.later(DUE_SECONDS)
+    order = range_order(rig)
+    sent, answering = hang_once(monkeypatch)
+    real: Callable[..., set[object]] = undelete_check._claimed_marks
+    taken_over = False
+
+    def read_slowly(*arguments: object) -> set[object]:
+        nonlocal taken_over
+        if not taken_over:
+            taken_over = True
+            work_off(rig, order, 2)
+        return real(*arguments)
+
+    with attempt(rig, order, 1):
+        assert sent.wait(20)
+        monkeypatch.setattr(undelete_check, "_claimed_marks", read_slowly)
+        is_safe = is_undelete_safe(rig, "a.dat")
+        answering.set()
+
+    assert taken_over
+    # SQLite reads one snapshot, in which the mark is claimed; PostgreSQL sees the take-over at the end.
+    assert not is_safe
