@@ -9,7 +9,7 @@ from sexton.owners.catalog.model import TxnStatus
 from tests.integration.owners.catalog.shop import Shop, no_heartbeat
 
 
-def test_shards_that_abort_the_same_loads_do_not_block_each_other(shop: Shop) -> None:
+def test_shards_abort_the_same_loads_without_a_deadlock(shop: Shop) -> None:
     tablets = shop.table(tablets=2)
     for n in range(120):
         shop.prepared(tablets, label=f"l{n}")
