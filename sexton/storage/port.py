@@ -181,7 +181,7 @@ class AnnouncedRounds(Protocol):
         ...
 
     def store_announced(self, instance: str, vault: str, round_: int) -> None:
-        """Store that a vault's marker may name this round, so that our database never forgets it."""
+        """Store that a vault's marker names this round: our database keeps its row, and those of all later rounds."""
         ...
 
 

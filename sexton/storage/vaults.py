@@ -143,9 +143,9 @@ class ProvenVaults:
         vault = self.get(instance, name)
         marker = vault.read_marker()
         if marker is not None and marker.round < round_:  # a late repetition must not hide a newer round
-            if self._rounds is not None:
-                self._rounds.store_announced(instance, name, round_)  # before the marker: this row is kept from now on
             vault.replace_marker(marker.model_copy(update={"round": round_, "run": run}))
+            if self._rounds is not None:
+                self._rounds.store_announced(instance, name, round_)
         self.confirm(instance, name)
 
     def _compare_rounds(self, spec: VaultSpec, marker: Marker) -> None:

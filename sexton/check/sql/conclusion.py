@@ -4,17 +4,21 @@ from sqlalchemy import ColumnElement, Connection, and_, exists, func, select, up
 
 from sexton.check.model import Evidence, FindingState, FindingType, PreviousRun, Run, RunState
 from sexton.check.policy import APART_MS
+from sexton.check.sql.old_runs import RUN_DAYS
 from sexton.database.engine import Database
 
 
 def previous_run(db: Database, c: Connection, run: Run) -> PreviousRun | None:
     """Return what the last whole run before this one saw, without the objects that rounds deleted since.
 
-    Return None where there is none, or ``sexton check rebase`` set it aside.
+    Return None where there is none, ``sexton check rebase`` set it aside, or it is so old that the rounds since then,
+    which explain what is gone, are forgotten.
     """
     t, instance = db.t.check_run, db.t.instance
     base = select(instance.c.check_base).where(instance.c.id == run.instance).scalar_subquery()
-    is_comparable = and_(t.c.instance == run.instance, t.c.state == RunState.WHOLE, t.c.id < run.id, t.c.id > base)
+    remembered = t.c.cutoff > db.now(c) - RUN_DAYS * 86_400_000
+    is_earlier = and_(t.c.instance == run.instance, t.c.state == RunState.WHOLE, t.c.id < run.id)
+    is_comparable = and_(is_earlier, t.c.id > base, remembered)
     row = c.execute(select(t).where(is_comparable).order_by(t.c.id.desc()).limit(1)).one_or_none()
     if row is None:
         return None

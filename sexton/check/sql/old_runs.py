@@ -14,8 +14,8 @@ MOST_PAGES = 50
 def forget_old_runs(db: Database, instance: str) -> None:
     """Delete runs that ended more than ``RUN_DAYS`` ago, and GONE findings that were last seen by such a run.
 
-    The newest run and the newest whole run stay: the next run is compared with it. Findings that are open, accepted or
-    repaired stay too.
+    The newest run and the newest whole run stay, for people to see. Findings that are open, accepted or repaired stay
+    too.
     """
     run, finding = db.t.check_run, db.t.finding
     for _ in range(MOST_PAGES):

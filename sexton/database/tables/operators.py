@@ -42,7 +42,7 @@ vault = Table(
     Column("versions", Text),  # keep or purge: what a delete does in a versioned bucket
     Column("conditional", Boolean),  # a delete names the ETag that it means
     Column("probe", Json),
-    Column("announced_round", BigInteger),  # the last round that its marker may name; 0: none
+    Column("announced_round", BigInteger),  # the last round whose marker was written; 0: none
 )
 """One row per vault of an instance; the probe is what its store was seen to do."""
 

@@ -120,8 +120,11 @@ def busy(row: Table, job: str, now: int, ttl_seconds: int = TTL_SECONDS) -> Colu
 
 def may_be_deleting(db: Database, c: Connection, instance: str) -> bool:
     """Return whether a worker, or a request of one whose lease has just expired, may be deleting files."""
-    lease, since = db.t.lease, db.now(c) - int(IN_FLIGHT_SECONDS * 1000)
-    in_use = and_(lease.c.instance == instance, lease.c.state == LeaseState.BUSY, lease.c.expires_at > since)
+    lease, now = db.t.lease, db.now(c)
+    # As for ``busy``: a lease of the future was acquired while the clock was ahead.
+    is_believable = lease.c.expires_at <= now + LONGEST_WAIT_SECONDS * 1000
+    is_recent = and_(lease.c.expires_at > now - int(IN_FLIGHT_SECONDS * 1000), is_believable)
+    in_use = and_(lease.c.instance == instance, lease.c.state == LeaseState.BUSY, is_recent)
     return c.execute(select(lease.c.job).where(in_use)).first() is not None
 
 

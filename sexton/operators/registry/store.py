@@ -150,7 +150,7 @@ class Registry:
             return c.execute(query).one_or_none() is not None
 
     def store_announced(self, instance: str, vault: str, round_: int) -> None:
-        """Store that a vault's marker may name this round from now on, so that the round's row is never deleted."""
+        """Store that a vault's marker names this round; this round and later ones are not forgotten."""
         t = self._db.t.vault
         with self._db.write() as c:
             is_vault = and_(t.c.instance == instance, t.c.name == vault)

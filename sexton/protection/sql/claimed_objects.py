@@ -3,8 +3,9 @@
 These functions are called after ``wait_for_claims``: no more registered objects are claimed then.
 """
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, false, func, literal, or_, select, tuple_
@@ -141,13 +142,34 @@ def _in_second_pass(
 def _overlapping_second_passes(
     db: Database, c: Connection, instance: str, items: Sequence[Item]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the prefixes of marks that await their second pass and overlap a registered one, with its vault."""
-    registered = [item for item in items if item.prefix]
+    """Yield the prefixes of a few marks that await their second pass and overlap a registered one, with its vault."""
+    prefixes_by_vault: dict[str, set[str]] = defaultdict(set)
+    for item in items:
+        if item.prefix:
+            prefixes_by_vault[item.vault].add(item.key)
+    registered = {vault: _Prefixes(prefixes) for vault, prefixes in prefixes_by_vault.items()}
+    found = 0
     for row in c.execute(_second_passes(db, instance).execution_options(yield_per=FILES_AT_ONCE)):
-        for item in registered:
-            overlaps = item.key.startswith(row.prefix) or row.prefix.startswith(item.key)
-            if overlaps and row.vault in (None, item.vault):
-                yield item.vault, row.prefix
+        for vault in registered if row.vault is None else (row.vault,):
+            if vault in registered and registered[vault].overlap(row.prefix):
+                yield vault, row.prefix
+                found += 1
+        if found >= NAMED:
+            return
+
+
+class _Prefixes:
+    """Prefixes of one vault, to be compared with very many others."""
+
+    def __init__(self, prefixes: Set[str]) -> None:
+        self._prefixes, self._ordered = prefixes, sorted(prefixes)
+        self._lengths = {len(prefix) for prefix in prefixes}  # there are few lengths, however many prefixes there are
+
+    def overlap(self, prefix: str) -> bool:
+        """Return whether one of the prefixes begins with this one, or this one with one of them."""
+        position = bisect_left(self._ordered, prefix)
+        is_around = position < len(self._ordered) and self._ordered[position].startswith(prefix)
+        return is_around or any(prefix[:length] in self._prefixes for length in self._lengths)
 
 
 def _second_passes(db: Database, instance: str) -> Select[Any, Any]:

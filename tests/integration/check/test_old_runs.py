@@ -1,6 +1,7 @@
 """Rows of checks, and of findings that were gone, are deleted after 400 days."""
 
 from sexton.check.sql import old_runs
+from sexton.contract import NewMark
 from tests.integration.check.conftest import Owned, file_keys
 from tests.support.rig import DAY
 
@@ -39,6 +40,23 @@ def test_the_newest_whole_run_stays(owned: Owned) -> None:
     assert owned.count("check_run", id=whole.run.id) == 1
     assert owned.count("check_run", run="one") == owned.count("check_run", run="two") == 0
     assert owned.count("check_run") == 3
+
+
+def test_a_baseline_older_than_the_rounds_is_forgotten(owned: Owned) -> None:
+    owned.write_live(*file_keys(20))
+    garbage = [f"g/{n}.dat" for n in range(200)]
+    for key in garbage:
+        owned.write_old(key)
+    owned.mark("dropped", *(NewMark(id=f"g{n}", vault="disk", keys=(key,)) for n, key in enumerate(garbage)))
+    assert owned.check().whole
+    owned.later(10_801)
+    assert owned.round().removed == 200
+    owned.later(LONG)
+    owned.round()
+    owned.round()
+    assert owned.count("tally") == 0
+
+    assert owned.check().whole
 
 
 def test_younger_runs_stay(owned: Owned) -> None:

@@ -8,6 +8,7 @@ from sexton.contract import NewMark
 from sexton.protection.errors import Invalid
 from sexton.protection.filter import Filter
 from sexton.protection.model import Item
+from sexton.protection.sql import claimed_objects
 from tests.integration.protection.registrations import protect, registration
 from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, range_order, replaced_worker
 from tests.support.rig import Rig, put
@@ -56,3 +57,13 @@ def test_a_prefix_is_registered_once_no_request_is_on_its_way(
     put(root, "t/a.dat")
 
     assert protect(rig, "job", "t/").state == "ACTIVE"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "overlaps"),
+    [("p7/", True), ("p7/inner/", True), ("p", True), ("", True), ("q/", False), ("p7", True), ("a/p7/", False)],
+)
+def test_prefixes_overlap_where_one_begins_with_the_other(prefix: str, overlaps: bool) -> None:
+    registered = claimed_objects._Prefixes({f"p{n}/" for n in range(100)})
+
+    assert registered.overlap(prefix) == overlaps

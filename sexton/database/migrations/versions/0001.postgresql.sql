@@ -78,7 +78,7 @@ CREATE TABLE sexton.vault (
     versions text NOT NULL DEFAULT 'keep' CHECK (versions IN ('keep', 'purge')),
     conditional boolean NOT NULL DEFAULT false,  -- a delete names the ETag that it means
     probe jsonb,  -- what the store was seen to do
-    announced_round bigint NOT NULL DEFAULT 0,  -- the last round that its marker may name
+    announced_round bigint NOT NULL DEFAULT 0,  -- the last round whose marker was written; 0: none
     PRIMARY KEY (instance, name)
 );
 

@@ -67,7 +67,7 @@ CREATE TABLE sexton_vault (
     versions text NOT NULL DEFAULT 'keep' CHECK (versions IN ('keep', 'purge')),
     conditional integer NOT NULL DEFAULT 0,  -- a delete names the ETag that it means
     probe text,  -- what the store was seen to do
-    announced_round integer NOT NULL DEFAULT 0,  -- the last round that its marker may name
+    announced_round integer NOT NULL DEFAULT 0,  -- the last round whose marker was written; 0: none
     PRIMARY KEY (instance, name)
 );
 

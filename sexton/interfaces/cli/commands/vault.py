@@ -124,8 +124,8 @@ def trust(
         if not yes:
             typer.confirm("Allow rounds of this database to delete in it?", abort=True, err=True)
         with log_call(service, "vault trust", instance, name):
-            registry.store_announced(instance, name, last_round)
             vault.replace_marker(marker.model_copy(update={"round": last_round, "run": run_id}))
+            registry.store_announced(instance, name, last_round)
     typer.echo(f"vault {name} of {instance} belongs to this database again")
 
 

@@ -175,7 +175,7 @@ class BatchStore:
             return refs
 
     def shorten_waits(self, token: WriteToken, upload_grace_seconds: int) -> None:
-        """Let marks wait no longer than a second pass or a retry of failed deletes ever does.
+        """Let marks wait no longer than a second pass or a retry of failed deletes does; nor operators for requests.
 
         A clock that was ahead for a moment would otherwise delay them, perhaps by years, and no report would say so.
         """
@@ -183,6 +183,9 @@ class BatchStore:
         with self._db.write() as c:
             verify(self._db, c, token)
             now = self._db.now(c)
+            batch = self._db.t.batch
+            of_the_future = and_(batch.c.instance == token.instance, batch.c.taken_over_at > now)
+            c.execute(update(batch).where(of_the_future).values(taken_over_at=now))
             latest = now + max(upload_grace_seconds, POISON_RETRY_SECONDS) * 1000
             failed = and_(
                 mark.c.instance == token.instance,

@@ -24,8 +24,9 @@ class OldRounds:
     def forget(self, instance: str, heartbeat: Callable[[], None]) -> None:
         """Delete the rounds that ended more than ``ROUND_DAYS`` ago, and the plans made before that.
 
-        These stay: the newest round and plan, rounds whose batches are unfinished, rounds that a vault's marker may
-        name (without its row the vault would be taken for that of a newer database), and plans of rounds that stay.
+        These stay: the newest round and plan, rounds whose batches are unfinished, and plans of rounds that stay. So do
+        the last round that we know a vault's marker to name and all later ones: a vault whose marker names an unknown
+        round would be taken for that of a newer database.
 
         ``heartbeat``: called between two pages.
         """
@@ -54,14 +55,16 @@ class OldRounds:
         """Return which of these rounds something still needs."""
         t = self._db.t
         newest = select(func.max(t.round.c.id)).where(t.round.c.instance == instance)
-        announced = select(t.vault.c.announced_round).where(t.vault.c.instance == instance)
+        vault = and_(t.vault.c.instance == instance, t.vault.c.announced_round > 0)
+        announced = c.execute(select(func.min(t.vault.c.announced_round)).where(vault)).scalar_one()
         batches = select(t.batch.c.round).where(in_list(self._db, t.batch.c.round, rounds))
         is_open = t.batch.c.state == BatchState.OPEN
         has_claimed_marks = exists().where(
             t.mark.c.instance == instance, t.mark.c.state == MarkState.CLAIMED, t.mark.c.batch == t.batch.c.id
         )
-        queries = newest, announced, batches.where(is_open), batches.where(has_claimed_marks)
-        return {round_ for query in queries for round_ in c.execute(query).scalars()}
+        queries = newest, batches.where(is_open), batches.where(has_claimed_marks)
+        needed = {round_ for query in queries for round_ in c.execute(query).scalars()}
+        return needed | {round_ for round_ in rounds if announced is not None and round_ >= announced}
 
     def _delete(self, c: Connection, rounds: Sequence[int]) -> None:
         """Delete the rows of rounds; each row of ``batch``, ``mark_file`` and ``tally`` before the row it names."""

@@ -8,6 +8,9 @@ import pytest
 from sexton.contract import NewMark
 from sexton.recycle.rounds.sql import old_rounds
 from sexton.recycle.rounds.sql.old_rounds import OldRounds
+from sexton.storage.local.vault import LocalVault
+from sexton.storage.model import Marker
+from sexton.storage.port import VaultFault
 from tests.support.rig import DAY, Rig, put
 
 LONG = (old_rounds.ROUND_DAYS + 1) * DAY
@@ -61,6 +64,29 @@ def test_the_round_that_a_silent_vault_names_stays(rig: Rig, tmp_path: Path) -> 
 
     assert rig.count("round") == 2
     assert rig.count("round", id=named) == rig.count("round", id=last) == 1
+    rig.vaults.confirm("shop", "other")  # raises BEHIND if its round is unknown
+
+
+def test_the_round_of_a_marker_that_could_not_be_replaced_stays(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, other = rig.local(tmp_path / "v"), rig.local(tmp_path / "w", "other")
+    deletes(rig, root, "a")
+    replace = LocalVault.replace_marker
+
+    def fail(vault: LocalVault, marker: Marker) -> None:
+        if marker.name == "other":
+            raise VaultFault("other", "UNREACHABLE", "its disk is full")
+        replace(vault, marker)
+
+    with monkeypatch.context() as full:
+        full.setattr(LocalVault, "replace_marker", fail)
+        deletes(rig, root, "b")
+    away = shutil.move(other, tmp_path / "away")
+    rig.later(LONG)
+    deletes(rig, root, "c")
+    shutil.move(away, other)
+
     rig.vaults.confirm("shop", "other")  # raises BEHIND if its round is unknown
 
 
