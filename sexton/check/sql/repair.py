@@ -1,7 +1,7 @@
 """Repair findings: confirmed orphans become marks, with retention and undo; lost objects are restored from versions.
 
 Nothing is deleted here. The marks wait like any other, and the round that deletes them is a plan under the same limits.
-Each condition is verified once more before a repair: the run, the share of orphans, the record and the object.
+Each condition is verified once more before a repair: the run, the share of orphans, its proof and the object.
 """
 
 import re

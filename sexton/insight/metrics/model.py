@@ -139,7 +139,7 @@ class Figures(Message):
     binlogs: tuple[BinlogFigures, ...] = ()
     binlog_interval_seconds: int = 0
     counters: dict[tuple[str, str, str], int] = Field(default_factory=dict)
-    """(instance, name, label) → value, as ``recycle.counters`` names them."""
+    """(instance, name, label) → value, as ``recycle.rounds.counters`` names them."""
 
     def totals(self, counter: str) -> dict[tuple[str, str], int]:
         """Return a counter by (instance, kind), with 0 where it has no value yet: Prometheus needs the first sample."""

@@ -1,4 +1,4 @@
-"""Read replicas from their rows, and compute in SQL which versions they still need, as ``policy.lowest`` does."""
+"""Read replicas from their rows, and compute in SQL what they still need, as ``policy.lowest_needed_version`` does."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
