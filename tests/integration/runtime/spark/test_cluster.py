@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,6 +27,8 @@ from tests.support.rig import DAY, DEPLOYMENT
 
 CONNECTIONS = 2
 PAGES = 8
+LOOKS = 10
+"""A connection counts when so many looks in a row, 10 ms apart, saw it."""
 
 
 @pytest.fixture
@@ -73,15 +75,16 @@ def watched(shop: Owned) -> Iterator[list[int]]:
         return int(pool.checkedin() + pool.checkedout())  # type: ignore[attr-defined]
 
     def watch() -> None:
-        before: set[int] = set()
+        looks: deque[set[int]] = deque(maxlen=LOOKS)
         while not over.is_set():
             with shop.db.read() as c:
                 mine = ours()
                 now = set(c.execute(there).scalars())
                 mine = max(mine, ours())  # one of ours may have come meanwhile
+                looks.append(now)
                 # One that is being closed is there for a moment longer: of several at once only those that last count.
-                most[0] = max(most[0], len(now & before) - mine, min(1, len(now) - mine))
-            before = now
+                lasting = set.intersection(*looks) if len(looks) == LOOKS else set[int]()
+                most[0] = max(most[0], len(lasting) - mine, min(1, len(now) - mine))
             time.sleep(0.01)
 
     watching = threading.Thread(target=watch)
