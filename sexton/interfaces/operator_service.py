@@ -83,10 +83,10 @@ class OperatorService:
         """Yield keys and prefixes that some due marks of each kind would delete; marks of live objects are left out."""
         from sexton.recycle.pipeline.model import Cursor
 
-        owners, batches = self.stores.owners, self.stores.pipeline.batches
+        owners, due_marks = self.stores.owners, self.stores.pipeline.due_marks
         policy = self.settings.policy()
         for kind, cutoff in self.stores.plans.retentions.cutoffs(instance, policy).items():
-            due = batches.select_due(instance, kind, cutoff, Cursor(), marks_per_kind)
+            due = due_marks.select_due(instance, kind, cutoff, Cursor(), marks_per_kind)
             expansions = owners.expand(instance, due, lambda: None) if due else {}
             live = owners.live(instance, due, lambda: None) if due else ()
             for mark in due:

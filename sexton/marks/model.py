@@ -20,6 +20,8 @@ SEVERAL = "*"
 """The vault under which marks are counted whose files are in several vaults, or in none."""
 SECOND_PASS = "(late)"
 """Kind of the batch in which prefixes get their second pass."""
+NO_LAST_FILE = 2**62
+"""The number of the last file of a mark whose files are anywhere in its batch."""
 DONE = (KeyOutcome.DELETED, KeyOutcome.ABSENT, KeyOutcome.HIDDEN)
 """Outcomes that confirm that an object is gone."""
 
@@ -132,6 +134,13 @@ class File(NamedTuple):
     etag: str = ""
 
 
+class ClaimedMark(NamedTuple):
+    """A claimed mark, and the number of the last of its files and of those that were resolved with it."""
+
+    last_file: int
+    ref: Ref
+
+
 class FilePage(NamedTuple):
     """Stored files of one vault, at most 1,000, about to be deleted: ``seqs``, ``keys`` and ``etags`` correspond."""
 
@@ -214,8 +223,8 @@ class ClaimRequest(NamedTuple):
 
     ``cutoff``: the plan's; a younger mark is not claimed. ``resolved``: the marks that were resolved, by name: at least
     the children that are claimed with their parents, and perhaps the parents too. ``allowance``: objects that may be
-    claimed within 24 hours under a limit; None: no limit. ``files_after``: all stored files of the candidates have
-    higher numbers, so they are found faster; None: not known.
+    claimed within 24 hours under a limit; None: no limit. ``files_after``, ``last_file``: all stored files of the
+    candidates have numbers above the first, up to the second.
     """
 
     token: WriteToken
@@ -223,7 +232,8 @@ class ClaimRequest(NamedTuple):
     cutoff: int
     resolved: Mapping[Ref, Candidate] = MappingProxyType({})
     allowance: int | None = None
-    files_after: int | None = None
+    files_after: int = 0
+    last_file: int = NO_LAST_FILE
 
     @property
     def instance(self) -> str:

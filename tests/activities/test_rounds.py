@@ -42,7 +42,7 @@ def test_round_deletes_only_due_keys_and_prefixes(rig: Rig, tmp_path: Path) -> N
     assert rig.row("dropped", "t1") is None
     assert rig.row("dropped", "t2").state == "CLAIMED"
     assert rig.row("dropped", "t3").state == "MARKED"
-    assert rig.count("mark_file") == 0
+    assert rig.count_files() == 0
 
 
 def test_late_upload_is_deleted_after_the_grace(rig: Rig, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_r35_a_mark_is_due_at_exactly_its_time(rig: Rig, tmp_path: Path, seconds
 
     due_at = marked_at + 10_800_000
     plan_cutoff = due_at - seconds_before - 10_800_000
-    due = rig.stores.batches.select_due("shop", "dropped", plan_cutoff, after=Cursor(), limit=10)
+    due = rig.stores.due_marks.select_due("shop", "dropped", plan_cutoff, after=Cursor(), limit=10)
 
     assert [m.id for m in due] == (["t"] if goes else [])
 

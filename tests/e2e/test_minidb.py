@@ -25,6 +25,7 @@ from sexton.owners.sql.owner import SqlOwner
 from sexton.recycle.pipeline.model import Cursor, RangeOrder
 from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.pipeline.sql.claim import ClaimStore
+from sexton.recycle.pipeline.sql.due_marks import DueMarkStore
 from sexton.recycle.planning.model import Policy
 from sexton.recycle.rounds.sql.store import RoundStore
 from sexton.runtime.stores import keepers
@@ -83,7 +84,7 @@ def claim(sexton: Database, kind: str) -> frozenset[Ref]:
     batches, claims = BatchStore(sexton), ClaimStore(sexton, ControlStore(sexton), keepers(sexton))
     order = RangeOrder(round=opened.round, number=0, lease=opened.lease, kind=kind, **common)
     token, _ = batches.open(order, 1)
-    due = batches.select_due(INSTANCE, kind, now, Cursor(), 100)
+    due = DueMarkStore(sexton).select_due(INSTANCE, kind, now, Cursor(), 100)
     return claims.claim(ClaimRequest(token, [Candidate(m.ref) for m in due], now)).claimed
 
 

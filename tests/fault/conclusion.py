@@ -62,7 +62,7 @@ def _state(w: World) -> tuple[object, ...]:
         files,
         tables.marks(),
         tables.history(),
-        tables.number("SELECT count(*) FROM sexton_mark_file"),
+        tables.undone_files(),
         tables.tally(),
     )
 
@@ -80,7 +80,7 @@ def _prove(w: World) -> None:
             raise Violation(f"{vault}/{key} has other bytes than were written")
     _same("existing objects", present, tables.live() | remaining)
     _same("marks", set(tables.marks()), set())
-    for table in ("sexton_mark_file", "sexton_lease WHERE state = 'BUSY'", "sexton_batch WHERE state = 'OPEN'"):
+    for table in ("sexton_file_list", "sexton_lease WHERE state = 'BUSY'", "sexton_batch WHERE state = 'OPEN'"):
         _same(table, tables.number(f"SELECT count(*) FROM {table}"), 0)
     _same("rounds still running", tables.number("SELECT count(*) FROM sexton_round WHERE state = 'RUNNING'"), 0)
     tally, deleted = tables.tally(), [ref for ref, state in witness.history.items() if state == "GONE"]

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from sexton.database import schema
 from sexton.database.schema import init as schema_init
 from sexton.kernel.crash_points import OF_ROUNDS
+from sexton.marks import file_list
 from sexton.recycle.pipeline import active_lease, adopt, finish, ranges
 from sexton.recycle.pipeline import resolve as resolving
-from sexton.recycle.pipeline.sql import files, outcomes
+from sexton.recycle.pipeline.sql import outcomes
 from sexton.recycle.planning import policy
 from sexton.storage.local import vault
 from tests.fault import operations as op
@@ -185,7 +186,7 @@ SMALL = {
     finish: {"CHUNK_MARKS": 2},
     resolving: {"CHUNK_MARKS": 2, "CHUNK_FILES": 3, "STORE_FILES": 2},
     outcomes: {"AUDITED_AT_ONCE": 2},
-    files: {"PAGE_KEYS": 2, "READ_PAGES": 2},
+    file_list: {"PAGE_KEYS": 2, "LIST_FILES": 3},
     vault: {"PAGE_KEYS": 2},
 }
 """Pages, chunks and ranges of a few keys, so that a few files need many of each."""

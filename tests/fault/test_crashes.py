@@ -69,7 +69,7 @@ def test_a_crash_at_any_point_loses_nothing_and_leaves_nothing(
 
     assert listing(root) == needed
     assert again.count("mark") == 0
-    assert again.count("mark_file") == 0
+    assert again.count_files() == 0
     assert again.count("mark_history") == 8
     assert again.count("lease", state="BUSY") == 0
 
@@ -93,7 +93,7 @@ def test_crash_in_the_second_pass_loses_and_leaves_nothing(clean_url: str, tmp_p
 
     assert listing(root) == needed
     assert again.count("mark") == 0
-    assert again.count("mark_file") == 0
+    assert again.count_files() == 0
 
 
 def test_r42_claim_with_a_lost_reply_is_adopted_and_finished(clean_url: str, tmp_path: Path) -> None:

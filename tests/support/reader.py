@@ -6,6 +6,7 @@ A test that asked Sexton whether Sexton lost anything would believe the suspect.
 import json
 import os
 import sqlite3
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -92,7 +93,21 @@ class DatabaseReader:
 
     def files(self, ref: tuple[str, str]) -> list[tuple[str, str]]:
         """Return (vault, key) of each resolved file of a mark."""
-        return list(self._c.execute("SELECT vault, key FROM sexton_mark_file WHERE kind = ? AND id = ?", ref))
+        return [(vault, key) for owner, vault, key, _ in self._stored_files() if owner == ref]
+
+    def undone_files(self) -> list[tuple[object, ...]]:
+        """Return every stored file that is left, with the code of its outcome."""
+        return list(self._stored_files())
+
+    def _stored_files(self) -> Iterator[tuple[tuple[str, str], str, str, str]]:
+        """Yield mark, vault, key and the code of the outcome of each stored file; ``x``: it was dropped."""
+        for files, results in self._c.execute("SELECT files, results FROM sexton_file_list ORDER BY batch, last"):
+            runs, keys, _, _ = json.loads(zlib.decompress(files))
+            codes, _, _ = json.loads(zlib.decompress(results))
+            names = [((kind, id_), vault) for kind, id_, vault, count in runs for _ in range(count)]
+            for (owner, vault), key, code in zip(names, keys, codes, strict=True):
+                if code != "x":
+                    yield owner, vault, key, code
 
     def busy_until(self) -> Mapping[int, int]:
         """Return epoch → end of each active lease."""

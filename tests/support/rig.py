@@ -54,6 +54,7 @@ from sexton.recycle.rounds.sql.store import RoundStore
 from sexton.runtime.stores import DeploymentStores, keepers
 from sexton.storage.model import VaultSpec
 from sexton.storage.port import Vault
+from tests.support.files import stored_files
 from tests.support.places import AuditList, SerializedVaults, SteppingClock
 
 RETENTION = {"prepared": 259_200, "compacted": 1_800, "dropped": 10_800, "orphan": 259_200}
@@ -229,6 +230,10 @@ class Rig:
         with self.db.read() as c:
             conditions = [t.c[k].is_(None) if v is None else t.c[k] == v for k, v in where.items()]
             return int(c.execute(select(func.count()).select_from(t).where(*conditions)).scalar_one())
+
+    def count_files(self, **where: object) -> int:
+        """Return the number of stored files with these values of ``StoredFile``."""
+        return len(stored_files(self.db, **where))
 
     def row(self, kind: str, id_: str, instance: str = "shop") -> Any:
         """Return the row of a mark, None if there is none."""

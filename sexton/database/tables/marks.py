@@ -1,6 +1,6 @@
 """Tables of marks: what may be deleted, what was deleted, and the leases of the jobs that work on them."""
 
-from sqlalchemy import BigInteger, Boolean, Column, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, LargeBinary, Table, Text
 
 from sexton.database.tables.columns import METADATA, Instant, Json
 
@@ -35,6 +35,8 @@ mark = Table(
     Column("absorbed", Boolean),  # deleted with the files of its parent
     Column("claimed_batch", BigInteger),  # the batch that claimed it; the second pass has another batch
     Column("etags", Json),  # of the objects that keys name; another object under such a key is not deleted
+    Column("files_after", BigInteger),  # its files have higher numbers in its batch
+    Column("last_file", BigInteger),  # and numbers up to this one
     Column("finished", Boolean),  # all files are gone; only the owner's records and this one are left
 )
 """One row per mark: these objects may be deleted after their retention."""
@@ -62,22 +64,19 @@ mark_history = Table(
 )
 """One row per mark whose files are confirmed gone; ids are never used again."""
 
-mark_file = Table(
-    "mark_file",
+file_list = Table(
+    "file_list",
     METADATA,
     Column("batch", BigInteger, primary_key=True),
-    Column("seq", BigInteger, primary_key=True),
+    Column("last", BigInteger, primary_key=True),  # number of its last file in the batch
+    Column("first", BigInteger),
     Column("instance", Text),
-    Column("kind", Text),
-    Column("id", Text),
-    Column("vault", Text),
-    Column("key", Text),
-    Column("bytes", BigInteger),
-    Column("etag", Text),
-    Column("outcome", Text),
-    Column("reason", Text),
+    Column("first_key", Text),
+    Column("last_key", Text),
+    Column("files", LargeBinary),  # never changed: marks, vaults, keys, sizes, ETags (marks/file_list.py)
+    Column("results", LargeBinary),  # the outcome of each file
 )
-"""One row per file that a batch deletes for a mark, with the outcome once it was tried."""
+"""One row per list of up to 5,000 files that a batch deletes, with the outcome of each once it was tried."""
 
 lease = Table(
     "lease",

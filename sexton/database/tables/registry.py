@@ -38,7 +38,7 @@ class Tables:
     # marks.py
     mark: Table
     mark_history: Table
-    mark_file: Table
+    file_list: Table
     lease: Table
     # recycle.py
     plan: Table

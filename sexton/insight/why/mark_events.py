@@ -3,14 +3,16 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Row, and_, func, select
+from sqlalchemy import and_, select
 
 from sexton.database.engine import Database
 from sexton.insight.views import Event
 from sexton.insight.why import audit
 from sexton.insight.why.blocking import blocking_events, hold_events, unclaimed_events
 from sexton.insight.why.context import WhyContext
+from sexton.marks.file_list import ListedFile
 from sexton.marks.model import MarkState, Reason, Ref
+from sexton.marks.sql.file_lists import find_spans, in_span, read_lists
 from sexton.recycle.audit.store import Claim
 
 LISTED_FILES = 10
@@ -160,22 +162,28 @@ def _stored_file_events(db: Database, mark_row: Any, names: set[str]) -> Iterato
     files, total = _stored_files(db, mark_row, names)
     if total > len(files):
         yield Event(event="files", text=f"{total:,} files are being deleted, among them:")
-    for file_row in files:
-        reason = f": {file_row.reason}" if file_row.reason else ""
-        text = f"file {file_row.key} in vault {file_row.vault}: {file_row.outcome or 'not tried yet'}{reason}"
-        yield Event(event=f"file_{file_row.outcome or 'untried'}", text=text)
+    for file in files:
+        reason = f": {file.reason}" if file.reason else ""
+        text = f"file {file.key} in vault {file.vault}: {file.outcome or 'not tried yet'}{reason}"
+        yield Event(event=f"file_{file.outcome or 'untried'}", text=text)
 
 
-def _stored_files(db: Database, mark_row: Any, names: set[str]) -> tuple[Sequence[Row[Any]], int]:
+def _stored_files(db: Database, mark_row: Any, names: set[str]) -> tuple[Sequence[ListedFile], int]:
     """Return the files to list, and how many the mark has; 0 where the files were searched by their keys."""
-    file = db.t.mark_file
-    of_mark = and_(file.c.instance == mark_row.instance, file.c.kind == mark_row.kind, file.c.id == mark_row.id)
+    ref = Ref(mark_row.kind, mark_row.id)
+    searched: list[ListedFile] = []
+    first: list[ListedFile] = []
+    total = 0
     with db.read() as c:
-        searched = c.execute(select(file).where(of_mark, file.c.key.in_(names)).order_by(file.c.seq)).all()
-        if searched:
-            return searched, 0
-        first = c.execute(select(file).where(of_mark).order_by(file.c.seq).limit(LISTED_FILES)).all()
-        return first, c.execute(select(func.count()).where(of_mark)).scalar_one()
+        for span in find_spans(db, c, mark_row.instance, [ref]):
+            for files in read_lists(db, c, in_span(db, span), at_once=1):
+                for file in files.files({ref}):
+                    total += 1
+                    if file.key in names:
+                        searched.append(file)
+                    if len(first) < LISTED_FILES:
+                        first.append(file)
+    return (searched, 0) if searched else (first, total)
 
 
 def _audit_events(row: Any, batch: int, until: int, names: set[str], context: WhyContext) -> Iterator[Event]:

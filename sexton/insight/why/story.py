@@ -13,6 +13,7 @@ from sexton.insight.why.context import WhyContext
 from sexton.insight.why.mark_events import events_of_history, events_of_mark
 from sexton.marks.model import Ref
 from sexton.marks.policy import covering_prefixes
+from sexton.marks.sql.file_lists import may_have_keys, read_lists
 from sexton.marks.sql.rows import refs_in
 from sexton.operators.registry.store import Registry
 from sexton.owners.sql.owner import SqlOwner
@@ -81,14 +82,14 @@ def _lists_key(db: Database, table: Table, key: str) -> ColumnElement[bool]:
 
 
 def _has_stored_file(db: Database, table: Table, names: set[str]) -> ColumnElement[bool]:
-    """Return the condition that a mark has one of these keys among the files that are being deleted.
-
-    The files are read in a statement of their own: as a subquery they would be searched once for each mark.
-    """
-    file = db.t.mark_file
-    with_key = select(file.c.kind, file.c.id).distinct().where(file.c.key.in_(names)).limit(MAX_STORIES)
+    """Return the condition that a mark has one of these keys among the files that are being deleted."""
+    with_key: set[Ref] = set()
     with db.read() as c:
-        return refs_in(db, table, [Ref(*row) for row in c.execute(with_key)])
+        for files in read_lists(db, c, may_have_keys(db, min(names), max(names))):
+            with_key |= {run.ref for run in files.runs if not names.isdisjoint(files.keys_of(run))}
+            if len(with_key) >= MAX_STORIES:
+                break
+    return refs_in(db, table, with_key)
 
 
 def _is_named_by_layout(db: Database, table: Table, registry: Registry, names: set[str]) -> ColumnElement[bool]:

@@ -211,7 +211,7 @@ def _delete_rows(db: Database, instance: str) -> None:
             ),
             parameters,
         )
-        for table in (t.mark, t.mark_history, t.mark_file, t.batch):
+        for table in (t.mark, t.mark_history, t.file_list, t.batch):
             c.execute(text(f"DELETE FROM {table.fullname} WHERE instance = :i"), parameters)
         rounds = f"SELECT id FROM {t.round.fullname} WHERE instance = :i"
         c.execute(text(f"DELETE FROM {t.tally.fullname} WHERE round IN ({rounds})"), parameters)

@@ -7,6 +7,7 @@ from sqlalchemy import Connection
 
 from sexton.marks.keepers import Kept
 from sexton.marks.model import Candidate, Ref, WriteToken
+from sexton.marks.sql.file_lists import Span
 
 
 class Keeper(Protocol):
@@ -20,15 +21,21 @@ class Keeper(Protocol):
         """Whether it judges only claims, and neither fences nor the second pass over a claimed prefix."""
         ...
 
-    def snapshot(self, token: WriteToken, refs: Collection[Ref], files_after: int | None) -> Any:
+    def snapshot(self, token: WriteToken, refs: Collection[Ref], files: Span) -> Any:
         """Read data that may be slow to read, before the guard is taken; None: there is none.
 
-        ``files_after``: all stored files of the marks have higher numbers; None: not known.
+        ``files``: where the stored files of the marks are.
         """
         ...
 
     def blocking(
-        self, tx: Connection, token: WriteToken, candidates: Sequence[Candidate], now: int, snapshot: Any
+        self,
+        tx: Connection,
+        token: WriteToken,
+        candidates: Sequence[Candidate],
+        files: Span,
+        now: int,
+        snapshot: Any,
     ) -> Mapping[Ref, Kept]:
         """Return the candidates that must stay, each with the reason. Called under the guard.
 
@@ -36,6 +43,7 @@ class Keeper(Protocol):
             tx: the deciding transaction.
             token: its batch holds the candidates' files.
             candidates: the marks about to be claimed, children included.
+            files: where their stored files are.
             now: the database's clock, in ms since 1970.
             snapshot: the result of ``snapshot``; None if it was not called.
         """

@@ -3,13 +3,13 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, func, select
+from sqlalchemy import Connection, and_, or_, select
 
 from sexton.database.engine import Database
 from sexton.marks.keepers import Kept, by_hold
 from sexton.marks.model import Candidate, Ref, WriteToken
 from sexton.marks.sql.ancestors import find_ancestors
-from sexton.marks.sql.rows import refs_in
+from sexton.marks.sql.file_lists import Span, in_span, may_have_prefix, read_lists
 
 
 class HoldKeeper:
@@ -20,12 +20,18 @@ class HoldKeeper:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def snapshot(self, _token: WriteToken, _refs: Collection[Ref], _files_after: int | None) -> None:
+    def snapshot(self, _token: WriteToken, _refs: Collection[Ref], _files: Span) -> None:
         """Holds are few: they are read under the guard."""
         return
 
     def blocking(
-        self, tx: Connection, token: WriteToken, candidates: Sequence[Candidate], now: int, _snapshot: Any
+        self,
+        tx: Connection,
+        token: WriteToken,
+        candidates: Sequence[Candidate],
+        files: Span,
+        now: int,
+        _snapshot: Any,
     ) -> Mapping[Ref, Kept]:
         """Return what a hold blocks: by its instance, its name or an ancestor's, or the prefix of one of its files."""
         hold = self._db.t.hold
@@ -36,10 +42,10 @@ class HoldKeeper:
             if row.scope == "instance":
                 return dict.fromkeys(refs, by_hold(row.id))
         blocked = self._by_mark(tx, token, candidates, holds)
-        for row in holds:
-            if row.scope == "prefix":
-                for ref in self._with_files_under(tx, token, refs, row):
-                    blocked.setdefault(ref, by_hold(row.id))
+        prefix_holds = [row for row in holds if row.scope == "prefix"]
+        if prefix_holds:
+            for ref, hold_id in self._with_files_under(tx, files, frozenset(refs), prefix_holds).items():
+                blocked.setdefault(ref, by_hold(hold_id))
         return blocked
 
     def on_claimed(self, _tx: Connection, _token: WriteToken, _claimed: Sequence[Candidate]) -> None:
@@ -58,10 +64,16 @@ class HoldKeeper:
                 blocked[candidate.ref] = held_marks[held_ref]
         return blocked
 
-    def _with_files_under(self, tx: Connection, token: WriteToken, refs: Collection[Ref], hold: Any) -> list[Ref]:
-        file = self._db.t.mark_file
-        # In byte order, never LIKE: a prefix may hold % and _.
-        under = and_(file.c.vault == hold.vault, func.substr(file.c.key, 1, len(hold.prefix)) == hold.prefix)
-        of_batch = and_(file.c.instance == token.instance, file.c.batch == token.batch, refs_in(self._db, file, refs))
-        rows = tx.execute(select(file.c.kind, file.c.id).where(of_batch, under).distinct())
-        return [Ref(*row) for row in rows]
+    def _with_files_under(
+        self, tx: Connection, span: Span, refs: frozenset[Ref], holds: Sequence[Any]
+    ) -> dict[Ref, int]:
+        """Return the marks that have a file under the prefix of a hold, each with the first such hold."""
+        held: dict[Ref, int] = {}
+        under_one = or_(*(may_have_prefix(self._db, hold.prefix) for hold in holds))
+        for files in read_lists(self._db, tx, in_span(self._db, span), under_one):
+            for run in files.runs_of(refs - held.keys()):
+                keys = files.keys_of(run)
+                for hold in holds:
+                    if run.vault == hold.vault and any(key.startswith(hold.prefix) for key in keys):
+                        held.setdefault(run.ref, hold.id)
+        return held

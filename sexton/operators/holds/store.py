@@ -15,6 +15,8 @@ from sexton.kernel.crash_points import reached
 from sexton.kernel.errors import BadInput, SextonError
 from sexton.kernel.message import Message
 from sexton.marks.keepers import Kept, by_hold
+from sexton.marks.sql.file_lists import may_have_prefix, of_instance, read_lists
+from sexton.marks.sql.rows import refs_in
 from sexton.operators.controls.store import whoami
 from sexton.storage.policy import check_listing
 
@@ -157,7 +159,7 @@ class HoldStore:
             if unclaimed is None and (fate := self._fate(c, hold)):
                 raise TooLate(f"{hold.mark_kind} {hold.mark_id} is {fate}; see: sexton why {hold.mark_id}")
         if hold.scope == "prefix":
-            of_hold = and_(of_hold, self._touches_prefix(hold))
+            of_hold = and_(of_hold, self._touches_prefix(c, hold))
         claimed = select(func.count()).select_from(mark).where(of_hold, mark.c.state == "CLAIMED")
         return int(c.execute(claimed).scalar_one())
 
@@ -190,15 +192,17 @@ class HoldStore:
         below = below.union(select(mark.c.kind, mark.c.id).where(is_grandchild))
         return select(below.c.kind, below.c.id)
 
-    def _touches_prefix(self, hold: Hold) -> ColumnElement[bool]:
-        """Return the condition that a mark has an undeleted file, or a prefix of its own, under the hold's prefix."""
-        mark, file = self._db.t.mark, self._db.t.mark_file
-        prefix = str(hold.prefix)
-        of_mark = and_(file.c.id == mark.c.id, file.c.kind == mark.c.kind, file.c.instance == mark.c.instance)
-        under_prefix = and_(file.c.vault == hold.vault, func.substr(file.c.key, 1, len(prefix)) == prefix)
-        by_file = select(1).where(of_mark, under_prefix, file.c.outcome.is_(None)).exists()
+    def _touches_prefix(self, c: Connection, hold: Hold) -> ColumnElement[bool]:
+        """Return the condition that a mark has an untried file, or a prefix of its own, under the hold's prefix."""
+        db, mark, prefix = self._db, self._db.t.mark, str(hold.prefix)
+        with_file = {
+            run.ref
+            for files in read_lists(db, c, of_instance(db, hold.instance), may_have_prefix(db, prefix))
+            for run in files.runs
+            if run.vault == hold.vault and any(key.startswith(prefix) for key in files.keys_of(run, untried=True))
+        }
         by_prefix = and_(mark.c.vault == hold.vault, func.substr(mark.c.prefix, 1, len(prefix)) == prefix)
-        return or_(by_file, by_prefix)
+        return or_(refs_in(db, mark, with_file), by_prefix)
 
 
 def _check_texts(hold: Hold, seconds: int) -> None:

@@ -9,14 +9,13 @@ from sqlalchemy import ColumnElement, Connection, Text, and_, column, exists, fu
 
 from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
-from sexton.database.rows import in_list
 from sexton.kernel.errors import SextonError
 from sexton.marks.model import SECOND_PASS, BatchState, Reason, Ref
+from sexton.marks.sql.file_lists import Span, in_span, may_have_keys, may_have_prefix, of_instance, read_lists
 from sexton.marks.sql.leases import may_be_deleting, seconds_of_requests
+from sexton.marks.sql.rows import refs_in
 from sexton.operators.holds.store import Hold, HoldStore
 
-KEYS_AT_ONCE = 100_000
-"""Keys that one statement compares; each statement reads all stored files of claimed marks."""
 READ_ROWS = 2_000
 """Rows fetched at once."""
 
@@ -99,7 +98,7 @@ def _refuse_during_deletion(db: Database, c: Connection, target: _Target) -> Col
     deleted_now = in_first_pass
     if may_be_deleting(db, c, instance):
         # Keepers were asked about the files of these marks already: a hold that is placed now comes too late for them.
-        under_way = and_(mark.c.quarantined_reason.is_(None), or_(_has_files(db), _is_in_second_pass(db)))
+        under_way = and_(mark.c.quarantined_reason.is_(None), or_(_may_have_files(db), _is_in_second_pass(db)))
         deleted_now = or_(in_first_pass, mark.c.finished, under_way)
     if deleting := _claimed_marks(db, c, target, deleted_now):
         raise UndeleteUnsafe(
@@ -131,11 +130,13 @@ def _is_in_second_pass(db: Database) -> ColumnElement[bool]:
     return exists().where(is_its_batch)
 
 
-def _has_files(db: Database) -> ColumnElement[bool]:
-    """Return the condition that files of a mark are stored in a batch."""
-    mark, file = db.t.mark, db.t.mark_file.alias("own_file")
-    of_mark = and_(file.c.instance == mark.c.instance, file.c.kind == mark.c.kind, file.c.id == mark.c.id)
-    return exists().where(of_mark)
+def _may_have_files(db: Database) -> ColumnElement[bool]:
+    """Return the condition that a list of files exists where those of a mark are stored, perhaps of other marks."""
+    mark, files = db.t.mark, db.t.file_list
+    is_its_list = and_(
+        files.c.batch == mark.c.batch, files.c.last > mark.c.files_after, files.c.first <= mark.c.last_file
+    )
+    return exists().where(is_its_list)
 
 
 def _held_prefixes(holds: Sequence[Hold], vault: str) -> tuple[str, ...]:
@@ -164,37 +165,61 @@ def _claimed_marks(db: Database, c: Connection, target: _Target, condition: Colu
     A mark that names nothing touches any target: its owner names its files. A child that was claimed with its parent
     is left out: the parent's files include its own.
     """
-    mark, file = db.t.mark, db.t.mark_file
+    mark = db.t.mark
     claimed = and_(mark.c.instance == target.instance, mark.c.state == "CLAIMED", mark.c.absorbed.is_(False), condition)
-    of_mark = and_(file.c.instance == mark.c.instance, file.c.kind == mark.c.kind, file.c.id == mark.c.id)
+    marks = _unnamed_marks(db, c, claimed) | _marks_with_files(db, c, target, claimed)
     in_vault = or_(mark.c.vault == target.vault, mark.c.vault.is_(None))
     by_prefix: Any = select(mark.c.kind, mark.c.id, mark.c.prefix).where(claimed, in_vault, mark.c.prefix.is_not(None))
-    by_file = select(mark.c.kind, mark.c.id).where(claimed, file.c.vault == target.vault).join(file, of_mark)
-    name = _names(db)
     by_key = select(mark.c.kind, mark.c.id).where(claimed, in_vault, mark.c["keys"].is_not(None))
-    is_unnamed = and_(mark.c.prefix.is_(None), mark.c["keys"].is_(None))
-    waits = or_(mark.c.first_pass_at.is_not(None), mark.c.quarantined_reason.is_not(None))
-    unnamed = select(mark.c.kind, mark.c.id).where(claimed, is_unnamed, waits, ~_has_files(db))
-    marks = {Ref(*row) for row in c.execute(unnamed)}
     if prefix := target.prefix:
+        name = _names(db)
         inside = func.substr(mark.c.prefix, 1, len(prefix)) == prefix
         around = func.substr(literal(prefix), 1, func.length(mark.c.prefix)) == mark.c.prefix
         marks |= {Ref(row.kind, row.id) for row in c.execute(by_prefix.where(or_(inside, around)))}
         with_key_inside = exists().select_from(name).where(func.substr(name.c.value, 1, len(prefix)) == prefix)
-        marks |= {Ref(*row) for row in c.execute(by_key.where(with_key_inside))}
-        with_file_inside = by_file.where(func.substr(file.c.key, 1, len(prefix)) == prefix).distinct()
-        return marks | {Ref(*row) for row in c.execute(with_file_inside)}
+        return marks | {Ref(*row) for row in c.execute(by_key.where(with_key_inside))}
     ordered = sorted(target.keys)
     marks |= {Ref(row.kind, row.id) for row in c.execute(by_prefix) if any_key_under(ordered, row.prefix)}
-    for start in range(0, len(ordered), KEYS_AT_ONCE):
-        page = ordered[start : start + KEYS_AT_ONCE]
-        rows = c.execute(by_file.where(in_list(db, file.c.key, page)).distinct())
-        marks.update(Ref(*row) for row in rows)
     target_keys = set(ordered)
     with_keys = by_key.add_columns(mark.c["keys"]).execution_options(yield_per=READ_ROWS)
     rows = c.execute(with_keys)
     marks.update(Ref(row.kind, row.id) for row in rows if not target_keys.isdisjoint(row._mapping["keys"]))
     return marks
+
+
+def _unnamed_marks(db: Database, c: Connection, claimed: ColumnElement[bool]) -> set[Ref]:
+    """Return claimed marks that name nothing and have no stored files: only their owner knows what they delete."""
+    mark = db.t.mark
+    is_unnamed = and_(mark.c.prefix.is_(None), mark.c["keys"].is_(None))
+    waits = or_(mark.c.first_pass_at.is_not(None), mark.c.quarantined_reason.is_not(None))
+    rows = c.execute(select(mark.c.batch, mark.c.kind, mark.c.id).where(claimed, is_unnamed, waits)).all()
+    unnamed = {Ref(row.kind, row.id) for row in rows}
+    for batch in sorted({row.batch for row in rows}):
+        for files in read_lists(db, c, in_span(db, Span(batch))):
+            unnamed -= files.refs
+    return unnamed
+
+
+def _marks_with_files(db: Database, c: Connection, target: _Target, claimed: ColumnElement[bool]) -> set[Ref]:
+    """Return claimed marks with a stored file among the target's objects, tried or not."""
+    keys = frozenset(target.keys)
+    in_target: ColumnElement[bool]
+    if target.prefix:
+        in_target = may_have_prefix(db, target.prefix)
+    elif keys:
+        in_target = may_have_keys(db, min(keys), max(keys))
+    else:
+        return set()
+    touching = {
+        run.ref
+        for files in read_lists(db, c, of_instance(db, target.instance), in_target)
+        for run in files.runs
+        if run.vault == target.vault
+        and any(key.startswith(target.prefix) if target.prefix else key in keys for key in files.keys_of(run))
+    }
+    mark = db.t.mark
+    rows = c.execute(select(mark.c.kind, mark.c.id).where(claimed, refs_in(db, mark, touching)))
+    return {Ref(*row) for row in rows}
 
 
 def _names(db: Database) -> Any:

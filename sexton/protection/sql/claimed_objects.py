@@ -5,23 +5,25 @@ These functions are called after ``wait_for_claims``: no more registered objects
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, false, func, literal, or_, select, tuple_
+from sqlalchemy import Connection, Select, and_, literal, select, tuple_
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
+from sexton.marks.file_list import FileRun
+from sexton.marks.model import Ref
 from sexton.marks.policy import covering_prefixes
+from sexton.marks.sql.file_lists import may_have_keys, of_instance, read_lists
 from sexton.marks.sql.leases import seconds_of_requests
+from sexton.marks.sql.rows import refs_in
 from sexton.protection.model import NAMED, Item
 
 FILES_AT_ONCE = 5_000
 
 
-def find_claimed(
-    db: Database, c: Connection, instance: str, registration_id: int, items: Sequence[Item]
-) -> Sequence[tuple[str, str]]:
+def find_claimed(db: Database, c: Connection, instance: str, items: Sequence[Item]) -> Sequence[tuple[str, str]]:
     """Return (vault, key) of the registered objects, and of those under registered prefixes, that are being deleted.
 
     A registered prefix may lose objects that a second pass finds. Only while a request of a first pass may be on its
@@ -33,13 +35,12 @@ def find_claimed(
         db: the database.
         c: a connection in a transaction.
         instance: the instance.
-        registration_id: the protection in whose rows the items are.
         items: items of the registration.
     """
     objects = [(item.vault, item.key) for item in items if not item.prefix]
-    prefixes = [item.key for item in items if item.prefix]
-    claimed = set(_claimed_objects(db, c, instance, registration_id, objects))
-    claimed |= set(_claimed_under_prefixes(db, c, instance, registration_id, prefixes))
+    prefixes = [(item.vault, item.key) for item in items if item.prefix]
+    claimed = set(_claimed_objects(db, c, instance, objects))
+    claimed |= set(_claimed_under_prefixes(db, c, instance, prefixes))
     claimed |= set(_in_second_pass(db, c, instance, objects))
     if prefixes and seconds_of_requests(db, c, instance) > 0:
         claimed |= set(_overlapping_second_passes(db, c, instance, items))
@@ -48,19 +49,16 @@ def find_claimed(
 
 def claimed_files(db: Database, instance: str) -> Iterator[Sequence[tuple[str, str]]]:
     """Yield (vault, key) of all objects that are being deleted, in pages, to be tested by a filter."""
-    file, mark = db.t.mark_file, db.t.mark
-    files = select(file.c.batch, file.c.seq, file.c.vault, file.c.key).join(mark, _is_own_mark(db))
-    files = files.where(file.c.instance == instance, mark.c.state == "CLAIMED").order_by(file.c.batch, file.c.seq)
-    last_batch, last_seq = -1, -1
+    t, last_batch, last_file = db.t.file_list, -1, -1
     while True:
-        is_later = tuple_(file.c.batch, file.c.seq) > tuple_(literal(last_batch), literal(last_seq))
+        is_later = tuple_(t.c.batch, t.c.last) > tuple_(literal(last_batch), literal(last_file))
         with db.read() as c:
-            rows = c.execute(files.where(is_later).limit(FILES_AT_ONCE)).all()
-        if rows:
-            yield [(row.vault, row.key) for row in rows]
-        if len(rows) < FILES_AT_ONCE:
+            files = next(read_lists(db, c, of_instance(db, instance), is_later, at_once=1), None)
+            claimed = frozenset() if files is None else _claimed_refs(db, c, instance, files.refs)
+        if files is None:
             return
-        last_batch, last_seq = rows[-1].batch, rows[-1].seq
+        yield [(run.vault, key) for run in files.runs_of(claimed) for key in files.keys_of(run)]
+        last_batch, last_file = files.batch, files.last
 
 
 def prefixes_of_requests(db: Database, instance: str) -> Sequence[tuple[str, str]]:
@@ -76,49 +74,59 @@ def prefixes_of_requests(db: Database, instance: str) -> Sequence[tuple[str, str
 
 
 def _claimed_objects(
-    db: Database, c: Connection, instance: str, registration_id: int, objects: Sequence[tuple[str, str]]
+    db: Database, c: Connection, instance: str, objects: Sequence[tuple[str, str]]
 ) -> Iterator[tuple[str, str]]:
     """Yield the objects that are stored files of a claimed mark."""
-    file, mark, item = db.t.mark_file, db.t.mark, db.t.protection_item
-    keys_by_vault: dict[str, list[str]] = defaultdict(list)
-    for vault, key in objects:
-        keys_by_vault[vault].append(key)
-    ranges = [
-        and_(item.c.vault == vault, item.c.key.between(min(keys), max(keys))) for vault, keys in keys_by_vault.items()
-    ]
-    is_item = and_(item.c.instance == file.c.instance, item.c.vault == file.c.vault, item.c.key == file.c.key)
-    is_registered = and_(item.c.protection == registration_id, item.c.prefix.is_(False), or_(false(), *ranges))
-    query = select(item.c.vault, item.c.key).join(file, is_item).join(mark, _is_own_mark(db))
-    query = query.where(is_registered, file.c.instance == instance, mark.c.state == "CLAIMED").distinct()
-    queried = set(objects)
-    for row in c.execute(query):
-        if (row.vault, row.key) in queried:
-            yield row.vault, row.key
+    if not objects:
+        return
+    keys, queried = [key for _, key in objects], set(objects)
+    for files in read_lists(db, c, of_instance(db, instance), may_have_keys(db, min(keys), max(keys))):
+        by_mark = {
+            run: [key for key in files.keys_of(run) if (run.vault, key) in queried] for run in files.runs_of(files.refs)
+        }
+        yield from _of_claimed_marks(db, c, instance, by_mark)
 
 
 def _claimed_under_prefixes(
-    db: Database, c: Connection, instance: str, registration_id: int, prefixes: Sequence[str]
+    db: Database, c: Connection, instance: str, prefixes: Sequence[tuple[str, str]]
 ) -> Iterator[tuple[str, str]]:
-    """Yield stored files of claimed marks under the prefixes, a few for each length: there may be millions."""
-    prefixes_by_length: dict[int, set[str]] = defaultdict(set)  # there are few lengths, however many prefixes there are
-    for prefix in prefixes:
-        prefixes_by_length[len(prefix)].add(prefix)
-    for length, same_length in prefixes_by_length.items():
-        query = _claimed_under_query(db, instance, registration_id, sorted(same_length), length)
-        for row in c.execute(query):
-            yield row.vault, row.key
+    """Yield stored files of claimed marks under the prefixes, a few: there may be millions."""
+    if not prefixes:
+        return
+    registered, found = set(prefixes), 0
+    lengths = sorted({len(prefix) for _, prefix in prefixes})  # there are few lengths, however many prefixes there are
+    for files in read_lists(db, c, of_instance(db, instance)):
+        by_mark = {
+            run: [
+                key for key in files.keys_of(run) if any((run.vault, key[:length]) in registered for length in lengths)
+            ]
+            for run in files.runs_of(files.refs)
+        }
+        for claimed_object in _of_claimed_marks(db, c, instance, by_mark):
+            yield claimed_object
+            found += 1
+            if found >= NAMED:
+                return
 
 
-def _claimed_under_query(
-    db: Database, instance: str, registration_id: int, prefixes: Sequence[str], length: int
-) -> Any:
-    """Select stored files of claimed marks that begin with one of these prefixes of the same length."""
-    file, mark, item = db.t.mark_file, db.t.mark, db.t.protection_item
-    begins_with_item = func.substr(file.c.key, 1, literal(length)) == item.c.key
-    is_item = and_(item.c.instance == file.c.instance, item.c.vault == file.c.vault, begins_with_item)
-    is_registered = and_(item.c.protection == registration_id, item.c.prefix, in_list(db, item.c.key, prefixes))
-    query = select(file.c.vault, file.c.key).join(item, is_item).join(mark, _is_own_mark(db))
-    return query.where(is_registered, file.c.instance == instance, mark.c.state == "CLAIMED").limit(NAMED)
+def _of_claimed_marks(
+    db: Database, c: Connection, instance: str, keys_by_run: Mapping[FileRun, Sequence[str]]
+) -> Iterator[tuple[str, str]]:
+    """Yield vault and key of those of these files whose mark is claimed."""
+    with_keys = {run: keys for run, keys in keys_by_run.items() if keys}
+    claimed = _claimed_refs(db, c, instance, {run.ref for run in with_keys})
+    for run, keys in with_keys.items():
+        if run.ref in claimed:
+            yield from ((run.vault, key) for key in keys)
+
+
+def _claimed_refs(db: Database, c: Connection, instance: str, refs: Set[Ref]) -> frozenset[Ref]:
+    """Return those of these marks that are claimed."""
+    if not refs:
+        return frozenset()
+    mark = db.t.mark
+    claimed = and_(mark.c.instance == instance, mark.c.state == "CLAIMED", refs_in(db, mark, refs))
+    return frozenset(Ref(*row) for row in c.execute(select(mark.c.kind, mark.c.id).where(claimed)))
 
 
 def _in_second_pass(
@@ -177,9 +185,3 @@ def _second_passes(db: Database, instance: str) -> Select[Any, Any]:
     mark = db.t.mark
     awaits_second_pass = and_(mark.c.instance == instance, mark.c.state == "CLAIMED", mark.c.first_pass_at.is_not(None))
     return select(mark.c.vault, mark.c.prefix).where(awaits_second_pass, mark.c.prefix.is_not(None))
-
-
-def _is_own_mark(db: Database) -> ColumnElement[bool]:
-    """Return the condition that a stored file belongs to a mark."""
-    file, mark = db.t.mark_file, db.t.mark
-    return and_(mark.c.instance == file.c.instance, mark.c.kind == file.c.kind, mark.c.id == file.c.id)

@@ -4,24 +4,21 @@ Files are compared outside the guard, as that may take long, and once more insid
 or ended since (docs/adr/0016). Rows count from their commit on, whether their protection is sealed or not.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, case, func, literal, or_, select, union_all
+from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
+from sexton.marks.file_list import FileList, FileRun
 from sexton.marks.keepers import KeepReason, Kept
 from sexton.marks.model import Candidate, Ref, WriteToken
-from sexton.marks.sql.rows import refs_in
+from sexton.marks.sql.file_lists import Span, in_span, read_lists
 from sexton.protection.errors import Invalid
 from sexton.protection.filter import Filter
 
-SIZES_AT_ONCE = 20
-"""Lengths of prefixes compared by one statement; there are rarely more."""
-FILES_AT_ONCE = 5_000
-"""Files read at once to be compared with filters."""
 FILTERS_CACHED = 32
 
 
@@ -36,11 +33,10 @@ class RegisterVersion(NamedTuple):
 
 
 class ProtectionSnapshot(NamedTuple):
-    """What protections blocked at one version of the register, by files numbered above ``files_after`` where known."""
+    """What protections blocked at one version of the register."""
 
     version: RegisterVersion
     blocked: Mapping[Ref, Kept]
-    files_after: int | None = None
 
 
 NO_SNAPSHOT = ProtectionSnapshot(RegisterVersion(-1, -1, -1, -1), MappingProxyType({}))
@@ -55,17 +51,18 @@ class ProtectionKeeper:
         self._db = db
         self._filters: dict[tuple[int, str], Filter] = {}
 
-    def snapshot(self, token: WriteToken, refs: Collection[Ref], files_after: int | None = None) -> ProtectionSnapshot:
+    def snapshot(self, token: WriteToken, refs: Collection[Ref], files: Span) -> ProtectionSnapshot:
         """Compare files and protections in a transaction of its own."""
         with self._db.read() as c:
             version = self._version(c, token.instance)
-            return ProtectionSnapshot(version, self._blocked(c, token, refs, version, files_after), files_after)
+            return ProtectionSnapshot(version, self._blocked(c, token, refs, files, version))
 
     def blocking(
         self,
         tx: Connection,
         token: WriteToken,
         candidates: Sequence[Candidate],
+        files: Span,
         _now: int,
         snapshot: ProtectionSnapshot | None,
     ) -> Mapping[Ref, Kept]:
@@ -75,7 +72,7 @@ class ProtectionKeeper:
         version = self._version(tx, token.instance)
         if version == snapshot.version:
             return {ref: snapshot.blocked[ref] for ref in refs if ref in snapshot.blocked}
-        return self._blocked(tx, token, refs, version, snapshot.files_after)
+        return self._blocked(tx, token, refs, files, version)
 
     def on_claimed(self, _tx: Connection, _token: WriteToken, _claimed: Sequence[Candidate]) -> None:
         """Protections need not remember what was claimed."""
@@ -93,16 +90,18 @@ class ProtectionKeeper:
         return or_(t.c.filter.is_not(None), length(t.c.sizes) > 0)
 
     def _blocked(
-        self, c: Connection, token: WriteToken, refs: Collection[Ref], version: RegisterVersion, files_after: int | None
+        self, c: Connection, token: WriteToken, refs: Collection[Ref], files: Span, version: RegisterVersion
     ) -> dict[Ref, Kept]:
         if not version.number:
             return {}
         wide = self._wide_protections(c, token.instance) if version.wide else ()
-        blocked = self._by_items(c, token, refs, wide, files_after)
-        for protection in wide:
-            if protection.is_filter:
-                unblocked = [ref for ref in refs if ref not in blocked]
-                blocked |= self._by_filter(c, token, unblocked, protection)
+        blocked: dict[Ref, Kept] = {}
+        for list_ in read_lists(self._db, c, in_span(self._db, files), at_once=1):
+            unblocked = frozenset(refs) - blocked.keys()
+            blocked |= self._by_items(c, token.instance, list_, unblocked, wide)
+            for protection in wide:
+                if protection.is_filter:
+                    blocked |= self._by_filter(c, list_, unblocked - blocked.keys(), protection)
         return blocked
 
     def _wide_protections(self, c: Connection, instance: str) -> Sequence[Any]:
@@ -111,20 +110,33 @@ class ProtectionKeeper:
         return c.execute(columns.where(t.c.instance == instance, self._is_wide()).order_by(t.c.id)).all()
 
     def _by_items(
-        self, c: Connection, token: WriteToken, refs: Collection[Ref], wide: Sequence[Any], files_after: int | None
+        self, c: Connection, instance: str, files: FileList, refs: frozenset[Ref], wide: Sequence[Any]
     ) -> dict[Ref, Kept]:
         """Return the marks with a file that is registered by its key, or by a prefix of one of the lengths in use."""
-        sizes: list[int | None] = [None, *sorted({int(size) for row in wide for size in row.sizes})]
-        of_batch, asked_refs = self._of_batch(token, refs, files_after), set(refs)
+        lengths: list[int | None] = [None, *sorted({int(size) for row in wide for size in row.sizes})]
         blocked: dict[Ref, Kept] = {}
-        for start in range(0, len(sizes), SIZES_AT_ONCE):
-            page = sizes[start : start + SIZES_AT_ONCE]
-            rows = c.execute(union_all(*(self._covered(of_batch, size) for size in page))).all()
-            jobs = self._jobs(c, {row.protection for row in rows})
-            for row in rows:
-                if (ref := Ref(row.kind, row.id)) in asked_refs and row.protection in jobs:
-                    blocked.setdefault(ref, Kept(KeepReason.PROTECTION, jobs[row.protection]))
+        runs_by_vault: dict[str, list[FileRun]] = {}
+        for run in files.runs_of(refs):
+            runs_by_vault.setdefault(run.vault, []).append(run)
+        for vault, runs in runs_by_vault.items():
+            keys = [(run.ref, key) for run in runs for key in files.keys_of(run)]
+            for length in lengths:
+                registered = self._registered(c, instance, vault, length, {key[:length] for _, key in keys})
+                for ref, key in keys:
+                    if (job := registered.get(key[:length])) is not None:
+                        blocked.setdefault(ref, Kept(KeepReason.PROTECTION, job))
         return blocked
+
+    def _registered(
+        self, c: Connection, instance: str, vault: str, length: int | None, names: Collection[str]
+    ) -> dict[str, str]:
+        """Return those of these keys, or of these prefixes of one length, that are registered, each with the job."""
+        item = self._db.t.protection_item
+        of_vault = and_(item.c.instance == instance, item.c.vault == vault, item.c.prefix == (length is not None))
+        items = select(item.c.key, item.c.protection).where(of_vault, in_list(self._db, item.c.key, names))
+        rows = c.execute(items).all()
+        jobs = self._jobs(c, {row.protection for row in rows})
+        return {row.key: jobs[row.protection] for row in rows if row.protection in jobs}
 
     def _jobs(self, c: Connection, protections: Set[int]) -> dict[int, str]:
         """Return the job of each protection; rows of a protection that has ended cover nothing."""
@@ -134,52 +146,21 @@ class ProtectionKeeper:
         rows = c.execute(select(t.c.id, t.c.job).where(in_list(self._db, t.c.id, protections)))
         return {row.id: row.job for row in rows}
 
-    def _covered(self, of_batch: ColumnElement[bool], size: int | None) -> Any:
-        """Select marks with a file that is registered, or begins with a registered prefix of this many characters."""
-        file, item = self._db.t.mark_file, self._db.t.protection_item
-        key = file.c.key if size is None else func.substr(file.c.key, 1, literal(size))
-        same_key = and_(item.c.instance == file.c.instance, item.c.vault == file.c.vault, item.c.key == key)
-        registered = file.join(item, and_(same_key, item.c.prefix == (size is not None)))
-        columns = select(file.c.kind, file.c.id, item.c.protection)
-        return columns.select_from(registered).where(of_batch).distinct()
-
-    def _of_batch(
-        self, token: WriteToken, refs: Collection[Ref], files_after: int | None = None
-    ) -> ColumnElement[bool]:
-        """Return the condition that a file is one of the marks'; by numbers it may match more marks.
-
-        A batch is of one instance. Were that named too, PostgreSQL would compare each file with all that a job has just
-        registered in it, as long as its statistics know of none.
-        """
-        file = self._db.t.mark_file
-        named = refs_in(self._db, file, refs) if files_after is None else file.c.seq > files_after
-        return and_(file.c.batch == token.batch, named)
-
-    def _by_filter(self, c: Connection, token: WriteToken, refs: Sequence[Ref], protection: Any) -> dict[Ref, Kept]:
+    def _by_filter(self, c: Connection, files: FileList, refs: frozenset[Ref], protection: Any) -> dict[Ref, Kept]:
         """Compare each file with a filter; one that cannot be read may cover any of them."""
-        if not refs:
+        runs = list(files.runs_of(refs))
+        if not runs:
             return {}
         try:
             filter_ = self._filter(c, protection)
         except Invalid as e:
-            return dict.fromkeys(refs, Kept(KeepReason.PROTECTION_UNREADABLE, protection.job, str(e)))
-        blocked: dict[Ref, Kept] = {}
-        for file in self._files(c, token, refs):
-            ref = Ref(file.kind, file.id)
-            if ref not in blocked and filter_.covers(file.vault, file.key):
-                blocked[ref] = Kept(KeepReason.PROTECTION, protection.job)
-        return blocked
-
-    def _files(self, c: Connection, token: WriteToken, refs: Sequence[Ref]) -> Iterator[Any]:
-        file, after = self._db.t.mark_file, -1
-        columns = select(file.c.seq, file.c.kind, file.c.id, file.c.vault, file.c.key)
-        files = columns.where(self._of_batch(token, refs))
-        while True:
-            rows = c.execute(files.where(file.c.seq > after).order_by(file.c.seq).limit(FILES_AT_ONCE)).all()
-            yield from rows
-            if len(rows) < FILES_AT_ONCE:
-                return
-            after = rows[-1].seq
+            unreadable = Kept(KeepReason.PROTECTION_UNREADABLE, protection.job, str(e))
+            return {run.ref: unreadable for run in runs}
+        return {
+            run.ref: Kept(KeepReason.PROTECTION, protection.job)
+            for run in runs
+            if any(filter_.covers(run.vault, key) for key in files.keys_of(run))
+        }
 
     def _filter(self, c: Connection, protection: Any) -> Filter:
         key = (protection.id, protection.digest)

@@ -132,8 +132,8 @@ class ProtectionStore:
             ProtectionNotFound: there is no such registration.
         """
         with self._db.read() as c:
-            row = find_row(self._db, c, instance, job, registration_id)
-            return claimed_objects.find_claimed(self._db, c, instance, row.id, items)
+            find_row(self._db, c, instance, job, registration_id)
+            return claimed_objects.find_claimed(self._db, c, instance, items)
 
     def claimed_files(self, instance: str) -> Iterator[Sequence[tuple[str, str]]]:
         """Yield (vault, key) of all objects that are being deleted, in pages."""

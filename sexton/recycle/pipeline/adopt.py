@@ -57,17 +57,17 @@ class Adopter:
 
     def _make_second_passes(self, work: BatchWork, order: AdoptOrder, keep_counts: Counter[Kept]) -> RangeReceipt:
         """Make the second passes that are due, a few marks at a time; add to the counts why marks were kept."""
-        batches, finisher = self._stores.batches, self._steps.finisher
+        due_marks, finisher = self._stores.due_marks, self._steps.finisher
         # Numbers of files only grow, also over rows that are removed meanwhile: a late outcome must find its own file.
         last_file = self._stores.files.last_number(work.token)
         finisher.drop_unclaimed(work)
-        batches.shorten_waits(work.token, order.upload_grace_seconds)
+        due_marks.shorten_waits(work.token, order.upload_grace_seconds)
         scanned = quarantined = 0
         after = FIRST
         while marks := self._take_second_pass(work, order, after):
             after = marks[-1].ref
             scanned += len(marks)
-            self._stores.files.drop(work.token, [mark.ref for mark in marks], of_earlier_batches=True)
+            self._stores.files.drop(work.token, [mark.ref for mark in marks])
             while marks:
                 chunk = self._second_pass(work, marks, last_file)
                 marks = marks[chunk.seen :]
@@ -76,7 +76,7 @@ class Adopter:
                 keep_counts += chunk.kept
                 keep_counts += finisher.finish_chunk(work, chunk, order.upload_grace_seconds)
         after = FIRST
-        while refs := batches.take_finished(work.token, after, SECOND_PASS_MARKS):  # last: its owner may fail again
+        while refs := due_marks.take_finished(work.token, after, SECOND_PASS_MARKS):  # last: its owner may fail again
             after = refs[-1]
             keep_counts += finisher.settle_finished(work, refs, order.upload_grace_seconds)
         faults = work.active_lease.faults
@@ -85,8 +85,8 @@ class Adopter:
         )
 
     def _take_second_pass(self, work: BatchWork, order: AdoptOrder, after: Ref) -> Sequence[DueMark]:
-        batches = self._stores.batches
-        return batches.take_second_pass(work.token, after, SECOND_PASS_MARKS, order.upload_grace_seconds)
+        due_marks = self._stores.due_marks
+        return due_marks.take_second_pass(work.token, after, SECOND_PASS_MARKS, order.upload_grace_seconds)
 
     def _ask_owner(self, order: AdoptOrder, active_lease: ActiveLease, verify: Verify) -> Counter[Kept]:
         """Let the owner lift quarantines, time out loads, and mark new garbage."""

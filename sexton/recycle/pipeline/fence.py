@@ -53,7 +53,8 @@ class Fencer:
     def _blocked(self, work: BatchWork, chunk: Chunk, refs: Mapping[Ref, None]) -> Mapping[Ref, Kept]:
         """Return marks that a keeper blocks already, to abort no writer needlessly; the claim checks again."""
         try:
-            return self._stores.claims.ask_keepers_outside_claim(work.token, [chunk.candidates[ref] for ref in refs])
+            candidates = [chunk.candidates[ref] for ref in refs]
+            return self._stores.claims.ask_keepers_outside_claim(work.token, candidates, chunk.files_after)
         except GuardBusy:
             return dict.fromkeys(refs, OWNER_BUSY)
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from sexton.marks.keepers import Kept
-from sexton.marks.model import CHUNK_MARKS, Ref
+from sexton.marks.model import CHUNK_MARKS, ClaimedMark, Ref
 from sexton.recycle.pipeline.active_lease import BatchWork
 from sexton.recycle.pipeline.chunk import Chunk
 from sexton.recycle.pipeline.deleter import Deleter, Deletion
@@ -48,10 +48,10 @@ class Finisher:
         self.drop_unclaimed(work)
         logged = self._delete(work, follow, 0, self._stores.files.last_number(work.token))
         keep_counts: Counter[Kept] = Counter()
-        after = FIRST
-        while refs := self._stores.batches.claimed_refs(work.token, after, CHUNK_MARKS):
-            keep_counts += self._settler.settle(work, refs, upload_grace_seconds, logged=logged)
-            after = refs[-1]
+        after = ClaimedMark(0, FIRST)
+        while marks := self._stores.due_marks.claimed_marks(work.token, after, CHUNK_MARKS):
+            keep_counts += self._settler.settle(work, [mark.ref for mark in marks], upload_grace_seconds, logged=logged)
+            after = marks[-1]
         return keep_counts
 
     def drop_unclaimed(self, work: BatchWork) -> None:
@@ -87,7 +87,7 @@ class Finisher:
         """
         logged = self._delete(work, _follow_nothing, chunk.files_after, chunk.last_file)
         keep_counts = self._settler.settle(work, chunk.refs, upload_grace_seconds, logged=logged)
-        self._stores.files.drop(work.token, chunk.refs)
+        self._stores.files.drop(work.token, chunk.refs, chunk.files_after)
         return keep_counts
 
     def settle_finished(self, work: BatchWork, refs: Sequence[Ref], upload_grace_seconds: int) -> Counter[Kept]:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol
 from sexton.marks.keepers import Kept
 from sexton.marks.model import (
     Candidate,
+    ClaimedMark,
     ClaimRequest,
     ClaimResult,
     DeletedSoFar,
@@ -24,7 +25,7 @@ from sexton.storage.model import KeyResult
 
 
 class Batches(Protocol):
-    """The rows under which ranges are worked on, and the marks they select."""
+    """The rows under which ranges are worked on."""
 
     def open(self, order: RangeOrder, attempt: int) -> tuple[WriteToken, RangeReceipt | None]:
         """Open (or open again) the batch of a range; a receipt means that an earlier attempt finished it."""
@@ -54,12 +55,6 @@ class Batches(Protocol):
         """Adopt a batch of an earlier round; its failed deletes are tried again."""
         ...
 
-    def select_due(
-        self, instance: str, kind: str, cutoff: int, after: Cursor, limit: int, until: Cursor | None = None
-    ) -> Sequence[DueMark]:
-        """Return the next due marks after a cursor, up to another one, in the order in which they became due."""
-        ...
-
     def ensure_latest(self, token: WriteToken, file: int) -> None:
         """Raise ``LeaseLost`` if a newer attempt or epoch works on the batch, or the file was done by another."""
         ...
@@ -68,8 +63,21 @@ class Batches(Protocol):
         """Return how many marks this batch has claimed, over all attempts."""
         ...
 
-    def claimed_refs(self, token: WriteToken, after: Ref, limit: int) -> Sequence[Ref]:
-        """Return the batch's marks that await their first pass: claimed, not quarantined or absorbed; by kind, id."""
+
+class DueMarks(Protocol):
+    """The marks that batches work on."""
+
+    def select_due(
+        self, instance: str, kind: str, cutoff: int, after: Cursor, limit: int, until: Cursor | None = None
+    ) -> Sequence[DueMark]:
+        """Return the next due marks after a cursor, up to another one, in the order in which they became due."""
+        ...
+
+    def claimed_marks(self, token: WriteToken, after: ClaimedMark, limit: int) -> Sequence[ClaimedMark]:
+        """Return the next marks of the batch that await their first pass, in the order of their files.
+
+        They are claimed, and neither quarantined nor absorbed.
+        """
         ...
 
     def take_finished(self, token: WriteToken, after: Ref, limit: int) -> Sequence[Ref]:
@@ -105,10 +113,10 @@ class Files(Protocol):
         """Return the number of the last file stored in the batch."""
         ...
 
-    def drop(self, token: WriteToken, refs: Iterable[Ref], *, of_earlier_batches: bool = False) -> None:
+    def drop(self, token: WriteToken, refs: Iterable[Ref], after: int = 0) -> None:
         """Drop undone files of marks that this batch did not claim, or that are listed again.
 
-        ``of_earlier_batches``: also those that other batches stored for the marks, which are this batch's by now.
+        ``after``: of files that have higher numbers.
         """
         ...
 
@@ -120,7 +128,7 @@ class Files(Protocol):
         ...
 
     def pages(self, token: WriteToken, after: int, to: int) -> Sequence[FilePage]:
-        """Return the next undone files of claimed marks of the batch, numbered above ``after``, up to ``to``.
+        """Return the next untried files of claimed marks of the batch, numbered above ``after``, up to ``to``.
 
         A few pages of at most 1,000 keys each.
         """
@@ -178,8 +186,13 @@ class Claims(Protocol):
         """Claim at most ``CHUNK_MARKS`` marks under the guard; the stored files of the others are dropped."""
         ...
 
-    def ask_keepers_outside_claim(self, token: WriteToken, candidates: Sequence[Candidate]) -> Mapping[Ref, Kept]:
-        """Return the marks that a keeper blocks now, by their files so far; keepers of claims only are not asked."""
+    def ask_keepers_outside_claim(
+        self, token: WriteToken, candidates: Sequence[Candidate], files_after: int = 0
+    ) -> Mapping[Ref, Kept]:
+        """Return the marks that a keeper blocks now, by their files so far; keepers of claims only are not asked.
+
+        ``files_after``: their files have higher numbers.
+        """
         ...
 
 
@@ -255,9 +268,10 @@ class Quarantine(Protocol):
 
 
 class Stores(NamedTuple):
-    """Everything that the pipeline reads and writes, one store per step."""
+    """Everything that the pipeline reads and writes."""
 
     batches: Batches
+    due_marks: DueMarks
     files: Files
     fences: Fences
     owner_marks: OwnerMarks

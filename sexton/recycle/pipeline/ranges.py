@@ -220,7 +220,7 @@ class RangeRunner:
         if state.room <= 0:
             return ()
         instance, order = state.work.instance, state.order
-        return self._stores.batches.select_due(
+        return self._stores.due_marks.select_due(
             instance, order.kind, order.cutoff, state.cursor, state.room, order.until
         )
 
@@ -263,6 +263,7 @@ def _claim_request(state: _RangeState, chunk: Chunk) -> ClaimRequest:
         resolved=chunk.candidates,
         allowance=state.order.allowance,
         files_after=chunk.files_after,
+        last_file=chunk.last_file,
     )
 
 

@@ -52,7 +52,9 @@ class Recheck:
     def drop_blocked(self, work: BatchWork, chunk: Chunk) -> None:
         """Drop marks from the chunk that a keeper blocks by files of a second pass; a claim asks by itself."""
         try:
-            blocked = self._stores.claims.ask_keepers_outside_claim(work.token, chunk.resolved_candidates)
+            blocked = self._stores.claims.ask_keepers_outside_claim(
+                work.token, chunk.resolved_candidates, chunk.files_after
+            )
         except GuardBusy:
             self.keep(work, chunk, set(chunk.refs), OWNER_BUSY)
             return
@@ -64,4 +66,4 @@ class Recheck:
         if refs:
             chunk.kept[answer] += len(refs)
             chunk.resolved = [mark for mark in chunk.resolved if mark.ref not in refs]
-            self._stores.files.drop(work.token, refs)
+            self._stores.files.drop(work.token, refs, chunk.files_after)

@@ -202,7 +202,7 @@ class Resolver:
         """Drop the files listed for a mark so far; ``stored``: some of them may be rows already."""
         chunk.files = files_before
         if stored:
-            self._stores.files.drop(work.token, [mark.ref])
+            self._stores.files.drop(work.token, [mark.ref], chunk.files_after)
         chunk.unstored = [file for file in chunk.unstored if (file.kind, file.id) != mark.ref]
 
 

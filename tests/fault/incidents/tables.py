@@ -61,6 +61,6 @@ def check_sums(rig: Rig, reports: Iterable[RoundReport], before: Mapping[str, in
     assert total("bytes_freed") + total("bytes_estimated") == sum(before[key] for key in deleted)
     assert total("claimed") == total("removed") == len(deleted_ids(rig))
     assert rows(rig, "SELECT count(*) FROM {}mark WHERE state = 'CLAIMED'") == [(0,)]
-    assert rows(rig, "SELECT count(*) FROM {}mark_file") == [(0,)]
+    assert rows(rig, "SELECT count(*) FROM {}file_list") == [(0,)]
     [(tallied,)] = rows(rig, "SELECT coalesce(sum(deleted), 0) FROM {}tally")
     assert tallied == len(deleted)

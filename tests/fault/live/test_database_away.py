@@ -36,6 +36,6 @@ async def test_a_round_outlives_its_database_connections(live: LiveTest, blow: o
             assert (report.state, report.removed, report.failed) == ("SUCCEEDED", PAGES * 100, 0)
             assert report.deleted + report.absent == PAGES * 1_000
             assert cold.listing() == cold.needed
-            assert {t: rig.count(t) for t in ("mark", "mark_file")} == {"mark": 0, "mark_file": 0}
+            assert {t: rig.count(t) for t in ("mark", "file_list")} == {"mark": 0, "file_list": 0}
             assert rig.count("mark_history") == PAGES * 100
             assert rig.count("lease", state="BUSY") == 0

@@ -54,9 +54,9 @@ async def test_round_survives_a_sigkill_at_every_crash_point(live: LiveTest, poi
         live.note(f"{point}: the round ended {took:.1f} s after the death of its worker")
         assert dying.exit_code() == -9
         assert listing(root) == needed
-        assert {t: rig.count(t) for t in ("mark", "mark_file", "mark_history")} == {
+        assert {t: rig.count(t) for t in ("mark", "file_list", "mark_history")} == {
             "mark": 0,
-            "mark_file": 0,
+            "file_list": 0,
             "mark_history": 8,
         }
         assert rig.count("lease", state="BUSY") == 0

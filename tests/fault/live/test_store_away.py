@@ -49,7 +49,7 @@ async def test_rounds_end_and_clean_up_under_every_store_fault(live: LiveTest, f
         assert listed == cold.listing() == cold.needed
         assert (look.removed, look.faults) == ((1, 0) if fault in ASKED_AGAIN else (0, 1))
         assert {r.state for r in (during, clean, look, last)} == {"SUCCEEDED"}
-        assert {t: rig.count(t) for t in ("mark", "mark_file")} == {"mark": 0, "mark_file": 0}
+        assert {t: rig.count(t) for t in ("mark", "file_list")} == {"mark": 0, "file_list": 0}
         assert (
             during.removed + clean.removed + look.removed + last.removed == rig.count("mark_history") == PAGES * 100 + 1
         )

@@ -48,7 +48,7 @@ async def test_frozen_worker_repeats_only_pages_under_way(live: LiveTest) -> Non
             assert (report.claimed, report.removed) == (PAGES * 100, PAGES * 100)
             assert report.deleted + report.absent == PAGES * 1_000
             assert rig.count("mark_history") == PAGES * 100
-            assert rig.count("mark_file") == 0
+            assert rig.count_files() == 0
             assert cold.listing() == cold.needed
 
 

@@ -17,7 +17,7 @@ from tests.support.claims import claim, token
 from tests.support.rig import Rig
 
 MARK = "INSERT INTO sexton.mark (instance, kind, id, vault, prefix{}) VALUES ('shop', 'dropped', 'x', 'disk', 'x/'{})"
-TABLES = ("clock", "instance", "instance_guard", "vault", "mark_file", "lease", "plan", "round", "batch", "tally")
+TABLES = ("clock", "instance", "instance_guard", "vault", "file_list", "lease", "plan", "round", "batch", "tally")
 
 
 @pytest.fixture

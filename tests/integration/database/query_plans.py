@@ -10,10 +10,12 @@ from sqlalchemy import Connection, event
 
 from sexton.database.engine import Database
 from sexton.database.tables import build
+from sexton.marks.file_list import FileList
+from sexton.marks.model import File
 
 GROWING = (
     "mark_history",
-    "mark_file",
+    "file_list",
     "mark",
     "round",
     "batch",
@@ -35,11 +37,12 @@ GROWING = (
 """Tables of Sexton's own that grow with the data, or with time."""
 ALL_TABLES = [table.name for table in build("postgresql").mark.metadata.tables.values()]
 SELECTIVE = re.compile(
-    r"\b(id|seq|retention_starts_at|gone_at|parent_id|key|round|number|run|uid|part|tablet|version|floor)\b"
+    r"\b(id|seq|last|last_file|retention_starts_at|gone_at|parent_id|key|round|number|run|uid|part|tablet|version|floor)\b"
     r"|\bbatch [=>] \(?\w+\.(id|batch)\b"
 )
 """What an index condition must name where it is looked up again and again: a column with few rows per value, or each
 batch once."""
+ONE_FILE = FileList.of(0, 1, [File("dropped", "o", "disk", "other/1.dat", 10)])
 FILL = """
 SET LOCAL session_replication_role = replica;
 INSERT INTO sexton.mark (instance, kind, id, vault, keys, bytes, marked_at)
@@ -48,8 +51,9 @@ INSERT INTO sexton.mark (instance, kind, id, vault, keys, bytes, marked_at)
 INSERT INTO sexton.mark_history
     (instance, kind, id, vault, objects, bytes, marked_at, claimed_at, gone_at, batch, round)
     SELECT 'crowd', 'dropped', 'h-' || n, 'disk', 1, 10, now(), now(), now(), 1, 1 FROM generate_series(1, 20000) n;
-INSERT INTO sexton.mark_file (batch, seq, instance, kind, id, vault, key, bytes)
-    SELECT 0, n, 'crowd', 'dropped', 'o-' || n, 'disk', 'other/' || n || '.dat', 10 FROM generate_series(1, 20000) n;
+INSERT INTO sexton.file_list (batch, last, first, instance, first_key, last_key, files, results)
+    SELECT 1000000 + n / 10, n, n, 'crowd', 'other/' || n || '.dat', 'other/' || n || '.dat', {files}, {results}
+    FROM generate_series(1, 20000) n;
 INSERT INTO sexton.plan (instance, created_at, state, planned_by, policy_version, body)
     SELECT 'crowd', now(), 'APPLIED', 'round', 'x', '{}' FROM generate_series(1, 20000);
 INSERT INTO sexton.round (instance, run_id, state, started_at, ended_at, report)
@@ -83,7 +87,9 @@ INSERT INTO sexton.binlog_partition_cut (instance, db, tbl, part, version, propa
 INSERT INTO sexton.replica (instance, uid, backend, tablet, db, tbl, part, fresh_until)
     SELECT 'crowd', 'u' || n, 'b', 't' || n, 'sales', 't', 'p' || n, now() + interval '1 day'
     FROM generate_series(1, 20000) n;
-"""
+""".replace("{files}", f"'\\\\x{ONE_FILE.encode_files().hex()}'").replace(
+    "{results}", f"'\\\\x{ONE_FILE.results.encode().hex()}'"
+)
 """What another instance has: 20,000 rows of each growing table."""
 EXPLAINED = ("SELECT", "UPDATE", "DELETE", "INSERT", "WITH")
 

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from sexton.contract import NewMark
-from sexton.marks.model import FilePage, Ref, WriteToken
+from sexton.marks.file_list import FileList
+from sexton.marks.model import CHUNK_MARKS, ClaimedMark, File, FilePage, Ref, WriteToken
+from sexton.marks.sql.file_lists import add_list
 from sexton.operators.holds.store import Hold
 from sexton.storage.model import KeyOutcome, KeyResult
 from tests.integration.database import query_plans
@@ -30,11 +32,10 @@ INSERT INTO sexton.mark (instance, kind, id, vault, keys, bytes, marked_at)
 """
 CLAIM = """
 SET LOCAL session_replication_role = replica;
-UPDATE sexton.mark SET state = 'CLAIMED', batch = {batch}, claimed_batch = {batch}, claimed_at = now(), lease_epoch = 1
-    WHERE instance = 'crowd';
-INSERT INTO sexton.mark_file (batch, seq, instance, kind, id, vault, key, bytes)
-    SELECT {batch}, n, 'crowd', 'dropped', 'm-' || lpad(n::text, 6, '0'), 'disk', 'data/' || n || '.dat', 10
-    FROM generate_series(1, {crowd}) n;
+UPDATE sexton.mark SET state = 'CLAIMED', batch = {batch}, claimed_batch = {batch}, claimed_at = now(),
+    lease_epoch = 1, files_after = (substr(id, 3)::bigint - 1) / 1000 * 1000,
+    last_file = (substr(id, 3)::bigint - 1) / 1000 * 1000 + 1000
+    WHERE instance = 'crowd' AND left(id, 2) = 'm-';
 """
 
 
@@ -59,11 +60,21 @@ def crowd(request: pytest.FixtureRequest, postgres: Cluster) -> Iterator[Crowd]:
     run_script(rig.db, MARKS.format(crowd=CROWD))
     if request.param == "marked":
         maintain(rig.db, "VACUUM ANALYZE")
-    run_script(rig.db, CLAIM.format(crowd=CROWD, batch=write_token.batch))
+    run_script(rig.db, CLAIM.format(batch=write_token.batch))
+    store_files(rig, write_token)
     if request.param == "claimed":
         maintain(rig.db, "VACUUM ANALYZE")
     yield Crowd(rig, write_token)
     rig.db.close()
+
+
+def store_files(rig: Rig, write_token: WriteToken) -> None:
+    """Store the files of the claimed marks in lists of a chunk each."""
+    with rig.db.write() as c:
+        for first in range(1, CROWD, CHUNK_MARKS):
+            numbers = range(first, first + CHUNK_MARKS)
+            files = [File("dropped", f"m-{n:06}", "disk", f"data/{n}.dat", 10) for n in numbers]
+            add_list(rig.db, c, "crowd", FileList.of(write_token.batch, first, files))
 
 
 @pytest.fixture
@@ -84,8 +95,8 @@ def test_a_batch_is_worked_off_by_look_ups(crowd: Crowd, sent: dict[str, Any]) -
     results = [KeyResult(key=key, outcome=KeyOutcome.DELETED) for key in page.keys[:half]]
     results += [KeyResult(key=key, outcome=KeyOutcome.FAILED, reason="no", bytes=3) for key in page.keys[half:]]
     stores.outcomes.record(write_token, page, results)
-    refs = stores.batches.claimed_refs(write_token, Ref("", ""), 1_000)
-    list(stores.outcomes.of_marks(write_token, refs[:100]))
+    marks = stores.due_marks.claimed_marks(write_token, ClaimedMark(0, Ref("", "")), 1_000)
+    list(stores.outcomes.of_marks(write_token, [mark.ref for mark in marks[:100]]))
     settled = [Ref("dropped", f"m-{seq:06}") for seq in page.seqs]
     stores.settlements.settle(write_token, stores.settlements.progress(write_token, settled), 600)
     stores.batches.unfinished("crowd", 10**6)

@@ -83,7 +83,6 @@ def test_a_binlog_run_reads_only_its_instance(shop: Owned) -> None:
     assert bad_plans(shop.db, sent) == {}
 
 
-@pytest.mark.xfail(strict=True, reason="with statistics of other instances, marks are looked up without their id")
 def test_protecting_and_ending_read_only_what_is_named(shop: Owned) -> None:
     put(shop.root, "data/m1.dat")
     shop.mark("dropped", NewMark(id="m1", vault="disk", keys=("data/m1.dat",)))

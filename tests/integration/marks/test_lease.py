@@ -130,7 +130,7 @@ def test_one_of_many_concurrent_acquisitions_wins(rig: Rig, expired: bool) -> No
 
 def new(rig: Rig) -> DueMark:
     """The mark ``new`` as a round would see it."""
-    [mark] = [m for m in rig.stores.batches.select_due("shop", "dropped", FAR_MS, Cursor(), 10) if m.id == "new"]
+    [mark] = [m for m in rig.stores.due_marks.select_due("shop", "dropped", FAR_MS, Cursor(), 10) if m.id == "new"]
     return mark
 
 
@@ -169,7 +169,7 @@ def holder(rig: Rig) -> WriteToken:
 def world(rig: Rig) -> str:
     """Everything a late write could change."""
     t = rig.db.t
-    tables = (t.mark, t.mark_file, t.mark_history, t.batch, t.tally)
+    tables = (t.mark, t.file_list, t.mark_history, t.batch, t.tally)
     with rig.db.read() as c:
         return repr([sorted(map(repr, c.execute(select(table)))) for table in tables])
 
@@ -225,7 +225,7 @@ def test_an_expired_lease_claims_nothing(rig: Rig, holder: WriteToken) -> None:
     assert world(rig) == before
     WRITES["record"](rig, holder)  # a fact about a file that is gone may still be told
 
-    assert rig.count("mark_file", outcome="deleted") == 1
+    assert rig.count_files(outcome="deleted") == 1
 
 
 def test_a_freed_lease_writes_nothing(rig: Rig, holder: WriteToken) -> None:

@@ -77,7 +77,7 @@ def test_a_key_refused_alone_fails_with_the_stores_message(
     assert set(listing(root)) == {"b.dat"}
     row = rig.row("dropped", "t1")
     assert (row.state, row.failures, row.last_error) == ("CLAIMED", 1, WHY)
-    assert (rig.count("mark_file", outcome="failed"), rig.count("mark_file", outcome="deleted")) == (1, 2)
+    assert (rig.count_files(outcome="failed"), rig.count_files(outcome="deleted")) == (1, 2)
 
 
 def test_a_store_that_makes_progress_fails_no_key(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

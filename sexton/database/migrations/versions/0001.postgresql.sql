@@ -114,6 +114,8 @@ CREATE TABLE sexton.mark (
     absorbed boolean NOT NULL DEFAULT false,  -- deleted with the files of its parent
     claimed_batch bigint,  -- the batch that claimed it; the second pass has another batch
     etags jsonb,  -- of the objects that keys name; another object under such a key is not deleted
+    files_after bigint,  -- its files have higher numbers in its batch
+    last_file bigint,  -- and numbers up to this one
     finished boolean NOT NULL DEFAULT false,  -- all files are gone; only the owner's records and this one are left
     -- id comes first (docs/adr/0007): with instance and kind first, a planner without statistics reads every mark of
     -- the kind and filters.
@@ -134,7 +136,7 @@ CREATE TABLE sexton.mark (
     CONSTRAINT mark_expires_at_a_millisecond CHECK (date_trunc('milliseconds', expires_at) = expires_at),
     CONSTRAINT mark_parent_is_whole CHECK ((parent_kind IS NULL) = (parent_id IS NULL))
 );
-CREATE INDEX mark_claimed ON sexton.mark (instance, batch, kind, id) WHERE state = 'CLAIMED';
+CREATE INDEX mark_claimed ON sexton.mark (instance, batch, last_file, kind, id) WHERE state = 'CLAIMED';
 CREATE INDEX mark_late ON sexton.mark (instance, kind, id) WHERE state = 'CLAIMED' AND first_pass_at IS NOT NULL;
 CREATE INDEX mark_children ON sexton.mark (instance, parent_kind, parent_id) WHERE parent_id IS NOT NULL;
 CREATE INDEX mark_quarantined ON sexton.mark (instance, quarantined_reason) WHERE quarantined_reason IS NOT NULL;
@@ -449,22 +451,21 @@ CREATE INDEX batch_open ON sexton.batch (instance) WHERE state = 'OPEN';
 CREATE INDEX batch_taken_over ON sexton.batch (instance, taken_over_at) WHERE taken_over_at IS NOT NULL;
 CREATE INDEX batch_limited ON sexton.batch (instance, claimed_at) WHERE limited_objects > 0;
 
--- One row per file that a batch deletes for a mark, with the outcome once the delete was tried.
-CREATE TABLE sexton.mark_file (
+-- One row per list of up to 5,000 files that a batch deletes, with the outcome of each once it was tried. Both columns of
+-- bytes are compressed JSON (sexton/marks/file_list.py): `files` is never changed, `results` is stored with every page.
+CREATE TABLE sexton.file_list (
     batch bigint NOT NULL,
-    seq bigint NOT NULL,
+    last bigint NOT NULL,  -- number of its last file in the batch
+    first bigint NOT NULL,
     instance text COLLATE "C" NOT NULL,
-    kind text COLLATE "C" NOT NULL,
-    id text COLLATE "C" NOT NULL,
-    vault text COLLATE "C" NOT NULL,
-    key text COLLATE "C" NOT NULL,
-    bytes bigint,
-    etag text NOT NULL DEFAULT '',
-    outcome text,  -- null: not tried yet
-    reason text,
-    PRIMARY KEY (batch, seq)
-) WITH (fillfactor = 45);  -- each row is updated once, with its outcome: in the same page, no index is touched
-CREATE INDEX mark_file_of_mark ON sexton.mark_file (id, kind, instance);
+    first_key text COLLATE "C" NOT NULL,
+    last_key text COLLATE "C" NOT NULL,
+    files bytea NOT NULL,
+    results bytea NOT NULL,
+    PRIMARY KEY (batch, last)
+) WITH (fillfactor = 45);  -- a row is updated with each of its pages: in the same page, no index is touched
+ALTER TABLE sexton.file_list ALTER COLUMN files SET STORAGE EXTERNAL;  -- compressed already, and kept out of the row
+CREATE INDEX file_list_of_instance ON sexton.file_list (instance, batch, last);
 
 -- One row per round, kind and vault: counts of the deletion so far.
 CREATE TABLE sexton.tally (

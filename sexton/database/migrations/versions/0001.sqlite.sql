@@ -103,6 +103,8 @@ CREATE TABLE sexton_mark (
     absorbed integer NOT NULL DEFAULT 0,  -- deleted with the files of its parent
     claimed_batch integer,  -- the batch that claimed it; the second pass has another batch
     etags text,  -- of the objects that keys name; another object under such a key is not deleted
+    files_after integer,  -- its files have higher numbers in its batch
+    last_file integer,  -- and numbers up to this one
     finished integer NOT NULL DEFAULT 0,  -- all files are gone; only the owner's records and this one are left
     -- id comes first (docs/adr/0007): with instance and kind first, a planner without statistics reads every mark of
     -- the kind and filters.
@@ -130,7 +132,7 @@ CREATE TABLE sexton_mark (
         AND typeof(parent_kind) IN ('text', 'null') AND typeof(parent_id) IN ('text', 'null')),
     CONSTRAINT mark_parent_is_whole CHECK ((parent_kind IS NULL) = (parent_id IS NULL))
 );
-CREATE INDEX sexton_mark_claimed ON sexton_mark (instance, batch, kind, id) WHERE state = 'CLAIMED';
+CREATE INDEX sexton_mark_claimed ON sexton_mark (instance, batch, last_file, kind, id) WHERE state = 'CLAIMED';
 CREATE INDEX sexton_mark_late ON sexton_mark (instance, kind, id) WHERE state = 'CLAIMED' AND first_pass_at IS NOT NULL;
 CREATE INDEX sexton_mark_children ON sexton_mark (instance, parent_kind, parent_id) WHERE parent_id IS NOT NULL;
 CREATE INDEX sexton_mark_quarantined ON sexton_mark (instance, quarantined_reason) WHERE quarantined_reason IS NOT NULL;
@@ -285,22 +287,20 @@ CREATE INDEX sexton_batch_open ON sexton_batch (instance) WHERE state = 'OPEN';
 CREATE INDEX sexton_batch_taken_over ON sexton_batch (instance, taken_over_at) WHERE taken_over_at IS NOT NULL;
 CREATE INDEX sexton_batch_limited ON sexton_batch (instance, claimed_at) WHERE limited_objects > 0;
 
--- One row per file that a batch deletes for a mark, with the outcome once the delete was tried.
-CREATE TABLE sexton_mark_file (
+-- One row per list of up to 5,000 files that a batch deletes, with the outcome of each once it was tried. Both columns of
+-- bytes are compressed JSON (sexton/marks/file_list.py): `files` is never changed, `results` is stored with every page.
+CREATE TABLE sexton_file_list (
     batch integer NOT NULL,
-    seq integer NOT NULL,
+    last integer NOT NULL,  -- number of its last file in the batch
+    first integer NOT NULL,
     instance text NOT NULL,
-    kind text NOT NULL,
-    id text NOT NULL,
-    vault text NOT NULL,
-    key text NOT NULL,
-    bytes integer,
-    etag text NOT NULL DEFAULT '',
-    outcome text,  -- null: not tried yet
-    reason text,
-    PRIMARY KEY (batch, seq)
+    first_key text NOT NULL,
+    last_key text NOT NULL,
+    files blob NOT NULL,
+    results blob NOT NULL,
+    PRIMARY KEY (batch, last)
 );
-CREATE INDEX sexton_mark_file_of_mark ON sexton_mark_file (id, kind, instance);
+CREATE INDEX sexton_file_list_of_instance ON sexton_file_list (instance, batch, last);
 
 -- One row per round, kind and vault: counts of the deletion so far.
 CREATE TABLE sexton_tally (

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, delete, func, select, update
+from sqlalchemy import Connection, and_, func, select, update
 
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
@@ -26,6 +26,7 @@ from sexton.marks.model import (
     Ref,
     WriteToken,
 )
+from sexton.marks.sql.file_lists import Span, drop_files
 from sexton.marks.sql.keeper import Keeper
 from sexton.marks.sql.rows import children_of, refs_in
 from sexton.operators.controls.store import ControlStore
@@ -69,25 +70,25 @@ class ClaimStore:
         reached("claim.committed")
         return self._leave_unclaimed(request, decision, locked)
 
-    def ask_keepers_outside_claim(self, token: WriteToken, candidates: Sequence[Candidate]) -> Mapping[Ref, Kept]:
+    def ask_keepers_outside_claim(
+        self, token: WriteToken, candidates: Sequence[Candidate], files_after: int = 0
+    ) -> Mapping[Ref, Kept]:
         """Return the marks that a keeper blocks now, by the files stored for them so far.
 
         Used before an owner is asked to fence, and for the files of a second pass. In a transaction of its own, without
-        snapshots, and without the keepers that judge only claims.
+        snapshots, and without the keepers that judge only claims. ``files_after``: their files have higher numbers.
         """
+        files = Span(token.batch, files_after)
         with deciding(self._db, token.instance) as tx:
             now = self._db.now(tx)
             verify(self._db, tx, token, now=now)
             keepers = [keeper for keeper in self._keepers if not keeper.for_claims_only]
-            return _first_answers(keeper.blocking(tx, token, candidates, now, None) for keeper in keepers)
+            return _first_answers(keeper.blocking(tx, token, candidates, files, now, None) for keeper in keepers)
 
     def _take_snapshots(self, request: ClaimRequest) -> list[Any]:
-        """Return one snapshot for each keeper, taken before the guard because it may be slow.
-
-        Under the guard each keeper checks what has changed since.
-        """
+        """Return one snapshot for each keeper, before the guard: each checks under it what has changed since."""
         refs = list(dict.fromkeys([*request.refs, *request.resolved]))
-        return [keeper.snapshot(request.token, refs, request.files_after) for keeper in self._keepers]
+        return [keeper.snapshot(request.token, refs, _files_of(request)) for keeper in self._keepers]
 
     def _decide(
         self,
@@ -100,7 +101,7 @@ class ClaimStore:
         """Lock the children, ask the keepers, read the limits, and decide."""
         children = self._lock_children(tx, request, locked)
         candidates = _to_be_judged(request, locked, children)
-        blocked = self._ask_keepers(tx, request.token, candidates, now, snapshots)
+        blocked = self._ask_keepers(tx, request, candidates, now, snapshots)
         return decide(request, locked, children, blocked, self._limited_objects_claimed(tx, request, now))
 
     def _lock(self, tx: Connection, request: ClaimRequest) -> dict[Ref, LockedMark]:
@@ -149,14 +150,15 @@ class ClaimStore:
     def _ask_keepers(
         self,
         tx: Connection,
-        token: WriteToken,
+        request: ClaimRequest,
         candidates: Sequence[Candidate],
         now: int,
         snapshots: Sequence[Any],
     ) -> Mapping[Ref, Kept]:
         """Ask every keeper about the candidates of a claim, each with its snapshot."""
+        files = _files_of(request)
         return _first_answers(
-            keeper.blocking(tx, token, candidates, now, snapshot)
+            keeper.blocking(tx, request.token, candidates, files, now, snapshot)
             for keeper, snapshot in zip(self._keepers, snapshots, strict=True)
         )
 
@@ -182,17 +184,16 @@ class ClaimStore:
         token = request.token
         for keeper in self._keepers:
             keeper.on_claimed(tx, token, decision.claimed)
-        self._set_claimed(tx, token, decision.claimed_refs, now)
+        self._set_claimed(tx, request, decision.claimed_refs, now)
         self._set_lacking(tx, token, decision.claimed)
-        self._absorb(tx, token, decision.absorbed, now)
-        self._drop_stale_files(tx, token, decision.claimed_refs)
+        self._absorb(tx, request, decision.absorbed, now)
         self._add_to_batch(tx, request, decision, now)
         self._add_to_round(tx, token, decision, locked)
 
-    def _set_claimed(self, tx: Connection, token: WriteToken, claimed_refs: Sequence[Ref], now: int) -> None:
+    def _set_claimed(self, tx: Connection, request: ClaimRequest, claimed_refs: Sequence[Ref], now: int) -> None:
         mark = self._db.t.mark
-        is_claimed = and_(mark.c.instance == token.instance, refs_in(self._db, mark, claimed_refs))
-        tx.execute(update(mark).where(is_claimed).values(**_claimed_columns(token, now)))
+        is_claimed = and_(mark.c.instance == request.instance, refs_in(self._db, mark, claimed_refs))
+        tx.execute(update(mark).where(is_claimed).values(**_claimed_columns(request, now)))
 
     def _set_lacking(self, tx: Connection, token: WriteToken, claimed: Sequence[Candidate]) -> None:
         """Record why the records of some claimed marks must stay."""
@@ -202,22 +203,15 @@ class ClaimStore:
             is_lacking = and_(mark.c.instance == token.instance, refs_in(self._db, mark, refs))
             tx.execute(update(mark).where(is_lacking).values(lacking=reason))
 
-    def _absorb(self, tx: Connection, token: WriteToken, absorbed: Sequence[Ref], now: int) -> None:
+    def _absorb(self, tx: Connection, request: ClaimRequest, absorbed: Sequence[Ref], now: int) -> None:
         """Claim children with their parents, and drop their files: the parent's files include them."""
         if not absorbed:
             return
-        mark, file = self._db.t.mark, self._db.t.mark_file
-        is_absorbed = and_(mark.c.instance == token.instance, refs_in(self._db, mark, absorbed))
-        columns = _claimed_columns(token, now) | {"absorbed": True, "quarantined_reason": None}
+        mark = self._db.t.mark
+        is_absorbed = and_(mark.c.instance == request.instance, refs_in(self._db, mark, absorbed))
+        columns = _claimed_columns(request, now) | {"absorbed": True, "quarantined_reason": None}
         tx.execute(update(mark).where(is_absorbed).values(**columns))
-        files_of_absorbed = and_(file.c.instance == token.instance, refs_in(self._db, file, absorbed))
-        tx.execute(delete(file).where(files_of_absorbed))
-
-    def _drop_stale_files(self, tx: Connection, token: WriteToken, claimed_refs: Sequence[Ref]) -> None:
-        """Drop files that a round which died between resolve and claim may have left in that round's batch."""
-        file = self._db.t.mark_file
-        in_other_batch = and_(file.c.instance == token.instance, file.c.batch != token.batch)
-        tx.execute(delete(file).where(in_other_batch, refs_in(self._db, file, claimed_refs)))
+        drop_files(self._db, tx, _files_of(request), absorbed)
 
     def _add_to_batch(self, tx: Connection, request: ClaimRequest, decision: ClaimDecision, now: int) -> None:
         """Add the claimed marks to the batch's sums; also their objects, if a limit applies."""
@@ -242,11 +236,11 @@ class ClaimStore:
         """Drop the stored files of the marks that were not claimed, and return the result of the claim."""
         claimed = frozenset(decision.claimed_refs)
         unclaimed = [ref for ref in request.refs if ref not in claimed]
-        self._drop_files(request.token, unclaimed)
+        self._drop_files(request, unclaimed)
         busy = self._locked_by_owner(request.instance, [ref for ref in unclaimed if ref not in locked])
         return ClaimResult(claimed, {**decision.keep_reasons, **dict.fromkeys(busy, OWNER_BUSY)})
 
-    def _drop_files(self, token: WriteToken, refs: Sequence[Ref]) -> None:
+    def _drop_files(self, request: ClaimRequest, refs: Sequence[Ref]) -> None:
         """Drop the stored files of marks that were not claimed.
 
         This runs after the guard is released, because one mark may have millions of files. They belong to no claimed
@@ -254,11 +248,9 @@ class ClaimStore:
         """
         if not refs:
             return
-        file = self._db.t.mark_file
-        of_batch = and_(file.c.instance == token.instance, file.c.batch == token.batch)
         with self._db.write() as tx:
-            verify(self._db, tx, token)
-            tx.execute(delete(file).where(of_batch, refs_in(self._db, file, refs)))
+            verify(self._db, tx, request.token)
+            drop_files(self._db, tx, _files_of(request), refs)
 
     def _locked_by_owner(self, instance: str, unlocked: Sequence[Ref]) -> list[Ref]:
         """Return the marks that an owner's transaction has locked: the claim could not lock them, and they exist."""
@@ -281,14 +273,22 @@ def _to_be_judged(
     return candidates
 
 
-def _claimed_columns(token: WriteToken, now: int) -> dict[str, Any]:
+def _files_of(request: ClaimRequest) -> Span:
+    """Return where the files of the candidates are. Pure."""
+    return Span(request.token.batch, request.files_after, request.last_file)
+
+
+def _claimed_columns(request: ClaimRequest, now: int) -> dict[str, Any]:
     """Return the columns of a mark that this batch claims. Pure."""
+    token = request.token
     return {
         "state": MarkState.CLAIMED,
         "claimed_at": now,
         "batch": token.batch,
         "claimed_batch": token.batch,
         "lease_epoch": token.lease.epoch,
+        "files_after": request.files_after,
+        "last_file": request.last_file,
     }
 
 

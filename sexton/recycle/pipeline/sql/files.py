@@ -1,23 +1,19 @@
 """Store the exact files of a batch before the claim; read them in pages for the deletion."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import groupby
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, Connection, Text, and_, delete, func, insert, literal, or_, select, true, update
+from sqlalchemy import Connection, and_, func, select
 
 from sexton.database.engine import Database
-from sexton.database.rows import as_rows, in_list
+from sexton.marks.file_list import FileList, ListedFile, lists_of
+from sexton.marks.file_results import UNDONE_CODES
 from sexton.marks.model import CHUNK_MARKS, DONE, File, FilePage, MarkState, Ref, WriteToken
+from sexton.marks.sql.file_lists import Span, add_list, drop_files, in_span, read_lists, save_results
 from sexton.marks.sql.rows import refs_in
 from sexton.recycle.pipeline.port import DroppedFiles
 from sexton.recycle.pipeline.sql.write_token import verify
-from sexton.storage.model import PAGE_KEYS, KeyOutcome
-
-DROP_FILES = 5_000
-"""Files that a take-over checks in one transaction."""
-READ_PAGES = 8
-"""Pages read at once, so that the files of several vaults still make full pages."""
+from sexton.storage.model import KeyOutcome
 
 
 class Leftovers(NamedTuple):
@@ -29,7 +25,7 @@ class Leftovers(NamedTuple):
 
 
 class FileStore:
-    """Rows of ``mark_file``."""
+    """The exact files of marks, in lists."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -37,53 +33,28 @@ class FileStore:
     def store(self, token: WriteToken, files: Sequence[File], beyond: int = 0) -> int:
         """Add resolved files to the batch and return the number of the last one.
 
-        ``beyond``: a number that was used before. Numbers only grow during a range, although records of deleted files
+        ``beyond``: a number that was used before. Numbers only grow during a range, although lists of deleted files
         are removed meanwhile.
         """
         if not files:
             return beyond
-        file, db = self._db.t.mark_file, self._db
-        new_files = as_rows(
-            db,
-            ({"n": n, **f._asdict()} for n, f in enumerate(files, 1)),
-            n=BigInteger(),
-            kind=Text(),
-            id=Text(),
-            vault=Text(),
-            key=Text(),
-            bytes=BigInteger(),
-            etag=Text(),
-        )
-        with db.write() as c:
-            verify(db, c, token)
-            last = select(func.coalesce(func.max(file.c.seq), 0)).where(file.c.batch == token.batch)
-            base = max(beyond, c.execute(last).scalar_one())
-            names = ("kind", "id", "vault", "key", "bytes", "etag")
-            rows = select(
-                literal(token.batch), new_files.c.n + base, literal(token.instance), *[new_files.c[n] for n in names]
-            )
-            c.execute(insert(file).from_select(["batch", "seq", "instance", *names], rows))
-        return int(base) + len(files)
+        with self._db.write() as tx:
+            verify(self._db, tx, token)
+            return _add(self._db, tx, token, files, beyond)
 
     def last_number(self, token: WriteToken) -> int:
         """Return the number of the last file that is stored in the batch."""
-        file = self._db.t.mark_file
-        with self._db.read() as c:
-            last = select(func.coalesce(func.max(file.c.seq), 0)).where(file.c.batch == token.batch)
-            return int(c.execute(last).scalar_one())
+        with self._db.read() as tx:
+            return _last_number(self._db, tx, token)
 
-    def drop(self, token: WriteToken, refs: Iterable[Ref], *, of_earlier_batches: bool = False) -> None:
+    def drop(self, token: WriteToken, refs: Iterable[Ref], after: int = 0) -> None:
         """Drop undone files of marks that this batch did not claim, or that are listed again.
 
-        ``of_earlier_batches``: also those that other batches stored for the marks, which are this batch's by now.
+        ``after``: of files that have higher numbers.
         """
-        file, db = self._db.t.mark_file, self._db
-        with db.write() as c:
-            verify(db, c, token)
-            undone = or_(file.c.outcome.is_(None), file.c.outcome == KeyOutcome.FAILED)
-            of_batch = true() if of_earlier_batches else file.c.batch == token.batch
-            of_marks = and_(file.c.instance == token.instance, of_batch, refs_in(db, file, refs))
-            c.execute(delete(file).where(of_marks, undone))
+        with self._db.write() as tx:
+            verify(self._db, tx, token)
+            drop_files(self._db, tx, Span(token.batch, after), refs, tuple(UNDONE_CODES))
 
     def drop_unclaimed(self, token: WriteToken, after: int, *, second_pass: bool) -> DroppedFiles | None:
         """Drop what an older attempt left among some thousand files of the batch, numbered above ``after``.
@@ -92,40 +63,33 @@ class FileStore:
         checked files of a second pass yet: of these, undeleted ones are dropped too, to be listed and checked again,
         but only with ``second_pass``.
         """
-        db, file = self._db, self._db.t.mark_file
-        page = select(file.c.seq, file.c.kind, file.c.id, file.c.outcome).where(file.c.batch == token.batch)
+        db = self._db
         with db.write() as tx:
             verify(db, tx, token)
-            rows = tx.execute(page.where(file.c.seq > after).order_by(file.c.seq).limit(DROP_FILES)).all()
-            if not rows:
+            files = next(read_lists(db, tx, in_span(db, Span(token.batch, after)), lock=True, at_once=1), None)
+            if files is None:
                 return None
-            claimed = self._claimed(tx, token, {Ref(row.kind, row.id) for row in rows})
-            leftovers = sort_leftovers(rows, claimed, second_pass=second_pass)
-            of_batch = file.c.batch == token.batch
-            if leftovers.dropped:
-                tx.execute(delete(file).where(of_batch, in_list(db, file.c.seq, leftovers.dropped)))
-            if leftovers.retried:
-                retried = update(file).where(of_batch, in_list(db, file.c.seq, leftovers.retried))
-                tx.execute(retried.values(outcome=None, reason=None))
-        return DroppedFiles(rows[-1].seq, leftovers.unchecked)
+            leftovers = sort_leftovers(files.files(), self._claimed(tx, token, files.refs), second_pass=second_pass)
+            for number in leftovers.dropped:
+                files.results.drop(number - files.first)
+            for number in leftovers.retried:
+                files.results.retry(number - files.first)
+            if leftovers.dropped or leftovers.retried:
+                save_results(db, tx, files)
+        return DroppedFiles(files.last, leftovers.unchecked)
 
     def pages(self, token: WriteToken, after: int, to: int) -> Sequence[FilePage]:
-        """Return the next undone files of *claimed* marks of the batch, numbered above ``after``, up to ``to``.
+        """Return the next untried files of *claimed* marks of the batch, numbered above ``after``, up to ``to``.
 
         A few pages of at most 1,000 keys each.
         """
-        db, file = self._db, self._db.t.mark_file
-        of_batch = and_(file.c.batch == token.batch, file.c.seq <= to, file.c.outcome.is_(None))
-        columns = (file.c.seq, file.c.kind, file.c.id, file.c.vault, file.c.key, file.c.etag)
-        rows_query = select(*columns).where(of_batch).order_by(file.c.seq).limit(READ_PAGES * PAGE_KEYS)
+        db = self._db
         with db.snapshot() as tx:  # one moment: a file that was dropped is not read with the claim that came after
-            while rows := tx.execute(rows_query.where(file.c.seq > after)).all():
-                claimed = self._claimed(tx, token, {Ref(row.kind, row.id) for row in rows})
-                quarantined = {ref for ref, mark in claimed.items() if mark.quarantined_reason is not None}
-                deleted_now = claimed.keys() - quarantined
-                if claimed_rows := [row for row in rows if (row.kind, row.id) in deleted_now]:
-                    return _pages_by_vault(claimed_rows)
-                after = rows[-1].seq
+            for files in read_lists(db, tx, in_span(db, Span(token.batch, after, to)), at_once=1):
+                claimed = self._claimed(tx, token, files.refs)
+                deleted_now = {ref for ref, mark in claimed.items() if mark.quarantined_reason is None}
+                if pages := files.untried_pages(deleted_now, after, to):
+                    return pages
         return []
 
     def _claimed(self, tx: Connection, token: WriteToken, refs: Collection[Ref]) -> dict[Ref, Any]:
@@ -149,36 +113,65 @@ class FileStore:
         return claimed
 
 
-def sort_leftovers(rows: Iterable[Any], claimed: Mapping[Ref, Any], *, second_pass: bool) -> Leftovers:
+def carry_over(db: Database, tx: Connection, token: WriteToken, refs_by_batch: Mapping[int, Collection[Ref]]) -> None:
+    """Carry the done files of marks from earlier batches into this one; their undone files are dropped.
+
+    A second pass that was cut short in an earlier round has deleted some files: the batch that finishes it logs and
+    counts them.
+    """
+    for batch, refs in refs_by_batch.items():
+        for files in read_lists(db, tx, in_span(db, Span(batch)), lock=True):
+            carried = set(refs) & files.refs
+            if not carried:
+                continue
+            done = [f for f in files.files(carried) if f.outcome in DONE]
+            if done:
+                _carry(db, tx, token, files, done)
+            files.drop(carried)
+            save_results(db, tx, files)
+
+
+def _carry(db: Database, tx: Connection, token: WriteToken, source: FileList, done: Sequence[ListedFile]) -> None:
+    """Store done files of a list again, with their outcomes, in this batch."""
+    first = _last_number(db, tx, token) + 1
+    copy = FileList.of(token.batch, first, [File(*f.ref, f.vault, f.key, f.bytes) for f in done])
+    for position, file in enumerate(done):
+        copy.results.codes[position] = source.results.codes[file.number - source.first]
+    add_list(db, tx, token.instance, copy)
+
+
+def _last_number(db: Database, tx: Connection, token: WriteToken) -> int:
+    t = db.t.file_list
+    return int(tx.execute(select(func.coalesce(func.max(t.c.last), 0)).where(t.c.batch == token.batch)).scalar_one())
+
+
+def _add(db: Database, tx: Connection, token: WriteToken, files: Sequence[File], beyond: int) -> int:
+    """Add lists of files, numbered above ``beyond`` and all numbers of the batch; return the last number."""
+    first = max(beyond, _last_number(db, tx, token)) + 1
+    for files_of_list in lists_of(token.batch, first, files):
+        add_list(db, tx, token.instance, files_of_list)
+    return first + len(files) - 1
+
+
+def sort_leftovers(files: Iterable[ListedFile], claimed: Mapping[Ref, Any], *, second_pass: bool) -> Leftovers:
     """Sort the files that an older attempt left by what a take-over does with them. Pure.
 
     Args:
-        rows: files with seq, kind, id and outcome.
+        files: the files of a list.
         claimed: rows of the marks that the batch has claimed, with ``first_pass_at``.
         second_pass: drop undone files of marks in their second pass too.
     """
     dropped, retried, unchecked = [], [], 0
-    for row in rows:
-        mark = claimed.get(Ref(row.kind, row.id))
+    for file in files:
+        mark = claimed.get(file.ref)
         if mark is None:
-            dropped.append(row.seq)
+            dropped.append(file.number)
         elif mark.first_pass_at is None:
-            if row.outcome == KeyOutcome.FAILED:
-                retried.append(row.seq)
-        elif row.outcome not in DONE:
+            if file.outcome is KeyOutcome.FAILED:
+                retried.append(file.number)
+        elif file.outcome not in DONE:
             if second_pass:
-                dropped.append(row.seq)
+                dropped.append(file.number)
             else:
                 unchecked += 1
     return Leftovers(dropped, retried, unchecked)
-
-
-def _pages_by_vault(rows: Sequence[Any]) -> list[FilePage]:
-    """Return rows of files as pages of at most ``PAGE_KEYS`` keys, each of one vault. Pure."""
-    pages = []
-    for vault, group in groupby(sorted(rows, key=lambda r: (r.vault, r.seq)), key=lambda r: str(r.vault)):
-        of_vault = list(group)
-        for start in range(0, len(of_vault), PAGE_KEYS):
-            part = of_vault[start : start + PAGE_KEYS]
-            pages.append(FilePage(vault, [r.seq for r in part], [r.key for r in part], [r.etag for r in part]))
-    return pages

@@ -13,7 +13,9 @@ from sexton.database.guard import deciding
 from sexton.database.rows import as_rows, upsert
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
+from sexton.marks.file_list import FileSums, add_sums
 from sexton.marks.model import DONE, RESOLVED_AGAIN, SEVERAL, MarkState, Reason, Ref, Unresolvable, WriteToken
+from sexton.marks.sql.file_lists import drop_files, find_spans, in_span, read_lists
 from sexton.marks.sql.leases import may_be_deleting, seconds_of_requests
 from sexton.marks.sql.rows import named_by, refs_in
 from sexton.recycle.pipeline.sql import round_counts
@@ -159,16 +161,15 @@ class QuarantineStore:
         """
         if not why.strip():
             raise BadInput("give a reason: the mark's files stay, and no round will delete them")
-        mark, file = self._db.t.mark, self._db.t.mark_file
+        mark = self._db.t.mark
         with deciding(self._db, instance) as c:
             now = self._db.now(c)
             is_mark = and_(mark.c.instance == instance, self._is(ref))
             locked = c.execute(select(mark).where(is_mark).with_for_update()).one_or_none()
             if locked is None or (locked.quarantined_reason is None and locked.first_pass_at is None):
                 raise BadInput(f"{ref.kind} {ref.id} of {instance} is not quarantined; see: sexton why {ref.id}")
-            of_mark = and_(file.c.instance == instance, file.c.kind == ref.kind, file.c.id == ref.id)
-            has_files = c.execute(select(file.c.seq).where(of_mark).limit(1)).first() is not None
-            is_open = locked.finished or (locked.quarantined_reason is None and has_files)
+            sums = self._file_sums(c, instance, ref)
+            is_open = locked.finished or (locked.quarantined_reason is None and bool(sums))
             if is_open and may_be_deleting(self._db, c, instance):
                 raise BadInput(
                     f"files of {ref.kind} {ref.id} of {instance} are being deleted now: let the round finish "
@@ -181,10 +182,12 @@ class QuarantineStore:
                     f"a request may still delete files of {ref.kind} {ref.id} of {instance}: wait {seconds:.0f} s, "
                     "then try again"
                 )
-            sums = (func.count().label("files"), func.coalesce(func.sum(file.c.bytes), 0).label("bytes"))
-            deleted = c.execute(select(*sums).where(of_mark, file.c.outcome.in_(DONE))).one()
+            gone = [of_outcome for of_outcome in sums if of_outcome.outcome in DONE]
+            deleted = _DeletedFiles(now, sum(n.files for n in gone), sum(n.bytes for n in gone))
             absorbed = [Ref(r[0], r[1]) for r in c.execute(self._absorbed(instance, ref))]
-            self._move_to_history(c, instance, ref, why, _DeletedFiles(now, deleted.files, deleted.bytes))
+            for span in find_spans(self._db, c, instance, [ref]):
+                drop_files(self._db, c, span, [ref])
+            self._move_to_history(c, instance, ref, why, deleted)
             for child in absorbed:
                 self._move_to_history(c, instance, child, why, _DeletedFiles(now, 0, 0))
             if deleted.files:  # counted in the round that deleted them, whose report is written
@@ -197,7 +200,7 @@ class QuarantineStore:
 
     def _move_to_history(self, c: Connection, instance: str, ref: Ref, why: str, deleted: _DeletedFiles) -> None:
         """Move a record to history as discarded."""
-        mark, history, file = self._db.t.mark, self._db.t.mark_history, self._db.t.mark_file
+        mark, history = self._db.t.mark, self._db.t.mark_history
         copied = ("instance", "kind", "id", "parent_kind", "parent_id", "vault", "prefix", "keys", "marked_at")
         computed = {
             "claimed_at": func.coalesce(mark.c.claimed_at, literal(deleted.at, mark.c.claimed_at.type)),
@@ -213,9 +216,15 @@ class QuarantineStore:
         insert = upsert(self._db, history).from_select([*copied, *computed], row)
         replace = {n: insert.excluded[n] for n in computed}  # an id that was marked again from an old snapshot
         c.execute(insert.on_conflict_do_update(index_elements=["instance", "kind", "id"], set_=replace))
-        for table in (file, mark):
-            of_mark = and_(table.c.instance == instance, table.c.kind == ref.kind, table.c.id == ref.id)
-            c.execute(delete(table).where(of_mark))
+        c.execute(delete(mark).where(is_mark))
+
+    def _file_sums(self, c: Connection, instance: str, ref: Ref) -> Sequence[FileSums]:
+        """Return sums over the stored files of a claimed mark, by vault and outcome."""
+        total: dict[Ref, list[FileSums]] = {}
+        for span in find_spans(self._db, c, instance, [ref]):
+            for files in read_lists(self._db, c, in_span(self._db, span)):
+                add_sums(total, files.sums({ref}))
+        return total.get(ref, [])
 
     def _absorbed(self, instance: str, ref: Ref) -> Select[str, str]:
         mark = self._db.t.mark

@@ -10,7 +10,6 @@ from sqlalchemy import (
     FromClause,
     Text,
     and_,
-    case,
     delete,
     func,
     literal,
@@ -21,6 +20,7 @@ from sqlalchemy import (
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows, upsert
 from sexton.kernel.crash_points import reached
+from sexton.marks.file_list import FileSums, add_sums
 from sexton.marks.model import (
     MAX_FAILURES,
     POISON_RETRY_SECONDS,
@@ -31,11 +31,11 @@ from sexton.marks.model import (
     Settlement,
     WriteToken,
 )
+from sexton.marks.sql.file_lists import drop_files, find_spans, in_span, read_lists
 from sexton.marks.sql.rows import children_of, named_by, refs_in
 from sexton.recycle.pipeline.progress import DeletionProgress
 from sexton.recycle.pipeline.sql import round_counts
 from sexton.recycle.pipeline.sql.write_token import verify
-from sexton.storage.model import KeyOutcome
 
 SUMS: dict[str, Any] = {"kind": Text(), "id": Text(), "objects": BigInteger(), "bytes": BigInteger()}
 """Columns of rows that say what was deleted of each mark."""
@@ -57,9 +57,9 @@ class SettlementStore:
             return ()
         with self._db.write() as tx:
             verify(self._db, tx, token, shared=True)
-            files = self._file_sums(tx, token, refs)
+            sums = self._file_sums(tx, token, refs)
             progress = {
-                Ref(row.kind, row.id): DeletionProgress.of(row, files.get(Ref(row.kind, row.id), ()))
+                Ref(row.kind, row.id): DeletionProgress.of(row, sums.get(Ref(row.kind, row.id), ()))
                 for row in self._claimed(tx, token, refs)
             }
             self._add_absorbed(tx, token, progress)
@@ -105,6 +105,7 @@ class SettlementStore:
         with self._db.write() as tx:
             now = self._db.now(tx)
             verify(self._db, tx, token)
+            self._drop_files(tx, token, by_settlement)
             moved = self._move_to_history(tx, token, by_settlement[Settlement.GONE], now)
             # A mark that an operator discarded meanwhile was counted then.
             by_settlement[Settlement.GONE] = [m for m in by_settlement[Settlement.GONE] if m.ref in moved]
@@ -117,33 +118,14 @@ class SettlementStore:
         reached("marks.removed")
         return {settlement: len(settled) for settlement, settled in by_settlement.items()}
 
-    def _file_sums(self, tx: Connection, token: WriteToken, refs: Sequence[Ref]) -> dict[Ref, list[Any]]:
-        """Return sums over the marks' files, by vault and outcome.
-
-        Files and marks are read by two queries and not by a join: the planner has no statistics of a batch that is a
-        second old (a join took 2 s for 1,000 marks).
-        """
-        file = self._db.t.mark_file
-        size = case((file.c.outcome.in_((KeyOutcome.DELETED, KeyOutcome.HIDDEN)), file.c.bytes), else_=0)
-        unmeasured = case((file.c.bytes.is_(None), 1), else_=0)
-        sums = (
-            select(
-                file.c.kind,
-                file.c.id,
-                file.c.vault,
-                file.c.outcome,
-                func.count().label("files"),
-                func.coalesce(func.sum(size), 0).label("bytes"),
-                func.sum(unmeasured).label("unmeasured"),
-                func.max(file.c.reason).label("reason"),
-            )
-            .where(file.c.instance == token.instance, refs_in(self._db, file, refs))
-            .group_by(file.c.kind, file.c.id, file.c.vault, file.c.outcome)
-        )
-        by_mark: dict[Ref, list[Any]] = {}
-        for row in tx.execute(sums):
-            by_mark.setdefault(Ref(row.kind, row.id), []).append(row)
-        return by_mark
+    def _file_sums(self, tx: Connection, token: WriteToken, refs: Sequence[Ref]) -> dict[Ref, list[FileSums]]:
+        """Return sums over the marks' files, by vault and outcome."""
+        of_marks, total = frozenset(refs), dict[Ref, list[FileSums]]()
+        for span in find_spans(self._db, tx, token.instance, refs):
+            if span.batch == token.batch:
+                for files in read_lists(self._db, tx, in_span(self._db, span), at_once=1):
+                    add_sums(total, files.sums(of_marks))
+        return total
 
     def _claimed(self, tx: Connection, token: WriteToken, refs: Sequence[Ref]) -> Sequence[Any]:
         mark = self._db.t.mark
@@ -180,7 +162,7 @@ class SettlementStore:
         """
         if not marks:
             return frozenset()
-        db, mark, history, file = self._db, self._db.t.mark, self._db.t.mark_history, self._db.t.mark_file
+        db, mark, history = self._db, self._db.t.mark, self._db.t.mark_history
         names = "instance kind id parent_kind parent_id vault prefix keys marked_at claimed_at absorbed"
         copied = names.split()
         constants = {"gone_at": now, "round": token.round}
@@ -201,8 +183,7 @@ class SettlementStore:
         insert = insert.on_conflict_do_update(index_elements=["instance", "kind", "id"], set_=replace)
         moved = frozenset(Ref(*row) for row in tx.execute(insert.returning(history.c.kind, history.c.id)))
         refs = [*(m.ref for m in marks), *absorbed]
-        for table in (file, mark):
-            tx.execute(delete(table).where(table.c.instance == token.instance, refs_in(db, table, refs)))
+        tx.execute(delete(mark).where(mark.c.instance == token.instance, refs_in(db, mark, refs)))
         return moved
 
     def _await_second_pass(
@@ -215,7 +196,6 @@ class SettlementStore:
         deleted = as_rows(self._db, map(_sums, marks), **SUMS)
         values = {"first_pass_at": now, "next_try_at": next_try_at, **self._added(deleted)}
         tx.execute(update(mark).where(named_by(mark, deleted, token.instance)).values(**values))
-        self._drop_files(tx, token, marks)
 
     def _quarantine(self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress]) -> None:
         """Quarantine marks that still have files: the owner could not name some, or one has changed."""
@@ -230,12 +210,16 @@ class SettlementStore:
             **self._added(deleted),
         }
         tx.execute(update(mark).where(named_by(mark, deleted, token.instance)).values(**values))
-        self._drop_files(tx, token, marks)
 
-    def _drop_files(self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress]) -> None:
-        file = self._db.t.mark_file
-        of_marks = refs_in(self._db, file, [m.ref for m in marks])
-        tx.execute(delete(file).where(file.c.instance == token.instance, of_marks))
+    def _drop_files(
+        self, tx: Connection, token: WriteToken, by_settlement: Mapping[Settlement, Sequence[DeletionProgress]]
+    ) -> None:
+        """Drop the files of marks that need none any longer: all but those that failed, or that wait."""
+        still_needed = (Settlement.FAILED, Settlement.WAITING)
+        settled = [m for settlement, marks in by_settlement.items() if settlement not in still_needed for m in marks]
+        refs = [ref for m in settled for ref in (m.ref, *m.absorbed)]
+        for span in find_spans(self._db, tx, token.instance, refs):
+            drop_files(self._db, tx, span, refs)
 
     def _count_failures(self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress], now: int) -> None:
         """Count one more failure of each mark; quarantine those that failed too often."""

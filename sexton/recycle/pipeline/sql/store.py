@@ -1,4 +1,4 @@
-"""Assemble the SQL stores of the pipeline, one per step."""
+"""Assemble the SQL stores of the pipeline, by what they are about."""
 
 from collections.abc import Sequence
 
@@ -8,6 +8,7 @@ from sexton.operators.controls.store import ControlStore
 from sexton.recycle.pipeline.port import Stores
 from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.pipeline.sql.claim import ClaimStore
+from sexton.recycle.pipeline.sql.due_marks import DueMarkStore
 from sexton.recycle.pipeline.sql.fencing import FenceStore
 from sexton.recycle.pipeline.sql.files import FileStore
 from sexton.recycle.pipeline.sql.outcomes import OutcomeStore
@@ -20,6 +21,7 @@ def pipeline_stores(db: Database, controls: ControlStore, keepers: Sequence[Keep
     """Return the stores over one database; ``keepers``: in order of precedence."""
     return Stores(
         batches=BatchStore(db),
+        due_marks=DueMarkStore(db),
         files=FileStore(db),
         fences=FenceStore(db),
         owner_marks=OwnerMarkStore(db),

@@ -1,12 +1,13 @@
 """Verify a write token: its lease epoch, attempt and opening of the batch are still the latest."""
 
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, and_, bindparam, exists, select
 
 from sexton.database.engine import Database
 from sexton.database.tables import Tables, build
+from sexton.marks.file_results import UNTRIED, FileResults
 from sexton.marks.lease import LeaseState
 from sexton.marks.lease_port import LeaseLost
 from sexton.marks.model import WriteToken
@@ -26,8 +27,11 @@ def verify(
     Raises:
         LeaseLost: a newer attempt or a newer epoch works here; the transaction must end without effect.
     """
-    _, lock, share, find = _statements(db.dialect)
-    _check(connection, token, share if shared else lock, find, now)
+    statements = _statements(db.dialect)
+    find_batch = statements.share_batch if shared else statements.lock_batch
+    if connection.execute(find_batch, _parameters(token)).first() is None:
+        raise LeaseLost(f"batch {token.batch} was taken over by a newer attempt or lease")
+    _check_lease(connection, token, statements.find_lease, now)
 
 
 def ensure_latest(db: Database, token: WriteToken, file: int) -> None:
@@ -39,23 +43,19 @@ def ensure_latest(db: Database, token: WriteToken, file: int) -> None:
     Raises:
         LeaseLost: a newer attempt or a newer epoch works here, or the file was tried.
     """
-    latest, _, _, find = _statements(db.dialect)
+    statements = _statements(db.dialect)
     with db.read() as connection:
-        _check(connection, token, latest, find, None, file=file)
+        row = connection.execute(statements.find_file, {**_parameters(token), "file": file}).first()
+        if row is None or FileResults.decode(row.results).codes[file - row.first] != UNTRIED:
+            raise LeaseLost(f"batch {token.batch} was taken over by a newer attempt or lease, or its files were tried")
+        _check_lease(connection, token, statements.find_lease, None)
 
 
-def _check(
-    connection: Connection,
-    token: WriteToken,
-    find_batch: Any,
-    find_lease: Any,
-    now: int | None,
-    **more: int,
-) -> None:
-    parameters = {"of": token.batch, "in_epoch": token.lease.epoch, "tried": token.attempt, "opened": token.open_count}
-    parameters |= more
-    if connection.execute(find_batch, parameters).first() is None:
-        raise LeaseLost(f"batch {token.batch} was taken over by a newer attempt or lease, or its files were tried")
+def _parameters(token: WriteToken) -> dict[str, int]:
+    return {"of": token.batch, "in_epoch": token.lease.epoch, "tried": token.attempt, "opened": token.open_count}
+
+
+def _check_lease(connection: Connection, token: WriteToken, find_lease: Any, now: int | None) -> None:
     lease = connection.execute(find_lease, {"of": token.instance, "for_job": token.lease.job}).one_or_none()
     if (
         lease is None
@@ -65,10 +65,19 @@ def _check(
         raise LeaseLost(f"the lease on {token.instance} (epoch {token.lease.epoch}) has expired or was taken over")
 
 
+class _Statements(NamedTuple):
+    """``find_file`` returns the list of one file; the next two lock the batch's row, if the token is the latest."""
+
+    find_file: Any
+    lock_batch: Any
+    share_batch: Any
+    find_lease: Any
+
+
 @cache  # used before every write of a batch: the statements are built once
-def _statements(dialect: str) -> tuple[Any, Any, Any, Any]:
+def _statements(dialect: str) -> _Statements:
     t: Tables = build(dialect)
-    batch, lease = t.batch, t.lease
+    batch, lease, files = t.batch, t.lease, t.file_list
     of_token = and_(
         batch.c.id == bindparam("of"),
         batch.c.lease_epoch == bindparam("in_epoch"),
@@ -76,11 +85,13 @@ def _statements(dialect: str) -> tuple[Any, Any, Any, Any]:
         batch.c.open_count == bindparam("opened"),
     )
     of_instance = and_(lease.c.instance == bindparam("of"), lease.c.job == bindparam("for_job"))
-    find = select(lease.c.epoch, lease.c.owner, lease.c.state, lease.c.expires_at).where(of_instance)
-    found, tried_file = select(batch.c.id).where(of_token), t.mark_file
-    is_undone = and_(
-        tried_file.c.batch == bindparam("of"), tried_file.c.seq == bindparam("file"), tried_file.c.outcome.is_(None)
+    find_lease = select(lease.c.epoch, lease.c.owner, lease.c.state, lease.c.expires_at).where(of_instance)
+    find_batch = select(batch.c.id).where(of_token)
+    may_have_file = and_(files.c.batch == bindparam("of"), files.c.last >= bindparam("file"))
+    find_file = select(files.c.first, files.c.results).where(may_have_file, exists().where(of_token))
+    return _Statements(
+        find_file=find_file.where(files.c.first <= bindparam("file")).order_by(files.c.last).limit(1),
+        lock_batch=find_batch.with_for_update(key_share=True),
+        share_batch=find_batch.with_for_update(read=True, key_share=True),
+        find_lease=find_lease,
     )
-    latest = found.where(exists().where(is_undone))
-    write, share = found.with_for_update(key_share=True), found.with_for_update(read=True, key_share=True)
-    return latest, write, share, find

@@ -67,11 +67,11 @@ class OldRounds:
         return needed | {round_ for round_ in rounds if announced is not None and round_ >= announced}
 
     def _delete(self, c: Connection, rounds: Sequence[int]) -> None:
-        """Delete the rows of rounds; each row of ``batch``, ``mark_file`` and ``tally`` before the row it names."""
+        """Delete the rows of rounds; each row of ``batch``, ``file_list`` and ``tally`` before the row it names."""
         t = self._db.t
         batches = list(c.execute(select(t.batch.c.id).where(in_list(self._db, t.batch.c.round, rounds))).scalars())
         for column, ids in (
-            (t.mark_file.c.batch, batches),
+            (t.file_list.c.batch, batches),
             (t.batch.c.id, batches),
             (t.tally.c.round, rounds),
             (t.round.c.id, rounds),

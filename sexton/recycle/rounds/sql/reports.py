@@ -8,8 +8,10 @@ from sexton.database.counters import NORMAL
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
+from sexton.marks.file_results import DONE_CODES
 from sexton.marks.keepers import count_faults
-from sexton.marks.model import DONE, MarkState
+from sexton.marks.model import MarkState
+from sexton.marks.sql.file_lists import Span, in_span, read_lists
 from sexton.recycle.model import KindReport, KindVaultCounts, RoundReport
 from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.recycle.rounds.model import CloseOrder, KindProgress
@@ -113,15 +115,15 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
 
 def _count_claimed(db: Database, c: Connection, instance: str) -> tuple[int, int]:
     """Return how many claimed marks await their first pass, and how many of their files are gone already."""
-    mark, file = db.t.mark, db.t.mark_file
+    mark = db.t.mark
     claimed = and_(mark.c.instance == instance, mark.c.state == MarkState.CLAIMED, mark.c.first_pass_at.is_(None))
     unfinished = and_(claimed, mark.c.quarantined_reason.is_(None))
     marks = int(c.execute(select(func.count()).where(unfinished)).scalar_one())
     if not marks:
         return 0, 0
-    batches = select(mark.c.batch).where(unfinished).distinct()
-    gone_files = and_(file.c.batch.in_(batches), file.c.outcome.in_(DONE))
-    return marks, int(c.execute(select(func.count()).select_from(file).where(gone_files)).scalar_one())
+    batches = c.execute(select(mark.c.batch).where(unfinished).distinct()).scalars()
+    lists = (files for batch in sorted(batches) for files in read_lists(db, c, in_span(db, Span(batch))))
+    return marks, sum(files.count(DONE_CODES) for files in lists)
 
 
 def _kinds(

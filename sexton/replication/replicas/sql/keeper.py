@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from sexton.database.engine import Database
 from sexton.marks.keepers import KeepReason, Kept
 from sexton.marks.model import Candidate, Ref, WriteToken
+from sexton.marks.sql.file_lists import Span
 from sexton.replication.replicas import policy
 from sexton.replication.replicas.sql.rows import needed_versions, record_released_versions, replicas_of
 
@@ -24,12 +25,18 @@ class ReplicaKeeper:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def snapshot(self, _token: WriteToken, _refs: Collection[Ref], _files_after: int | None) -> None:
+    def snapshot(self, _token: WriteToken, _refs: Collection[Ref], _files: Span) -> None:
         """The needs of a chunk's tablets are read under the guard, by one statement."""
         return
 
     def blocking(
-        self, tx: Connection, token: WriteToken, candidates: Sequence[Candidate], now: int, _snapshot: Any
+        self,
+        tx: Connection,
+        token: WriteToken,
+        candidates: Sequence[Candidate],
+        _files: Span,
+        now: int,
+        _snapshot: Any,
     ) -> Mapping[Ref, Kept]:
         """Return the marks whose versions a replica may still need."""
         versions = _versions(candidates)

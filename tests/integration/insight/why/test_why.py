@@ -12,7 +12,7 @@ from sexton.insight.views import Story
 from sexton.insight.why.audit import SHOWN, forgotten
 from sexton.insight.why.context import WhyContext
 from sexton.insight.why.story import story
-from sexton.marks.model import SECOND_PASS, Ref
+from sexton.marks.model import SECOND_PASS, FilePage, Ref
 from sexton.operators.holds.store import Hold
 from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.model import AuditRow
@@ -20,6 +20,7 @@ from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.audit.writer import ParquetAudit
 from sexton.recycle.pacing.store import PaceStore
 from sexton.recycle.planning.model import KindPlan, Plan
+from sexton.storage.model import KeyOutcome, KeyResult
 from tests.support.claims import FAR_MS, claim, token
 from tests.support.rig import Rig, put, stores_of
 
@@ -145,7 +146,8 @@ def test_a_claimed_mark_shows_batch_round_plan_and_outcome(worker: Rig) -> None:
     due(worker, prefix=None, keys=(KEY, "data/9/b.dat"))
     with_ = token(worker)
     claim(worker, with_, "dropped", "9")
-    worker.sql("UPDATE {}mark_file SET outcome = 'failed', reason = 'AccessDenied: no'")
+    denied = KeyResult("data/9.dat", KeyOutcome.FAILED, "AccessDenied: no")
+    worker.stores.outcomes.record(with_, FilePage("disk", [1], ["data/9.dat"]), [denied])
 
     found, other = events(worker, "data/9.dat"), events(worker, "9")
 
@@ -210,7 +212,7 @@ def test_a_second_pass_keeps_the_batch_and_plan_of_the_claim(worker: Rig, tmp_pa
     batch = worker.row("dropped", "9").batch
     put(tmp_path / "v", "data/9/late.dat")
     worker.later(3_601)
-    worker.stores.batches.take_second_pass(token(worker, SECOND_PASS, run="dies"), Ref("", ""), 10, 0)
+    worker.stores.due_marks.take_second_pass(token(worker, SECOND_PASS, run="dies"), Ref("", ""), 10, 0)
 
     before, taken = events(worker, KEY), worker.row("dropped", "9").batch
     worker.later(61)

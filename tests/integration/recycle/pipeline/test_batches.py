@@ -3,9 +3,9 @@
 import pytest
 
 from sexton.contract import NewMark
+from sexton.marks import file_list
 from sexton.marks.lease_port import LeaseLost
 from sexton.marks.model import File, FilePage
-from sexton.recycle.pipeline.sql import files
 from sexton.storage.model import KeyOutcome, KeyResult
 from tests.support.claims import claim, drop_unclaimed, token
 from tests.support.rig import Rig
@@ -20,7 +20,7 @@ def test_a_reopened_batch_keeps_only_files_of_claimed_marks(rig: Rig) -> None:
     second = token(rig, attempt=2)
 
     assert second.batch == first.batch
-    assert (rig.count("mark_file", id="a"), rig.count("mark_file", id="b")) == (1, 0)
+    assert (rig.count_files(id="a"), rig.count_files(id="b")) == (1, 0)
 
 
 def test_a_reopened_batch_tries_failed_deletes_again(rig: Rig) -> None:
@@ -37,7 +37,7 @@ def test_a_reopened_batch_tries_failed_deletes_again(rig: Rig) -> None:
 
 
 def test_a_take_over_drops_unclaimed_files_in_pages(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "DROP_FILES", 2)
+    monkeypatch.setattr(file_list, "LIST_FILES", 2)
     rig.mark("dropped", *(NewMark(id=name, vault="disk", keys=(f"{name}.dat",)) for name in "abcdefg"))
     first = token(rig)
     claim(rig, first, "dropped", "c", "f")
@@ -47,7 +47,7 @@ def test_a_take_over_drops_unclaimed_files_in_pages(rig: Rig, monkeypatch: pytes
     drop_unclaimed(rig, second)
 
     assert [page.keys for page in rig.stores.files.pages(second, 0, 10)] == [["data/c.dat", "data/f.dat"]]
-    assert rig.count("mark_file") == 2
+    assert rig.count_files() == 2
 
 
 def test_a_take_over_is_refused_to_an_older_attempt(rig: Rig) -> None:
@@ -60,14 +60,13 @@ def test_a_take_over_is_refused_to_an_older_attempt(rig: Rig) -> None:
 
 
 def test_pages_skip_any_number_of_unclaimed_files(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "READ_PAGES", 1)
-    monkeypatch.setattr(files, "PAGE_KEYS", 2)
+    monkeypatch.setattr(file_list, "LIST_FILES", 2)
     rig.mark("dropped", *(NewMark(id=name, vault="disk", keys=(f"{name}.dat",)) for name in "abcdefg"))
     write_token = token(rig)
     rig.stores.files.store(write_token, [File("dropped", name, "disk", f"{name}.dat", 1) for name in "abdeg"])
     claim(rig, write_token, "dropped", "c", "f")
 
-    assert [page.keys for page in rig.stores.files.pages(write_token, 0, 10)] == [["data/c.dat"]]
+    assert [page.keys for page in rig.stores.files.pages(write_token, 0, 10)] == [["data/c.dat", "data/f.dat"]]
     assert [page.keys for page in rig.stores.files.pages(write_token, 6, 10)] == [["data/f.dat"]]
     assert rig.stores.files.pages(write_token, 0, 5) == []
 

@@ -9,12 +9,24 @@ from sqlalchemy import Connection, select
 from sexton import contract
 from sexton.contract import NewMark
 from sexton.marks.keepers import BY_LIMIT, LIVE, WAITS_FOR_CHILD, Kept, by_hold
-from sexton.marks.model import Candidate, ClaimRequest, ClaimResult, File, FilePage, MarkState, Reason, Ref, WriteToken
+from sexton.marks.model import (
+    Candidate,
+    ClaimedMark,
+    ClaimRequest,
+    ClaimResult,
+    File,
+    FilePage,
+    MarkState,
+    Reason,
+    Ref,
+    WriteToken,
+)
+from sexton.marks.sql.file_lists import Span
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.storage.model import KeyOutcome, KeyResult
-from tests.support.claims import FAR_MS, claim, token
+from tests.support.claims import FAR_MS, claim, drop_unclaimed, token
 from tests.support.rig import DAY, Rig
 
 TABLE, TABLET = Ref("dropped", "t"), Ref("tablet", "c")
@@ -29,11 +41,11 @@ class FakeKeeper:
         self.judged: list[tuple[Ref, Ref | None]] = []
         self.claimed: list[Ref] = []
 
-    def snapshot(self, token: WriteToken, refs: Collection[Ref], files_after: int | None) -> Any:
+    def snapshot(self, token: WriteToken, refs: Collection[Ref], files: Span) -> Any:
         return None
 
     def blocking(
-        self, tx: Connection, token: WriteToken, candidates: Sequence[Candidate], now: int, snapshot: Any
+        self, tx: Connection, token: WriteToken, candidates: Sequence[Candidate], files: Span, now: int, snapshot: Any
     ) -> Mapping[Ref, Kept]:
         self.judged += [(candidate.ref, candidate.parent) for candidate in candidates]
         return self.answers
@@ -74,7 +86,7 @@ def rows_of(rig: Rig, instance: str) -> dict[str, list[str]]:
     """Return the marks, files and history of an instance."""
     t = rig.db.t
     with rig.db.read() as c:
-        tables = (t.mark, t.mark_file, t.mark_history)
+        tables = (t.mark, t.file_list, t.mark_history)
         return {
             table.name: sorted(map(repr, c.execute(select(table).where(table.c.instance == instance))))
             for table in tables
@@ -137,7 +149,9 @@ class TestChildren:
         child, parent = rig.row(*TABLET), rig.row(*TABLE)
         assert (child.state, child.absorbed, child.batch) == (MarkState.CLAIMED, True, with_.batch)
         assert (parent.state, parent.absorbed, parent.batch) == (MarkState.CLAIMED, False, with_.batch)
-        assert rig.stores.batches.claimed_refs(with_, Ref("", ""), 10) == [TABLE]
+        assert [mark.ref for mark in rig.stores.due_marks.claimed_marks(with_, ClaimedMark(0, Ref("", "")), 10)] == [
+            TABLE
+        ]
 
     def test_a_quarantined_child_is_released_by_the_claim(self, rig: Rig) -> None:
         mark_family(rig)
@@ -154,7 +168,7 @@ class TestChildren:
 
         claim_family(rig, with_)
 
-        assert (rig.count("mark_file", id="c"), rig.count("mark_file", id="t")) == (0, 1)
+        assert (rig.count_files(id="c"), rig.count_files(id="t")) == (0, 1)
 
     def test_children_leave_with_their_parent(self, rig: Rig) -> None:
         mark_family(rig)
@@ -243,7 +257,7 @@ class TestOtherBatchesAndInstances:
         settle(rig, with_)
 
         assert rows_of(rig, "zoo") == before
-        assert (rig.count("mark", instance="shop"), rig.count("mark_file", instance="shop")) == (0, 0)
+        assert (rig.count("mark", instance="shop"), rig.count("file_list", instance="shop")) == (0, 0)
 
     def test_files_of_a_claimed_mark_survive_a_second_claim(self, rig: Rig) -> None:
         mark_keys(rig, "a")
@@ -252,16 +266,19 @@ class TestOtherBatchesAndInstances:
 
         assert claim(rig, second, "dropped", "a").claimed == set()
 
-        assert (rig.count("mark_file", batch=first.batch), rig.count("mark_file", batch=second.batch)) == (1, 0)
+        assert (rig.count_files(batch=first.batch), rig.count_files(batch=second.batch)) == (1, 0)
 
-    def test_files_that_a_dead_round_stored_are_dropped(self, rig: Rig) -> None:
+    def test_files_that_a_dead_round_stored_are_not_deleted(self, rig: Rig) -> None:
         mark_keys(rig, "a")
         dead, alive = token(rig, number=0), token(rig, number=1)
-        rig.stores.files.store(dead, [File("dropped", "a", "disk", "data/a.dat", 1)])
+        rig.stores.files.store(dead, [File("dropped", "a", "disk", "data/other.dat", 1)])
 
         claim(rig, alive, "dropped", "a")
 
-        assert (rig.count("mark_file", batch=dead.batch), rig.count("mark_file", batch=alive.batch)) == (0, 1)
+        assert rig.stores.files.pages(dead, 0, 10) == []
+        assert [page.keys for page in rig.stores.files.pages(alive, 0, 10)] == [["data/a.dat"]]
+        drop_unclaimed(rig, dead)
+        assert (rig.count_files(batch=dead.batch), rig.count_files(batch=alive.batch)) == (0, 1)
 
     def test_another_batch_settles_nothing(self, rig: Rig) -> None:
         mark_keys(rig, "a")

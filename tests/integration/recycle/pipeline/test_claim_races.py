@@ -92,7 +92,7 @@ def test_the_race_detects_an_owner_that_skips_the_check(arena: Rig) -> None:
 def test_the_race_leaves_no_rows_behind(arena: Rig) -> None:
     race.run(arena.db, marks=40, threads=1)
 
-    for table in ("mark", "mark_history", "mark_file", "batch", "round", "tally", "lease"):
+    for table in ("mark", "mark_history", "file_list", "batch", "round", "tally", "lease"):
         assert arena.count(table) == 0, table
     assert [i.id for i in arena.registry.instances()] == ["shop"]
     assert arena.count("instance_guard") == 2
@@ -113,7 +113,7 @@ def test_a_claim_does_not_wait_for_an_owners_commit(postgres_rig: Rig) -> None:
         first = claim(rig, write_token, "prepared", "r1", "r2")  # waiting would end with GuardBusy
 
         assert (first.claimed, first.keep_reasons) == ({Ref("prepared", "r2")}, {Ref("prepared", "r1"): OWNER_BUSY})
-        assert rig.count("mark_file", id="r1") == 0
+        assert rig.count_files(id="r1") == 0
         owner.rollback()
     second = claim(rig, write_token, "prepared", "r1")
 
@@ -155,7 +155,7 @@ def test_r08_a_mark_committed_before_the_claim_is_not_claimed(rig: Rig, tmp_path
     assert (report.due, report.claimed, report.failed) == (2, 1, 0)
     assert listing(root) == {"data/r1/a.dat": 10}
     assert rig.row("prepared", "r1") is None
-    assert (rig.count("mark_history"), rig.count("mark_file")) == (0, 0)
+    assert (rig.count("mark_history"), rig.count_files()) == (0, 0)
 
 
 @contextmanager

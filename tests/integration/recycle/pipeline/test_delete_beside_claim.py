@@ -6,21 +6,21 @@ from itertools import accumulate
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
 
 from sexton.contract import NewMark
 from sexton.kernel.crash_points import installed
+from sexton.marks import file_list
 from sexton.marks.lease_port import LeaseLost
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.port import Halted
 from sexton.recycle.pipeline import active_lease, delete_pages, ranges
 from sexton.recycle.pipeline import resolve as resolving
 from sexton.recycle.pipeline.model import RangeOrder, RangeProgress
-from sexton.recycle.pipeline.sql import files
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import KeyResult, VaultSpec
 from sexton.storage.port import Vault
+from tests.support.files import stored_files
 from tests.support.rig import Rig, listing, put
 
 SECONDS = 30
@@ -88,7 +88,7 @@ def sizes(monkeypatch: pytest.MonkeyPatch, lap: int, page: int = 2) -> None:
         (ranges, "CHUNK_MARKS", lap),
         (ranges, "GROUP_FILES", lap),
         (resolving, "CHUNK_MARKS", lap),
-        (files, "PAGE_KEYS", page),
+        (file_list, "PAGE_KEYS", page),
         (delete_pages, "POLL_SECONDS", 0.01),
     ):
         monkeypatch.setattr(module, name, size)
@@ -175,14 +175,14 @@ def test_an_error_in_deletes_ends_the_range_and_is_recorded(
     assert (raised.type, deletions()) == (error, [])
     assert struck[0].startswith("deletion")
     assert len(disk.begun) == 8
-    assert rig.count("mark_file", outcome="deleted") == 8
+    assert rig.count_files(outcome="deleted") == 8
     assert len(listing(root)) == 40 + 1 - 8
     rig.controls.remove(ControlKind.STOP, "shop")
     rig.later(61)
     report = rig.round()
     assert (report.state, report.deleted, report.removed, report.absent) == ("SUCCEEDED", 40, 40, 0)
     assert listing(root) == NEEDED
-    assert (rig.count("mark"), rig.count("mark_file")) == (0, 0)
+    assert (rig.count("mark"), rig.count_files()) == (0, 0)
 
 
 @pytest.mark.parametrize(("point", "visit", "pages"), [("claim.written", 2, 1), ("marks.removed", 1, 2)])
@@ -208,11 +208,11 @@ def test_an_exception_waits_for_running_deletes(
     alive, gone = deletions(), 12 + 1 - len(listing(root))
     disk.door.set()
     assert alive == []
-    assert gone == len(disk.begun) == rig.count("mark_file", outcome="deleted") + rig.count("mark_history")
+    assert gone == len(disk.begun) == rig.count_files(outcome="deleted") + rig.count("mark_history")
     receipt = rig.recycler.recycle(order, 2, lambda: None)
     assert (receipt.removed, receipt.objects) == (12, 12)
     assert listing(root) == NEEDED
-    assert (rig.count("mark"), rig.count("mark_file")) == (0, 0)
+    assert (rig.count("mark"), rig.count_files()) == (0, 0)
 
 
 @pytest.mark.parametrize("laps", [1, 3])
@@ -222,12 +222,11 @@ def test_file_numbers_only_grow_within_a_range(
     sizes(monkeypatch, lap=2)
     monkeypatch.setattr(ranges, "GROUPS_AT_ONCE", laps)
     order = due(rig, rig.local(tmp_path / "v"), 8)
-    file, seen = rig.db.t.mark_file, {}
+    seen: dict[str, int] = {}
 
     def look(name: str) -> None:
         if name == "resolve.stored":
-            with rig.db.read() as c:
-                seen.update({r.key: r.seq for r in c.execute(select(file).order_by(file.c.seq))})
+            seen.update({file.key: file.number for file in stored_files(rig.db)})
 
     with installed(look):
         rig.recycler.recycle(order, 1, lambda: None)

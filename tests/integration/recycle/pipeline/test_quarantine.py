@@ -73,7 +73,7 @@ class TestQuarantine:
         store.discard("shop", Ref("dropped", "half"), "dir is a directory")
 
         assert (found.state, found.reason, found.failures) == ("CLAIMED", "DELETE_FAILED", 8)
-        assert (rig.count("mark"), rig.count("mark_file")) == (0, 0)
+        assert (rig.count("mark"), rig.count_files()) == (0, 0)
         assert listing(root) == {"dir/b.dat": 10}
         assert rig.round().waiting == 0
 

@@ -43,7 +43,7 @@ def test_a_later_chunk_deletes_no_file_of_an_earlier_one(
             raise VaultFault("disk", "DENIED", "for a moment")
         return real(vault, keys, etags)
 
-    take = rig.stores.batches.take_second_pass
+    take = rig.stores.due_marks.take_second_pass
     hold = Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="x")
 
     def hold_between(token: WriteToken, after: Ref, limit: int, grace: int) -> Sequence[DueMark]:
@@ -57,7 +57,7 @@ def test_a_later_chunk_deletes_no_file_of_an_earlier_one(
 
     assert requests == ["disk", "other"]
     assert (listing(root), listing(other)) == ({"t/late.dat": 10}, {})
-    assert rig.count("mark_file") == 0
+    assert rig.count_files() == 0
 
 
 @pytest.mark.parametrize("column", ["next_try_at", "claimed_at"])

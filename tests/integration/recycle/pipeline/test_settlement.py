@@ -15,6 +15,7 @@ from sexton.marks.model import (
 )
 from sexton.storage.model import KeyOutcome, KeyResult
 from tests.support.claims import claim, token
+from tests.support.files import stored_files
 from tests.support.rig import Rig
 
 T = Ref("dropped", "t")
@@ -37,9 +38,8 @@ def record(rig: Rig, with_: WriteToken, outcome: KeyOutcome, reason: str = "", s
 
 
 def outcome_of_file(rig: Rig) -> str | None:
-    with rig.db.read() as c:
-        outcome: str | None = c.execute(rig.db.t.mark_file.select()).one().outcome
-    return outcome
+    [file] = stored_files(rig.db)
+    return file.outcome
 
 
 def settle(rig: Rig, with_: WriteToken) -> Settlement | None:
@@ -75,11 +75,11 @@ def test_a_prefix_is_listed_again_after_the_upload_grace(rig: Rig) -> None:
 
     row = rig.row(*T)
     assert (row.state, row.next_try_at - row.first_pass_at) == (MarkState.CLAIMED, GRACE * 1000)
-    assert rig.count("mark_file") == 0
-    assert rig.stores.batches.take_second_pass(with_, Ref("", ""), 10, 600) == []
+    assert rig.count_files() == 0
+    assert rig.stores.due_marks.take_second_pass(with_, Ref("", ""), 10, 600) == []
     rig.later(GRACE)
     with_ = token(rig, run="late")
-    assert [m.ref for m in rig.stores.batches.take_second_pass(with_, Ref("", ""), 10, 600)] == [T]
+    assert [m.ref for m in rig.stores.due_marks.take_second_pass(with_, Ref("", ""), 10, 600)] == [T]
 
 
 def test_history_sums_both_listings_of_a_prefix(rig: Rig) -> None:
@@ -133,4 +133,4 @@ def test_a_changed_object_keeps_the_record_aside(rig: Rig) -> None:
 
     row = rig.row(*T)
     assert (row.state, row.quarantined_reason) == (MarkState.CLAIMED, Reason.CHANGED)
-    assert (row.last_error, rig.count("mark_file")) == ("its ETag is another one", 0)
+    assert (row.last_error, rig.count_files()) == ("its ETag is another one", 0)

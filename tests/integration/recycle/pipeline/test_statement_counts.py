@@ -64,7 +64,7 @@ def test_quarantining_many_marks_sends_no_more_statements(rig: Rig) -> None:
     def quarantine(number: int) -> int:
         mark(rig, number)
         write_token = token(rig, number=number)
-        due = rig.stores.batches.select_due("shop", "dropped", FAR_MS, Cursor(), 100)
+        due = rig.stores.due_marks.select_due("shop", "dropped", FAR_MS, Cursor(), 100)
         with counted(rig) as statements:
             rig.stores.quarantine.quarantine(write_token, [Unresolvable(m, Reason.UNKNOWN_VAULT, "disk?") for m in due])
         return len(statements)

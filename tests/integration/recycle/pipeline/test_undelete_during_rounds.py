@@ -117,7 +117,7 @@ def test_a_held_second_pass_of_a_replaced_worker_is_waited_for(
         assert sent.wait(20)
         rig.holds.place(HOLD, WEEK)
         rig.recycler.adopt(order, 2, lambda: None)
-        assert rig.count("mark_file") == 0
+        assert rig.count_files() == 0
         with pytest.raises(UndeleteUnsafe, match="may still delete objects"):
             ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
         answering.set()

@@ -53,8 +53,8 @@ def test_a_task_that_spark_repeated_sends_no_page_again(
         except SextonError as e:
             errors.append(e)
 
-    def ask_then_lose(token: WriteToken, candidates: Any) -> Any:
-        answers = ask(token, candidates)
+    def ask_then_lose(token: WriteToken, candidates: Any, files_after: int) -> Any:
+        answers = ask(token, candidates, files_after)
         if not lost_executors:
             lost_executors.append(threading.Thread(target=delete_late, args=(token,)))
             lost_executors[0].start()

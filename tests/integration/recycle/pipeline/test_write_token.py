@@ -53,9 +53,9 @@ WRITES: dict[str, Write] = {
     "record finished": lambda s, t: s.settlements.record_finished(t, [M]),
     "quarantine": lambda s, t: s.quarantine.quarantine(t, [Unresolvable(DUE, Reason.UNKNOWN_VAULT, "disk")]),
     "note lacking": lambda s, t: s.owner_marks.note_lacking(t, {M: Reason.SCHEMA_MISSING}),
-    "take second pass": lambda s, t: s.batches.take_second_pass(t, Ref("", ""), 10, 600),
-    "take finished": lambda s, t: s.batches.take_finished(t, Ref("", ""), 10),
-    "shorten waits": lambda s, t: s.batches.shorten_waits(t, 600),
+    "take second pass": lambda s, t: s.due_marks.take_second_pass(t, Ref("", ""), 10, 600),
+    "take finished": lambda s, t: s.due_marks.take_finished(t, Ref("", ""), 10),
+    "shorten waits": lambda s, t: s.due_marks.shorten_waits(t, 600),
     "close": lambda s, t: s.batches.close(t, RangeReceipt(last=Cursor())),
     "end": lambda s, t: s.batches.end(t),
 }

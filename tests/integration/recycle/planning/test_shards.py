@@ -18,7 +18,7 @@ def ids_of_shards(rig: Rig, kind: KindPlan) -> list[list[str]]:
     """Return the marks that each shard's ranges select."""
     cursor, shards = Cursor(), []
     for shard in kind.shards:
-        due = rig.stores.batches.select_due("shop", kind.kind, kind.cutoff, cursor, 1_000, shard.until)
+        due = rig.stores.due_marks.select_due("shop", kind.kind, kind.cutoff, cursor, 1_000, shard.until)
         shards.append([mark.id for mark in due])
         cursor = shard.until or cursor
     return shards
@@ -38,7 +38,7 @@ def test_each_due_mark_is_in_exactly_one_shard(rig: Rig, monkeypatch: pytest.Mon
     [kind] = rig.plan().kinds
 
     shards = ids_of_shards(rig, kind)
-    everything = [m.id for m in rig.stores.batches.select_due("shop", "dropped", kind.cutoff, Cursor(), 1_000)]
+    everything = [m.id for m in rig.stores.due_marks.select_due("shop", "dropped", kind.cutoff, Cursor(), 1_000)]
     assert [mark for shard in shards for mark in shard] == everything
     assert [shard.marks for shard in kind.shards] == [len(shard) for shard in shards] == [9, 9, 9, 6]
 
@@ -63,7 +63,7 @@ def test_marks_made_after_the_plan_are_left_to_the_next_round(rig: Rig, monkeypa
     shards = ids_of_shards(rig, plan.kinds[0])
 
     assert shards == [["a0", "a1"], ["a2", "a3"]]
-    assert len(rig.stores.batches.select_due("shop", "dropped", FAR_MS, Cursor(), 10)) == 5
+    assert len(rig.stores.due_marks.select_due("shop", "dropped", FAR_MS, Cursor(), 10)) == 5
 
 
 @given(marks=st.integers(1, 10**9), per_mark=st.integers(0, 10**6))

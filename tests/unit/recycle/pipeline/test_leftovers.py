@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from sexton.marks.file_list import ListedFile
 from sexton.marks.model import Ref
 from sexton.recycle.pipeline.sql.files import Leftovers, sort_leftovers
 from sexton.storage.model import KeyOutcome
@@ -15,8 +16,8 @@ KEPT = Leftovers([], [], 0)
 
 
 def sort(outcome: KeyOutcome | None, claimed: dict[Ref, SimpleNamespace], *, second_pass: bool) -> Leftovers:
-    row = SimpleNamespace(seq=7, kind="dropped", id="m", outcome=outcome)
-    return sort_leftovers([row], claimed, second_pass=second_pass)
+    file = ListedFile(7, MARK, "disk", "m.dat", None, outcome, "")
+    return sort_leftovers([file], claimed, second_pass=second_pass)
 
 
 @pytest.mark.parametrize("second_pass", [False, True])

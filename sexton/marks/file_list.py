@@ -1,0 +1,227 @@
+"""Hold the exact files of a chunk of marks as one value, with the outcome of each file. Pure.
+
+A file is known by its number in its batch; the files of a list have consecutive numbers. Files and outcomes are encoded
+as compressed JSON: one row of SQL for some thousand files, which the same transactions read and write as every row.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import groupby
+from typing import NamedTuple
+
+from sexton.marks.file_results import DROPPED, OUTCOMES, UNTRIED, DamagedList, FileResults, dump, load
+from sexton.marks.model import File, FilePage, Ref
+from sexton.storage.model import PAGE_KEYS, KeyOutcome
+
+LIST_FILES = 5_000
+"""Files of one list, at most: it is decoded in a few milliseconds."""
+
+
+class FileRun(NamedTuple):
+    """Files of one mark in one vault that follow each other: positions from ``start`` up to, without, ``end``."""
+
+    ref: Ref
+    vault: str
+    start: int
+    end: int
+
+
+class ListedFile(NamedTuple):
+    """One file of a list. ``bytes``: None if its size is unknown; ``outcome``: None if it was not tried yet."""
+
+    number: int
+    ref: Ref
+    vault: str
+    key: str
+    bytes: int | None
+    outcome: KeyOutcome | None
+    reason: str
+
+
+class FileSums(NamedTuple):
+    """Sums over the files of one mark with one outcome in one vault.
+
+    ``bytes``: of deleted and hidden objects, as far as known; ``unmeasured``: files of unknown size.
+    """
+
+    vault: str
+    outcome: KeyOutcome | None
+    files: int
+    bytes: int
+    unmeasured: int
+    reason: str | None
+
+
+class _Files(NamedTuple):
+    """What never changes in a list. ``sizes``, ``etags``: None if no file has one."""
+
+    runs: Sequence[FileRun]
+    keys: Sequence[str]
+    sizes: Sequence[int | None] | None
+    etags: Sequence[str] | None
+
+
+class FileList:
+    """Files with consecutive numbers of one batch, in the order in which they were resolved."""
+
+    def __init__(self, batch: int, first: int, files: _Files, results: FileResults) -> None:
+        """``first``: the number of the first file."""
+        self.batch, self.first, self.results = batch, first, results
+        self.runs, self.keys, self._sizes, self._etags = files
+
+    @classmethod
+    def of(cls, batch: int, first: int, files: Sequence[File]) -> "FileList":
+        """Return a list of files that were not tried yet; files of one mark and vault stand together."""
+        runs: list[FileRun] = []
+        start = 0
+        for (kind, id_, vault), group in groupby(files, key=lambda f: (f.kind, f.id, f.vault)):
+            end = start + sum(1 for _ in group)
+            runs.append(FileRun(Ref(kind, id_), vault, start, end))
+            start = end
+        sizes = [f.bytes for f in files] if any(f.bytes is not None for f in files) else None
+        etags = [f.etag for f in files] if any(f.etag for f in files) else None
+        listed = _Files(runs, [f.key for f in files], sizes, etags)
+        return cls(batch, first, listed, FileResults.untried(len(files)))
+
+    @classmethod
+    def decode(cls, batch: int, first: int, files: bytes, results: bytes) -> "FileList":
+        """Read an encoded list; raise ``DamagedList`` if it is damaged."""
+        stored_runs, keys, sizes, etags = load(files)
+        runs: list[FileRun] = []
+        start = 0
+        for kind, id_, vault, count in stored_runs:
+            runs.append(FileRun(Ref(kind, id_), vault, start, start + count))
+            start += count
+        decoded_results = FileResults.decode(results)
+        if not start == len(keys) == len(decoded_results.codes):
+            raise DamagedList(f"the file list of batch {batch} from number {first} is incomplete")
+        return cls(batch, first, _Files(runs, keys, sizes, etags), decoded_results)
+
+    def encode_files(self) -> bytes:
+        """Return the files, without their outcomes, as bytes."""
+        stored_runs = [(run.ref.kind, run.ref.id, run.vault, run.end - run.start) for run in self.runs]
+        return dump([stored_runs, self.keys, self._sizes, self._etags])
+
+    @property
+    def last(self) -> int:
+        """Return the number of the last file."""
+        return self.first + len(self.keys) - 1
+
+    @property
+    def refs(self) -> set[Ref]:
+        """Return the marks that have a file here which is not dropped."""
+        codes = self.results.codes
+        return {run.ref for run in self.runs if codes.count(DROPPED, run.start, run.end) < run.end - run.start}
+
+    def runs_of(self, refs: Set[Ref]) -> Iterator[FileRun]:
+        """Yield the runs of these marks."""
+        return (run for run in self.runs if run.ref in refs)
+
+    def keys_of(self, run: FileRun, *, untried: bool = False) -> list[str]:
+        """Return the keys of a run, without dropped files; ``untried``: only of files that were not tried yet."""
+        codes = self.results.codes
+        if untried:
+            return [self.keys[n] for n in range(run.start, run.end) if codes[n] == UNTRIED]
+        return [self.keys[n] for n in range(run.start, run.end) if codes[n] != DROPPED]
+
+    def files(self, refs: Set[Ref] | None = None) -> Iterator[ListedFile]:
+        """Yield the files that are not dropped, of these marks or of all."""
+        codes, reasons = self.results.codes, self.results.reasons
+        for run in self.runs:
+            if refs is None or run.ref in refs:
+                for n in range(run.start, run.end):
+                    if codes[n] != DROPPED:
+                        outcome, reason = OUTCOMES.get(codes[n]), reasons.get(n, "")
+                        yield ListedFile(
+                            self.first + n, run.ref, run.vault, self.keys[n], self._size(n), outcome, reason
+                        )
+
+    def count(self, codes: Collection[int], refs: Set[Ref] | None = None, after: int = 0, to: int | None = None) -> int:
+        """Return how many files have one of these codes, of these marks or of all, numbered above ``after`` up to."""
+        first, end = max(0, after - self.first + 1), len(self.keys) if to is None else to - self.first + 1
+        return sum(
+            self.results.codes.count(code, max(run.start, first), max(0, min(run.end, end)))
+            for run in self.runs
+            if refs is None or run.ref in refs
+            for code in codes
+        )
+
+    def untried_pages(self, refs: Set[Ref], after: int, to: int) -> list[FilePage]:
+        """Return the untried files of these marks numbered above ``after``, up to ``to``, as pages of one vault each.
+
+        A page has at most ``PAGE_KEYS`` keys.
+        """
+        first, end = max(0, after - self.first + 1), min(len(self.keys), to - self.first + 1)
+        by_vault: dict[str, list[int]] = {}
+        codes = self.results.codes
+        for run in self.runs:
+            if run.ref in refs:
+                positions = range(max(run.start, first), min(run.end, end))
+                by_vault.setdefault(run.vault, []).extend(n for n in positions if codes[n] == UNTRIED)
+        return [
+            self._page(vault, positions[start : start + PAGE_KEYS])
+            for vault, positions in sorted(by_vault.items())
+            for start in range(0, len(positions), PAGE_KEYS)
+        ]
+
+    def sums(self, refs: Set[Ref]) -> dict[Ref, list[FileSums]]:
+        """Return sums over the files of each of these marks, by vault and outcome."""
+        by_mark: dict[Ref, list[FileSums]] = {}
+        for run in self.runs:
+            if run.ref in refs:
+                counts = Counter(self.results.codes[run.start : run.end])
+                sums = (self._sums(run, code, files) for code, files in sorted(counts.items()) if code != DROPPED)
+                by_mark.setdefault(run.ref, []).extend(sums)
+        return by_mark
+
+    def drop(self, refs: Set[Ref], codes: Collection[int] | None = None) -> bool:
+        """Take the files of marks out of the list, all or those with one of the codes; return whether there were any.
+
+        What is dropped is not deleted, counted or shown any more.
+        """
+        changed = False
+        for run in self.runs:
+            if run.ref in refs:
+                for n in range(run.start, run.end):
+                    code = self.results.codes[n]
+                    if code != DROPPED and (codes is None or code in codes):
+                        self.results.drop(n)
+                        changed = True
+        return changed
+
+    def _size(self, position: int) -> int | None:
+        measured = self.results.sizes.get(position)
+        return measured if measured is not None or self._sizes is None else self._sizes[position]
+
+    def _page(self, vault: str, positions: Sequence[int]) -> FilePage:
+        etags = ("",) * len(positions) if self._etags is None else [self._etags[n] for n in positions]
+        return FilePage(vault, [self.first + n for n in positions], [self.keys[n] for n in positions], etags)
+
+    def _sums(self, run: FileRun, code: int, files: int) -> FileSums:
+        outcome = OUTCOMES.get(code)
+        if self._sizes is None and not self.results.sizes:
+            sizes: list[int | None] = []
+            unmeasured = files
+        else:
+            positions = [n for n in range(run.start, run.end) if self.results.codes[n] == code]
+            sizes = [self._size(n) for n in positions]
+            unmeasured = sizes.count(None)
+        freed = sum(size or 0 for size in sizes) if outcome in (KeyOutcome.DELETED, KeyOutcome.HIDDEN) else 0
+        reasons = self.results.reasons
+        reason = None
+        if reasons:
+            in_run = (reasons[n] for n in range(run.start, run.end) if self.results.codes[n] == code and n in reasons)
+            reason = max(in_run, default=None)
+        return FileSums(run.vault, outcome, files, freed, unmeasured, reason)
+
+
+def lists_of(batch: int, first: int, files: Sequence[File]) -> Iterator[FileList]:
+    """Yield lists of at most ``LIST_FILES`` of these files, numbered from ``first`` on."""
+    for start in range(0, len(files), LIST_FILES):
+        yield FileList.of(batch, first + start, files[start : start + LIST_FILES])
+
+
+def add_sums(total: dict[Ref, list[FileSums]], more: Mapping[Ref, Iterable[FileSums]]) -> None:
+    """Add the sums of another list: a mark's files may be in several."""
+    for ref, sums in more.items():
+        total.setdefault(ref, []).extend(sums)

@@ -1,0 +1,93 @@
+"""Hold the outcome of each file of a list, and encode it as compressed JSON. Pure."""
+
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from sexton.kernel.errors import SextonError
+from sexton.marks.model import DONE
+from sexton.storage.model import KeyOutcome, KeyResult
+
+COMPRESSION = 1
+"""Of zlib, the fastest: keys of one folder shrink to a tenth, whatever the level."""
+UNTRIED, DROPPED = ord("."), ord("x")
+"""Codes of files that were not tried yet, and that no longer belong to the list: nothing is done about these."""
+CODES: Mapping[KeyOutcome, int] = {
+    KeyOutcome.DELETED: ord("d"),
+    KeyOutcome.ABSENT: ord("a"),
+    KeyOutcome.HIDDEN: ord("h"),
+    KeyOutcome.FAILED: ord("f"),
+    KeyOutcome.CHANGED: ord("c"),
+}
+OUTCOMES: Mapping[int, KeyOutcome] = {code: outcome for outcome, code in CODES.items()}
+UNDONE_CODES = frozenset((UNTRIED, CODES[KeyOutcome.FAILED]))
+DONE_CODES = frozenset(CODES[outcome] for outcome in DONE)
+
+
+class DamagedList(SextonError):
+    """A stored file list cannot be read: its bytes were changed."""
+
+
+class FileResults:
+    """The outcome of each file of a list, by its position. Outcomes only move towards done."""
+
+    def __init__(self, codes: bytearray, reasons: dict[int, str], sizes: dict[int, int]) -> None:
+        """``reasons``: of failures, ``sizes``: as measured by the deletion; both by position."""
+        self.codes, self.reasons, self.sizes = codes, reasons, sizes
+
+    @classmethod
+    def untried(cls, files: int) -> "FileResults":
+        """Return the results of so many files that were not tried yet."""
+        return cls(bytearray([UNTRIED]) * files, {}, {})
+
+    @classmethod
+    def decode(cls, data: bytes) -> "FileResults":
+        """Read encoded results; raise ``DamagedList`` if they are damaged."""
+        codes, reasons, sizes = load(data)
+        by_position = ({int(position): value for position, value in values.items()} for values in (reasons, sizes))
+        return cls(bytearray(codes, "ascii"), *by_position)
+
+    def encode(self) -> bytes:
+        """Return the results as bytes: a few dozen, where all files have the same outcome."""
+        return dump([self.codes.decode("ascii"), self.reasons, self.sizes])
+
+    @property
+    def all_dropped(self) -> bool:
+        """Return whether nothing is left of the list."""
+        return self.codes.count(DROPPED) == len(self.codes)
+
+    def record(self, position: int, result: KeyResult) -> None:
+        """Store an outcome, unless the file is done or dropped already. A throttled file stays untried."""
+        if self.codes[position] not in UNDONE_CODES or result.outcome is KeyOutcome.THROTTLED:
+            return
+        self.codes[position] = CODES[result.outcome]
+        self.reasons.pop(position, None)
+        if result.reason:
+            self.reasons[position] = result.reason[:500]
+        if result.bytes is not None:
+            self.sizes[position] = result.bytes
+
+    def retry(self, position: int) -> None:
+        """Let a failed file be tried again."""
+        self.codes[position] = UNTRIED
+        self.reasons.pop(position, None)
+
+    def drop(self, position: int) -> None:
+        """Take a file out of the list."""
+        self.codes[position] = DROPPED
+        self.reasons.pop(position, None)
+        self.sizes.pop(position, None)
+
+
+def dump(value: Any) -> bytes:
+    """Return a JSON value as compressed bytes."""
+    return zlib.compress(json.dumps(value, separators=(",", ":")).encode("ascii"), COMPRESSION)
+
+
+def load(data: bytes) -> Any:
+    """Return the JSON value of compressed bytes; raise ``DamagedList`` if they were changed."""
+    try:
+        return json.loads(zlib.decompress(data))
+    except (zlib.error, ValueError) as e:
+        raise DamagedList(f"a stored file list is damaged: {e}; its files stay until it is restored or dropped") from e

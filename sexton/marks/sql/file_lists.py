@@ -1,0 +1,119 @@
+"""Store file lists as rows, and read those that may contain what is asked for.
+
+A row is read whole: which marks, vaults and keys are in it is known only when it is decoded. Its smallest and largest
+key tell which rows need not be read.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, literal, select, tuple_, update
+
+from sexton.database.engine import Database
+from sexton.marks.file_list import FileList
+from sexton.marks.model import NO_LAST_FILE, MarkState, Ref
+from sexton.marks.sql.rows import refs_in
+
+LISTS_AT_ONCE = 4
+"""Rows fetched by one statement, each of up to some 100 kB."""
+
+
+class Span(NamedTuple):
+    """Numbers of files of one batch: above ``after``, up to ``to``."""
+
+    batch: int
+    after: int = 0
+    to: int = NO_LAST_FILE
+
+
+def in_span(db: Database, span: Span) -> ColumnElement[bool]:
+    """Return the condition that a list has numbers of a span."""
+    t = db.t.file_list
+    return and_(t.c.batch == span.batch, t.c.last > span.after, t.c.first <= span.to)
+
+
+def of_instance(db: Database, instance: str) -> ColumnElement[bool]:
+    """Return the condition that a list is of an instance."""
+    return db.t.file_list.c.instance == instance
+
+
+def may_have_keys(db: Database, smallest: str, largest: str) -> ColumnElement[bool]:
+    """Return the condition that a list may have keys from the smallest to the largest."""
+    t = db.t.file_list
+    return and_(t.c.first_key <= largest, t.c.last_key >= smallest)
+
+
+def may_have_prefix(db: Database, prefix: str) -> ColumnElement[bool]:
+    """Return the condition that a list may have keys with a prefix; never LIKE: a prefix may contain % and _."""
+    t = db.t.file_list
+    return and_(func.substr(t.c.first_key, 1, len(prefix)) <= prefix, t.c.last_key >= prefix)
+
+
+def read_lists(
+    db: Database, c: Connection, *conditions: ColumnElement[bool], lock: bool = False, at_once: int = LISTS_AT_ONCE
+) -> Iterator[FileList]:
+    """Yield the lists that meet the conditions, in the order of their batches and numbers.
+
+    ``lock``: for an update in the same transaction; ``at_once``: lists in memory.
+
+    Raises:
+        DamagedList: the bytes of a list were changed.
+    """
+    t = db.t.file_list
+    last_batch, last_file = -1, -1
+    while True:
+        is_later = tuple_(t.c.batch, t.c.last) > tuple_(literal(last_batch), literal(last_file))
+        query = select(t.c.batch, t.c.first, t.c.last, t.c.files, t.c.results).where(*conditions, is_later)
+        query = query.order_by(t.c.batch, t.c.last).limit(at_once)
+        rows = c.execute(query.with_for_update() if lock else query).all()
+        for row in rows:
+            yield FileList.decode(row.batch, row.first, row.files, row.results)
+        if len(rows) < at_once:
+            return
+        last_batch, last_file = rows[-1].batch, rows[-1].last
+
+
+def add_list(db: Database, c: Connection, instance: str, files: FileList) -> None:
+    """Store a new list."""
+    row = {
+        "batch": files.batch,
+        "first": files.first,
+        "last": files.last,
+        "instance": instance,
+        "first_key": min(files.keys),
+        "last_key": max(files.keys),
+        "files": files.encode_files(),
+        "results": files.results.encode(),
+    }
+    c.execute(insert(db.t.file_list).values(**row))
+
+
+def save_results(db: Database, c: Connection, files: FileList) -> None:
+    """Store the results of a list that this transaction has locked; remove the list when nothing is left of it."""
+    t = db.t.file_list
+    is_list = and_(t.c.batch == files.batch, t.c.last == files.last)
+    if files.results.all_dropped:
+        c.execute(delete(t).where(is_list))
+    else:
+        c.execute(update(t).where(is_list).values(results=files.results.encode()))
+
+
+def drop_files(
+    db: Database, c: Connection, span: Span, refs: Iterable[Ref], codes: Sequence[int] | None = None
+) -> None:
+    """Take files of marks out of the lists of a span: all, or those with one of the codes."""
+    dropped = frozenset(refs)
+    if not dropped:
+        return
+    for files in read_lists(db, c, in_span(db, span), lock=True):
+        if files.drop(dropped, codes):
+            save_results(db, c, files)
+
+
+def find_spans(db: Database, c: Connection, instance: str, refs: Iterable[Ref]) -> Sequence[Span]:
+    """Return where the files of these claimed marks are: one span for each batch."""
+    mark = db.t.mark
+    claimed = and_(mark.c.instance == instance, mark.c.state == MarkState.CLAIMED, mark.c.batch.is_not(None))
+    after, to = func.min(mark.c.files_after), func.max(mark.c.last_file)
+    spans = select(mark.c.batch, after, to).where(claimed, refs_in(db, mark, refs)).group_by(mark.c.batch)
+    return [Span(*row) for row in c.execute(spans.order_by(mark.c.batch))]
