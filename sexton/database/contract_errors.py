@@ -18,7 +18,7 @@ class ContractError(SextonError):
 
 
 class Collected(ContractError):
-    """SX001: the mark to be committed is claimed or gone. Its files are being deleted."""
+    """SX001: the mark to be committed is fenced, claimed or gone, or was never prepared. Its files may be deleted."""
 
 
 class NotFirst(ContractError):

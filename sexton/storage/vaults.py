@@ -160,8 +160,9 @@ class ProvenVaults:
                 spec.name,
                 "BEHIND",
                 f"round {marker.round} (run {marker.run}) deleted in it, and this database does not know that round: "
-                "it is an older copy (restored, failed over or cloned). Stop the workers, check that no mark in this "
-                f"database was undropped meanwhile, then run: sexton vault trust {spec.instance} {spec.name}",
+                "it is an older copy (restored, failed over or cloned). Stop the workers, undrop or hold each mark of "
+                "this database that was undropped meanwhile, then run: sexton vault trust "
+                f"{spec.instance} {spec.name}; all steps: docs/incidents.md#the-database-was-restored-or-failed-over",
             )
 
     def _compare(self, spec: VaultSpec, pairs: dict[str, tuple[str, str]], first: str, second: str) -> None:

@@ -1,7 +1,8 @@
 """Delete a part of a batch's stored files on an executor, with the same code as a control worker.
 
-An executor reads its pages, renews the lease every 5 s and the vault before each page, stays within its share of the
-pace, stores outcomes page by page and writes the audit. So a repeated part repeats no page whose outcome is stored.
+An executor reads its pages, renews the lease every 3 s, verifies lease and vault before each page, stays within its
+share of the pace, stores outcomes page by page and writes the audit. So a repeated part repeats no page whose outcome
+is stored.
 """
 
 from collections.abc import Iterator
