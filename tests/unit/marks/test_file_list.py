@@ -1,0 +1,148 @@
+"""A file list is what rows of single files were: the same files, outcomes, pages and sums, whatever is done to it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sexton.marks import file_list
+from sexton.marks.file_list import FileList, lists_of
+from sexton.marks.file_results import DONE_CODES, UNDONE_CODES, DamagedList, FileResults
+from sexton.marks.model import File, Ref
+from sexton.storage.model import KeyOutcome, KeyResult
+
+FIRST = 7
+MARKS = ("a", "b", "c")
+TRIED = [outcome for outcome in KeyOutcome if outcome is not KeyOutcome.THROTTLED]
+UNDONE = (None, KeyOutcome.FAILED)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One file as a row of its own."""
+
+    number: int
+    file: File
+    outcome: KeyOutcome | None = None
+    reason: str = ""
+    dropped: bool = False
+
+
+FILES = st.lists(
+    st.tuples(st.sampled_from(MARKS), st.sampled_from(("cold", "warm")), st.none() | st.integers(0, 9), st.text("e")),
+    min_size=1,
+    max_size=12,
+).map(
+    lambda drawn: [
+        File("dropped", mark, vault, f"{mark}/{n}.dat", size, etag)
+        for n, (mark, vault, size, etag) in enumerate(sorted(drawn, key=lambda d: d[:2]))
+    ]
+)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("record"), st.integers(0, 11), st.sampled_from(KeyOutcome), st.none() | st.integers(0, 9)),
+        st.tuples(st.just("drop"), st.sampled_from(MARKS), st.just(None), st.just(None)),
+        st.tuples(st.just("drop undone"), st.sampled_from(MARKS), st.just(None), st.just(None)),
+        st.tuples(st.just("store"), st.just(0), st.just(None), st.just(None)),
+    ),
+    max_size=25,
+)
+
+
+def apply(files: FileList, rows: list[Row], step: tuple[object, ...]) -> FileList:
+    """Do one step to the list and to the rows; return the list."""
+    action, target, outcome, size = step
+    if action == "store":
+        return FileList.decode(files.batch, files.first, files.encode_files(), files.results.encode())
+    if action == "record":
+        assert isinstance(target, int)
+        assert isinstance(outcome, KeyOutcome)
+        n = target % len(rows)
+        reason = "no" if outcome is KeyOutcome.FAILED else ""
+        result = KeyResult(rows[n].file.key, outcome, reason, bytes=size if isinstance(size, int) else None)
+        files.results.record(n, result)
+        if not rows[n].dropped and rows[n].outcome in UNDONE and outcome is not KeyOutcome.THROTTLED:
+            size_now = rows[n].file.bytes if result.bytes is None else result.bytes
+            rows[n] = replace(rows[n], outcome=outcome, reason=reason, file=rows[n].file._replace(bytes=size_now))
+        return files
+    codes = UNDONE_CODES if action == "drop undone" else None
+    files.drop({Ref("dropped", str(target))}, codes)
+    for n, row in enumerate(rows):
+        if row.file.id == target and (codes is None or row.outcome in UNDONE):
+            rows[n] = replace(row, dropped=True)
+    return files
+
+
+@given(FILES, STEPS)
+def test_a_list_answers_as_single_rows_would(listed: Sequence[File], steps: Sequence[tuple[object, ...]]) -> None:
+    files = FileList.of(1, FIRST, listed)
+    rows = [Row(FIRST + n, file) for n, file in enumerate(listed)]
+    for step in steps:
+        files = apply(files, rows, step)
+
+    left = [row for row in rows if not row.dropped]
+    assert [(f.number, *f.ref, f.vault, f.key, f.bytes, f.outcome, f.reason) for f in files.files()] == [
+        (r.number, r.file.kind, r.file.id, r.file.vault, r.file.key, r.file.bytes, r.outcome, r.reason) for r in left
+    ]
+    assert files.refs == {Ref(r.file.kind, r.file.id) for r in left}
+    assert files.results.all_dropped == (not left)
+    assert files.count(DONE_CODES) == sum(r.outcome not in (*UNDONE, KeyOutcome.CHANGED) for r in left)
+    for mark in MARKS:
+        ref, own = Ref("dropped", mark), [r for r in left if r.file.id == mark]
+        pages = files.untried_pages({ref}, FIRST, FIRST + 5)
+        untried = [r for r in own if r.outcome is None and FIRST < r.number <= FIRST + 5]
+        assert sorted(zip(
+            (n for page in pages for n in page.seqs), (k for page in pages for k in page.keys), strict=True
+        )) == [(r.number, r.file.key) for r in untried]  # fmt: skip
+        assert all(len({row.file.vault for row in untried if row.number in page.seqs}) == 1 for page in pages)
+        sums = files.sums({ref}).get(ref, [])
+        freed = [r.file.bytes or 0 for r in own if r.outcome in (KeyOutcome.DELETED, KeyOutcome.HIDDEN)]
+        assert (sum(n.files for n in sums), sum(n.bytes for n in sums)) == (len(own), sum(freed))
+        assert sum(n.unmeasured for n in sums) == sum(r.file.bytes is None for r in own)
+
+
+def test_numbers_continue_over_the_lists_of_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_list, "LIST_FILES", 2)
+
+    lists = list(lists_of(1, FIRST, [File("dropped", "a", "cold", f"{n}", None) for n in range(5)]))
+
+    assert [(files.first, files.last, len(files.keys)) for files in lists] == [(7, 8, 2), (9, 10, 2), (11, 11, 1)]
+
+
+def test_a_thousand_keys_of_a_folder_need_a_few_bytes_each() -> None:
+    keys = [File("dropped", f"m{n // 100}", "cold", f"data/2026/{n:08}.parquet", None) for n in range(1_000)]
+    files = FileList.of(1, 1, keys)
+    for n, file in enumerate(keys):
+        files.results.record(n, KeyResult(file.key, KeyOutcome.DELETED))
+
+    assert len(files.encode_files()) + len(files.results.encode()) < 10 * len(keys)
+
+
+@pytest.mark.parametrize("part", ["files", "results"])
+def test_changed_bytes_are_refused(part: str) -> None:
+    files = FileList.of(1, 1, [File("dropped", "a", "cold", "a.dat", 1)])
+    stored = {"files": files.encode_files(), "results": files.results.encode()}
+    stored[part] = stored[part][:-1] + bytes([stored[part][-1] ^ 1])
+
+    with pytest.raises(DamagedList, match="damaged"):
+        FileList.decode(1, 1, **stored)
+
+
+def test_results_of_another_list_are_refused() -> None:
+    files = FileList.of(1, 1, [File("dropped", "a", "cold", "a.dat", 1)])
+
+    with pytest.raises(DamagedList, match="incomplete"):
+        FileList.decode(1, 1, files.encode_files(), FileResults.untried(2).encode())
+
+
+@pytest.mark.parametrize("outcome", TRIED)
+def test_a_done_file_keeps_its_outcome(outcome: KeyOutcome) -> None:
+    results = FileResults.untried(1)
+    results.record(0, KeyResult("a", outcome))
+    done = results.codes[0]
+
+    results.record(0, KeyResult("a", KeyOutcome.ABSENT))
+
+    assert results.codes[0] == (done if outcome is not KeyOutcome.FAILED else ord("a"))
