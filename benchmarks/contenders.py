@@ -35,7 +35,7 @@ from sexton.marks.sql.rows import refs_in
 from sexton.operators.registry.add_vault import add_vault
 from sexton.operators.registry.store import Registry
 from sexton.recycle.pipeline.model import AdoptOrder, Cursor
-from sexton.recycle.pipeline.sql.batches import BatchStore
+from sexton.recycle.pipeline.sql.due_marks import DueMarkStore
 from sexton.recycle.planning.policy import cutoff, policy
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.recycler import Recycler
@@ -184,7 +184,7 @@ def _round(job: Job, engine: Engine, recycler: Recycler) -> None:
 def unsafe(job: Job) -> None:
     """What is left without claim, guard, holders, proofs, stored files, pace and audit: due marks, pages, rows."""
     db = Database.open(job.database)
-    vault, marks = S3Vault(Registry(db).vault(INSTANCE, VAULT), job.endpoint), BatchStore(db)
+    vault, marks = S3Vault(Registry(db).vault(INSTANCE, VAULT), job.endpoint), DueMarkStore(db)
     with db.read() as c:
         due_by = cutoff(KIND, POLICY, db.now(c)) or 0
     after = Cursor()

@@ -16,7 +16,7 @@ from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.operators.registry.store import Registry
 from sexton.recycle.pipeline.model import Cursor
-from sexton.recycle.pipeline.sql.batches import BatchStore
+from sexton.recycle.pipeline.sql.due_marks import DueMarkStore
 from sexton.recycle.planning.policy import cutoff
 from sexton.recycle.planning.sql.plans import PlanStore
 from tests.servers.postgres import Cluster
@@ -85,7 +85,7 @@ def _measure(cluster: Cluster, marks: int) -> dict[str, list[tuple[int, str]]]:
     _vacuum(db)
     with db.read() as c:
         due_by = cutoff(KIND, POLICY, db.now(c)) or 0
-    store = BatchStore(db)
+    store = DueMarkStore(db)
     with _reads(db) as choosing:
         due = store.select_due(INSTANCE, KIND, due_by, Cursor(), DUE)
         rest = store.select_due(

@@ -60,7 +60,7 @@ def _seconds(cluster: Cluster, objects: int, keys: int, statistics_taken: str) -
         with stub() as endpoint:
             contenders.prepare(database, endpoint, 0)
             with psycopg.connect(database.replace("+psycopg", ""), autocommit=True) as c:
-                for table in ("mark", "mark_file", "mark_history"):
+                for table in ("mark", "file_list", "mark_history"):
                     c.execute(f"ALTER TABLE sexton.{table} SET (autovacuum_enabled = off)")
                 c.execute("ANALYZE")
                 contenders.mark(database, objects // keys, keys)

@@ -69,6 +69,14 @@ class Database:
             yield connection
 
     @contextmanager
+    def look_up(self) -> Iterator[Connection]:
+        """Open a connection for single statements, each a transaction of its own: without BEGIN and COMMIT."""
+        with self.engine.connect() as connection:
+            if self.dialect == "postgresql":
+                connection = connection.execution_options(isolation_level="AUTOCOMMIT")
+            yield connection
+
+    @contextmanager
     def write(self) -> Iterator[Connection]:
         """Open a transaction that may write; it commits at the end, and rolls back when an exception passes."""
         with self.engine.connect() as connection:

@@ -60,7 +60,7 @@ class Ref(NamedTuple):
     id: str
 
 
-class DueMark(Message):
+class DueMark(NamedTuple):
     """A mark whose retention has passed. It names its files by ``prefix`` or ``keys``, or its owner does.
 
     ``in_second_pass``: the first pass over its prefix deleted all files.
@@ -83,7 +83,7 @@ class DueMark(Message):
         return Ref(self.kind, self.id)
 
 
-class Place(Message):
+class Place(NamedTuple):
     """Where files of a mark are: objects of one vault, by exact keys or all under a prefix."""
 
     vault: str
@@ -92,7 +92,7 @@ class Place(Message):
     etags: tuple[str, ...] = ()
 
 
-class Expansion(Message):
+class Expansion(NamedTuple):
     """What a mark stands for, by its owner's answer.
 
     ``fence``: the owner must be asked to fence it first. ``absorbs``: its files include those of the marks that name it

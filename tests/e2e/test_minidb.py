@@ -198,7 +198,7 @@ def test_live_view_answers_for_a_mistaken_mark(minidb: MiniDB, sexton: Database)
         contract.mark(c, INSTANCE, "dropped", wrong)
     schema.move_clock(sexton, 600)
     with sexton.read() as c:
-        due = BatchStore(sexton).select_due(INSTANCE, "dropped", sexton.now(c), Cursor(), 10)
+        due = DueMarkStore(sexton).select_due(INSTANCE, "dropped", sexton.now(c), Cursor(), 10)
 
     live = SqlOwner(sexton).live(INSTANCE, due, lambda: None)
 

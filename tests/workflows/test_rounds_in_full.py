@@ -14,7 +14,7 @@ from config.settings import Settings
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.recycle.pipeline import ranges
-from sexton.recycle.pipeline.sql.batches import BatchStore
+from sexton.recycle.pipeline.sql.due_marks import DueMarkStore
 from tests.servers import temporal
 from tests.servers.temporal import DevServer
 from tests.support.rig import DEPLOYMENT, Rig, listing
@@ -164,14 +164,14 @@ async def test_activity_retried_before_a_new_run_costs_only_a_lease(
     rig = short_histories.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)
     fill(rig, root, shop, 400)
-    take_second_pass, once = BatchStore.take_second_pass, iter([True])
+    take_second_pass, once = DueMarkStore.take_second_pass, iter([True])
 
-    def away(self: BatchStore, *given: Any) -> Any:
+    def away(self: DueMarkStore, *given: Any) -> Any:
         if next(once, False):
             raise RuntimeError("the database was away for a moment")
         return take_second_pass(self, *given)
 
-    monkeypatch.setattr(BatchStore, "take_second_pass", away)
+    monkeypatch.setattr(DueMarkStore, "take_second_pass", away)
     handle = await short_histories.start(shop)
     report = await handle.result()
 

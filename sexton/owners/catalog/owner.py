@@ -60,7 +60,7 @@ class CatalogOwner:
             with self._read(instance) as tx:
                 refs_above = ancestors.find(tx, kind.name, [mark.id for mark in kind_marks])
                 for ref, expansion in kind.expand(tx, kind_marks).items():
-                    expansions[ref] = expansion.model_copy(update={"above": refs_above.get(ref.id, ())})
+                    expansions[ref] = expansion._replace(above=refs_above.get(ref.id, ()))
         return expansions | self._expand_orphans(instance, marks, heartbeat)
 
     def _expand_orphans(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> dict[Ref, Expansion]:

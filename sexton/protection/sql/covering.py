@@ -25,7 +25,7 @@ def covering(db: Database, instance: str, places: Iterable[Place]) -> Sequence[P
     An unreadable filter may cover anything. A readable filter is tested with the keys, and may cover any prefix.
     """
     t, item = db.t.protection, db.t.protection_item
-    queried = [p if p.keys is None else p.model_copy(update={"keys": p.keys[:MAX_KEYS]}) for p in places]
+    queried = [p if p.keys is None else p._replace(keys=p.keys[:MAX_KEYS]) for p in places]
     is_covering = or_(false(), *(_covers(db, place) for place in queried))
     ids = select(item.c.protection).where(item.c.instance == instance, is_covering)
     query = select(t).where(t.c.instance == instance, or_(t.c.id.in_(ids), t.c.filter.is_not(None)))

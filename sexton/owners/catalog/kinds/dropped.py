@@ -14,7 +14,7 @@ WAITS = "its compaction inputs"
 def _expand(tx: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
     expansions = rowsets.expand(tx, marks)
     covering_ids = rowsets.covering(tx, [mark.id for mark in marks])
-    waiting = {ref: e.model_copy(update={"waits": WAITS}) for ref, e in expansions.items() if ref.id in covering_ids}
+    waiting = {ref: e._replace(waits=WAITS) for ref, e in expansions.items() if ref.id in covering_ids}
     return {**expansions, **waiting}
 
 

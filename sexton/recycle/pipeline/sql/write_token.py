@@ -31,7 +31,9 @@ def verify(
     find_batch = statements.share_batch if shared else statements.lock_batch
     if connection.execute(find_batch, _parameters(token)).first() is None:
         raise LeaseLost(f"batch {token.batch} was taken over by a newer attempt or lease")
-    _check_lease(connection, token, statements.find_lease, now)
+    # A statement of its own: it sees what was committed while this one waited for the batch's row.
+    of_lease = {"of_instance": token.instance, "for_job": token.lease.job}
+    _check_lease(connection.execute(statements.find_lease, of_lease).one_or_none(), token, now)
 
 
 def ensure_latest(db: Database, token: WriteToken, file: int) -> None:
@@ -43,20 +45,20 @@ def ensure_latest(db: Database, token: WriteToken, file: int) -> None:
     Raises:
         LeaseLost: a newer attempt or a newer epoch works here, or the file was tried.
     """
-    statements = _statements(db.dialect)
-    with db.read() as connection:
-        row = connection.execute(statements.find_file, {**_parameters(token), "file": file}).first()
-        if row is None or FileResults.decode(row.results).codes[file - row.first] != UNTRIED:
-            raise LeaseLost(f"batch {token.batch} was taken over by a newer attempt or lease, or its files were tried")
-        _check_lease(connection, token, statements.find_lease, None)
+    parameters = {**_parameters(token), "file": file, "of_instance": token.instance, "for_job": token.lease.job}
+    with db.look_up() as connection:
+        row = connection.execute(_statements(db.dialect).find_file, parameters).first()
+    if row is None or FileResults.decode(row.results).codes[file - row.first] != UNTRIED:
+        raise LeaseLost(f"batch {token.batch} was taken over by a newer attempt or lease, or its files were tried")
+    _check_lease(row, token, None)
 
 
 def _parameters(token: WriteToken) -> dict[str, int]:
     return {"of": token.batch, "in_epoch": token.lease.epoch, "tried": token.attempt, "opened": token.open_count}
 
 
-def _check_lease(connection: Connection, token: WriteToken, find_lease: Any, now: int | None) -> None:
-    lease = connection.execute(find_lease, {"of": token.instance, "for_job": token.lease.job}).one_or_none()
+def _check_lease(lease: Any, token: WriteToken, now: int | None) -> None:
+    """Raise ``LeaseLost`` unless the row of the lease is the token's; with ``now``, also if it has expired. Pure."""
     if (
         lease is None
         or (lease.state, lease.owner, lease.epoch) != (LeaseState.BUSY, token.lease.owner, token.lease.epoch)
@@ -66,7 +68,10 @@ def _check_lease(connection: Connection, token: WriteToken, find_lease: Any, now
 
 
 class _Statements(NamedTuple):
-    """``find_file`` returns the list of one file; the next two lock the batch's row, if the token is the latest."""
+    """``find_file`` returns the list of one file, and the lease; the next two lock the batch's row.
+
+    These three return nothing if the token is not the latest of its batch.
+    """
 
     find_file: Any
     lock_batch: Any
@@ -84,14 +89,15 @@ def _statements(dialect: str) -> _Statements:
         batch.c.attempt == bindparam("tried"),
         batch.c.open_count == bindparam("opened"),
     )
-    of_instance = and_(lease.c.instance == bindparam("of"), lease.c.job == bindparam("for_job"))
-    find_lease = select(lease.c.epoch, lease.c.owner, lease.c.state, lease.c.expires_at).where(of_instance)
+    is_lease = and_(lease.c.instance == bindparam("of_instance"), lease.c.job == bindparam("for_job"))
+    of_lease = (lease.c.epoch, lease.c.owner, lease.c.state, lease.c.expires_at)
     find_batch = select(batch.c.id).where(of_token)
     may_have_file = and_(files.c.batch == bindparam("of"), files.c.last >= bindparam("file"))
-    find_file = select(files.c.first, files.c.results).where(may_have_file, exists().where(of_token))
+    find_file = select(files.c.first, files.c.results, *of_lease).select_from(files.join(lease, is_lease))
+    find_file = find_file.where(may_have_file, files.c.first <= bindparam("file"), exists().where(of_token))
     return _Statements(
-        find_file=find_file.where(files.c.first <= bindparam("file")).order_by(files.c.last).limit(1),
+        find_file=find_file.order_by(files.c.last).limit(1),
         lock_batch=find_batch.with_for_update(key_share=True),
         share_batch=find_batch.with_for_update(read=True, key_share=True),
-        find_lease=find_lease,
+        find_lease=select(*of_lease).where(is_lease),
     )

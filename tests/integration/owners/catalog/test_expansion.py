@@ -104,7 +104,7 @@ def test_a_second_expansion_lists_the_remaining_files(shop: Shop) -> None:
     tablets = shop.table()
     [rowset] = shop.loaded(tablets)
     shop.catalog.drop_rowset(rowset)
-    second_passes = [m.model_copy(update={"in_second_pass": True}) for m in shop.marked("dropped")]
+    second_passes = [m._replace(in_second_pass=True) for m in shop.marked("dropped")]
 
     [answer] = shop.catalog_owner.expand("shop", second_passes, no_heartbeat).values()
 
@@ -180,7 +180,7 @@ def test_a_parent_waits_for_its_marks_and_tablets(shop: Shop) -> None:
 def test_a_kind_of_another_owner_is_not_expanded(shop: Shop) -> None:
     [rowset] = shop.loaded(shop.table())
     shop.catalog.drop_rowset(rowset)
-    marks = [m.model_copy(update={"kind": "orphan"}) for m in shop.marked("dropped")]
+    marks = [m._replace(kind="orphan") for m in shop.marked("dropped")]
 
     assert len(marks) == 1
     assert shop.catalog_owner.expand("shop", marks, no_heartbeat) == {}

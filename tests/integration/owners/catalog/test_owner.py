@@ -22,7 +22,7 @@ def test_readable_rowsets_are_live_even_if_marked(shop: Shop) -> None:
     shop.expand_all()
     [mark] = shop.marked("dropped")
     asked = [
-        mark.model_copy(update={"kind": kind, "id": i})
+        mark._replace(kind=kind, id=i)
         for kind, i in (
             *(("table", "t"), ("table", "gone"), ("index", "t-i"), ("index", "gone-i")),
             *(("partition", "t-p"), ("partition", "gone-p"), ("tablet", tablets[0])),

@@ -4,6 +4,7 @@ import pytest
 
 from sexton.marks.lease import Lease
 from sexton.marks.model import Candidate, Ref, WriteToken
+from sexton.marks.sql.file_lists import Span
 from sexton.recycle.model import RoundReport
 from sexton.replication.binlog.binlogs import BinlogService
 from sexton.replication.binlog.model import BinlogSettings
@@ -141,4 +142,4 @@ def test_marks_without_versions_are_not_blocked_by_replicas(shop: Shop) -> None:
         token = WriteToken(
             batch=0, round=0, lease=Lease(instance="shop", job="recycle", owner="run", epoch=1), attempt=1
         )
-        assert ReplicaKeeper(shop.db).blocking(c, token, [Candidate(Ref("dropped", "r1"))], 0, None) == {}
+        assert ReplicaKeeper(shop.db).blocking(c, token, [Candidate(Ref("dropped", "r1"))], Span(0), 0, None) == {}

@@ -52,7 +52,7 @@ def test_a_later_chunk_deletes_no_file_of_an_earlier_one(
         return take(token, after, limit, grace)
 
     monkeypatch.setattr(LocalVault, "delete", fail_first)
-    monkeypatch.setattr(rig.stores.batches, "take_second_pass", hold_between)
+    monkeypatch.setattr(rig.stores.due_marks, "take_second_pass", hold_between)
     rig.recycler.adopt(order, 1, lambda: None)
 
     assert requests == ["disk", "other"]
