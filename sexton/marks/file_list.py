@@ -6,6 +6,7 @@ as compressed JSON: one row of SQL for some thousand files, which the same trans
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
@@ -15,6 +16,8 @@ from sexton.storage.model import PAGE_KEYS, KeyOutcome
 
 LIST_FILES = 5_000
 """Files of one list, at most: it is decoded in a few milliseconds."""
+LISTS_DECODED = 16
+"""Decoded lists that a process keeps, each of up to about 1 MB."""
 
 
 class FileRun(NamedTuple):
@@ -86,16 +89,11 @@ class FileList:
     @classmethod
     def decode(cls, batch: int, first: int, files: bytes, results: bytes) -> "FileList":
         """Read an encoded list; raise ``DamagedList`` if it is damaged."""
-        stored_runs, keys, sizes, etags = load(files)
-        runs: list[FileRun] = []
-        start = 0
-        for kind, id_, vault, count in stored_runs:
-            runs.append(FileRun(Ref(kind, id_), vault, start, start + count))
-            start += count
-        decoded_results = FileResults.decode(results)
-        if not start == len(keys) == len(decoded_results.codes):
+        decoded, decoded_results = _decode(files), FileResults.decode(results)
+        listed = decoded.runs[-1].end if decoded.runs else 0
+        if not listed == len(decoded.keys) == len(decoded_results.codes):
             raise DamagedList(f"the file list of batch {batch} from number {first} is incomplete")
-        return cls(batch, first, _Files(runs, keys, sizes, etags), decoded_results)
+        return cls(batch, first, decoded, decoded_results)
 
     def encode_files(self) -> bytes:
         """Return the files, without their outcomes, as bytes."""
@@ -213,6 +211,18 @@ class FileList:
             in_run = (reasons[n] for n in range(run.start, run.end) if self.results.codes[n] == code and n in reasons)
             reason = max(in_run, default=None)
         return FileSums(run.vault, outcome, files, freed, unmeasured, reason)
+
+
+@lru_cache(LISTS_DECODED)
+def _decode(files: bytes) -> _Files:
+    """Return the files of a list; each step reads the same ones, which nothing changes."""
+    stored_runs, keys, sizes, etags = load(files)
+    runs: list[FileRun] = []
+    start = 0
+    for kind, id_, vault, count in stored_runs:
+        runs.append(FileRun(Ref(kind, id_), vault, start, start + count))
+        start += count
+    return _Files(runs, keys, sizes, etags)
 
 
 def lists_of(batch: int, first: int, files: Sequence[File]) -> Iterator[FileList]:

@@ -3,6 +3,7 @@
 from sexton.database.guard import deciding
 from sexton.marks.lease import Lease
 from sexton.marks.model import Candidate, Ref, WriteToken
+from sexton.marks.sql.file_lists import Span
 from sexton.replication.replicas.model import Copy, Placement, Tablet
 from sexton.replication.replicas.sql.keeper import ReplicaKeeper
 from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance
@@ -30,7 +31,7 @@ def test_a_given_up_copy_needs_versions_claimed_meanwhile(binlogs: BinlogInstanc
     binlogs.report_whole("t1", "b1", 100)
     with deciding(binlogs.db, SHOP) as c:
         keeper, candidates = ReplicaKeeper(binlogs.db), [Candidate(Ref("compacted", "r1"), versions=("t1", 80))]
-        assert keeper.blocking(c, TOKEN, candidates, binlogs.db.now(c), None) == {}
+        assert keeper.blocking(c, TOKEN, candidates, Span(0), binlogs.db.now(c), None) == {}
         keeper.on_claimed(c, TOKEN, candidates)
     moved = tuple(Copy(backend=b, uid=f"t1.{b}") for b in ("b2", "b3"))  # b1's copy is gone, what it let go is known
     its = Tablet(tablet="t1", part="p1", copies=moved)
