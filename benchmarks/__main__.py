@@ -8,7 +8,21 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 
-from benchmarks import chart, deletes, drop, due, heavy, keys, listing, paced, protect, reconcile, results, topics
+from benchmarks import (
+    chart,
+    deletes,
+    drop,
+    due,
+    heavy,
+    keys,
+    listing,
+    paced,
+    protect,
+    reconcile,
+    results,
+    takeover,
+    topics,
+)
 from benchmarks.results import Result
 from benchmarks.scratch import stoppable
 from benchmarks.store import KEYS_A_MARK
@@ -19,7 +33,7 @@ QUICK_OBJECTS, QUICK_PAIRS, QUICK_SECONDS = 2_000, 2, 15.0
 QUICK_TOPICS = 200
 QUICK_PROTECT = 50_000
 QUICK_DUE, QUICK_DROP = (10_000, 100_000), (1_000, 10_000)
-ALL = ("delete", "keys", "heavy", "scale", "due", "drop", "protect", "list", "reconcile", "topics", "pace")
+ALL = ("delete", "keys", "heavy", "scale", "takeover", "due", "drop", "protect", "list", "reconcile", "topics", "pace")
 
 
 def main() -> int:
@@ -40,7 +54,8 @@ def main() -> int:
     full = {
         **dict.fromkeys(("delete", "overhead"), objects >= OBJECTS and pairs >= PAIRS),
         **dict.fromkeys(
-            ("keys", "heavy", "scale", "due", "drop", "protect", "list", "reconcile", "topics"), not given.quick
+            ("keys", "takeover", "heavy", "scale", "due", "drop", "protect", "list", "reconcile", "topics"),
+            not given.quick,
         ),
         "pace": seconds >= SECONDS,
     }
@@ -51,6 +66,7 @@ def main() -> int:
         "keys": lambda: (
             keys.run(given.objects or QUICK_OBJECTS * 10, 1) if given.quick else keys.run(given.objects or keys.OBJECTS)
         ),
+        "takeover": lambda: takeover.run(QUICK_OBJECTS * 10) if given.quick else takeover.run(),
         "heavy": lambda: heavy.run(QUICK_OBJECTS, QUICK_PAIRS) if given.quick else heavy.run(),
         "scale": lambda: (
             heavy.scale(QUICK_DROP, QUICK_DROP)

@@ -6,13 +6,14 @@ round; autovacuum, which might take better ones meanwhile, is off for these tabl
 """
 
 import statistics
+from typing import NamedTuple
 
 import psycopg
 
 from benchmarks import contenders
 from benchmarks.contenders import Job
 from benchmarks.heavy import measure, stub
-from benchmarks.results import Figure, Result, at_least
+from benchmarks.results import Figure, Result, at_least, at_most
 from benchmarks.store import KEYS_A_MARK, log_in
 from tests.servers.postgres import Cluster
 
@@ -20,18 +21,23 @@ OBJECTS, PAIRS = 200_000, 3
 REQUESTS = 8
 STATISTICS = ("empty", "marked")
 LEAST_SHARE = 0.5
+MOST_WAL = 50.0
+"""Bytes of write-ahead log per object; with one key per mark, marks and their history need more."""
 
 
 def run(objects: int = OBJECTS, pairs: int = PAIRS) -> Result:
     """Measure both kinds of marks under both statistics, in turns."""
     log_in()
     seconds: dict[str, dict[int, list[float]]] = {s: {1: [], KEYS_A_MARK: []} for s in STATISTICS}
+    costs: dict[int, list[_Cost]] = {1: [], KEYS_A_MARK: []}
     cluster = Cluster()
     try:
         for pair in range(pairs):
             for taken in STATISTICS:
                 for keys in (1, KEYS_A_MARK) if pair % 2 else (KEYS_A_MARK, 1):
-                    seconds[taken][keys].append(_seconds(cluster, objects, keys, taken))
+                    cost = _cost(cluster, objects, keys, taken)
+                    costs[keys].append(cost)
+                    seconds[taken][keys].append(cost.seconds)
                     rate = objects / seconds[taken][keys][-1]
                     print(f"pair {pair + 1}, statistics {taken}, {keys} keys: {rate:,.0f} objects/s", flush=True)
     finally:
@@ -41,20 +47,36 @@ def run(objects: int = OBJECTS, pairs: int = PAIRS) -> Result:
         for taken, by_keys in seconds.items()
         for keys, times in by_keys.items()
     ]
+    for keys, of_keys in costs.items():
+        cpu, wal = (
+            statistics.median(values) / objects for values in ([c.cpu for c in of_keys], [c.wal for c in of_keys])
+        )
+        figures.append(Figure(f"{keys} keys per mark: CPU for 1,000 objects", f"{1_000_000 * cpu:.0f} ms"))
+        goal = MOST_WAL if keys == KEYS_A_MARK else None
+        name = f"{keys} keys per mark: write-ahead log per object"
+        figures.append(Figure(name, f"{wal:.0f} bytes") if goal is None else at_most(name, wal, goal, "bytes", 0))
     figures += [
         at_least(f"statistics {taken}: one key per mark against {KEYS_A_MARK}", _share(seconds[taken]), LEAST_SHARE)
         for taken in STATISTICS
     ]
     sizes = {"objects": f"{objects:,}", "pairs": pairs, "database": "PostgreSQL with fsync"}
-    return Result("keys", sizes, figures, {"seconds": seconds})
+    return Result("keys", sizes, figures, {"seconds": seconds, "costs": costs})
 
 
 def _share(by_keys: dict[int, list[float]]) -> float:
     return statistics.median(many / one for one, many in zip(by_keys[1], by_keys[KEYS_A_MARK], strict=True))
 
 
-def _seconds(cluster: Cluster, objects: int, keys: int, statistics_taken: str) -> float:
-    """Return the seconds of one round over marks of so many keys."""
+class _Cost(NamedTuple):
+    """What one round cost: seconds, CPU seconds of the worker, and bytes of write-ahead log."""
+
+    seconds: float
+    cpu: float
+    wal: float
+
+
+def _cost(cluster: Cluster, objects: int, keys: int, statistics_taken: str) -> _Cost:
+    """Return the cost of one round over marks of so many keys."""
     database = cluster.create_database()
     try:
         with stub() as endpoint:
@@ -66,6 +88,9 @@ def _seconds(cluster: Cluster, objects: int, keys: int, statistics_taken: str) -
                 contenders.mark(database, objects // keys, keys)
                 if statistics_taken == "marked":
                     c.execute("VACUUM ANALYZE")
-            return measure(Job("direct", endpoint, objects // keys, REQUESTS, database, keys))["seconds"]
+                before = c.execute("SELECT pg_current_wal_lsn()").fetchone()
+                measured = measure(Job("direct", endpoint, objects // keys, REQUESTS, database, keys))
+                wal = c.execute("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), %s)", before).fetchone()
+            return _Cost(measured["seconds"], measured["cpu"], float(wal[0] if wal else 0))
     finally:
         cluster.drop_database(database)
