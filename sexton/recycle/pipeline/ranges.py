@@ -6,7 +6,7 @@ Every step can run twice. Only the claim decides about deletion, and only stored
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sexton.kernel.errors import GuardBusy
@@ -56,14 +56,18 @@ class _RangeState:
     """The number of the last file that this range stored, or an earlier attempt."""
     nothing_due: bool = False
     """Whether no due mark is left, or the plan's count of marks is reached."""
+    chunk_marks: int = field(default_factory=lambda: CHUNK_MARKS)
+    """Marks that are read for the next chunk."""
 
     @property
     def room(self) -> int:
         """Return how many marks the next chunk may have; 0 or less: the plan's count is reached."""
-        return min(CHUNK_MARKS, self.order.limit - self.claimed)
+        return min(self.chunk_marks, self.order.limit - self.claimed)
 
-    def add_chunk(self, chunk: Chunk, seen: Sequence[DueMark], claimed: Sequence[Ref]) -> None:
-        """Count a chunk that has been claimed; ``seen``: the due marks that it covers."""
+    def add_chunk(self, chunk: Chunk, due: Sequence[DueMark], claimed: Sequence[Ref]) -> None:
+        """Count a chunk that has been claimed; it covers the first ``chunk.seen`` of the due marks that were read."""
+        self.chunk_marks = marks_to_read(self.chunk_marks, len(due), chunk.seen)
+        seen = due[: chunk.seen]
         self.cursor = Cursor(retention_starts_at=seen[-1].retention_starts_at, id=seen[-1].id)
         self.scanned += len(seen)
         self.quarantined += len(chunk.unresolvable)
@@ -209,7 +213,7 @@ class RangeRunner:
             claimed = self._claim(state, chunk)
             state.last_file = chunk.last_file
             deletion.release_up_to(chunk.last_file)
-            state.add_chunk(chunk, due[: chunk.seen], claimed)
+            state.add_chunk(chunk, due, claimed)
             refs += claimed
             files += chunk.files
             scanned += chunk.seen
@@ -252,6 +256,19 @@ class RangeRunner:
             faults=state.work.active_lease.faults,
             **self._stores.outcomes.deleted_so_far(state.work.token, state.order.kind)._asdict(),
         )
+
+
+def marks_to_read(limit: int, read: int, seen: int) -> int:
+    """Return how many marks to read for the next chunk: marks of many keys fill it early, and are large to read. Pure.
+
+    Args:
+        limit: how many were to be read for this chunk.
+        read: how many were read.
+        seen: how many of them the chunk covers.
+    """
+    if seen < read:
+        return max(1, min(CHUNK_MARKS, seen + seen // 4 + 1))
+    return min(CHUNK_MARKS, 2 * limit)
 
 
 def _claim_request(state: _RangeState, chunk: Chunk) -> ClaimRequest:
