@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
-from sexton.marks.file_results import DROPPED, OUTCOMES, UNTRIED, DamagedList, FileResults, dump, load
+from sexton.marks.file_results import DROPPED, OUTCOMES, UNDONE_CODES, UNTRIED, DamagedList, FileResults, dump, load
 from sexton.marks.model import File, FilePage, Ref
 from sexton.storage.model import PAGE_KEYS, KeyOutcome
 
@@ -92,7 +92,10 @@ class FileList:
         decoded, decoded_results = _decode(files), FileResults.decode(results)
         listed = decoded.runs[-1].end if decoded.runs else 0
         if not listed == len(decoded.keys) == len(decoded_results.codes):
-            raise DamagedList(f"the file list of batch {batch} from number {first} is incomplete")
+            raise DamagedList(
+                f"the file list of batch {batch}, from number {first}, is incomplete; the next round quarantines its "
+                "marks"
+            )
         return cls(batch, first, decoded, decoded_results)
 
     def encode_files(self) -> bytes:
@@ -115,11 +118,11 @@ class FileList:
         """Yield the runs of these marks."""
         return (run for run in self.runs if run.ref in refs)
 
-    def keys_of(self, run: FileRun, *, untried: bool = False) -> list[str]:
-        """Return the keys of a run, without dropped files; ``untried``: only of files that were not tried yet."""
+    def keys_of(self, run: FileRun, *, undone: bool = False) -> list[str]:
+        """Return the keys of a run, without dropped files; ``undone``: only of files to be tried, or tried again."""
         codes = self.results.codes
-        if untried:
-            return [self.keys[n] for n in range(run.start, run.end) if codes[n] == UNTRIED]
+        if undone:
+            return [self.keys[n] for n in range(run.start, run.end) if codes[n] in UNDONE_CODES]
         return [self.keys[n] for n in range(run.start, run.end) if codes[n] != DROPPED]
 
     def files(self, refs: Set[Ref] | None = None) -> Iterator[ListedFile]:
@@ -216,12 +219,16 @@ class FileList:
 @lru_cache(LISTS_DECODED)
 def _decode(files: bytes) -> _Files:
     """Return the files of a list; each step reads the same ones, which nothing changes."""
-    stored_runs, keys, sizes, etags = load(files)
     runs: list[FileRun] = []
     start = 0
-    for kind, id_, vault, count in stored_runs:
-        runs.append(FileRun(Ref(kind, id_), vault, start, start + count))
-        start += count
+    value = load(files)
+    try:
+        stored_runs, keys, sizes, etags = value
+        for kind, id_, vault, count in stored_runs:
+            runs.append(FileRun(Ref(kind, id_), vault, start, start + count))
+            start += count
+    except (ValueError, TypeError) as e:
+        raise DamagedList(f"a stored file list is damaged ({e}); the next round quarantines its marks") from e
     return _Files(runs, keys, sizes, etags)
 
 

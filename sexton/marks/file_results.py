@@ -44,9 +44,13 @@ class FileResults:
     @classmethod
     def decode(cls, data: bytes) -> "FileResults":
         """Read encoded results; raise ``DamagedList`` if they are damaged."""
-        codes, reasons, sizes = load(data)
-        by_position = ({int(position): value for position, value in values.items()} for values in (reasons, sizes))
-        return cls(bytearray(codes, "ascii"), *by_position)
+        value = load(data)
+        try:
+            codes, reasons, sizes = value
+            by_position = [{int(position): one for position, one in values.items()} for values in (reasons, sizes)]
+            return cls(bytearray(codes, "ascii"), *by_position)
+        except (ValueError, TypeError, AttributeError) as e:
+            raise DamagedList(f"stored results are damaged ({e}); the next round quarantines the marks") from e
 
     def encode(self) -> bytes:
         """Return the results as bytes: a few dozen, where all files have the same outcome."""
@@ -90,4 +94,4 @@ def load(data: bytes) -> Any:
     try:
         return json.loads(zlib.decompress(data))
     except (zlib.error, ValueError) as e:
-        raise DamagedList(f"a stored file list is damaged: {e}; its files stay until it is restored or dropped") from e
+        raise DamagedList(f"a stored file list is damaged ({e}); the next round quarantines its marks") from e

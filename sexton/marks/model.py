@@ -180,6 +180,8 @@ class Reason(StrEnum):
     BAD_PREFIX = "BAD_PREFIX"
     BAD_KEY = "BAD_KEY"
     DELETE_FAILED = "DELETE_FAILED"
+    FILES_UNREADABLE = "FILES_UNREADABLE"
+    """The stored list of its files is damaged: a retry lists them again."""
 
 
 class Unresolvable(NamedTuple):
@@ -193,7 +195,7 @@ class Unresolvable(NamedTuple):
 OWNERS_REASONS = (Reason.OWNER_CORRUPT, Reason.SCHEMA_MISSING)
 """Reasons that only the owner can remove; each round asks it whether it has."""
 
-RESOLVED_AGAIN = (Reason.CHANGED, Reason.SCHEMA_MISSING)
+RESOLVED_AGAIN = (Reason.CHANGED, Reason.SCHEMA_MISSING, Reason.FILES_UNREADABLE)
 """Reasons for which a claimed mark's files are dropped when it is quarantined."""
 
 

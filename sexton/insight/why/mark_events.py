@@ -176,7 +176,7 @@ def _stored_files(db: Database, mark_row: Any, names: set[str]) -> tuple[Sequenc
     total = 0
     with db.read() as c:
         for span in find_spans(db, c, mark_row.instance, [ref]):
-            for files in read_lists(db, c, in_span(db, span), at_once=1):
+            for files in read_lists(db, c, in_span(db, span), at_once=1, skip_damaged=True):
                 for file in files.files({ref}):
                     total += 1
                     if file.key in names:

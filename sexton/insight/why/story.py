@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Table, Text, and_, false, func, literal, or_, select
+from sqlalchemy import ColumnElement, Select, Table, Text, and_, false, func, literal, or_, select, true
 from sqlalchemy.dialects.postgresql import JSONB
 
 from sexton.database.engine import Database
@@ -13,7 +13,7 @@ from sexton.insight.why.context import WhyContext
 from sexton.insight.why.mark_events import events_of_history, events_of_mark
 from sexton.marks.model import Ref
 from sexton.marks.policy import covering_prefixes
-from sexton.marks.sql.file_lists import may_have_keys, read_lists
+from sexton.marks.sql.file_lists import may_have_keys, of_instance, read_lists
 from sexton.marks.sql.rows import refs_in
 from sexton.operators.registry.store import Registry
 from sexton.owners.sql.owner import SqlOwner
@@ -67,7 +67,7 @@ def _select_named(db: Database, table: Table, registry: Registry, names: set[str
     for name in sorted(names):
         conditions += [table.c.prefix.in_(covering_prefixes(name)), _lists_key(db, table, name)]
     if table is db.t.mark:
-        conditions.append(_has_stored_file(db, table, names))
+        conditions.append(_has_stored_file(db, table, names, instance))
     rows = select(table).where(or_(*conditions)).limit(MAX_STORIES)
     return rows if instance is None else rows.where(table.c.instance == instance)
 
@@ -81,11 +81,12 @@ def _lists_key(db: Database, table: Table, key: str) -> ColumnElement[bool]:
     return and_(keys.is_not(None), select(1).where(listed.c.value == literal(key, Text())).exists())
 
 
-def _has_stored_file(db: Database, table: Table, names: set[str]) -> ColumnElement[bool]:
+def _has_stored_file(db: Database, table: Table, names: set[str], instance: str | None) -> ColumnElement[bool]:
     """Return the condition that a mark has one of these keys among the files that are being deleted."""
     with_key: set[Ref] = set()
     with db.read() as c:
-        for files in read_lists(db, c, may_have_keys(db, min(names), max(names))):
+        of_scope = true() if instance is None else of_instance(db, instance)
+        for files in read_lists(db, c, of_scope, may_have_keys(db, min(names), max(names)), skip_damaged=True):
             with_key |= {run.ref for run in files.runs if not names.isdisjoint(files.keys_of(run))}
             if len(with_key) >= MAX_STORIES:
                 break

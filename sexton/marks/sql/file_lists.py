@@ -4,6 +4,7 @@ A row is read whole: which marks, vaults and keys are in it is known only when i
 key tell which rows need not be read.
 """
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -11,9 +12,11 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, li
 
 from sexton.database.engine import Database
 from sexton.marks.file_list import FileList
+from sexton.marks.file_results import DamagedList
 from sexton.marks.model import NO_LAST_FILE, MarkState, Ref
 from sexton.marks.sql.rows import refs_in
 
+log = logging.getLogger(__name__)
 LISTS_AT_ONCE = 4
 """Rows fetched by one statement, each of up to some 100 kB."""
 
@@ -50,11 +53,17 @@ def may_have_prefix(db: Database, prefix: str) -> ColumnElement[bool]:
 
 
 def read_lists(
-    db: Database, c: Connection, *conditions: ColumnElement[bool], lock: bool = False, at_once: int = LISTS_AT_ONCE
+    db: Database,
+    c: Connection,
+    *conditions: ColumnElement[bool],
+    lock: bool = False,
+    at_once: int = LISTS_AT_ONCE,
+    skip_damaged: bool = False,
 ) -> Iterator[FileList]:
     """Yield the lists that meet the conditions, in the order of their batches and numbers.
 
-    ``lock``: for an update in the same transaction; ``at_once``: lists in memory.
+    ``lock``: for an update in the same transaction; ``at_once``: lists in memory; ``skip_damaged``: log damaged lists
+    and leave them out, for answers that decide nothing.
 
     Raises:
         DamagedList: the bytes of a list were changed.
@@ -67,7 +76,14 @@ def read_lists(
         query = query.order_by(t.c.batch, t.c.last).limit(at_once)
         rows = c.execute(query.with_for_update() if lock else query).all()
         for row in rows:
-            yield FileList.decode(row.batch, row.first, row.files, row.results)
+            try:
+                files = FileList.decode(row.batch, row.first, row.files, row.results)
+            except DamagedList as e:
+                if not skip_damaged:
+                    raise
+                log.warning("%s", e)
+            else:
+                yield files
         if len(rows) < at_once:
             return
         last_batch, last_file = rows[-1].batch, rows[-1].last
@@ -105,9 +121,12 @@ def drop_files(
     dropped = frozenset(refs)
     if not dropped:
         return
-    for files in read_lists(db, c, in_span(db, span), lock=True):
-        if files.drop(dropped, codes):
-            save_results(db, c, files)
+    t = db.t.file_list
+    for files in read_lists(db, c, in_span(db, span)):
+        if dropped & files.refs:  # only these are locked: others may be written now, by transactions with other locks
+            for locked in read_lists(db, c, t.c.batch == files.batch, t.c.last == files.last, lock=True):
+                if locked.drop(dropped, codes):
+                    save_results(db, c, locked)
 
 
 def find_spans(db: Database, c: Connection, instance: str, refs: Iterable[Ref]) -> Sequence[Span]:

@@ -3,10 +3,11 @@
 A hold blocks only marks that are not claimed yet: a claim is irrevocable. ``place`` counts the claims that came first.
 """
 
+import logging
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, and_, func, insert, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, Select, Table, and_, func, insert, or_, select, true, tuple_, update
 
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
@@ -14,12 +15,14 @@ from sexton.database.guard import deciding
 from sexton.kernel.crash_points import reached
 from sexton.kernel.errors import BadInput, SextonError
 from sexton.kernel.message import Message
+from sexton.marks.file_results import DamagedList
 from sexton.marks.keepers import Kept, by_hold
 from sexton.marks.sql.file_lists import may_have_prefix, of_instance, read_lists
 from sexton.marks.sql.rows import refs_in
 from sexton.operators.controls.store import whoami
 from sexton.storage.policy import check_listing
 
+log = logging.getLogger(__name__)
 MAX_SECONDS = 3650 * 86_400
 REASON_CHARACTERS = 500
 
@@ -193,14 +196,19 @@ class HoldStore:
         return select(below.c.kind, below.c.id)
 
     def _touches_prefix(self, c: Connection, hold: Hold) -> ColumnElement[bool]:
-        """Return the condition that a mark has an untried file, or a prefix of its own, under the hold's prefix."""
+        """Return the condition that a mark has an undone file, or a prefix of its own, under the hold's prefix."""
         db, mark, prefix = self._db, self._db.t.mark, str(hold.prefix)
-        with_file = {
-            run.ref
-            for files in read_lists(db, c, of_instance(db, hold.instance), may_have_prefix(db, prefix))
-            for run in files.runs
-            if run.vault == hold.vault and any(key.startswith(prefix) for key in files.keys_of(run, untried=True))
-        }
+        lists = read_lists(db, c, of_instance(db, hold.instance), may_have_prefix(db, prefix))
+        try:
+            with_file = {
+                run.ref
+                for files in lists
+                for run in files.runs
+                if run.vault == hold.vault and any(key.startswith(prefix) for key in files.keys_of(run, undone=True))
+            }
+        except DamagedList as e:
+            log.warning("%s", e)
+            return true()  # any claimed mark may have a file there: the hold is placed, and counts them all
         by_prefix = and_(mark.c.vault == hold.vault, func.substr(mark.c.prefix, 1, len(prefix)) == prefix)
         return or_(refs_in(db, mark, with_file), by_prefix)
 

@@ -98,8 +98,8 @@ def _refuse_during_deletion(db: Database, c: Connection, target: _Target) -> Col
     deleted_now = in_first_pass
     if may_be_deleting(db, c, instance):
         # Keepers were asked about the files of these marks already: a hold that is placed now comes too late for them.
-        under_way = and_(mark.c.quarantined_reason.is_(None), or_(_may_have_files(db), _is_in_second_pass(db)))
-        deleted_now = or_(in_first_pass, mark.c.finished, under_way)
+        in_work = or_(_is_in_second_pass(db), refs_in(db, mark, _second_passes_with_files(db, c, instance)))
+        deleted_now = or_(in_first_pass, mark.c.finished, and_(mark.c.quarantined_reason.is_(None), in_work))
     if deleting := _claimed_marks(db, c, target, deleted_now):
         raise UndeleteUnsafe(
             f"{_first_of(deleting)} of {instance} is claimed and its files are still being deleted: let the round "
@@ -130,13 +130,23 @@ def _is_in_second_pass(db: Database) -> ColumnElement[bool]:
     return exists().where(is_its_batch)
 
 
-def _may_have_files(db: Database) -> ColumnElement[bool]:
-    """Return the condition that a list of files exists where those of a mark are stored, perhaps of other marks."""
+def _second_passes_with_files(db: Database, c: Connection, instance: str) -> set[Ref]:
+    """Return the marks after their first pass that have stored files."""
     mark, files = db.t.mark, db.t.file_list
     is_its_list = and_(
         files.c.batch == mark.c.batch, files.c.last > mark.c.files_after, files.c.first <= mark.c.last_file
     )
-    return exists().where(is_its_list)
+    after_first_pass = and_(mark.c.instance == instance, mark.c.state == "CLAIMED", mark.c.first_pass_at.is_not(None))
+    rows = c.execute(select(mark.c.batch, mark.c.kind, mark.c.id).where(after_first_pass, exists().where(is_its_list)))
+    refs_by_batch: dict[int, set[Ref]] = {}
+    for batch, kind, id_ in rows:
+        refs_by_batch.setdefault(batch, set()).add(Ref(kind, id_))
+    return {
+        ref
+        for batch, refs in refs_by_batch.items()
+        for one in read_lists(db, c, in_span(db, Span(batch)))
+        for ref in refs & one.refs
+    }
 
 
 def _held_prefixes(holds: Sequence[Hold], vault: str) -> tuple[str, ...]:
@@ -188,15 +198,20 @@ def _claimed_marks(db: Database, c: Connection, target: _Target, condition: Colu
 
 
 def _unnamed_marks(db: Database, c: Connection, claimed: ColumnElement[bool]) -> set[Ref]:
-    """Return claimed marks that name nothing and have no stored files: only their owner knows what they delete."""
+    """Return claimed marks that name nothing, and whose stored files are not all of theirs.
+
+    Only their owner knows what they delete: after a first pass it is queried again, whatever files are stored.
+    """
     mark = db.t.mark
     is_unnamed = and_(mark.c.prefix.is_(None), mark.c["keys"].is_(None))
     waits = or_(mark.c.first_pass_at.is_not(None), mark.c.quarantined_reason.is_not(None))
-    rows = c.execute(select(mark.c.batch, mark.c.kind, mark.c.id).where(claimed, is_unnamed, waits)).all()
+    columns = (mark.c.batch, mark.c.kind, mark.c.id, mark.c.first_pass_at)
+    rows = c.execute(select(*columns).where(claimed, is_unnamed, waits)).all()
     unnamed = {Ref(row.kind, row.id) for row in rows}
-    for batch in sorted({row.batch for row in rows}):
+    in_first_pass = {Ref(row.kind, row.id) for row in rows if row.first_pass_at is None}
+    for batch in sorted({row.batch for row in rows if row.first_pass_at is None}):
         for files in read_lists(db, c, in_span(db, Span(batch))):
-            unnamed -= files.refs
+            unnamed -= in_first_pass & files.refs
     return unnamed
 
 

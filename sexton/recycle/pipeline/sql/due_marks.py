@@ -137,10 +137,12 @@ class DueMarkStore:
             return
         mark = self._db.t.mark
         moved = and_(mark.c.instance == token.instance, refs_in(self._db, mark, refs))
-        of_earlier = select(mark.c.batch, mark.c.kind, mark.c.id).where(moved, mark.c.batch != token.batch)
+        # Marks are locked before lists, here as everywhere.
+        in_order = select(mark.c.batch, mark.c.kind, mark.c.id).where(moved).order_by(mark.c.kind, mark.c.id)
         refs_by_batch: dict[int, list[Ref]] = {}
-        for batch, kind, id_ in c.execute(of_earlier):
-            refs_by_batch.setdefault(batch, []).append(Ref(kind, id_))
+        for batch, kind, id_ in c.execute(in_order.with_for_update()):
+            if batch != token.batch:
+                refs_by_batch.setdefault(batch, []).append(Ref(kind, id_))
         carry_over(self._db, c, token, refs_by_batch)
         values = {"batch": token.batch, "lease_epoch": token.lease.epoch, "files_after": 0, "last_file": NO_LAST_FILE}
         c.execute(update(mark).where(moved).values(**values))

@@ -1,19 +1,22 @@
 """Store the exact files of a batch before the claim; read them in pages for the deletion."""
 
+import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, and_, func, select
+from sqlalchemy import Connection, and_, delete, func, or_, select, update
 
 from sexton.database.engine import Database
 from sexton.marks.file_list import FileList, ListedFile, lists_of
-from sexton.marks.file_results import UNDONE_CODES
-from sexton.marks.model import CHUNK_MARKS, DONE, File, FilePage, MarkState, Ref, WriteToken
+from sexton.marks.file_results import UNDONE_CODES, DamagedList
+from sexton.marks.model import CHUNK_MARKS, DONE, File, FilePage, MarkState, Reason, Ref, WriteToken
 from sexton.marks.sql.file_lists import Span, add_list, drop_files, in_span, read_lists, save_results
 from sexton.marks.sql.rows import refs_in
 from sexton.recycle.pipeline.port import DroppedFiles
 from sexton.recycle.pipeline.sql.write_token import verify
 from sexton.storage.model import KeyOutcome
+
+log = logging.getLogger(__name__)
 
 
 class Leftovers(NamedTuple):
@@ -66,7 +69,10 @@ class FileStore:
         db = self._db
         with db.write() as tx:
             verify(db, tx, token)
-            files = next(read_lists(db, tx, in_span(db, Span(token.batch, after)), lock=True, at_once=1), None)
+            try:
+                files = next(read_lists(db, tx, in_span(db, Span(token.batch, after)), lock=True, at_once=1), None)
+            except DamagedList as e:
+                return self._give_up(tx, token, after, str(e), second_pass=second_pass)
             if files is None:
                 return None
             leftovers = sort_leftovers(files.files(), self._claimed(tx, token, files.refs), second_pass=second_pass)
@@ -77,6 +83,30 @@ class FileStore:
             if leftovers.dropped or leftovers.retried:
                 save_results(db, tx, files)
         return DroppedFiles(files.last, leftovers.unchecked)
+
+    def _give_up(self, tx: Connection, token: WriteToken, after: int, error: str, *, second_pass: bool) -> DroppedFiles:
+        """Remove a damaged list, and quarantine the marks whose files are in it: a retry lists them again.
+
+        Without ``second_pass`` a list of a second pass stays: a request for one of its files may be on its way.
+        """
+        t, mark = self._db.t.file_list, self._db.t.mark
+        one = select(t.c.first, t.c.last).where(in_span(self._db, Span(token.batch, after))).order_by(t.c.last)
+        row = tx.execute(one.limit(1)).one()
+        log.error("batch %d, files %d to %d: %s", token.batch, row.first, row.last, error)
+        is_claimed = and_(
+            mark.c.instance == token.instance, mark.c.state == MarkState.CLAIMED, mark.c.batch == token.batch
+        )
+        in_list = and_(is_claimed, mark.c.files_after < row.last, mark.c.last_file >= row.first)
+        in_second_pass = select(func.count()).where(in_list, mark.c.first_pass_at.is_not(None))
+        if not second_pass and (unchecked := tx.execute(in_second_pass).scalar_one()):
+            return DroppedFiles(row.last, unchecked)
+        reason = {"quarantined_reason": Reason.FILES_UNREADABLE, "last_error": error[:1000]}
+        # Failed deletes are retried once a day: without their files the marks would count as deleted.
+        is_tried_again = or_(mark.c.quarantined_reason.is_(None), mark.c.quarantined_reason == Reason.DELETE_FAILED)
+        in_first_pass = and_(in_list, mark.c.first_pass_at.is_(None), is_tried_again)
+        tx.execute(update(mark).where(in_first_pass).values(**reason))
+        tx.execute(delete(t).where(t.c.batch == token.batch, t.c.last == row.last))
+        return DroppedFiles(row.last, unchecked=0)
 
     def pages(self, token: WriteToken, after: int, to: int) -> Sequence[FilePage]:
         """Return the next untried files of *claimed* marks of the batch, numbered above ``after``, up to ``to``.

@@ -105,7 +105,8 @@ class SettlementStore:
         with self._db.write() as tx:
             now = self._db.now(tx)
             verify(self._db, tx, token)
-            self._drop_files(tx, token, by_settlement)
+            settled = _settled_refs(by_settlement)
+            spans = find_spans(self._db, tx, token.instance, settled)
             moved = self._move_to_history(tx, token, by_settlement[Settlement.GONE], now)
             # A mark that an operator discarded meanwhile was counted then.
             by_settlement[Settlement.GONE] = [m for m in by_settlement[Settlement.GONE] if m.ref in moved]
@@ -114,6 +115,8 @@ class SettlementStore:
             quarantined = [*by_settlement[Settlement.LACKING], *by_settlement[Settlement.CHANGED]]
             self._quarantine(tx, token, quarantined)
             self._count_failures(tx, token, by_settlement[Settlement.FAILED], now)
+            for span in spans:  # marks are locked before lists, here as everywhere
+                drop_files(self._db, tx, span, settled)
             round_counts.increment(self._db, tx, token.round, _counts(by_settlement))
         reached("marks.removed")
         return {settlement: len(settled) for settlement, settled in by_settlement.items()}
@@ -211,16 +214,6 @@ class SettlementStore:
         }
         tx.execute(update(mark).where(named_by(mark, deleted, token.instance)).values(**values))
 
-    def _drop_files(
-        self, tx: Connection, token: WriteToken, by_settlement: Mapping[Settlement, Sequence[DeletionProgress]]
-    ) -> None:
-        """Drop the files of marks that need none any longer: all but those that failed, or that wait."""
-        still_needed = (Settlement.FAILED, Settlement.WAITING)
-        settled = [m for settlement, marks in by_settlement.items() if settlement not in still_needed for m in marks]
-        refs = [ref for m in settled for ref in (m.ref, *m.absorbed)]
-        for span in find_spans(self._db, tx, token.instance, refs):
-            drop_files(self._db, tx, span, refs)
-
     def _count_failures(self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress], now: int) -> None:
         """Count one more failure of each mark; quarantine those that failed too often."""
         if not marks:
@@ -253,6 +246,13 @@ def _sums(mark: DeletionProgress) -> dict[str, Any]:
 
 def _quarantine_reason(mark: DeletionProgress) -> str | None:
     return mark.deletion_counts.lacking if mark.settlement is Settlement.LACKING else Reason.CHANGED
+
+
+def _settled_refs(by_settlement: Mapping[Settlement, Sequence[DeletionProgress]]) -> list[Ref]:
+    """Return the marks that need no stored files any longer: all but those that failed, or that wait. Pure."""
+    still_needed = (Settlement.FAILED, Settlement.WAITING)
+    settled = [m for settlement, marks in by_settlement.items() if settlement not in still_needed for m in marks]
+    return [ref for m in settled for ref in (m.ref, *m.absorbed)]
 
 
 def _counts(by_settlement: Mapping[Settlement, Sequence[DeletionProgress]]) -> dict[tuple[str, str], dict[str, int]]:

@@ -122,7 +122,9 @@ def _count_claimed(db: Database, c: Connection, instance: str) -> tuple[int, int
     if not marks:
         return 0, 0
     batches = c.execute(select(mark.c.batch).where(unfinished).distinct()).scalars()
-    lists = (files for batch in sorted(batches) for files in read_lists(db, c, in_span(db, Span(batch))))
+    lists = (
+        files for batch in sorted(batches) for files in read_lists(db, c, in_span(db, Span(batch)), skip_damaged=True)
+    )
     return marks, sum(files.count(DONE_CODES) for files in lists)
 
 

@@ -1,0 +1,145 @@
+"""What operators are told of marks whose files a store refused to delete."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.marks.model import DueMark, Expansion, Place, Ref
+from sexton.operators.holds.store import Hold
+from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
+from sexton.owners.sql.owner import SqlOwner
+from sexton.recycle.pipeline.sql import due_marks, settlement
+from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
+from sexton.storage.local.vault import LocalVault
+from sexton.storage.model import KeyOutcome, KeyResult
+from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, adopt_order
+from tests.integration.recycle.pipeline.refusing import refusing
+from tests.support.files import stored_files
+from tests.support.rig import DAY, GRACE, Rig, listing, put
+
+HOLD = Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="a test")
+
+
+class NamingOwner(SqlOwner):
+    """An owner that names the files of its marks."""
+
+    def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Callable[[], None]) -> Mapping[Ref, Expansion]:
+        places = (Place(vault="disk", keys=("k0.dat", "k1.dat")),)
+        return {mark.ref: Expansion(places=places) for mark in marks}
+
+
+def change(name: str) -> Any:
+    """Return a replacement of ``LocalVault.delete`` that finds another object under one key."""
+    delete = refusing(name)
+
+    def find_changed(*arguments: Any) -> list[KeyResult]:
+        return [r._replace(outcome=KeyOutcome.CHANGED) if r.key == name else r for r in delete(*arguments)]
+
+    return find_changed
+
+
+def test_a_hold_counts_marks_whose_deletes_are_tried_again(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = rig.local(tmp_path / "v")
+    put(root, "t/a.dat")
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("t/a.dat",)))
+    rig.later(DUE_SECONDS)
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalVault, "delete", refusing("t/a.dat"))
+        rig.round()
+
+    _, claimed = rig.holds.place(HOLD, DAY)
+    rig.round()
+
+    assert (claimed, listing(root)) == (1, {})
+
+
+def test_an_undelete_is_refused_while_only_the_owner_knows_the_files(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = rig.local(tmp_path / "v")
+    put(root, "k0.dat")
+    put(root, "k1.dat")
+    rig.recycler = rig.recycler_of(NamingOwner(rig.db))
+    rig.mark("dropped", NewMark(id="m", vault=None))
+    rig.later(DUE_SECONDS)
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalVault, "delete", change("k1.dat"))
+        rig.round()
+    QuarantineStore(rig.db).retry("shop", ref=Ref("dropped", "m"))
+    put(root, "k0.dat")
+    rig.later(GRACE + 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalVault, "delete", refusing("k0.dat"))
+        rig.round()
+    assert [file.key for file in stored_files(rig.db)] == ["k1.dat"]
+
+    with pytest.raises(UndeleteUnsafe, match="mark dropped m"):
+        ensure_undelete_is_safe(rig.db, "shop", "disk", keys=("k0.dat",))
+
+
+def test_an_undelete_is_safe_beside_lists_of_other_marks(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settlement, "MAX_FAILURES", 1)
+    root = rig.local(tmp_path / "v")
+    put(root, "t/a.dat")
+    put(root, "u/b.dat")
+    rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"), NewMark(id="n", vault="disk", keys=("u/b.dat",)))
+    rig.later(DUE_SECONDS)
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalVault, "delete", refusing("u/b.dat"))
+        rig.round()
+    rig.holds.place(HOLD, DAY)
+
+    rig.rounds.open("shop", "the next round", None, rig.policy)
+
+    ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+
+
+def test_a_discard_and_a_second_pass_lock_in_one_order(
+    postgres_rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = postgres_rig
+    root = rig.local(tmp_path / "v")
+    for mark in ("m1", "m2"):
+        put(root, f"{mark}/a.dat")
+        rig.mark("dropped", NewMark(id=mark, vault="disk", prefix=f"{mark}/"))
+    rig.later(DUE_SECONDS)
+    rig.round()
+    for name in ("m1/late1.dat", "m1/late2.dat", "m2/late.dat"):
+        put(root, name)
+    rig.later(GRACE + 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalVault, "delete", refusing("m1/late2.dat", "m2/late.dat"))
+        rig.round()
+    rig.later(GRACE + 60)
+    order, mark_is_locked, files_are_carried = adopt_order(rig), threading.Event(), threading.Event()
+    sums, carry = QuarantineStore._file_sums, due_marks.carry_over
+
+    def wait_for_the_other(*arguments: Any) -> Any:
+        mark_is_locked.set()
+        files_are_carried.wait(2)
+        return sums(*arguments)
+
+    def carry_slowly(*arguments: Any) -> None:
+        carry(*arguments)
+        files_are_carried.set()
+        time.sleep(0.5)
+
+    monkeypatch.setattr(QuarantineStore, "_file_sums", wait_for_the_other)
+    monkeypatch.setattr(due_marks, "carry_over", carry_slowly)
+    with ThreadPoolExecutor(1) as thread:
+        discarding = thread.submit(QuarantineStore(rig.db).discard, "shop", Ref("dropped", "m2"), "its files stay")
+        assert mark_is_locked.wait(10)
+        rig.recycler.adopt(order, 1, lambda: None)
+
+    assert discarding.result().id == "m2"
+    assert listing(root).keys() == {"m2/late.dat"}
