@@ -21,7 +21,7 @@ from sexton.recycle.pipeline.model import Cursor, RangeOrder, RangeProgress, Ran
 from sexton.recycle.pipeline.port import Stores
 from sexton.recycle.pipeline.steps import Steps
 
-RANGE_OBJECTS = 100_000
+RANGE_OBJECTS = 250_000
 """Objects, or marks scanned, after which a range ends and reports to the workflow."""
 GROUP_FILES = 8_000
 """Files claimed before their pages are deleted together: enough pages to keep the threads busy."""

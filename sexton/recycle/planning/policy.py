@@ -12,7 +12,7 @@ from sexton.kernel.errors import BadInput
 from sexton.recycle.planning.model import Policy
 
 SHARD_OBJECTS = 100_000
-"""Objects of a shard: a kind with more has a second one. One range on threads has about as many."""
+"""Objects of a shard: a kind with more has a second one, which other threads and workers delete beside it."""
 MOST_SHARDS = 16
 CATALOG = "catalog"
 ORDER: Mapping[str, Mapping[str, tuple[str, ...]]] = {

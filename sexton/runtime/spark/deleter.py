@@ -29,7 +29,6 @@ jobs grow; files that are claimed while two jobs are under way form the next one
 GROWS = 3
 """A job that is queued behind another has so many times the files of all jobs before."""
 GROUP_FILES = 50_000
-RANGE_OBJECTS = 250_000
 JOBS_AT_ONCE = 2
 """Jobs of one batch under way: when the first has fewer tasks left than there are cores, the next one uses them."""
 

@@ -2,7 +2,7 @@
 
 from sexton.runtime.engine import Engine
 from sexton.runtime.spark.compare import SparkComparison
-from sexton.runtime.spark.deleter import GROUP_FILES, RANGE_OBJECTS, SparkDeleter
+from sexton.runtime.spark.deleter import GROUP_FILES, SparkDeleter
 from sexton.runtime.spark.deletion import Work
 from sexton.runtime.spark.session import Sessions
 
@@ -29,4 +29,4 @@ class SparkEngine:
             sessions, work.where, stores.vaults, stores.live_side, stores.checks, scratch=scratch, connections=share
         )
         deleter = SparkDeleter(sessions, work, stores.pipeline.outcomes, share)
-        self.recycler = engine.recycler(deleter, group_files=GROUP_FILES, range_objects=RANGE_OBJECTS)
+        self.recycler = engine.recycler(deleter, group_files=GROUP_FILES)
