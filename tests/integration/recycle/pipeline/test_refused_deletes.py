@@ -61,7 +61,7 @@ def test_a_hold_counts_marks_whose_deletes_are_tried_again(
     assert (claimed, listing(root)) == (1, {})
 
 
-def test_an_undelete_is_refused_while_only_the_owner_knows_the_files(
+def test_an_undelete_needs_all_files_that_the_owner_names(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = rig.local(tmp_path / "v")
