@@ -9,6 +9,10 @@ from itertools import pairwise
 
 from sexton.storage.model import RESERVED_PREFIX, Probe, VaultPart
 
+FIRST_CODE, CODES = ord("!"), ord("~") - ord("!") + 1
+"""The characters with which names are halved: visible ASCII."""
+LAST_ASCII = "~~"
+
 
 def in_bytes(probe: Probe | None) -> bool:
     """Tell whether a probe showed that a store lists in byte order from any key on, so any key can cut a listing."""
@@ -40,3 +44,64 @@ def spread(folders: Callable[[str], Sequence[str] | None], count: int) -> list[V
         parts.append(VaultPart(folder, loose=bool(inner)))
         uncut.extend(path for path in inner or () if path != RESERVED_PREFIX)
     return sorted([*parts, *map(VaultPart, uncut)])
+
+
+def cut_in_bytes(
+    folders: Callable[[str], Sequence[str] | None], first_key: Callable[[VaultPart], str | None], count: int
+) -> list[VaultPart]:
+    """Cut a vault whose store lists in byte order into about ``count`` parts, whatever its folders are.
+
+    Args:
+        folders: as for ``spread``.
+        first_key: returns the first key of a part; None: the part is empty.
+        count: the number of parts; there are fewer where keys are few.
+    """
+    parts = spread(folders, count)
+    paths = [part.prefix for part in parts if part.prefix]
+    if len(paths) >= count:  # ranges of neighbouring folders
+        return cut(VaultPart(), (paths[len(paths) * n // count] for n in range(1, count)))
+    each = count // len(parts)
+    return [piece for part in parts for piece in cut(part, find_points(part, first_key, each))]
+
+
+def find_points(part: VaultPart, first_key: Callable[[VaultPart], str | None], count: int) -> list[str]:
+    """Return points that cut a part into about ``count`` pieces, each with a key at least.
+
+    The names between two keys are halved again and again, so keys that are spread evenly over their alphabet give
+    pieces of about the same size. Each try is one request, and there are at most three for each piece.
+    """
+    first = first_key(part) if count > 1 else None
+    if first is None:
+        return []
+    points: list[str] = []
+    intervals = deque([(first, part.prefix + LAST_ASCII)])
+    for _ in range(3 * count):
+        if not intervals or len(points) >= count - 1:
+            break
+        low, high = intervals.popleft()
+        middle = _between(low, high)
+        if middle is None:
+            continue
+        key = first_key(part._replace(after=middle))
+        if key is None or key >= high:
+            intervals.appendleft((low, middle))
+        else:
+            points.append(middle)
+            intervals += [(low, middle), (key, high)]
+    return points
+
+
+def _between(low: str, high: str) -> str | None:
+    """Return a name between two others, by the first characters in which they differ; None: they are neighbours."""
+    shared = next((n for n, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
+    start, end = low[shared : shared + 2], high[shared : shared + 2]
+    first, last = (_number(name) for name in (start, end))
+    middle = (first + last) // 2
+    name = low[:shared] + chr(FIRST_CODE + middle // CODES) + chr(FIRST_CODE + middle % CODES)
+    return name if low < name < high else None
+
+
+def _number(name: str) -> int:
+    """Return the first two characters as a number; a missing one is the smallest, one beyond ASCII the largest."""
+    digits = [min(max(ord(c) - FIRST_CODE, 0), CODES - 1) for c in name] + [0, 0]
+    return digits[0] * CODES + digits[1]

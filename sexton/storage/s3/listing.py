@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from sexton.storage.model import PAGE_KEYS, ListedObject
+from sexton.storage.model import PAGE_KEYS, ListedObject, VaultPart
 from sexton.storage.s3.bucket import S3Bucket
 from sexton.storage.s3.listing_page import Columns, Entries
 
@@ -77,6 +77,17 @@ def pages(
         token = _next_token(bucket, reply, prefix, token)
 
 
+def first_key(bucket: S3Bucket, part: VaultPart) -> str | None:
+    """Return the first key of a part, relative to the vault; None: it has none.
+
+    Raises:
+        VaultFault: as ``pages``.
+    """
+    full_prefix, after = bucket.full(part.prefix), bucket.full(part.after) if part.after else ""
+    keys = _columns(_page(bucket, full_prefix, "", after=after, loose=part.loose, most=1)).keys
+    return bucket.relative(keys[0]) if keys else None
+
+
 def folders(bucket: S3Bucket, prefix: str) -> Sequence[str] | None:
     """Return the folders directly below a prefix, relative to the vault; None where it is better listed as a whole.
 
@@ -144,7 +155,13 @@ def _next_token(bucket: S3Bucket, reply: "ListObjectsV2OutputTypeDef", prefix: s
 
 
 def _page(
-    bucket: S3Bucket, full_prefix: str, token: str, *, after: str = "", loose: bool = False
+    bucket: S3Bucket,
+    full_prefix: str,
+    token: str,
+    *,
+    after: str = "",
+    loose: bool = False,
+    most: int = PAGE_KEYS,
 ) -> "ListObjectsV2OutputTypeDef":
     request = {"Bucket": bucket.name, "Prefix": full_prefix}
     if loose:
@@ -153,7 +170,7 @@ def _page(
         request["ContinuationToken"] = token
     elif after:
         request["StartAfter"] = after
-    reply = bucket.call_with_retries(lambda s3: s3.list_objects_v2(**request, MaxKeys=PAGE_KEYS))  # type: ignore[arg-type]
+    reply = bucket.call_with_retries(lambda s3: s3.list_objects_v2(**request, MaxKeys=most))  # type: ignore[arg-type]
     entries = reply.get("Contents", ())
     complete = isinstance(entries, Entries) or all("Key" in entry and "Size" in entry for entry in entries)
     if "IsTruncated" not in reply or not complete or len(entries) > PAGE_KEYS:

@@ -38,7 +38,7 @@ from sexton.storage.s3.delete import Target, delete, with_deleted_as
 from sexton.storage.s3.purge import purge
 from sexton.storage.s3.undelete import undelete
 from sexton.storage.s3.wire import error_of
-from sexton.storage.vault_parts import in_bytes, spread
+from sexton.storage.vault_parts import cut_in_bytes, in_bytes, spread
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -88,7 +88,12 @@ class S3Vault:
         return self._without_own(listing.pages(self._bucket, prefix))
 
     def parts(self, count: int) -> Sequence[VaultPart]:
-        return spread(lambda folder: listing.folders(self._bucket, folder), count)
+        def folders(folder: str) -> Sequence[str] | None:
+            return listing.folders(self._bucket, folder)
+
+        if not in_bytes(self.spec.probe):
+            return spread(folders, count)
+        return cut_in_bytes(folders, lambda part: listing.first_key(self._bucket, part), count)
 
     def list_part(self, part: VaultPart) -> Iterator[Sequence[ListedObject]]:
         if (part.after or part.until) and not in_bytes(self.spec.probe):
