@@ -1,6 +1,7 @@
 """Who takes an instance's guard: each decision, as the first statement of its transaction and before its checks."""
 
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from sqlalchemy import select
 
 from sexton import contract
 from sexton.contract import NewMark
+from sexton.database.engine import LOCK_SECONDS
 from sexton.database.guard import EVERYTHING, UnknownInstance, deciding
 from sexton.kernel.errors import GuardBusy
 from sexton.marks.model import Candidate, ClaimRequest, DueMark, Reason, Ref, Unresolvable
@@ -160,6 +162,15 @@ def test_a_guard_held_too_long_is_reported_as_busy(postgres_rig: Rig) -> None:
         thread.join(10)
 
     assert [str(e) for e in errors] == ["another transaction holds the guard of * or shop; retry when it ends"]
+
+
+def test_a_holder_of_the_first_guard_waits_briefly_for_the_next(postgres_rig: Rig) -> None:
+    with deciding(postgres_rig.db, "shop"):
+        began = time.monotonic()
+        with pytest.raises(GuardBusy):
+            postgres_rig.leases.acquire("shop", "check", "a")  # all other acquisitions wait for it
+
+        assert time.monotonic() - began < LOCK_SECONDS
 
 
 def rolled_back(rig: Rig) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import select
+from sqlalchemy.exc import OperationalError
 
 from sexton.database.guard import UnknownInstance
 from sexton.marks.lease import Lease
@@ -266,6 +267,18 @@ def test_a_renewal_moves_the_end_forward(rig: Rig) -> None:
     assert row(rig).expires_at - ends >= (TTL_SECONDS - 20) * 1000
 
 
+def test_no_other_run_acquires_a_lease_during_its_transaction(postgres_rig: Rig) -> None:
+    lease = acquire(postgres_rig, "a")
+
+    with postgres_rig.db.write() as c:
+        postgres_rig.leases.verify(lease, c)
+        postgres_rig.later(TTL_SECONDS)
+        with pytest.raises(OperationalError, match="lock timeout"):
+            acquire(postgres_rig, "b")
+
+    assert acquire(postgres_rig, "b").epoch == lease.epoch + 1
+
+
 class TestSlots:
     @pytest.fixture
     def slots(self, rig: Rig) -> LeaseStore:
@@ -294,5 +307,12 @@ class TestSlots:
         rig.later(TTL_SECONDS)
         for instance in ("shop", "bank"):
             rig.leases.acquire(instance, "check", "a")
+
+        assert slots.acquire("zoo", "recycle", "a").epoch == 1
+
+    def test_a_lease_of_a_clock_that_was_ahead_uses_no_slot(self, rig: Rig, slots: LeaseStore) -> None:
+        slots.acquire("shop", "recycle", "a")
+        slots.acquire("bank", "recycle", "a")
+        rig.set_year_ahead("lease", "expires_at")
 
         assert slots.acquire("zoo", "recycle", "a").epoch == 1

@@ -5,9 +5,12 @@ import threading
 import pytest
 
 from sexton.marks.lease_port import LeaseLost
-from sexton.marks.model import FilePage
+from sexton.marks.model import File, FilePage, Ref
+from sexton.marks.sql.file_lists import Span, in_span, read_lists, save_results
 from sexton.recycle.pipeline.sql.write_token import verify
+from sexton.storage.model import KeyOutcome, KeyResult
 from tests.support.claims import token
+from tests.support.files import stored_files
 from tests.support.rig import Rig
 
 
@@ -29,3 +32,21 @@ def test_only_the_newest_attempt_stores_outcomes(rig: Rig) -> None:
     with pytest.raises(LeaseLost):
         rig.stores.outcomes.record(first, FilePage("disk", [], []), [])
     rig.stores.outcomes.record(second, FilePage("disk", [], []), [])
+
+
+def test_a_drop_waits_for_an_outcome_of_the_same_list(postgres_rig: Rig) -> None:
+    rig, with_ = postgres_rig, token(postgres_rig)
+    rig.stores.files.store(with_, [File("dropped", name, "disk", f"{name}.dat", 1) for name in ("a", "b")])
+    dropping = threading.Thread(target=lambda: rig.stores.files.drop(with_, [Ref("dropped", "b")]))
+
+    with rig.db.write() as recording:
+        verify(rig.db, recording, with_, shared=True)
+        [files] = read_lists(rig.db, recording, in_span(rig.db, Span(with_.batch)), lock=True)
+        files.results.record(0, KeyResult("a.dat", KeyOutcome.DELETED))
+        save_results(rig.db, recording, files)
+        dropping.start()
+        dropping.join(0.5)
+        assert dropping.is_alive()
+    dropping.join(10)
+
+    assert [(file.id, file.outcome) for file in stored_files(rig.db)] == [("a", KeyOutcome.DELETED)]

@@ -11,13 +11,14 @@ from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.kernel.errors import BadInput, SextonError
 from sexton.marks.model import Ref
+from sexton.marks.sql.leases import TTL_SECONDS, may_be_deleting
 from sexton.operators.holds.store import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
 from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.recycle.pipeline.delete import ThreadDeleter
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.storage.local.vault import LocalVault
-from sexton.storage.model import KeyOutcome, KeyResult
+from sexton.storage.model import IN_FLIGHT_SECONDS, KeyOutcome, KeyResult
 from tests.integration.protection.registrations import protect
 from tests.integration.recycle.pipeline.attempts import (
     DUE_SECONDS,
@@ -165,3 +166,15 @@ def test_undelete_waits_for_a_task_that_spark_runs_twice(
     lost.join(20)
 
     assert not safe or listing(root) == {"a.dat": 10}
+
+
+def test_a_request_may_be_deleting_after_its_lease_expired(rig: Rig) -> None:
+    rig.leases.acquire("shop", "recycle", "a")  # its worker was killed
+
+    deleting = []
+    for seconds in (TTL_SECONDS, int(IN_FLIGHT_SECONDS) + 1):
+        rig.later(seconds)
+        with rig.db.read() as c:
+            deleting.append(may_be_deleting(rig.db, c, "shop"))
+
+    assert deleting == [True, False]

@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import select
 
 from sexton.contract import NewMark
+from sexton.kernel import crash_points
 from sexton.marks.lease_port import LeaseLost
 from sexton.marks.model import (
     Candidate,
@@ -15,18 +16,20 @@ from sexton.marks.model import (
     DueMark,
     File,
     FilePage,
+    MarkState,
     Reason,
     Ref,
     Unresolvable,
     WriteToken,
 )
 from sexton.marks.sql.leases import TTL_SECONDS
+from sexton.operators.holds.store import Hold
 from sexton.recycle.pipeline.model import Cursor, RangeReceipt
 from sexton.recycle.pipeline.port import Stores
 from sexton.recycle.pipeline.progress import DeletionProgress
 from sexton.recycle.pipeline.sql.write_token import verify
 from sexton.storage.model import KeyOutcome, KeyResult
-from tests.support.claims import FAR_MS, token
+from tests.support.claims import FAR_MS, claim, token
 from tests.support.rig import Rig
 
 M = Ref("dropped", "m")
@@ -170,3 +173,31 @@ def test_nothing_is_decided_after_the_lease_expired(rig: Rig, write: Write) -> N
         write(rig.stores, with_)
 
     assert rig.row(*M) == row
+
+
+def test_a_late_claim_drops_no_file_of_a_newer_attempt(rig: Rig) -> None:
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("m.dat",)))
+    placed, _ = rig.holds.place(Hold(instance="shop", scope="instance", reason="an incident"), 3_600)
+    older, newer = token(rig), []
+
+    def claim_again(point: str) -> None:
+        if point == "claim.committed" and not newer:
+            rig.holds.release(placed.id)
+            newer.append(token(rig, attempt=2))
+            claim(rig, newer[0], *M)
+
+    with crash_points.installed(claim_again), pytest.raises(LeaseLost, match="taken over by a newer attempt"):
+        claim(rig, older, *M)
+
+    assert (rig.row(*M).state, rig.count_files(id="m")) == (MarkState.CLAIMED, 1)
+
+
+def test_an_older_attempt_is_refused_in_its_owners_transaction(rig: Rig) -> None:
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("m.dat",)))
+    older = token(rig)
+    claim(rig, older, *M)
+    assert rig.stores.settlements.record_finished(older, [M]) == {M}
+    token(rig, attempt=2)
+
+    with rig.db.write() as owner, pytest.raises(LeaseLost, match="taken over by a newer attempt"):
+        rig.stores.settlements.lock_finished(owner, older, [M])
