@@ -68,13 +68,13 @@ def find_points(part: VaultPart, first_key: Callable[[VaultPart], str | None], c
     """Return points that cut a part into about ``count`` pieces, each with a key at least.
 
     The names between two keys are halved again and again, so keys that are spread evenly over their alphabet give
-    pieces of about the same size. Each try is one request, and there are at most three for each piece.
+    pieces of about the same size. Each try is one request, and there are at most about three for each piece.
     """
     first = first_key(part) if count > 1 else None
     if first is None:
         return []
     points: list[str] = []
-    intervals = deque([(first, part.prefix + LAST_ASCII)])
+    intervals = deque([(first, _end_of_all(part, first, first_key))])
     for _ in range(3 * count):
         if not intervals or len(points) >= count - 1:
             break
@@ -89,6 +89,18 @@ def find_points(part: VaultPart, first_key: Callable[[VaultPart], str | None], c
             points.append(middle)
             intervals += [(low, middle), (key, high)]
     return points
+
+
+def _end_of_all(part: VaultPart, first: str, first_key: Callable[[VaultPart], str | None]) -> str:
+    """Return a name beyond the keys of a part, with the characters that all of them begin with; a few requests."""
+    least, most = len(part.prefix), max(len(part.prefix), len(first) - 1)
+    while least < most:
+        middle = (least + most + 1) // 2
+        if first_key(part._replace(after=first[:middle] + LAST_ASCII)) is None:
+            least = middle
+        else:
+            most = middle - 1
+    return first[:least] + LAST_ASCII
 
 
 def _between(low: str, high: str) -> str | None:
