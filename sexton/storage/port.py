@@ -68,7 +68,9 @@ class Vault(Protocol):
         ...
 
     def parts(self, count: int) -> Sequence[VaultPart]:
-        """Return about ``count`` parts that together are the whole vault, cut along its folders; a few requests each.
+        """Return about ``count`` parts that together are the whole vault, cut at keys or along folders.
+
+        A few requests for each.
 
         An object that is written later may be in no part: a caller that needs all objects looks up the missing ones.
         """

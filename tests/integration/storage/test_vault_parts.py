@@ -122,6 +122,17 @@ class TestRanges:
         assert [key for part in parts for key in listed(vault, [part])] == every
         assert listed(vault, [VaultPart("1", after="199", until="199/x")]) == ["199-y", "199/x"]
 
+    @pytest.mark.parametrize("flat", [True, False], ids=["flat", "folders"])
+    def test_such_a_vault_is_cut_at_keys(self, monkeypatch: pytest.MonkeyPatch, flat: bool) -> None:
+        every = [f"part-{n:05}" if flat else f"{n:05}/x" for n in range(900)]
+        vault = in_byte_order(monkeypatch, every)
+
+        parts = vault.parts(8)
+
+        assert [key for part in parts for key in listed(vault, [part])] == every
+        assert max(len(listed(vault, [part])) for part in parts) <= 300
+        assert len(parts) <= 9
+
     def test_a_store_that_forgets_where_to_begin_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         vault = in_byte_order(monkeypatch, ["a", "b", "c"], heeds_after=False)
         with pytest.raises(VaultFault, match="BAD_REPLY"):
@@ -131,7 +142,9 @@ class TestRanges:
 def in_byte_order(monkeypatch: pytest.MonkeyPatch, every: list[str], *, heeds_after: bool = True) -> S3Vault:
     """A vault whose store's pages are made here, of 100 keys; SeaweedFS lists by paths."""
 
-    def page(bucket: Any, prefix: str, token: str, *, after: str = "", loose: bool = False) -> dict[str, Any]:
+    def page(
+        bucket: Any, prefix: str, token: str, *, after: str = "", loose: bool = False, most: int = 100
+    ) -> dict[str, Any]:
         beyond = token or (after if heeds_after else "")
         found = [f"wh/{key}" for key in every if f"wh/{key}".startswith(prefix) and f"wh/{key}" > beyond]
         more = {"NextContinuationToken": found[99]} if len(found) > 100 else {}
