@@ -138,7 +138,7 @@ class FileList:
                         )
 
     def count(self, codes: Collection[int], refs: Set[Ref] | None = None, after: int = 0, to: int | None = None) -> int:
-        """Return how many files have one of these codes, of these marks or of all, numbered above ``after`` up to."""
+        """Return how many files above ``after``, up to ``to``, have one of these codes, of these marks or of all."""
         first, end = max(0, after - self.first + 1), len(self.keys) if to is None else to - self.first + 1
         return sum(
             self.results.codes.count(code, max(run.start, first), max(0, min(run.end, end)))
@@ -178,7 +178,7 @@ class FileList:
     def drop(self, refs: Set[Ref], codes: Collection[int] | None = None) -> bool:
         """Take the files of marks out of the list, all or those with one of the codes; return whether there were any.
 
-        What is dropped is not deleted, counted or shown any more.
+        Dropped files are neither deleted nor counted nor shown.
         """
         changed = False
         for run in self.runs:

@@ -108,7 +108,7 @@ class BatchStore:
             return self._reopen(c, token)
 
     def _reopen(self, c: Connection, token: WriteToken) -> WriteToken:
-        """Take the batch over and open it. While it is open, whoever takes it over notes that requests may be sent."""
+        """Take the batch over and open it. While it is open, a take-over records that requests may be sent."""
         batch = self._db.t.batch
         token = self._take_over(c, token)
         c.execute(update(batch).where(batch.c.id == token.batch).values(state=BatchState.OPEN))

@@ -103,7 +103,7 @@ class FileStore:
         reason = {"quarantined_reason": Reason.FILES_UNREADABLE, "last_error": error[:1000]}
         # Failed deletes are retried once a day: without their files the marks would count as deleted.
         is_tried_again = or_(mark.c.quarantined_reason.is_(None), mark.c.quarantined_reason == Reason.DELETE_FAILED)
-        in_first_pass = and_(in_list, mark.c.first_pass_at.is_(None), is_tried_again)
+        in_first_pass = and_(in_list, mark.c.first_pass_at.is_(None), mark.c.absorbed.is_(False), is_tried_again)
         tx.execute(update(mark).where(in_first_pass).values(**reason))
         tx.execute(delete(t).where(t.c.batch == token.batch, t.c.last == row.last))
         return DroppedFiles(row.last, unchecked=0)

@@ -182,8 +182,8 @@ class QuarantineStore:
                     f"a request may still delete files of {ref.kind} {ref.id} of {instance}: wait {seconds:.0f} s, "
                     "then try again"
                 )
-            gone = [of_outcome for of_outcome in sums if of_outcome.outcome in DONE]
-            deleted = _DeletedFiles(now, sum(n.files for n in gone), sum(n.bytes for n in gone))
+            done_sums = [of_outcome for of_outcome in sums if of_outcome.outcome in DONE]
+            deleted = _DeletedFiles(now, sum(n.files for n in done_sums), sum(n.bytes for n in done_sums))
             absorbed = [Ref(r[0], r[1]) for r in c.execute(self._absorbed(instance, ref))]
             for span in find_spans(self._db, c, instance, [ref]):
                 drop_files(self._db, c, span, [ref])
