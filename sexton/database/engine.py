@@ -12,7 +12,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, func, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    create_engine,
+    event,
+    func,
+    literal_column,
+    select,
+    type_coerce,
+)
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import (
     ArgumentError,
@@ -140,6 +150,13 @@ _POSTGRESQL_NOW = select(func.sexton.now(type_=Instant()))
 
 
 _OPTIONS = f"-c synchronous_commit=on -c application_name=sexton -c lock_timeout={LOCK_SECONDS * 1000}"
+
+
+def now_column(dialect: str) -> ColumnElement[int]:
+    """Return ``sexton_now()``, in ms since 1970, as a column of a larger statement."""
+    if dialect == "postgresql":
+        return type_coerce(func.sexton.now(type_=Instant()), Instant())
+    return literal_column(SQLITE_NOW, Instant())
 
 
 def first_line(error: Exception) -> str:

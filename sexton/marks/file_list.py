@@ -10,7 +10,17 @@ from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
-from sexton.marks.file_results import DROPPED, OUTCOMES, UNDONE_CODES, UNTRIED, DamagedList, FileResults, dump, load
+from sexton.marks.file_results import (
+    DROPPED,
+    OUTCOMES,
+    UNDONE_CODES,
+    UNTRIED,
+    WAY_OUT,
+    DamagedList,
+    FileResults,
+    dump,
+    load,
+)
 from sexton.marks.model import File, FilePage, Ref
 from sexton.storage.model import PAGE_KEYS, KeyOutcome
 
@@ -92,10 +102,7 @@ class FileList:
         decoded, decoded_results = _decode(files), FileResults.decode(results)
         listed = decoded.runs[-1].end if decoded.runs else 0
         if not listed == len(decoded.keys) == len(decoded_results.codes):
-            raise DamagedList(
-                f"the file list of batch {batch}, from number {first}, is incomplete; the next round quarantines its "
-                "marks"
-            )
+            raise DamagedList(f"the file list of batch {batch}, from number {first}, is incomplete; {WAY_OUT}")
         return cls(batch, first, decoded, decoded_results)
 
     def encode_files(self) -> bytes:
@@ -228,7 +235,7 @@ def _decode(files: bytes) -> _Files:
             runs.append(FileRun(Ref(kind, id_), vault, start, start + count))
             start += count
     except (ValueError, TypeError) as e:
-        raise DamagedList(f"a stored file list is damaged ({e}); the next round quarantines its marks") from e
+        raise DamagedList(f"a stored file list is damaged ({e}); {WAY_OUT}") from e
     return _Files(runs, keys, sizes, etags)
 
 

@@ -9,6 +9,7 @@ from sexton.kernel.errors import SextonError
 from sexton.marks.model import DONE
 from sexton.storage.model import KeyOutcome, KeyResult
 
+WAY_OUT = "the next round quarantines its marks, see: sexton quarantine list"
 COMPRESSION = 1
 """Of zlib, the fastest: keys of one folder shrink to a tenth, whatever the level."""
 UNTRIED, DROPPED = ord("."), ord("x")
@@ -50,7 +51,7 @@ class FileResults:
             by_position = [{int(position): one for position, one in values.items()} for values in (reasons, sizes)]
             return cls(bytearray(codes, "ascii"), *by_position)
         except (ValueError, TypeError, AttributeError) as e:
-            raise DamagedList(f"stored results are damaged ({e}); the next round quarantines the marks") from e
+            raise DamagedList(f"stored results are damaged ({e}); {WAY_OUT}") from e
 
     def encode(self) -> bytes:
         """Return the results as bytes: a few dozen, where all files have the same outcome."""
@@ -93,5 +94,5 @@ def load(data: bytes) -> Any:
     """Return the JSON value of compressed bytes; raise ``DamagedList`` if they were changed."""
     try:
         return json.loads(zlib.decompress(data))
-    except (zlib.error, ValueError) as e:
-        raise DamagedList(f"a stored file list is damaged ({e}); the next round quarantines its marks") from e
+    except (zlib.error, ValueError, TypeError) as e:
+        raise DamagedList(f"a stored file list is damaged ({e}); {WAY_OUT}") from e

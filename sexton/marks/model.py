@@ -181,7 +181,7 @@ class Reason(StrEnum):
     BAD_KEY = "BAD_KEY"
     DELETE_FAILED = "DELETE_FAILED"
     FILES_UNREADABLE = "FILES_UNREADABLE"
-    """The stored list of its files is damaged: a retry lists them again."""
+    """The stored list of its files is damaged: nothing is deleted until the list is restored or the mark discarded."""
 
 
 class Unresolvable(NamedTuple):
@@ -195,7 +195,7 @@ class Unresolvable(NamedTuple):
 OWNERS_REASONS = (Reason.OWNER_CORRUPT, Reason.SCHEMA_MISSING)
 """Reasons that only the owner can remove; each round asks it whether it has."""
 
-RESOLVED_AGAIN = (Reason.CHANGED, Reason.SCHEMA_MISSING, Reason.FILES_UNREADABLE)
+RESOLVED_AGAIN = (Reason.CHANGED, Reason.SCHEMA_MISSING)
 """Reasons for which a claimed mark's files are dropped when it is quarantined."""
 
 

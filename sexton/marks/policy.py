@@ -18,7 +18,7 @@ def places(mark: DueMark, expansion: Expansion | None) -> tuple[Place, ...]:
     if expansion is not None and expansion.problem is not None:
         raise Unplaced(*expansion.problem)
     if expansion is not None:
-        mark_places = expansion.places
+        mark_places = tuple(p if p.keys is None else p._replace(keys=tuple(p.keys)) for p in expansion.places)
     elif mark.prefix is None and mark.keys is None:
         raise Unplaced(Reason.UNEXPANDED, "it names neither a prefix nor keys, and its owner expands it to nothing")
     elif mark.vault is None:

@@ -115,18 +115,41 @@ def save_results(db: Database, c: Connection, files: FileList) -> None:
 
 
 def drop_files(
-    db: Database, c: Connection, span: Span, refs: Iterable[Ref], codes: Sequence[int] | None = None
+    db: Database,
+    c: Connection,
+    span: Span,
+    refs: Iterable[Ref],
+    codes: Sequence[int] | None = None,
+    *,
+    skip_damaged: bool = False,
 ) -> None:
     """Take files of marks out of the lists of a span: all, or those with one of the codes."""
-    dropped = frozenset(refs)
+    dropped, t = frozenset(refs), db.t.file_list
     if not dropped:
         return
-    t = db.t.file_list
-    for files in read_lists(db, c, in_span(db, span)):
+    for files in read_lists(db, c, in_span(db, span), skip_damaged=skip_damaged):
         if dropped & files.refs:  # only these are locked: others may be written now, by transactions with other locks
             for locked in read_lists(db, c, t.c.batch == files.batch, t.c.last == files.last, lock=True):
                 if locked.drop(dropped, codes):
                     save_results(db, c, locked)
+
+
+def remove_damaged_lists(db: Database, c: Connection, span: Span) -> None:
+    """Remove the damaged lists of a span that no mark in its first pass needs.
+
+    A mark after its first pass needs none: it is listed again. Only counts of what was deleted are lost.
+    """
+    t, mark = db.t.file_list, db.t.mark
+    for row in c.execute(select(t.c.first, t.c.last, t.c.files, t.c.results).where(in_span(db, span))).all():
+        try:
+            FileList.decode(span.batch, row.first, row.files, row.results)
+        except DamagedList as e:
+            of_batch = and_(mark.c.batch == span.batch, mark.c.state == MarkState.CLAIMED)
+            overlaps = and_(mark.c.files_after < row.last, mark.c.last_file >= row.first)
+            needs_it = select(mark.c.id).where(of_batch, overlaps, mark.c.first_pass_at.is_(None))
+            if c.execute(needs_it.limit(1)).first() is None:
+                log.error("batch %d, files %d to %d are forgotten: %s", span.batch, row.first, row.last, e)
+                c.execute(delete(t).where(t.c.batch == span.batch, t.c.last == row.last))
 
 
 def find_spans(db: Database, c: Connection, instance: str, refs: Iterable[Ref]) -> Sequence[Span]:

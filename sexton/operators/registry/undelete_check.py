@@ -105,7 +105,8 @@ def _refuse_during_deletion(db: Database, c: Connection, target: _Target) -> Col
             f"{_first_of(deleting)} of {instance} is claimed and its files are still being deleted: let the round "
             f"finish (see: sexton status), then undelete"
         )
-    failed = and_(mark.c.first_pass_at.is_(None), mark.c.quarantined_reason == Reason.DELETE_FAILED)
+    is_tried_again = mark.c.quarantined_reason.in_([Reason.DELETE_FAILED.value, Reason.FILES_UNREADABLE.value])
+    failed = and_(mark.c.first_pass_at.is_(None), is_tried_again)
     if retried := _claimed_marks(db, c, target, failed):
         first = min(retried)
         raise UndeleteUnsafe(

@@ -4,13 +4,21 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, and_, delete, func, or_, select, update
+from sqlalchemy import Connection, and_, func, or_, select, update
 
 from sexton.database.engine import Database
 from sexton.marks.file_list import FileList, ListedFile, lists_of
 from sexton.marks.file_results import UNDONE_CODES, DamagedList
 from sexton.marks.model import CHUNK_MARKS, DONE, File, FilePage, MarkState, Reason, Ref, WriteToken
-from sexton.marks.sql.file_lists import Span, add_list, drop_files, in_span, read_lists, save_results
+from sexton.marks.sql.file_lists import (
+    Span,
+    add_list,
+    drop_files,
+    in_span,
+    read_lists,
+    remove_damaged_lists,
+    save_results,
+)
 from sexton.marks.sql.rows import refs_in
 from sexton.recycle.pipeline.port import DroppedFiles
 from sexton.recycle.pipeline.sql.write_token import verify
@@ -85,9 +93,9 @@ class FileStore:
         return DroppedFiles(files.last, leftovers.unchecked)
 
     def _give_up(self, tx: Connection, token: WriteToken, after: int, error: str, *, second_pass: bool) -> DroppedFiles:
-        """Remove a damaged list, and quarantine the marks whose files are in it: a retry lists them again.
+        """Quarantine the marks whose first pass needs a damaged list; remove the list if there is none.
 
-        Without ``second_pass`` a list of a second pass stays: a request for one of its files may be on its way.
+        Without ``second_pass`` marks after their first pass are counted: a request for a file may be on its way.
         """
         t, mark = self._db.t.file_list, self._db.t.mark
         one = select(t.c.first, t.c.last).where(in_span(self._db, Span(token.batch, after))).order_by(t.c.last)
@@ -100,12 +108,12 @@ class FileStore:
         in_second_pass = select(func.count()).where(in_list, mark.c.first_pass_at.is_not(None))
         if not second_pass and (unchecked := tx.execute(in_second_pass).scalar_one()):
             return DroppedFiles(row.last, unchecked)
-        reason = {"quarantined_reason": Reason.FILES_UNREADABLE, "last_error": error[:1000]}
         # Failed deletes are retried once a day: without their files the marks would count as deleted.
         is_tried_again = or_(mark.c.quarantined_reason.is_(None), mark.c.quarantined_reason == Reason.DELETE_FAILED)
         in_first_pass = and_(in_list, mark.c.first_pass_at.is_(None), mark.c.absorbed.is_(False), is_tried_again)
+        reason = {"quarantined_reason": Reason.FILES_UNREADABLE, "last_error": error[:1000]}
         tx.execute(update(mark).where(in_first_pass).values(**reason))
-        tx.execute(delete(t).where(t.c.batch == token.batch, t.c.last == row.last))
+        remove_damaged_lists(self._db, tx, Span(token.batch, row.first - 1, row.last))
         return DroppedFiles(row.last, unchecked=0)
 
     def pages(self, token: WriteToken, after: int, to: int) -> Sequence[FilePage]:
@@ -115,7 +123,7 @@ class FileStore:
         """
         db = self._db
         with db.snapshot() as tx:  # one moment: a file that was dropped is not read with the claim that came after
-            for files in read_lists(db, tx, in_span(db, Span(token.batch, after, to)), at_once=1):
+            for files in read_lists(db, tx, in_span(db, Span(token.batch, after, to)), at_once=1, skip_damaged=True):
                 claimed = self._claimed(tx, token, files.refs)
                 deleted_now = {ref for ref, mark in claimed.items() if mark.quarantined_reason is None}
                 if pages := files.untried_pages(deleted_now, after, to):
@@ -150,7 +158,8 @@ def carry_over(db: Database, tx: Connection, token: WriteToken, refs_by_batch: M
     counts them.
     """
     for batch, refs in refs_by_batch.items():
-        for files in read_lists(db, tx, in_span(db, Span(batch)), lock=True):
+        remove_damaged_lists(db, tx, Span(batch))
+        for files in read_lists(db, tx, in_span(db, Span(batch)), lock=True, skip_damaged=True):
             carried = set(refs) & files.refs
             if not carried:
                 continue

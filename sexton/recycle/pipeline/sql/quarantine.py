@@ -15,7 +15,7 @@ from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 from sexton.marks.file_list import FileSums, add_sums
 from sexton.marks.model import DONE, RESOLVED_AGAIN, SEVERAL, MarkState, Reason, Ref, Unresolvable, WriteToken
-from sexton.marks.sql.file_lists import drop_files, find_spans, in_span, read_lists
+from sexton.marks.sql.file_lists import drop_files, find_spans, in_span, read_lists, remove_damaged_lists
 from sexton.marks.sql.leases import may_be_deleting, seconds_of_requests
 from sexton.marks.sql.rows import named_by, refs_in
 from sexton.recycle.pipeline.sql import round_counts
@@ -185,11 +185,13 @@ class QuarantineStore:
             done_sums = [of_outcome for of_outcome in sums if of_outcome.outcome in DONE]
             deleted = _DeletedFiles(now, sum(n.files for n in done_sums), sum(n.bytes for n in done_sums))
             absorbed = [Ref(r[0], r[1]) for r in c.execute(self._absorbed(instance, ref))]
-            for span in find_spans(self._db, c, instance, [ref]):
-                drop_files(self._db, c, span, [ref])
+            spans = find_spans(self._db, c, instance, [ref])
             self._move_to_history(c, instance, ref, why, deleted)
             for child in absorbed:
                 self._move_to_history(c, instance, child, why, _DeletedFiles(now, 0, 0))
+            for span in spans:
+                drop_files(self._db, c, span, [ref], skip_damaged=True)
+                remove_damaged_lists(self._db, c, span)
             if deleted.files:  # counted in the round that deleted them, whose report is written
                 in_round = select(self._db.t.batch.c.round).where(self._db.t.batch.c.id == locked.batch)
                 counts = {"deleted": deleted.files, "bytes_freed": deleted.bytes}
@@ -222,7 +224,7 @@ class QuarantineStore:
         """Return sums over the stored files of a claimed mark, by vault and outcome."""
         total: dict[Ref, list[FileSums]] = {}
         for span in find_spans(self._db, c, instance, [ref]):
-            for files in read_lists(self._db, c, in_span(self._db, span)):
+            for files in read_lists(self._db, c, in_span(self._db, span), skip_damaged=True):
                 add_sums(total, files.sums({ref}))
         return total.get(ref, [])
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, and_, bindparam, exists, select
 
-from sexton.database.engine import Database
+from sexton.database.engine import Database, now_column
 from sexton.database.tables import Tables, build
 from sexton.marks.file_results import UNTRIED, FileResults
 from sexton.marks.lease import LeaseState
@@ -43,14 +43,14 @@ def ensure_latest(db: Database, token: WriteToken, file: int) -> None:
     the slower one are done already, and their marks may be settled.
 
     Raises:
-        LeaseLost: a newer attempt or a newer epoch works here, or the file was tried.
+        LeaseLost: a newer attempt or a newer epoch works here, the lease has expired, or the file was tried.
     """
     parameters = {**_parameters(token), "file": file, "of_instance": token.instance, "for_job": token.lease.job}
     with db.look_up() as connection:
         row = connection.execute(_statements(db.dialect).find_file, parameters).first()
     if row is None or FileResults.decode(row.results).codes[file - row.first] != UNTRIED:
         raise LeaseLost(f"batch {token.batch} was taken over by a newer attempt or lease, or its files were tried")
-    _check_lease(row, token, None)
+    _check_lease(row, token, row.now)
 
 
 def _parameters(token: WriteToken) -> dict[str, int]:
@@ -93,7 +93,8 @@ def _statements(dialect: str) -> _Statements:
     of_lease = (lease.c.epoch, lease.c.owner, lease.c.state, lease.c.expires_at)
     find_batch = select(batch.c.id).where(of_token)
     may_have_file = and_(files.c.batch == bindparam("of"), files.c.last >= bindparam("file"))
-    find_file = select(files.c.first, files.c.results, *of_lease).select_from(files.join(lease, is_lease))
+    now = now_column(dialect).label("now")
+    find_file = select(files.c.first, files.c.results, now, *of_lease).select_from(files.join(lease, is_lease))
     find_file = find_file.where(may_have_file, files.c.first <= bindparam("file"), exists().where(of_token))
     return _Statements(
         find_file=find_file.order_by(files.c.last).limit(1),

@@ -3,13 +3,16 @@
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select, update
 
 from sexton.contract import NewMark
+from sexton.marks.file_results import DamagedList
 from sexton.marks.model import Reason, Ref
 from sexton.operators.holds.store import Hold
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.storage.local.vault import LocalVault
+from tests.integration.protection.registrations import protect
 from tests.integration.recycle.pipeline.attempts import DUE_SECONDS
 from tests.integration.recycle.pipeline.refusing import refusing
 from tests.support.rig import DAY, GRACE, Rig, listing, put
@@ -29,8 +32,17 @@ def root(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         patch.setattr(LocalVault, "delete", refusing("t/a.dat"))
         rig.round()
     assert listing(root).keys() == {"t/a.dat"}
-    rig.sql("UPDATE {}file_list SET results = :damaged", damaged=b"\x00")
+    damage(rig)
     return root
+
+
+def damage(rig: Rig) -> bytes:
+    """Damage the only list; return the bytes that it had."""
+    t = rig.db.t.file_list
+    with rig.db.write() as c:
+        results: bytes = c.execute(select(t.c.results)).scalar_one()
+        c.execute(update(t).values(results=b"\x00"))
+    return results
 
 
 def test_a_damaged_list_keeps_only_its_own_marks(rig: Rig, root: Path) -> None:
@@ -43,20 +55,60 @@ def test_a_damaged_list_keeps_only_its_own_marks(rig: Rig, root: Path) -> None:
 
     assert listing(root).keys() == {"t/a.dat"}
     assert rig.row("dropped", "m").quarantined_reason == Reason.FILES_UNREADABLE
+
+
+def test_a_retry_needs_the_list_to_be_restored(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = rig.local(tmp_path / "v")
+    put(root, "t/a.dat")
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("t/a.dat",)))
+    rig.later(DUE_SECONDS)
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalVault, "delete", refusing("t/a.dat"))
+        rig.round()
+    results, store = damage(rig), QuarantineStore(rig.db)
+
+    for _ in range(2):
+        rig.round()
+        assert (listing(root).keys(), rig.count("file_list")) == ({"t/a.dat"}, 1)
+        assert store.retry("shop", reason=Reason.FILES_UNREADABLE) == 1
+    with rig.db.write() as c:
+        c.execute(update(rig.db.t.file_list).values(results=results))
+    rig.round()
+
+    assert (listing(root), rig.count("file_list"), rig.count("mark")) == ({}, 0, 0)
+
+
+def test_no_protection_is_promised_for_keys_of_a_damaged_list(rig: Rig, root: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(DamagedList, match="sexton quarantine list"):
+            protect(rig, "copy", "t/a.dat")
+        rig.round()
+    QuarantineStore(rig.db).discard("shop", Ref("dropped", "m"), "its files stay")
+
+    protect(rig, "copy", "t/a.dat")
+
     assert rig.count("file_list") == 0
 
 
-@pytest.mark.parametrize("held", [False, True], ids=["free", "held"])
-def test_a_retry_lists_and_checks_the_files_again(rig: Rig, root: Path, held: bool) -> None:
+def test_a_damaged_list_of_a_closed_batch_stops_no_second_pass(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = rig.local(tmp_path / "v")
+    rig.mark("dropped", NewMark(id="p", vault="disk", prefix="t/"))
+    rig.later(DUE_SECONDS)
     rig.round()
-    assert QuarantineStore(rig.db).retry("shop", reason=Reason.FILES_UNREADABLE) == 1
-    if held:
-        rig.holds.place(HOLD, 10 * DAY)
-    rig.later(2 * DAY)
+    put(root, "t/late1.dat")
+    put(root, "t/late2.dat")
+    rig.later(GRACE + 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalVault, "delete", refusing("t/late2.dat"))
+        rig.round()
+    damage(rig)
+    rig.later(2 * GRACE)
 
     rig.round()
 
-    assert listing(root).keys() == ({"t/a.dat"} if held else set())
+    assert (listing(root), rig.count("mark"), rig.count("file_list")) == ({}, 0, 0)
 
 
 def test_a_poisoned_mark_of_a_damaged_list_is_not_forgotten(rig: Rig, root: Path) -> None:
@@ -86,10 +138,10 @@ def test_a_round_closes_beside_a_damaged_list(rig: Rig, root: Path) -> None:
     assert report.state == "FAILED"
 
 
-def test_the_mark_of_a_removed_list_can_be_discarded(rig: Rig, root: Path) -> None:
+def test_the_mark_of_a_damaged_list_can_be_discarded(rig: Rig, root: Path) -> None:
     rig.round()
 
     discarded = QuarantineStore(rig.db).discard("shop", Ref("dropped", "m"), "its files stay")
 
     assert discarded.reason == Reason.FILES_UNREADABLE
-    assert listing(root).keys() == {"t/a.dat"}
+    assert (listing(root).keys(), rig.count("file_list")) == ({"t/a.dat"}, 0)
