@@ -9,12 +9,13 @@ RUN := $(VENV)/bin/python
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-wal demo-binlog test slow soak bench lint coverage
+.PHONY: help demo demo-check demo-wal demo-binlog test slow soak bench lint coverage
 
 help:
 	@echo "make demo   a small database makes garbage in an object store; Sexton deletes it, and a worker is killed: a minute"
 	@echo "            (ARGS=--exit stops the servers at the end, otherwise Ctrl-C does; ARGS=--all adds the next two parts)"
 	@echo "            make demo-wal: a shared write-ahead log is purged; make demo-binlog: binlogs expire"
+	@echo "            make demo-check: make demo, and then a check on Spark finds an orphan and a lost object"
 	@echo "make test   the tests, on real servers: about 15 minutes on 2 quiet cores (TIERS=\"unit integration\" runs only those)"
 	@echo "make bench  what deleting, choosing, dropping and pacing cost, against peers in the same run: about 100 minutes,"
 	@echo "            on a quiet machine (ARGS=--quick: small sizes, 5 minutes; tables and chart: docs/benchmarks.md)"
@@ -24,6 +25,9 @@ help:
 
 demo: $(VENV)/.stamp
 	@$(RUN) -m examples.demo $(ARGS)
+
+demo-check: $(VENV)/.stamp
+	@$(RUN) -m examples.demo --check $(ARGS)
 
 demo-wal demo-binlog: demo-%: $(VENV)/.stamp
 	@$(RUN) -m examples.demo --part $* $(ARGS)

@@ -11,6 +11,7 @@ from types import FrameType
 from examples.demo.console import Console, DemoFailed
 
 PARTS = ("files", "wal", "binlog")
+WITH_CHECK = ("files", "check")
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPTED = 130
 STOPPED = "Every server is stopped."
@@ -35,6 +36,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--exit", action="store_true", help="stop the stack at the end instead of waiting for Ctrl-C")
     parts = parser.add_mutually_exclusive_group()
     parts.add_argument("--part", choices=PARTS, default="files", help="show only this part (default: files)")
+    parts.add_argument("--check", action="store_true", help="show files, then damage that a check on Spark finds")
     parts.add_argument("--all", action="store_true", help="show all parts: files, wal, binlog")
     return parser.parse_args()
 
@@ -50,7 +52,8 @@ def _run(console: Console, options: argparse.Namespace) -> int:
     stage = Stage(console, home())
     try:
         stage.start()
-        stage.show(PARTS if options.all else (options.part,), stays=not options.exit)
+        parts = PARTS if options.all else WITH_CHECK if options.check else (options.part,)
+        stage.show(parts, stays=not options.exit)
         if not options.exit:
             stage.stay()
         _ignore_signals()  # a second Ctrl-C must not leave servers behind

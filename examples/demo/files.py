@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from examples.demo.checking import CHECK_ON_SPARK, find_damage, prepare_check
 from examples.demo.console import Console
 from examples.demo.ending import Sight
 from examples.demo.evidence import compare_report, print_balance
@@ -37,7 +38,11 @@ LATE_CONTENT = b"late"
 class FilesStory:
     """One telling."""
 
-    def __init__(self, console: Console, stack: Stack, world: World, worker_settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, console: Console, stack: Stack, world: World, worker_settings: Mapping[str, str], *, checks: bool
+    ) -> None:
+        """``checks``: damage is done at the end, which a check finds."""
+        self._checks = checks
         self._console, self._stack, self._world, self._worker_settings = console, stack, world, worker_settings
         self._db, self._vaults, self._instance = world.db, world.vaults, world.instance
         self._capped = f"{self._instance}/cold"
@@ -47,6 +52,8 @@ class FilesStory:
     def tell(self) -> list[Sight]:
         """Show every act in order; return the rows of the table at the end."""
         self._load()
+        if self._checks:
+            prepare_check(self._console, self._stack, self._instance)
         self._drop_and_undrop()
         before = self._skip_four_days()
         key = min(key for _, key in self._db.keys("clicks"))
@@ -55,6 +62,7 @@ class FilesStory:
         self._list_blockers()
         last = self._delete_late_upload()
         self._account_for_all(before, last)
+        checks = [find_damage(self._console, self._stack, self._world, last)] if self._checks else []
         self._console.say(f"KEY in the table below: {key}")
         return [
             Sight("object's history", "sexton why KEY", "concepts.md"),
@@ -62,6 +70,7 @@ class FilesStory:
             Sight("round with kill", f"sexton round show {report['round']}", "architecture.md"),
             Sight("deleted objects", f"sexton deletions {report['round']}", "commands.md"),
             Sight("what is kept", "sexton blockers", "incidents.md"),
+            *checks,
         ]
 
     def _load(self) -> None:
@@ -129,7 +138,7 @@ class FilesStory:
         self._stack.await_worker()
         garbage = self._world.all_garbage
         killed_round = KilledRound(self._console, self._stack, self._vaults, self._capped, len(garbage))
-        report = killed_round.apply(plan, self._worker_settings)
+        report = killed_round.apply(plan, {**self._worker_settings, **(CHECK_ON_SPARK if self._checks else {})})
         after = listing(self._vaults)
         self._console.same("what is left, key by key", without(before, garbage), after)
         compare_report(self._console, self._vaults, "first round", report, without(before, after))

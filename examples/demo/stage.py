@@ -39,7 +39,7 @@ class Stage:
         """Show parts of the story, then the verdict, then a table of what was seen.
 
         Args:
-            parts: of ``files``, ``wal`` and ``binlog``.
+            parts: of ``files``, ``check`` (only with ``files``), ``wal`` and ``binlog``.
             stays: the stack stays up afterwards, so that the table has commands.
         """
         world = World(self._stack)
@@ -47,7 +47,8 @@ class Stage:
         world.register(self._console, with_vaults="files" in parts)
         sights: list[Sight] = []
         if "files" in parts:
-            sights += FilesStory(self._console, self._stack, world, SMALL_LAG).tell()
+            story = FilesStory(self._console, self._stack, world, SMALL_LAG, checks="check" in parts)
+            sights += story.tell()
         if "wal" in parts or "binlog" in parts:
             self._stack.start_api()
         if "wal" in parts:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from sexton.runtime.spark.server import missing
+
 ROOT = Path(__file__).parents[2]
 COLUMNS = 80
 AGREES = "Every number agrees"
@@ -124,6 +126,20 @@ def test_story_of_files_is_told_to_its_end(home: Path) -> None:
     assert len(commands) == 5
     assert "deleted" in outputs["sexton why KEY"]
     assert "audit" in outputs["sexton blockers"]
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(500)
+def test_a_check_finds_what_the_demo_damages(home: Path) -> None:
+    lines = _run_to_end(home, "--check", "--exit")
+
+    _assert_fits(lines)
+    act = lines[next(n for n, line in enumerate(lines) if line.endswith("Fear: records and objects no longer agree")) :]
+    findings = [match[1] for line in act if (match := re.match(r" {8}\| (LOST|ORPHAN|[A-Z_]{6,}) \S+/", line))]
+    note = "compared by a control worker" if missing() else "| note: compared on Spark"
+    assert sorted(findings) == ["LOST", "ORPHAN"]
+    assert note in " ".join(" ".join(act).split())
+    assert any("exactly these two are found" in line for line in act)
 
 
 def _sexton(home: Path, command: str) -> str:
