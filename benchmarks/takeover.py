@@ -31,6 +31,7 @@ from tests.servers.postgres import Cluster
 
 MARKS = 200_000
 MOST_SECONDS = 15.0
+"""After the end of the lease, which another run may have to wait for."""
 
 
 class KilledBeforeDeleting:

@@ -153,9 +153,15 @@ def remove_damaged_lists(db: Database, c: Connection, span: Span) -> None:
 
 
 def find_spans(db: Database, c: Connection, instance: str, refs: Iterable[Ref]) -> Sequence[Span]:
-    """Return where the files of these claimed marks are: one span for each batch."""
+    """Return where the files of these claimed marks are: one span for each batch.
+
+    The marks are selected by primary key alone: with further conditions the planner may read all marks of a batch.
+    """
     mark = db.t.mark
-    claimed = and_(mark.c.instance == instance, mark.c.state == MarkState.CLAIMED, mark.c.batch.is_not(None))
-    after, to = func.min(mark.c.files_after), func.max(mark.c.last_file)
-    spans = select(mark.c.batch, after, to).where(claimed, refs_in(db, mark, refs)).group_by(mark.c.batch)
-    return [Span(*row) for row in c.execute(spans.order_by(mark.c.batch))]
+    columns = (mark.c.batch, mark.c.files_after, mark.c.last_file, mark.c.state)
+    spans: dict[int, Span] = {}
+    for row in c.execute(select(*columns).where(mark.c.instance == instance, refs_in(db, mark, refs))):
+        if row.state == MarkState.CLAIMED and row.batch is not None:
+            span = spans.get(row.batch, Span(row.batch, row.files_after, row.last_file))
+            spans[row.batch] = Span(row.batch, min(span.after, row.files_after), max(span.to, row.last_file))
+    return [span for _, span in sorted(spans.items())]

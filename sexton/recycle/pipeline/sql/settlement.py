@@ -132,12 +132,13 @@ class SettlementStore:
 
     def _claimed(self, tx: Connection, token: WriteToken, refs: Sequence[Ref]) -> Sequence[Any]:
         mark = self._db.t.mark
-        names = ("kind", "id", "vault", "prefix", "bytes", "first_pass_at", "failures", "lacking")
-        return tx.execute(
-            select(*[mark.c[n] for n in names])
-            .where(mark.c.instance == token.instance, refs_in(self._db, mark, refs))
-            .where(mark.c.state == MarkState.CLAIMED, mark.c.batch == token.batch, mark.c.quarantined_reason.is_(None))
-        ).all()
+        of_mark = ("kind", "id", "vault", "prefix", "bytes", "first_pass_at", "failures", "lacking")
+        names = (*of_mark, "state", "batch", "quarantined_reason")
+        # By primary key alone, as in FileStore: the planner may read every claimed mark of the batch instead.
+        is_one = and_(mark.c.instance == token.instance, refs_in(self._db, mark, refs))
+        rows = tx.execute(select(*[mark.c[n] for n in names]).where(is_one))
+        claimed_by = (MarkState.CLAIMED, token.batch, None)
+        return [row for row in rows if (row.state, row.batch, row.quarantined_reason) == claimed_by]
 
     def _add_absorbed(self, tx: Connection, token: WriteToken, progress: Mapping[Ref, DeletionProgress]) -> None:
         """Add the marks that are removed together with those whose files are gone; only a prefix absorbs others."""
