@@ -21,7 +21,7 @@ from sexton.marks.file_results import (
     dump,
     load,
 )
-from sexton.marks.model import File, FilePage, Ref
+from sexton.marks.model import NO_LAST_FILE, File, FilePage, Ref
 from sexton.storage.model import PAGE_KEYS, KeyOutcome
 
 LIST_FILES = 5_000
@@ -144,15 +144,10 @@ class FileList:
                             self.first + n, run.ref, run.vault, self.keys[n], self._size(n), outcome, reason
                         )
 
-    def count(self, codes: Collection[int], refs: Set[Ref] | None = None, after: int = 0, to: int | None = None) -> int:
-        """Return how many files above ``after``, up to ``to``, have one of these codes, of these marks or of all."""
-        first, end = max(0, after - self.first + 1), len(self.keys) if to is None else to - self.first + 1
-        return sum(
-            self.results.codes.count(code, max(run.start, first), max(0, min(run.end, end)))
-            for run in self.runs
-            if refs is None or run.ref in refs
-            for code in codes
-        )
+    def count(self, codes: Collection[int], after: int = 0, to: int = NO_LAST_FILE) -> int:
+        """Return how many files numbered above ``after``, up to ``to``, have one of these codes."""
+        first, end = max(0, after - self.first + 1), max(0, min(len(self.keys), to - self.first + 1))
+        return sum(self.results.codes.count(code, first, end) for code in codes)
 
     def untried_pages(self, refs: Set[Ref], after: int, to: int) -> list[FilePage]:
         """Return the untried files of these marks numbered above ``after``, up to ``to``, as pages of one vault each.

@@ -63,7 +63,7 @@ def read_lists(
     """Yield the lists that meet the conditions, in the order of their batches and numbers.
 
     ``lock``: for an update in the same transaction; ``at_once``: lists in memory; ``skip_damaged``: log damaged lists
-    and leave them out, for answers that decide nothing.
+    and leave them out, where files that are left out are neither deleted nor settled.
 
     Raises:
         DamagedList: the bytes of a list were changed.

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, and_, func, or_, select, update
 
 from sexton.database.engine import Database
+from sexton.database.rows import in_list
 from sexton.marks.file_list import FileList, ListedFile, lists_of
 from sexton.marks.file_results import UNDONE_CODES, DamagedList
 from sexton.marks.model import CHUNK_MARKS, DONE, File, FilePage, MarkState, Reason, Ref, WriteToken
@@ -104,13 +105,13 @@ class FileStore:
         is_claimed = and_(
             mark.c.instance == token.instance, mark.c.state == MarkState.CLAIMED, mark.c.batch == token.batch
         )
-        in_list = and_(is_claimed, mark.c.files_after < row.last, mark.c.last_file >= row.first)
-        in_second_pass = select(func.count()).where(in_list, mark.c.first_pass_at.is_not(None))
+        overlaps = and_(is_claimed, mark.c.files_after < row.last, mark.c.last_file >= row.first)
+        in_second_pass = select(func.count()).where(overlaps, mark.c.first_pass_at.is_not(None))
         if not second_pass and (unchecked := tx.execute(in_second_pass).scalar_one()):
             return DroppedFiles(row.last, unchecked)
         # Failed deletes are retried once a day: without their files the marks would count as deleted.
         is_tried_again = or_(mark.c.quarantined_reason.is_(None), mark.c.quarantined_reason == Reason.DELETE_FAILED)
-        in_first_pass = and_(in_list, mark.c.first_pass_at.is_(None), mark.c.absorbed.is_(False), is_tried_again)
+        in_first_pass = and_(overlaps, mark.c.first_pass_at.is_(None), mark.c.absorbed.is_(False), is_tried_again)
         reason = {"quarantined_reason": Reason.FILES_UNREADABLE, "last_error": error[:1000]}
         tx.execute(update(mark).where(in_first_pass).values(**reason))
         remove_damaged_lists(self._db, tx, Span(token.batch, row.first - 1, row.last))
@@ -159,7 +160,10 @@ def carry_over(db: Database, tx: Connection, token: WriteToken, refs_by_batch: M
     A second pass that was cut short in an earlier round has deleted some files: the batch that finishes it logs and
     counts them.
     """
-    for batch, refs in refs_by_batch.items():
+    t = db.t.file_list
+    with_lists = select(t.c.batch).distinct().where(in_list(db, t.c.batch, sorted(refs_by_batch)))
+    for batch in sorted(tx.execute(with_lists).scalars()):
+        refs = refs_by_batch[batch]
         remove_damaged_lists(db, tx, Span(batch))
         for files in read_lists(db, tx, in_span(db, Span(batch)), lock=True, skip_damaged=True):
             carried = set(refs) & files.refs
