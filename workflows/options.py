@@ -17,6 +17,9 @@ CATALOG_READ: dict[str, Any] = {
 }
 """A few queries for work that is repeated anyway, such as a tick."""
 
+LOCAL_READ: dict[str, Any] = CATALOG_READ | {"start_to_close_timeout": timedelta(seconds=5)}
+"""One query, in the worker that runs the workflow: nothing is recorded before it ends."""
+
 CATALOG_WRITE: dict[str, Any] = {
     "start_to_close_timeout": timedelta(seconds=120),
     "schedule_to_close_timeout": timedelta(minutes=15),

@@ -5,15 +5,14 @@ from temporalio.exceptions import ActivityError
 
 with workflow.unsafe.imports_passed_through():
     from activities.recycle import RecycleActivities
-    from activities.spark import SparkActivities
     from sexton.recycle.pipeline.model import RangeOrder, RangeReceipt
     from sexton.recycle.planning.model import KindPlan
     from sexton.recycle.rounds.ledger import Ledger
     from sexton.recycle.rounds.model import OpenedRound
     from workflows import ids, options
     from workflows.errors import error_message, error_type
-    from workflows.options import BATCH_DELETE, CATALOG_READ, MOST_SPARK_ATTEMPTS
-    from workflows.spark import on_spark, was_not_taken
+    from workflows.options import BATCH_DELETE, MOST_SPARK_ATTEMPTS
+    from workflows.spark import find_spark, on_spark, was_not_taken
 
 ON_SPARK = "deleted on Spark"
 NO_SPARK = "no Spark worker is free: deleted by a control worker"
@@ -26,10 +25,7 @@ async def recycle_range(opened: OpenedRound, kind: KindPlan, order: RangeOrder, 
     summary = f"{kind.kind}, range {order.number}"
     heavy = opened.heavy_objects is not None and kind.objects > opened.heavy_objects
     if heavy and ledger.kinds[kind.kind].tries_spark:
-        queue = await workflow.execute_activity_method(
-            SparkActivities.find_spark, **CATALOG_READ, summary="find Spark workers"
-        )
-        if queue:
+        if queue := await find_spark():
             try:
                 receipt = await workflow.execute_activity_method(
                     RecycleActivities.recycle_range,

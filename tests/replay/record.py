@@ -20,6 +20,7 @@ from sexton.contract import NewMark
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.recycle.rounds.model import TickRequest
+from sexton.runtime.spark.store import SparkWorkerStore
 from sexton.runtime.temporal import search_attributes
 from tests.integration.wal.flushing_node import flushing_node
 from tests.servers.temporal import DevServer, start_local
@@ -83,13 +84,13 @@ async def record(scratch: Path) -> dict[str, str]:
             served = Served(rig, client)
             handle = await served.start("shop")
             await handle.result()
-            found["recycle-instance-nobody_polls"] = await handle.fetch_history()
-            with mock.patch("sexton.runtime.temporal.client.pollers", mock.AsyncMock(return_value=1)):
-                rig.mark("compacted", *(NewMark(id=f"i{n}", vault="disk", keys=(f"i/{n}.dat",)) for n in range(3)))
-                rig.later(10_801)
-                handle = await served.start("shop")
-                await handle.result()
-                found["recycle-instance-nobody_took"] = await handle.fetch_history()
+            found["recycle-instance-no_spark_worker"] = await handle.fetch_history()
+            SparkWorkerStore(rig.db).report("gone", slots=2, busy=0)
+            rig.mark("compacted", *(NewMark(id=f"i{n}", vault="disk", keys=(f"i/{n}.dat",)) for n in range(3)))
+            rig.later(10_801)
+            handle = await served.start("shop")
+            await handle.result()
+            found["recycle-instance-spark_worker_gone"] = await handle.fetch_history()
             name, queue = ids.check(DEPLOYMENT, "shop"), ids.control_queue(DEPLOYMENT)
             checking = await client.start_workflow(ids.CHECK, CheckRequest(instance="shop"), id=name, task_queue=queue)
             await checking.result()

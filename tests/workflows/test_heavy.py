@@ -1,6 +1,7 @@
 """A control worker deletes kinds of many objects if no Spark worker does, and reports it."""
 
 import datetime as dt
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,14 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
+from activities import RecycleActivities
 from config.settings import Settings
 from sexton.recycle.model import RoundReport
+from sexton.recycle.pipeline import ranges
 from sexton.recycle.pipeline.model import RangeOrder
+from sexton.recycle.planning import policy as planning
 from sexton.recycle.rounds.recycler import Recycler
+from sexton.runtime.engine import Engine
 from sexton.runtime.spark.session import SparkFailed
 from sexton.runtime.spark.store import SparkWorkerStore
 from tests.support.rig import DEPLOYMENT, Rig, listing
@@ -104,3 +109,41 @@ async def test_control_worker_deletes_the_rest_after_a_spark_error(
     assert listing(root) == {}
     assert (report.state, report.leases) == ("SUCCEEDED", 1)
     assert notes(report) == {"dropped": "Spark: no executor has the password: a control worker deleted the rest"}
+
+
+MARKS, EVENTS = 1_000, 500
+"""Each mark stands for 10,000 objects: a range, a shard and the round have as many as with 10,000,000 objects."""
+
+
+@pytest.fixture
+def scaled_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    scale = 10_000_000 // MARKS
+    monkeypatch.setattr(ranges, "RANGE_OBJECTS", ranges.RANGE_OBJECTS // scale)
+    monkeypatch.setattr(planning, "SHARD_OBJECTS", planning.SHARD_OBJECTS // scale)
+    for name in ("GROUP_FILES", "CHUNK_MARKS"):
+        monkeypatch.setattr(ranges, name, 5)
+
+
+@pytest.mark.usefixtures("scaled_ranges")
+async def test_ten_million_objects_need_few_events(
+    served: Served, shop: str, settings: Settings, tmp_path: Path
+) -> None:
+    rig = served.rig.instance(shop)
+    fill(rig, rig.local(tmp_path / "v", instance=shop), shop, MARKS)
+    engine = Engine(rig.db, settings.engine_settings())
+    as_spark = RecycleActivities(engine.rounds, engine.recycler(engine.deleter), settings.policy())
+    SparkWorkerStore(rig.db).report("one", slots=4, busy=0)
+    with ThreadPoolExecutor(4) as threads:
+        async with Worker(
+            served.client,
+            task_queue=ids.spark_queue(DEPLOYMENT),
+            activities=[as_spark.recycle_range],
+            activity_executor=threads,
+        ):
+            handle = await served.start(shop)
+            report = await handle.result()
+    history = await handle.fetch_history()
+
+    print(f"{len(history.events)} events")
+    assert (report.state, report.deleted, notes(report)) == ("SUCCEEDED", MARKS, {"dropped": "deleted on Spark"})
+    assert MARKS // ranges.RANGE_OBJECTS * 6 < len(history.events) <= EVENTS

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, literal, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, and_, case, delete, func, insert, literal, select, tuple_, update
 
 from sexton.database.engine import Database
 from sexton.marks.file_list import FileList
@@ -158,10 +158,8 @@ def find_spans(db: Database, c: Connection, instance: str, refs: Iterable[Ref]) 
     The marks are selected by primary key alone: with further conditions the planner may read all marks of a batch.
     """
     mark = db.t.mark
-    columns = (mark.c.batch, mark.c.files_after, mark.c.last_file, mark.c.state)
-    spans: dict[int, Span] = {}
-    for row in c.execute(select(*columns).where(mark.c.instance == instance, refs_in(db, mark, refs))):
-        if row.state == MarkState.CLAIMED and row.batch is not None:
-            span = spans.get(row.batch, Span(row.batch, row.files_after, row.last_file))
-            spans[row.batch] = Span(row.batch, min(span.after, row.files_after), max(span.to, row.last_file))
-    return [span for _, span in sorted(spans.items())]
+    is_claimed = mark.c.state == MarkState.CLAIMED
+    after, to = func.min(case((is_claimed, mark.c.files_after))), func.max(case((is_claimed, mark.c.last_file)))
+    by_batch = select(mark.c.batch, after, to).where(mark.c.instance == instance, refs_in(db, mark, refs))
+    rows = c.execute(by_batch.group_by(mark.c.batch).order_by(mark.c.batch)).all()
+    return [Span(*row) for row in rows if row[0] is not None and row[1] is not None]

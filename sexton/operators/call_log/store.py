@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from sqlalchemy import delete, insert, select, update
 
 from sexton.database.engine import AWAY, Database, first_line
+from sexton.database.rows import in_list
 from sexton.kernel.errors import code_of
 from sexton.operators.call_log.model import DONE, CallRecord
 
@@ -66,8 +67,8 @@ class CallStore:
         with self._db.write() as c:
             # Ids are in the order of time, so only the oldest ids need to be compared.
             oldest = select(t.c.id, t.c.at).order_by(t.c.id).limit(DELETED_AT_ONCE).subquery()
-            expired = select(oldest.c.id).where(oldest.c.at < self._db.now(c) - RETENTION_MS)
-            return c.execute(delete(t).where(t.c.id.in_(expired))).rowcount
+            expired = c.execute(select(oldest.c.id).where(oldest.c.at < self._db.now(c) - RETENTION_MS)).scalars().all()
+            return c.execute(delete(t).where(in_list(self._db, t.c.id, expired))).rowcount if expired else 0
 
     def _begin(self, call: CallRecord) -> int:
         t = self._db.t.call

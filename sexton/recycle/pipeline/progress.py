@@ -1,6 +1,5 @@
 """Sum up the outcomes of a claimed mark's files, and decide how the mark is settled. Pure."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -8,6 +7,10 @@ from typing import Any, Self
 from sexton.marks.model import DONE, SEVERAL, DeletionCounts, Ref, Settlement
 from sexton.marks.policy import settlement_of
 from sexton.storage.model import KeyOutcome
+
+BYTES_OF = {KeyOutcome.DELETED: "bytes_freed", KeyOutcome.HIDDEN: "bytes_hidden"}
+FAILURES = (KeyOutcome.FAILED, KeyOutcome.CHANGED)
+ENDED = (Settlement.GONE, Settlement.SECOND_PASS, Settlement.LACKING, Settlement.CHANGED)
 
 
 @dataclass
@@ -19,34 +22,35 @@ class DeletionProgress:
     failures: int
     deletion_counts: DeletionCounts
     reason: str | None
-    by_vault: Mapping[str, Counter[str]]
+    by_vault: Mapping[str, Mapping[str, int]]
     absorbed: list[Ref] = field(default_factory=list)
 
     @classmethod
     def of(cls, mark: Any, files: Iterable[Any]) -> Self:
         """Build it from the mark's row, and from rows of (vault, outcome, files, bytes, unmeasured, reason)."""
-        by_vault: dict[str, Counter[str]] = {}
-        total: Counter[str | None] = Counter()
+        by_vault: dict[str, dict[str, int]] = {}
+        total: dict[str | None, int] = {}
         reasons: dict[str | None, str] = {}
         home = mark.vault or SEVERAL
         for row in files:
-            total[row.outcome] += int(row.files)
-            reasons[row.outcome] = row.reason
-            counts = by_vault.setdefault(row.vault, Counter())
-            if row.outcome is not None:
-                counts[row.outcome] += int(row.files)
-            counts["bytes_freed"] += int(row.bytes) if row.outcome == KeyOutcome.DELETED else 0
-            counts["bytes_hidden"] += int(row.bytes) if row.outcome == KeyOutcome.HIDDEN else 0
-            if row.outcome == KeyOutcome.DELETED and row.unmeasured:
+            outcome = row.outcome
+            total[outcome] = total.get(outcome, 0) + row.files
+            reasons[outcome] = row.reason
+            counts = by_vault.setdefault(row.vault, {})
+            if outcome is not None:
+                counts[outcome] = counts.get(outcome, 0) + row.files
+            if row.bytes and (name := BYTES_OF.get(outcome)):
+                counts[name] = counts.get(name, 0) + row.bytes
+            if row.unmeasured and outcome == KeyOutcome.DELETED:
                 # As the owner states it; counted once, for any number of vaults.
-                by_vault.setdefault(home, Counter())["bytes_estimated"] = int(mark.bytes)
+                by_vault.setdefault(home, {})["bytes_estimated"] = int(mark.bytes)
         deletion_counts = DeletionCounts(
             prefix=mark.prefix,
             first_pass_at=mark.first_pass_at,
             files=sum(total.values()),
-            done=sum(total[outcome] for outcome in DONE),
-            failed=total[KeyOutcome.FAILED],
-            changed=total[KeyOutcome.CHANGED],
+            done=sum(total.get(outcome, 0) for outcome in DONE),
+            failed=total.get(KeyOutcome.FAILED, 0),
+            changed=total.get(KeyOutcome.CHANGED, 0),
             lacking=mark.lacking,
         )
         reason = reasons.get(KeyOutcome.CHANGED) or reasons.get(KeyOutcome.FAILED)
@@ -60,17 +64,20 @@ class DeletionProgress:
     @property
     def gone(self) -> tuple[int, int]:
         """Return the objects and bytes that are gone; bytes as measured, otherwise as the owner states them."""
-        objects = sum(n[KeyOutcome.DELETED] + n[KeyOutcome.HIDDEN] for n in self.by_vault.values())
-        return objects, sum(n["bytes_freed"] + n["bytes_estimated"] for n in self.by_vault.values())
+        objects = size = 0
+        for counts in self.by_vault.values():
+            objects += counts.get(KeyOutcome.DELETED, 0) + counts.get(KeyOutcome.HIDDEN, 0)
+            size += counts.get("bytes_freed", 0) + counts.get("bytes_estimated", 0)
+        return objects, size
 
-    def counts(self, settlement: Settlement) -> Mapping[str, Counter[str]]:
+    def counts(self, settlement: Settlement) -> Mapping[str, Mapping[str, int]]:
         """Return what to add to the round's counts, by vault; only failures are counted before the mark has ended."""
-        ended = settlement in (Settlement.GONE, Settlement.SECOND_PASS, Settlement.LACKING, Settlement.CHANGED)
-        by_vault = {}
-        for vault, n in self.by_vault.items():
-            counts = Counter({"failed": n[KeyOutcome.FAILED] + n[KeyOutcome.CHANGED]})
-            if ended:
-                counts.update({outcome.value: n[outcome] for outcome in DONE})
-                counts.update({name: n[name] for name in ("bytes_freed", "bytes_hidden", "bytes_estimated")})
-            by_vault[vault] = counts
-        return by_vault
+        ended = settlement in ENDED
+        return {vault: _counted(counts, ended=ended) for vault, counts in self.by_vault.items()}
+
+
+def _counted(counts: Mapping[str, int], *, ended: bool) -> Mapping[str, int]:
+    """Return counts of files and bytes by the names that the round has for them. Pure."""
+    failed = sum(counts.get(outcome, 0) for outcome in FAILURES)
+    counted = {str(name): number for name, number in counts.items() if ended and name not in FAILURES}
+    return {**counted, "failed": failed} if failed else counted

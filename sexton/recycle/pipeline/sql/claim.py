@@ -119,7 +119,7 @@ class ClaimStore:
             mark.c.retention_starts_at,
         )
         is_candidate = and_(mark.c.instance == request.instance, refs_in(self._db, mark, request.refs))
-        rows = tx.execute(select(*columns).where(is_candidate).with_for_update(skip_locked=True))
+        rows = tx.execute(select(*columns).where(is_candidate).with_for_update(skip_locked=True)).all()
         return {
             Ref(r.kind, r.id): LockedMark(
                 r.vault, MarkState(r.state), r.quarantined_reason is not None, r.retention_starts_at

@@ -45,7 +45,7 @@ class DueMarkStore:
                 .order_by(*position)
                 .limit(limit)
             )
-            return [due_mark(row) for row in rows]
+            return [due_mark(row) for row in rows.all()]
 
     def claimed_marks(self, token: WriteToken, after: ClaimedMark, limit: int) -> Sequence[ClaimedMark]:
         """Return claimed, unquarantined marks of the batch in the order of their files, but for absorbed ones."""

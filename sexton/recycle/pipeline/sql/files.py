@@ -144,7 +144,7 @@ class FileStore:
         ordered = sorted(refs)
         for start in range(0, len(ordered), CHUNK_MARKS):
             is_one = refs_in(self._db, mark, ordered[start : start + CHUNK_MARKS])
-            rows = tx.execute(of_instance.where(is_one))
+            rows = tx.execute(of_instance.where(is_one)).all()
             claimed |= {Ref(row.kind, row.id): row for row in rows if _is_claimed_by(row, token)}
         return claimed
 

@@ -1,6 +1,5 @@
 """Settle claimed marks after a deletion: move them to history, let them wait for a second pass, or count failures."""
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -39,6 +38,7 @@ from sexton.recycle.pipeline.sql.write_token import verify
 
 SUMS: dict[str, Any] = {"kind": Text(), "id": Text(), "objects": BigInteger(), "bytes": BigInteger()}
 """Columns of rows that say what was deleted of each mark."""
+REMOVED = {"removed": 1}
 
 
 class SettlementStore:
@@ -136,7 +136,7 @@ class SettlementStore:
         names = (*of_mark, "state", "batch", "quarantined_reason")
         # By primary key alone, as in FileStore: the planner may read every claimed mark of the batch instead.
         is_one = and_(mark.c.instance == token.instance, refs_in(self._db, mark, refs))
-        rows = tx.execute(select(*[mark.c[n] for n in names]).where(is_one))
+        rows = tx.execute(select(*[mark.c[n] for n in names]).where(is_one)).all()
         claimed_by = (MarkState.CLAIMED, token.batch, None)
         return [row for row in rows if (row.state, row.batch, row.quarantined_reason) == claimed_by]
 
@@ -185,7 +185,7 @@ class SettlementStore:
         changed = ("objects", "bytes", "claimed_at", "gone_at", "batch", "round")
         replace = {n: insert.excluded[n] for n in changed}
         insert = insert.on_conflict_do_update(index_elements=["instance", "kind", "id"], set_=replace)
-        moved = frozenset(Ref(*row) for row in tx.execute(insert.returning(history.c.kind, history.c.id)))
+        moved = frozenset(Ref(*row) for row in tx.execute(insert.returning(history.c.kind, history.c.id)).all())
         refs = [*(m.ref for m in marks), *absorbed]
         tx.execute(delete(mark).where(mark.c.instance == token.instance, refs_in(db, mark, refs)))
         return moved
@@ -258,14 +258,21 @@ def _settled_refs(by_settlement: Mapping[Settlement, Sequence[DeletionProgress]]
 
 def _counts(by_settlement: Mapping[Settlement, Sequence[DeletionProgress]]) -> dict[tuple[str, str], dict[str, int]]:
     """Return what to add to the round: objects when their mark has ended, a failure in each round it fails."""
-    counts: dict[tuple[str, str], Counter[str]] = {}
+    counts: dict[tuple[str, str], dict[str, int]] = {}
     for settlement, marks in by_settlement.items():
         for m in marks:
-            home = counts.setdefault((m.ref.kind, m.vault), Counter())
             for vault, of_vault in m.counts(settlement).items():
-                counts.setdefault((m.ref.kind, vault), Counter()).update(of_vault)
+                _add(counts, (m.ref.kind, vault), of_vault)
             if settlement is Settlement.GONE:
-                home["removed"] += 1
+                _add(counts, (m.ref.kind, m.vault), REMOVED)
                 for child in m.absorbed:
-                    counts.setdefault((child.kind, SEVERAL), Counter())["removed"] += 1
-    return {key: {name: n[name] for name in n if n[name]} for key, n in counts.items() if any(n.values())}
+                    _add(counts, (child.kind, SEVERAL), REMOVED)
+    return counts
+
+
+def _add(total: dict[tuple[str, str], dict[str, int]], key: tuple[str, str], counts: Mapping[str, int]) -> None:
+    """Add counts that are not 0 to those of a kind and vault."""
+    for name, number in counts.items():
+        if number:
+            of_key = total.setdefault(key, {})
+            of_key[name] = of_key.get(name, 0) + number
