@@ -8,10 +8,9 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 
 from sexton.database.engine import AWAY, Database, first_line
-from sexton.database.rows import in_list
 from sexton.kernel.errors import code_of
 from sexton.operators.call_log.model import DONE, CallRecord
 
@@ -66,9 +65,12 @@ class CallStore:
         t = self._db.t.call
         with self._db.write() as c:
             # Ids are in the order of time, so only the oldest ids need to be compared.
-            oldest = select(t.c.id, t.c.at).order_by(t.c.id).limit(DELETED_AT_ONCE).subquery()
-            expired = c.execute(select(oldest.c.id).where(oldest.c.at < self._db.now(c) - RETENTION_MS)).scalars().all()
-            return c.execute(delete(t).where(in_list(self._db, t.c.id, expired))).rowcount if expired else 0
+            oldest = c.execute(select(func.min(t.c.id))).scalar_one()
+            if oldest is None:
+                return 0
+            are_oldest = t.c.id.between(oldest, oldest + DELETED_AT_ONCE - 1)
+            is_expired = t.c.at < self._db.now(c) - RETENTION_MS
+            return c.execute(delete(t).where(are_oldest, is_expired)).rowcount
 
     def _begin(self, call: CallRecord) -> int:
         t = self._db.t.call

@@ -1,8 +1,9 @@
 """Decide which instances have their next round now, as many as there are free slots."""
 
-from sqlalchemy import ColumnElement, or_, select
+from sqlalchemy import ColumnElement, and_, or_, select
 
 from sexton.database.engine import Database
+from sexton.database.rows import in_list
 from sexton.marks.sql.leases import busy
 from sexton.operators.controls.policy import halt_by_instance
 from sexton.operators.controls.store import ControlStore
@@ -43,7 +44,8 @@ class RoundSchedule:
             ).scalars()
             halted = halt_by_instance(self._controls.all_in(c), now)
             ready = [i for i in due if i not in working and halted(i) is None]
-            waiting = set(c.execute(select(round_.c.instance).where(round_.c.waiting.is_not(None))).scalars())
+            is_waiting = and_(in_list(self._db, round_.c.instance, ready), round_.c.waiting.is_not(None))
+            waiting = set(c.execute(select(round_.c.instance).where(is_waiting)).scalars()) if ready else set()
         ready.sort(key=lambda i: i in waiting)
         return DueInstances(instances=tuple(ready[: free + SPARE]), slots=free)
 
