@@ -91,7 +91,7 @@ class FigureCollector(Collector):
 
 def _process(name: str, up: bool, errors: int) -> Iterator[Metric]:
     yield GaugeMetricFamily(name, "1 if this process could read its database for this scrape.", value=up)
-    text = "Failed reads of the database or of a stored report, since this process started."
+    text = "Failed reads of the database, a stored report or the sizes of tables, since this process started."
     yield CounterMetricFamily("sexton_scrape_errors", text, value=errors)
     build = GaugeMetricFamily("sexton_build_info", "1, with the version of this process.", labels=["version"])
     build.add_metric([importlib.metadata.version("sexton")], 1)

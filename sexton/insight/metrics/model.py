@@ -123,7 +123,7 @@ class BinlogFigures(Message):
 
 
 class Figures(Message):
-    """All figures of one scrape. ``unreadable`` counts stored reports that could not be parsed."""
+    """All figures of one scrape. ``unreadable`` counts failed reads of stored reports and of the tables' sizes."""
 
     now: int
     interval_seconds: int
@@ -138,6 +138,8 @@ class Figures(Message):
     wal_interval_seconds: int = 0
     binlogs: tuple[BinlogFigures, ...] = ()
     binlog_interval_seconds: int = 0
+    table_bytes: dict[str, int] = Field(default_factory=dict)
+    """Table of Sexton → bytes on disk; on SQLite ``all``; empty: unknown."""
     counters: dict[tuple[str, str, str], int] = Field(default_factory=dict)
     """(instance, name, label) → value, as ``recycle.rounds.counters`` names them."""
 

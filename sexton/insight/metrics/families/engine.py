@@ -115,6 +115,7 @@ def families(f: Figures) -> Iterator[Metric]:
     yield from _totals(f)
     yield from _ended_protections(f)
     yield from _paces(f)
+    yield _table_bytes(f)
     yield from wal.families(f.wal, f.wal_interval_seconds, f.now)
     yield from binlog.families(f)
 
@@ -202,3 +203,11 @@ def _paces(f: Figures) -> Iterator[Metric]:
         throttled.add_metric([p.place], p.throttled)
     yield pace
     yield throttled
+
+
+def _table_bytes(f: Figures) -> Metric:
+    text = "Bytes on disk of a table of Sexton, with its indexes and TOAST; on SQLite of the whole database, as all."
+    gauge = GaugeMetricFamily("sexton_table_bytes", text, labels=["table"])
+    for table, size in f.table_bytes.items():
+        gauge.add_metric([table], size)
+    return gauge

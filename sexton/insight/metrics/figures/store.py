@@ -16,6 +16,7 @@ from sexton.check.model import RunState
 from sexton.database.counters import read_counters
 from sexton.database.engine import AWAY, Database, first_line
 from sexton.insight.metrics.figures.binlogs import figures as binlog_figures
+from sexton.insight.metrics.figures.tables import table_bytes
 from sexton.insight.metrics.figures.topics import figures as wal_figures
 from sexton.insight.metrics.model import Figures, InstanceFigures
 from sexton.insight.stores import InsightStores
@@ -65,10 +66,13 @@ class FigureStore:
         """
         try:
             with self._db.read() as c:
-                return self._figures(c)
+                figures = self._figures(c)
         except AWAY as e:
             cause = first_line(e) if isinstance(e, DBAPIError) else "every connection is in use"
             raise FiguresUnread(f"the metrics could not be read from the database ({cause}); run: sexton doctor") from e
+        sizes = table_bytes(self._db)
+        unreadable = figures.unreadable + (sizes is None)
+        return figures.model_copy(update={"table_bytes": sizes or {}, "unreadable": unreadable})
 
     def _figures(self, c: Connection) -> Figures:
         t, now = self._db.t, self._db.now(c)
