@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from temporalio.client import Client
 from temporalio.worker import Worker
@@ -43,8 +43,11 @@ SHUTDOWN = timedelta(seconds=20)
 """Longer than a page: deletions under way are finished and recorded before a worker ends."""
 
 
-async def build(client: Client, settings: Settings, db: Database) -> Worker:
-    """Return a control worker: workflows and their activities, wired to this database and its vaults."""
+async def build(client: Client, settings: Settings, db: Database) -> AbstractAsyncContextManager[None]:
+    """Return a control worker: workflows and their activities, wired to this database and its vaults.
+
+    It polls two task queues: comparisons, which last for hours, have slots of their own.
+    """
     deployment, policy = settings.require_deployment(), settings.policy()
     engine = Engine(db, settings.engine_settings())
     stores = engine.stores
@@ -52,7 +55,8 @@ async def build(client: Client, settings: Settings, db: Database) -> Worker:
     at_once = options.activities_at_once(settings.recycle.recycle_concurrency, topic_pages)
     server.start(settings.metrics, stores.figures(policy, settings.intervals()), engine.deleter.in_flight)
     attributes = not await search_attributes.missing(client)
-    return Worker(
+    check = activities.CheckActivities(engine.checker, engine.in_process_compare, deployment)
+    control = Worker(
         client,
         task_queue=ids.control_queue(deployment),
         workflows=ALL,
@@ -71,17 +75,40 @@ async def build(client: Client, settings: Settings, db: Database) -> Worker:
                 stores.wal.schedule.any_due,
                 stores.binlogs.schedule.due,
             ),
-            activities.CheckActivities(engine.checker, engine.in_process_compare, deployment),
+            check,
             activities.SparkActivities(ids.spark_queue(deployment), stores.spark_workers.count_slots),
             activities.WalActivities(stores.wal.rounds),
             activities.BinlogActivities(stores.binlogs.rounds),
         ),
-        activity_executor=ThreadPoolExecutor(at_once, thread_name_prefix="activity"),
-        max_concurrent_activities=at_once,
         workflow_runner=sandbox.runner(),
-        max_heartbeat_throttle_interval=timedelta(seconds=1),
-        graceful_shutdown_timeout=SHUTDOWN,
+        **_threads(at_once),
     )
+    compare = Worker(
+        client,
+        task_queue=ids.compare_queue(deployment),
+        activities=[check.compare, check.look_again],
+        **_threads(options.COMPARISONS_AT_ONCE),
+    )
+    return _running(control, compare)
+
+
+@asynccontextmanager
+async def _running(*workers: Worker) -> AsyncIterator[None]:
+    """Run workers until the context ends."""
+    async with AsyncExitStack() as running:
+        for worker in workers:
+            await running.enter_async_context(worker)
+        yield
+
+
+def _threads(number: int) -> dict[str, Any]:
+    """Return the options of a worker that runs so many activities at once, each on a thread."""
+    return {
+        "activity_executor": ThreadPoolExecutor(number, thread_name_prefix="activity"),
+        "max_concurrent_activities": number,
+        "max_heartbeat_throttle_interval": timedelta(seconds=1),
+        "graceful_shutdown_timeout": SHUTDOWN,
+    }
 
 
 @asynccontextmanager
@@ -112,10 +139,7 @@ async def spark_worker(client: Client, settings: Settings, db: Database, session
             activities.RecycleActivities(engine.rounds, heavy.recycler, settings.policy()).recycle_range,
         ],
         interceptors=[counter],
-        activity_executor=ThreadPoolExecutor(AT_ONCE, thread_name_prefix="activity"),
-        max_concurrent_activities=AT_ONCE,
-        max_heartbeat_throttle_interval=timedelta(seconds=1),
-        graceful_shutdown_timeout=SHUTDOWN,
+        **_threads(AT_ONCE),
     )
     async with worker, reporting(engine.stores.spark_workers, AT_ONCE, lambda: counter.running):
         yield worker
@@ -127,10 +151,7 @@ def build_backend(client: Client, settings: Settings, backend: str, sweeper: "Ba
         client,
         task_queue=ids.backend_queue(settings.require_deployment(), backend),
         activities=[activities.BackendActivities(sweeper).sweep_cuts],
-        activity_executor=ThreadPoolExecutor(1, thread_name_prefix="activity"),
-        max_concurrent_activities=1,
-        max_heartbeat_throttle_interval=timedelta(seconds=1),
-        graceful_shutdown_timeout=SHUTDOWN,
+        **_threads(1),
     )
 
 
@@ -157,7 +178,7 @@ async def main(role: str = "control", backend: serving.ServedBackend | None = No
     load_home_env()
     settings, stop = load(), asyncio.Event()
     sessions: Sessions | None = None
-    worker: AbstractAsyncContextManager[Worker]
+    worker: AbstractAsyncContextManager[object]
     if backend is None:
         db = Database.open(settings.database_url)
         schema.check(db, settings.require_deployment())

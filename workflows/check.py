@@ -5,6 +5,7 @@ the check has concluded.
 """
 
 import asyncio
+from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, FailureError, is_cancelled_exception
@@ -50,7 +51,7 @@ class CheckInstance:
             evidence = await workflow.execute_activity_method(
                 CheckActivities.look_again,
                 SecondCheckOrder(order=opened.order, evidence=evidence),
-                **COMPARE,
+                **_by_control_worker(opened),
                 summary="check lost objects again, uploads and records",
             )
         except (asyncio.CancelledError, FailureError) as e:
@@ -64,7 +65,7 @@ class CheckInstance:
         """Compare on a control worker, or on Spark where the listing or an estimate shows many objects."""
         if not opened.heavy:
             try:
-                return await self._compare_on_control_worker(opened.order)
+                return await self._compare_on_control_worker(opened, opened.order)
             except ActivityError as e:
                 if error_type(e) != ids.TOO_MANY_OBJECTS:
                     raise
@@ -90,11 +91,11 @@ class CheckInstance:
                 if not was_not_taken(e):
                     raise
                 note = SPARK_BUSY.format(seconds=options.SPARK_WAIT.total_seconds())
-        return _noted(await self._compare_on_control_worker(order), note)
+        return _noted(await self._compare_on_control_worker(opened, order), note)
 
-    async def _compare_on_control_worker(self, order: CheckOrder) -> Evidence:
+    async def _compare_on_control_worker(self, opened: OpenedCheck, order: CheckOrder) -> Evidence:
         return await workflow.execute_activity_method(
-            CheckActivities.compare, order, **COMPARE, summary="compare objects and records"
+            CheckActivities.compare, order, **_by_control_worker(opened), summary="compare objects and records"
         )
 
     async def _conclude(self, opened: OpenedCheck, evidence: Evidence) -> CheckReport:
@@ -106,6 +107,13 @@ class CheckInstance:
             "\n".join([f"**{report.run.state}** check {report.run.id}", *report.run.missing_inputs])
         )
         return report
+
+
+def _by_control_worker(opened: OpenedCheck) -> dict[str, Any]:
+    """Return the options of a comparison on a control worker, which has slots of their own for it."""
+    if not opened.deployment:  # a check that an older release began
+        return COMPARE
+    return COMPARE | {"task_queue": ids.compare_queue(opened.deployment)}
 
 
 def _noted(evidence: Evidence, note: str) -> Evidence:

@@ -67,6 +67,11 @@ def spark_queue(deployment: str) -> str:
     return f"{deployment}/spark"
 
 
+def compare_queue(deployment: str) -> str:
+    """Return the task queue of comparisons without Spark: they last for hours, and must not occupy other slots."""
+    return f"{deployment}/compare"
+
+
 def backend_queue(deployment: str, backend: str) -> str:
     """Return the task queue of the worker beside one storage node."""
     return f"{deployment}/backend-{backend}"

@@ -114,6 +114,9 @@ RANGES_AT_ONCE = 4
 so that no range waits in a queue while its lease expires."""
 MOST_RANGES, SHORT_ACTIVITIES = 256, 16
 """Threads of a worker: the maximum for ranges, and those for all other activities."""
+COMPARISONS_AT_ONCE = 4
+"""Comparisons that one control worker runs at the same time. Each lasts for minutes to hours, needs most of a core and
+a database connection all the time: they have a task queue and threads of their own, so that others never wait."""
 MAX_LEASES_LOST = 5
 """Leases that one run may lose before it fails. A lease is lost if no worker renews it in time."""
 

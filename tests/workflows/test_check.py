@@ -14,15 +14,17 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 
 import worker
 from config.settings import Settings
+from sexton.check.checker import Checker
 from sexton.check.model import CheckReport, CheckRequest, RunState
 from sexton.recycle.rounds.model import DueInstances, TickRequest
 from sexton.runtime.spark.store import SparkWorkerStore
 from tests.integration.check.conftest import Owned, file_keys
 from tests.servers.temporal import DevServer
 from tests.support.rig import DEPLOYMENT, Rig, put
-from tests.workflows.conftest import PATIENCE_SECONDS, Served
+from tests.workflows.conftest import PATIENCE_SECONDS, Served, fill
 from workflows import ids
 from workflows.check import CheckInstance
+from workflows.options import COMPARISONS_AT_ONCE
 from workflows.tick import RecycleTick
 
 
@@ -140,3 +142,30 @@ async def test_control_worker_does_a_heavy_check_without_spark(
     assert report.whole
     assert report.run.evidence is not None
     assert [note for note in report.run.evidence.notes if says in note]
+
+
+async def test_rounds_run_beside_more_comparisons_than_slots(
+    served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = shops(served.rig, tmp_path, COMPARISONS_AT_ONCE + 2)
+    rig = served.rig.instance(shop)
+    fill(rig, rig.local(tmp_path / "v", instance=shop), shop, 1)
+    compare, may_end, begun = Checker.compare, threading.Event(), threading.Semaphore(0)
+
+    def waiting(self: Checker, *order: Any) -> Any:
+        begun.release()
+        assert may_end.wait(PATIENCE_SECONDS)
+        return compare(self, *order)
+
+    monkeypatch.setattr(Checker, "compare", waiting)
+    checks = [await started(served, check) for check in made]
+    for _ in range(COMPARISONS_AT_ONCE):
+        assert await asyncio.to_thread(begun.acquire, timeout=PATIENCE_SECONDS)
+
+    report = await served.round(shop)
+    begun_too_many = begun.acquire(blocking=False)
+    may_end.set()
+    reports = [await check.result() for check in checks]
+
+    assert (report.state, begun_too_many) == ("SUCCEEDED", False)
+    assert [r.whole for r in reports] == [True] * len(made)
