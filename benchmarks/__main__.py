@@ -17,9 +17,11 @@ from benchmarks import (
     keys,
     listing,
     paced,
+    plan,
     protect,
     reconcile,
     results,
+    shards,
     takeover,
     topics,
 )
@@ -33,7 +35,22 @@ QUICK_OBJECTS, QUICK_PAIRS, QUICK_SECONDS = 2_000, 2, 15.0
 QUICK_TOPICS = 200
 QUICK_PROTECT = 50_000
 QUICK_DUE, QUICK_DROP = (10_000, 100_000), (1_000, 10_000)
-ALL = ("delete", "keys", "heavy", "scale", "takeover", "due", "drop", "protect", "list", "reconcile", "topics", "pace")
+ALL = (
+    "delete",
+    "keys",
+    "heavy",
+    "scale",
+    "shards",
+    "takeover",
+    "plan",
+    "due",
+    "drop",
+    "protect",
+    "list",
+    "reconcile",
+    "topics",
+    "pace",
+)
 
 
 def main() -> int:
@@ -54,7 +71,20 @@ def main() -> int:
     full = {
         **dict.fromkeys(("delete", "overhead"), objects >= OBJECTS and pairs >= PAIRS),
         **dict.fromkeys(
-            ("keys", "takeover", "heavy", "scale", "due", "drop", "protect", "list", "reconcile", "topics"),
+            (
+                "keys",
+                "takeover",
+                "plan",
+                "shards",
+                "heavy",
+                "scale",
+                "due",
+                "drop",
+                "protect",
+                "list",
+                "reconcile",
+                "topics",
+            ),
             not given.quick,
         ),
         "pace": seconds >= SECONDS,
@@ -67,12 +97,14 @@ def main() -> int:
             keys.run(given.objects or QUICK_OBJECTS * 10, 1) if given.quick else keys.run(given.objects or keys.OBJECTS)
         ),
         "takeover": lambda: takeover.run(QUICK_OBJECTS * 10) if given.quick else takeover.run(),
+        "plan": lambda: plan.run(QUICK_PROTECT) if given.quick else plan.run(),
         "heavy": lambda: heavy.run(QUICK_OBJECTS, QUICK_PAIRS) if given.quick else heavy.run(),
         "scale": lambda: (
             heavy.scale(QUICK_DROP, QUICK_DROP)
             if given.quick
             else heavy.scale(on_spark=heavy.SOAK if given.soak else heavy.ON_SPARK)
         ),
+        "shards": lambda: shards.run(QUICK_OBJECTS, 1) if given.quick else shards.run(),
         "drop": lambda: drop.run(QUICK_DROP if given.quick else drop.SIZES),
         "protect": lambda: protect.run(QUICK_PROTECT, QUICK_PAIRS, QUICK_OBJECTS) if given.quick else protect.run(),
         "list": lambda: listing.run(QUICK_OBJECTS, QUICK_PAIRS) if given.quick else listing.run(),

@@ -133,10 +133,11 @@ def _copy(cluster: Cluster, of: str) -> Iterator[str]:
 
 
 @contextmanager
-def stub() -> Iterator[str]:
-    """Start a store that answers at once."""
+def stub(delay_seconds: float = 0.0) -> Iterator[str]:
+    """Start a store that answers at once, or after a delay."""
     port = free_port()
-    server = subprocess.Popen([sys.executable, "-m", "benchmarks.stub_bucket", str(port)], cwd=ROOT)
+    command = [sys.executable, "-m", "benchmarks.stub_bucket", str(port), str(delay_seconds)]
+    server = subprocess.Popen(command, cwd=ROOT)
     try:
         while not is_open(port):
             time.sleep(0.05)

@@ -1,18 +1,26 @@
 """A store that takes deletions at once and keeps only what vaults keep for themselves: what a client costs beside it.
 
-`python -m benchmarks.stub_bucket PORT` serves in a process of its own, whose CPU is nobody's. Objects that are deleted
-were never there; a store says of every key that it is deleted. What is told to the audit is taken and forgotten.
+`python -m benchmarks.stub_bucket PORT [DELAY_SECONDS]` serves in a process of its own, whose CPU is nobody's. Objects
+that are deleted were never there; a store says of every key that it is deleted, and of every folder that it has one.
+What is told to the audit is taken and forgotten.
 """
 
 import re
 import socketserver
 import sys
 import threading
+import time
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 from xml.sax.saxutils import escape, unescape
 
 NS = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 KEYS = re.compile(r"<Key>([^<]*)</Key>")
+FOLDER = (
+    f"<ListBucketResult {NS}><EncodingType>url</EncodingType><IsTruncated>false</IsTruncated><KeyCount>1</KeyCount>"
+    "<Contents><Key>{key}</Key><LastModified>2026-01-02T03:04:05.000Z</LastModified><ETag>&quot;1&quot;</ETag>"
+    "<Size>10</Size></Contents></ListBucketResult>"
+)
+"""A listing of one object."""
 FORGOTTEN = "/_sexton/audit/"
 
 
@@ -51,6 +59,9 @@ class Bucket:
         if "list-type" not in asked:
             return 200, f"<VersioningConfiguration {NS}></VersioningConfiguration>".encode(), ""
         after = max(asked.get("start-after", ""), unquote(asked.get("continuation-token", "")))
+        folder = asked.get("prefix", "")
+        if folder.endswith("/") and folder.count("/") > 1 and not folder.startswith("_sexton"):
+            return 200, FOLDER.format(key=quote(f"{folder}0.dat")).encode(), ""
         names = sorted(k for k in self._objects if k.startswith(asked.get("prefix", "")) and k > after)
         shown = names[: int(asked.get("max-keys", "1000"))]
         entries = "".join(
@@ -69,7 +80,7 @@ def _etag(body: bytes) -> str:
     return f"{hash(body) & (2**64 - 1):032x}"
 
 
-def serve(port: int) -> None:
+def serve(port: int, delay_seconds: float) -> None:
     """Serve on the loopback until the process is ended."""
     bucket = Bucket()
 
@@ -83,6 +94,7 @@ def serve(port: int) -> None:
                         length = int(head.partition(b":")[2])
                     if head.startswith(b"expect:"):
                         self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+                time.sleep(delay_seconds)
                 status, body, etag = bucket.answer(method, target, self.rfile.read(length))
                 head_ = f"HTTP/1.1 {status} Answer\r\nContent-Type: application/xml\r\nContent-Length: {len(body)}\r\n"
                 head_ += f'ETag: "{etag}"\r\n' if etag else ""
@@ -96,4 +108,4 @@ def serve(port: int) -> None:
 
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1]))
+    serve(int(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else 0.0)
