@@ -41,7 +41,7 @@ def run(rows: int = ROWS, pairs: int = PAIRS) -> Result:
             def by_spark() -> tuple[int, int]:
                 objects = session.read.parquet(str(folder / "objects"))
                 known = session.read.parquet(str(folder / "records"))
-                with reconcile.narrowed(objects, known.where("not prefix")) as (some, exact):
+                with reconcile.narrowed(objects, known.where("not prefix"), rows) as (some, exact):
                     lost = reconcile.forward(some, exact, ["hot"])
                     orphans = reconcile.inverted(some, exact, known.where("prefix"))
                     return lost.count(), orphans.count()

@@ -228,7 +228,8 @@ class SparkComparison:
             for name, type_ in (("type", "string"), ("expected", "bigint"), ("record", "string"))
         )
         counts: dict[str, int] = {}
-        with reconcile.narrowed(objects, known.where("not prefix")) as (some, exact):
+        rows = sum(listing.objects + listing.young for listing in evidence.listings)
+        with reconcile.narrowed(objects, known.where("not prefix"), rows) as (some, exact):
             frames = [reconcile.forward(some, exact, complete_vaults)]
             if order.inverted:
                 unknown = reconcile.inverted(some.where("old"), exact, known.where("prefix"))

@@ -1,14 +1,14 @@
 """Find objects without records and records without objects, by a join in each direction.
 
-Both sides are nearly equal, so fingerprints of buckets are compared first, without a shuffle, and only the buckets that
-differ are joined. For objects that no record names, their prefixes are looked up last.
+Both sides are nearly equal, so fingerprints of buckets are compared first, and only the buckets that differ are joined.
+For objects that no record names, their prefixes are looked up last.
 
 The functions take frames and return frames; they collect none. Frames are joined by ``name``, the canonical form of a
 key. No name is null: an anti-join would keep a null on one side and lose it on the other.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.connect import functions as f
@@ -20,13 +20,21 @@ PREFIXES = (
 """All prefixes of a name that end with a separator, as in ``marks.policy.covering_prefixes``."""
 COLUMNS = ("type", "vault", "key", "expected", "size", "etag", "record")
 
-BUCKETS = 1 << 16
-MOST_BUCKETS = BUCKETS // 4
-"""Where more buckets differ, everything is joined: that costs less than reading both sides twice."""
+FEW_BUCKETS, MOST_BUCKETS = 1 << 16, 1 << 23
+"""Fingerprints of few buckets need no shuffle. Many buckets are compared where too many of the few differ."""
+ROWS_A_BUCKET = 16
+MOST_DIFFERING = 0.25
+"""The share of buckets that may differ: where more do, joining everything costs less than reading both sides twice."""
 
 
-def differing(objects: DataFrame, exact: DataFrame) -> list[int] | None:
-    """Return the buckets in which the objects and the known names, or their sizes, differ; None: too many.
+def bucket_counts(rows: int) -> tuple[int, ...]:
+    """Return into how many buckets so many rows are divided: at first, and where too many of these differ. Pure."""
+    many = min(MOST_BUCKETS, 1 << max(0, rows // ROWS_A_BUCKET).bit_length())
+    return (FEW_BUCKETS, many) if many > FEW_BUCKETS else (FEW_BUCKETS,)
+
+
+def differing(objects: DataFrame, exact: DataFrame, buckets: int) -> DataFrame:
+    """Return the buckets in which the objects and the known names, or their sizes, differ.
 
     A bucket holds 64-bit hashes of names. Its fingerprint is their number, their exclusive-or, and a sum, in which
     equal rows do not cancel out. Two different buckets have the same fingerprint with a chance of 2^-100, or 2^-44
@@ -35,50 +43,54 @@ def differing(objects: DataFrame, exact: DataFrame) -> list[int] | None:
     Args:
         objects: vault, name, bytes.
         exact: vault, name, bytes; a name without a size makes its bucket differ where others have one.
+        buckets: how many there are, a power of 2.
     """
     sized = exact.select("bytes").where("bytes is not null").limit(1).count() > 0
-    object_buckets = _fingerprints(objects, "o", sized=sized)
-    known_buckets = _fingerprints(exact, "k", sized=sized)
+    object_buckets = _fingerprints(objects, "o", buckets, sized=sized)
+    known_buckets = _fingerprints(exact, "k", buckets, sized=sized)
     same = f.lit(True)
     for part in ("n", "x", "y"):
         same &= f.col(f"o_{part}").eqNullSafe(f.col(f"k_{part}"))
-    different = object_buckets.join(known_buckets, "bucket", "full_outer").where(~same)
-    rows = different.select("bucket").limit(MOST_BUCKETS + 1).collect()
-    return None if len(rows) > MOST_BUCKETS else [row.bucket for row in rows]
+    return object_buckets.join(known_buckets, "bucket", "full_outer").where(~same).select("bucket")
 
 
 @contextmanager
-def narrowed(objects: DataFrame, exact: DataFrame) -> Iterator[tuple[DataFrame, DataFrame]]:
+def narrowed(objects: DataFrame, exact: DataFrame, rows: int) -> Iterator[tuple[DataFrame, DataFrame]]:
     """Yield the rows of buckets that differ, which Spark caches as long as the context lasts.
 
     These are few, and are joined by hash. Where everything is joined, it is sorted: no part has to fit into memory.
+    ``rows``: about how many objects there are.
     """
-    buckets = differing(objects, exact)
-    if buckets is None:
+    with ExitStack() as cached:
+        for buckets in bucket_counts(rows):
+            different = _cached(cached, differing(objects, exact, buckets))
+            if different.count() <= MOST_DIFFERING * buckets:
+                some, some_exact = (_cached(cached, _in_buckets(s, different, buckets)) for s in (objects, exact))
+                yield some, some_exact.hint("shuffle_hash")
+                return
         yield objects, exact
-        return
-    cached = [_in_buckets(side, buckets).persist() for side in (objects, exact)]
-    try:
-        yield cached[0], cached[1].hint("shuffle_hash")
-    finally:
-        for side in cached:
-            side.unpersist()
 
 
-def _in_buckets(side: DataFrame, buckets: list[int]) -> DataFrame:
-    bucket_frame = f.broadcast(side.sparkSession.createDataFrame([(b,) for b in buckets], "bucket int"))
-    numbered = side.withColumn("bucket", _bucket_of(f.xxhash64("vault", "name")))
-    return numbered.join(bucket_frame, "bucket", "left_semi").drop("bucket")
+def _cached(stack: ExitStack, frame: DataFrame) -> DataFrame:
+    """Let Spark cache a frame until the stack is closed."""
+    frame = frame.persist()
+    stack.callback(frame.unpersist)
+    return frame
 
 
-def _bucket_of(h: Column) -> Column:
-    return h.bitwiseAND(BUCKETS - 1).cast("int")
+def _in_buckets(side: DataFrame, different: DataFrame, buckets: int) -> DataFrame:
+    numbered = side.withColumn("bucket", _bucket_of(f.xxhash64("vault", "name"), buckets))
+    return numbered.join(f.broadcast(different), "bucket", "left_semi").drop("bucket")
 
 
-def _fingerprints(side: DataFrame, prefix: str, *, sized: bool) -> DataFrame:
+def _bucket_of(h: Column, buckets: int) -> Column:
+    return h.bitwiseAND(buckets - 1).cast("int")
+
+
+def _fingerprints(side: DataFrame, prefix: str, buckets: int, *, sized: bool) -> DataFrame:
     names = side.select(f.xxhash64("vault", "name").alias("name"), *(["bytes"] if sized else []))
     row_hash = f.xxhash64("name", "bytes") if sized else f.col("name")
-    hashed = names.select(_bucket_of(f.col("name")).alias("bucket"), row_hash.alias("h"))
+    hashed = names.select(_bucket_of(f.col("name"), buckets).alias("bucket"), row_hash.alias("h"))
     summand = f.shiftrightunsigned(f.xxhash64("h"), 20)  # 44 bits: a bucket of 500,000 rows does not overflow
     return hashed.groupBy("bucket").agg(
         f.count("*").alias(f"{prefix}_n"), f.bit_xor("h").alias(f"{prefix}_x"), f.sum(summand).alias(f"{prefix}_y")

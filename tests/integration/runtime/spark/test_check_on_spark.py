@@ -61,7 +61,7 @@ def test_k01_to_k09_spark_finds_what_one_process_finds(
     owned: Owned, on_spark: OnIt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if owned.db.dialect == "postgresql":  # and once where everything is joined, not only buckets that differ
-        monkeypatch.setattr(reconcile, "MOST_BUCKETS", 0)
+        monkeypatch.setattr(reconcile, "MOST_DIFFERING", 0)
     world(owned)
     here = owned.check()
     by_hand = finding_rows(owned)
