@@ -20,6 +20,7 @@ from benchmarks import (
     plan,
     protect,
     reconcile,
+    record,
     results,
     shards,
     takeover,
@@ -32,7 +33,7 @@ from sexton.kernel.errors import SextonError
 
 OBJECTS, PAIRS, SECONDS = 100_000, 7, 180.0
 QUICK_OBJECTS, QUICK_PAIRS, QUICK_SECONDS = 2_000, 2, 15.0
-QUICK_TOPICS = 200
+QUICK_TOPICS, QUICK_RECORD = 200, 1_000_000
 QUICK_PROTECT = 50_000
 QUICK_DUE, QUICK_DROP = (10_000, 100_000), (1_000, 10_000)
 ALL = (
@@ -48,6 +49,7 @@ ALL = (
     "protect",
     "list",
     "reconcile",
+    "record",
     "topics",
     "pace",
 )
@@ -69,24 +71,10 @@ def main() -> int:
     if objects % KEYS_A_MARK:
         parser.error(f"--objects: {objects} is no multiple of {KEYS_A_MARK}")
     full = {
+        **dict.fromkeys(ALL, not given.quick),
         **dict.fromkeys(("delete", "overhead"), objects >= OBJECTS and pairs >= PAIRS),
-        **dict.fromkeys(
-            (
-                "keys",
-                "takeover",
-                "plan",
-                "shards",
-                "heavy",
-                "scale",
-                "due",
-                "drop",
-                "protect",
-                "list",
-                "reconcile",
-                "topics",
-            ),
-            not given.quick,
-        ),
+        "keys": not given.quick and (given.objects or keys.OBJECTS) >= keys.OBJECTS,
+        "record": not given.quick and (given.objects or record.ROWS) >= record.ROWS,
         "pace": seconds >= SECONDS,
     }
     run: dict[str, Callable[[], Result]] = {
@@ -109,6 +97,7 @@ def main() -> int:
         "protect": lambda: protect.run(QUICK_PROTECT, QUICK_PAIRS, QUICK_OBJECTS) if given.quick else protect.run(),
         "list": lambda: listing.run(QUICK_OBJECTS, QUICK_PAIRS) if given.quick else listing.run(),
         "reconcile": lambda: reconcile.run(QUICK_DUE[1], QUICK_PAIRS) if given.quick else reconcile.run(),
+        "record": lambda: record.run(QUICK_RECORD) if given.quick else record.run(given.objects or record.ROWS),
         "topics": lambda: topics.run(QUICK_TOPICS, QUICK_PAIRS) if given.quick else topics.run(),
         "pace": lambda: paced.run(seconds),
     }

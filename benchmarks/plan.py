@@ -81,7 +81,12 @@ async def _plan(database: str, endpoint: str) -> _Planned:
     db = Database.open(database)
     try:
         client = await DevServer(environment).connect()
-        settings = Settings(deployment=DEPLOYMENT, database_url=database, s3={"endpoint_url": endpoint})  # type: ignore[arg-type]
+        settings = Settings(
+            deployment=DEPLOYMENT,
+            database_url=database,
+            s3={"endpoint_url": endpoint},
+            recycle={"max_delete_objects": 2 * MARKS},
+        )
         async with await worker.build(client, settings, db):
             with _owners(database):
                 handle = await client.start_workflow(
@@ -90,7 +95,7 @@ async def _plan(database: str, endpoint: str) -> _Planned:
                     id=ids.recycle(DEPLOYMENT, INSTANCE),
                     task_queue=ids.control_queue(DEPLOYMENT),
                 )
-                while (progress := await handle.query("progress", result_type=RoundProgress)).doing != "RECYCLING":
+                while (progress := await handle.query("progress", result_type=RoundProgress)).plan is None:
                     await asyncio.sleep(0.5)
             history = await handle.fetch_history()
             await handle.cancel()

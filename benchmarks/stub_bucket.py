@@ -43,7 +43,7 @@ class Bucket:
                         self._objects.pop(unescape(gone), None)
                 return 200, f"<DeleteResult {NS}></DeleteResult>".encode(), ""
             if not key:
-                return self._of_bucket(asked)
+                return self.of_bucket(asked)
             if method == "PUT":
                 if FORGOTTEN not in f"/{key}":
                     self._objects[key] = body
@@ -55,7 +55,8 @@ class Bucket:
                 return 404, f"<Error><Code>NoSuchKey</Code><Message>{escape(key)}</Message></Error>".encode(), ""
             return 200, self._objects[key], _etag(self._objects[key])
 
-    def _of_bucket(self, asked: dict[str, str]) -> tuple[int, bytes, str]:
+    def of_bucket(self, asked: dict[str, str]) -> tuple[int, bytes, str]:
+        """Return the answer to a listing, or to a question about the bucket."""
         if "list-type" not in asked:
             return 200, f"<VersioningConfiguration {NS}></VersioningConfiguration>".encode(), ""
         after = max(asked.get("start-after", ""), unquote(asked.get("continuation-token", "")))
@@ -80,9 +81,9 @@ def _etag(body: bytes) -> str:
     return f"{hash(body) & (2**64 - 1):032x}"
 
 
-def serve(port: int, delay_seconds: float) -> None:
+def serve(port: int, delay_seconds: float = 0.0, bucket: Bucket | None = None) -> None:
     """Serve on the loopback until the process is ended."""
-    bucket = Bucket()
+    bucket = bucket or Bucket()
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:

@@ -6,6 +6,7 @@ It speaks as much HTTP/1.1 and ListObjectsV2 as the clients here ask: a prefix, 
 
 import socketserver
 import sys
+from bisect import bisect_right
 from functools import lru_cache
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -27,6 +28,10 @@ class Pages:
 
     def __init__(self, keys: int) -> None:
         self.keys = keys
+
+    def first_after(self, text: str) -> int:
+        """Return the number of the first key beyond a text."""
+        return bisect_right(range(self.keys), text, key=lambda n: key(n, self.keys))
 
     @lru_cache(maxsize=4_096)  # noqa: B019 - one for the whole process
     def page(self, prefix: str, first: int, size: int) -> bytes:
