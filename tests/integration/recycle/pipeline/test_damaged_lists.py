@@ -9,6 +9,7 @@ from sexton.contract import NewMark
 from sexton.marks.file_results import DamagedList
 from sexton.marks.model import Reason, Ref
 from sexton.operators.holds.store import Hold
+from sexton.recycle.pipeline import resolve
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.storage.local.vault import LocalVault
@@ -55,6 +56,28 @@ def test_a_damaged_list_keeps_only_its_own_marks(rig: Rig, root: Path) -> None:
 
     assert listing(root).keys() == {"t/a.dat"}
     assert rig.row("dropped", "m").quarantined_reason == Reason.FILES_UNREADABLE
+
+
+@pytest.mark.parametrize("column", ["files", "results"])
+def test_a_damaged_list_between_others_stops_no_adoption(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str
+) -> None:
+    root, keys, t = rig.local(tmp_path / "v"), ("a", "b", "c"), rig.db.t.file_list
+    monkeypatch.setattr(resolve, "CHUNK_FILES", 1)  # a chunk, and so a list, for each mark
+    for key in keys:
+        put(root, key)
+        rig.mark("dropped", NewMark(id=key, vault="disk", keys=(key,)))
+    rig.later(DUE_SECONDS)
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalVault, "delete", refusing(*keys))
+        rig.round()
+    with rig.db.write() as c:
+        c.execute(update(t).where(t.c.first_key == keys[1]).values({column: b"\x00"}))
+
+    rig.round()
+
+    assert (listing(root).keys(), rig.count("mark"), rig.count("file_list")) == ({keys[1]}, 1, 1)
+    assert rig.row("dropped", keys[1]).quarantined_reason == Reason.FILES_UNREADABLE
 
 
 def test_a_retry_needs_the_list_to_be_restored(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
