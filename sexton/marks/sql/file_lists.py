@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, case, delete, func, insert, literal, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, literal, select, tuple_, update
 
 from sexton.database.engine import Database
 from sexton.marks.file_list import FileList
@@ -153,13 +153,13 @@ def remove_damaged_lists(db: Database, c: Connection, span: Span) -> None:
 
 
 def find_spans(db: Database, c: Connection, instance: str, refs: Iterable[Ref]) -> Sequence[Span]:
-    """Return where the files of these claimed marks are: one span for each batch.
+    """Return where the files of these claimed marks are: one span for each chunk that was claimed.
 
-    The marks are selected by primary key alone: with further conditions the planner may read all marks of a batch.
+    The lists of other chunks, which may be damaged, are not in them. The marks are selected by primary key alone: with
+    further conditions the planner may read all marks of a batch.
     """
     mark = db.t.mark
-    is_claimed = mark.c.state == MarkState.CLAIMED
-    after, to = func.min(case((is_claimed, mark.c.files_after))), func.max(case((is_claimed, mark.c.last_file)))
-    by_batch = select(mark.c.batch, after, to).where(mark.c.instance == instance, refs_in(db, mark, refs))
-    rows = c.execute(by_batch.group_by(mark.c.batch).order_by(mark.c.batch)).all()
-    return [Span(*row) for row in rows if row[0] is not None and row[1] is not None]
+    columns = (mark.c.batch, mark.c.files_after, mark.c.last_file)
+    by_chunk = select(*columns, mark.c.state).distinct().where(mark.c.instance == instance, refs_in(db, mark, refs))
+    rows = c.execute(by_chunk.order_by(*columns)).all()
+    return [Span(batch, after, to) for batch, after, to, state in rows if state == MarkState.CLAIMED]
