@@ -137,7 +137,8 @@ def drop_files(
 def remove_damaged_lists(db: Database, c: Connection, span: Span) -> None:
     """Remove the damaged lists of a span that no mark in its first pass needs.
 
-    A mark after its first pass needs none: it is listed again. Only counts of what was deleted are lost.
+    A mark after its first pass needs none: it is listed again. Only counts of what was deleted are lost. A mark that
+    was claimed with its parent has no files of its own.
     """
     t, mark = db.t.file_list, db.t.mark
     for row in c.execute(select(t.c.first, t.c.last, t.c.files, t.c.results).where(in_span(db, span))).all():
@@ -146,8 +147,8 @@ def remove_damaged_lists(db: Database, c: Connection, span: Span) -> None:
         except DamagedList as e:
             of_batch = and_(mark.c.batch == span.batch, mark.c.state == MarkState.CLAIMED)
             overlaps = and_(mark.c.files_after < row.last, mark.c.last_file >= row.first)
-            needs_it = select(mark.c.id).where(of_batch, overlaps, mark.c.first_pass_at.is_(None))
-            if c.execute(needs_it.limit(1)).first() is None:
+            in_first_pass = and_(mark.c.first_pass_at.is_(None), mark.c.absorbed.is_(False))
+            if c.execute(select(mark.c.id).where(of_batch, overlaps, in_first_pass).limit(1)).first() is None:
                 log.error("batch %d, files %d to %d are forgotten: %s", span.batch, row.first, row.last, e)
                 c.execute(delete(t).where(t.c.batch == span.batch, t.c.last == row.last))
 

@@ -250,10 +250,12 @@ def _quarantine_reason(mark: DeletionProgress) -> str | None:
 
 
 def _settled_refs(by_settlement: Mapping[Settlement, Sequence[DeletionProgress]]) -> list[Ref]:
-    """Return the marks that need no stored files any longer: all but those that failed, or that wait. Pure."""
+    """Return the marks that need no stored files any longer: all but those that failed, or that wait. Pure.
+
+    Absorbed marks have none since their claim: the lists of its chunk, which may be damaged, are not read for them.
+    """
     still_needed = (Settlement.FAILED, Settlement.WAITING)
-    settled = [m for settlement, marks in by_settlement.items() if settlement not in still_needed for m in marks]
-    return [ref for m in settled for ref in (m.ref, *m.absorbed)]
+    return [m.ref for settlement, marks in by_settlement.items() if settlement not in still_needed for m in marks]
 
 
 def _counts(by_settlement: Mapping[Settlement, Sequence[DeletionProgress]]) -> dict[tuple[str, str], dict[str, int]]:
