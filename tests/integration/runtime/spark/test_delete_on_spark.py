@@ -3,10 +3,17 @@
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
 from sexton.contract import NewMark
+from sexton.kernel.crash_points import installed
 from sexton.recycle.audit.store import AuditReader
+from sexton.recycle.pipeline import resolve
+from sexton.storage.local.vault import LocalVault
+from tests.integration.recycle.pipeline.attempts import range_order
+from tests.integration.recycle.pipeline.refusing import refusing
 from tests.integration.runtime.spark.conftest import Deleting, audit_locations
+from tests.support.crashes import Crash, crash_at
 from tests.support.rig import RETENTION, Rig, listing, put
 
 
@@ -37,3 +44,29 @@ def test_a_round_on_spark_deletes_exactly_the_due_objects(rig: Rig, deleting: De
         **dict.fromkeys((*due, "data/p/a.dat", "data/p/in/b.dat", "data/o_0.dat"), "deleted"),
         "data/none_0.dat": "absent",
     }
+
+
+@pytest.mark.timeout(300)
+def test_a_take_over_on_spark_passes_a_damaged_list(
+    rig: Rig, deleting: Deleting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.instance()
+    root, keys, t = rig.local(tmp_path / "v"), ("a", "b", "c"), rig.db.t.file_list
+    monkeypatch.setattr(resolve, "CHUNK_FILES", 1)  # a chunk, and so a list, for each mark
+    for key in keys:
+        put(root, key)
+        rig.mark("dropped", NewMark(id=key, vault="disk", keys=(key,)))
+    rig.later(RETENTION["dropped"] + 1)
+    order = range_order(rig)
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalVault, "delete", refusing(*keys))
+        with installed(crash_at("claim.committed", 3)), pytest.raises(Crash):
+            rig.recycler.recycle(order, 1, lambda: None)
+    with rig.db.write() as c:
+        c.execute(update(t).where(t.c.first_key == keys[1]).values(results=b"\x00"))
+    deleting(rig)
+
+    rig.recycler.recycle(order, 2, lambda: None)
+
+    assert (listing(root).keys(), rig.count("mark")) == ({keys[1]}, 1)
+    assert [row.key for row in AuditReader(rig.db, audit_locations(rig)).rows(order.round)] == [keys[0], keys[2]]
