@@ -74,20 +74,23 @@ class OutcomeStore:
             yield from self._outcomes(token, span, frozenset(refs))
 
     def between(self, token: WriteToken, after: int, to: int) -> Iterator[Sequence[AuditRow]]:
-        """Yield the outcomes of the batch's files numbered above ``after``, up to ``to``."""
+        """Yield the outcomes of the batch's files numbered above ``after``, up to ``to``, but for damaged lists.
+
+        The marks of a damaged list are not settled: what was deleted of them is logged when the list is restored.
+        """
         yield from self._outcomes(token, Span(token.batch, after, to), None)
 
     def tried_between(self, token: WriteToken, after: int, to: int) -> int:
         """Return how many of the batch's files numbered above ``after``, up to ``to``, have an outcome."""
         with self._db.read() as tx:
-            lists = read_lists(self._db, tx, in_span(self._db, Span(token.batch, after, to)))
+            lists = read_lists(self._db, tx, in_span(self._db, Span(token.batch, after, to)), skip_damaged=True)
             return sum(files.count(OUTCOMES, after=after, to=to) for files in lists)
 
     def _outcomes(self, token: WriteToken, span: Span, refs: frozenset[Ref] | None) -> Iterator[Sequence[AuditRow]]:
         """Yield rows of the log of deletions, enough at once for a file of the log."""
         rows: list[AuditRow] = []
         after = span.after
-        while (page := self._read_page(span._replace(after=after))) is not None:
+        while (page := self._read_page(span._replace(after=after), skip_damaged=refs is None)) is not None:
             at, files = page
             after = files.last
             rows += [
@@ -104,8 +107,9 @@ class OutcomeStore:
         if rows:
             yield rows
 
-    def _read_page(self, span: Span) -> tuple[int, FileList] | None:
+    def _read_page(self, span: Span, *, skip_damaged: bool) -> tuple[int, FileList] | None:
         """Return the next list of a span, and the time; None: there is none. In a transaction of its own."""
         with self._db.read() as tx:
-            files = next(read_lists(self._db, tx, in_span(self._db, span), at_once=1), None)
+            lists = read_lists(self._db, tx, in_span(self._db, span), at_once=1, skip_damaged=skip_damaged)
+            files = next(lists, None)
             return None if files is None else (self._db.now(tx), files)
