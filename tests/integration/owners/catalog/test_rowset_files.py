@@ -1,12 +1,16 @@
 """Rounds delete exactly the files of compacted and dropped rowsets, named by the schema they were written with."""
 
+import pytest
 from sqlalchemy import delete, insert
 
 from sexton import contract
 from sexton.marks.model import Reason, Ref
 from sexton.owners.catalog.layout import IndexFormat
 from sexton.owners.catalog.model import Schema
+from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
+from sexton.storage.local.vault import LocalVault
 from tests.integration.owners.catalog.shop import HOUR, PREPARED, RETAINED, Shop, recorded_statements
+from tests.integration.recycle.pipeline.refusing import refusing
 from tests.support.kept import kept_texts
 
 V1, V2 = IndexFormat.V1, IndexFormat.V2
@@ -70,6 +74,28 @@ def test_r19_a_record_without_schema_waits_after_its_named_files(shop: Shop) -> 
     assert shop.objects() == set()
     assert {r.kind for r in shop.refs()} == {"txn_label"}
     assert shop.number(shop.t.rowsets) == 0
+
+
+@pytest.mark.parametrize("reason", [Reason.DELETE_FAILED, Reason.FILES_UNREADABLE])
+def test_a_retry_keeps_records_of_files_without_schema(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, reason: Reason
+) -> None:
+    [rowset] = shop.loaded(shop.table(i=Schema(format=V1, inverted=("7",))))
+    [data, index] = sorted(shop.keys(rowset))
+    shop.catalog.drop_rowset(rowset)
+    with shop.db.write() as c:
+        c.execute(delete(shop.t.schemas))
+    shop.later(RETAINED)
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalVault, "delete", refusing(data))
+        shop.round()
+    shop.sql("UPDATE {}mark SET quarantined_reason = :reason WHERE id = :id", reason=reason, id=rowset)
+
+    QuarantineStore(shop.db).retry("shop", reason=reason)
+    shop.round()
+
+    assert shop.objects() == {index}
+    assert shop.row("dropped", rowset).quarantined_reason == Reason.SCHEMA_MISSING
 
 
 def test_a_rowset_without_schema_is_deleted_with_its_table(shop: Shop) -> None:
