@@ -139,11 +139,11 @@ class QuarantineStore:
             chosen = and_(chosen, mark.c.quarantined_reason != but)
         with deciding(self._db, instance) as c:
             now = self._db.now(c)
-            lifted = {"quarantined_reason": None, "failures": 0, "next_try_at": now, "lacking": None}
-            # Their files were dropped: a second pass resolves them again.
+            lifted = {"quarantined_reason": None, "failures": 0, "next_try_at": now}
+            # Their files were dropped: a second pass resolves them again. Others still lack what their claim found.
             without_files = mark.c.quarantined_reason.in_([str(r) for r in RESOLVED_AGAIN])
             claimed = update(mark).where(chosen, without_files, mark.c.state == MarkState.CLAIMED)
-            retried = c.execute(claimed.values(**lifted, first_pass_at=now)).rowcount
+            retried = c.execute(claimed.values(**lifted, lacking=None, first_pass_at=now)).rowcount
             retried += c.execute(update(mark).where(chosen).values(**lifted)).rowcount
         if ref is not None and not retried:
             raise BadInput(f"{ref.kind} {ref.id} of {instance} is not quarantined; see: sexton why {ref.id}")
