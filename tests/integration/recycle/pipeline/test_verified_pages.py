@@ -1,7 +1,8 @@
-"""Directly before a page is sent, stops, lease, token and its first file are verified, by answers that are not old."""
+"""Directly before a page is sent, stops, lease, token and its files are verified, by answers that are not old."""
 
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,15 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.kernel.errors import SextonError
-from sexton.marks.model import WriteToken
+from sexton.marks.model import ClaimRequest, ClaimResult, WriteToken
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.port import Halted
 from sexton.recycle.pipeline import delete
 from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.recycle.pipeline.delete import ThreadDeleter
+from sexton.storage.local.vault import LocalVault
+from sexton.storage.model import KeyOutcome, KeyResult
+from sexton.storage.port import VaultFault
 from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, prefix_in_second_pass, range_order
 from tests.support.rig import Rig, listing, put
 
@@ -76,16 +80,67 @@ def test_a_task_that_spark_repeated_sends_no_page_again(
     assert (listing(root), rig.row("dropped", "m")) == ({"t/late.dat": 10}, None)
 
 
+def test_a_repeated_task_sends_no_page_of_which_a_part_is_done(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, vaults = rig.local(tmp_path / "v"), WaitingVaults(rig.vaults)
+    for key in ("a", "b"):
+        put(root, key)
+        rig.mark("dropped", NewMark(id=key, vault="disk", keys=(key,)))
+    rig.later(DUE_SECONDS)
+    order, claim, real = range_order(rig), rig.stores.claims.claim, LocalVault.delete
+    errors: list[SextonError] = []
+    requests: list[Sequence[str]] = []
+
+    def delete_late(token: WriteToken) -> None:
+        lease = ActiveLease(rig.leases, rig.controls, token.lease, lambda: None)
+        try:
+            with ThreadDeleter(rig.stores, vaults, 1).begin(token, lease) as deletion:  # type: ignore[arg-type]
+                deletion.release_up_to(2)
+                deletion.finish()
+        except SextonError as e:
+            errors.append(e)
+
+    def claim_then_lose(request: ClaimRequest) -> ClaimResult:
+        result = claim(request)
+        lost_executor = threading.Thread(target=delete_late, args=(request.token,))
+        lost_executor.start()
+        assert vaults.reading.wait(20)
+        lost_executors.append(lost_executor)
+        return result
+
+    def throttle_a_then_fail(
+        vault: LocalVault, keys: Sequence[str], etags: Sequence[str] = (), *more: Any
+    ) -> Sequence[KeyResult]:
+        requests.append(keys)
+        if len(requests) == 2:
+            raise VaultFault("disk", "AWAY", "a test")
+        results = real(vault, [key for key in keys if key != "a"], etags[1:], *more)
+        return [KeyResult("a", KeyOutcome.THROTTLED), *results]
+
+    lost_executors: list[threading.Thread] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(rig.stores.claims, "claim", claim_then_lose)
+        patch.setattr(LocalVault, "delete", throttle_a_then_fail)
+        rig.recycler.recycle(order, 1, lambda: None)
+    put(root, "b")  # undeleted: its mark is gone
+    vaults.resumed.set()
+    lost_executors[0].join(20)
+
+    assert (requests, rig.row("dropped", "b")) == ([["a", "b"], ["a"]], None)
+    assert (listing(root).keys(), [type(e).__name__ for e in errors]) == ({"a", "b"}, ["LeaseLost"])
+
+
 def test_a_stop_is_seen_although_the_database_is_slow(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = one_key_due(rig, tmp_path)
     real = rig.stores.batches.ensure_latest
 
-    def answer_slowly(token: WriteToken, file: int) -> None:
+    def answer_slowly(token: WriteToken, files: Sequence[int]) -> None:
         rig.controls.put(ControlKind.STOP, "shop", "test")
         time.sleep(6)
-        real(token, file)
+        real(token, files)
 
     monkeypatch.setattr(rig.stores.batches, "ensure_latest", answer_slowly)
     with pytest.raises(Halted):
@@ -100,11 +155,11 @@ def test_a_page_is_tried_later_while_the_database_is_slow(
     root = one_key_due(rig, tmp_path)
     real, slow_answers = rig.stores.batches.ensure_latest, list(range(delete.VERIFY_TRIES))
 
-    def answer_slowly(token: WriteToken, file: int) -> None:
+    def answer_slowly(token: WriteToken, files: Sequence[int]) -> None:
         if slow_answers:
             slow_answers.pop()
             time.sleep(0.05)
-        real(token, file)
+        real(token, files)
 
     monkeypatch.setattr(rig.stores.batches, "ensure_latest", answer_slowly)
     monkeypatch.setattr(delete, "VERIFIED_SECONDS", 0.04)
