@@ -55,8 +55,8 @@ class Batches(Protocol):
         """Adopt a batch of an earlier round; its failed deletes are tried again."""
         ...
 
-    def ensure_latest(self, token: WriteToken, file: int) -> None:
-        """Raise ``LeaseLost`` if a newer attempt or epoch works on the batch, or the file was done by another."""
+    def ensure_latest(self, token: WriteToken, files: Sequence[int]) -> None:
+        """Raise ``LeaseLost`` if a newer attempt or epoch works on the batch, or a file was done by another."""
         ...
 
     def count_claimed(self, token: WriteToken) -> int:

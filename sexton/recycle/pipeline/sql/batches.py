@@ -49,9 +49,9 @@ class BatchStore:
                 return token, RangeReceipt.model_validate(row.receipt)
             return self._reopen(c, token), None
 
-    def ensure_latest(self, token: WriteToken, file: int) -> None:
-        """Raise ``LeaseLost`` if a newer attempt or epoch works on the batch, or if the file of this number is done."""
-        ensure_latest(self._db, token, file)
+    def ensure_latest(self, token: WriteToken, files: Sequence[int]) -> None:
+        """Raise ``LeaseLost`` if a newer attempt or epoch works on the batch, or if one of these files is done."""
+        ensure_latest(self._db, token, files)
 
     def count_claimed(self, token: WriteToken) -> int:
         """Return how many marks this batch has claimed, over all attempts."""

@@ -1,5 +1,6 @@
 """Verify a write token: its lease epoch, attempt and opening of the batch are still the latest."""
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -36,19 +37,20 @@ def verify(
     _check_lease(connection.execute(statements.find_lease, of_lease).one_or_none(), token, now)
 
 
-def ensure_latest(db: Database, token: WriteToken, file: int) -> None:
+def ensure_latest(db: Database, token: WriteToken, files: Sequence[int]) -> None:
     """Check epoch, attempt and opening without a lock, just before a request that cannot be called back.
 
-    ``file``: the number of a file that the request deletes. Spark may run a task twice, with one token: the files of
-    the slower one are done already, and their marks may be settled.
+    ``files``: the numbers of the files that the request deletes, all of one list. Spark may run a task twice, with one
+    token: files of the slower one are done already, and their marks may be settled.
 
     Raises:
-        LeaseLost: a newer attempt or a newer epoch works here, the lease has expired, or the file was tried.
+        LeaseLost: a newer attempt or a newer epoch works here, the lease has expired, or a file was tried.
     """
-    parameters = {**_parameters(token), "file": file, "of_instance": token.instance, "for_job": token.lease.job}
+    parameters = {**_parameters(token), "file": files[0], "of_instance": token.instance, "for_job": token.lease.job}
     with db.look_up() as connection:
         row = connection.execute(_statements(db.dialect).find_file, parameters).first()
-    if row is None or FileResults.decode(row.results).codes[file - row.first] != UNTRIED:
+    codes = b"" if row is None else FileResults.decode(row.results).codes
+    if row is None or any(codes[file - row.first] != UNTRIED for file in files):
         raise LeaseLost(f"batch {token.batch} was taken over by a newer attempt or lease, or its files were tried")
     _check_lease(row, token, row.now)
 

@@ -41,7 +41,7 @@ GONE = DeletionProgress(
 )
 Write = Callable[[Stores, WriteToken], object]
 WRITES: dict[str, Write] = {
-    "open": lambda s, t: s.batches.ensure_latest(t, 1),
+    "open": lambda s, t: s.batches.ensure_latest(t, [1]),
     "store": lambda s, t: s.files.store(t, [File("dropped", "m", "disk", "m.dat", 1)]),
     "drop": lambda s, t: s.files.drop(t, [M]),
     "drop unclaimed": lambda s, t: s.files.drop_unclaimed(t, 0, second_pass=True),
