@@ -5,13 +5,24 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import ColumnElement
 
+from sexton.contract import NewMark
 from sexton.database.engine import Database
-from sexton.marks.model import File
-from sexton.marks.sql.file_lists import Span, in_span, may_have_keys, may_have_prefix, read_lists
-from tests.support.claims import token
+from sexton.marks.model import File, Ref
+from sexton.marks.sql.file_lists import (
+    Span,
+    find_spans,
+    in_span,
+    may_have_keys,
+    may_have_prefix,
+    of_instance,
+    read_lists,
+)
+from sexton.protection.sql.claimed_objects import claimed_files
+from tests.support.claims import claim, token
 from tests.support.rig import Rig
 
-KEYS = ("d/1", "d/2", "d/3")
+KEYS = ("d/2", "d/3", "d/1")
+"""Not in order: a list has the keys of one mark after those of another."""
 Condition = Callable[[Database, int], ColumnElement[bool]]
 """Of a database and a batch."""
 
@@ -42,3 +53,38 @@ def test_a_list_is_read_for_a_prefix_of_its_keys(rig: Rig, prefix: str, expected
 @pytest.mark.parametrize(("after", "to", "expected"), [(0, 0, False), (0, 1, True), (2, 3, True), (3, 9, False)])
 def test_a_list_is_read_for_its_first_and_last_number(rig: Rig, after: int, to: int, expected: bool) -> None:
     assert is_read(rig, lambda db, batch: in_span(db, Span(batch, after, to))) == expected
+
+
+def test_lists_of_all_batches_are_read_in_pages(rig: Rig) -> None:
+    for number in range(2):
+        write_token = token(rig, number=number)
+        for key in KEYS:
+            rig.stores.files.store(write_token, [File("dropped", "m", "disk", key, 1)])
+
+    with rig.db.read() as c:
+        read = [files.first for files in read_lists(rig.db, c, of_instance(rig.db, "shop"), at_once=3)]
+
+    assert read == [1, 2, 3, 1, 2, 3]
+
+
+def test_a_filter_is_tested_by_files_of_all_batches(rig: Rig) -> None:
+    rig.mark("dropped", *(NewMark(id=name, vault="disk", keys=(f"data/{name}.dat",)) for name in "ab"))
+    for number, name in enumerate("ab"):
+        claim(rig, token(rig, number=number), "dropped", name)
+
+    pages = list(claimed_files(rig.db, "shop"))
+
+    assert pages == [[("disk", "data/a.dat")], [("disk", "data/b.dat")]]
+
+
+def test_a_span_covers_the_files_of_marks_of_two_chunks(rig: Rig) -> None:
+    rig.mark("dropped", *(NewMark(id=name, vault="disk", keys=(f"data/{name}.dat",)) for name in "ab"))
+    write_token = token(rig)
+    claim(rig, write_token, "dropped", "a", "b")
+    rig.sql("UPDATE {}mark SET files_after = 0, last_file = 1 WHERE id = 'a'")
+    rig.sql("UPDATE {}mark SET files_after = 1, last_file = 2 WHERE id = 'b'")
+
+    with rig.db.read() as c:
+        spans = find_spans(rig.db, c, "shop", [Ref("dropped", "a"), Ref("dropped", "b")])
+
+    assert spans == [Span(write_token.batch, after=0, to=2)]

@@ -4,14 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from sexton.contract import NewMark
 from sexton.kernel import crash_points
+from sexton.marks import file_list
 from sexton.protection.errors import Invalid
 from sexton.protection.filter import Filter
 from sexton.protection.model import Item, ProtectionSettings, ProtectionState
 from sexton.protection.sql.store import ProtectionStore
-from tests.integration.protection.registrations import garbage, protect, registration, remaining_keys
+from tests.integration.protection.registrations import DUE, garbage, protect, registration, remaining_keys
 from tests.support.kept import kept_texts
-from tests.support.rig import Rig
+from tests.support.rig import Rig, put
 
 
 def test_p01_a_protected_object_stays_until_its_release(rig: Rig, root: Path) -> None:
@@ -25,6 +27,20 @@ def test_p01_a_protected_object_stays_until_its_release(rig: Rig, root: Path) ->
     assert (protection.state, protection.sealed and protection.sealed.objects) == (ProtectionState.ACTIVE, 1)
     assert (kept_texts(first_round), protected_keys) == ({"protection j": 1}, {"data/a.dat"})
     assert (kept_texts(second_round), remaining_keys(root)) == ({}, set())
+
+
+def test_a_protection_sees_every_list_of_a_mark(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_list, "LIST_FILES", 1)
+    root, keys = rig.local(tmp_path / "v"), ("a.dat", "b.dat", "c.dat")
+    for key in keys:
+        put(root, key)
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=keys))
+    rig.later(DUE)
+    protect(rig, "j", "c.dat")
+
+    rig.round()
+
+    assert remaining_keys(root) == set(keys)
 
 
 def test_p12_a_new_process_respects_existing_protections(rig: Rig, root: Path) -> None:

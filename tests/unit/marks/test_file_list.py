@@ -113,6 +113,14 @@ def test_numbers_continue_over_the_lists_of_a_chunk(monkeypatch: pytest.MonkeyPa
     assert [(files.first, files.last, len(files.keys)) for files in lists] == [(7, 8, 2), (9, 10, 2), (11, 11, 1)]
 
 
+def test_marks_of_two_kinds_may_have_one_id() -> None:
+    files = FileList.of(1, 1, [File(kind, "a", "cold", f"{kind}.dat", 1) for kind in ("dropped", "orphan")])
+
+    files.drop({Ref("dropped", "a")})
+
+    assert files.refs == {Ref("orphan", "a")}
+
+
 def test_a_thousand_keys_of_a_folder_need_a_few_bytes_each() -> None:
     keys = [File("dropped", f"m{n // 100}", "cold", f"data/2026/{n:08}.parquet", None) for n in range(1_000)]
     files = FileList.of(1, 1, keys)

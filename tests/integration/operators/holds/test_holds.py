@@ -12,6 +12,7 @@ from sexton.contract import NewMark
 from sexton.database.guard import UnknownInstance
 from sexton.kernel import crash_points
 from sexton.kernel.errors import BadInput
+from sexton.marks import file_list
 from sexton.operators.holds.store import Hold, HoldStore, TooLate
 from sexton.storage.model import VaultSpec
 from tests.support.kept import kept_texts
@@ -135,6 +136,22 @@ def test_a_hold_blocks_the_second_pass(rig: Rig, tmp_path: Path) -> None:
     rig.round()
     assert listing(root) == {}
     assert rig.count("mark") == 0
+
+
+def test_a_hold_sees_every_file_of_every_list(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_list, "LIST_FILES", 2)
+    root = rig.local(tmp_path / "v")
+    for name, keys in (("m", ("a/x.dat", "d/x.dat")), ("n", ("b/x.dat", "c/x.dat"))):
+        for key in keys:
+            put(root, key)
+        rig.mark("dropped", NewMark(id=name, vault="disk", keys=keys))
+        rig.later(10)
+    rig.later(10_801)
+    rig.holds.place(prefix_hold("c/"), DAY)
+
+    rig.round()
+
+    assert listing(root).keys() == {"b/x.dat", "c/x.dat"}
 
 
 @pytest.mark.parametrize(

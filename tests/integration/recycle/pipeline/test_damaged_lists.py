@@ -16,6 +16,7 @@ from sexton.storage.local.vault import LocalVault
 from tests.integration.protection.registrations import protect
 from tests.integration.recycle.pipeline.attempts import DUE_SECONDS
 from tests.integration.recycle.pipeline.refusing import refusing
+from tests.support.claims import claim, token
 from tests.support.rig import DAY, GRACE, Rig, listing, put
 
 HOLD = Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="a test")
@@ -132,6 +133,16 @@ def test_a_damaged_list_of_a_closed_batch_stops_no_second_pass(
     rig.round()
 
     assert (listing(root), rig.count("mark"), rig.count("file_list")) == ({}, 0, 0)
+
+
+def test_no_mark_is_settled_without_its_damaged_list(rig: Rig) -> None:
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("data/m.dat",)))
+    write_token = token(rig)
+    claim(rig, write_token, "dropped", "m")
+    damage(rig)
+
+    with pytest.raises(DamagedList):
+        rig.stores.settlements.progress(write_token, [Ref("dropped", "m")])
 
 
 def test_a_poisoned_mark_of_a_damaged_list_is_not_forgotten(rig: Rig, root: Path) -> None:

@@ -50,3 +50,20 @@ def test_a_drop_waits_for_an_outcome_of_the_same_list(postgres_rig: Rig) -> None
     dropping.join(10)
 
     assert [(file.id, file.outcome) for file in stored_files(rig.db)] == [("a", KeyOutcome.DELETED)]
+
+
+def test_two_threads_record_pages_of_one_list(postgres_rig: Rig) -> None:
+    rig, with_ = postgres_rig, token(postgres_rig)
+    rig.stores.files.store(with_, [File("dropped", name, "disk", f"{name}.dat", 1) for name in ("a", "b")])
+    page, deleted = FilePage("disk", [2], ["b.dat"]), KeyResult("b.dat", KeyOutcome.DELETED)
+    other = threading.Thread(target=lambda: rig.stores.outcomes.record(with_, page, [deleted]))
+
+    with rig.db.write() as recording:
+        [files] = read_lists(rig.db, recording, in_span(rig.db, Span(with_.batch)), lock=True)
+        files.results.record(0, KeyResult("a.dat", KeyOutcome.ABSENT))
+        save_results(rig.db, recording, files)
+        other.start()
+        other.join(0.5)
+    other.join(10)
+
+    assert [file.outcome for file in stored_files(rig.db)] == [KeyOutcome.ABSENT, KeyOutcome.DELETED]

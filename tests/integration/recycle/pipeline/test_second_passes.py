@@ -6,15 +6,17 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.marks.model import DueMark, Expansion, Place, Ref, WriteToken
+from sexton.marks.model import DueMark, Expansion, File, FilePage, Place, Ref, WriteToken
 from sexton.operators.holds.store import Hold
 from sexton.owners.port import Heartbeat
 from sexton.owners.sql.owner import SqlOwner
 from sexton.recycle.pipeline import adopt
 from sexton.storage.local.vault import LocalVault
-from sexton.storage.model import KeyResult
+from sexton.storage.model import KeyOutcome, KeyResult
 from sexton.storage.port import VaultFault
 from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, Delete, adopt_order, prefix_in_second_pass
+from tests.support.claims import claim, token
+from tests.support.files import stored_files
 from tests.support.rig import GRACE, Rig, listing, put
 
 DAY = 86_400
@@ -74,6 +76,29 @@ def test_a_clock_that_was_ahead_delays_no_second_pass(rig: Rig, tmp_path: Path, 
         rig.round()
 
     assert (listing(root), rig.row("dropped", "m")) == ({}, None)
+
+
+def test_a_moved_mark_takes_its_done_files_along(rig: Rig) -> None:
+    rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"), NewMark(id="n", vault="disk", keys=("n.dat",)))
+    first = token(rig)
+    claim(rig, first, "dropped", "n", "m")
+    for key in ("t/b", "t/c"):
+        rig.stores.files.store(first, [File("dropped", "m", "disk", key, 1)])
+    outcomes = (KeyOutcome.FAILED, KeyOutcome.DELETED, KeyOutcome.ABSENT)
+    page = FilePage("disk", [1, 2, 3], ["n.dat", "t/a", "t/b"])
+    rig.stores.outcomes.record(first, page, [KeyResult("", outcome) for outcome in outcomes])
+    rig.sql("UPDATE {}mark SET first_pass_at = claimed_at, next_try_at = claimed_at, files_after = 1 WHERE id = 'm'")
+    second = token(rig, number=1)
+
+    [mark] = rig.stores.due_marks.take_second_pass(second, Ref("", ""), 10, 0)
+
+    assert [(f.batch, f.number, f.id, f.outcome) for f in stored_files(rig.db)] == [
+        (first.batch, 1, "n", KeyOutcome.FAILED),
+        (second.batch, 1, "m", KeyOutcome.DELETED),
+        (second.batch, 2, "m", KeyOutcome.ABSENT),
+    ]
+    [progress] = rig.stores.settlements.progress(second, [mark.ref])
+    assert (progress.deletion_counts.files, progress.deletion_counts.done) == (2, 2)
 
 
 def test_a_mark_that_was_found_finished_is_settled_unasked(rig: Rig, tmp_path: Path) -> None:

@@ -175,6 +175,17 @@ def test_nothing_is_decided_after_the_lease_expired(rig: Rig, write: Write) -> N
     assert rig.row(*M) == row
 
 
+def test_no_request_is_sent_for_a_file_that_was_tried(rig: Rig) -> None:
+    write_token = token(rig)
+    rig.stores.files.store(write_token, [File("dropped", "m", "disk", key, 1) for key in ("a.dat", "b.dat", "c.dat")])
+    rig.stores.outcomes.record(write_token, FilePage("disk", [2], ["b.dat"]), [DELETED])
+
+    rig.stores.batches.ensure_latest(write_token, 1)
+    rig.stores.batches.ensure_latest(write_token, 3)
+    with pytest.raises(LeaseLost, match="its files were tried"):
+        rig.stores.batches.ensure_latest(write_token, 2)
+
+
 def test_a_late_claim_drops_no_file_of_a_newer_attempt(rig: Rig) -> None:
     rig.mark("dropped", NewMark(id="m", vault="disk", keys=("m.dat",)))
     placed, _ = rig.holds.place(Hold(instance="shop", scope="instance", reason="an incident"), 3_600)
