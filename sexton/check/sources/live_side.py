@@ -75,7 +75,7 @@ class LiveSide:
         vaults = {spec.name: spec for spec in self._registry.vaults(instance)}
         with _silence_on_error(), self._db.snapshot(moment) as c:
             self._set_timeout(c)
-            if part.source in ("", "marks"):
+            if part.source in ("", *marks.SOURCES):
                 yield from marks.read(self._db, c, instance, part, vaults)
             if part.source in ("", "records") and is_catalog:
                 yield from catalog.read(CatalogTransaction(self._db, c, instance), part)

@@ -2,26 +2,39 @@
 
 The files stored for a mark lie under the keys or prefix that the mark itself names, so the marks alone are enough. A
 mark that names neither stands for records of the catalog, which names its files itself.
+
+The primary key of ``mark`` begins with the id, so it leads to no instance (docs/adr/0007). Three partial indexes do:
+each mark of an instance is in exactly one of them, and each source reads one.
 """
 
 from collections.abc import Collection, Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, or_, select
+from sqlalchemy import ColumnElement, Connection, Table, Text, and_, func, literal, or_, select, true, tuple_
 
 from sexton.database.engine import Database
-from sexton.database.ranges import READ_ROWS, ranges, within
+from sexton.database.ranges import READ_ROWS
 from sexton.marks.live import LiveEntry, Part
+from sexton.marks.sql.rows import CLAIMED
 
 ORPHAN = "orphan"
 """The kind of the marks that a repair makes."""
+WAITING, CLAIMED_MARKS, QUARANTINED = "waiting marks", "claimed marks", "quarantined marks"
+SOURCES = (WAITING, CLAIMED_MARKS, QUARANTINED)
+"""The sources of marks; together they hold each mark once."""
 
 
 def parts(db: Database, c: Connection, instance: str, rows: int) -> list[Part]:
-    """Return ranges of about ``rows`` marks each."""
+    """Return the parts of the marks: ranges of about ``rows`` waiting marks each, and the other sources whole."""
     mark = db.t.mark
-    ids = select(mark.c.id).where(mark.c.instance == instance)
-    return [Part("marks", *bounds) for bounds in ranges(c, ids, rows)]
+    position = (mark.c.kind, mark.c.retention_starts_at, mark.c.id)
+    number = func.row_number().over(order_by=position).label("number")
+    numbered = select(*position, number).where(is_in(mark, instance, WAITING)).subquery()
+    ends = select(numbered).where(numbered.c.number % rows == 0).order_by(numbered.c.number)
+    points = ["", *(f"{row.kind}/{row.retention_starts_at}/{row.id}" for row in c.execute(ends)), ""]
+    ranges = [Part(WAITING, *bounds) for bounds in pairwise(points)]
+    return [*ranges, Part(CLAIMED_MARKS), Part(QUARANTINED)]
 
 
 def read(db: Database, c: Connection, instance: str, part: Part, vaults: Collection[str]) -> Iterator[list[LiveEntry]]:
@@ -32,16 +45,41 @@ def read(db: Database, c: Connection, instance: str, part: Part, vaults: Collect
     """
     mark = db.t.mark
     names_files = or_(mark.c.prefix.is_not(None), mark.c["keys"].is_not(None))
-    query: Any = select(mark.c.kind, mark.c.id, mark.c.vault, mark.c.prefix, mark.c["keys"]).where(
-        mark.c.instance == instance, names_files, within(mark.c.id, part.after, part.until), ~found_by_check(mark)
-    )
-    for rows in c.execution_options(yield_per=READ_ROWS).execute(query).partitions():
-        yield [entry for row in rows for entry in _entries(row, vaults)]
+    columns = (mark.c.kind, mark.c.id, mark.c.vault, mark.c.prefix, mark.c["keys"])
+    for source in [part.source] if part.source else SOURCES:
+        in_part = and_(is_in(mark, instance, source), _between(mark, part))
+        query: Any = select(*columns).where(in_part, names_files, ~found_by_check(mark))
+        for rows in c.execution_options(yield_per=READ_ROWS).execute(query).partitions():
+            yield [entry for row in rows for entry in _entries(row, vaults)]
+
+
+def is_in(mark: Table, instance: str, source: str) -> ColumnElement[bool]:
+    """Return the condition that a mark of the instance is in a source: that of the source's partial index."""
+    conditions = {
+        WAITING: and_(mark.c.state != CLAIMED, mark.c.quarantined_reason.is_(None)),
+        CLAIMED_MARKS: mark.c.state == CLAIMED,
+        QUARANTINED: and_(mark.c.state != CLAIMED, mark.c.quarantined_reason.is_not(None)),
+    }
+    return and_(mark.c.instance == instance, conditions[source])
 
 
 def found_by_check(mark: Table) -> ColumnElement[bool]:
     """Return the condition that a check made the mark of an orphan: such a mark names the exact object by its ETag."""
     return and_(mark.c.kind == ORPHAN, mark.c.etags.is_not(None))
+
+
+def _between(mark: Table, part: Part) -> ColumnElement[bool]:
+    """Return the condition that a waiting mark is in the range of a part, as a range of the index."""
+    position = tuple_(mark.c.kind, mark.c.retention_starts_at, mark.c.id)
+    lower = [position > _position(mark, part.after)] if part.after else []
+    upper = [position <= _position(mark, part.until)] if part.until else []
+    return and_(true(), *lower, *upper)
+
+
+def _position(mark: Table, bound: str) -> Any:
+    kind, retention_starts_at, mark_id = bound.split("/")
+    instant = literal(int(retention_starts_at), mark.c.retention_starts_at.type)
+    return tuple_(literal(kind, Text()), instant, literal(mark_id, Text()))
 
 
 def _entries(row: Any, vaults: Collection[str]) -> Iterator[LiveEntry]:

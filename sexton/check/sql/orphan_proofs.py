@@ -7,15 +7,19 @@ whole check that does not find the orphan removes its mark.
 
 from collections.abc import Collection
 
-from sqlalchemy import ColumnElement, and_, exists, select
+from sqlalchemy import ColumnElement, Connection, and_, literal_column, select
 
 from sexton.check.model import FindingState, Run
 from sexton.check.policy import FRESH_MS
-from sexton.check.sources.marks import ORPHAN, found_by_check
+from sexton.check.sources.marks import ORPHAN, QUARANTINED, WAITING, found_by_check, is_in
 from sexton.check.sql.store import CheckStore
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.database.rows import in_list
+
+PAGE_MARKS = 1_000
+NO_MARK: ColumnElement[str] = literal_column("''")
+"""Text instead of a parameter: so the planner sees that the partial index of findings with a mark applies."""
 
 
 class Orphans:
@@ -30,23 +34,33 @@ class Orphans:
         Marks made after the run began are left.
         """
         mark = self._db.t.mark
+        is_earlier = and_(mark.c.state == "MARKED", mark.c.marked_at <= run.cutoff, found_by_check(mark))
+        removed = 0
         with deciding(self._db, run.instance) as c:
-            is_earlier = and_(mark.c.instance == run.instance, mark.c.state == "MARKED", mark.c.marked_at <= run.cutoff)
-            is_refuted = and_(is_earlier, found_by_check(mark), ~self._was_found_in(run.id))
-            return c.execute(mark.delete().where(is_refuted)).rowcount
+            for source in (WAITING, QUARANTINED):
+                earlier = select(mark.c.id).where(is_in(mark, run.instance, source), is_earlier)
+                ids = c.execute(earlier).scalars().all()
+                for page in (ids[n : n + PAGE_MARKS] for n in range(0, len(ids), PAGE_MARKS)):
+                    refuted = set(page) - self._found_in(c, run, page)
+                    removed += c.execute(mark.delete().where(is_earlier, self._listed(run.instance, refuted))).rowcount
+        return removed
 
     def unproven(self, instance: str, ids: Collection[str]) -> frozenset[str]:
         """Return which of these orphan marks no recent whole run has found again: they must not be claimed."""
         run, mark = self._runs.last_whole(instance), self._db.t.mark
         if run is None or self._runs.now() - run.cutoff > FRESH_MS:
             return frozenset(ids)
-        is_listed = and_(mark.c.instance == instance, mark.c.kind == ORPHAN, in_list(self._db, mark.c.id, ids))
-        proven = select(mark.c.id).where(is_listed, mark.c.marked_at < run.cutoff, self._was_found_in(run.id))
         with self._db.read() as c:
-            return frozenset(ids) - frozenset(c.execute(proven).scalars())
+            earlier = select(mark.c.id).where(self._listed(instance, ids), mark.c.marked_at < run.cutoff)
+            return frozenset(ids) - self._found_in(c, run, c.execute(earlier).scalars().all())
 
-    def _was_found_in(self, run: int) -> ColumnElement[bool]:
-        """Return the condition that a whole run found the orphan of a mark again."""
-        t, mark = self._db.t.finding, self._db.t.mark
-        is_own_finding = and_(t.c.instance == mark.c.instance, t.c.mark == mark.c.id)
-        return exists().where(is_own_finding, t.c.mark != "", t.c.proven_in == run, t.c.state == FindingState.REPAIRED)
+    def _listed(self, instance: str, ids: Collection[str]) -> ColumnElement[bool]:
+        mark = self._db.t.mark
+        return and_(mark.c.instance == instance, mark.c.kind == ORPHAN, in_list(self._db, mark.c.id, ids))
+
+    def _found_in(self, c: Connection, run: Run, marks: Collection[str]) -> set[str]:
+        """Return those of these marks whose orphan a whole run found again."""
+        t = self._db.t.finding
+        has_mark = and_(t.c.instance == run.instance, t.c.mark != NO_MARK, in_list(self._db, t.c.mark, marks))
+        is_found = and_(t.c.proven_in == run.id, t.c.state == FindingState.REPAIRED)
+        return set(c.execute(select(t.c.mark).where(has_mark, is_found)).scalars())

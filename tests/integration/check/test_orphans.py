@@ -1,7 +1,7 @@
 """An orphan is deleted only while every check since its repair still finds it, unchanged and unnamed."""
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import text, update
 
 from sexton import contract
 from sexton.contract import NewMark
@@ -66,6 +66,17 @@ def test_a_late_record_blocks_deletion_in_every_spelling(owned: Owned, written: 
     assert collect(owned) == 0
     assert (owned.root / key).exists()
     assert owned.count("mark") == 0  # taken back
+
+
+def test_a_quarantined_orphan_mark_is_removed_when_refuted(owned: Owned) -> None:
+    orphaned(owned, "data/t9/a_0.dat")
+    owned.repairs.orphans("shop")
+    with owned.db.write() as c:
+        c.execute(update(owned.db.t.mark).values(quarantined_reason=Reason.BAD_KEY))
+    owned.live_rows(("data/t9/a_0.dat", 10))
+    owned.check()
+
+    assert owned.count("mark") == 0
 
 
 def test_an_orphan_waits_for_its_next_check(owned: Owned) -> None:

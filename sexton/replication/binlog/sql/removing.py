@@ -1,8 +1,8 @@
 """Delete the rows of records that are in no log any longer, a few thousand per transaction; no reader waits for it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from sqlalchemy import Connection, and_, delete, select
+from sqlalchemy import ColumnElement, Connection, and_, delete, or_, select
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
@@ -37,9 +37,11 @@ class Remover:
         t, position, b = self._db.t.binlog_log, self._db.t.binlog_table_record, self._db.t.binlog
         in_log = and_(position.c.instance == t.c.instance, position.c.db == t.c.db, position.c.tbl == t.c.tbl)
         in_database = and_(b.c.instance == t.c.instance, b.c.db == t.c.db, t.c.tbl == "")
-        pairs_left = select(position.c.seq).where(in_log, position.c.seq <= t.c.watermark).exists()
-        records_left = select(b.c.seq).where(in_database, b.c.seq <= t.c.watermark).exists()
-        leftovers = select(t).where(t.c.instance == instance, pairs_left | records_left).order_by(t.c.db)
+        # Not EXISTS: PostgreSQL may hash its table, that is read all of it.
+        pair = select(position.c.seq).where(in_log, position.c.seq <= t.c.watermark).order_by(position.c.seq).limit(1)
+        record = select(b.c.seq).where(in_database, b.c.seq <= t.c.watermark).order_by(b.c.seq).limit(1)
+        has_rows = or_(pair.scalar_subquery().is_not(None), record.scalar_subquery().is_not(None))
+        leftovers = select(t).where(t.c.instance == instance, has_rows).order_by(t.c.db)
         with self._db.read() as c:
             logs = [rows.to_log(row) for row in c.execute(leftovers)]
         return sorted(logs, key=lambda log: (log.db, log.tbl == "", log.tbl))
@@ -56,25 +58,18 @@ class Remover:
             )
             if not seqs:
                 return 0
-            c.execute(
-                delete(position).where(
-                    log_condition(position, log.instance, key), in_list(self._db, position.c.seq, seqs)
-                )
-            )
+            c.execute(delete(position).where(log_condition(position, log.instance, key), position.c.seq <= seqs[-1]))
             c.execute(delete(part).where(log_condition(part, log.instance, key), part.c.seq <= seqs[-1]))
-            in_a_log = and_(position.c.instance == b.c.instance, position.c.db == b.c.db, position.c.seq == b.c.seq)
-            removable = [~select(position.c.seq).where(in_a_log).exists()]
+            removable = self._in_no_log(log, seqs)
             if own_log.enabled:
-                removable.append(b.c.seq <= own_log.watermark)
-            chunk = and_(b.c.instance == log.instance, b.c.db == log.db, in_list(self._db, b.c.seq, seqs))
-            c.execute(delete(b).where(chunk, *removable))
+                removable &= b.c.seq <= own_log.watermark
+            c.execute(delete(b).where(removable))
             return len(seqs)
 
     def _remove_records_without_table(self, own_log: Log, heartbeat: Callable[[], None]) -> None:
         """Delete records that only the database's log had: their tables are dropped, or were cut before."""
-        b, position, after = self._db.t.binlog, self._db.t.binlog_table_record, -1
+        b, after = self._db.t.binlog, -1
         of_database = and_(b.c.instance == own_log.instance, b.c.db == own_log.db)
-        in_a_log = and_(position.c.instance == b.c.instance, position.c.db == b.c.db, position.c.seq == b.c.seq)
         while True:
             with self._db.write() as c:
                 cut = (
@@ -83,10 +78,20 @@ class Remover:
                 seqs = list(c.execute(cut.limit(ROWS_AT_ONCE)).scalars())
                 if not seqs:
                     return
-                in_no_log = ~select(position.c.seq).where(in_a_log).exists()
-                c.execute(delete(b).where(of_database, in_list(self._db, b.c.seq, seqs), in_no_log))
+                c.execute(delete(b).where(self._in_no_log(own_log, seqs)))
                 after = seqs[-1]
             heartbeat()
+
+    def _in_no_log(self, log: Log, seqs: Sequence[int]) -> ColumnElement[bool]:
+        """Return the condition that a record is one of these of a log's database, and in the log of no table."""
+        b, position = self._db.t.binlog, self._db.t.binlog_table_record
+        # Without statistics a planner filters by the list; then it reads no more than this range.
+        in_range = and_(b.c.instance == log.instance, b.c.db == log.db, b.c.seq.between(seqs[0], seqs[-1]))
+        of_database = and_(position.c.instance == b.c.instance, position.c.db == b.c.db)
+        # An ordered range of one number, not EXISTS: its order leaves the planner only the index by number.
+        same_record = and_(of_database, position.c.seq.between(b.c.seq, b.c.seq))
+        in_a_log = select(position.c.seq).where(same_record).order_by(position.c.seq).limit(1).scalar_subquery()
+        return and_(in_range, in_list(self._db, b.c.seq, seqs), in_a_log.is_(None))
 
     def _lock_own_log(self, c: Connection, log: Log) -> Log:
         """Return the log of the database, locked so that it cannot be enabled meanwhile."""
