@@ -77,7 +77,7 @@ def _between(mark: Table, part: Part) -> ColumnElement[bool]:
 
 
 def _position(mark: Table, bound: str) -> Any:
-    kind, retention_starts_at, mark_id = bound.split("/")
+    kind, retention_starts_at, mark_id = bound.split("/", 2)
     instant = literal(int(retention_starts_at), mark.c.retention_starts_at.type)
     return tuple_(literal(kind, Text()), instant, literal(mark_id, Text()))
 
