@@ -16,6 +16,7 @@ from benchmarks import (
     heavy,
     keys,
     listing,
+    memory,
     paced,
     plan,
     protect,
@@ -44,6 +45,7 @@ ALL = (
     "shards",
     "takeover",
     "plan",
+    "memory",
     "due",
     "drop",
     "protect",
@@ -93,6 +95,7 @@ def main() -> int:
             else heavy.scale(on_spark=heavy.SOAK if given.soak else heavy.ON_SPARK)
         ),
         "shards": lambda: shards.run(QUICK_OBJECTS, 1) if given.quick else shards.run(),
+        "memory": lambda: memory.run(QUICK_OBJECTS * 10) if given.quick else memory.run(),
         "drop": lambda: drop.run(QUICK_DROP if given.quick else drop.SIZES),
         "protect": lambda: protect.run(QUICK_PROTECT, QUICK_PAIRS, QUICK_OBJECTS) if given.quick else protect.run(),
         "list": lambda: listing.run(QUICK_OBJECTS, QUICK_PAIRS) if given.quick else listing.run(),

@@ -13,14 +13,12 @@ from typing import Any, NamedTuple
 
 import worker
 from benchmarks import contenders
-from benchmarks.contenders import DEPLOYMENT, INSTANCE, KIND, RETENTION_SECONDS, VAULT
-from benchmarks.due import AT_ONCE
+from benchmarks.contenders import DEPLOYMENT, INSTANCE, KIND, VAULT, mark_by_sql
 from benchmarks.heavy import ROOT, stub
 from benchmarks.results import Figure, Result, at_most
 from benchmarks.store import log_in
 from config.settings import Settings
 from sexton import contract
-from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.recycle.rounds.model import RecycleRequest, RoundProgress
 from tests.servers.postgres import Cluster
@@ -47,7 +45,7 @@ def run(marks: int = MARKS) -> Result:
         database = cluster.create_database()
         with stub() as endpoint:
             contenders.prepare(database, endpoint, 0)
-            _mark(database, marks)
+            mark_by_sql(database, marks)
             planned = asyncio.run(_plan(database, endpoint))
     finally:
         cluster.stop()
@@ -59,20 +57,6 @@ def run(marks: int = MARKS) -> Result:
     ]
     sizes = {"due marks": f"{marks:,}", "owners that mark meanwhile": OWNERS, "database": "PostgreSQL with fsync"}
     return Result("plan", sizes, figures, {"planned": planned._asdict()})
-
-
-def _mark(url: str, marks: int) -> None:
-    """Mark by SQL, and let the retention end; statistics are those that autovacuum takes meanwhile."""
-    db = Database.open(url)
-    for first in range(0, marks, AT_ONCE):
-        with db.write() as c:
-            c.exec_driver_sql(
-                "INSERT INTO sexton.mark (instance, kind, id, vault, keys, bytes) "
-                f"SELECT '{INSTANCE}', '{KIND}', 'm-' || n, '{VAULT}', jsonb_build_array('data/' || n), 1 "
-                f"FROM generate_series({first}, {min(marks, first + AT_ONCE) - 1}) n"
-            )
-    schema.move_clock(db, RETENTION_SECONDS + 1)
-    db.close()
 
 
 async def _plan(database: str, endpoint: str) -> _Planned:

@@ -83,7 +83,7 @@ def _etag(body: bytes) -> str:
 
 def serve(port: int, delay_seconds: float = 0.0, bucket: Bucket | None = None) -> None:
     """Serve on the loopback until the process is ended."""
-    bucket = bucket or Bucket()
+    store = bucket or Bucket()
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
@@ -96,7 +96,7 @@ def serve(port: int, delay_seconds: float = 0.0, bucket: Bucket | None = None) -
                     if head.startswith(b"expect:"):
                         self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
                 time.sleep(delay_seconds)
-                status, body, etag = bucket.answer(method, target, self.rfile.read(length))
+                status, body, etag = store.answer(method, target, self.rfile.read(length))
                 head_ = f"HTTP/1.1 {status} Answer\r\nContent-Type: application/xml\r\nContent-Length: {len(body)}\r\n"
                 head_ += f'ETag: "{etag}"\r\n' if etag else ""
                 self.wfile.write(f"{head_}\r\n".encode() + (b"" if method == "HEAD" else body))
