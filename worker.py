@@ -81,6 +81,9 @@ async def build(client: Client, settings: Settings, db: Database) -> AbstractAsy
             activities.BinlogActivities(stores.binlogs.rounds),
         ),
         workflow_runner=sandbox.runner(),
+        # Otherwise the worker that runs a workflow takes all of its activities: ranges would share one process.
+        disable_eager_activity_execution=True,
+        max_concurrent_activity_task_polls=1,
         **_threads(at_once),
     )
     compare = Worker(

@@ -94,7 +94,7 @@ def main() -> int:
             if given.quick
             else heavy.scale(on_spark=heavy.SOAK if given.soak else heavy.ON_SPARK)
         ),
-        "shards": lambda: shards.run(QUICK_OBJECTS, 1) if given.quick else shards.run(),
+        "shards": lambda: shards.run([shards.Case(2, 0.03, QUICK_OBJECTS)], 1) if given.quick else shards.run(),
         "memory": lambda: memory.run(QUICK_OBJECTS * 10) if given.quick else memory.run(),
         "drop": lambda: drop.run(QUICK_DROP if given.quick else drop.SIZES),
         "protect": lambda: protect.run(QUICK_PROTECT, QUICK_PAIRS, QUICK_OBJECTS) if given.quick else protect.run(),

@@ -1,7 +1,7 @@
-"""Delete one kind in 4 shards and in one, by two worker processes, from a store that needs 30 ms for each request.
+"""Delete one kind in 4 shards and in one, by several worker processes, from a slow store.
 
 Each mark is a prefix: the store is asked to list it, which no page of keys can do for many marks at once. Rounds run on
-a real Temporal server. `python -m benchmarks.shards OBJECTS` runs a worker whose shards have so many objects.
+a real Temporal server. `python -m benchmarks.shards SHARDS` runs a worker that divides a kind into so many.
 """
 
 import asyncio
@@ -10,8 +10,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import psycopg
 
@@ -35,46 +36,69 @@ from tests.servers.postgres import Cluster
 from tests.servers.temporal import DevServer, start_local
 from workflows import ids
 
-MARKS, PAIRS = 20_000, 3
-SHARDS, WORKERS = 4, 2
-DELAY_SECONDS = 0.03
+PAIRS = 3
+SHARDS = 4
 LEAST = 3.0
 
 
-def run(marks: int = MARKS, pairs: int = PAIRS) -> Result:
-    """Measure one shard and four, in turns."""
+class Case(NamedTuple):
+    """A number of worker processes, and a store that needs some seconds for each request."""
+
+    workers: int
+    delay_seconds: float
+    marks: int
+
+
+CASES = (Case(2, 0.03, 20_000), Case(4, 0.3, 8_000))
+"""In the first, two cores send requests as fast as they can; in the second, they wait for the store."""
+
+
+def run(cases: Sequence[Case] = CASES, pairs: int = PAIRS) -> Result:
+    """Measure one shard and four in each case, in turns."""
     log_in()
-    seconds: dict[int, list[float]] = {1: [], SHARDS: []}
+    figures: list[Figure] = []
+    runs: dict[str, dict[int, list[float]]] = {}
     cluster = Cluster()
     try:
-        for pair in range(pairs):
-            for shards in (1, SHARDS) if pair % 2 else (SHARDS, 1):
-                seconds[shards].append(asyncio.run(_round(cluster, marks, shards)))
-                print(f"pair {pair + 1}, {shards} shards: {marks / seconds[shards][-1]:,.0f} prefixes/s", flush=True)
+        for case in cases:
+            name = f"{case.workers} workers, {1_000 * case.delay_seconds:.0f} ms a request"
+            seconds = runs[name] = _measure(cluster, case, pairs)
+            for shards, took in seconds.items():
+                rate = case.marks / statistics.median(took)
+                figures.append(Figure(f"{name}: {shards} shards", f"{rate:,.0f} prefixes/s"))
+            ratio = statistics.median(one / four for one, four in zip(seconds[1], seconds[SHARDS], strict=True))
+            figures.append(at_least(f"{name}: {SHARDS} shards against one", ratio, LEAST))
     finally:
         cluster.stop()
-    ratio = statistics.median(one / four for one, four in zip(seconds[1], seconds[SHARDS], strict=True))
-    figures = [
-        Figure(f"{n} shards on {WORKERS} workers", f"{marks / statistics.median(took):,.0f} prefixes/s")
-        for n, took in seconds.items()
-    ]
-    figures.append(at_least(f"{SHARDS} shards against one", ratio, LEAST))
-    sizes = {"prefixes": f"{marks:,}", "pairs": pairs, "a request": "30 ms", "database": "PostgreSQL with fsync"}
-    return Result("shards", sizes, figures, {"seconds": seconds})
+    marks = ", ".join(f"{case.marks:,}" for case in cases)
+    return Result(
+        "shards", {"prefixes": marks, "pairs": pairs, "database": "PostgreSQL with fsync"}, figures, {"seconds": runs}
+    )
 
 
-async def _round(cluster: Cluster, marks: int, shards: int) -> float:
+def _measure(cluster: Cluster, case: Case, pairs: int) -> dict[int, list[float]]:
+    """Return the seconds of rounds of one shard and of several."""
+    seconds: dict[int, list[float]] = {1: [], SHARDS: []}
+    for pair in range(pairs):
+        for shards in (1, SHARDS) if pair % 2 else (SHARDS, 1):
+            seconds[shards].append(asyncio.run(_round(cluster, case, shards)))
+            rate = case.marks / seconds[shards][-1]
+            print(f"pair {pair + 1}, {case.workers} workers, {shards} shards: {rate:,.0f} prefixes/s", flush=True)
+    return seconds
+
+
+async def _round(cluster: Cluster, case: Case, shards: int) -> float:
     """Return the seconds of one round, from its start until its report."""
     database = cluster.create_database()
     environment = await start_local()
     try:
-        with stub(DELAY_SECONDS) as endpoint:
+        with stub(case.delay_seconds) as endpoint:
             contenders.prepare(database, endpoint, 0)
-            _mark_prefixes(database, marks)
+            _mark_prefixes(database, case.marks)
             server = DevServer(environment)
-            with _workers(database, endpoint, server.address, -(-marks // shards)):
+            with _workers(database, endpoint, server.address, shards, case.workers):
                 client = await server.connect()
-                while await pollers(client, Settings(deployment=DEPLOYMENT, database_url=database)) < WORKERS:
+                while await pollers(client, Settings(deployment=DEPLOYMENT, database_url=database)) < case.workers:
                     await asyncio.sleep(0.1)
                 began = time.perf_counter()
                 report: RoundReport = await client.execute_workflow(
@@ -85,7 +109,7 @@ async def _round(cluster: Cluster, marks: int, shards: int) -> float:
                     result_type=RoundReport,
                 )
                 took = time.perf_counter() - began
-        if report.deleted != marks:
+        if report.deleted != case.marks:
             raise AssertionError(f"the round did not do all: {report}")
         return took
     finally:
@@ -106,7 +130,7 @@ def _mark_prefixes(url: str, marks: int) -> None:
 
 
 @contextmanager
-def _workers(database: str, endpoint: str, temporal: str, shard_objects: int) -> Iterator[None]:
+def _workers(database: str, endpoint: str, temporal: str, shards: int, workers: int) -> Iterator[None]:
     """Run worker processes."""
     with scratch() as place:
         environment = os.environ | {
@@ -116,10 +140,10 @@ def _workers(database: str, endpoint: str, temporal: str, shard_objects: int) ->
             "SEXTON_S3__ENDPOINT_URL": endpoint,
             "SEXTON_TEMPORAL__ADDRESS": temporal,
         }
-        command = [sys.executable, "-m", "benchmarks.shards", str(shard_objects)]
+        command = [sys.executable, "-m", "benchmarks.shards", str(shards)]
         with (place.disk / "worker.log").open("w") as log:
             processes = [
-                subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log) for _ in range(WORKERS)
+                subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log) for _ in range(workers)
             ]
         try:
             yield
@@ -131,5 +155,5 @@ def _workers(database: str, endpoint: str, temporal: str, shard_objects: int) ->
 
 
 if __name__ == "__main__":
-    policy.SHARD_OBJECTS = int(sys.argv[1])
+    policy.SHARD_OBJECTS, policy.MOST_SHARDS = 1, int(sys.argv[1])
     run_worker(worker.main())

@@ -109,7 +109,7 @@ def _protections(service: "OperatorService", instance: str) -> Iterator[Blocker]
             until=None if finished else p.expires_at,
             by=p.owner,
             why=f"finished; waits for a watermark above {p.valid_ts}" if finished else p.description or "sync job",
-            way_out=f"sexton protection release {p.job} --instance {instance}",
+            way_out=f"sexton protection release {p.job} --reason TEXT --instance {instance}",
         )
 
 
