@@ -141,7 +141,7 @@ def way_out(kept: Kept, instance: str) -> str:
         KeepReason.LIMIT: f"planned again by the next rounds; or now: sexton plan {instance}, sexton apply PLAN",
         KeepReason.WAITS: "deleted in a later round",
         KeepReason.REPLICA: "deleted when every replica has these versions; see: sexton replica list",
-        KeepReason.PROTECTION_UNREADABLE: "release it and register it again: sexton protection release JOB --reason TEXT",
+        KeepReason.PROTECTION_UNREADABLE: "register it again after: sexton protection release JOB --reason TEXT",
         KeepReason.PROTECTION: f"deleted when its job has finished; see: sexton protection list {instance}",
         KeepReason.IN_USE: "deleted when its owner no longer uses it",
     }

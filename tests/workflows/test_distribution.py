@@ -1,0 +1,49 @@
+"""The ranges of a round are distributed over the workers that poll; none of them takes all."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+
+import worker
+from config.settings import Settings
+from sexton.recycle.planning import policy as planning
+from tests.servers.temporal import DevServer
+from tests.support.rig import Rig
+from tests.workflows.conftest import Served, fill, slow
+
+SHARDS = 16
+
+
+async def test_two_workers_share_the_ranges_of_a_round(
+    rig: Rig,
+    settings: Settings,
+    temporal_server: DevServer,
+    shop: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(planning, "SHARD_OBJECTS", 1)
+    rig.policy = settings.policy()
+    rig.instance(shop)
+    fill(rig, rig.local(tmp_path / "v", instance=shop), shop, SHARDS)
+    one, other = [
+        await Client.connect(temporal_server.address, data_converter=pydantic_data_converter, identity=identity)
+        for identity in ("one", "other")
+    ]
+    async with await worker.build(one, settings, rig.db), await worker.build(other, settings, rig.db):
+        with slow("resolve.stored", 0.3):
+            handle = await Served(rig, one).start(shop)
+            report = await handle.result()
+    events = (await handle.fetch_history()).events
+    ranges = {
+        e.event_id for e in events if e.activity_task_scheduled_event_attributes.activity_type.name == "recycle_range"
+    }
+    started = [e.activity_task_started_event_attributes for e in events]
+    by_worker = Counter(s.identity for s in started if s.scheduled_event_id in ranges)
+
+    print(dict(by_worker))
+    assert report.deleted == SHARDS
+    assert min(by_worker["one"], by_worker["other"]) >= SHARDS // 4
