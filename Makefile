@@ -17,7 +17,7 @@ help:
 	@echo "            make demo-wal: a shared write-ahead log is purged; make demo-binlog: binlogs expire"
 	@echo "            make demo-check: make demo, and then a check on Spark finds an orphan and a lost object"
 	@echo "make test   the tests, on real servers: about 15 minutes on 2 quiet cores (TIERS=\"unit integration\" runs only those)"
-	@echo "make bench  what deleting, choosing, dropping and pacing cost, against peers in the same run: about 100 minutes,"
+	@echo "make bench  what deleting, choosing, dropping and pacing cost, against peers in the same run: about two hours,"
 	@echo "            on a quiet machine (ARGS=--quick: small sizes, 5 minutes; tables and chart: docs/benchmarks.md)"
 	@echo
 	@echo "The first of them also makes .venv: about 2 minutes and 1.6 GB, from PyPI. Python 3.11 or newer is needed."

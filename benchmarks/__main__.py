@@ -51,7 +51,6 @@ ALL = (
     "protect",
     "list",
     "reconcile",
-    "record",
     "topics",
     "pace",
 )
@@ -60,7 +59,7 @@ ALL = (
 def main() -> int:
     """Run what is named; the exit code says whether every goal was met."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="+", choices=["all", *ALL, "overhead"])
+    parser.add_argument("names", nargs="+", choices=["all", *ALL, "overhead", "record"])
     parser.add_argument("--objects", type=int, help=f"objects to delete, a multiple of {KEYS_A_MARK} ({OBJECTS:,})")
     parser.add_argument("--pairs", type=int, help=f"turns of all contenders ({PAIRS})")
     parser.add_argument("--seconds", type=float, help=f"length of each run of pace ({SECONDS:g})")
