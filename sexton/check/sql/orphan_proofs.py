@@ -5,9 +5,9 @@ claimed only if a whole check, begun after the mark was made, has found its orph
 whole check that does not find the orphan removes its mark.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
-from sqlalchemy import ColumnElement, Connection, and_, literal_column, select
+from sqlalchemy import ColumnElement, Connection, Text, and_, literal, literal_column, select, tuple_
 
 from sexton.check.model import FindingState, Run
 from sexton.check.policy import FRESH_MS
@@ -31,19 +31,46 @@ class Orphans:
     def remove_refuted_marks(self, run: Run) -> int:
         """Remove the marks of orphans that a whole run did not find again, as a record names them now; return how many.
 
-        Marks made after the run began are left.
+        Marks made after the run began are left. Each page has a transaction of its own, under the guard; meanwhile
+        no claim takes a mark that is refuted (``unproven``).
+        """
+        removed = 0
+        for source in (WAITING, QUARANTINED):
+            last: tuple[int, str] | None = None
+            while True:
+                with deciding(self._db, run.instance) as c:
+                    page = self._earlier_marks(c, run, source, last)
+                    if not page:
+                        break
+                    ids = [mark_id for _, mark_id in page]
+                    refuted = set(ids) - self._found_in(c, run, ids)
+                    is_refuted = and_(self._is_earlier(run), self._listed(run.instance, refuted))
+                    removed += c.execute(self._db.t.mark.delete().where(is_refuted)).rowcount
+                last = page[-1]
+        return removed
+
+    def _earlier_marks(
+        self, c: Connection, run: Run, source: str, last: tuple[int, str] | None
+    ) -> Sequence[tuple[int, str]]:
+        """Return the next orphan marks of a source that were made before the run: when their retention starts, and id.
+
+        ``last``: that of the page before.
         """
         mark = self._db.t.mark
-        is_earlier = and_(mark.c.state == "MARKED", mark.c.marked_at <= run.cutoff, found_by_check(mark))
-        removed = 0
-        with deciding(self._db, run.instance) as c:
-            for source in (WAITING, QUARANTINED):
-                earlier = select(mark.c.id).where(is_in(mark, run.instance, source), is_earlier)
-                ids = c.execute(earlier).scalars().all()
-                for page in (ids[n : n + PAGE_MARKS] for n in range(0, len(ids), PAGE_MARKS)):
-                    refuted = set(page) - self._found_in(c, run, page)
-                    removed += c.execute(mark.delete().where(is_earlier, self._listed(run.instance, refuted))).rowcount
-        return removed
+        position = (mark.c.retention_starts_at, mark.c.id)
+        is_next = and_(is_in(mark, run.instance, source), self._is_earlier(run))
+        if last is not None:
+            is_next &= tuple_(*position) > tuple_(literal(last[0], position[0].type), literal(last[1], Text()))
+        return [
+            (row[0], row[1])
+            for row in c.execute(select(*position).where(is_next).order_by(*position).limit(PAGE_MARKS))
+        ]
+
+    def _is_earlier(self, run: Run) -> ColumnElement[bool]:
+        mark = self._db.t.mark
+        return and_(
+            mark.c.kind == ORPHAN, mark.c.state == "MARKED", mark.c.marked_at <= run.cutoff, found_by_check(mark)
+        )
 
     def unproven(self, instance: str, ids: Collection[str]) -> frozenset[str]:
         """Return which of these orphan marks no recent whole run has found again: they must not be claimed."""

@@ -4,6 +4,7 @@ import pytest
 from sqlalchemy import text, update
 
 from sexton import contract
+from sexton.check.sql import orphan_proofs
 from sexton.contract import NewMark
 from sexton.marks.model import Reason
 from tests.integration.check.conftest import Owned, file_keys
@@ -176,3 +177,14 @@ def test_an_orphan_with_a_record_in_between_is_unconfirmed(owned: Owned) -> None
     report = owned.check()
 
     assert (report.found, report.confirmed) == ({"ORPHAN": 1}, {})
+
+
+def test_refuted_marks_are_removed_in_pages(owned: Owned, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(orphan_proofs, "PAGE_MARKS", 2)
+    keys = [f"data/t9/{name}_0.dat" for name in "abcd"]
+    orphaned(owned, *keys)
+    owned.repairs.orphans("shop")
+    owned.live_rows(*((key, 10) for key in keys[1:]))
+    owned.check()
+
+    assert owned.count("mark") == 1
