@@ -6,7 +6,7 @@ key tell which rows need not be read.
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, literal, select, tuple_, update
 
@@ -134,6 +134,15 @@ def drop_files(
                     save_results(db, c, locked)
 
 
+def damage_of(batch: int, row: Any) -> DamagedList | None:
+    """Return why a row of a batch cannot be decoded; None: it can be. Pure."""
+    try:
+        FileList.decode(batch, row.first, row.files, row.results)
+    except DamagedList as e:
+        return e
+    return None
+
+
 def remove_damaged_lists(db: Database, c: Connection, span: Span) -> None:
     """Remove the damaged lists of a span that no mark in its first pass needs.
 
@@ -142,14 +151,12 @@ def remove_damaged_lists(db: Database, c: Connection, span: Span) -> None:
     """
     t, mark = db.t.file_list, db.t.mark
     for row in c.execute(select(t.c.first, t.c.last, t.c.files, t.c.results).where(in_span(db, span))).all():
-        try:
-            FileList.decode(span.batch, row.first, row.files, row.results)
-        except DamagedList as e:
+        if damage := damage_of(span.batch, row):
             of_batch = and_(mark.c.batch == span.batch, mark.c.state == MarkState.CLAIMED)
             overlaps = and_(mark.c.files_after < row.last, mark.c.last_file >= row.first)
             in_first_pass = and_(mark.c.first_pass_at.is_(None), mark.c.absorbed.is_(False))
             if c.execute(select(mark.c.id).where(of_batch, overlaps, in_first_pass).limit(1)).first() is None:
-                log.error("batch %d, files %d to %d are forgotten: %s", span.batch, row.first, row.last, e)
+                log.error("batch %d, files %d to %d are forgotten: %s", span.batch, row.first, row.last, damage)
                 c.execute(delete(t).where(t.c.batch == span.batch, t.c.last == row.last))
 
 

@@ -14,6 +14,7 @@ from sexton.marks.model import CHUNK_MARKS, DONE, File, FilePage, MarkState, Rea
 from sexton.marks.sql.file_lists import (
     Span,
     add_list,
+    damage_of,
     drop_files,
     in_span,
     read_lists,
@@ -75,13 +76,16 @@ class FileStore:
         checked files of a second pass yet: of these, undeleted ones are dropped too, to be listed and checked again,
         but only with ``second_pass``.
         """
+        try:
+            return self._drop_unclaimed(token, after, second_pass=second_pass)
+        except DamagedList:  # the list is no longer locked: marks are locked before lists, here as everywhere
+            return self._give_up(token, after, second_pass=second_pass)
+
+    def _drop_unclaimed(self, token: WriteToken, after: int, *, second_pass: bool) -> DroppedFiles | None:
         db = self._db
         with db.write() as tx:
             verify(db, tx, token)
-            try:
-                files = next(read_lists(db, tx, in_span(db, Span(token.batch, after)), lock=True, at_once=1), None)
-            except DamagedList as e:
-                return self._give_up(tx, token, after, str(e), second_pass=second_pass)
+            files = next(read_lists(db, tx, in_span(db, Span(token.batch, after)), lock=True, at_once=1), None)
             if files is None:
                 return None
             leftovers = sort_leftovers(files.files(), self._claimed(tx, token, files.refs), second_pass=second_pass)
@@ -93,28 +97,32 @@ class FileStore:
                 save_results(db, tx, files)
         return DroppedFiles(files.last, leftovers.unchecked)
 
-    def _give_up(self, tx: Connection, token: WriteToken, after: int, error: str, *, second_pass: bool) -> DroppedFiles:
+    def _give_up(self, token: WriteToken, after: int, *, second_pass: bool) -> DroppedFiles:
         """Quarantine the marks whose first pass needs a damaged list; remove the list if there is none.
 
         Without ``second_pass`` marks after their first pass are counted: a request for a file may be on its way.
         """
-        t, mark = self._db.t.file_list, self._db.t.mark
-        one = select(t.c.first, t.c.last).where(in_span(self._db, Span(token.batch, after))).order_by(t.c.last)
-        row = tx.execute(one.limit(1)).one()
-        log.error("batch %d, files %d to %d: %s", token.batch, row.first, row.last, error)
-        is_claimed = and_(
-            mark.c.instance == token.instance, mark.c.state == MarkState.CLAIMED, mark.c.batch == token.batch
-        )
-        overlaps = and_(is_claimed, mark.c.files_after < row.last, mark.c.last_file >= row.first)
-        in_second_pass = select(func.count()).where(overlaps, mark.c.first_pass_at.is_not(None))
-        if not second_pass and (unchecked := tx.execute(in_second_pass).scalar_one()):
-            return DroppedFiles(row.last, unchecked)
-        # Failed deletes are retried once a day: without their files the marks would count as deleted.
-        is_tried_again = or_(mark.c.quarantined_reason.is_(None), mark.c.quarantined_reason == Reason.DELETE_FAILED)
-        in_first_pass = and_(overlaps, mark.c.first_pass_at.is_(None), mark.c.absorbed.is_(False), is_tried_again)
-        reason = {"quarantined_reason": Reason.FILES_UNREADABLE, "last_error": error[:1000]}
-        tx.execute(update(mark).where(in_first_pass).values(**reason))
-        remove_damaged_lists(self._db, tx, Span(token.batch, row.first - 1, row.last))
+        db, t, mark = self._db, self._db.t.file_list, self._db.t.mark
+        one = select(t.c.first, t.c.last, t.c.files, t.c.results).where(in_span(db, Span(token.batch, after)))
+        with db.write() as tx:
+            verify(db, tx, token)
+            row = tx.execute(one.order_by(t.c.last).limit(1)).one_or_none()
+            if row is None or (damage := damage_of(token.batch, row)) is None:
+                return DroppedFiles(after, unchecked=0)  # it was discarded or restored meanwhile: the next is read
+            log.error("batch %d, files %d to %d: %s", token.batch, row.first, row.last, damage)
+            is_claimed = and_(
+                mark.c.instance == token.instance, mark.c.state == MarkState.CLAIMED, mark.c.batch == token.batch
+            )
+            overlaps = and_(is_claimed, mark.c.files_after < row.last, mark.c.last_file >= row.first)
+            in_second_pass = select(func.count()).where(overlaps, mark.c.first_pass_at.is_not(None))
+            if not second_pass and (unchecked := tx.execute(in_second_pass).scalar_one()):
+                return DroppedFiles(row.last, unchecked)
+            # Failed deletes are retried once a day: without their files the marks would count as deleted.
+            is_tried_again = or_(mark.c.quarantined_reason.is_(None), mark.c.quarantined_reason == Reason.DELETE_FAILED)
+            in_first_pass = and_(overlaps, mark.c.first_pass_at.is_(None), mark.c.absorbed.is_(False), is_tried_again)
+            reason = {"quarantined_reason": Reason.FILES_UNREADABLE, "last_error": str(damage)[:1000]}
+            tx.execute(update(mark).where(in_first_pass).values(**reason))
+            remove_damaged_lists(db, tx, Span(token.batch, row.first - 1, row.last))
         return DroppedFiles(row.last, unchecked=0)
 
     def pages(self, token: WriteToken, after: int, to: int) -> Sequence[FilePage]:

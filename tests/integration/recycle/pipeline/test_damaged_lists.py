@@ -1,22 +1,27 @@
 """A file list whose bytes were changed in the database keeps its own marks, and nothing else."""
 
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import select, text, update
 
 from sexton.contract import NewMark
+from sexton.marks.file_list import FileSums
 from sexton.marks.file_results import DamagedList
 from sexton.marks.model import Reason, Ref
 from sexton.operators.holds.store import Hold
 from sexton.recycle.pipeline import resolve
+from sexton.recycle.pipeline.sql.files import FileStore
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.storage.local.vault import LocalVault
 from tests.integration.protection.registrations import protect
 from tests.integration.recycle.pipeline.attempts import DUE_SECONDS
 from tests.integration.recycle.pipeline.refusing import refusing
-from tests.support.claims import claim, token
+from tests.support.claims import claim, drop_unclaimed, token
 from tests.support.rig import DAY, GRACE, Rig, listing, put
 
 HOLD = Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="a test")
@@ -179,3 +184,55 @@ def test_the_mark_of_a_damaged_list_can_be_discarded(rig: Rig, root: Path) -> No
 
     assert discarded.reason == Reason.FILES_UNREADABLE
     assert (listing(root).keys(), rig.count("file_list")) == ({"t/a.dat"}, 0)
+
+
+def test_a_damaged_list_is_given_up_beside_a_discard(postgres_rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig, file_sums = postgres_rig, QuarantineStore._file_sums
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("data/m.dat",)))
+    write_token = token(rig)
+    claim(rig, write_token, "dropped", "m")
+    rig.sql("UPDATE {}mark SET quarantined_reason = 'DELETE_FAILED' WHERE id = 'm'")
+    damage(rig)
+
+    with ThreadPoolExecutor(1) as pool:
+
+        def sums_after_take_over(*given: object) -> Sequence[FileSums]:
+            """Take over while the mark is locked, and wait until the take-over waits for it."""
+            taking_over.append(pool.submit(drop_unclaimed, rig, write_token))
+            await_lock(rig)
+            return file_sums(*given)  # type: ignore[arg-type]
+
+        taking_over = []
+        monkeypatch.setattr(QuarantineStore, "_file_sums", sums_after_take_over)
+        QuarantineStore(rig.db).discard("shop", Ref("dropped", "m"), "its files stay")
+        taking_over[0].result()
+
+    assert (rig.count("mark"), rig.count("file_list")) == (0, 0)
+
+
+def test_a_list_that_is_restored_meanwhile_is_kept(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("data/m.dat",)))
+    write_token, give_up = token(rig), FileStore._give_up
+    claim(rig, write_token, "dropped", "m")
+    results = damage(rig)
+
+    def give_up_late(*given: object, **more: object) -> object:
+        with rig.db.write() as c:
+            c.execute(update(rig.db.t.file_list).values(results=results))
+        return give_up(*given, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(FileStore, "_give_up", give_up_late)
+    drop_unclaimed(rig, write_token)
+
+    assert (rig.row("dropped", "m").quarantined_reason, rig.count_files()) == (None, 1)
+
+
+def await_lock(rig: Rig) -> None:
+    """Wait until a transaction waits for a lock."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    for _ in range(500):
+        with rig.db.read() as c:
+            if c.execute(text(waiting)).scalar_one():
+                return
+        time.sleep(0.02)
+    raise AssertionError("no transaction waits for a lock")
