@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement
 
 from sexton.contract import NewMark
 from sexton.database.engine import Database
-from sexton.marks.model import File, Ref
+from sexton.marks.model import File, FilePage, Ref
 from sexton.marks.sql.file_lists import (
     Span,
     find_spans,
@@ -18,7 +18,9 @@ from sexton.marks.sql.file_lists import (
     read_lists,
 )
 from sexton.protection.sql.claimed_objects import claimed_files
+from sexton.storage.model import KeyOutcome, KeyResult
 from tests.support.claims import claim, token
+from tests.support.files import stored_files
 from tests.support.rig import Rig
 
 KEYS = ("d/2", "d/3", "d/1")
@@ -88,3 +90,16 @@ def test_a_span_covers_the_files_of_marks_of_two_chunks(rig: Rig) -> None:
         spans = find_spans(rig.db, c, "shop", [Ref("dropped", "a"), Ref("dropped", "b")])
 
     assert spans == [Span(write_token.batch, after=0, to=2)]
+
+
+def test_saved_results_change_no_other_list(rig: Rig) -> None:
+    write_token = token(rig)
+    for name in "abc":
+        rig.stores.files.store(write_token, [File("dropped", name, "disk", name, 1)])
+
+    rig.stores.outcomes.record(write_token, FilePage("disk", [2], ["b"]), [KeyResult("b", KeyOutcome.DELETED)])
+    after_update = [(file.key, file.outcome) for file in stored_files(rig.db)]
+    rig.stores.files.drop(write_token, [Ref("dropped", "c")])
+
+    assert after_update == [("a", None), ("b", KeyOutcome.DELETED), ("c", None)]
+    assert [file.key for file in stored_files(rig.db)] == ["a", "b"]

@@ -4,12 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from sexton.contract import NewMark
 from sexton.kernel.errors import BadInput
+from sexton.marks.model import Candidate, ClaimRequest, File, Ref
 from sexton.protection.errors import Exists, GcIsRunning, Invalid, MaxCount, ProtectionNotFound
 from sexton.protection.filter import Filter
 from sexton.protection.model import Item, ProtectionSettings, ProtectionState
 from sexton.protection.registrar import REPORT
 from tests.integration.protection.registrations import protect, registration, remaining_keys, same_protection
+from tests.support.claims import FAR_MS, token
 from tests.support.rig import Rig, put
 
 
@@ -185,3 +188,17 @@ def test_an_invalid_job_name_is_refused(rig: Rig, root: Path, job: str) -> None:
     with pytest.raises(BadInput):
         rig.protections.open(registration(job), None)
     assert rig.count("protection") == 0
+
+
+def test_lists_of_another_instance_refuse_no_registration(rig: Rig, tmp_path: Path) -> None:
+    rig.instance("other")
+    put(rig.local(tmp_path / "o", instance="other"), "data/a.dat")
+    for instance, key in (("shop", "data/a.dat"), ("other", "data/b.dat")):  # both have a mark with the same id
+        rig.mark("dropped", NewMark(id="m", vault="disk", keys=(key,)), instance=instance)
+        write_token = token(rig, run=instance, instance=instance)
+        rig.stores.files.store(write_token, [File("dropped", "m", "disk", key, 1)])
+        rig.stores.claims.claim(ClaimRequest(write_token, [Candidate(Ref("dropped", "m"))], FAR_MS))
+    items = [Item("disk", "data/a.dat")]
+    of_other = registration("j", *items).model_copy(update={"instance": "other"})
+
+    assert rig.registrar.register_at_once(of_other, items).state is ProtectionState.ACTIVE

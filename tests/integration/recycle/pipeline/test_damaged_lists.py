@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -186,6 +186,21 @@ def test_the_mark_of_a_damaged_list_can_be_discarded(rig: Rig, root: Path) -> No
     assert (listing(root).keys(), rig.count("file_list")) == ({"t/a.dat"}, 0)
 
 
+def test_marks_of_other_chunks_are_not_quarantined(rig: Rig) -> None:
+    rig.mark("dropped", *(NewMark(id=name, vault="disk", keys=(f"data/{name}.dat",)) for name in "abc"))
+    write_token, t = token(rig), rig.db.t.file_list
+    for number, name in enumerate("abc", 1):
+        claim(rig, write_token, "dropped", name)
+        rig.sql(f"UPDATE {{}}mark SET files_after = {number - 1}, last_file = {number} WHERE id = '{name}'")
+    with rig.db.write() as c:
+        c.execute(update(t).where(t.c.last == 2).values(results=b"\x00"))
+
+    drop_unclaimed(rig, write_token)
+
+    reasons = [rig.row("dropped", name).quarantined_reason for name in "abc"]
+    assert reasons == [None, Reason.FILES_UNREADABLE, None]
+
+
 def test_a_damaged_list_is_given_up_beside_a_discard(postgres_rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     rig, file_sums = postgres_rig, QuarantineStore._file_sums
     rig.mark("dropped", NewMark(id="m", vault="disk", keys=("data/m.dat",)))
@@ -202,7 +217,7 @@ def test_a_damaged_list_is_given_up_beside_a_discard(postgres_rig: Rig, monkeypa
             await_lock(rig)
             return file_sums(*given)  # type: ignore[arg-type]
 
-        taking_over = []
+        taking_over: list[Future[None]] = []
         monkeypatch.setattr(QuarantineStore, "_file_sums", sums_after_take_over)
         QuarantineStore(rig.db).discard("shop", Ref("dropped", "m"), "its files stay")
         taking_over[0].result()

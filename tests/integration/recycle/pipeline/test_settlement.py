@@ -134,3 +134,12 @@ def test_a_changed_object_keeps_the_record_aside(rig: Rig) -> None:
     row = rig.row(*T)
     assert (row.state, row.quarantined_reason) == (MarkState.CLAIMED, Reason.CHANGED)
     assert (row.last_error, rig.count_files()) == ("its ETag is another one", 0)
+
+
+def test_a_settled_mark_leaves_no_list(rig: Rig) -> None:
+    with_ = claim_mark(rig)
+    record(rig, with_, KeyOutcome.DELETED)
+
+    assert settle(rig, with_) is Settlement.GONE
+
+    assert rig.count("file_list") == 0
