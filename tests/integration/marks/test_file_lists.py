@@ -79,7 +79,7 @@ def test_a_filter_is_tested_by_files_of_all_batches(rig: Rig) -> None:
     assert pages == [[("disk", "data/a.dat")], [("disk", "data/b.dat")]]
 
 
-def test_a_span_covers_the_files_of_marks_of_two_chunks(rig: Rig) -> None:
+def test_marks_of_two_chunks_have_two_spans(rig: Rig) -> None:
     rig.mark("dropped", *(NewMark(id=name, vault="disk", keys=(f"data/{name}.dat",)) for name in "ab"))
     write_token = token(rig)
     claim(rig, write_token, "dropped", "a", "b")
@@ -89,7 +89,7 @@ def test_a_span_covers_the_files_of_marks_of_two_chunks(rig: Rig) -> None:
     with rig.db.read() as c:
         spans = find_spans(rig.db, c, "shop", [Ref("dropped", "a"), Ref("dropped", "b")])
 
-    assert spans == [Span(write_token.batch, after=0, to=2)]
+    assert spans == [Span(write_token.batch, after=0, to=1), Span(write_token.batch, after=1, to=2)]
 
 
 def test_saved_results_change_no_other_list(rig: Rig) -> None:

@@ -180,10 +180,10 @@ def test_no_request_is_sent_for_a_file_that_was_tried(rig: Rig) -> None:
     rig.stores.files.store(write_token, [File("dropped", "m", "disk", key, 1) for key in ("a.dat", "b.dat", "c.dat")])
     rig.stores.outcomes.record(write_token, FilePage("disk", [2], ["b.dat"]), [DELETED])
 
-    rig.stores.batches.ensure_latest(write_token, 1)
-    rig.stores.batches.ensure_latest(write_token, 3)
-    with pytest.raises(LeaseLost, match="its files were tried"):
-        rig.stores.batches.ensure_latest(write_token, 2)
+    rig.stores.batches.ensure_latest(write_token, [1, 3])
+    for files in ([2], [1, 2], [2, 3]):
+        with pytest.raises(LeaseLost, match="its files were tried"):
+            rig.stores.batches.ensure_latest(write_token, files)
 
 
 def test_a_late_claim_drops_no_file_of_a_newer_attempt(rig: Rig) -> None:
