@@ -42,8 +42,11 @@ class Files:
     """The files and outcomes of a batch: pages without end, folder after folder, until time is up."""
 
     def __init__(self, folders: int, seconds: float) -> None:
-        self.files = self.outcomes = self
+        self.files = self.outcomes = self.batches = self
         self._folders, self._until = folders, time.monotonic() + seconds
+
+    def ensure_latest(self, _token: WriteToken, _files: Sequence[int]) -> None:
+        """Do nothing: no file was tried before."""
 
     def last_file(self, _token: WriteToken) -> int:
         """There is always another."""
@@ -118,6 +121,8 @@ def run(folders: int, limit: int, seconds: float, workers: int = 1) -> float:
         began = time.monotonic()
         for process in processes:
             process.join()
+        if any(process.exitcode for process in processes):
+            raise AssertionError("a worker failed; see above")
         counts, took = store.counts(), time.monotonic() - began
         used = sum(cpu.get() for _ in processes) / took
     rate, requests = sum(counts.keys.values()) / took, counts.taken + counts.refused
