@@ -1,11 +1,21 @@
-"""Cut very many rows into ranges of their ids, which can be read side by side, each as a stream."""
+"""Read very many rows in pages, or in ranges of their ids, which can be read side by side, each as a stream."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, select, true
+from sqlalchemy import Column, ColumnElement, Connection, Select, and_, func, literal, select, true, tuple_
 
 READ_ROWS = 2_000
 """Rows fetched at once."""
+
+
+def beyond(columns: Sequence[Column[Any]], values: Sequence[Any]) -> ColumnElement[bool]:
+    """Return the condition that a row comes after these values, in the order of these columns.
+
+    As one comparison of rows, which both databases turn into a range of an index.
+    """
+    bound = (literal(value, column.type) for column, value in zip(columns, values, strict=True))
+    return tuple_(*columns) > tuple_(*bound)
 
 
 def within(column: ColumnElement[str], after: str, until: str) -> ColumnElement[bool]:

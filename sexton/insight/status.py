@@ -13,11 +13,12 @@ from sexton.insight.views import Checked, InstanceStatus, KindStatus, Overview, 
 from sexton.marks.lease import LeaseState
 from sexton.marks.model import MarkState
 from sexton.marks.sql.leases import busy
+from sexton.marks.sql.rows import waits
 from sexton.operators.registry.store import Instance
 from sexton.recycle.model import RoundReport, RoundState
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.model import Policy
-from sexton.recycle.planning.sql.measure import find_kinds, waits
+from sexton.recycle.planning.sql.measure import find_kinds
 from sexton.recycle.rounds.sql.store import JOB
 
 

@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, Text, and_, func, literal, or_, select, true, tuple_
+from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select, true
 
 from sexton.database.engine import Database
-from sexton.database.ranges import READ_ROWS
+from sexton.database.ranges import READ_ROWS, beyond
 from sexton.marks.live import LiveEntry, Part
-from sexton.marks.sql.rows import CLAIMED
+from sexton.marks.sql.rows import CLAIMED, waits
 
 ORPHAN = "orphan"
 """The kind of the marks that a repair makes."""
@@ -56,7 +56,7 @@ def read(db: Database, c: Connection, instance: str, part: Part, vaults: Collect
 def is_in(mark: Table, instance: str, source: str) -> ColumnElement[bool]:
     """Return the condition that a mark of the instance is in a source: that of the source's partial index."""
     conditions = {
-        WAITING: and_(mark.c.state != CLAIMED, mark.c.quarantined_reason.is_(None)),
+        WAITING: waits(mark),
         CLAIMED_MARKS: mark.c.state == CLAIMED,
         QUARANTINED: and_(mark.c.state != CLAIMED, mark.c.quarantined_reason.is_not(None)),
     }
@@ -70,16 +70,15 @@ def found_by_check(mark: Table) -> ColumnElement[bool]:
 
 def _between(mark: Table, part: Part) -> ColumnElement[bool]:
     """Return the condition that a waiting mark is in the range of a part, as a range of the index."""
-    position = tuple_(mark.c.kind, mark.c.retention_starts_at, mark.c.id)
-    lower = [position > _position(mark, part.after)] if part.after else []
-    upper = [position <= _position(mark, part.until)] if part.until else []
+    position = (mark.c.kind, mark.c.retention_starts_at, mark.c.id)
+    lower = [beyond(position, _position(part.after))] if part.after else []
+    upper = [~beyond(position, _position(part.until))] if part.until else []
     return and_(true(), *lower, *upper)
 
 
-def _position(mark: Table, bound: str) -> Any:
+def _position(bound: str) -> tuple[str, int, str]:
     kind, retention_starts_at, mark_id = bound.split("/", 2)
-    instant = literal(int(retention_starts_at), mark.c.retention_starts_at.type)
-    return tuple_(literal(kind, Text()), instant, literal(mark_id, Text()))
+    return kind, int(retention_starts_at), mark_id
 
 
 def _entries(row: Any, vaults: Collection[str]) -> Iterator[LiveEntry]:

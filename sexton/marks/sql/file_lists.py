@@ -8,9 +8,10 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, literal, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select, update
 
 from sexton.database.engine import Database
+from sexton.database.ranges import beyond
 from sexton.marks.file_list import FileList
 from sexton.marks.file_results import DamagedList
 from sexton.marks.model import NO_LAST_FILE, MarkState, Ref
@@ -71,7 +72,7 @@ def read_lists(
     t = db.t.file_list
     last_batch, last_file = -1, -1
     while True:
-        is_later = tuple_(t.c.batch, t.c.last) > tuple_(literal(last_batch), literal(last_file))
+        is_later = beyond((t.c.batch, t.c.last), (last_batch, last_file))
         query = select(t.c.batch, t.c.first, t.c.last, t.c.files, t.c.results).where(*conditions, is_later)
         query = query.order_by(t.c.batch, t.c.last).limit(at_once)
         rows = c.execute(query.with_for_update() if lock else query).all()

@@ -13,6 +13,11 @@ CLAIMED: ColumnElement[str] = literal_column("'CLAIMED'")
 """Text instead of a parameter: the planner must see in a prepared statement that the partial indexes apply."""
 
 
+def waits(mark: Table) -> ColumnElement[bool]:
+    """Return the condition that a mark is neither claimed nor quarantined, as the index of due marks has it."""
+    return and_(mark.c.state != CLAIMED, mark.c.quarantined_reason.is_(None))
+
+
 def due_columns(mark: Table) -> list[Column[Any]]:
     """Return the columns of ``mark`` that ``due_mark`` reads."""
     names = ("kind", "id", "retention_starts_at", "vault", "prefix", "keys", "bytes", "first_pass_at", "etags")

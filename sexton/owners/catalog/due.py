@@ -1,7 +1,8 @@
 """Find new garbage: the tablets of dropped parents that are due, and loads that ran out of time."""
 
-from sqlalchemy import exists, select, tuple_, update
+from sqlalchemy import exists, select, update
 
+from sexton.database.ranges import beyond
 from sexton.owners.catalog import labels, parents
 from sexton.owners.catalog.model import TxnStatus
 from sexton.owners.catalog.scope import CatalogTransaction
@@ -28,10 +29,7 @@ def expand_parents(tx: CatalogTransaction, kind: str, cutoff: int, after: Cursor
         select(mark.c.retention_starts_at, mark.c.id)
         .where(mark.c.instance == tx.instance, mark.c.kind == kind, mark.c.state == "MARKED")
         .where(mark.c.quarantined_reason.is_(None), mark.c.retention_starts_at <= cutoff)
-        .where(
-            tuple_(mark.c.retention_starts_at, mark.c.id)
-            > tuple_(*after, types=[mark.c.retention_starts_at.type, mark.c.id.type])
-        )
+        .where(beyond((mark.c.retention_starts_at, mark.c.id), after))
         .order_by(mark.c.retention_starts_at, mark.c.id)
         .limit(parents.AT_ONCE)
         .with_for_update(skip_locked=True)

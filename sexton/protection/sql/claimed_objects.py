@@ -8,9 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, literal, select, tuple_
+from sqlalchemy import Connection, Select, and_, select
 
 from sexton.database.engine import Database
+from sexton.database.ranges import beyond
 from sexton.database.rows import in_list
 from sexton.marks.file_list import FileRun
 from sexton.marks.model import Ref
@@ -51,7 +52,7 @@ def claimed_files(db: Database, instance: str) -> Iterator[Sequence[tuple[str, s
     """Yield (vault, key) of all objects that are being deleted, in pages, to be tested by a filter."""
     t, last_batch, last_file = db.t.file_list, -1, -1
     while True:
-        is_later = tuple_(t.c.batch, t.c.last) > tuple_(literal(last_batch), literal(last_file))
+        is_later = beyond((t.c.batch, t.c.last), (last_batch, last_file))
         with db.read() as c:
             files = next(read_lists(db, c, of_instance(db, instance), is_later, at_once=1), None)
             claimed = frozenset() if files is None else _claimed_refs(db, c, instance, files.refs)

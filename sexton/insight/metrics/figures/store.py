@@ -22,13 +22,12 @@ from sexton.insight.metrics.model import Figures, InstanceFigures
 from sexton.insight.stores import InsightStores
 from sexton.kernel.errors import SextonError
 from sexton.marks.sql.leases import busy
-from sexton.marks.sql.rows import CLAIMED
+from sexton.marks.sql.rows import CLAIMED, waits
 from sexton.operators.controls.policy import halt
 from sexton.protection.model import ProtectionState
 from sexton.recycle.model import DAY_MS, RoundReport
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.model import Policy
-from sexton.recycle.planning.sql.measure import waits
 from sexton.recycle.rounds.policy import next_round
 from sexton.recycle.rounds.sql.store import JOB
 

@@ -1,11 +1,11 @@
 """Select the marks that a batch works on: due, claimed, or due for their second pass."""
 
 from collections.abc import Sequence
-from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, Text, and_, literal, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, and_, or_, select, update
 
 from sexton.database.engine import Database
+from sexton.database.ranges import beyond
 from sexton.marks.model import (
     NO_LAST_FILE,
     POISON_RETRY_SECONDS,
@@ -34,9 +34,9 @@ class DueMarkStore:
         """Return the next due marks after a cursor, up to another one, as they became due: an index range."""
         mark = self._db.t.mark
         position = (mark.c.retention_starts_at, mark.c.id)
-        between = _after(*position, (after.retention_starts_at, after.id))
+        between = beyond(position, (after.retention_starts_at, after.id))
         if until is not None:
-            between &= ~_after(*position, (until.retention_starts_at, until.id))
+            between &= ~beyond(position, (until.retention_starts_at, until.id))
         with self._db.read() as c:
             rows = c.execute(
                 select(*due_columns(mark))
@@ -51,7 +51,7 @@ class DueMarkStore:
         """Return claimed, unquarantined marks of the batch in the order of their files, but for absorbed ones."""
         mark = self._db.t.mark
         order = (mark.c.last_file, mark.c.kind, mark.c.id)
-        is_later = tuple_(*order) > tuple_(literal(after.last_file), *(literal(n, Text()) for n in after.ref))
+        is_later = beyond(order, (after.last_file, *after.ref))
         with self._db.read() as c:
             rows = c.execute(
                 select(*order)
@@ -82,7 +82,7 @@ class DueMarkStore:
                 .where(self._in_second_pass(token), mark.c.finished.is_(False))
                 .where(mark.c.quarantined_reason.is_(None), mark.c.next_try_at <= now)
                 .where(or_(mark.c["keys"].is_not(None), mark.c.claimed_at <= now - upload_grace_seconds * 1000))
-                .where(_after(mark.c.kind, mark.c.id, after))
+                .where(beyond((mark.c.kind, mark.c.id), after))
                 .order_by(mark.c.kind, mark.c.id)
                 .limit(limit)
             )
@@ -97,7 +97,7 @@ class DueMarkStore:
         """
         mark = self._db.t.mark
         finished = select(mark.c.kind, mark.c.id).where(self._in_second_pass(token), mark.c.finished)
-        page = finished.where(_after(mark.c.kind, mark.c.id, after)).order_by(mark.c.kind, mark.c.id).limit(limit)
+        page = finished.where(beyond((mark.c.kind, mark.c.id), after)).order_by(mark.c.kind, mark.c.id).limit(limit)
         with self._db.write() as c:
             verify(self._db, c, token, now=self._db.now(c))
             refs = [Ref(*row) for row in c.execute(page)]
@@ -146,8 +146,3 @@ class DueMarkStore:
         carry_over(self._db, c, token, refs_by_batch)
         values = {"batch": token.batch, "lease_epoch": token.lease.epoch, "files_after": 0, "last_file": NO_LAST_FILE}
         c.execute(update(mark).where(moved).values(**values))
-
-
-def _after(first: Column[Any], second: Column[Any], at: tuple[Any, Any]) -> ColumnElement[bool]:
-    """Return the keyset condition as one row comparison, which both databases turn into an index range."""
-    return tuple_(first, second) > tuple_(literal(at[0], first.type), literal(at[1], second.type))

@@ -2,10 +2,11 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from sqlalchemy import Text, and_, delete, literal, select, tuple_, update
+from sqlalchemy import and_, delete, select, update
 
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
+from sexton.database.ranges import beyond
 from sexton.marks.model import OWNERS_REASONS, DueMark, MarkState, Reason, Ref, WriteToken
 from sexton.marks.sql.rows import due_columns, due_mark, refs_in
 from sexton.recycle.pipeline.sql.write_token import verify
@@ -25,10 +26,8 @@ class OwnerMarkStore:
         mark, after = self._db.t.mark, Ref("", "")
         of_owner = and_(mark.c.instance == instance, mark.c.quarantined_reason.in_([str(r) for r in OWNERS_REASONS]))
         while True:
-            beyond = tuple_(mark.c.kind, mark.c.id) > tuple_(literal(after.kind, Text()), literal(after.id, Text()))
-            page = (
-                select(*due_columns(mark)).where(of_owner, beyond).order_by(mark.c.kind, mark.c.id).limit(ASKED_AT_ONCE)
-            )
+            page = select(*due_columns(mark)).where(of_owner, beyond((mark.c.kind, mark.c.id), after))
+            page = page.order_by(mark.c.kind, mark.c.id).limit(ASKED_AT_ONCE)
             with self._db.read() as tx:
                 marks = [due_mark(row) for row in tx.execute(page)]
             if not marks:

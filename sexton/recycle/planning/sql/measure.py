@@ -9,7 +9,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Select,
-    Table,
     and_,
     case,
     cast,
@@ -27,7 +26,7 @@ from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
 from sexton.marks.keepers import KeepReason, count_by_reason
 from sexton.marks.model import InstanceMode, MarkState
-from sexton.marks.sql.rows import CLAIMED
+from sexton.marks.sql.rows import CLAIMED, waits
 from sexton.recycle.model import DAY_MS, RoundReport
 from sexton.recycle.pipeline.model import Cursor
 from sexton.recycle.planning.limits import ASSUMED_OBJECTS, is_limited
@@ -53,11 +52,6 @@ def policy_of(db: Database, c: Connection, instance: str, policy: Policy) -> Ins
     if row is None:
         raise UnknownInstance(instance)
     return InstancePolicy(instance, row.mode == InstanceMode.ENABLED, for_owner(policy, row.owner), row.retentions)
-
-
-def waits(mark: Table) -> ColumnElement[bool]:
-    """Return the condition that a mark is neither claimed nor quarantined, as the index of due marks has it."""
-    return and_(mark.c.state != CLAIMED, mark.c.quarantined_reason.is_(None))
 
 
 class Measure:

@@ -4,9 +4,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, exists, literal, or_, select, tuple_
+from sqlalchemy import ColumnElement, delete, exists, or_, select
 
 from sexton.database.engine import Database
+from sexton.database.ranges import beyond
 from sexton.marks.model import Ref
 from sexton.marks.sql.rows import refs_in
 
@@ -42,7 +43,7 @@ class HistoryStore:
             edge = self._db.now(tx) - HISTORY_DAYS * 86_400_000
             old = select(*columns).where(history.c.instance == instance, history.c.gone_at < edge)
             if after is not None:
-                old = old.where(tuple_(*columns) > tuple_(*map(literal, after, (c.type for c in columns))))
+                old = old.where(beyond(columns, after))
             rows = tx.execute(old.order_by(*columns).limit(PAGE_ROWS)).all()
             if rows:
                 of_page = refs_in(self._db, history, [Ref(row.kind, row.id) for row in rows])
