@@ -5,9 +5,9 @@ claimed only if a whole check, begun after the mark was made, has found its orph
 whole check that does not find the orphan removes its mark.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
-from sqlalchemy import ColumnElement, Connection, Text, and_, literal, literal_column, select, tuple_
+from sqlalchemy import ColumnElement, Connection, and_, literal_column, select
 
 from sexton.check.model import FindingState, Run
 from sexton.check.policy import FRESH_MS
@@ -15,9 +15,12 @@ from sexton.check.sources.marks import ORPHAN, QUARANTINED, WAITING, found_by_ch
 from sexton.check.sql.store import CheckStore
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
+from sexton.database.ranges import beyond
 from sexton.database.rows import in_list
 
 PAGE_MARKS = 1_000
+_Position = tuple[int, str]
+"""Of a mark: when its retention starts (ms since 1970), and its id."""
 NO_MARK: ColumnElement[str] = literal_column("''")
 """Text instead of a parameter: so the planner sees that the partial index of findings with a mark applies."""
 
@@ -36,35 +39,26 @@ class Orphans:
         """
         removed = 0
         for source in (WAITING, QUARANTINED):
-            last: tuple[int, str] | None = None
-            while True:
-                with deciding(self._db, run.instance) as c:
-                    page = self._earlier_marks(c, run, source, last)
-                    if not page:
-                        break
-                    ids = [mark_id for _, mark_id in page]
-                    refuted = set(ids) - self._found_in(c, run, ids)
-                    is_refuted = and_(self._is_earlier(run), self._listed(run.instance, refuted))
-                    removed += c.execute(self._db.t.mark.delete().where(is_refuted)).rowcount
-                last = page[-1]
+            last: _Position | None = (0, "")
+            while last is not None:
+                removed_now, last = self._remove_refuted_page(run, source, last)
+                removed += removed_now
         return removed
 
-    def _earlier_marks(
-        self, c: Connection, run: Run, source: str, last: tuple[int, str] | None
-    ) -> Sequence[tuple[int, str]]:
-        """Return the next orphan marks of a source that were made before the run: when their retention starts, and id.
-
-        ``last``: that of the page before.
-        """
+    def _remove_refuted_page(self, run: Run, source: str, after: _Position) -> tuple[int, _Position | None]:
+        """Remove the refuted ones of the next page of marks; return how many, and the last position, None: no page."""
         mark = self._db.t.mark
         position = (mark.c.retention_starts_at, mark.c.id)
-        is_next = and_(is_in(mark, run.instance, source), self._is_earlier(run))
-        if last is not None:
-            is_next &= tuple_(*position) > tuple_(literal(last[0], position[0].type), literal(last[1], Text()))
-        return [
-            (row[0], row[1])
-            for row in c.execute(select(*position).where(is_next).order_by(*position).limit(PAGE_MARKS))
-        ]
+        is_next = and_(is_in(mark, run.instance, source), self._is_earlier(run), beyond(position, after))
+        next_marks = select(*position).where(is_next).order_by(*position).limit(PAGE_MARKS)
+        with deciding(self._db, run.instance) as c:
+            page = [(row[0], row[1]) for row in c.execute(next_marks)]
+            if not page:
+                return 0, None
+            ids = [mark_id for _, mark_id in page]
+            refuted = set(ids) - self._found_in(c, run, ids)
+            is_refuted = and_(self._is_earlier(run), self._listed(run.instance, refuted))
+            return c.execute(mark.delete().where(is_refuted)).rowcount, page[-1]
 
     def _is_earlier(self, run: Run) -> ColumnElement[bool]:
         mark = self._db.t.mark
