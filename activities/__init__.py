@@ -44,8 +44,6 @@ def build(
         tick.due_instances,
         tick.nudge,
         check.begin_check,
-        check.compare,
-        check.look_again,
         check.conclude_check,
         spark.find_spark,
         wal.due_topics,

@@ -111,8 +111,6 @@ class CheckInstance:
 
 def _by_control_worker(opened: OpenedCheck) -> dict[str, Any]:
     """Return the options of a comparison on a control worker, which has slots of their own for it."""
-    if not opened.deployment:  # a check that an older release began
-        return COMPARE
     return COMPARE | {"task_queue": ids.compare_queue(opened.deployment)}
 
 
