@@ -110,15 +110,31 @@ def mark(url: str, marks: int, keys: int = KEYS_A_MARK) -> None:
 def mark_by_sql(url: str, marks: int) -> None:
     """Mark one key each without the contract, which is slower, and let the retention of the marks end."""
     db = Database.open(url)
-    for first in range(0, marks, MARKED_AT_ONCE):
+    insert_marks(db, 0, marks - 1)
+    schema.move_clock(db, RETENTION_SECONDS + 1)
+    db.close()
+
+
+def insert_marks(db: Database, first: int, last: int) -> None:
+    """Insert marks with these numbers, each of one key, a million at a time."""
+    for start in range(first, last + 1, MARKED_AT_ONCE):
         with db.write() as c:
             c.exec_driver_sql(
                 "INSERT INTO sexton.mark (instance, kind, id, vault, keys, bytes) "
                 f"SELECT '{INSTANCE}', '{KIND}', 'm-' || n, '{VAULT}', jsonb_build_array('data/' || n), 1 "
-                f"FROM generate_series({first}, {min(marks, first + MARKED_AT_ONCE) - 1}) n"
+                f"FROM generate_series({start}, {min(last, start + MARKED_AT_ONCE - 1)}) n"
             )
-    schema.move_clock(db, RETENTION_SECONDS + 1)
-    db.close()
+
+
+def worker_environment(home: Path, database: str, endpoint: str, temporal: str) -> dict[str, str]:
+    """Return the environment of a worker process: its home, database, store and Temporal server."""
+    return os.environ | {
+        "SEXTON_HOME": str(home),
+        "SEXTON_DEPLOYMENT": DEPLOYMENT,
+        "SEXTON_DATABASE_URL": database,
+        "SEXTON_S3__ENDPOINT_URL": endpoint,
+        "SEXTON_TEMPORAL__ADDRESS": temporal,
+    }
 
 
 def direct(job: Job) -> Callable[[], None]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import event
 
-from benchmarks.contenders import DEPLOYMENT, INSTANCE, KIND, POLICY, RETENTION_SECONDS
+from benchmarks.contenders import DEPLOYMENT, INSTANCE, KIND, POLICY, RETENTION_SECONDS, insert_marks
 from benchmarks.results import Figure, Result, at_most
 from sexton.database import schema
 from sexton.database.engine import Database
@@ -25,7 +25,6 @@ DUE = 1_000
 SIZES = (100_000, 1_000_000)
 SOAK = (100_000, 1_000_000, 10_000_000)
 MOST_GROWTH = 1.1
-AT_ONCE = 1_000_000
 Asked = list[tuple[str, Any]]
 
 
@@ -56,15 +55,6 @@ def _pages(db: Database, asked: Asked) -> list[tuple[int, str]]:
     return found
 
 
-def _mark(db: Database, first: int, last: int) -> None:
-    with db.write() as c:
-        c.exec_driver_sql(
-            "INSERT INTO sexton.mark (instance, kind, id, vault, keys, bytes) "
-            f"SELECT '{INSTANCE}', '{KIND}', 'm-' || n, 'cold', jsonb_build_array('data/' || n), 1 "
-            f"FROM generate_series({first}, {last}) n"
-        )
-
-
 def _vacuum(db: Database) -> None:
     with db.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as c:
         c.exec_driver_sql("VACUUM (ANALYZE) sexton.mark")
@@ -78,10 +68,9 @@ def _measure(cluster: Cluster, marks: int) -> dict[str, list[tuple[int, str]]]:
     registry = Registry(db)
     registry.add_instance(INSTANCE)
     registry.enable(INSTANCE)
-    _mark(db, 1, DUE)
+    insert_marks(db, 1, DUE)
     schema.move_clock(db, RETENTION_SECONDS + 1)
-    for first in range(DUE + 1, marks + 1, AT_ONCE):
-        _mark(db, first, min(marks, first + AT_ONCE - 1))
+    insert_marks(db, DUE + 1, marks)
     _vacuum(db)
     with db.read() as c:
         due_by = cutoff(KIND, POLICY, db.now(c)) or 0

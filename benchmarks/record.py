@@ -6,7 +6,6 @@ object in 10,000 has no record, and one record in 10,000 has no object. The time
 """
 
 import asyncio
-import os
 import re
 import subprocess
 import sys
@@ -24,8 +23,8 @@ from temporalio.client import Client
 
 import worker
 from benchmarks import contenders
-from benchmarks.contenders import DEPLOYMENT, INSTANCE, VAULT
-from benchmarks.heavy import ROOT
+from benchmarks.contenders import DEPLOYMENT, INSTANCE, VAULT, worker_environment
+from benchmarks.heavy import ROOT, served
 from benchmarks.results import Figure, Result, at_most
 from benchmarks.scratch import scratch
 from benchmarks.store import log_in
@@ -35,7 +34,6 @@ from config.settings import Settings
 from sexton.check.model import CheckReport, CheckRequest
 from sexton.database.engine import Database
 from sexton.operators.registry.store import Registry
-from sexton.runtime.embedded.ports import free_port, is_open
 from sexton.runtime.spark.store import SparkWorkerStore
 from tests.servers.postgres import Cluster
 from tests.servers.temporal import DevServer, start_local
@@ -83,7 +81,7 @@ def run(rows: int = ROWS) -> Result:
     cluster = Cluster()
     try:
         database = cluster.create_database()
-        with _store(rows) as endpoint, scratch() as place:
+        with served("benchmarks.record", rows) as endpoint, scratch() as place:
             contenders.prepare(database, endpoint, 0)
             _write_records(database, rows)
             report, seconds, use = asyncio.run(_check(database, endpoint, place.disk))
@@ -100,20 +98,6 @@ def run(rows: int = ROWS) -> Result:
     ]
     sizes = {"objects and records": f"{rows:,}", "database": "PostgreSQL with fsync", "Spark's cores": CORES}
     return Result("record", sizes, figures, {"seconds": seconds, "use": use._asdict()})
-
-
-@contextmanager
-def _store(keys: int) -> Iterator[str]:
-    """Serve the store in a process of its own."""
-    port = free_port()
-    server = subprocess.Popen([sys.executable, "-m", "benchmarks.record", str(port), str(keys)], cwd=ROOT)
-    try:
-        while not is_open(port):
-            time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait()
 
 
 def _write_records(url: str, rows: int) -> None:
@@ -195,13 +179,8 @@ def _spark_workers(
     database: str, endpoint: str, temporal: str, home: Path
 ) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
     """Yield a function that starts a Spark worker, all of one machine: they share their home and its scratch."""
-    environment = os.environ | {
-        "SEXTON_HOME": str(home),
+    environment = worker_environment(home, database, endpoint, temporal) | {
         "SEXTON_CONFIG": str(home / "sexton.toml"),
-        "SEXTON_DEPLOYMENT": DEPLOYMENT,
-        "SEXTON_DATABASE_URL": database,
-        "SEXTON_S3__ENDPOINT_URL": endpoint,
-        "SEXTON_TEMPORAL__ADDRESS": temporal,
         "SEXTON_SPARK__REMOTE": f"local[{CORES}]",
     }
     (home / "sexton.toml").write_text(f'[spark.conf]\n"spark.driver.memory" = "{MEMORY}"\n')

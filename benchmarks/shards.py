@@ -5,7 +5,6 @@ a real Temporal server. `python -m benchmarks.shards SHARDS` runs a worker that 
 """
 
 import asyncio
-import os
 import statistics
 import subprocess
 import sys
@@ -18,7 +17,7 @@ import psycopg
 
 import worker
 from benchmarks import contenders
-from benchmarks.contenders import DEPLOYMENT, INSTANCE, KIND, RETENTION_SECONDS, VAULT
+from benchmarks.contenders import DEPLOYMENT, INSTANCE, KIND, RETENTION_SECONDS, VAULT, worker_environment
 from benchmarks.heavy import ROOT, stub
 from benchmarks.results import Figure, Result, at_least
 from benchmarks.scratch import scratch
@@ -133,13 +132,7 @@ def _mark_prefixes(url: str, marks: int) -> None:
 def _workers(database: str, endpoint: str, temporal: str, shards: int, workers: int) -> Iterator[None]:
     """Run worker processes."""
     with scratch() as place:
-        environment = os.environ | {
-            "SEXTON_HOME": str(place.disk),
-            "SEXTON_DEPLOYMENT": DEPLOYMENT,
-            "SEXTON_DATABASE_URL": database,
-            "SEXTON_S3__ENDPOINT_URL": endpoint,
-            "SEXTON_TEMPORAL__ADDRESS": temporal,
-        }
+        environment = worker_environment(place.disk, database, endpoint, temporal)
         command = [sys.executable, "-m", "benchmarks.shards", str(shards)]
         with (place.disk / "worker.log").open("w") as log:
             processes = [
