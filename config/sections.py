@@ -154,6 +154,7 @@ class CheckSection(_Section):
         43_200
     )
     check_grace_seconds: Annotated[int, _seconds(3_600)] = 86_400
+    live_max_age_seconds: Annotated[int, _seconds(60)] = 3_600
 
 
 class SparkSection(_Section):

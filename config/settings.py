@@ -210,6 +210,7 @@ class Settings(BaseSettings):
             inverted=self.check.enable_inverted_check,
             interval_seconds=self.check.check_object_interval_seconds,
             grace_seconds=self.check.check_grace_seconds,
+            live_max_age_seconds=self.check.live_max_age_seconds,
             heavy_objects=self.spark.spark_threshold_objects,
         )
 

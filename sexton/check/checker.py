@@ -17,11 +17,11 @@ from sexton.check.model import (
     OpenedCheck,
     Run,
 )
-from sexton.check.object_lookup import existing
+from sexton.check.object_lookup import existing, existing_below
 from sexton.check.policy import latest_judged_write, listed_objects, reports_loss_too_late, still_disagrees
 from sexton.check.port import CheckRuns, Compare, Heartbeat, LiveSource, NoLiveSide
 from sexton.kernel.errors import BadInput
-from sexton.marks.live import LiveEntry
+from sexton.marks.live import LiveEntry, names_prefix
 from sexton.owners.port import OwnerSilent
 from sexton.storage.model import VaultSpec
 from sexton.storage.port import UnknownVault, VaultFault, Vaults
@@ -85,7 +85,7 @@ class Checker:
     def compare(self, how: Compare, order: CheckOrder, heartbeat: Heartbeat) -> Evidence:
         """Compare objects with records in the given way; return what was seen."""
         try:
-            self._live.check(order.instance)
+            self._live.as_of(order.instance)
         except (NoLiveSide, OwnerSilent) as e:  # a listing would be useless
             return Evidence(cutoff=order.run.cutoff, listings=(), errors=(str(e),))
         return how.compare(order, self._vaults_of(order.instance), heartbeat)
@@ -135,7 +135,10 @@ class Checker:
             after = findings[-1].id
             heartbeat()
             entries = self._entries_by_record(run.instance, findings)
-            objects = existing(self._vaults, run.instance, _keys_by_vault(findings), heartbeat)
+            prefixes = [f for f in findings if names_prefix(f.key, f.expected)]
+            files = [f for f in findings if not names_prefix(f.key, f.expected)]
+            objects = existing(self._vaults, run.instance, _keys_by_vault(files), heartbeat)
+            objects |= existing_below(self._vaults, run.instance, _keys_by_vault(prefixes), heartbeat)
             disagrees = {f.id: still_disagrees(f, entries[f.record], objects) for f in findings}
             self._runs.confirm(run, [finding_id for finding_id, is_true in disagrees.items() if is_true])
             self._runs.refute(run, [finding_id for finding_id, is_true in disagrees.items() if not is_true])

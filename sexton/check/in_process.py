@@ -36,12 +36,26 @@ CREATE TABLE object (
 CREATE TABLE known (
     vault TEXT, name TEXT, key TEXT, live INT, bytes INT, record TEXT, PRIMARY KEY (vault, name, key)
 ) WITHOUT ROWID;
-CREATE TABLE cover (vault TEXT, name TEXT, PRIMARY KEY (vault, name)) WITHOUT ROWID;
+CREATE TABLE cover (
+    vault TEXT, name TEXT, key TEXT, live INT, record TEXT, PRIMARY KEY (vault, name)
+) WITHOUT ROWID;
 """
 _ADD_ENTRY = """
 INSERT INTO known VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
     record = CASE WHEN excluded.live > live THEN excluded.record ELSE record END,
     live = max(live, excluded.live), bytes = coalesce(bytes, excluded.bytes)
+"""
+_ADD_PREFIX = """
+INSERT INTO cover VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+    key = CASE WHEN excluded.live > live THEN excluded.key ELSE key END,
+    record = CASE WHEN excluded.live > live THEN excluded.record ELSE record END,
+    live = max(live, excluded.live)
+"""
+_EMPTY_PREFIXES = """
+SELECT c.vault, c.key, c.record FROM cover c
+WHERE c.live AND c.vault = ? AND NOT EXISTS (
+    SELECT 1 FROM object o WHERE o.vault = c.vault AND o.name >= c.name AND o.name < c.name || char(1114111)
+)
 """
 _DISAGREEING_ENTRIES = """
 SELECT k.vault, k.key, k.bytes, o.bytes, coalesce(o.etag, ''), k.record
@@ -115,6 +129,7 @@ class InProcessComparison:
     ) -> Evidence:
         """Store the live side; return the evidence with its counts."""
         live_prefixes = Counter[str]()
+        self._live.wait_for_refresh(order.instance, evidence.listed_at or 0, heartbeat)
         with self._live.snapshot(order.instance) as moment:
             for part in moment.parts:
                 for page in self._live.read(order.instance, moment.name, part):
@@ -122,7 +137,7 @@ class InProcessComparison:
                     exact = [entry for entry in page if not entry.prefix]
                     prefixes = [entry for entry in page if entry.prefix]
                     db.executemany(_ADD_ENTRY, ((e.vault, e.name, e.key, e.live, e.bytes, e.record) for e in exact))
-                    db.executemany("INSERT OR IGNORE INTO cover VALUES (?, ?)", ((e.vault, e.name) for e in prefixes))
+                    db.executemany(_ADD_PREFIX, ((e.vault, e.name, e.key, e.live, e.record) for e in prefixes))
                     live_prefixes.update(entry.vault for entry in prefixes if entry.live)
         live_files = dict(db.execute("SELECT vault, count(DISTINCT name) FROM known WHERE live GROUP BY vault"))
         return with_live_counts(evidence, moment.at, live_files, live_prefixes)
@@ -181,7 +196,7 @@ class _ListedCounts:
 
 
 def _record_findings(db: sqlite3.Connection, vault: str) -> Iterator[Discrepancy]:
-    """Yield the live entries of a vault without an object, or with one of another size."""
+    """Yield the live entries of a vault without an object, or with one of another size, and prefixes without one."""
     for entry_vault, key, expected, size, etag, record in db.execute(_DISAGREEING_ENTRIES, (vault,)):
         yield Discrepancy(
             type=FindingType.LOST if size is None else FindingType.SIZE_MISMATCH,
@@ -192,6 +207,8 @@ def _record_findings(db: sqlite3.Connection, vault: str) -> Iterator[Discrepancy
             etag=etag,
             record=record,
         )
+    for entry_vault, key, record in db.execute(_EMPTY_PREFIXES, (vault,)):
+        yield Discrepancy(type=FindingType.LOST, vault=entry_vault, key=key, record=record)
 
 
 def _is_covered(db: sqlite3.Connection, vault: str, name: str) -> bool:

@@ -68,7 +68,10 @@ class Finding(Discrepancy):
 
 
 class Moment(NamedTuple):
-    """The snapshot in which the live side is read: its name, with which others read parts, and its instant (ms)."""
+    """The snapshot in which the live side is read, under a name with which others read parts.
+
+    ``at``: as of when its content is true, ms since 1970; of a copy that is the moment of its last refresh.
+    """
 
     name: str
     at: int
@@ -236,6 +239,8 @@ class CheckSettings(Message):
     """From one check to the next (``check_object_interval_seconds``)."""
     grace_seconds: int = 86_400
     """Younger objects are not judged (``check_grace_seconds``)."""
+    live_max_age_seconds: int = 3_600
+    """How old a copy of the live view may be; older, it counts as unreadable."""
     heavy_objects: int = 250_000
     """From this many objects on, Spark compares (``spark_threshold_objects``)."""
 

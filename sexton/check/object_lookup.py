@@ -33,6 +33,22 @@ def existing(
     return objects
 
 
+def existing_below(
+    vaults: Vaults, instance: str, prefixes: Mapping[str, Iterable[str]], heartbeat: Callable[[], None]
+) -> dict[tuple[str, str], ListedObject]:
+    """Return an object below each of these prefixes, by vault and prefix, where there is one. As ``existing``."""
+    objects: dict[tuple[str, str], ListedObject] = {}
+    for vault, vault_prefixes in prefixes.items():
+        for prefix in vault_prefixes:
+            heartbeat()
+            for page in vaults.get(instance, vault).list(prefix):
+                if page:
+                    objects[vault, prefix] = page[0]
+                    break
+        vaults.confirm(instance, vault)
+    return objects
+
+
 def _is_acceptable(key: str) -> bool:
     try:
         check_key(key)

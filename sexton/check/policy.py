@@ -33,6 +33,10 @@ SHRINK_RATIO = 0.5
 """A run that sees less than this share of the last whole run's objects proves nothing."""
 MAX_ORPHAN_SHARE = 0.01
 """Largest share of the objects that a repair may mark: more indicates a fault of the check or of the metadata."""
+PREFIXES_NOTE = (
+    "{prefixes:,} live rows are prefixes: the loss of an object inside a prefix cannot be detected, and "
+    "max_delete_fraction is not in force; show one row per object"
+)
 REACTION_DAYS = 3
 """Days that an operator should have between the report of a loss and the deletion of the versions that undo it."""
 
@@ -83,9 +87,7 @@ def _live_side_gaps(evidence: Evidence) -> list[str]:
         ]
     live_from, listed_at = evidence.live_from, evidence.listed_at
     if live_from is not None and listed_at is not None and live_from < listed_at:
-        gaps.append(
-            "the live side was read before the listing ended: an object written in between looks like an orphan"
-        )
+        gaps.append("the live side is older than the listing: an object written in between looks like an orphan")
     return gaps
 
 
@@ -124,6 +126,8 @@ def with_live_counts(seen: Evidence, at: int, files: Mapping[str, int], prefixes
     listed_vaults = {listing.vault for listing in seen.listings}
     foreign_vaults = ", ".join(sorted((files.keys() | prefixes.keys()) - listed_vaults))[:200]
     notes = (f"live rows name vaults that the instance does not have: {foreign_vaults}",) if foreign_vaults else ()
+    if prefixes:
+        notes = (*notes, PREFIXES_NOTE.format(prefixes=sum(prefixes.values())))
     totals = {"live_from": at, "live": sum(files.values()), "prefixes": sum(prefixes.values())}
     return seen.model_copy(update={**totals, "listings": listings, "notes": notes})
 
@@ -168,10 +172,10 @@ def still_disagrees(
     Args:
         finding: a LOST or SIZE_MISMATCH finding.
         entries: the entries that its record names now.
-        objects: the objects that exist now, by vault and key.
+        objects: the objects that exist now, by vault and key; under a prefix, any object below it.
     """
     name = canonical(finding.key)
-    live_entries = [e for e in entries if e.live and not e.prefix and e.vault == finding.vault and e.name == name]
+    live_entries = [e for e in entries if e.live and e.vault == finding.vault and e.name == name]
     stored = objects.get((finding.vault, finding.key))
     if stored is None or not live_entries:
         return bool(live_entries)

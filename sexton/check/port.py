@@ -42,8 +42,17 @@ class LiveSource(Protocol):
         """Open a snapshot in which the live side is read, for as long as the context lasts; ``NoLiveSide``."""
         ...
 
-    def check(self, instance: str) -> None:
-        """Raise ``NoLiveSide`` if no source names the live objects: a listing would be useless."""
+    def as_of(self, instance: str) -> int | None:
+        """Return as of when the live side is true, ms since 1970; None: at any moment.
+
+        Raises:
+            NoLiveSide: no source names the live objects, so a listing would be useless.
+            OwnerSilent: it is a copy that is too old, or that does not say how old it is.
+        """
+        ...
+
+    def wait_for_refresh(self, instance: str, listed_at: int, heartbeat: Heartbeat) -> None:
+        """Wait until a copy was refreshed after the listing ended, as long as it is not too old."""
         ...
 
     def read(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[LiveEntry]]:

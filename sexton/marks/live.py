@@ -3,6 +3,12 @@
 from typing import NamedTuple
 
 from sexton.storage.object_names import canonical
+from sexton.storage.policy import ID_CHARACTERS
+
+
+def names_prefix(key: str, size: int | None) -> bool:
+    """Return whether a live row names a prefix. A row with a size is an object, whatever its key ends with."""
+    return size is None and key[-1] not in ID_CHARACTERS
 
 
 class LiveEntry(NamedTuple):

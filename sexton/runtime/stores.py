@@ -122,7 +122,11 @@ class DeploymentStores:
         from sexton.owners.owners import Owners
         from sexton.owners.sql.owner import SqlOwner
 
-        adapters: dict[str, Owner] = {"sql": SqlOwner(self.db), "catalog": CatalogOwner(self.db)}
+        max_age = self.settings.check.live_max_age_seconds
+        adapters: dict[str, Owner] = {
+            "sql": SqlOwner(self.db, self.registry.vaults, max_age),
+            "catalog": CatalogOwner(self.db),
+        }
         return Owners(self.registry.owner, adapters, self.orphans.unproven)
 
     @cached_property
@@ -172,7 +176,7 @@ class DeploymentStores:
         """The live objects, read from the owners' records."""
         from sexton.check.sources.live_side import LiveSide
 
-        return LiveSide(self.db, self.registry)
+        return LiveSide(self.db, self.registry, self.settings.check.live_max_age_seconds)
 
     @cached_property
     def plans(self) -> "PlanStore":

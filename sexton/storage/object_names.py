@@ -60,21 +60,24 @@ def canonical(key: str) -> str:
     return unicodedata.normalize("NFC", _SLASHES.sub("/", key).removeprefix("/"))
 
 
+def url_roots(vault: VaultSpec) -> tuple[str, ...]:
+    """Return the URLs of a vault's root: the URL of an object is one of them, followed by its key."""
+    if vault.kind == "local":
+        root = f"{vault.location.rstrip('/')}/{vault.prefix}"
+        return f"file://{root}", f"file://localhost{root}"
+    return tuple(f"{scheme}://{vault.location}/{vault.prefix}" for scheme in S3_SCHEMES)
+
+
 def _resolve_url(url: str, vaults: Mapping[str, VaultSpec]) -> tuple[str, str]:
     """Return vault and key of a URL; the innermost vault where one contains another."""
-    scheme, _, path = url.partition("://")
-    if scheme == "file":
-        roots = {v.name: f"{v.location.rstrip('/')}/{v.prefix}" for v in vaults.values() if v.kind == "local"}
-        host, slash, rest = path.partition("/")  # not parsed as a URL: '#', '?' and '%' are parts of a key
-        if host not in ("", "localhost") or not slash:
-            raise NotInAnyVault(f"{url!r}: write file:///PATH, with a path of this machine")
-        path = f"/{rest}"
-    elif scheme in S3_SCHEMES:
-        roots = {v.name: f"{v.location}/{v.prefix}" for v in vaults.values() if v.kind == "s3"}
-    else:
+    # A URL is not parsed: '#', '?' and '%' are parts of a key.
+    containing = [(root, v.name) for v in vaults.values() for root in url_roots(v) if url.startswith(root)]
+    if containing:
+        root, vault = max(containing, key=lambda found: len(found[0]))
+        return vault, url.removeprefix(root)
+    scheme = url.partition("://")[0]
+    if scheme not in (*S3_SCHEMES, "file"):
         raise NotInAnyVault(f"{url!r}: write VAULT/KEY, s3://BUCKET/KEY or file:///PATH")
-    containing = [name for name, root in roots.items() if path.startswith(root)]
-    if not containing:
-        raise NotInAnyVault(f"{url!r} is in no vault of the instance; see: sexton vault list")
-    innermost = max(containing, key=lambda name: len(roots[name]))
-    return innermost, path.removeprefix(roots[innermost])
+    if scheme == "file" and not url.startswith(("file:///", "file://localhost/")):
+        raise NotInAnyVault(f"{url!r}: write file:///PATH, with a path of this machine")
+    raise NotInAnyVault(f"{url!r} is in no vault of the instance; see: sexton vault list")

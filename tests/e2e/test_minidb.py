@@ -200,7 +200,7 @@ def test_live_view_answers_for_a_mistaken_mark(minidb: MiniDB, sexton: Database)
     with sexton.read() as c:
         due = DueMarkStore(sexton).select_due(INSTANCE, "dropped", sexton.now(c), Cursor(), 10)
 
-    live = SqlOwner(sexton).live(INSTANCE, due, lambda: None)
+    live = SqlOwner(sexton, Registry(sexton).vaults).live(INSTANCE, due, lambda: None)
 
     assert live == {Ref("dropped", "by-key"), Ref("dropped", "by-prefix")}
 

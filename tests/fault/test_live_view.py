@@ -18,7 +18,8 @@ from tests.support.rig import Rig
 def test_live_view_is_read_again_for_a_late_file_that_failed(faulty: Faulty) -> None:
     rig = faulty.rig
     with rig.db.write() as c:
-        c.execute(text("CREATE TABLE sexton_live (kind text, id text, vault text, key text)"))
+        c.execute(text("CREATE TABLE live (kind text, id text, vault text, key text)"))
+        c.execute(text("CREATE VIEW sexton_live AS SELECT * FROM live"))
     faulty.put("p/a")
     rig.mark("dropped", NewMark(id="p", vault="cold", prefix="p/"))
     rig.later(10_801)
@@ -29,7 +30,7 @@ def test_live_view_is_read_again_for_a_late_file_that_failed(faulty: Faulty) -> 
     with installed(CrashAt("marks.removed")), pytest.raises(Crash):
         rig.round()
     with rig.db.write() as c:
-        c.execute(text("INSERT INTO sexton_live VALUES ('rowset', 'r', 'cold', 'p/late')"))
+        c.execute(text("INSERT INTO live VALUES ('rowset', 'r', 'cold', 'p/late')"))
     rig.later(61)
 
     report = rig.round()
@@ -40,7 +41,7 @@ def test_live_view_is_read_again_for_a_late_file_that_failed(faulty: Faulty) -> 
 
 def test_unreadable_live_view_raises_instead_of_a_count(tmp_path: Path) -> None:
     rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
-    owner = SqlOwner(rig.db)
+    owner = SqlOwner(rig.db, rig.registry.vaults)
     assert owner.live_objects("shop") is None
     with rig.db.write() as c:
         c.exec_driver_sql("CREATE TABLE rows (kind, id, vault, key)")

@@ -107,7 +107,7 @@ class Rig:
             rounds=self.registry,
         )
         self.deleter = ThreadDeleter(self.stores, self.vaults, threads, beside=beside)
-        self.owner, self.audit_list = owner or SqlOwner(self.db), AuditList()
+        self.owner, self.audit_list = owner or SqlOwner(self.db, self.registry.vaults), AuditList()
         self.audit: DeletionLog = audit or self.audit_list
         self.recycler = self.recycler_of(self.owner)
         self.registrar = Registrar(self.protections, self.vaults)

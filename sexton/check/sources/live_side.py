@@ -4,6 +4,7 @@ Where the database can share a snapshot (PostgreSQL), the parts are read in para
 there is one part. URLs in an owner's view are resolved here, so that each object has one name.
 """
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -11,19 +12,19 @@ from sqlalchemy import Connection, TableClause, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from sexton.check.model import Moment
-from sexton.check.port import NoLiveSide
+from sexton.check.port import Heartbeat, NoLiveSide
 from sexton.check.sources import catalog, marks
 from sexton.database.engine import Database, first_line
 from sexton.marks.live import LiveEntry, Part
 from sexton.operators.registry.store import Registry
 from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.owners.port import OwnerSilent
-from sexton.owners.sql import live_view
+from sexton.owners.sql import live_keys, live_moment, live_view
 from sexton.storage.model import VaultSpec
-from sexton.storage.object_names import NotInAnyVault, resolve
 
 PART_ROWS = 100_000
 """Rows of one part, about."""
+REFRESH_LOOK_SECONDS = 1
 STATEMENT_SECONDS = 3_600
 """Longest statement that reads a part (PostgreSQL): of a view without an index it reads every row."""
 
@@ -31,8 +32,8 @@ STATEMENT_SECONDS = 3_600
 class LiveSide:
     """Implements ``check.port.Live`` over one database."""
 
-    def __init__(self, db: Database, registry: Registry) -> None:
-        self._db, self._registry = db, registry
+    def __init__(self, db: Database, registry: Registry, max_age_seconds: int = live_moment.MAX_AGE_SECONDS) -> None:
+        self._db, self._registry, self._max_age_seconds = db, registry, max_age_seconds
 
     @contextmanager
     def snapshot(self, instance: str) -> Iterator[Moment]:
@@ -42,6 +43,8 @@ class LiveSide:
             self._set_timeout(c)
             at = self._db.now(c)
             view = None if is_catalog else self._view(c)
+            if view is not None:
+                at = min(at, self._as_of(c, view, instance) or at)
             parts = [Part()]
             if name:
                 parts = marks.parts(self._db, c, instance, PART_ROWS)
@@ -51,10 +54,21 @@ class LiveSide:
                     parts += catalog.parts(CatalogTransaction(self._db, c, instance), PART_ROWS)
             yield Moment(name, at, tuple(parts))
 
-    def check(self, instance: str) -> None:
-        if not self._is_catalog(instance):
-            with _silence_on_error(), self._db.read() as c:
-                self._view(c)
+    def as_of(self, instance: str) -> int | None:
+        if self._is_catalog(instance):
+            return None
+        with _silence_on_error(), self._db.read() as c:
+            as_of = self._as_of(c, self._view(c), instance)
+            live_moment.require_recent(as_of, self._db.now(c), self._max_age_seconds)
+            return as_of
+
+    def wait_for_refresh(self, instance: str, listed_at: int, heartbeat: Heartbeat) -> None:
+        while (as_of := self.as_of(instance)) is not None and as_of < listed_at:
+            heartbeat()
+            time.sleep(REFRESH_LOOK_SECONDS)
+
+    def _as_of(self, c: Connection, view: TableClause, instance: str) -> int | None:
+        return live_moment.read(self._db, c, view, live_view.is_about(view, instance))
 
     def _view(self, c: Connection) -> TableClause:
         view = live_view.find(self._db, c)
@@ -80,9 +94,9 @@ class LiveSide:
             if part.source in ("", "records") and is_catalog:
                 yield from catalog.read(CatalogTransaction(self._db, c, instance), part)
             if part.source in ("", "view") and not is_catalog:
-                is_only_instance = self._is_only_instance()
+                exists = self._is_only_instance()
                 for page in live_view.read(self._db, c, self._view(c), instance, part):
-                    yield [_resolved(entry, vaults, is_only_instance=is_only_instance) for entry in page]
+                    yield [_resolved(entry, vaults, exists=exists) for entry in page]
 
     def entries_of(self, instance: str, records: Sequence[str]) -> Sequence[LiveEntry]:
         vaults = {spec.name: spec for spec in self._registry.vaults(instance)}
@@ -91,8 +105,8 @@ class LiveSide:
             if is_catalog:
                 return catalog.entries_of(CatalogTransaction(self._db, c, instance), records)
             entries = live_view.entries_of(self._db, c, self._view(c), instance, records)
-            is_only_instance = self._is_only_instance()
-            return [_resolved(entry, vaults, is_only_instance=is_only_instance) for entry in entries]
+            exists = self._is_only_instance()
+            return [_resolved(entry, vaults, exists=exists) for entry in entries]
 
     def pattern(self, instance: str) -> str:
         registered = self._registry.instance(instance)
@@ -118,20 +132,11 @@ def _silence_on_error() -> Iterator[None]:
         raise OwnerSilent(f"the owner's records cannot be read: {first_line(e)}") from e
 
 
-def _resolved(entry: LiveEntry, vaults: Mapping[str, VaultSpec], *, is_only_instance: bool) -> LiveEntry:
+def _resolved(entry: LiveEntry, vaults: Mapping[str, VaultSpec], *, exists: bool) -> LiveEntry:
     """Return the entry under the vault and key that a listing shows.
 
-    ``is_only_instance``: a row without an instance belongs to this one, so its object must exist.
+    ``exists``: there is one instance, so the object of a row without an instance must exist, too.
     """
-    if is_only_instance:
+    if exists and not entry.live:
         entry = entry._replace(live=True)
-    if "://" in entry.key:
-        try:
-            vault, key = resolve(entry.key, vaults)
-        except NotInAnyVault as e:
-            if entry.vault not in vaults:
-                return entry  # it belongs to another instance: no object is compared with it here
-            # The check must not continue without this row: it may mean any object of this instance.
-            raise OwnerSilent(f"{entry.record}: {e}") from e
-        return entry._replace(vault=vault, key=key)
-    return entry._replace(key=entry.key.lstrip("/")) if entry.key.startswith("/") and entry.key != "/" else entry
+    return live_keys.resolved(entry, vaults)

@@ -20,6 +20,7 @@ from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.database.rows import in_list
 from sexton.kernel.errors import BadInput
+from sexton.marks.live import names_prefix
 from sexton.storage.model import ListedObject
 from sexton.storage.port import Vault, Vaults
 
@@ -67,7 +68,10 @@ class Repairs:
         """
         self._trusted_run(instance)
         total = RepairResult(found=sum(self._runs.count_repairable(instance, FindingType.LOST).values()))
-        for page in self._pages(instance, FindingType.LOST):
+        for findings in self._pages(instance, FindingType.LOST):
+            # It is unknown which objects were below a prefix.
+            page = [f for f in findings if not names_prefix(f.key, f.expected)]
+            total = total.plus(RepairResult(kept=len(findings) - len(page)))
             for vault, keys in _keys_by_vault(page).items():
                 total = total.plus(_undelete(self._vaults.get(instance, vault), keys, dry_run=dry_run))
             objects = existing(self._vaults, instance, _keys_by_vault(page))

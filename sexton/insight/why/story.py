@@ -16,7 +16,8 @@ from sexton.marks.policy import covering_prefixes
 from sexton.marks.sql.file_lists import may_have_keys, of_instance, read_lists
 from sexton.marks.sql.rows import refs_in
 from sexton.operators.registry.store import Registry
-from sexton.owners.sql.owner import SqlOwner
+from sexton.owners.sql import live_view
+from sexton.storage.object_names import url_roots
 
 MAX_STORIES = 100
 """Rows of marks, and rows of history, that one question returns."""
@@ -26,7 +27,7 @@ def story(db: Database, name: str, instance: str | None, context: WhyContext) ->
     """Return every story about a key (relative to its vault or with the vault's prefix) or a mark's id."""
     registry = context.stores.operators.registry
     names = names_of(registry, name, instance)
-    stories = _live_stories(db, names, instance)
+    stories = _live_stories(db, names | _urls_of(registry, names, instance), instance)
     with db.read() as c:
         now = db.now(c)
         marks = c.execute(_select_named(db, db.t.mark, registry, names, instance)).all()
@@ -40,16 +41,21 @@ def names_of(registry: Registry, name: str, instance: str | None) -> set[str]:
     """Return a name, and the key that is left of it in each vault whose location or prefix it begins with."""
     names = {name}
     for vault in registry.vaults(instance):
-        for start in (vault.prefix, f"{vault.location}/{vault.prefix}", f"s3://{vault.location}/{vault.prefix}"):
+        for start in (vault.prefix, f"{vault.location}/{vault.prefix}", *url_roots(vault)):
             if start and name.startswith(start):
                 names.add(name.removeprefix(start).lstrip("/"))
     return names
 
 
+def _urls_of(registry: Registry, names: set[str], instance: str | None) -> set[str]:
+    """Return the URLs that the live view may have in place of these keys."""
+    return {root + name for vault in registry.vaults(instance) for root in url_roots(vault) for name in names}
+
+
 def _live_stories(db: Database, names: set[str], instance: str | None) -> list[Story]:
     """Return a story for each row of the live view ``sexton_live`` that has one of these names."""
     stories = []
-    for row_instance, kind, id_, vault, key in SqlOwner(db).live_rows(sorted(names)):
+    for row_instance, kind, id_, vault, key in live_view.rows_of(db, sorted(names)):
         event = Event(event="live", text=f"live: {kind} {id_}, {key} in vault {vault}")
         stories.append(Story(instance=row_instance or instance or "(any)", events=(event,)))
     return stories

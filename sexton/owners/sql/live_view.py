@@ -25,13 +25,15 @@ from sqlalchemy import table as table_clause
 from sexton.database.engine import Database
 from sexton.database.ranges import READ_ROWS, ranges, within
 from sexton.database.rows import in_list
-from sexton.marks.live import LiveEntry, Part
+from sexton.database.tables import Instant
+from sexton.marks.live import LiveEntry, Part, names_prefix
+from sexton.marks.policy import covering_prefixes
 from sexton.owners.port import OwnerSilent
-from sexton.storage.policy import ID_CHARACTERS
 
 LIVE_VIEW = "sexton_live"
-COLUMNS = ("instance", "kind", "id", "vault", "key", "bytes")
-OPTIONAL_COLUMNS = ("instance", "bytes")
+COLUMNS = ("instance", "kind", "id", "vault", "key", "bytes", "as_of")
+OPTIONAL_COLUMNS = ("instance", "bytes", "as_of")
+TYPES = {"bytes": BigInteger(), "as_of": Instant()}
 _COLUMNS_QUERY = {
     "postgresql": (
         "SELECT n.nspname, a.attname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
@@ -61,7 +63,7 @@ def find(db: Database, c: Connection) -> TableClause | None:
         raise OwnerSilent(f"several schemas hold a view {LIVE_VIEW}: {schemas}; keep one")
     [(schema, present_columns)] = columns_by_schema.items()
     names = [n for n in COLUMNS if n in present_columns or n not in OPTIONAL_COLUMNS]
-    columns = [column(n, BigInteger() if n == "bytes" else Text()) for n in names]
+    columns = [column(n, TYPES.get(n, Text())) for n in names]
     return table_clause(LIVE_VIEW, *columns, schema=schema)
 
 
@@ -94,6 +96,19 @@ def entries_of(
     return [entry for entry in entries if entry.record in wanted_records]
 
 
+def rows_of(db: Database, names: Sequence[str]) -> list[tuple[str | None, str, str, str, str]]:
+    """Return (instance, kind, id, vault, key) of live rows that are or cover one of the names, or have it as id."""
+    covering_keys = [key for name in names for key in covering_prefixes(name)]
+    with db.read() as c:
+        view = find(db, c)
+        if view is None:
+            return []
+        row_instance = view.c.instance if "instance" in view.c else null()
+        query = select(row_instance, view.c.kind, view.c.id, view.c.vault, view.c.key)
+        rows = c.execute(query.where(or_(view.c.key.in_(covering_keys), view.c.id.in_(names))).limit(100))
+        return [(row[0], row[1], row[2], row[3], row[4]) for row in rows]
+
+
 def _rows(view: TableClause, instance: str) -> Select[tuple[str, str, str, str, int | None, str | None]]:
     # The owner may compute the size as a sum, which is a decimal.
     size = cast(view.c.bytes if "bytes" in view.c else null(), BigInteger())
@@ -119,7 +134,5 @@ def _entry(row: Any) -> LiveEntry:
             f"{LIVE_VIEW} shows an empty key ({kind}/{id_}), which could mean the whole vault or nothing; "
             "remove the row or name the object"
         )
-    # A row with a size is an object, whatever its key ends with. A row without an instance may be another instance's,
-    # so its object need not exist in this one.
-    is_prefix = size is None and key[-1] not in ID_CHARACTERS
-    return LiveEntry(vault, key, is_prefix, instance is not None, size, f"{kind}/{id_}")
+    # A row without an instance may be another instance's, so its object need not exist in this one.
+    return LiveEntry(vault, key, names_prefix(key, size), instance is not None, size, f"{kind}/{id_}")

@@ -6,6 +6,7 @@ live. A mark that touches anything live is kept: an owner's mistake must not cos
 such check.
 """
 
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,8 +21,6 @@ from sqlalchemy import (
     and_,
     case,
     func,
-    null,
-    or_,
     select,
     text,
     tuple_,
@@ -34,7 +33,10 @@ from sexton.database.rows import as_rows
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 from sexton.marks.policy import covering_prefixes
 from sexton.owners.port import COUNT_SECONDS, FindRefs, OwnerSilent, Verify, nothing_to_verify
+from sexton.owners.sql import live_keys, live_moment
+from sexton.owners.sql.live_keys import LAST_CHARACTER, ViewNames
 from sexton.owners.sql.live_view import LIVE_VIEW, find, is_about
+from sexton.storage.model import VaultSpec
 
 NAMES_AT_ONCE = 5_000
 """Keys and prefixes in one statement."""
@@ -43,15 +45,28 @@ PREFIXES_AT_ONCE = 100
 300,000 live rows."""
 STATEMENT_SECONDS = 20
 """Longest statement that reads the view, below the heartbeat timeout; a longer one raises ``OwnerSilent``."""
-LAST_CHARACTER = "\U0010ffff"
-"""The last character in byte order: a prefix followed by it is above every key that begins with the prefix."""
+RECHECK_SECONDS = 60
+"""How long it is trusted how the view names objects."""
 
 
 class SqlOwner:
     """Implements ``owners.port.Owner`` for a database whose own transactions insert its marks."""
 
-    def __init__(self, db: Database) -> None:
-        self._db = db
+    def __init__(
+        self,
+        db: Database,
+        vaults_of: Callable[[str], Sequence[VaultSpec]],
+        max_age_seconds: int = live_moment.MAX_AGE_SECONDS,
+    ) -> None:
+        """Store the ports.
+
+        Args:
+            db: the owner's database, which is Sexton's too.
+            vaults_of: returns the vaults of an instance.
+            max_age_seconds: how old a copy of the live view may be.
+        """
+        self._db, self._vaults_of, self._max_age_seconds = db, vaults_of, max_age_seconds
+        self._names: dict[str, tuple[ViewNames, float]] = {}
 
     def mark_due(
         self,
@@ -96,7 +111,10 @@ class SqlOwner:
             with self._db.read() as c:
                 self._set_timeout(c, COUNT_SECONDS)
                 view = find(self._db, c)
-                return None if view is None else self._count(c, view, instance)
+                if view is None:
+                    return None
+                self._view_names(c, view, instance)
+                return self._count(c, view, instance)
         except SQLAlchemyError as e:
             raise OwnerSilent(f"the rows of {LIVE_VIEW} cannot be counted: {first_line(e)}") from e
 
@@ -131,18 +149,6 @@ class SqlOwner:
         except SQLAlchemyError as e:
             raise OwnerSilent(f"the view {LIVE_VIEW} cannot be read: {first_line(e)}") from e
 
-    def live_rows(self, names: Sequence[str]) -> list[tuple[str | None, str, str, str, str]]:
-        """Return (instance, kind, id, vault, key) of live rows that are or cover one of the names, or have it as id."""
-        covering_keys = [key for name in names for key in covering_prefixes(name)]
-        with self._db.read() as c:
-            view = find(self._db, c)
-            if view is None:
-                return []
-            row_instance = view.c.instance if "instance" in view.c else null()
-            query = select(row_instance, view.c.kind, view.c.id, view.c.vault, view.c.key)
-            rows = c.execute(query.where(or_(view.c.key.in_(covering_keys), view.c.id.in_(names))).limit(100))
-            return [(row[0], row[1], row[2], row[3], row[4]) for row in rows]
-
     def _live_refs(self, instance: str, marks: Sequence[DueMark], heartbeat: Callable[[], None]) -> frozenset[Ref]:
         with self._db.read() as c:
             self._set_timeout(c, STATEMENT_SECONDS)
@@ -153,8 +159,21 @@ class SqlOwner:
                         f"the view {LIVE_VIEW} is missing, but marks were made by a check that read it; create it again"
                     )
                 return frozenset()
-            reader = _LiveMarks(self._db, c, view, is_about(view, instance), heartbeat)
+            names = self._view_names(c, view, instance)
+            reader = _LiveMarks(self._db, c, view, is_about(view, instance), names, heartbeat)
             return frozenset(reader.by_id(marks) | reader.by_covering_key(marks) | reader.by_key_inside(marks))
+
+    def _view_names(self, c: Connection, view: TableClause, instance: str) -> ViewNames:
+        """Return how the view names objects; raise ``OwnerSilent`` if it is too old, or a row names no object."""
+        is_own_row = is_about(view, instance)
+        as_of = live_moment.read(self._db, c, view, is_own_row)
+        live_moment.require_recent(as_of, self._db.now(c), self._max_age_seconds)
+        names, until = self._names.get(instance, (None, 0.0))
+        if names is None or time.monotonic() > until:  # without an index each look reads the whole view
+            vaults = {spec.name: spec for spec in self._vaults_of(instance)}
+            names = live_keys.read(self._db, c, view, is_own_row, vaults)
+            self._names[instance] = names, time.monotonic() + RECHECK_SECONDS
+        return names
 
     def _set_timeout(self, c: Connection, seconds: int) -> None:
         if self._db.dialect == "postgresql":
@@ -169,6 +188,7 @@ class _LiveMarks:
     c: Connection
     view: TableClause
     is_own_row: ColumnElement[bool]
+    names: ViewNames
     heartbeat: Callable[[], None]
 
     def by_id(self, marks: Sequence[DueMark]) -> set[Ref]:
@@ -180,10 +200,11 @@ class _LiveMarks:
     def by_covering_key(self, marks: Sequence[DueMark]) -> set[Ref]:
         """Return the marks with a key or prefix that a live row names or covers."""
         rows = [
-            _name_row(mark, covering_name)
+            _name_row(mark, view_name)
             for mark in marks
             for name in ((mark.prefix,) if mark.prefix is not None else (mark.keys or ()))
             for covering_name in covering_prefixes(name)
+            for view_name in self.names.of(mark.vault, covering_name)
         ]
         refs: set[Ref] = set()
         for names in self._pages(rows, NAMES_AT_ONCE):
@@ -194,7 +215,12 @@ class _LiveMarks:
 
     def by_key_inside(self, marks: Sequence[DueMark]) -> set[Ref]:
         """Return the marks with a prefix under which a live row has its key."""
-        rows = [_name_row(mark, mark.prefix) for mark in marks if mark.prefix is not None]
+        rows = [
+            _name_row(mark, view_name)
+            for mark in marks
+            if mark.prefix is not None
+            for view_name in self.names.of(mark.vault, mark.prefix)
+        ]
         refs: set[Ref] = set()
         for prefixes in self._pages(rows, PREFIXES_AT_ONCE):
             key: ColumnElement[str] = self.view.c.key

@@ -191,6 +191,7 @@ class SparkComparison:
         """Read the live side as of one moment, over at most ``connections``; return evidence and rows."""
         path = f"{this.folder}/records-{uuid.uuid4().hex}"  # an earlier attempt may still be writing its own
         instance = this.order.instance
+        self._live.wait_for_refresh(instance, evidence.listed_at or 0, this.heartbeat)
         with self._live.snapshot(instance) as moment:
             at_once = max(1, min(self._connections, len(moment.parts)))
             groups = tuple(tuple(moment.parts[n::at_once]) for n in range(at_once))
@@ -231,6 +232,8 @@ class SparkComparison:
         rows = sum(listing.objects + listing.young for listing in evidence.listings)
         with reconcile.narrowed(objects, known.where("not prefix"), rows) as (some, exact):
             frames = [reconcile.forward(some, exact, complete_vaults)]
+            if evidence.prefixes:
+                frames.append(reconcile.empty_prefixes(objects, known.where("prefix"), complete_vaults))
             if order.inverted:
                 unknown = reconcile.inverted(some.where("old"), exact, known.where("prefix"))
                 frames.append(unknown.select(no_type, "vault", "key", no_expected, "size", "etag", no_record))

@@ -118,6 +118,31 @@ def forward(objects: DataFrame, exact: DataFrame, whole: Sequence[str]) -> DataF
     )
 
 
+def empty_prefixes(objects: DataFrame, covers: DataFrame, whole: Sequence[str]) -> DataFrame:
+    """Return live prefixes without any object, as ``forward`` returns LOST files.
+
+    Args:
+        objects: vault, name.
+        covers: vault, name, key, live, record of prefixes.
+        whole: names of the vaults whose listing is complete.
+    """
+    on = ["vault", "prefix"]
+    live = covers.where(covers.live & covers.vault.isin(list(whole)))
+    live = live.select("vault", f.col("name").alias("prefix"), "key", "record").dropDuplicates(on)
+    below = objects.select("vault", f.explode(f.expr(PREFIXES)).alias("prefix"))
+    used = below.join(live.select(*on), on, "left_semi").distinct()
+    no_number, no_text = f.lit(None).cast("bigint"), f.lit(None).cast("string")
+    return live.join(used, on, "left_anti").select(
+        f.lit("LOST").alias("type"),
+        "vault",
+        "key",
+        no_number.alias("expected"),
+        no_number.alias("size"),
+        no_text.alias("etag"),
+        "record",
+    )
+
+
 def inverted(objects: DataFrame, exact: DataFrame, covers: DataFrame) -> DataFrame:
     """Return the objects that no record names: vault, key, size, etag.
 

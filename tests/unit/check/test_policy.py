@@ -47,7 +47,7 @@ def test_a_complete_run_is_whole(before: PreviousRun | None) -> None:
         (but(live=None), "the live side was not read to its end"),
         (but(live=0), "no live file was seen"),
         (but(**listing(live=0)), "vault cold: 10 objects, and no record names a live one in it"),
-        (but(live_from=1_999), "read before the listing ended"),
+        (but(live_from=1_999), "older than the listing"),
         (but(errors=("the owner is silent",)), "the owner is silent"),
     ],
 )

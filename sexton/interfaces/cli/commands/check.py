@@ -28,6 +28,8 @@ OptionalInstance = Annotated[str | None, typer.Argument(help="Default: the only 
 PAGE_ROWS = 1_000
 INCOMPLETE = 3
 """Exit code of a check that could not see everything."""
+LOSS = 4
+"""Exit code of a check after which a loss is confirmed and open."""
 
 
 @app.command("run")
@@ -39,7 +41,8 @@ def run(
 
     List its vaults, read its records, print what does not agree. A check deletes nothing.
 
-    Ctrl-C stops waiting, not the check. Exit code 3: the check could not see everything, so it confirms nothing.
+    Ctrl-C stops waiting, not the check. Exit code 3: the check could not see everything, so it confirms nothing. Exit
+    code 4: the loss of an object is confirmed.
 
     Example: sexton check run shop
     """
@@ -58,6 +61,8 @@ def run(
         show_report(report)
     if not report.whole:
         raise typer.Exit(INCOMPLETE)
+    if report.confirmed.get(FindingType.LOST):
+        raise typer.Exit(LOSS)
 
 
 @app.command("cancel")

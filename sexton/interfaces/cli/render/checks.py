@@ -25,10 +25,19 @@ def show_report(report: CheckReport) -> None:
     if run.missing_inputs:
         typer.echo("  so the check confirms nothing, and ends no finding")
     rows = [(t, n, report.confirmed.get(t, 0), MEANING[FindingType(t)]) for t, n in report.found.items()]
-    none = "nothing open: metadata and objects agree" if report.whole else ""
-    show_table("" if rows else none, ("open", "findings", "confirmed", "what it means"), rows)
+    show_table("" if rows else _without_findings(report), ("open", "findings", "confirmed", "what it means"), rows)
     if rows:
         typer.echo(f"see: sexton check findings {run.instance}")
+
+
+def _without_findings(report: CheckReport) -> str:
+    """Return what it means that nothing is open."""
+    evidence = report.run.evidence
+    if not report.whole or evidence is None:
+        return ""
+    if any(listing.objects for listing in evidence.listings):
+        return "nothing open: metadata and objects agree"
+    return "nothing open: no object was old enough to be judged as an orphan"
 
 
 def _show_evidence(run: Run) -> None:

@@ -1,0 +1,138 @@
+"""Give ``key`` of the live view one meaning, for claims, checks and explanations alike.
+
+A key is relative to the vault that its row names, or a URL below the root of that vault. A row with any other key could
+mean any object: then the whole view counts as unreadable. Rows of vaults that the instance does not have are allowed.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, TableClause, and_, false, func, or_, select
+
+from sexton.database.engine import Database
+from sexton.marks.live import LiveEntry
+from sexton.owners.port import OwnerSilent
+from sexton.storage.model import VaultSpec
+from sexton.storage.object_names import S3_SCHEMES, NotInAnyVault, resolve, url_roots
+
+LAST_CHARACTER = "\U0010ffff"
+"""The last character in byte order: a prefix followed by it is above every key that begins with the prefix."""
+SCHEMES = (*S3_SCHEMES, "file", "abfs", "abfss", "cos", "gs", "hdfs", "http", "https", "obs", "oss", "wasb", "wasbs")
+"""Schemes of URLs that owners have in their metadata; Sexton resolves those of its vaults."""
+
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+REMEDY = "write keys relative to the vault, or URLs below the vault's root (sexton vault list)"
+
+
+class Range(NamedTuple):
+    """Keys in byte order, from the first one up to, but not including, ``end``."""
+
+    first: str
+    end: str
+
+
+class ViewNames(NamedTuple):
+    """How the live view names the objects of an instance."""
+
+    vaults: Mapping[str, VaultSpec]
+    has_urls: bool
+
+    def of(self, vault: str | None, name: str) -> list[str]:
+        """Return the keys under which the view may show an object or prefix of a vault."""
+        spec = self.vaults.get(vault or "")
+        return [name, *(root + name for root in url_roots(spec))] if self.has_urls and spec else [name]
+
+
+def read(
+    db: Database,
+    c: Connection,
+    view: TableClause,
+    is_own_row: ColumnElement[bool],
+    vaults: Mapping[str, VaultSpec],
+) -> ViewNames:
+    """Return how the view names objects. With an index on vault and key, it reads a few rows.
+
+    Args:
+        db: the database.
+        c: a connection to it.
+        view: the live view.
+        is_own_row: the condition that a row is about the instance.
+        vaults: the instance's vaults by name.
+
+    Raises:
+        OwnerSilent: the key of a row is not in the vault that the row names.
+    """
+    key: ColumnElement[str] = view.c.key.collate("C") if db.dialect == "postgresql" else view.c.key
+
+    def first_key(vault: str, ranges: Sequence[Range]) -> str | None:
+        is_inside = or_(false(), *(and_(key >= r.first, key < r.end) for r in ranges))
+        found = select(view.c.key).where(view.c.vault == vault, is_inside, is_own_row).limit(1)
+        return c.execute(found).scalar()
+
+    for vault in _named_vaults(c, view, is_own_row):
+        if (misplaced := first_key(vault, misplaced_keys(vault, vaults))) is not None:
+            raise OwnerSilent(f"{view.name} shows the key {misplaced!r} in vault {vault}; {REMEDY}")
+    url_ranges = [_below(f"{scheme}://") for scheme in SCHEMES]
+    return ViewNames(vaults, has_urls=any(first_key(vault, url_ranges) is not None for vault in vaults))
+
+
+def resolved(entry: LiveEntry, vaults: Mapping[str, VaultSpec]) -> LiveEntry:
+    """Return an entry of the view under the vault and key that a listing shows. Pure.
+
+    Raises:
+        OwnerSilent: the key is not in the vault that the row names; the check must not continue without the row.
+    """
+    is_url = _URL.match(entry.key) is not None
+    if not is_url and entry.key[:1] not in ("", "/"):
+        return entry
+    vault, key = entry.vault, ""
+    try:
+        vault, key = resolve(entry.key, vaults) if is_url else (vault, key)
+    except NotInAnyVault:
+        if vault not in vaults:
+            return entry  # it is in a vault of which no object is compared here
+    if not key or vault != entry.vault or entry.key not in [root + key for root in url_roots(vaults[vault])]:
+        raise OwnerSilent(f"{entry.record} has the key {entry.key!r} in vault {entry.vault}; {REMEDY}")
+    return entry._replace(key=key)
+
+
+def misplaced_keys(vault: str, vaults: Mapping[str, VaultSpec]) -> list[Range]:
+    """Return the ranges of keys that a row of a vault may not have. Pure.
+
+    That is an empty key, one with a leading ``/``, and a URL that is not below the vault's root. Where the instance
+    does not have the vault: a URL below the root of one that it has.
+    """
+    others = sorted(root for spec in vaults.values() if spec.name != vault for root in url_roots(spec))
+    if vault not in vaults:
+        return [_below(root) for root in others]
+    roots = sorted(url_roots(vaults[vault]))
+    ranges = [Range("", "\x01"), _below("/")]
+    for scheme in SCHEMES:
+        ranges += _between(_below(f"{scheme}://"), [root for root in roots if root.startswith(f"{scheme}://")])
+    for root in roots:
+        ranges += [Range(root, f"{root}\x01"), _below(f"{root}/")]
+    return ranges + [_below(other) for other in others if other.startswith(tuple(roots))]
+
+
+def _between(whole: Range, roots: Sequence[str]) -> Iterator[Range]:
+    """Yield the parts of a range that are below none of the roots, which are in byte order."""
+    first = whole.first
+    for root in roots:
+        yield Range(first, root)
+        first = _below(root).end
+    yield Range(first, whole.end)
+
+
+def _below(prefix: str) -> Range:
+    return Range(prefix, prefix + LAST_CHARACTER)
+
+
+def _named_vaults(c: Connection, view: TableClause, is_own_row: ColumnElement[bool]) -> Iterator[str]:
+    """Yield the names of the vaults in the rows that name the instance, each by one look-up in an index."""
+    names = select(func.min(view.c.vault)).where(is_own_row, view.c.key.is_not(None))
+    vault = c.execute(names).scalar()
+    while vault is not None:
+        yield vault
+        vault = c.execute(names.where(view.c.vault > vault)).scalar()

@@ -1,0 +1,92 @@
+"""Say as of when the live view is true: a copy of it that is no longer refreshed shows current files as garbage.
+
+A plain view over the owner's own tables is true at any moment. A table, a materialized view, or a view over one is as
+old as its last refresh, so it must say how old it is: in a column ``as_of``, or in a view of one row
+``sexton_live_as_of`` with this column. Instants are ms since 1970.
+"""
+
+from sqlalchemy import ColumnElement, Connection, TableClause, column, func, select, text, true
+from sqlalchemy import table as table_clause
+
+from sexton.database.engine import Database
+from sexton.database.tables import Instant
+from sexton.owners.port import OwnerSilent
+
+AS_OF = "as_of"
+AS_OF_VIEW = "sexton_live_as_of"
+MAX_AGE_SECONDS = 3_600
+"""How old a copy may be, unless ``live_max_age_seconds`` says otherwise."""
+AHEAD_MS = 60_000
+"""How far the owner's clock may be ahead of the database's."""
+_IS_COPY = {
+    "postgresql": """
+WITH RECURSIVE used (oid, relkind, is_view_itself) AS (
+    SELECT c.oid, c.relkind, true FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relname = :view AND n.nspname = :schema
+    UNION
+    SELECT c.oid, c.relkind, false FROM used
+    JOIN pg_rewrite w ON w.ev_class = used.oid
+    JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid AND d.refclassid = 'pg_class'::regclass
+    JOIN pg_class c ON c.oid = d.refobjid AND c.oid <> used.oid
+    WHERE used.relkind = 'v'
+)
+SELECT EXISTS (SELECT FROM used WHERE relkind IN ('m', 'f') OR (is_view_itself AND relkind <> 'v'))
+""",
+    "sqlite": "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = :view AND type = 'table' AND :schema IS NULL)",
+}
+_TYPE_OF_AS_OF = {
+    "postgresql": (
+        "SELECT format_type(a.atttypid, NULL) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "
+        "WHERE c.relname = :view AND n.nspname = :schema AND a.attname = 'as_of'"
+    ),
+    "sqlite": "SELECT type FROM pragma_table_info(:view) WHERE name = 'as_of' AND :schema IS NULL",
+}
+INSTANT_TYPE = "timestamp with time zone"
+
+
+def read(db: Database, c: Connection, view: TableClause, is_own_row: ColumnElement[bool]) -> int | None:
+    """Return as of when the live view is true; None: at any moment.
+
+    Args:
+        db: the database.
+        c: a connection to it.
+        view: the live view.
+        is_own_row: the condition that a row of the view is about the instance.
+
+    Raises:
+        OwnerSilent: the view is a copy that does not say how old it is.
+    """
+    for name, is_meant in ((AS_OF_VIEW, true()), (view.name, is_own_row)):
+        names = {"view": name, "schema": view.schema}
+        type_ = c.execute(text(_TYPE_OF_AS_OF[db.dialect]), names).scalar_one_or_none()
+        if type_ is None:
+            continue
+        if db.dialect == "postgresql" and type_ != INSTANT_TYPE:
+            raise OwnerSilent(f"{name}.{AS_OF} is {type_}; make it {INSTANT_TYPE}")
+        source = table_clause(name, column(AS_OF, Instant()), schema=view.schema)
+        as_of = c.execute(
+            select(func.min(source.c.as_of, type_=Instant())).select_from(source).where(is_meant)
+        ).scalar()
+        if not isinstance(as_of, int):
+            raise OwnerSilent(f"{name} does not say as of when it is true: {AS_OF} is no instant, or there is no row")
+        return as_of
+    if c.execute(text(_IS_COPY[db.dialect]), {"view": view.name, "schema": view.schema}).scalar_one():
+        raise OwnerSilent(
+            f"{view.name} is a copy (a table, a materialized view, or a view over one) and does not say how old it is; "
+            f"add a column {AS_OF}, or a view {AS_OF_VIEW} with one (docs/integration.md)"
+        )
+    return None
+
+
+def require_recent(as_of: int | None, now: int, max_age_seconds: int) -> None:
+    """Raise ``OwnerSilent`` unless the live view was true not longer ago than so many seconds. Pure."""
+    if as_of is None:
+        return
+    if as_of > now + AHEAD_MS:
+        raise OwnerSilent("the live view says that it is true as of a moment that is still to come; correct its clock")
+    age = (now - as_of) // 1000
+    if age > max_age_seconds:
+        raise OwnerSilent(
+            f"the live view was last true {age:,} s ago, and live_max_age_seconds is {max_age_seconds:,}; refresh it"
+        )

@@ -1,0 +1,89 @@
+"""A check concludes nothing from a live view that is older than its listing (N1)."""
+
+import threading
+import time
+
+import pytest
+
+from sexton.check.model import RunState
+from tests.integration.check.conftest import Owned, file_keys
+from tests.support.rig import DAY
+
+
+def make_copy(owned: Owned) -> None:
+    """Replace the view by a table that a job fills, with the instant of its last refresh."""
+    instant = "timestamptz" if owned.db.dialect == "postgresql" else "integer"
+    with owned.db.write() as c:
+        c.exec_driver_sql("DROP VIEW sexton_live")
+        c.exec_driver_sql(
+            f"CREATE TABLE copy (kind text, id text, vault text, key text, bytes bigint, as_of {instant})"
+        )
+        c.exec_driver_sql("CREATE TABLE sexton_live AS SELECT * FROM copy")
+
+
+def refresh(owned: Owned) -> None:
+    """Fill the copy from the owner's records, as its job does."""
+    with owned.db.write() as c:
+        now = "sexton.now()" if owned.db.dialect == "postgresql" else str(owned.db.now(c))
+        c.exec_driver_sql("DELETE FROM sexton_live")
+        c.exec_driver_sql(f"INSERT INTO sexton_live SELECT kind, id, vault, key, bytes, {now} FROM file")
+
+
+@pytest.fixture
+def copied(owned: Owned) -> Owned:
+    make_copy(owned)
+    owned.write_live(*file_keys(20))
+    refresh(owned)
+    return owned
+
+
+def drop_copy(owned: Owned) -> None:
+    """Restore the view, which the fixture's end drops."""
+    with owned.db.write() as c:
+        c.exec_driver_sql("DROP TABLE sexton_live")
+        c.exec_driver_sql("DROP TABLE copy")
+        c.exec_driver_sql("CREATE VIEW sexton_live AS SELECT * FROM file")
+
+
+def test_n1_current_files_of_a_dead_copy_are_no_orphans(copied: Owned) -> None:
+    copied.later(2 * DAY)  # the job is dead; the owner goes on and writes new files
+    copied.write_live("data/t2/n1_0.dat", "data/t2/n2_0.dat")
+    first = copied.check()
+    copied.later(2 * DAY)
+    second = copied.check()
+    drop_copy(copied)
+
+    assert (first.run.state, second.run.state) == (RunState.PARTIAL, RunState.PARTIAL)
+    assert (first.found, second.found, second.confirmed) == ({}, {}, {})
+    assert "was last true" in second.run.missing_inputs[0]
+
+
+def test_n1_a_check_waits_for_a_refresh_after_its_listing(copied: Owned) -> None:
+    copied.write_old("data/t9/r7_0.dat")
+    done = threading.Event()
+
+    def job() -> None:
+        while not done.is_set():
+            refresh(copied)
+            time.sleep(0.3)
+
+    thread = threading.Thread(target=job)
+    thread.start()
+    try:
+        report = copied.check()
+    finally:
+        done.set()
+        thread.join()
+    drop_copy(copied)
+
+    assert (report.run.state, report.found) == (RunState.WHOLE, {"ORPHAN": 1})
+
+
+def test_n1_a_listing_that_no_refresh_follows_proves_nothing(copied: Owned) -> None:
+    copied.write_old("data/t9/r7_0.dat")
+    copied.live_side._max_age_seconds = 3
+
+    report = copied.check()
+    drop_copy(copied)
+
+    assert (report.run.state, report.found) == (RunState.PARTIAL, {})

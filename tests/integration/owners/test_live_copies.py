@@ -1,0 +1,174 @@
+"""A live view that is a copy counts only while it says that it is fresh; every key has one meaning."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from sexton.contract import NewMark
+from sexton.recycle.model import RoundReport
+from sexton.storage.model import VaultSpec
+from sexton.storage.object_names import url_roots
+from tests.support.kept import kept_texts
+from tests.support.rig import Rig, listing, put
+
+KEY, OTHER = "data/t1/a.dat", "data/t2/b.dat"
+COLUMNS = "kind text, id text, vault text, key text"
+
+
+@pytest.fixture
+def root(rig: Rig, tmp_path: Path) -> Path:
+    """A vault with two files, each marked as garbage."""
+    place = rig.local(tmp_path / "v")
+    for name, key in (("m1", KEY), ("m2", OTHER)):
+        put(place, key)
+        rig.mark("dropped", NewMark(id=name, vault="disk", keys=(key,)))
+    return place
+
+
+def run(rig: Rig) -> RoundReport:
+    rig.later(10_801)
+    return rig.round()
+
+
+def execute(rig: Rig, *statements: str) -> None:
+    with rig.db.write() as c:
+        for statement in statements:
+            c.execute(text(statement))
+
+
+def clock(rig: Rig) -> int:
+    with rig.db.read() as c:
+        return rig.db.now(c)
+
+
+def now(rig: Rig) -> str:
+    """Return the expression of the present instant that an owner would write."""
+    return "sexton.now()" if rig.db.dialect == "postgresql" else str(clock(rig))
+
+
+def instant(rig: Rig) -> str:
+    return "timestamptz" if rig.db.dialect == "postgresql" else "integer"
+
+
+def test_n1_a_copy_that_says_no_age_keeps_everything(rig: Rig, root: Path) -> None:
+    execute(rig, f"CREATE TABLE sexton_live ({COLUMNS})", f"INSERT INTO sexton_live VALUES ('f', 'x', 'disk', '{KEY}')")
+
+    report = run(rig)
+
+    assert (report.claimed, len(listing(root))) == (0, 2)
+    assert all("is a copy" in why and "sexton_live_as_of" in why for why in kept_texts(report))
+
+
+@pytest.mark.parametrize("place", ["column", "view"])
+def test_n1_a_copy_counts_while_it_is_fresh(rig: Rig, root: Path, place: str) -> None:
+    rig.later(10_801)
+    if place == "column":
+        execute(
+            rig,
+            f"CREATE TABLE sexton_live ({COLUMNS}, as_of {instant(rig)})",
+            f"INSERT INTO sexton_live VALUES ('f', 'x', 'disk', '{KEY}', {now(rig)})",
+        )
+    else:
+        execute(
+            rig,
+            f"CREATE TABLE sexton_live ({COLUMNS})",
+            f"INSERT INTO sexton_live VALUES ('f', 'x', 'disk', '{KEY}')",
+            f"CREATE TABLE sexton_live_as_of (as_of {instant(rig)})",
+            f"INSERT INTO sexton_live_as_of VALUES ({now(rig)})",
+        )
+
+    fresh = rig.round()
+
+    assert (fresh.claimed, kept_texts(fresh), set(listing(root))) == (1, {"live": 1}, {KEY})
+    execute(rig, "UPDATE sexton_live SET key = 'elsewhere'")  # the copy lost a file, and is never refreshed again
+    rig.later(3_700)
+    stale = rig.round()
+    assert (stale.claimed, set(listing(root))) == (0, {KEY})
+    assert all("was last true" in why and "live_max_age_seconds" in why for why in kept_texts(stale))
+
+
+def test_n1_an_age_in_the_future_or_none_keeps_everything(rig: Rig, root: Path) -> None:
+    execute(
+        rig,
+        f"CREATE TABLE sexton_live ({COLUMNS})",
+        f"CREATE TABLE sexton_live_as_of (as_of {instant(rig)})",
+    )
+    empty = run(rig)
+    later = "sexton.now() + interval '1 day'" if rig.db.dialect == "postgresql" else str(clock(rig) + 86_400_000)
+    execute(rig, f"INSERT INTO sexton_live_as_of VALUES ({later})")
+    ahead = rig.round()
+
+    assert (empty.claimed, ahead.claimed, len(listing(root))) == (0, 0, 2)
+    assert all("does not say as of when" in why for why in kept_texts(empty))
+    assert all("still to come" in why for why in kept_texts(ahead))
+
+
+@pytest.mark.parametrize("over", ["", "CREATE VIEW sexton_live AS SELECT * FROM copy"])
+def test_n1_a_materialized_view_is_a_copy(postgres_rig: Rig, tmp_path: Path, over: str) -> None:
+    rig = postgres_rig
+    root = rig.local(tmp_path / "v")
+    put(root, KEY)
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=(KEY,)))
+    execute(
+        rig,
+        f"CREATE TABLE file ({COLUMNS})",
+        f"CREATE MATERIALIZED VIEW {'copy' if over else 'sexton_live'} AS SELECT * FROM file",
+        *([over] if over else []),
+    )
+
+    report = run(rig)
+
+    assert (report.claimed, len(listing(root))) == (0, 1)
+    assert all("is a copy" in why for why in kept_texts(report))
+
+
+@pytest.mark.parametrize("shown", ["key", "prefix", "inside"])
+def test_n2_a_url_in_the_view_keeps_its_object(rig: Rig, root: Path, shown: str) -> None:
+    spec = rig.registry.vault("shop", "disk")
+    rig.mark("dropped", NewMark(id="p", vault="disk", prefix="data/t1/"))
+    show_urls(rig, spec, {"key": KEY, "prefix": "data/", "inside": "data/t1/new.dat"}[shown])
+
+    report = run(rig)
+
+    kept = {"key": {KEY}, "prefix": {KEY, OTHER}, "inside": set()}[shown]
+    assert sum(kept_texts(report).values()) == {"key": 2, "prefix": 3, "inside": 1}[shown]
+    assert set(listing(root)) == kept
+
+
+def show_urls(rig: Rig, spec: VaultSpec, *keys: str) -> None:
+    """Create the view with URLs below the vault's root."""
+    rows = (f"('f', '{n}', 'disk', '{url_roots(spec)[0]}{key}')" for n, key in enumerate(keys))
+    execute(
+        rig,
+        f"CREATE TABLE file ({COLUMNS})",
+        f"INSERT INTO file VALUES {', '.join(rows)}",
+        "CREATE VIEW sexton_live AS SELECT * FROM file",
+    )
+
+
+@pytest.mark.parametrize(
+    ("vault", "key"),
+    [
+        ("disk", "s3a://elsewhere/data/t1/a.dat"),
+        ("disk", "file:///elsewhere/data/t1/a.dat"),
+        ("disk", "/data/t1/a.dat"),
+        ("disk", ""),
+        ("typo", "{root}data/t1/a.dat"),
+        ("disk", "{root}"),
+        ("disk", "{root}/data/t1/a.dat"),
+    ],
+)
+def test_n2_a_key_that_means_no_object_keeps_everything(rig: Rig, root: Path, vault: str, key: str) -> None:
+    key = key.format(root=url_roots(rig.registry.vault("shop", "disk"))[0])
+    execute(
+        rig,
+        f"CREATE TABLE file ({COLUMNS})",
+        f"INSERT INTO file VALUES ('f', '1', '{vault}', '{key}')",
+        "CREATE VIEW sexton_live AS SELECT * FROM file",
+    )
+
+    report = run(rig)
+
+    assert (report.claimed, len(listing(root))) == (0, 2)
+    assert all("write keys relative to the vault" in why for why in kept_texts(report))
