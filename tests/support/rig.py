@@ -115,7 +115,7 @@ class Rig:
         self.policy = policy(RETENTION, GRACE)
         self.runs, self.live_side = CheckStore(self.db), LiveSide(self.db, self.registry)
         self.repairs = Repairs(self.db, self.runs, self.vaults)
-        ports = CheckPorts(
+        self.check_ports = CheckPorts(
             runs=self.runs,
             live=self.live_side,
             vaults=self.vaults,
@@ -123,7 +123,7 @@ class Rig:
             contradictions=partial(record_problems, self.db, self.registry),
             remove_refuted_marks=Orphans(self.db).remove_refuted_marks,
         )
-        self.checker = Checker(ports, check_model.CheckSettings(grace_seconds=DAY))
+        self.checker = Checker(self.check_ports, check_model.CheckSettings(grace_seconds=DAY))
         self.direct = InProcessComparison(self.vaults, self.live_side, self.runs)
 
     def recycler_of(self, owner: Owner, deleter: Deleter | None = None) -> Recycler:

@@ -37,7 +37,8 @@ def world(owned: Owned) -> None:
     """Make two vaults with something of every kind."""
     owned.write_live(*file_keys(60))
     owned.write_live(*ODD)
-    owned.live_rows(("data/whole/", None), ("/data/slash/r_0.dat", 10), ("data/enc%6Fded/r_0.dat", 10))
+    owned.live_rows(("data/whole/", None), ("data/empty/", None))
+    owned.live_rows(("data/slash/r_0.dat", 10), ("data/enc%6Fded/r_0.dat", 10))
     for key in ("data/whole/x_0.dat", "data/whole/in/y_0.dat", "data/slash/r_0.dat", "data/encoded/r_0.dat"):
         owned.write_old(key)
     (owned.root / file_keys(60)[7]).unlink()
@@ -73,6 +74,7 @@ def test_k01_to_k09_spark_finds_what_one_process_finds(
     assert {(t, k) for t, _, k, *_ in by_hand} == {
         ("LOST", file_keys(60)[7]),
         ("LOST", ODD[1]),
+        ("LOST", "data/empty/"),
         ("SIZE_MISMATCH", file_keys(60)[8]),
         ("SIZE_MISMATCH", ODD[3]),
         ("ORPHAN", "data/t9/gone_0.dat"),
