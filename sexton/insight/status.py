@@ -145,12 +145,13 @@ def _quarantined(db: Database, c: Connection, instance: str) -> dict[str, int]:
 def _checked(db: Database, c: Connection, instance: str) -> Checked:
     run = db.t.check_run
     of_instance = run.c.instance == instance
-    ended = select(run.c.state, run.c.open_counts).where(of_instance, run.c.open_counts.is_not(None))
+    ended = select(run.c.state, run.c.open_counts, run.c.evidence).where(of_instance, run.c.open_counts.is_not(None))
     last = c.execute(ended.order_by(run.c.id.desc()).limit(1)).one_or_none()
     newest_whole = select(func.max(run.c.cutoff)).where(of_instance, run.c.state == RunState.WHOLE)
     newest_running = select(func.max(run.c.cutoff)).where(of_instance, run.c.state == RunState.RUNNING)
     return Checked(
         lost=last.open_counts.get("LOST", (0, 0))[1] if last else 0,
+        prefixes=(last.evidence or {}).get("prefixes", 0) if last else 0,
         whole=c.execute(newest_whole).scalar_one(),
         running_since=c.execute(newest_running).scalar_one(),
         last=last.state if last else None,

@@ -37,6 +37,8 @@ class Checked(Message):
     """
 
     lost: int = 0
+    prefixes: int = 0
+    """Live rows that name a prefix: the loss of an object inside one cannot be detected."""
     whole: int | None = None
     running_since: int | None = None
     last: str | None = None

@@ -39,6 +39,8 @@ class InstanceFigures(Message):
     """Objects claimed under the limits, without approval, in the last 24 hours."""
     findings: dict[str, tuple[int, int]] = Field(default_factory=dict)
     """Type → findings open at the end of the last check, and the confirmed ones among them."""
+    live_prefixes: int = 0
+    """Live rows of the last check that name a prefix."""
     too_late_vaults: int = 0
     """Vaults for which the last check reported that checks are too rare to undo a loss in time."""
     whole_check: int | None = None

@@ -18,11 +18,21 @@ ASSUMED_OBJECTS = 10
 """Objects assumed under a prefix while no mark of its kind has been deleted."""
 
 
+FRACTION_IS_OFF = (
+    "max_delete_fraction is not in force, because the number of live objects is unknown: "
+    "the owner shows no live view, or prefixes in it"
+)
+
+
 class Allowance(NamedTuple):
-    """How many objects may be deleted within 24 hours without approval, and the setting that says so."""
+    """How many objects may be deleted within 24 hours without approval, and the setting that says so.
+
+    ``note``: which limit is not in force, and why.
+    """
 
     objects: int
     reason: str
+    note: str = ""
 
 
 def allowance(policy: Policy, live: int | None, silent: str = "") -> Allowance | None:
@@ -40,7 +50,7 @@ def allowance(policy: Policy, live: int | None, silent: str = "") -> Allowance |
         reason = f"only {MIN_FRACTION_OBJECTS:,} are allowed while the owner cannot count its live objects ({silent})"
         by_fraction = Allowance(MIN_FRACTION_OBJECTS, reason)
     elif live is None:
-        return by_objects
+        return by_objects._replace(note=FRACTION_IS_OFF if policy.max_delete_fraction < 1 else "")
     else:
         by_fraction = _fraction_allowance(policy.max_delete_fraction, live)
     return min(by_objects, by_fraction, key=lambda a: a.objects)

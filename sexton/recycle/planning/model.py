@@ -97,6 +97,8 @@ class Plan(Message):
     allowance: int | None = None
     whole: bool = False
     awaits_since: int | None = None
+    note: str = ""
+    """Which limit is not in force, and why."""
 
     @property
     def marks(self) -> int:

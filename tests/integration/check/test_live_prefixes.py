@@ -3,7 +3,11 @@
 import pytest
 
 from sexton.check.model import RunState
+from sexton.contract import NewMark
+from sexton.insight.status import overview
+from sexton.interfaces.cli.doctor.work import examine_work
 from tests.integration.check.conftest import Owned
+from tests.support.rig import stores_of
 
 
 @pytest.fixture
@@ -42,11 +46,21 @@ def test_n3_a_check_of_prefixes_says_what_it_cannot_see(shown: Owned) -> None:
 
 
 def test_n3_marks_by_prefix_are_no_live_prefixes(owned: Owned) -> None:
-    from sexton.contract import NewMark
-
     owned.write_live("data/t1/r0_0.dat")
     owned.mark("dropped", NewMark(id="t9", vault="disk", prefix="data/t9/"))
 
     report = owned.check()
 
     assert (report.found, report.run.evidence.notes if report.run.evidence else None) == ({}, ())
+
+
+def test_n3_status_doctor_and_metrics_say_it(shown: Owned) -> None:
+    shown.check()
+    stores = stores_of(shown.db)
+    figures = stores.figures(shown.policy, (3_600, 1_800, 313)).read()
+    status = overview(shown.db, stores.insight, shown.policy, 1)
+    doctor = {finding.about: finding for finding in examine_work(stores)}
+
+    assert (figures.instances[0].live_prefixes, status.instances[0].checked.prefixes) == (2, 2)
+    assert doctor["live objects"].state == "WARN"
+    assert "loss inside a prefix cannot be detected" in doctor["live objects"].detail

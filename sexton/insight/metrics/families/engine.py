@@ -70,6 +70,10 @@ INSTANCE_GAUGES: Mapping[str, tuple[str, ValueOf]] = {
         "Seconds since the beginning of the last complete check; no sample before the first.",
         lambda i, now: None if i.whole_check is None else _seconds(i.whole_check, now),
     ),
+    "live_prefixes": (
+        "Live rows of the last check that name a prefix: the loss of an object inside one cannot be detected.",
+        lambda i, _: i.live_prefixes,
+    ),
     "vaults_checked_too_rarely": (
         "Vaults whose store expires deleted versions too early for a check to detect a loss in time to undo it.",
         lambda i, _: i.too_late_vaults,

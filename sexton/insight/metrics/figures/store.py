@@ -81,7 +81,7 @@ class FigureStore:
         retentions = {r.id: rules.for_owner(self._policy, r.owner).retention_seconds for r in rows}
         oldest_due, approvals = self._oldest_due(c, now, retentions), self._approvals(c)
         quarantined, vaults, reports = self._quarantined(c), self._vaults(c), self._newest_reports(c)
-        findings, complete_checks, too_late = self._checks(c)
+        findings, complete_checks, evidence = self._checks(c)
         instances = tuple(
             InstanceFigures(
                 instance=row.id,
@@ -98,7 +98,8 @@ class FigureStore:
                 last=reports.get(row.id),
                 findings=findings.get(row.id, {}),
                 whole_check=complete_checks.get(row.id),
-                too_late_vaults=too_late.get(row.id, 0),
+                live_prefixes=evidence.get(row.id, {}).get("prefixes", 0),
+                too_late_vaults=len(evidence.get(row.id, {}).get("too_late", ())),
                 **{n: getattr(row, n) for n in ("failures", "last_success_at", "claimed", "awaiting_second_pass")},
                 **{n: getattr(row, n) for n in ("holds", "oldest_hold", "unasked_objects")},
                 **{n: getattr(row, n) for n in ("protections", "soft_protections", "oldest_protection")},
@@ -198,24 +199,23 @@ class FigureStore:
             names[instance].append(name)
         return names
 
-    def _checks(self, c: Connection) -> tuple[dict[str, dict[str, tuple[int, int]]], dict[str, int], dict[str, int]]:
-        """Return, by instance, the findings of the last check, the last complete check, and the too late vaults.
+    def _checks(self, c: Connection) -> tuple[dict[str, dict[str, tuple[int, int]]], dict[str, int], dict[str, Any]]:
+        """Return, by instance, the findings open at the end of the last check, the last complete check, and evidence.
 
-        These are the findings open at its end, when the complete check began, and the number of vaults in which a loss
-        would have been detected too late.
+        That is when the last complete check began, and what the last check saw.
         """
         run = self._db.t.check_run
         ended = run.c.open_counts.is_not(None)
         newest = select(func.max(run.c.id)).where(ended).group_by(run.c.instance)
         findings: dict[str, dict[str, tuple[int, int]]] = {}
-        too_late: dict[str, int] = {}
+        evidences: dict[str, Any] = {}
         newest_runs = select(run.c.instance, run.c.open_counts, run.c.evidence).where(run.c.id.in_(newest))
         for instance, standing, evidence in c.execute(newest_runs):
             findings[instance] = {type_: (found, confirmed) for type_, (found, confirmed) in standing.items()}
-            too_late[instance] = len((evidence or {}).get("too_late", ()))
+            evidences[instance] = evidence or {}
         complete = select(run.c.instance, func.max(run.c.cutoff)).where(run.c.state == RunState.WHOLE)
         complete_checks = {row[0]: row[1] for row in c.execute(complete.group_by(run.c.instance))}
-        return findings, complete_checks, too_late
+        return findings, complete_checks, evidences
 
     def _newest_reports(self, c: Connection) -> dict[str, RoundReport | None]:
         """Return each instance's newest report, None where it cannot be parsed."""

@@ -13,6 +13,7 @@ def examine_work(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
     """Yield findings about vaults and halts."""
     yield _vaults(stores)
     yield _halted(stores)
+    yield _live_sides(stores)
 
 
 def _vaults(stores: "DeploymentStores") -> DoctorFinding:
@@ -43,3 +44,22 @@ def _halted(stores: "DeploymentStores") -> DoctorFinding:
     if details:
         return DoctorFinding("WARN", "halted", "; ".join(details), "if this is not intended, see: sexton blockers")
     return DoctorFinding("OK", "halted", "no instance is stopped, excluded by a list, or outside its windows")
+
+
+def _live_sides(stores: "DeploymentStores") -> DoctorFinding:
+    """Return whether the live side of each instance can be read, and what it cannot show."""
+    from sexton.check.port import NoLiveSide
+    from sexton.owners.port import OwnerSilent
+
+    details = []
+    for instance in stores.registry.instances():
+        last = stores.checks.last_ended(instance.id)
+        if last is not None and last.evidence is not None and last.evidence.prefixes:
+            details.append(f"{instance.id}: loss inside a prefix cannot be detected, max_delete_fraction is off")
+        try:
+            stores.live_side.as_of(instance.id)
+        except (NoLiveSide, OwnerSilent) as e:
+            details.append(f"{instance.id}: {e}")
+    if details:
+        return DoctorFinding("WARN", "live objects", "; ".join(details), "show one row per object: docs/integration.md")
+    return DoctorFinding("OK", "live objects", "every owner shows which objects are live, object by object")

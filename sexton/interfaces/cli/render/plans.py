@@ -27,6 +27,8 @@ def show_plan(plan: Plan, cost: Estimate) -> None:
     for k in plan.kinds:
         if k.awaits:
             typer.echo(f"not deleted without approval: {k.awaits}")
+    if plan.note:
+        typer.echo(f"note: {plan.note}")
     if plan.marks:
         typer.echo("this is an upper bound: vaults, holds and live objects are checked when the plan is applied")
 

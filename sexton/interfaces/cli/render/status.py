@@ -23,6 +23,8 @@ def show_instance(i: "InstanceStatus") -> None:
     _show_blockers(i)
     _show_last_round(i)
     typer.echo(f"  checks: {_checks(i)}")
+    if i.checked.prefixes:
+        typer.echo(f"  not checked: loss inside a prefix; {i.checked.prefixes:,} live rows name prefixes, not objects")
     typer.echo("")
 
 

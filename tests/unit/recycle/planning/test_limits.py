@@ -60,6 +60,15 @@ def test_uncounted_owner_allows_1000_and_old_policy_everything() -> None:
     assert allowance(POLICY.model_copy(update={"unlimited": None}), 10) is None
 
 
+def test_n3_a_fraction_that_is_not_in_force_says_so() -> None:
+    uncounted, counted = allowance(POLICY, None), allowance(POLICY, 50_000)
+    without = allowance(POLICY.model_copy(update={"max_delete_fraction": 1.0}), None)
+
+    assert uncounted is not None
+    assert "max_delete_fraction is not in force" in uncounted.note
+    assert [limit.note for limit in (counted, without) if limit is not None] == ["", ""]
+
+
 def test_kinds_count_unless_the_policy_names_them_unlimited() -> None:
     assert (is_limited("dropped", POLICY), is_limited("compacted", POLICY)) == (True, False)
     assert not is_limited("dropped", POLICY.model_copy(update={"unlimited": None}))
