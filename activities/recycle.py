@@ -87,12 +87,14 @@ class RecycleActivities:
     def adopt_claimed(self, order: AdoptOrder) -> RangeReceipt:
         """Finish the marks that earlier rounds claimed."""
         with refusals(), AutoHeartbeat() as heartbeats:
+            order = self._rounds.checked_adoption(order, self._policy)
             return self._recycler.adopt(order, activity.info().attempt, heartbeats.heartbeat)
 
     @activity.defn(no_thread_cancel_exception=True)
     def recycle_range(self, order: RangeOrder) -> RangeReceipt:
         """Claim one range of due marks, delete their files, and settle the marks."""
         with refusals(), AutoHeartbeat() as heartbeats:
+            order = self._rounds.checked_range(order, self._policy)
             receipt = self._recycler.recycle(order, activity.info().attempt, heartbeats.heartbeat, heartbeats.attach)
         log.info(
             "%s, round %d: %s, range %d: %d marks claimed; %d objects of the kind deleted in the round",

@@ -189,6 +189,7 @@ class Rig:
                 cutoffs=opened.cutoffs,
                 excluded_vaults=opened.excluded_vaults,
             )
+            order = self.rounds.checked_adoption(order, self.policy)
             ledger.add_adoption(self.recycler.adopt(order, 1, lambda: None))
         body = self.rounds.find_plan(plan) if plan is not None else self.plan(instance)
         by_name = {k.kind: k for k in body.kinds} if opened.may_delete else {}
@@ -204,6 +205,7 @@ class Rig:
         ledger.begin(plan)
         while shards := ledger.unfinished_shards(kind.kind):
             order = ledger.next_range(opened, plan, kind, shards[0])
+            order = self.rounds.checked_range(order, self.policy)
             ledger.add_range(order, self.recycler.recycle(order, 1, lambda: None))
 
     def plan(self, instance: str = "shop") -> Plan:

@@ -24,6 +24,8 @@ class RangeOrder(Message):
     round: int
     number: int
     lease: Lease
+    plan: int = 0
+    """The plan that the round applies; a worker compares the order with its row."""
     kind: str
     shard: int = 0
     cutoff: int

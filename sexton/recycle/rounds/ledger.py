@@ -53,6 +53,7 @@ class Ledger:
             round=opened.round,
             number=progress.ranges * len(shards) + shard,
             lease=opened.lease,
+            plan=plan.id,
             kind=kind.kind,
             shard=shard,
             cutoff=kind.cutoff,

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from sexton.recycle.model import RoundReport
+from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from sexton.recycle.planning.model import Plan, Policy
 from sexton.recycle.rounds.model import CloseOrder, DueInstances, OpenedRound
 
@@ -34,6 +35,14 @@ class RoundStorePort(Protocol):
 
     def find_plan(self, plan: int) -> Plan:
         """Return a stored plan."""
+        ...
+
+    def checked_range(self, order: RangeOrder, policy: Policy) -> RangeOrder:
+        """Return the order as far as the rows allow it, or raise ``OrderRefused``."""
+        ...
+
+    def checked_adoption(self, order: AdoptOrder, policy: Policy) -> AdoptOrder:
+        """Return the order as far as the rows allow it, or raise ``OrderRefused``."""
         ...
 
     def close(self, order: CloseOrder) -> RoundReport:

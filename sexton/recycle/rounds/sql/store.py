@@ -16,14 +16,17 @@ from sexton.operators.controls.port import NotEnabled
 from sexton.operators.stores import OperatorStores
 from sexton.recycle.errors import RoundEnded
 from sexton.recycle.model import CANCELLED, FAILED, SUCCEEDED, RoundReport, RoundState
+from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from sexton.recycle.planning.model import Plan, PlanState, Policy
 from sexton.recycle.planning.policy import for_owner
 from sexton.recycle.planning.sql import measure
 from sexton.recycle.planning.sql.plans import PlanStore
+from sexton.recycle.rounds import orders
 from sexton.recycle.rounds.counters import counters_of
 from sexton.recycle.rounds.model import CloseOrder, OpenedRound
 from sexton.recycle.rounds.policy import retry_at, turn
 from sexton.recycle.rounds.port import EndingProtections
+from sexton.recycle.rounds.sql import order_facts
 from sexton.recycle.rounds.sql.history import HistoryStore
 from sexton.recycle.rounds.sql.old_rounds import OldRounds
 from sexton.recycle.rounds.sql.reports import Reports, build
@@ -119,6 +122,16 @@ class RoundStore:
             vaults=names,
             cutoffs=cutoffs,
         )
+
+    def checked_range(self, order: RangeOrder, policy: Policy) -> RangeOrder:
+        """Return the order as far as the rows allow it, or raise ``OrderRefused``."""
+        facts = order_facts.read(self._db, self.plans.retentions, order.round, order.plan, policy)
+        return orders.checked_range(order, facts)
+
+    def checked_adoption(self, order: AdoptOrder, policy: Policy) -> AdoptOrder:
+        """Return the order as far as the rows allow it, or raise ``OrderRefused``."""
+        facts = order_facts.read(self._db, self.plans.retentions, order.round, 0, policy)
+        return orders.checked_adoption(order, facts)
 
     def release(self, opened: OpenedRound, why: str) -> None:
         """Release the lease while the round waits (paused, backing off), and store why."""

@@ -1,0 +1,102 @@
+"""Decide whether the rows of a round allow an order: a worker trusts nobody who can send orders over Temporal. Pure.
+
+Instants: ms since 1970.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from sexton.marks.lease import Lease
+from sexton.marks.lease_port import LeaseLost
+from sexton.recycle.errors import OrderRefused
+from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
+from sexton.recycle.planning.limits import is_limited
+from sexton.recycle.planning.model import KindPlan, Plan, Policy
+
+NOT_ANNOUNCED = "NOT_ANNOUNCED"
+"""Why a vault is excluded whose marker was not seen to name the round."""
+
+
+class RoundFacts(NamedTuple):
+    """What the rows say about a round, and about the plan that an order names.
+
+    ``cutoffs``: kind → the latest ``retention_starts_at`` that is due by an agreed retention. ``plan``: None if there
+    is none of this instance. ``is_approved``: an operator applied the plan, and this round applies it.
+    """
+
+    instance: str
+    run: str
+    is_running: bool
+    policy: Policy
+    cutoffs: Mapping[str, int]
+    unannounced: frozenset[str]
+    plan: Plan | None = None
+    is_approved: bool = False
+
+
+def checked_range(order: RangeOrder, facts: RoundFacts | None) -> RangeOrder:
+    """Return the order as far as the rows allow it.
+
+    Raises:
+        LeaseLost: the round has ended.
+        OrderRefused: the rows do not allow it.
+    """
+    facts = _running(order.round, order.lease, facts)
+    planned = _planned(order, facts)
+    if order.cutoff > planned.cutoff or order.limit > planned.marks:
+        raise OrderRefused(f"{_range(order)} goes beyond plan {order.plan}; {_REMEDY}")
+    if not facts.is_approved:
+        _refuse_unapproved(order, facts)
+    return order.model_copy(
+        update={
+            "upload_grace_seconds": max(order.upload_grace_seconds, facts.policy.upload_grace_seconds),
+            "excluded_vaults": dict.fromkeys(sorted(facts.unannounced), NOT_ANNOUNCED) | order.excluded_vaults,
+        }
+    )
+
+
+def checked_adoption(order: AdoptOrder, facts: RoundFacts | None) -> AdoptOrder:
+    """Return the order as far as the rows allow it; raise as ``checked_range``."""
+    facts = _running(order.round, order.lease, facts)
+    cutoffs = {k: min(cutoff, facts.cutoffs[k]) for k, cutoff in order.cutoffs.items() if k in facts.cutoffs}
+    return order.model_copy(
+        update={
+            "cutoffs": cutoffs,
+            "upload_grace_seconds": max(order.upload_grace_seconds, facts.policy.upload_grace_seconds),
+            "excluded_vaults": dict.fromkeys(sorted(facts.unannounced), NOT_ANNOUNCED) | order.excluded_vaults,
+        }
+    )
+
+
+_REMEDY = "only a round's own workflow may order it (see: sexton round list)"
+
+
+def _running(round_: int, lease: Lease, facts: RoundFacts | None) -> RoundFacts:
+    if facts is None or (facts.instance, facts.run) != (lease.instance, lease.owner):
+        raise OrderRefused(f"{lease.owner} is not the run of a round {round_} of {lease.instance}; {_REMEDY}")
+    if not facts.is_running:
+        raise LeaseLost(f"round {round_} of {lease.instance} has ended")
+    return facts
+
+
+def _planned(order: RangeOrder, facts: RoundFacts) -> KindPlan:
+    kinds = facts.plan.kinds if facts.plan is not None else ()
+    for planned in kinds:
+        if planned.kind == order.kind:
+            return planned
+    raise OrderRefused(f"{_range(order)} is in no plan of {facts.instance}; {_REMEDY}")
+
+
+def _refuse_unapproved(order: RangeOrder, facts: RoundFacts) -> None:
+    """Refuse what only an operator's approval allows."""
+    if facts.plan is None or facts.plan.whole:
+        raise OrderRefused(f"plan {order.plan} is not approved; to apply it: sexton apply {order.plan}")
+    due = facts.cutoffs.get(order.kind)
+    if due is None or order.cutoff > due:
+        raise OrderRefused(f"{_range(order)} is younger than its retention allows; {_REMEDY}")
+    if is_limited(order.kind, facts.policy) and (order.allowance is None or order.allowance != facts.plan.allowance):
+        raise OrderRefused(f"{_range(order)} has another limit than plan {order.plan}; {_REMEDY}")
+
+
+def _range(order: RangeOrder) -> str:
+    return f"the order for marks of {order.kind} of round {order.round}"

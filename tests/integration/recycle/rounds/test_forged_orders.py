@@ -1,0 +1,107 @@
+"""A worker compares each order with the rows: whoever reaches Temporal deletes nothing that they do not allow (H1)."""
+
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.marks.lease_port import LeaseLost
+from sexton.recycle.errors import OrderRefused
+from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
+from sexton.recycle.rounds.ledger import Ledger
+from sexton.recycle.rounds.model import OpenedRound
+from tests.support.rig import GRACE, Rig, put
+
+WEEK_MS = 7 * 86_400_000
+
+
+@pytest.fixture
+def rig(clean_url: str, tmp_path: Path) -> Rig:
+    """An instance with a mark that is due, and one that is not."""
+    rig = Rig(clean_url).instance()
+    root = rig.local(tmp_path / "v")
+    for name in ("old", "new"):
+        put(root, f"data/{name}")
+    rig.mark("dropped", NewMark(id="old", vault="disk", keys=("data/old",)))
+    rig.later(10_801)
+    rig.mark("dropped", NewMark(id="new", vault="disk", keys=("data/new",)))
+    return rig
+
+
+def begun(rig: Rig) -> tuple[OpenedRound, RangeOrder]:
+    """Begin a round as its workflow does; return it, and the order of its first range."""
+    opened, ledger = rig.rounds.open("shop", uuid.uuid4().hex, None, rig.policy), Ledger()
+    rig.recycler.announce(opened, lambda: None)
+    plan = rig.plan()
+    ledger.begin(plan)
+    return opened, ledger.next_range(opened, plan, plan.kinds[0], 0)
+
+
+FORGED: dict[str, Callable[[RangeOrder], dict[str, object]]] = {
+    "a cutoff within the retention": lambda o: {"cutoff": o.cutoff + WEEK_MS},
+    "more marks than planned": lambda o: {"limit": o.limit + 1},
+    "no plan": lambda _: {"plan": 0},
+    "a plan that does not exist": lambda _: {"plan": 999_999},
+    "a kind that is not planned": lambda _: {"kind": "compacted"},
+    "another round": lambda o: {"round": o.round + 1},
+    "another run": lambda o: {"lease": o.lease.model_copy(update={"owner": "intruder"})},
+    "another instance": lambda o: {"lease": o.lease.model_copy(update={"instance": "bank"})},
+}
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_h1_an_order_that_the_rows_do_not_allow_is_refused(rig: Rig, forged: str) -> None:
+    _, order = begun(rig)
+    assert rig.rounds.checked_range(order, rig.policy) == order
+
+    with pytest.raises(OrderRefused):
+        rig.rounds.checked_range(order.model_copy(update=FORGED[forged](order)), rig.policy)
+
+
+def test_h1_a_plan_without_approval_allows_no_range(rig: Rig) -> None:
+    _, order = begun(rig)
+    plan = rig.rounds.plans.plan_for_operator("shop", rig.policy, "intruder")
+
+    with pytest.raises(OrderRefused, match="is not approved"):
+        rig.rounds.checked_range(order.model_copy(update={"plan": plan.id}), rig.policy)
+
+
+def test_h1_an_order_without_its_limit_is_refused(rig: Rig) -> None:
+    limited = rig.policy.model_copy(update={"unlimited": (), "max_delete_objects": 5, "max_delete_fraction": 1.0})
+    rig.policy = limited
+    _, order = begun(rig)
+    assert order.allowance == 5
+
+    with pytest.raises(OrderRefused, match="another limit"):
+        rig.rounds.checked_range(order.model_copy(update={"allowance": None}), limited)
+
+
+def test_h1_an_order_of_a_round_that_ended_is_refused(rig: Rig) -> None:
+    opened, order = begun(rig)
+    rig.rounds.close(Ledger().close_order(opened, order.plan, None, "SUCCEEDED", ""))
+
+    with pytest.raises(LeaseLost):
+        rig.rounds.checked_range(order, rig.policy)
+
+
+def test_h1_vaults_are_excluded_by_their_rows(rig: Rig) -> None:
+    opened = rig.rounds.open("shop", uuid.uuid4().hex, None, rig.policy)  # its marker was never written
+    plan, ledger = rig.plan(), Ledger()
+    ledger.begin(plan)
+    order = ledger.next_range(opened, plan, plan.kinds[0], 0)
+
+    assert rig.rounds.checked_range(order, rig.policy).excluded_vaults == {"disk": "NOT_ANNOUNCED"}
+
+
+def test_h1_graces_and_cutoffs_of_an_adoption_come_from_settings(rig: Rig) -> None:
+    opened, _ = begun(rig)
+    far = dict.fromkeys(opened.cutoffs, 2**52)
+    order = AdoptOrder(round=opened.round, lease=opened.lease, upload_grace_seconds=0, cutoffs=far | {"own": 2**52})
+
+    checked = rig.rounds.checked_adoption(order, rig.policy)
+
+    assert checked.upload_grace_seconds == GRACE
+    assert checked.cutoffs.keys() == opened.cutoffs.keys()
+    assert all(checked.cutoffs[kind] < 2**52 for kind in checked.cutoffs)
