@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import tempfile
 import uuid
+from collections.abc import Callable
 from contextlib import closing
 from functools import cache, partial
 from pathlib import Path
@@ -43,9 +44,9 @@ from sexton.recycle.audit.port import DeletionLog
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.delete import ThreadDeleter
 from sexton.recycle.pipeline.deleter import Deleter
-from sexton.recycle.pipeline.model import AdoptOrder
+from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from sexton.recycle.pipeline.sql.store import pipeline_stores
-from sexton.recycle.planning.model import KindPlan, Plan
+from sexton.recycle.planning.model import KindPlan, Plan, Policy
 from sexton.recycle.planning.policy import policy, waves
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.model import OpenedRound
@@ -195,17 +196,24 @@ class Rig:
         by_name = {k.kind: k for k in body.kinds} if opened.may_delete else {}
         for wave in waves(by_name, body.policy.after):
             for kind in wave:
-                self.recycle(opened, body, by_name[kind], ledger)
+                self.recycle(opened, body, by_name[kind], ledger, self.rounds.checked_range)
         report = self.rounds.close(ledger.close_order(opened, body.id, body, "SUCCEEDED", ""))
         self.rounds.forget_expired(instance, lambda: None)
         return report
 
-    def recycle(self, opened: OpenedRound, plan: Plan, kind: KindPlan, ledger: Ledger) -> None:
-        """Recycle one kind of a plan, range by range, as the workflow does."""
+    def recycle(
+        self,
+        opened: OpenedRound,
+        plan: Plan,
+        kind: KindPlan,
+        ledger: Ledger,
+        checked: Callable[[RangeOrder, Policy], RangeOrder] = lambda order, _: order,
+    ) -> None:
+        """Recycle one kind of a plan, range by range, as the workflow does; ``checked``: compares orders with rows."""
         ledger.begin(plan)
         while shards := ledger.unfinished_shards(kind.kind):
             order = ledger.next_range(opened, plan, kind, shards[0])
-            order = self.rounds.checked_range(order, self.policy)
+            order = checked(order, self.policy)
             ledger.add_range(order, self.recycler.recycle(order, 1, lambda: None))
 
     def plan(self, instance: str = "shop") -> Plan:

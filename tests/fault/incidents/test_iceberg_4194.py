@@ -12,7 +12,7 @@ from tests.integration.check.conftest import Owned, file_keys, live_view
 from tests.servers.s3 import RunningS3
 from tests.support.rig import DAY
 
-NAMED = ["s3://{b}/{k}", "s3a://{b}/{k}", "s3n://{b}/{k}", "{k}", "/{k}"]
+NAMED = ["s3://{b}/{k}", "s3a://{b}/{k}", "s3n://{b}/{k}", "{k}"]
 
 
 @pytest.fixture
