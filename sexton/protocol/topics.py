@@ -39,7 +39,7 @@ Region = Annotated[str, Field(min_length=1, max_length=256, pattern=PRINTABLE)]
 Entry = Annotated[int, Field(strict=True, ge=0, le=2**63 - 2)]
 """An entry's id; also an epoch, or a generation."""
 Flushed = Annotated[int, Field(strict=True, ge=0, le=2**58)]
-"""An entry's id, so small that the ids of 16 streams can be added in 64 bits."""
+"""An entry's id; no log is longer."""
 
 
 class MappedRegion(Body):

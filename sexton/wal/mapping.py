@@ -76,10 +76,10 @@ def _newly_mapped(topic: Topic, mapping: RegionMapping, gone: Region | None) -> 
     end = mapping.first or 0 if topic.log_end is None else topic.log_end
     first = None if mapping.first is None else min(mapping.first, end)
     counts = mapping.first is None or mapping.first <= (topic.log_end or 0)
-    need: dict[str, Any] = {"keep_from": first} if counts else {"pending_keep_from": mapping.first, "pending_total": 0}
+    need: dict[str, Any] = {"keep_from": first} if counts else {"pending_keep_from": mapping.first}
     if gone is None:
         return Region(topic=topic.name, region=mapping.region, epoch=mapping.epoch, first=first or 0, **need)
     # Remember what it had flushed before: it may return with a manifest that was restored from a backup.
-    flushed_before: dict[str, Any] = {"first": gone.first, "flushed": gone.flushed, "flushed_total": gone.flushed_total}
+    flushed_before: dict[str, Any] = {"first": gone.first, "flushed": gone.flushed}
     epoch = max(gone.epoch, mapping.epoch)
     return Region(topic=topic.name, region=mapping.region, epoch=epoch, **flushed_before, **need)

@@ -118,12 +118,9 @@ class Region(Message):
     keep_from: int | None = None
     """The first entry that the region needs; None: not reported yet."""
     flushed: tuple[int, ...] = ()
-    """What the manifest named when the node reported: for each stream its last flushed entry + 1."""
-    flushed_total: int = 0
-    """The sum of ``flushed``. A leader's manifest only grows, so its newest report is the one with the highest sum."""
+    """For each stream, the highest flushed entry + 1 that the leader has reported: what its manifest must name."""
     pending_keep_from: int | None = None
     """A reported ``keep_from`` above the topic's known end: it counts once a purge sees an end that high."""
-    pending_total: int | None = None
     pending_flushed: tuple[int, ...] | None = None
     source: KeepFromSource = KeepFromSource.MAP
     state: RegionState = RegionState.MAPPED

@@ -74,8 +74,11 @@ def missing_entries(topic: Topic, region_name: str, start: int) -> Missing | Non
 
 def _open_at(region: Region, topic: Topic, order: OpenRegionOrder, start: int) -> Opening | OldEpoch:
     """Return the opening of a region at its start, unless it needs a new epoch to read entries again."""
-    columns = {"epoch": order.epoch, "node": order.node, **CLEAR_PENDING}
+    columns: dict[str, Any] = {"epoch": order.epoch, "node": order.node, **CLEAR_PENDING}
     if region.keep_from is not None and start >= region.keep_from:
+        progress = manifest_progress(order.flushed)
+        if order.epoch > region.epoch and not _covers_reports(progress, region):
+            columns["flushed"] = progress  # the new leader's manifest grows from here on
         return Opening(start, columns)
     if region.keep_from is not None and order.epoch == region.epoch:
         return OldEpoch(
@@ -144,12 +147,6 @@ def _need_from(topic: Topic, order: OpenRegionOrder, start: int) -> dict[str, An
     high.
     """
     progress = manifest_progress(order.flushed)
-    flushed_total = sum(progress)
     if start <= (topic.log_end or 0):
-        return {
-            "keep_from": start,
-            "flushed": progress,
-            "flushed_total": flushed_total,
-            "source": KeepFromSource.OPENED,
-        }
-    return {"pending_keep_from": start, "pending_flushed": progress, "pending_total": flushed_total}
+        return {"keep_from": start, "flushed": progress, "source": KeepFromSource.OPENED}
+    return {"pending_keep_from": start, "pending_flushed": progress}

@@ -1,17 +1,18 @@
 """Decide what the report of a region's leader changes in the region's row. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from sexton.wal.model import MOST, KeepFromSource, Region
 from sexton.wal.orders import LeaderReport, Stream
 
-CLEAR_PENDING: dict[str, Any] = {"pending_keep_from": None, "pending_total": None, "pending_flushed": None}
+CLEAR_PENDING: dict[str, Any] = {"pending_keep_from": None, "pending_flushed": None}
 """The columns of a region whose pending report is dropped."""
 FORGET_REPORTS = CLEAR_PENDING | {"keep_from": None, "until": None}
 """The columns of a region when no earlier report counts. What its manifest named, a later manifest must still name."""
 MAX_PLAUSIBLE_ID = MOST // 32
-"""The sum of such ids over 16 streams, the most that a report has, still fits into 64 bits."""
+"""No log is that long: a report of a higher entry is a fault of its node."""
 
 
 class ReportedNeed(NamedTuple):
@@ -22,7 +23,6 @@ class ReportedNeed(NamedTuple):
 
     keep_from: int | None
     flushed: tuple[int, ...]
-    flushed_total: int
     source: KeepFromSource
 
 
@@ -42,6 +42,14 @@ def manifest_progress(flushed: Iterable[int | None]) -> tuple[int, ...]:
     return tuple(0 if last_id is None else last_id + 1 for last_id in flushed)
 
 
+def furthest(flushed: Sequence[int], reported: Sequence[int]) -> tuple[int, ...]:
+    """Return for each stream the higher of two positions; a stream that only one of them names counts, too.
+
+    A leader's manifest only grows, so each stream is at its highest position, whatever the order of the reports.
+    """
+    return tuple(max(pair) for pair in zip_longest(flushed, reported, fillvalue=0))
+
+
 def is_plausible(report: LeaderReport) -> bool:
     """Return whether a report's numbers are possible: 2⁶⁴ - 1 from one node must not spoil the reports of others."""
     entry_ids = [entry_id for s in report.streams for entry_id in (s.flushed, s.idle) if entry_id is not None]
@@ -56,28 +64,24 @@ def reported_need(report: LeaderReport) -> ReportedNeed:
     idle = len(last_ids) < len(flushed) or (needed_from or 0) - 1 > min(last_ids)
     progress = manifest_progress(flushed)
     source = KeepFromSource.IDLE if idle else KeepFromSource.FLUSHED
-    return ReportedNeed(needed_from, progress, sum(progress), source)
+    return ReportedNeed(needed_from, progress, source)
 
 
 def merge(region: Region, need: ReportedNeed, log_end: int | None) -> Region:
     """Return the region after a report of its leader, by the truth table below.
 
-    ================================================================ ======================= ===============
-    condition, the first that holds                                  keep_from, flushed,     pending_*
-                                                                     flushed_total, source
-    ================================================================ ======================= ===============
-    counted: need.keep_from <= the topic's known end                 raised, each on its own cleared
-    kept: no need.keep_from, or pending_keep_from <= need.keep_from  unchanged               unchanged
-    pending: otherwise                                               unchanged               from the report
-    ================================================================ ======================= ===============
+    ================================================================ ========================== ===============
+    condition, the first that holds                                  keep_from, flushed, source pending_*
+    ================================================================ ========================== ===============
+    counted: need.keep_from <= the topic's known end                 raised, each on its own    cleared
+    kept: no need.keep_from, or pending_keep_from <= need.keep_from  unchanged                  unchanged
+    pending: otherwise                                               unchanged                  from the report
+    ================================================================ ========================== ===============
 
     A need above the known end waits until a purge sees an end that high: a wrong number must not count, and the known
     end is older than the report. Of two pending reports the lower one stays, because a busy topic's end reaches it
-    first. "Raised, each on its own" means: ``keep_from`` and ``flushed_total`` take the larger number, ``flushed`` is
-    replaced if the report's ``flushed_total`` is not lower, and ``source`` is replaced if ``keep_from`` rises.
-
-    ``sexton.wal.sql.heartbeats`` applies the same rule to all reports of a node in one statement, and notes the node
-    and the time in each case.
+    first. "Raised, each on its own" means: ``keep_from`` and each stream of ``flushed`` take the larger number, and
+    ``source`` is replaced if ``keep_from`` rises.
 
     Args:
         region: as it is stored.
@@ -88,30 +92,26 @@ def merge(region: Region, need: ReportedNeed, log_end: int | None) -> Region:
         stored = -1 if region.keep_from is None else region.keep_from
         counted = {
             "keep_from": max(stored, need.keep_from),
-            "flushed_total": max(region.flushed_total, need.flushed_total),
-            "flushed": need.flushed if need.flushed_total >= region.flushed_total else region.flushed,
+            "flushed": furthest(region.flushed, need.flushed),
             "source": need.source if need.keep_from > stored else region.source,
         }
         return region.model_copy(update=counted | CLEAR_PENDING)
     if need.keep_from is None or (region.pending_keep_from is not None and region.pending_keep_from <= need.keep_from):
         return region
-    pending = {
-        "pending_keep_from": need.keep_from,
-        "pending_total": need.flushed_total,
-        "pending_flushed": need.flushed,
-    }
-    return region.model_copy(update=pending)
+    return region.model_copy(update={"pending_keep_from": need.keep_from, "pending_flushed": need.flushed})
 
 
 def accept_pending(region: Region, log_end: int) -> dict[str, Any] | None:
     """Return the columns of a region whose pending report counts now; None if it has none, or it is above the end."""
     if region.pending_keep_from is None or region.pending_keep_from > log_end:
         return None
-    accepted = {"keep_from": max(region.keep_from or 0, region.pending_keep_from)}
-    if (
-        region.pending_flushed is not None and (region.pending_total or 0) >= region.flushed_total
-    ):  # the newest report is pending
+    stored = -1 if region.keep_from is None else region.keep_from
+    source = region.source
+    if region.pending_flushed is not None and region.pending_keep_from > stored:
         idle = region.pending_keep_from > min(region.pending_flushed, default=0)
         source = KeepFromSource.IDLE if idle else KeepFromSource.FLUSHED
-        return accepted | {"flushed_total": region.pending_total, "flushed": region.pending_flushed, "source": source}
-    return accepted | {"flushed_total": region.flushed_total, "flushed": region.flushed, "source": region.source}
+    return {
+        "keep_from": max(stored, region.pending_keep_from),
+        "flushed": furthest(region.flushed, region.pending_flushed or ()),
+        "source": source,
+    }

@@ -38,10 +38,8 @@ wal_region = Table(
     Column("epoch", BigInteger),
     Column("first", BigInteger),
     Column("keep_from", BigInteger),  # the first entry that the region needs; null: not reported yet
-    Column("flushed_total", BigInteger),  # the sum of flushed
-    Column("flushed", Json),  # per stream, the first entry that was not flushed when it reported
+    Column("flushed", Json),  # per stream, the first entry after the highest flushed one that was reported
     Column("pending_keep_from", BigInteger),  # a report above the known end of the log, not applied yet
-    Column("pending_total", BigInteger),
     Column("pending_flushed", Json),
     Column("source", Text),
     Column("state", Text),  # GONE: it needs nothing, and may come back with an old manifest

@@ -164,9 +164,7 @@ class FloorStore:
                 if columns is not None:
                     accepted_rows.append({"topic_name": name, "region_name": region.region, **columns})
         if accepted_rows:
-            columns = CLEAR_PENDING | {
-                name: bindparam(name) for name in ("keep_from", "flushed_total", "flushed", "source")
-            }
+            columns = CLEAR_PENDING | {name: bindparam(name) for name in ("keep_from", "flushed", "source")}
             same_region = and_(r.c.topic == bindparam("topic_name"), r.c.region == bindparam("region_name"))
             c.execute(update(r).where(same_region).values(**columns), accepted_rows)
 

@@ -1,28 +1,28 @@
-"""Store the reports of nodes on their regions in one statement. No topic is locked: a report only raises needs."""
+"""Store the reports of nodes on their regions in two statements. No topic is locked: a report only raises needs."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Connection,
-    FromClause,
-    Text,
-    and_,
-    case,
-    func,
-    null,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import Connection, Text, and_, select, update
 
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows, upsert
+from sexton.wal.model import Region
 from sexton.wal.orders import HeartbeatReceipt, LeaderReport
-from sexton.wal.reports import CLEAR_PENDING, is_plausible, reported_need
-from sexton.wal.sql.rows import greatest
+from sexton.wal.reports import is_plausible, merge, reported_need
+
+KEYS = ("topic", "region")
+MERGED = ("keep_from", "flushed", "source", "pending_keep_from", "pending_flushed")
+"""The columns of a region that reports change, besides the node and the time."""
+RegionKey = tuple[str, str]
+"""Topic and region."""
+
+
+class StoredRegion(NamedTuple):
+    """A region, and the end of its topic as last seen; None: never seen."""
+
+    region: Region
+    log_end: int | None
 
 
 class HeartbeatStore:
@@ -42,60 +42,53 @@ class HeartbeatStore:
             reports: one for each region and topic.
             url: where the node takes requests to flush; empty: the address that it reported before.
         """
-        rows = [_report_row(report) for report in reports if report.leader and is_plausible(report)]
-        db, r, t = self._db, self._db.t.wal_region, self._db.t.wal_topic
-        number = BigInteger()
-        types = {"topic": Text(), "region": Text(), "source": Text(), "flushed": r.c.flushed.type}
-        report = as_rows(db, rows, **types, epoch=number, keep_from=number, flushed_total=number)
-        same_region = and_(r.c.topic == report.c.topic, r.c.region == report.c.region, report.c.epoch == r.c.epoch)
-        merged = update(r).where(same_region, t.c.name == r.c.topic).values(**self._merged_columns(report), node=node)
-        with db.write() as c:
-            now = db.now(c)
+        possible = [report for report in reports if report.leader and is_plausible(report)]
+        with self._db.write() as c:
+            now = self._db.now(c)
             if url:
                 self._store_address(c, {"name": node, "url": url, "seen_at": now})
-            if db.dialect == "postgresql":  # lock in one order: two nodes that report the same rows would deadlock
-                locked = select(r.c.region).select_from(report).join(r, same_region).order_by(r.c.topic, r.c.region)
-                c.execute(locked.with_for_update(of=r))
-            waiting: list[bool] = []
-            if rows:
-                updated = c.execute(merged.values(reported_at=now).returning(r.c.pending_keep_from))
-                waiting = [row.pending_keep_from is not None for row in updated]
-        taken = len(waiting) - sum(waiting)
-        return HeartbeatReceipt(taken=taken, waiting=sum(waiting), ignored=len(reports) - len(waiting))
+            stored = self._lock_regions(c, {(report.topic, report.region) for report in possible})
+            merged: dict[RegionKey, Region] = {}
+            counted = 0
+            for report in possible:
+                key = report.topic, report.region
+                if key in stored and report.epoch == stored[key].region.epoch:
+                    region = merged.get(key, stored[key].region)
+                    merged[key] = merge(region, reported_need(report), stored[key].log_end)
+                    counted += 1
+            self._store_regions(c, merged.values(), {"node": node, "reported_at": now})
+        waiting = sum(region.pending_keep_from is not None for region in merged.values())
+        return HeartbeatReceipt(taken=counted - waiting, waiting=waiting, ignored=len(reports) - counted)
 
-    def _merged_columns(self, report: FromClause) -> dict[str, ColumnElement[Any]]:
-        """Return the columns of a region after a report: the truth table of ``reports.merge`` as SQL.
-
-        Each column is one CASE: its value in ``counted`` if the report counts, unchanged if the report is dropped, else
-        its value in ``pending``, if there is one.
-        """
+    def _lock_regions(self, c: Connection, keys: Collection[RegionKey]) -> dict[RegionKey, StoredRegion]:
+        """Return these regions as stored; none of them changes until the transaction ends."""
+        if not keys:
+            return {}
         db, r, t = self._db, self._db.t.wal_region, self._db.t.wal_topic
-        is_counted = report.c.keep_from <= func.coalesce(t.c.log_end, -1)
-        is_dropped = or_(r.c.pending_keep_from <= report.c.keep_from, report.c.keep_from.is_(None))
-        rises = report.c.keep_from > func.coalesce(r.c.keep_from, -1)
-        counted: dict[str, ColumnElement[Any]] = {
-            "keep_from": greatest(db, r.c.keep_from, report.c.keep_from),
-            "flushed_total": greatest(db, r.c.flushed_total, report.c.flushed_total),
-            "flushed": case((report.c.flushed_total >= r.c.flushed_total, report.c.flushed), else_=r.c.flushed),
-            "source": case((rises, report.c.source), else_=r.c.source),
-            **{name: null() for name in CLEAR_PENDING},
-        }
-        pending: dict[str, ColumnElement[Any]] = {
-            "pending_keep_from": report.c.keep_from,
-            "pending_total": report.c.flushed_total,
-            "pending_flushed": report.c.flushed,
-        }
-        return {
-            name: case((is_counted, value), (is_dropped, r.c[name]), else_=pending.get(name, r.c[name]))
-            for name, value in counted.items()
-        }
+        named = as_rows(db, [{"topic": topic, "region": region} for topic, region in keys], topic=Text(), region=Text())
+        same_region = and_(r.c.topic == named.c.topic, r.c.region == named.c.region)
+        query = select(r, t.c.log_end).select_from(named).join(r, same_region).join(t, t.c.name == r.c.topic)
+        # Lock in one order: two nodes that report the same rows would deadlock.
+        locking = query.order_by(r.c.topic, r.c.region).with_for_update(of=r)
+        regions = {}
+        for row in c.execute(locking):
+            # Not validated again: a heartbeat may have thousands of rows.
+            region = Region.model_construct(**dict(zip(r.c.keys(), row, strict=False)))
+            regions[region.topic, region.region] = StoredRegion(region, row.log_end)
+        return regions
+
+    def _store_regions(self, c: Connection, regions: Collection[Region], columns: Mapping[str, Any]) -> None:
+        """Store what reports changed; ``columns``: of every row."""
+        if not regions:
+            return
+        db, r = self._db, self._db.t.wal_region
+        types = {name: r.c[name].type for name in (*KEYS, *MERGED)}
+        merged = as_rows(db, [{name: getattr(region, name) for name in types} for region in regions], **types)
+        same_region = and_(r.c.topic == merged.c.topic, r.c.region == merged.c.region)
+        values = {name: merged.c[name] for name in MERGED}
+        c.execute(update(r).where(same_region).values(**values, **columns))
 
     def _store_address(self, c: Connection, row: Mapping[str, Any]) -> None:
         t = self._db.t.wal_node
         insert = upsert(self._db, t).values(**row)
         c.execute(insert.on_conflict_do_update(index_elements=[t.c.name], set_=dict(row)))
-
-
-def _report_row(report: LeaderReport) -> dict[str, Any]:
-    need = reported_need(report)
-    return {"topic": report.topic, "region": report.region, "epoch": report.epoch, **need._asdict()}

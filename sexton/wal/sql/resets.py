@@ -14,7 +14,7 @@ from sexton.wal.port import UnknownRegion
 from sexton.wal.reports import FORGET_REPORTS
 from sexton.wal.sql.rows import deciding, read_topic
 
-FORGET_PROGRESS: dict[str, Any] = FORGET_REPORTS | {"flushed": [], "flushed_total": 0, "source": KeepFromSource.RESET}
+FORGET_PROGRESS: dict[str, Any] = FORGET_REPORTS | {"flushed": [], "source": KeepFromSource.RESET}
 """The columns of a region after a reset: its manifest proves nothing."""
 FORGET_TOPIC: dict[str, Any] = {
     "kafka_id": "",

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, func, select, update
+from sqlalchemy import ColumnElement, Connection, and_, select, update
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list, upsert
@@ -74,13 +74,6 @@ def needs_deleted_entries(db: Database) -> ColumnElement[bool]:
     """Return the condition that a region needs deleted entries of its topic: LOSS, as in ``policy.losses``."""
     t, r = db.t.wal_topic, db.t.wal_region
     return and_(t.c.name == r.c.topic, r.c.state != RegionState.GONE, r.c.keep_from < t.c.log_start)
-
-
-def greatest(db: Database, a: ColumnElement[Any], b: ColumnElement[Any]) -> ColumnElement[Any]:
-    """Return the larger of two columns; either may be NULL."""
-    if db.dialect == "postgresql":
-        return func.greatest(a, b)
-    return func.coalesce(func.max(a, b), a, b)
 
 
 def _topic(row: Any) -> Topic:

@@ -64,7 +64,6 @@ NULLABLE = {
     "wal_region": {
         "keep_from",
         "pending_keep_from",
-        "pending_total",
         "pending_flushed",
         "reported_at",
         "releases_at",

@@ -169,3 +169,27 @@ def test_stream_restored_alone_is_read_again(topics: TopicStores) -> None:
 
     assert receipt.waiting == 1
     assert pin.start == 71
+
+
+def test_manifest_below_one_flushed_stream_is_refused(topics: TopicStores) -> None:
+    topic = topics.mapped_topic(200)
+    topics.report(topic, "r1", Stream(flushed=100), Stream(flushed=50))
+    topics.report(topic, "r1", Stream(flushed=40), Stream(flushed=120))  # a larger sum, but less of the first stream
+    topics.purge(topic)  # floor 51: entries up to 49 are gone
+
+    with pytest.raises(ReplayRefused, match=r"46\.\.50"):
+        topics.replays.open(OpenRegionOrder(topic=topic, region="r1", epoch=1, flushed=(45, 120)))
+
+
+def test_new_epoch_counts_its_own_manifest_per_stream(topics: TopicStores) -> None:
+    topic = topics.mapped_topic(200)
+    topics.report(topic, "r1", Stream(flushed=100), Stream(flushed=50))
+    order = OpenRegionOrder(topic=topic, region="r1", epoch=1, flushed=(60, 120))  # the first stream was restored
+    pin = topics.replays.open(order)
+    topics.replays.release(pin.id)
+    topics.report(topic, "r1", Stream(flushed=80, idle=180), Stream(flushed=150, idle=180), epoch=1)
+    topics.purge(topic)  # floor 181, by the idle marks
+
+    reopened = topics.replays.open(order.model_copy(update={"epoch": 2, "flushed": (80, 150)}))
+
+    assert (pin.start, reopened.start) == (61, 181)

@@ -70,7 +70,6 @@ def test_a_region_begins_at_what_it_reported() -> None:
         "epoch": 2,
         "node": "",
         "pending_keep_from": None,
-        "pending_total": None,
         "pending_flushed": None,
     }
 
@@ -79,8 +78,8 @@ def test_a_manifest_that_names_less_lowers_the_need() -> None:
     opening = opened(region(31, flushed=(21,), epoch=1), 10, epoch=2)
 
     assert opening.start == 11
-    need = {name: opening.columns[name] for name in ("keep_from", "flushed", "flushed_total", "source")}
-    assert need == {"keep_from": 11, "flushed": (11,), "flushed_total": 11, "source": KeepFromSource.OPENED}
+    need = {name: opening.columns[name] for name in ("keep_from", "flushed", "source")}
+    assert need == {"keep_from": 11, "flushed": (11,), "source": KeepFromSource.OPENED}
 
 
 def test_a_manifest_that_names_less_needs_a_new_epoch() -> None:
@@ -95,8 +94,8 @@ def test_a_start_above_the_known_end_waits() -> None:
 
     assert opening.start == 150
     assert "keep_from" not in opening.columns
-    pending = {name: opening.columns[name] for name in ("pending_keep_from", "pending_flushed", "pending_total")}
-    assert pending == {"pending_keep_from": 150, "pending_flushed": (150,), "pending_total": 150}
+    pending = {name: opening.columns[name] for name in ("pending_keep_from", "pending_flushed")}
+    assert pending == {"pending_keep_from": 150, "pending_flushed": (150,)}
 
 
 def test_a_start_at_the_known_end_counts_at_once() -> None:

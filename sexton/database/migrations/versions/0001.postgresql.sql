@@ -688,10 +688,8 @@ CREATE TABLE sexton.wal_region (
     epoch bigint NOT NULL DEFAULT 0,
     first bigint NOT NULL DEFAULT 0,
     keep_from bigint CHECK (keep_from >= 0),  -- the first entry that the region needs; null: not reported yet
-    flushed_total bigint NOT NULL DEFAULT 0,  -- the sum of flushed
-    flushed jsonb NOT NULL DEFAULT '[]',  -- per stream, the first entry that was not flushed when it reported
+    flushed jsonb NOT NULL DEFAULT '[]',  -- per stream, the first entry after the highest flushed one that was reported
     pending_keep_from bigint,  -- reported above the known end of the log, not applied yet
-    pending_total bigint,
     pending_flushed jsonb,
     source text NOT NULL CHECK (source IN ('map', 'flushed', 'idle', 'opened', 'reset')),
     -- GONE: it needs nothing, and may come back with an old manifest

@@ -522,10 +522,8 @@ CREATE TABLE sexton_wal_region (
     epoch integer NOT NULL DEFAULT 0,
     first integer NOT NULL DEFAULT 0,
     keep_from integer CHECK (keep_from >= 0),  -- the first entry that the region needs; null: not reported yet
-    flushed_total integer NOT NULL DEFAULT 0,  -- the sum of flushed
-    flushed text NOT NULL DEFAULT '[]',  -- per stream, the first entry that was not flushed when it reported
+    flushed text NOT NULL DEFAULT '[]',  -- per stream, the first entry after the highest flushed one that was reported
     pending_keep_from integer,  -- reported above the known end of the log, not applied yet
-    pending_total integer,
     pending_flushed text,
     source text NOT NULL CHECK (source IN ('map', 'flushed', 'idle', 'opened', 'reset')),
     -- GONE: it needs nothing, and may come back with an old manifest
