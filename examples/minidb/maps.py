@@ -14,12 +14,13 @@ from typing import Any
 
 from examples.minidb.logs import Log, end
 from examples.minidb.manifests import write
-from sexton.client import DroppedRegion, MappedRegion, RegionMap, Sexton
+from sexton.client import DroppedRegion, MappedRegion, MovedRegion, RegionMap, Sexton
 
-Where = tuple[str, int]
-"""``("here", the topic's end before the region's first append)``, ``("moved", 0)`` or ``("dropped", final_at)``.
+Where = tuple[str, int, str]
+"""``("here", the topic's end before the region's first append, node)``, ``("moved", 0, node)`` or
+``("dropped", final_at, "")``.
 
-``final_at``: when the drop can no longer be undone, in seconds since 1970.
+``node`` leads the region. ``final_at``: when the drop can no longer be undone, in seconds since 1970.
 """
 
 
@@ -45,18 +46,29 @@ class Maps:
         with self._changing:
             return {topic: regions[region][0] for topic, regions in self._topics.items() if region in regions}
 
-    def begin(self, region: str, topic: str) -> None:
+    def begin(self, region: str, topic: str, node: str) -> None:
         """Map a region to a topic. It may append there when this has returned, and not before.
 
         From this moment on Sexton retains the region's entries. It retains nothing for a region that is in no map.
         """
         with self._change(topic) as regions:
-            regions[region] = ("here", end(self._log, topic))
+            regions[region] = ("here", end(self._log, topic), node)
 
-    def leave(self, region: str, topic: str) -> None:
+    def lead(self, region: str, node: str) -> None:
+        """Map a region to the node that leads it, in all its topics: Sexton believes no other node about it.
+
+        A real meta service decides which node that is, and grants it an epoch.
+        """
+        for topic in self.of(region):
+            state, number, leader = self._topics[topic][region]
+            if leader != node and state != "dropped":
+                with self._change(topic) as regions:
+                    regions[region] = (state, number, node)
+
+    def leave(self, region: str, topic: str, node: str) -> None:
         """Map a region as moved: its last append here was answered. Its unflushed entries are still retained."""
         with self._change(topic) as regions:
-            regions[region] = ("moved", 0)
+            regions[region] = ("moved", 0, node)
 
     def forget(self, region: str, topic: str) -> None:
         """Remove a region from the map after Sexton has released it."""
@@ -67,7 +79,7 @@ class Maps:
         """Map a region as dropped in all its topics; its entries are retained while the drop can be undone."""
         for topic in self.of(region):
             with self._change(topic) as regions:
-                regions[region] = ("dropped", int(time.time()) + undrop_seconds)
+                regions[region] = ("dropped", int(time.time()) + undrop_seconds, "")
 
     def refresh(self) -> None:
         """Send all maps again: Sexton purges nothing by a stale map. A real service does so every hour."""
@@ -92,15 +104,16 @@ class Maps:
 
 
 def _map(generation: int, region_states: dict[str, Where]) -> RegionMap:
-    by_state: dict[str, list[tuple[str, int]]] = {"here": [], "moved": [], "dropped": []}
-    for name, (state, number) in region_states.items():
-        by_state[state].append((name, number))
+    by_state: dict[str, list[tuple[str, int, str]]] = {"here": [], "moved": [], "dropped": []}
+    for name, (state, number, node) in region_states.items():
+        by_state[state].append((name, number, node))
     now = int(time.time())
     return RegionMap(
         generation=generation,
-        regions=tuple(MappedRegion(region=name, first=first) for name, first in by_state["here"]),
-        moved=tuple(name for name, _ in by_state["moved"]),
+        regions=tuple(MappedRegion(region=name, first=first, node=node) for name, first, node in by_state["here"]),
+        moved=tuple(MovedRegion(region=name, node=node) for name, _, node in by_state["moved"]),
         dropped=tuple(
-            DroppedRegion(region=name, undrop_seconds=max(0, final_at - now)) for name, final_at in by_state["dropped"]
+            DroppedRegion(region=name, undrop_seconds=max(0, final_at - now))
+            for name, final_at, _ in by_state["dropped"]
         ),
     )

@@ -37,7 +37,7 @@ class Node:
         if (directory / MANIFEST).exists():
             raise MiniDBError(f"region {region} exists already, or existed before")
         # Before its first append: entries of a region that no map names are purged.
-        self._maps.begin(region, topic)
+        self._maps.begin(region, topic, self.name)
         directory.mkdir(parents=True, exist_ok=True)
         sync(self._directory)
         Manifest(topic, {topic: None}).save(directory)
@@ -61,6 +61,8 @@ class Node:
             raise MiniDBError(f"region {region} is open")
         manifest, memory = Manifest.load(directory).mapped(self._maps.of(region)), Rows()
         self._leave(region, manifest.home)  # in case a crash came before the map was sent
+        # First: only the node that the map names opens the region and reports it. Sexton refuses every other one.
+        self._maps.lead(region, self.name)
         for topic in manifest.flushed:
             try:
                 memory |= self._replay(region, epoch, manifest, topic)
@@ -93,7 +95,7 @@ class Node:
         """Make a region append to another topic. After an interruption, repeat the call."""
         open_region = self._open(region)
         if open_region.manifest.home != topic:
-            self._maps.begin(region, topic)  # before its first append there
+            self._maps.begin(region, topic, self.name)  # before its first append there
             open_region.move(topic)
         self._leave(region, topic)
 
@@ -117,7 +119,7 @@ class Node:
         """Map a region as moved away from its other topics: its last appends there were answered before."""
         for topic, state in self._maps.of(region).items():
             if state == "here" and topic != home:
-                self._maps.leave(region, topic)
+                self._maps.leave(region, topic, self.name)
 
     def _replay(self, region: str, epoch: int, manifest: Manifest, topic: str) -> Rows:
         """Return the region's rows of a topic that no file has."""

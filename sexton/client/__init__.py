@@ -15,7 +15,16 @@ from sexton.protocol.binlogs import LogConfig, NewRecord
 from sexton.protocol.journal import FollowerState
 from sexton.protocol.protections import Filter, Item
 from sexton.protocol.replicas import BackendReport, CutDone, PlacedCopy, PlacedTablet, Placements, ReportedTablet
-from sexton.protocol.topics import DroppedRegion, Facts, Heartbeat, MappedRegion, RegionMap, RegionReport, StreamReport
+from sexton.protocol.topics import (
+    DroppedRegion,
+    Facts,
+    Heartbeat,
+    MappedRegion,
+    MovedRegion,
+    RegionMap,
+    RegionReport,
+    StreamReport,
+)
 
 __all__ = [
     "AsyncSexton",
@@ -31,6 +40,7 @@ __all__ = [
     "JournalAhead",
     "LogConfig",
     "MappedRegion",
+    "MovedRegion",
     "NewRecord",
     "PlacedCopy",
     "PlacedTablet",

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from sexton.kernel.errors import SextonError, code_of
 from sexton.protocol.problems import ProblemDocument
 from sexton.protocol.protections import Exists, GcIsRunning, Invalid, MaxCount, ProtectionNotFound, SoftDeleted
-from sexton.protocol.topics import OldEpoch, OldMap, PinEnded, ReplayRefused
+from sexton.protocol.topics import EpochTooHigh, OldEpoch, OldMap, PinEnded, RegionOfAnotherNode, ReplayRefused
 
 _NUMBERED: dict[str, Callable[[str], SextonError]] = {
     kind.name: kind for kind in (GcIsRunning, ProtectionNotFound, Exists, MaxCount, SoftDeleted, Invalid)
 }
 """Refusals of protections, by code. They have numbers; a ``NOT_FOUND`` without a number is not theirs."""
 _UNNUMBERED: dict[str, Callable[[str], SextonError]] = {
-    code_of(kind("")): kind for kind in (OldMap, OldEpoch, ReplayRefused, PinEnded)
+    code_of(kind("")): kind for kind in (OldMap, OldEpoch, EpochTooHigh, RegionOfAnotherNode, ReplayRefused, PinEnded)
 }
 TOO_OLD, JOURNAL_AHEAD = "TOO_OLD", "JOURNAL_AHEAD"
 

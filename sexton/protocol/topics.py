@@ -8,21 +8,24 @@ from sexton.kernel.message import Message
 from sexton.protocol.body import PRINTABLE, Body
 from sexton.wal.model import Facts, Pin, Topic
 from sexton.wal.orders import HeartbeatReceipt
-from sexton.wal.port import LogFault, OldEpoch, OldMap, PinEnded, ReplayRefused
+from sexton.wal.port import EpochTooHigh, LogFault, OldEpoch, OldMap, PinEnded, RegionOfAnotherNode, ReplayRefused
 
 __all__ = [
     "TOPIC",
     "DroppedRegion",
+    "EpochTooHigh",
     "Facts",
     "Heartbeat",
     "HeartbeatReceipt",
     "LogFault",
     "MappedRegion",
+    "MovedRegion",
     "OldEpoch",
     "OldMap",
     "Pin",
     "PinEnded",
     "RegionMap",
+    "RegionOfAnotherNode",
     "RegionReport",
     "Replay",
     "ReplayRefused",
@@ -35,7 +38,9 @@ TOPIC = r"^[A-Za-z0-9._-]{1,249}$"
 """Kafka's rule for topic names."""
 MAX_REGIONS = 50_000
 MAX_STREAMS = 16
+NODE = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 Region = Annotated[str, Field(min_length=1, max_length=256, pattern=PRINTABLE)]
+NodeName = Annotated[str, Field(pattern=rf"^$|{NODE}")]
 Entry = Annotated[int, Field(strict=True, ge=0, le=2**63 - 2)]
 """An entry's id; also an epoch, or a generation."""
 Flushed = Annotated[int, Field(strict=True, ge=0, le=2**58)]
@@ -43,11 +48,23 @@ Flushed = Annotated[int, Field(strict=True, ge=0, le=2**58)]
 
 
 class MappedRegion(Body):
-    """A region that appends to the topic. ``first``: the topic's end before the region's first append."""
+    """A region that appends to the topic. ``first``: the topic's end before the region's first append.
+
+    ``node``: the only one that may report and open the region; empty: the first one that does in this epoch.
+    """
 
     region: Region
     epoch: Entry = 0
     first: Entry | None = None
+    node: NodeName = ""
+
+
+class MovedRegion(Body):
+    """A region that appends to another topic now; ``epoch`` and ``node`` as in ``MappedRegion``."""
+
+    region: Region
+    epoch: Entry = 0
+    node: NodeName = ""
 
 
 class DroppedRegion(Body):
@@ -62,7 +79,7 @@ class RegionMap(Body):
 
     generation: Entry
     regions: Annotated[tuple[MappedRegion, ...], Field(max_length=MAX_REGIONS)] = ()
-    moved: Annotated[tuple[Region, ...], Field(max_length=MAX_REGIONS)] = ()
+    moved: Annotated[tuple[MovedRegion, ...], Field(max_length=MAX_REGIONS)] = ()
     dropped: Annotated[tuple[DroppedRegion, ...], Field(max_length=MAX_REGIONS)] = ()
 
 
@@ -91,12 +108,15 @@ class Heartbeat(Body):
 
 
 class Replay(Body):
-    """A region that a node opens. ``flushed``: of each stream, the last entry that the region's manifest names."""
+    """A region that a node opens. ``flushed``: of each stream, the last entry that the region's manifest names.
+
+    ``node``: only for callers without a node's token, whose name counts otherwise.
+    """
 
     region: Region
     epoch: Entry
     flushed: Annotated[tuple[Flushed | None, ...], Field(min_length=1, max_length=MAX_STREAMS)] = (None,)
-    node: Annotated[str, Field(max_length=128, pattern=PRINTABLE)] = ""
+    node: NodeName = ""
 
 
 class StartedPurge(Message):

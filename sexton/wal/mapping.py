@@ -5,8 +5,8 @@ from typing import Any
 
 from sexton.kernel.errors import BadInput
 from sexton.wal.model import Region, RegionState, Topic
-from sexton.wal.orders import MapOrder, RegionDrop, RegionMapping
-from sexton.wal.reports import CLEAR_PENDING, FORGET_REPORTS
+from sexton.wal.orders import MapOrder, RegionDrop, RegionMapping, RegionMove
+from sexton.wal.reports import FORGET_REPORTS, NEW_LEADER
 
 
 def remapped(topic: Topic, stored: Mapping[str, Region], order: MapOrder, now: int) -> list[Region]:
@@ -39,11 +39,12 @@ def remapped(topic: Topic, stored: Mapping[str, Region], order: MapOrder, now: i
             # An entry that was named for an earlier topic of that name may exist in this one as well.
             first_known = mapping.model_copy(update={"first": None}) if starts_over else mapping
             changed[mapping.region] = _newly_mapped(topic, first_known, current.get(mapping.region))
-    for name in order.moved:
+    for move in order.moved:
+        name = move.region
         # A region that no map named before it moved: until its node reports, every entry may be its own.
         region = active.get(name) or (None if name in current else Region(topic=topic.name, region=name))
-        if region is not None and region.state is not RegionState.MOVED:
-            changed[name] = region.model_copy(update={"state": RegionState.MOVED, "releases_at": None, "until": None})
+        if region is not None:
+            changed[name] = _moved(region, move)
     for drop in order.dropped:
         name = drop.region
         region = active.get(name) or (None if name in current else Region(topic=topic.name, region=name))
@@ -54,9 +55,23 @@ def remapped(topic: Topic, stored: Mapping[str, Region], order: MapOrder, now: i
 
 def _mapped_again(region: Region, mapping: RegionMapping) -> Region:
     columns: dict[str, Any] = {"state": RegionState.MAPPED, "releases_at": None, "until": None}
-    if mapping.epoch > region.epoch:
-        columns |= {"epoch": mapping.epoch, **CLEAR_PENDING}
+    return region.model_copy(update=columns | _led(region, mapping))
+
+
+def _moved(region: Region, move: RegionMove) -> Region:
+    columns = _led(region, move)
+    if region.state is not RegionState.MOVED:
+        columns |= {"state": RegionState.MOVED, "releases_at": None, "until": None}
     return region.model_copy(update=columns)
+
+
+def _led(region: Region, order: RegionMapping | RegionMove) -> dict[str, Any]:
+    """Return the columns of a region whose epoch and node a map names."""
+    if order.epoch > region.epoch:
+        return {"epoch": order.epoch, "mapped_node": order.node, **NEW_LEADER}
+    if order.node not in ("", region.leader):
+        return {"mapped_node": order.node, **NEW_LEADER}
+    return {"mapped_node": order.node}
 
 
 def _dropped(region: Region, drop: RegionDrop, now: int) -> Region:
@@ -77,6 +92,7 @@ def _newly_mapped(topic: Topic, mapping: RegionMapping, gone: Region | None) -> 
     first = None if mapping.first is None else min(mapping.first, end)
     counts = mapping.first is None or mapping.first <= (topic.log_end or 0)
     need: dict[str, Any] = {"keep_from": first} if counts else {"pending_keep_from": mapping.first}
+    need["mapped_node"] = mapping.node
     if gone is None:
         return Region(topic=topic.name, region=mapping.region, epoch=mapping.epoch, first=first or 0, **need)
     # Remember what it had flushed before: it may return with a manifest that was restored from a backup.

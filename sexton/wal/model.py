@@ -10,6 +10,11 @@ DAY = 86_400
 MOST = 2**63 - 2
 """The largest entry id: its successor must still fit into 64 bits."""
 
+MAX_EPOCH = 2**48
+"""The last epoch of a region."""
+MAX_EPOCH_STEP = 2**20
+"""How much an opening may raise an epoch, so that no node uses up a region's epochs. The owner's map may raise more."""
+
 
 class Mode(StrEnum):
     """What a purge does after it has raised the floor."""
@@ -125,11 +130,19 @@ class Region(Message):
     source: KeepFromSource = KeepFromSource.MAP
     state: RegionState = RegionState.MAPPED
     reported_at: int | None = None
+    mapped_node: str = ""
+    """The node that the owner's map names; empty: it names none."""
     node: str = ""
+    """The node that has opened or reported the region in this epoch."""
     releases_at: int | None = None
     """DROPPED: when the drop can no longer be undone."""
     until: int | None = None
     """MOVED: the topic's end as first seen after the move; the region needs no entry at or above it."""
+
+    @property
+    def leader(self) -> str:
+        """The only node that may report or open the region; empty: the first one that does."""
+        return self.mapped_node or self.node
 
 
 class Pin(Message):

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sexton.wal.model import KeepFromSource, Missing, Region, RegionState, Topic
+from sexton.wal.model import MAX_EPOCH, MAX_EPOCH_STEP, KeepFromSource, Missing, Region, RegionState, Topic
 from sexton.wal.orders import OpenRegionOrder
-from sexton.wal.port import OldEpoch, ReplayRefused, UnknownRegion
+from sexton.wal.port import EpochTooHigh, OldEpoch, RegionOfAnotherNode, ReplayRefused, UnknownRegion, of_another_node
 from sexton.wal.reports import CLEAR_PENDING, manifest_progress
 
-Refusal = UnknownRegion | OldEpoch | ReplayRefused
+Refusal = UnknownRegion | OldEpoch | EpochTooHigh | RegionOfAnotherNode | ReplayRefused
 """Why a region must not open, as the exception that the caller raises."""
 
 
@@ -110,14 +110,42 @@ def _covers(progress: Sequence[int], reported: Sequence[int]) -> bool:
     return all(now >= before for now, before in zip(progress, reported, strict=True))
 
 
-def _why_refused(region: Region, topic: Topic, order: OpenRegionOrder) -> OldEpoch | ReplayRefused | None:
+def _why_refused(region: Region, topic: Topic, order: OpenRegionOrder) -> Refusal | None:
     if order.epoch < region.epoch:
-        return OldEpoch(f"region {order.region} has a leader of epoch {region.epoch}; epoch {order.epoch} is over")
+        remedy = f"; {_reset_command(order)}" if region.epoch >= MAX_EPOCH else ""
+        return OldEpoch(
+            f"region {order.region} has a leader of epoch {region.epoch}; epoch {order.epoch} is over{remedy}"
+        )
+    if region.leader not in ("", order.node):
+        return of_another_node(region, order.node)
+    if order.epoch > region.epoch:
+        too_high = _why_too_high(region, order)
+        if too_high is not None:
+            return too_high
     if region.state is RegionState.DROPPED:
         return ReplayRefused(f"region {order.region} is dropped; map it to topic {order.topic} again first")
     if topic.quarantined:
         return ReplayRefused(f"topic {order.topic} is quarantined: {topic.quarantined}")
     return None
+
+
+def _why_too_high(region: Region, order: OpenRegionOrder) -> EpochTooHigh | None:
+    last = max(0, region.epoch)
+    about = f"region {order.region} of topic {order.topic} is in epoch {last}"
+    if order.epoch > MAX_EPOCH:
+        return EpochTooHigh(
+            f"{about}, and epoch {order.epoch} is above the last possible one, {MAX_EPOCH}; {_reset_command(order)}"
+        )
+    if order.epoch > last + MAX_EPOCH_STEP:
+        return EpochTooHigh(
+            f"{about}, and an opening raises it by {MAX_EPOCH_STEP:,} at most: if epoch {order.epoch} is right, the "
+            "owner's map names it first"
+        )
+    return None
+
+
+def _reset_command(order: OpenRegionOrder) -> str:
+    return f"an operator starts its epochs again: sexton wal reset {order.topic} --region {order.region} --epoch N"
 
 
 def _refuse_unknown_start(region: Region, order: OpenRegionOrder) -> ReplayRefused:

@@ -13,11 +13,21 @@ class RegionMapping(Message):
 
     ``first`` is the topic's end before the region's first append; None: the owner does not know it. It is used when
     the region is mapped for the first time. A region that returns after its drop became final has lost its old values.
+    ``node`` leads the region: no other one reports or opens it; empty: the first node that does either in this epoch.
     """
 
     region: str
     epoch: int = Field(0, ge=0, le=MOST)
     first: int | None = Field(None, ge=0, le=MOST)
+    node: str = ""
+
+
+class RegionMove(Message):
+    """A region that appends to another topic now; ``epoch`` and ``node`` as in ``RegionMapping``."""
+
+    region: str
+    epoch: int = Field(0, ge=0, le=MOST)
+    node: str = ""
 
 
 class RegionDrop(Message):
@@ -38,7 +48,7 @@ class MapOrder(Message):
     topic: str
     generation: int = Field(ge=0, le=MOST)
     regions: tuple[RegionMapping, ...] = ()
-    moved: tuple[str, ...] = ()
+    moved: tuple[RegionMove, ...] = ()
     dropped: tuple[RegionDrop, ...] = ()
 
 
@@ -46,14 +56,14 @@ class OpenRegionOrder(Message):
     """Open a region.
 
     ``flushed`` holds, for each stream, the last entry that the region's manifest names; None: the manifest names no
-    file of that stream.
+    file of that stream. ``node`` opens it.
     """
 
     topic: str
     region: str
     epoch: int = Field(ge=0, le=MOST)
     flushed: tuple[Annotated[int, Field(ge=0, le=MOST)] | None, ...] = (None,)
-    node: str = ""
+    node: str = Field(min_length=1)
 
 
 class Stream(Message):

@@ -130,7 +130,7 @@ def regions_to_flush(
                 FlushCandidate(
                     topic=region.topic,
                     region=region.region,
-                    node=region.node,
+                    node=region.leader,
                     keep_from=region.keep_from,
                     entries=entries,
                     bytes=size,

@@ -8,6 +8,8 @@ Errors, all under ``SextonError``::
     UnknownRegion   no map names the region in the topic
     OldMap          a newer map is known
     OldEpoch        a newer leader of the region is known
+    EpochTooHigh    an epoch is above the ceiling, or too far above the last one
+    RegionOfAnotherNode  the region is led by another node
     ReplayRefused   a region must not open
     PinEnded        a pin was released or has expired
 """
@@ -17,7 +19,7 @@ from typing import Protocol
 
 from sexton.kernel.errors import SextonError
 from sexton.operators.controls.model import Halt
-from sexton.wal.model import Facts, FlushCandidate, LogStateBeforeRead, Missing, PurgeVerdict, Topic
+from sexton.wal.model import Facts, FlushCandidate, LogStateBeforeRead, Missing, PurgeVerdict, Region, Topic
 
 
 class LogFault(SextonError):
@@ -113,6 +115,22 @@ class OldMap(SextonError):
 
 class OldEpoch(SextonError):
     """A newer leader of the region is known, or the manifest names less than was reported in this epoch."""
+
+
+class EpochTooHigh(SextonError):
+    """An epoch is above the ceiling, or an opening raises it too far."""
+
+
+class RegionOfAnotherNode(SextonError):
+    """A node reports, opens or reads a region that another node leads."""
+
+
+def of_another_node(region: Region, node: str) -> RegionOfAnotherNode:
+    """Return the refusal of what a node sent about a region that is not its own."""
+    return RegionOfAnotherNode(
+        f"region {region.region} of topic {region.topic} is node {region.leader}'s, not {node}'s: nothing of it was "
+        f"changed; if {node} leads it now, the owner's map must name it: PUT /v1/topics/{region.topic}/regions"
+    )
 
 
 class ReplayRefused(SextonError):

@@ -4,11 +4,13 @@ from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from sexton.wal.model import MOST, KeepFromSource, Region
+from sexton.wal.model import MAX_EPOCH, MOST, KeepFromSource, Region
 from sexton.wal.orders import LeaderReport, Stream
 
 CLEAR_PENDING: dict[str, Any] = {"pending_keep_from": None, "pending_flushed": None}
 """The columns of a region whose pending report is dropped."""
+NEW_LEADER = CLEAR_PENDING | {"node": ""}
+"""The columns of a region that gets a new leader: the old one's last report no longer waits."""
 FORGET_REPORTS = CLEAR_PENDING | {"keep_from": None, "until": None}
 """The columns of a region when no earlier report counts. What its manifest named, a later manifest must still name."""
 MAX_PLAUSIBLE_ID = MOST // 32
@@ -53,7 +55,7 @@ def furthest(flushed: Sequence[int], reported: Sequence[int]) -> tuple[int, ...]
 def is_plausible(report: LeaderReport) -> bool:
     """Return whether a report's numbers are possible: 2⁶⁴ - 1 from one node must not spoil the reports of others."""
     entry_ids = [entry_id for s in report.streams for entry_id in (s.flushed, s.idle) if entry_id is not None]
-    return max([report.epoch, *entry_ids]) <= MAX_PLAUSIBLE_ID
+    return max(entry_ids, default=0) <= MAX_PLAUSIBLE_ID and report.epoch <= MAX_EPOCH
 
 
 def reported_need(report: LeaderReport) -> ReportedNeed:

@@ -139,6 +139,8 @@ def test_after_a_restore_every_topic_waits_for_its_map(offline: Run, shop: Datab
         (["disable", "none"], "unknown topic none", 1),
         (["reset", TOPIC, "--reason", " "], "--reason is empty", 64),
         (["reset", TOPIC, "--reason", "x", "--to", "5"], "--region", 64),
+        (["reset", TOPIC, "--reason", "x", "--epoch", "5"], "--region", 64),
+        (["reset", TOPIC, "--region", "r1", "--epoch", str(2**49), "--reason", "x", "--yes"], "use 0 to", 1),
         (["reset", TOPIC, "--region", "r9", "--reason", "x", "--yes"], "region r9 is not mapped", 1),
         (["reset", TOPIC, "--region", "r1", "--to", "999", "--reason", "x", "--yes"], "was not seen yet", 1),
     ],

@@ -12,7 +12,7 @@ from sexton.database.engine import Database
 from sexton.kernel.crash_points import installed
 from sexton.operators.controls.store import ControlStore
 from sexton.wal.model import Facts, Mode, Pin, WalSettings
-from sexton.wal.orders import LeaderReport, MapOrder, OpenRegionOrder, RegionDrop, RegionMapping, Stream
+from sexton.wal.orders import LeaderReport, MapOrder, OpenRegionOrder, RegionDrop, RegionMapping, RegionMove, Stream
 from sexton.wal.port import LogFault, OldEpoch, PinEnded, ReplayRefused, TopicLog, UnknownRegion
 from sexton.wal.purger import Purger
 from sexton.wal.sql.embedded_log import EmbeddedLog, OutOfRange
@@ -115,7 +115,7 @@ class World:
             elif region.home == topic:
                 mapped.append(RegionMapping(region=region.name, epoch=region.epoch, first=self.end(topic)))
             else:
-                moved.append(region.name)
+                moved.append(RegionMove(region=region.name))
         self.maps.put(
             MapOrder(
                 topic=topic,

@@ -44,7 +44,8 @@ wal_region = Table(
     Column("source", Text),
     Column("state", Text),  # GONE: it needs nothing, and may come back with an old manifest
     Column("reported_at", Instant),
-    Column("node", Text),
+    Column("mapped_node", Text),  # the only one that may report or open the region; empty: the map names none
+    Column("node", Text),  # that has opened or reported it in this epoch; without a mapped one, no other may
     Column("releases_at", Instant),
     Column("until", BigInteger),
 )

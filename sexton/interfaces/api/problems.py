@@ -32,7 +32,16 @@ from sexton.replication.journal.errors import FollowerAhead, JournalTrimmed
 from sexton.replication.replicas.errors import LastCopy, UnknownBackend, UnknownTablet
 from sexton.runtime.temporal.purges import AlreadyPurging
 from sexton.storage.port import UnknownVault, VaultFault
-from sexton.wal.port import OldEpoch, OldMap, PinEnded, ReplayRefused, UnknownRegion, UnknownTopic
+from sexton.wal.port import (
+    EpochTooHigh,
+    OldEpoch,
+    OldMap,
+    PinEnded,
+    RegionOfAnotherNode,
+    ReplayRefused,
+    UnknownRegion,
+    UnknownTopic,
+)
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +53,7 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (Unauthenticated, 401),
     (NotAuthorized, 401),
     (Forbidden, 403),
+    (RegionOfAnotherNode, 403),
     (ProtectionNotFound, 404),
     (UnknownCheck, 404),
     (UnknownInstance, 404),
@@ -62,6 +72,7 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (Halted, 409),
     (OldMap, 409),
     (OldEpoch, 409),
+    (EpochTooHigh, 409),
     (ReplayRefused, 409),
     (AlreadyPurging, 409),
     (OutOfOrder, 409),

@@ -9,6 +9,7 @@ from sexton.database.engine import Database
 from sexton.database.rows import as_rows, upsert
 from sexton.wal.model import Region
 from sexton.wal.orders import HeartbeatReceipt, LeaderReport
+from sexton.wal.port import of_another_node
 from sexton.wal.reports import is_plausible, merge, reported_need
 
 KEYS = ("topic", "region")
@@ -41,6 +42,9 @@ class HeartbeatStore:
             node: who reports.
             reports: one for each region and topic.
             url: where the node takes requests to flush; empty: the address that it reported before.
+
+        Raises:
+            RegionOfAnotherNode: another node leads a reported region in this epoch; the other reports are stored.
         """
         possible = [report for report in reports if report.leader and is_plausible(report)]
         with self._db.write() as c:
@@ -49,14 +53,21 @@ class HeartbeatStore:
                 self._store_address(c, {"name": node, "url": url, "seen_at": now})
             stored = self._lock_regions(c, {(report.topic, report.region) for report in possible})
             merged: dict[RegionKey, Region] = {}
+            of_others: list[Region] = []
             counted = 0
             for report in possible:
                 key = report.topic, report.region
-                if key in stored and report.epoch == stored[key].region.epoch:
-                    region = merged.get(key, stored[key].region)
-                    merged[key] = merge(region, reported_need(report), stored[key].log_end)
-                    counted += 1
+                if key not in stored or report.epoch != stored[key].region.epoch:
+                    continue
+                region = merged.get(key, stored[key].region)
+                if region.leader not in ("", node):
+                    of_others.append(region)
+                    continue
+                merged[key] = merge(region, reported_need(report), stored[key].log_end)
+                counted += 1
             self._store_regions(c, merged.values(), {"node": node, "reported_at": now})
+        if of_others:
+            raise of_another_node(of_others[0], node)
         waiting = sum(region.pending_keep_from is not None for region in merged.values())
         return HeartbeatReceipt(taken=counted - waiting, waiting=waiting, ignored=len(reports) - counted)
 

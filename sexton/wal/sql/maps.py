@@ -11,9 +11,9 @@ from sexton.database.engine import Database
 from sexton.database.rows import upsert
 from sexton.kernel.errors import BadInput
 from sexton.wal.mapping import remapped
-from sexton.wal.model import Region, RegionState, Topic
+from sexton.wal.model import MAX_EPOCH, Region, RegionState, Topic
 from sexton.wal.orders import MapOrder
-from sexton.wal.port import OldMap
+from sexton.wal.port import EpochTooHigh, OldMap
 from sexton.wal.sql.rows import deciding, ensure_topic, read_regions, read_topic
 
 
@@ -28,9 +28,11 @@ class MapStore:
 
         Raises:
             OldMap: a newer map is known, or another map of this generation.
+            EpochTooHigh: a region's epoch is above the ceiling.
             BadInput: a region appears twice, or begins below the floor: read the topic's end again, and map it there.
         """
         _refuse_duplicates(order)
+        _refuse_high_epochs(order)
         db, t = self._db, self._db.t.wal_topic
         digest = _digest(order)
         with db.write() as c:
@@ -60,12 +62,21 @@ class MapStore:
 
 
 def _refuse_duplicates(order: MapOrder) -> None:
-    names = [mapping.region for mapping in order.regions] + list(order.moved) + [drop.region for drop in order.dropped]
+    names = [named.region for named in (*order.regions, *order.moved, *order.dropped)]
     if len(set(names)) < len(names):
         duplicate = next(name for name in names if names.count(name) > 1)
         raise BadInput(
             f"the map of topic {order.topic}: region {duplicate} appears more than once (in regions, moved or dropped)"
         )
+
+
+def _refuse_high_epochs(order: MapOrder) -> None:
+    for named in (*order.regions, *order.moved):
+        if named.epoch > MAX_EPOCH:
+            raise EpochTooHigh(
+                f"region {named.region} of topic {order.topic}: epoch {named.epoch} is above the last possible one, "
+                f"{MAX_EPOCH}; count leaderships, one by one"
+            )
 
 
 def _refuse_older(topic: Topic, order: MapOrder, digest: str) -> None:
@@ -87,6 +98,7 @@ def _is_repeated(topic: Topic, order: MapOrder) -> bool:
 
 def _digest(order: MapOrder) -> str:
     """Return a digest that is the same for a repeated map: in any order, with less time left to undo a drop."""
-    mapped = sorted((m.region, m.epoch, -1 if m.first is None else m.first) for m in order.regions)
+    mapped = sorted((m.region, m.epoch, -1 if m.first is None else m.first, m.node) for m in order.regions)
+    moved = sorted((m.region, m.epoch, m.node) for m in order.moved)
     dropped = sorted(drop.region for drop in order.dropped)
-    return hashlib.sha256(json.dumps([mapped, sorted(order.moved), dropped]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([mapped, moved, dropped]).encode()).hexdigest()

@@ -2,14 +2,14 @@
 
 import uuid
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, and_, delete, insert, select, update
 
 from sexton.database.engine import Database
 from sexton.kernel.errors import SextonError
 from sexton.wal.model import Pin, Region, Topic, WalSettings
 from sexton.wal.opening import decide_opening
 from sexton.wal.orders import OpenRegionOrder
-from sexton.wal.port import PinEnded
+from sexton.wal.port import PinEnded, of_another_node
 from sexton.wal.sql.rows import deciding, read_topic
 
 
@@ -27,16 +27,17 @@ class ReplayStore:
         Raises:
             UnknownTopic, UnknownRegion: no map names the region in this topic.
             OldEpoch: a newer leader is known, or the manifest names less than was reported in this epoch.
+            RegionOfAnotherNode: another node leads it.
             ReplayRefused: entries that it needs are deleted, or it is unknown which entries it needs.
         """
         db, r = self._db, self._db.t.wal_region
         with deciding(db, order.topic) as c:
             now, topic = db.now(c), read_topic(db, c, order.topic)
-            same_region = (r.c.topic == order.topic) & (r.c.region == order.region)
-            row = c.execute(select(r).where(same_region).with_for_update()).first()
-            opening = decide_opening(None if row is None else Region(**row._mapping), topic, order)
+            region = self._region(c, order.topic, order.region)
+            opening = decide_opening(region, topic, order)
             if isinstance(opening, SextonError):
                 raise opening
+            same_region = and_(r.c.topic == order.topic, r.c.region == order.region)
             c.execute(update(r).where(same_region).values(**opening.columns))
             return self._insert_pin(c, topic, order, opening.start, now)
 
@@ -48,7 +49,12 @@ class ReplayStore:
         return None if row is None else Pin(**row._mapping)
 
     def renew(self, id_: str) -> Pin:
-        """Extend a pin by its time to live, up to its maximum age. Raises ``PinEnded``."""
+        """Extend a pin by its time to live, up to its maximum age.
+
+        Raises:
+            PinEnded: it was released, has expired, or has reached its maximum age.
+            RegionOfAnotherNode: another node leads the region now.
+        """
         ended = PinEnded(f"replay {id_} has ended; open the region again")
         pin_before_lock = self.find(id_)
         if pin_before_lock is None:
@@ -61,6 +67,9 @@ class ReplayStore:
             if row is None:
                 raise ended
             pin = Pin(**row._mapping)
+            region = self._region(c, pin.topic, pin.region)
+            if region is not None and region.leader not in ("", pin.node):
+                raise of_another_node(region, pin.node)
             oldest = pin.opened_at + self._settings.pin_max_seconds * 1000
             expires_at = min(now + self._settings.pin_ttl_seconds * 1000, oldest)
             if expires_at <= now:
@@ -76,6 +85,12 @@ class ReplayStore:
         t = self._db.t.wal_pin
         with self._db.write() as c:
             c.execute(delete(t).where(t.c.id == id_))
+
+    def _region(self, c: Connection, topic: str, name: str) -> Region | None:
+        """Return a region, locked; None: no map has named it."""
+        r = self._db.t.wal_region
+        row = c.execute(select(r).where(r.c.topic == topic, r.c.region == name).with_for_update()).first()
+        return None if row is None else Region(**row._mapping)
 
     def _insert_pin(self, c: Connection, topic: Topic, order: OpenRegionOrder, start: int, now: int) -> Pin:
         """Store a new pin, and delete the topic's expired ones."""

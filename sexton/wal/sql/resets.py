@@ -5,17 +5,21 @@ The call log records who ordered a reset and why (``sexton log``).
 
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import case, select, update
 
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
-from sexton.wal.model import KeepFromSource, Region, RegionState, Topic
-from sexton.wal.port import UnknownRegion
+from sexton.wal.model import MAX_EPOCH, KeepFromSource, Region, RegionState, Topic
+from sexton.wal.port import EpochTooHigh, UnknownRegion
 from sexton.wal.reports import FORGET_REPORTS
 from sexton.wal.sql.rows import deciding, read_topic
 
-FORGET_PROGRESS: dict[str, Any] = FORGET_REPORTS | {"flushed": [], "source": KeepFromSource.RESET}
+FORGET_PROGRESS: dict[str, Any] = FORGET_REPORTS | {"flushed": [], "source": KeepFromSource.RESET, "node": ""}
 """The columns of a region after a reset: its manifest proves nothing."""
+NO_EPOCH = -1
+"""The epoch of a region that had used up its epochs: no report counts until the owner's map or an opening names one."""
+MAX_GENERATION = 2**62
+"""A reset forgets a generation above it: the owner could hardly send a higher one."""
 FORGET_TOPIC: dict[str, Any] = {
     "kafka_id": "",
     "floor": None,
@@ -37,18 +41,22 @@ class ResetStore:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def reset_region(self, topic: str, region: str, to: int | None = None) -> Region:
+    def reset_region(self, topic: str, region: str, to: int | None = None, epoch: int | None = None) -> Region:
         """Set the first entry that a region needs, even if entries are lost: it opens there, and LOSS ends.
 
         Args:
             topic: in which the region is mapped.
             region: its name.
             to: the first entry that it needs; None: the topic's first entry.
+            epoch: in which it opens, above each that its nodes have used; None: the next one.
 
         Raises:
+            EpochTooHigh: the epoch is above the ceiling.
             UnknownTopic, UnknownRegion: no map names the region in this topic.
             BadInput: the topic has no such entry, or its entries are not known.
         """
+        if epoch is not None and not 0 <= epoch <= MAX_EPOCH:
+            raise EpochTooHigh(f"{epoch} is no epoch of region {region}: use 0 to {MAX_EPOCH}")
         db, r = self._db, self._db.t.wal_region
         with deciding(db, topic) as c:
             known_topic = read_topic(db, c, topic)
@@ -59,7 +67,9 @@ class ResetStore:
             keep_from = _verified_entry(known_topic, region, to)
             # The operator overrides every earlier report and the manifest. Reports that are still on their way are of
             # an epoch that is over.
-            columns = FORGET_PROGRESS | {"keep_from": keep_from, "first": keep_from, "epoch": row.epoch + 1}
+            if epoch is None:
+                epoch = row.epoch + 1 if row.epoch < MAX_EPOCH else NO_EPOCH
+            columns = FORGET_PROGRESS | {"keep_from": keep_from, "first": keep_from, "epoch": epoch}
             c.execute(update(r).where(same_region).values(**columns))
             return Region(**{**row._mapping, **columns})
 
@@ -76,14 +86,16 @@ class ResetStore:
         db, t, r, pin = self._db, self._db.t.wal_topic, self._db.t.wal_region, self._db.t.wal_pin
         topic_columns = dict(FORGET_TOPIC)
         with deciding(db, name) as c:
-            read_topic(db, c, name)
+            if (read_topic(db, c, name).generation or 0) > MAX_GENERATION:
+                topic_columns["generation"] = 0
             # Dropped and moved regions block deletion until the owner names them again: if the topic is the same, all
             # their entries still exist.
             holding = select(r.c.region).where(r.c.topic == name, r.c.state != RegionState.GONE).limit(1)
             if c.execute(holding).first() is None:
                 topic_columns["emptied_at"] = db.now(c)
             c.execute(update(t).where(t.c.name == name).values(**topic_columns))
-            region_columns = FORGET_PROGRESS | {"first": 0, "epoch": r.c.epoch + 1}
+            next_epoch = case((r.c.epoch < MAX_EPOCH, r.c.epoch + 1), else_=NO_EPOCH)
+            region_columns = FORGET_PROGRESS | {"first": 0, "epoch": next_epoch}
             c.execute(update(r).where(r.c.topic == name).values(**region_columns))
             c.execute(pin.delete().where(pin.c.topic == name))
             return read_topic(db, c, name)

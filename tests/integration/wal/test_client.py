@@ -11,9 +11,16 @@ from sexton.client import ReplayLost, RequestRefused, Sexton, TopicEntry, kafka
 from sexton.client.replaying import Replaying
 from sexton.kernel.errors import BadInput
 from sexton.operators.call_log.store import CallStore
-from sexton.protocol.topics import DroppedRegion, Heartbeat, MappedRegion, RegionMap, RegionReport, StreamReport
+from sexton.protocol.topics import (
+    DroppedRegion,
+    Heartbeat,
+    MappedRegion,
+    RegionMap,
+    RegionReport,
+    StreamReport,
+)
 from sexton.wal.model import Facts, RegionState
-from sexton.wal.port import OldEpoch, OldMap, ReplayRefused
+from sexton.wal.port import OldEpoch, OldMap, RegionOfAnotherNode, ReplayRefused
 from tests.integration.wal.logs import EmbeddedPlace, EntryGone, KafkaPlace, LogPlace
 from tests.integration.wal.topic_stores import TopicStores
 from tests.servers.api import Api
@@ -46,6 +53,19 @@ class OfEmbedded:
         """Nothing is open."""
 
 
+class NoSource:
+    """Reads nothing: for a replay that is refused."""
+
+    def facts(self) -> Facts:
+        raise AssertionError("read")
+
+    def read(self, start: int, end: int) -> Iterator[TopicEntry]:
+        raise AssertionError("read")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
 class Served:
     """The API over one database, with clients of a node and of the owner."""
 
@@ -57,7 +77,7 @@ class Served:
     def topic(self, entries: int) -> str:
         """Make a topic of which region r1 needs everything."""
         name = self.topics.topic()
-        regions = (MappedRegion(region="r1", first=0), MappedRegion(region="r2", first=0))
+        regions = tuple(MappedRegion(region=region, first=0, node="n1") for region in ("r1", "r2"))
         self.owner.map_regions(name, RegionMap(generation=1, regions=regions))
         self.place.append(name, entries)
         self.topics.purger.preview([name])
@@ -218,6 +238,25 @@ def test_node_token_is_for_its_own_node_only(served: Served) -> None:
     other.close()
 
     assert answer.status_code == 403
+
+
+def test_another_nodes_token_moves_nothing_of_a_region(served: Served) -> None:
+    topic = served.topic(20)
+    served.flushed(topic, "r1", 4)
+    before = served.topics.store.regions(topic)
+    report = RegionReport(topic=topic, region="r1", epoch=0, streams=(StreamReport(flushed=19),))
+    with Sexton(served.api.url, served.api.token("node:n2"), patience_seconds=2) as other:
+        with pytest.raises(RegionOfAnotherNode, match="is node n1's, not n2's"):
+            other.heartbeat("n2", Heartbeat(reports=(report,)))
+        for claimed, refusal in (("", RegionOfAnotherNode), ("n2", RegionOfAnotherNode), ("n1", RequestRefused)):
+            replay = other.replay(topic, "r1", epoch=1, flushed=[19], node=claimed, source=NoSource())
+            with pytest.raises(refusal), replay:
+                raise AssertionError("entered")
+    nodeless = served.owner.replay(topic, "r1", epoch=1, flushed=[4], source=NoSource())
+    with pytest.raises(RequestRefused, match="name the node"), nodeless:
+        raise AssertionError("entered")
+
+    assert served.topics.store.regions(topic) == before
 
 
 def test_invalid_request_is_refused_as_a_whole(served: Served) -> None:

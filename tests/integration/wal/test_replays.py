@@ -165,7 +165,7 @@ def test_stream_restored_alone_is_read_again(topics: TopicStores) -> None:
     receipt = topics.heartbeats.record_reports("n", [LeaderReport(topic=topic, region="r1", epoch=0, streams=pending)])
 
     # the first stream's files were restored from a backup: it lacks 71..100
-    pin = topics.replays.open(OpenRegionOrder(topic=topic, region="r1", epoch=1, flushed=(70, 190)))
+    pin = topics.replays.open(OpenRegionOrder(topic=topic, region="r1", epoch=1, flushed=(70, 190), node="n"))
 
     assert receipt.waiting == 1
     assert pin.start == 71
@@ -178,13 +178,14 @@ def test_manifest_below_one_flushed_stream_is_refused(topics: TopicStores) -> No
     topics.purge(topic)  # floor 51: entries up to 49 are gone
 
     with pytest.raises(ReplayRefused, match=r"46\.\.50"):
-        topics.replays.open(OpenRegionOrder(topic=topic, region="r1", epoch=1, flushed=(45, 120)))
+        topics.replays.open(OpenRegionOrder(topic=topic, region="r1", epoch=1, flushed=(45, 120), node="node-1"))
 
 
 def test_new_epoch_counts_its_own_manifest_per_stream(topics: TopicStores) -> None:
     topic = topics.mapped_topic(200)
     topics.report(topic, "r1", Stream(flushed=100), Stream(flushed=50))
-    order = OpenRegionOrder(topic=topic, region="r1", epoch=1, flushed=(60, 120))  # the first stream was restored
+    # The first stream was restored from a backup.
+    order = OpenRegionOrder(topic=topic, region="r1", epoch=1, flushed=(60, 120), node="node-1")
     pin = topics.replays.open(order)
     topics.replays.release(pin.id)
     topics.report(topic, "r1", Stream(flushed=80, idle=180), Stream(flushed=150, idle=180), epoch=1)

@@ -11,6 +11,7 @@ from sexton.wal.orders import (
     OpenRegionOrder,
     RegionDrop,
     RegionMapping,
+    RegionMove,
     Stream,
 )
 from sexton.wal.purger import Purger
@@ -56,13 +57,14 @@ class TopicStores:
         self,
         topic: str,
         *regions: str | RegionMapping,
-        moved: tuple[str, ...] = (),
+        moved: tuple[str | RegionMove, ...] = (),
         dropped: tuple[RegionDrop, ...] = (),
     ) -> Topic:
         """Send the owner's map; a region given by name alone has no first entry."""
         self._generation += 1
         mappings = tuple(r if isinstance(r, RegionMapping) else RegionMapping(region=r) for r in regions)
-        order = MapOrder(topic=topic, generation=self._generation, regions=mappings, moved=moved, dropped=dropped)
+        moves = tuple(m if isinstance(m, RegionMove) else RegionMove(region=m) for m in moved)
+        order = MapOrder(topic=topic, generation=self._generation, regions=mappings, moved=moves, dropped=dropped)
         return self.maps.put(order)
 
     def flushed(
@@ -84,7 +86,8 @@ class TopicStores:
 
     def open(self, topic: str, region: str, flushed: int | None, epoch: int = 1) -> Pin:
         """Open a region."""
-        return self.replays.open(OpenRegionOrder(topic=topic, region=region, epoch=epoch, flushed=(flushed,)))
+        order = OpenRegionOrder(topic=topic, region=region, epoch=epoch, flushed=(flushed,), node="node-1")
+        return self.replays.open(order)
 
     def wait(self, seconds: int) -> None:
         """Move the database's clock."""

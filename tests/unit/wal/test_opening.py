@@ -21,7 +21,9 @@ def region(keep_from: int | None, **columns: Any) -> Region:
 
 
 def decide(stored: Region | None, *flushed: int | None, epoch: int = 1, topic: Topic = TOPIC) -> Opening | Refusal:
-    return decide_opening(stored, topic, OpenRegionOrder(topic="wal-0", region="r1", epoch=epoch, flushed=flushed))
+    return decide_opening(
+        stored, topic, OpenRegionOrder(topic="wal-0", region="r1", epoch=epoch, flushed=flushed, node="n1")
+    )
 
 
 def opened(stored: Region, *flushed: int | None, epoch: int = 1, topic: Topic = TOPIC) -> Opening:
@@ -68,7 +70,7 @@ def test_a_region_begins_at_what_it_reported() -> None:
     assert opening.start == 21
     assert opening.columns == {
         "epoch": 2,
-        "node": "",
+        "node": "n1",
         "pending_keep_from": None,
         "pending_flushed": None,
     }
@@ -136,6 +138,8 @@ REGIONS = st.builds(
     pending_keep_from=IDS | st.none(),
     pending_flushed=st.lists(IDS, max_size=2).map(tuple) | st.none(),
     source=st.sampled_from(KeepFromSource),
+    mapped_node=st.sampled_from(["", "", "n1"]),
+    node=st.sampled_from(["", "", "n2"]),
     state=st.sampled_from(RegionState),
 )
 TOPICS = st.builds(
@@ -147,7 +151,12 @@ TOPICS = st.builds(
     quarantined=st.sampled_from(["", "", "cut"]),
 )
 ORDERS = st.builds(
-    OpenRegionOrder, topic=st.just("wal-0"), region=st.just("r1"), epoch=st.integers(0, 3), flushed=MANIFESTS
+    OpenRegionOrder,
+    topic=st.just("wal-0"),
+    region=st.just("r1"),
+    epoch=st.integers(0, 3),
+    flushed=MANIFESTS,
+    node=st.sampled_from(["n1", "n2"]),
 )
 
 
@@ -161,6 +170,7 @@ def test_open_region_lacks_no_entry_and_retains_its_reads(stored: Region, topic:
     need = after.keep_from if after.pending_keep_from is None else after.pending_keep_from
     assert stored.state in (RegionState.MAPPED, RegionState.MOVED)
     assert not topic.quarantined
+    assert stored.leader in ("", order.node)
     assert missing_entries(topic, "r1", decision.start) is None
     assert after.epoch == order.epoch >= stored.epoch
     assert need is not None

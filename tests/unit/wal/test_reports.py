@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sexton.wal.model import MOST, KeepFromSource, Region
+from sexton.wal.model import MAX_EPOCH, MOST, KeepFromSource, Region
 from sexton.wal.orders import LeaderReport, Stream
 from sexton.wal.reports import ReportedNeed, accept_pending, is_plausible, merge, reported_need
 
@@ -119,4 +119,8 @@ def test_a_report_names_the_first_entry_needed(
 def test_an_impossible_number_is_not_plausible(number: int, plausible: bool) -> None:
     assert is_plausible(report((number, None))) is plausible
     assert is_plausible(report((1, number))) is plausible
-    assert is_plausible(report((1, None), epoch=number)) is plausible
+
+
+@pytest.mark.parametrize(("epoch", "plausible"), [(MAX_EPOCH, True), (MAX_EPOCH + 1, False)])
+def test_an_impossible_epoch_is_not_plausible(epoch: int, plausible: bool) -> None:
+    assert is_plausible(report((1, None), epoch=epoch)) is plausible

@@ -529,7 +529,8 @@ CREATE TABLE sexton_wal_region (
     -- GONE: it needs nothing, and may come back with an old manifest
     state text NOT NULL CHECK (state IN ('MAPPED', 'MOVED', 'DROPPED', 'GONE')),
     reported_at integer,
-    node text NOT NULL DEFAULT '',
+    mapped_node text NOT NULL DEFAULT '',  -- the only one that may report or open the region; empty: the map names none
+    node text NOT NULL DEFAULT '',  -- that has opened or reported it in this epoch; without a mapped one, no other may
     releases_at integer,
     until integer,
     PRIMARY KEY (topic, region)

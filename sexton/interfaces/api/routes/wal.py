@@ -7,17 +7,18 @@ from starlette.concurrency import run_in_threadpool
 
 from sexton.interfaces.api.caller import Caller, CurrentCaller, ReadingCaller, Service
 from sexton.interfaces.operator_service import OperatorService
+from sexton.kernel.errors import BadInput
 from sexton.operators.access.errors import Forbidden
 from sexton.operators.access.model import Grant
 from sexton.protocol.body import MAX_ITEMS_BYTES
-from sexton.protocol.topics import TOPIC, Heartbeat, RegionMap, Replay, StartedPurge, Topics
+from sexton.protocol.topics import NODE, TOPIC, Heartbeat, RegionMap, Replay, StartedPurge, Topics
 from sexton.wal.messages import PurgeRequest
 from sexton.wal.model import Pin, Topic
 from sexton.wal.orders import HeartbeatReceipt, LeaderReport, MapOrder, OpenRegionOrder
 
 routes = APIRouter(prefix="/v1")
 Name = Annotated[str, Path(pattern=TOPIC)]
-Node = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
+Node = Annotated[str, Path(pattern=NODE)]
 Id = Annotated[str, Path(pattern="^[0-9a-f]{32}$")]
 After = Annotated[str, Query(max_length=249, description="only topics whose names come after this one")]
 
@@ -57,7 +58,10 @@ def _purge(topic: str, request: Request, service: OperatorService, caller: Calle
 
 @routes.post("/nodes/{node}/heartbeat", max_body_size=MAX_ITEMS_BYTES)
 def heartbeat(node: Node, body: Heartbeat, service: Service, caller: CurrentCaller) -> HeartbeatReceipt:
-    """Store the reports of a node. A report that is outdated or impossible is ignored."""
+    """Store the reports of a node. A report that is outdated or impossible is ignored.
+
+    With a report of another node's region the answer is a refusal; the node's other reports are stored.
+    """
     caller.require(Grant.OPERATE, node=node)
     reports = [LeaderReport.model_validate(report, from_attributes=True) for report in body.reports]
     return service.stores.wal.heartbeats.record_reports(node, reports, body.url)
@@ -68,6 +72,8 @@ def open_(topic: Name, body: Replay, service: Service, caller: CurrentCaller) ->
     """Pin the entries that a region must read before it opens. Refused if some are deleted; the error names them."""
     node = body.node or caller.node
     caller.require(Grant.OPERATE, node=node)
+    if not node:
+        raise BadInput("name the node that opens the region: this token is no node's")
     order = OpenRegionOrder(topic=topic, **(body.model_dump() | {"node": node}))
     return service.stores.wal.replays.open(order)
 

@@ -128,6 +128,7 @@ def reset(
     reason: Reason,
     region: Annotated[str | None, typer.Option(help="Only this region: set what it still needs.")] = None,
     to: Annotated[int | None, typer.Option(min=0, help="The first entry that it needs.")] = None,
+    epoch: Annotated[int | None, typer.Option(min=0, help="Its next epoch, if its last one is wrong.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Accept lost entries, or a recreated topic.
@@ -139,8 +140,8 @@ def reset(
     Example: sexton wal reset orders-wal --region 17 --reason 'restored from last night, the gap is accepted'
     """
     text = require_reason(reason)
-    if to is not None and region is None:
-        raise WrongUsage("--to sets what one region needs: name it with --region")
+    if region is None and (to is not None or epoch is not None):
+        raise WrongUsage("--to and --epoch set what one region needs: name it with --region")
     with open_database() as service:
         service.stores.wal.store.topic(topic)
         if not yes:
@@ -149,13 +150,13 @@ def reset(
             if region is None:
                 service.stores.wal.resets.reset_topic(topic)
             else:
-                reset_region = service.stores.wal.resets.reset_region(topic, region, to)
+                reset_region = service.stores.wal.resets.reset_region(topic, region, to, epoch)
     if region is None:
         typer.echo(f"topic {topic} is forgotten: its owner must send its map again, with newer epochs")
     else:
-        start, epoch = reset_region.keep_from, reset_region.epoch
+        start, lowest = reset_region.keep_from, max(0, reset_region.epoch)
         typer.echo(
-            f"region {region} needs topic {topic} from entry {start} on; it opens there, in epoch {epoch} or above"
+            f"region {region} needs topic {topic} from entry {start} on; it opens there, in epoch {lowest} or above"
         )
 
 

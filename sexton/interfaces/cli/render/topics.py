@@ -124,7 +124,7 @@ def _region_row(line: "RegionLag") -> tuple[object, ...]:
         state += f"; reported {region.pending_keep_from - 1}, above the known end of the log"
     behind = "" if line.entries is None else f"{line.entries:,}"
     reported = utc_column(region.reported_at)
-    return region.region, state, last_entry, region.source, reported, region.node, behind, _size(line.bytes)
+    return region.region, state, last_entry, region.source, reported, region.leader, behind, _size(line.bytes)
 
 
 def _pin_row(pin: "Pin") -> tuple[object, ...]:
