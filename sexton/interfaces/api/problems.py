@@ -29,7 +29,7 @@ from sexton.protocol.problems import ProblemDocument
 from sexton.recycle.errors import PlanRefused, RoundEnded
 from sexton.replication.binlog.errors import OutOfOrder, RecordsTrimmed, UnknownConsumer, UnknownLog
 from sexton.replication.journal.errors import FollowerAhead, JournalTrimmed
-from sexton.replication.replicas.errors import LastCopy, UnknownBackend, UnknownTablet
+from sexton.replication.replicas.errors import BootTooHigh, LastCopy, UnknownBackend, UnknownTablet
 from sexton.runtime.temporal.purges import AlreadyPurging
 from sexton.storage.port import UnknownVault, VaultFault
 from sexton.wal.port import (
@@ -77,6 +77,7 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (AlreadyPurging, 409),
     (OutOfOrder, 409),
     (LastCopy, 409),
+    (BootTooHigh, 409),
     (FollowerAhead, 409),
     (PinEnded, 410),
     (RecordsTrimmed, 410),

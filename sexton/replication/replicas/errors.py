@@ -22,5 +22,9 @@ class UnknownBackend(SextonError):
         super().__init__(f"there is no backend {backend}; see: sexton replica backends")
 
 
+class BootTooHigh(SextonError):
+    """A report's boot or sequence is above the ceiling, or its boot is too far above the last one."""
+
+
 class LastCopy(SextonError):
     """The request would leave a tablet without a healthy replica."""

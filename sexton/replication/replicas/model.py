@@ -2,6 +2,11 @@
 
 from sexton.kernel.message import Message
 
+MAX_BOOT = 2**48
+"""The last boot of a backend, and the last sequence of a boot."""
+MAX_BOOT_STEP = 2**40
+"""How much a report may raise a backend's boot. Boots may be instants in ms, so it is 34 years."""
+
 
 class ReplicaSettings(Message):
     """Limits by which reports are judged."""

@@ -29,7 +29,16 @@ from sexton.replication.journal.model import Op, ReplicaOutcome, ReportKind, rep
 from sexton.replication.journal.store import JournalStore
 from sexton.replication.names import check_names
 from sexton.replication.replicas import policy
-from sexton.replication.replicas.model import Replica, ReplicaReport, ReplicaSettings, ReportReceipt, TabletReport
+from sexton.replication.replicas.errors import BootTooHigh
+from sexton.replication.replicas.model import (
+    MAX_BOOT,
+    MAX_BOOT_STEP,
+    Replica,
+    ReplicaReport,
+    ReplicaSettings,
+    ReportReceipt,
+    TabletReport,
+)
 from sexton.replication.replicas.policy import Judged, ReportedVersions
 from sexton.replication.replicas.sql.rows import to_replica
 from sexton.replication.replicas.version_graph import MAX_VERSION
@@ -56,10 +65,12 @@ class ReportStore:
         Raises:
             UnknownInstance: no such instance.
             BadInput: a number or a range is impossible, or a replica appears twice.
+            BootTooHigh: later reports of the backend could not be newer.
         """
         versions = _check_report(backend, report)
         with deciding(self._db, instance) as c:
             reached("report.guarded")
+            self._check_boot(c, instance, backend, report)
             now = self._db.now(c)
             known = self._replicas(c, instance, backend, list(versions))
             sent_at = (report.boot, report.sequence)
@@ -81,6 +92,15 @@ class ReportStore:
         live = and_(t.c.instance == instance, t.c.backend == backend, t.c.dropped.is_(False))
         reported = select(t).where(live, in_list(self._db, t.c.uid, uids))
         return {row.uid: to_replica(row) for row in c.execute(reported)}
+
+    def _check_boot(self, c: Connection, instance: str, backend: str, report: ReplicaReport) -> None:
+        t = self._db.t.backend
+        last = c.execute(select(t.c.boot).where(t.c.instance == instance, t.c.name == backend)).scalar()
+        if last is not None and last >= 0 and report.boot > last + MAX_BOOT_STEP:
+            raise BootTooHigh(
+                f"boot {report.boot} of backend {backend} is more than {MAX_BOOT_STEP:,} above {last}, its last one: "
+                "add one at each start, or send the instant of the start in ms"
+            )
 
     def _record_backend(self, c: Connection, instance: str, backend: str, report: ReplicaReport, now: int) -> None:
         t = self._db.t.backend
@@ -122,8 +142,13 @@ def _check_report(backend: str, report: ReplicaReport) -> dict[str, ReportedVers
     versions = {tablet.uid: policy.reported_versions(tablet) for tablet in report.tablets}
     if len(versions) < len(report.tablets):
         raise BadInput("a replica appears twice in the report: send each uid once")
-    if not (0 <= report.boot <= MAX_VERSION and 0 <= report.sequence <= MAX_VERSION):
-        raise BadInput(f"boot and sequence of a report are 0 to {MAX_VERSION}")
+    if min(report.boot, report.sequence) < 0:
+        raise BadInput("boot and sequence of a report are not negative")
+    if max(report.boot, report.sequence) > MAX_BOOT:
+        raise BootTooHigh(
+            f"boot {report.boot} and sequence {report.sequence} of backend {backend}: the last of each is {MAX_BOOT}; "
+            "add one to boot at each start, and to sequence with each page"
+        )
     if any(not (0 <= tablet.rows <= MAX_VERSION and 0 <= tablet.bytes <= MAX_VERSION) for tablet in report.tablets):
         raise BadInput(f"rows and bytes of a replica are 0 to {MAX_VERSION}")
     return versions

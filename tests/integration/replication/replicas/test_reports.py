@@ -5,7 +5,8 @@ import pytest
 from sexton.database.guard import UnknownInstance
 from sexton.kernel.errors import BadInput
 from sexton.replication.journal.model import Op
-from sexton.replication.replicas.model import ReplicaReport, TabletReport
+from sexton.replication.replicas.errors import BootTooHigh
+from sexton.replication.replicas.model import MAX_BOOT, MAX_BOOT_STEP, ReplicaReport, TabletReport
 from sexton.replication.replicas.version_graph import MAX_VERSION
 from tests.integration.replication.binlog_instance import REPLICA_SETTINGS, BinlogInstance
 
@@ -151,3 +152,20 @@ def test_an_impossible_report_is_refused_as_a_whole(binlogs: BinlogInstance) -> 
         binlogs.service.reports.accept("nobody", "b1", ReplicaReport(boot=1, sequence=1))
 
     assert binlogs.replica("t1", "b1").version == -1
+
+
+@pytest.mark.parametrize(
+    ("boot", "sequence"), [(MAX_BOOT + 1, 1), (2**62, 1), (2, MAX_BOOT + 1), (MAX_BOOT_STEP + 2, 1), (MAX_BOOT, 1)]
+)
+def test_a_report_uses_up_no_boots_or_sequences(binlogs: BinlogInstance, boot: int, sequence: int) -> None:
+    binlogs.report("b1", ranges((0, 3)), boot=1, sequence=1)
+
+    with pytest.raises(BootTooHigh, match="of backend b1"):
+        binlogs.report("b1", ranges((0, 5)), boot=boot, sequence=sequence)
+
+    assert binlogs.replica("t1", "b1").needs == 4
+    assert binlogs.report("b1", ranges((0, 9)), boot=2, sequence=1).taken == 1
+
+
+def test_the_first_boot_of_a_backend_may_be_an_instant(binlogs: BinlogInstance) -> None:
+    assert binlogs.report("b1", ranges((0, 3)), boot=2 * MAX_BOOT_STEP, sequence=1).taken == 1
