@@ -12,7 +12,7 @@ from sexton.database.rows import upsert
 from sexton.kernel.errors import BadInput
 from sexton.wal.mapping import remapped
 from sexton.wal.model import MAX_EPOCH, Region, RegionState, Topic
-from sexton.wal.orders import MapOrder
+from sexton.wal.orders import MapOrder, RegionMapping, RegionMove
 from sexton.wal.port import EpochTooHigh, OldMap
 from sexton.wal.sql.rows import deciding, ensure_topic, read_regions, read_topic
 
@@ -62,7 +62,7 @@ class MapStore:
 
 
 def _refuse_duplicates(order: MapOrder) -> None:
-    names = [named.region for named in (*order.regions, *order.moved, *order.dropped)]
+    names = [led.region for led in _led_regions(order)] + [drop.region for drop in order.dropped]
     if len(set(names)) < len(names):
         duplicate = next(name for name in names if names.count(name) > 1)
         raise BadInput(
@@ -71,12 +71,16 @@ def _refuse_duplicates(order: MapOrder) -> None:
 
 
 def _refuse_high_epochs(order: MapOrder) -> None:
-    for named in (*order.regions, *order.moved):
-        if named.epoch > MAX_EPOCH:
+    for led in _led_regions(order):
+        if led.epoch > MAX_EPOCH:
             raise EpochTooHigh(
-                f"region {named.region} of topic {order.topic}: epoch {named.epoch} is above the last possible one, "
+                f"region {led.region} of topic {order.topic}: epoch {led.epoch} is above the last possible one, "
                 f"{MAX_EPOCH}; count leaderships, one by one"
             )
+
+
+def _led_regions(order: MapOrder) -> list[RegionMapping | RegionMove]:
+    return [*order.regions, *order.moved]
 
 
 def _refuse_older(topic: Topic, order: MapOrder, digest: str) -> None:
