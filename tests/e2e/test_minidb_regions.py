@@ -12,7 +12,7 @@ from examples.minidb.maps import Maps
 from examples.minidb.node import Node
 from examples.minidb.regions import Closed
 from examples.minidb.serving import serving
-from sexton.client import RequestRefused
+from sexton.client import RequestRefused, Sexton
 from sexton.wal import flushing
 from sexton.wal.flushing import Flusher
 from sexton.wal.model import Flushed
@@ -64,6 +64,19 @@ def test_replay_after_a_crash_restores_every_acknowledged_row(regions: Regions) 
 
     assert regions.are_complete("r1", "r2")
     assert len(regions.node.rows("r1")) == 18
+
+
+def test_region_opens_on_the_node_that_the_map_names(regions: Regions) -> None:
+    regions.append("r1", 5)
+    with Sexton(regions.api.url, regions.api.token("node:n2")) as client:
+        other = Node("n2", client, regions.log, regions.maps, regions.directory)
+        other.open("r1", epoch=2)
+        regions.node.heartbeat()  # it does not know yet that it was replaced
+        other.heartbeat()
+
+        assert other.rows("r1") == regions.acknowledged["r1"]
+    leaders = {region.region: region.leader for region in regions.wal.store.regions(A)}
+    assert leaders == {"r1": "n2", "r2": "n1"}
 
 
 def test_w25_append_under_way_is_above_the_idle_mark(regions: Regions) -> None:
