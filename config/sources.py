@@ -25,6 +25,8 @@ OWN_WORLD = frozenset({"SEXTON_DATABASE_URL", "SEXTON_DEPLOYMENT"})
 
 PACKAGED = Path(__file__).with_name("sexton.toml")
 
+_SERVICE_LINK = re.compile(r"SEXTON(_[A-Z0-9]+)*?_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9]+)*|PORT_\d+_(TCP|UDP|SCTP)(_[A-Z]+)?)")
+_SERVICE_URL = re.compile(r"(tcp|udp|sctp)://\S+")
 _PASSWORD = re.compile(r"(://[^:/@\s]*:).*@")
 _QUERY_SECRET = re.compile(r"([?&](?:password|sslpassword|token)=)[^&\s]*", re.IGNORECASE)
 
@@ -59,6 +61,17 @@ def home() -> Path:
 def masked(text: str) -> str:
     """Return the text with passwords of URLs masked; everything up to the last ``@`` counts as password."""
     return _QUERY_SECRET.sub(r"\1***", _PASSWORD.sub(r"\1***@", text))
+
+
+def is_service_link(name: str, value: str) -> bool:
+    """Return whether Kubernetes set this variable for a service whose name begins with ``sexton``.
+
+    It sets them in each pod of the namespace: SEXTON_SERVICE_HOST, SEXTON_API_PORT=tcp://10.0.0.1:80 and others. Of
+    names that only end with _PORT, the value decides: a mistyped setting must still be refused.
+    """
+    if _SERVICE_LINK.fullmatch(name):
+        return True
+    return "__" not in name and name.endswith("_PORT") and _SERVICE_URL.fullmatch(value) is not None
 
 
 def home_env(directory: Path | None = None) -> dict[str, str]:
@@ -105,7 +118,7 @@ def layers() -> list[Layer]:
 def _variables(names: Mapping[str, str], source: str) -> Layer:
     layer = Layer()
     for name in sorted(names):
-        if name.startswith(PREFIX) and name not in CONTROL_NAMES:
+        if name.startswith(PREFIX) and name not in CONTROL_NAMES and not is_service_link(name, names[name]):
             layer.put(name.removeprefix(PREFIX).lower().split("__"), names[name], source.format(name))
     return layer
 
