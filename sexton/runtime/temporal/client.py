@@ -4,12 +4,13 @@ import asyncio
 import os
 import sys
 import time
+import traceback
 from collections.abc import Coroutine
 from typing import Any, NoReturn
 
 from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, DescribeTaskQueueRequest
 from temporalio.client import Client, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
@@ -33,17 +34,44 @@ async def connect(settings: Settings) -> Client:
         ) from e
 
 
+async def connect_worker(settings: Settings) -> Client:
+    """Return a client for a worker; raise a ``SextonError`` also where the namespace cannot be used.
+
+    A worker finds that out only while it runs, and ends with a traceback.
+    """
+    client, namespace = await connect(settings), settings.temporal.namespace
+    try:
+        await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=namespace), retry=True)
+    except RPCError as e:
+        raise SextonError(
+            f"Temporal at {settings.temporal.address} has no namespace {namespace} for this worker ({e.message}); "
+            f"create it (temporal operator namespace create --namespace {namespace}), or set SEXTON_TEMPORAL__NAMESPACE"
+        ) from e
+    return client
+
+
 def run(main: Coroutine[Any, Any, None]) -> NoReturn:
-    """Run a program that uses Temporal to its end, then exit the process at once.
+    """Run a program that uses Temporal to its end, print its error if it fails, then exit the process at once.
 
     It skips the interpreter's own exit, in which Temporal's threads can abort after the work is done (sdk-python #300).
     """
-    asyncio.run(main)
+    code = 1
+    try:
+        asyncio.run(main)
+        code = 0
+    except SextonError as e:
+        sys.stderr.write(f"error: {e}\n")
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except Exception:  # noqa: BLE001  # printed; the interpreter's own exit must not run
+        traceback.print_exc()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)
+    os._exit(code)
 
 
+INTERRUPTED = 130
+"""Exit code of a program that Ctrl-C ended before it handled signals."""
 POLL_SECONDS = 70
 """A poller that was seen within this time counts as running; each polls again at least once a minute."""
 

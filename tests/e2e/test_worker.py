@@ -1,0 +1,59 @@
+"""A worker that cannot work ends with one sentence and a nonzero exit code."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sexton.database.engine import Database
+from tests.e2e.conftest import settings
+from tests.servers.temporal import DevServer
+
+# Whatever runs at the interpreter's own exit aborts the process, as Temporal's threads sometimes do there.
+ABORTING_EXIT = """
+import atexit, os
+from sexton.kernel.errors import SextonError
+from sexton.runtime.temporal.client import run
+atexit.register(os.abort)
+async def main():
+    raise {error}
+run(main())
+"""
+
+
+def _run(directory: Path, temporal: str, **extra: str) -> subprocess.CompletedProcess[str]:
+    # SEXTON_HOME is the deployment's own, so nothing else of this machine is read.
+    variables = settings(directory, temporal) | {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path.cwd())} | extra
+    command = [sys.executable, "-m", "worker"]
+    return subprocess.run(command, env=variables, cwd=directory, capture_output=True, text=True, timeout=60)
+
+
+def test_worker_without_temporal_ends_with_a_sentence(shop: Database, tmp_path: Path) -> None:
+    ended = _run(tmp_path, "127.0.0.1:1")
+
+    assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
+    assert "error: cannot reach Temporal at 127.0.0.1:1; start it" in ended.stderr
+
+
+def test_worker_of_an_unknown_namespace_names_the_setting(
+    shop: Database, tmp_path: Path, temporal_server: DevServer
+) -> None:
+    ended = _run(tmp_path, temporal_server.address, SEXTON_TEMPORAL__NAMESPACE="nowhere")
+
+    assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
+    assert "has no namespace nowhere for this worker" in ended.stderr
+    assert "or set SEXTON_TEMPORAL__NAMESPACE" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "printed"),
+    [("SextonError('no server')", "error: no server\n"), ("ValueError('a defect')", "ValueError: a defect\n")],
+)
+def test_failed_program_skips_the_interpreters_exit(error: str, printed: str) -> None:
+    code = ABORTING_EXIT.format(error=error)
+
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+
+    assert ended.returncode == 1
+    assert ended.stderr.endswith(printed)
