@@ -42,6 +42,7 @@ _ENDS = {
     "ListMultipartUploads": b"</ListMultipartUploadsResult>",
 }
 """boto3 parses a page of these listings completely, but does not check that the page ends."""
+_STATUSES = ("Enabled", "Suspended", "")
 _LOGIN_CODES = {"InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "RequestTimeTooSkewed"}
 _LOGIN_ERRORS = (NoCredentialsError, PartialCredentialsError, ProfileNotFound, UnreadableCredentials)
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -140,11 +141,34 @@ def _refuse_unreadable(operation_model: Any, response_dict: dict[str, Any], **_:
     except ElementTree.ParseError as error:
         raise UnreadableReply(f"not XML ({error}): {body[:80]!r}") from error
     tags = [element.tag.rpartition("}")[2] for element in (root, *root)]
-    expected = {"DeleteObjects": "DeleteResult", "GetBucketVersioning": "VersioningConfiguration"}[operation_model.name]
     if tags[0] == "Error":
         return  # boto3 raises it
-    if tags[0] != expected or (expected == "DeleteResult" and not {"Deleted", "Error"}.issuperset(tags[1:])):
-        raise UnreadableReply(f"expected a {expected}, got {body[:80]!r}")
+    if operation_model.name == "GetBucketVersioning":
+        _refuse_unclear_versioning(root, tags, body)
+    elif tags[0] != "DeleteResult" or not {"Deleted", "Error"}.issuperset(tags[1:]):
+        raise UnreadableReply(f"expected a DeleteResult, got {body[:80]!r}")
+
+
+def _refuse_unclear_versioning(root: ElementTree.Element, tags: list[str], body: bytes) -> None:
+    """Raise ``UnreadableReply`` unless a reply to GetBucketVersioning shows whether the bucket is versioned.
+
+    As the SDK does, this ignores the name of the root: moto 5.2 writes GetBucketVersioningResponse. But a bucket counts
+    as never versioned where the status is missing, and a server that ignores ``?versioning`` also sends none.
+
+    Args:
+        root: the document.
+        tags: the name of its root, then those of the root's children; without namespaces.
+        body: the document as it was sent.
+    """
+    if not {"Status", "MfaDelete"}.issuperset(tags[1:]):
+        raise UnreadableReply(f"GetBucketVersioning: expected a VersioningConfiguration, got {body[:80]!r}")
+    states = [(element.text or "").strip() for element, tag in zip(root, tags[1:], strict=True) if tag == "Status"]
+    if not states and "Versioning" not in tags[0]:
+        raise UnreadableReply(
+            f"GetBucketVersioning: a {tags[0]} without a Status does not show whether the bucket is versioned"
+        )
+    if states and (len(states) > 1 or states[0] not in _STATUSES):
+        raise UnreadableReply(f"GetBucketVersioning: the status is {', '.join(states)}, not Enabled or Suspended")
 
 
 def error_of(error: ClientError) -> tuple[str, str, int]:
