@@ -11,11 +11,15 @@ from sexton.storage.port import Vault
 from sexton.storage.vaults import open_vault
 
 
-def add_vault(registry: Registry, spec: VaultSpec, deployment: str, endpoint_url: str) -> VaultSpec:
+def add_vault(
+    registry: Registry, spec: VaultSpec, deployment: str, endpoint_url: str, *, take_over: bool = False
+) -> VaultSpec:
     """Register a place as a vault of this deployment, and return it as registered.
 
     The marker is written before the row: a row without a marker is a fault, but a marker without a row is found again
     when the command is repeated.
+
+    ``take_over``: give the marker of an unregistered vault of this deployment to the new vault.
 
     Raises:
         BadInput: the vault overlaps another one, its name is taken, the place is another vault already, or its store
@@ -26,7 +30,8 @@ def add_vault(registry: Registry, spec: VaultSpec, deployment: str, endpoint_url
     registry.check_new_vault(spec, endpoint_url)
     vault = open_vault(spec, endpoint_url=endpoint_url)
     marker = vault.read_marker()
-    _check_marker(spec, marker)
+    if marker is not None:
+        _check_marker(registry, spec, marker, take_over=take_over)
     _check_no_nested_vault(spec, vault)
     probe = vault.probe()
     missing_feature = unsupported_options(spec, probe)
@@ -35,6 +40,8 @@ def add_vault(registry: Registry, spec: VaultSpec, deployment: str, endpoint_url
     spec = spec.model_copy(update={"uuid": marker.vault_uuid if marker else uuid.uuid4().hex, "probe": probe})
     if marker is None:
         vault.write_marker(Marker(vault_uuid=spec.uuid, deployment=deployment, instance=spec.instance, name=spec.name))
+    elif take_over:  # its round stays: proofs refuse a vault in which a round deleted that this database does not know
+        vault.replace_marker(marker.model_copy(update={"instance": spec.instance, "name": spec.name}))
     registry.insert_vault(spec, endpoint_url)
     return spec
 
@@ -51,14 +58,22 @@ def _checked_spec(spec: VaultSpec) -> VaultSpec:
     return spec.model_copy(update={"location": location})
 
 
-def _check_marker(spec: VaultSpec, marker: Marker | None) -> None:
-    """Raise ``BadInput`` if the place already is another vault."""
-    if marker is None:
+def _check_marker(registry: Registry, spec: VaultSpec, marker: Marker, *, take_over: bool) -> None:
+    """Raise ``BadInput`` if the place already is another vault that must not be taken over."""
+    if (marker.deployment, marker.instance, marker.name) == (spec.deployment, spec.instance, spec.name):
         return
-    if (marker.deployment, marker.instance, marker.name) != (spec.deployment, spec.instance, spec.name):
+    occupied = (
+        f"{spec.location}/{spec.prefix} is vault {marker.name} of instance {marker.instance} in deployment "
+        f"{marker.deployment}"
+    )
+    if marker.deployment != spec.deployment:
+        raise BadInput(f"{occupied}; two must not delete in one place. Choose another prefix")
+    if any(marker.vault_uuid == vault.uuid for vault in registry.vaults()):
+        raise BadInput(f"{occupied}, which is registered; two must not delete in one place. Choose another prefix")
+    if not take_over:
         raise BadInput(
-            f"{spec.location}/{spec.prefix} is vault {marker.name} of instance {marker.instance} in deployment "
-            f"{marker.deployment}; two must not delete in one place. Choose another prefix"
+            f"{occupied}, but this database has no such vault. If no other database of the deployment uses it, add "
+            "--take-over; otherwise choose another prefix"
         )
 
 

@@ -1,6 +1,7 @@
 """Store instances and vaults as rows. A vault's row is written after its marker: a row without a marker is a fault."""
 
 import re
+import uuid
 from collections.abc import Sequence
 from typing import Any
 
@@ -157,15 +158,18 @@ class Registry:
             c.execute(update(t).where(is_vault, t.c.announced_round < round_).values(announced_round=round_))
 
     def check_new_vault(self, spec: VaultSpec, endpoint_url: str) -> None:
-        """Refuse a vault that overlaps another one or whose name is taken.
+        """Refuse a vault that overlaps another one, whose name is taken, or whose row the database does not accept.
 
         Raises:
             UnknownInstance: the instance is not registered.
-            BadInput: the vault overlaps another one, or the name is taken.
+            BadInput: the vault is refused.
         """
         self.instance(spec.instance)
-        with self._db.read() as c:
+        with self._db.write() as c:
             self._check_new_vault(c, spec, endpoint_url)
+            trial = c.begin_nested()
+            self._insert_vault(c, spec.model_copy(update={"uuid": uuid.uuid4().hex}))
+            trial.rollback()
 
     def insert_vault(self, spec: VaultSpec, endpoint_url: str) -> None:
         """Store a vault whose marker is written, and release the marks that were quarantined because it was unknown."""
@@ -174,10 +178,7 @@ class Registry:
             self._check_new_vault(c, spec, endpoint_url)
             if spec.probe is not None:
                 spec = spec.model_copy(update={"probe": spec.probe.model_copy(update={"at": self._db.now(c)})})
-            try:
-                c.execute(insert(t.vault).values(**spec.model_dump()))
-            except IntegrityError as e:
-                raise BadInput(f"vault {spec.name!r} was refused: {first_line(e)}") from e
+            self._insert_vault(c, spec)
             c.execute(
                 update(t.mark)
                 .where(t.mark.c.instance == spec.instance, or_(t.mark.c.vault == spec.name, t.mark.c.vault.is_(None)))
@@ -191,6 +192,15 @@ class Registry:
         with self._db.write() as c:
             stamped = probe.model_copy(update={"at": self._db.now(c)})
             c.execute(update(t).where(t.c.instance == instance, t.c.name == name).values(probe=stamped.model_dump()))
+
+    def _insert_vault(self, c: Connection, spec: VaultSpec) -> None:
+        try:
+            c.execute(insert(self._db.t.vault).values(**spec.model_dump()))
+        except IntegrityError as e:
+            raise BadInput(
+                f"vault {spec.name!r} was refused: its name has lower-case letters, digits, - and _, at most 63, and "
+                f"begins with a letter or digit ({first_line(e)})"
+            ) from e
 
     def _check_new_vault(self, c: Connection, spec: VaultSpec, endpoint_url: str) -> None:
         for other in self._vaults(c, None):

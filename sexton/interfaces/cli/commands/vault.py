@@ -33,11 +33,16 @@ def add(
     conditional: Annotated[
         bool, typer.Option("--conditional", help="Delete an object only while it has the ETag that was resolved.")
     ] = False,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Accept the marker of an unregistered vault of this deployment.")
+    ] = False,
 ) -> None:
     """Register a vault.
 
     Overlaps are refused. Then the behaviour of the store is probed, and the marker and the row are written. Safe to
     repeat. The marker is `_sexton/vault.json`; the probe works in `_sexton/probe/` and cleans up.
+
+    --take-over is for a marker that another name or instance of this deployment left without a row in the database.
 
     Example: sexton vault add shop cold --s3 shop-data/prod
     """
@@ -67,7 +72,8 @@ def add(
         )
         with log_call(service, "vault add", instance, name):
             settings = service.settings
-            added = add_vault(service.stores.registry, spec, settings.require_deployment(), settings.s3.endpoint_url)
+            deployment, endpoint_url = settings.require_deployment(), settings.s3.endpoint_url
+            added = add_vault(service.stores.registry, spec, deployment, endpoint_url, take_over=take_over)
     place = f"{added.kind} {added.location}/{added.prefix}"
     typer.echo(f"vault {added.name} of {instance} is {place}, marker {added.uuid}")
 
