@@ -128,3 +128,24 @@ def test_an_instance_can_go_back_to_observing(offline: Run, shop: Database) -> N
     assert json.loads(offline("instance", "list", "--json").stdout)[0]["mode"] == "observe"
     assert "sexton enable shop" in holds.stdout
     assert offline("instance", "observe", "nobody").returncode == 1
+
+
+def test_refused_apply_and_round_are_in_the_log(offline: Run, shop: Database) -> None:
+    plan = json.loads(offline("plan", "shop", "--json").stdout)["id"]
+    observed = offline("apply", str(plan), "--yes")
+    offline("enable", "shop")
+    offline("stop", "shop", "--reason", "drill")
+    stopped = [offline("apply", str(plan), "--yes"), offline("round", "run", "shop")]
+    unknown = [offline("apply", "999", "--yes"), offline("round", "run", "nobody")]
+
+    logged = json.loads(offline("log", "--json").stdout)
+
+    assert {run.returncode for run in (observed, *stopped, *unknown)} == {1}
+    refused = [(call["action"], call["instance"], call["subject"], call["outcome"]) for call in logged]
+    assert sorted(call for call in refused if call[0] in ("apply", "round run")) == [
+        ("apply", "", "999", "PLAN_REFUSED"),
+        ("apply", "shop", str(plan), "HALTED"),
+        ("apply", "shop", str(plan), "NOT_ENABLED"),
+        ("round run", "nobody", "", "NOT_FOUND"),
+        ("round run", "shop", "", "HALTED"),
+    ]

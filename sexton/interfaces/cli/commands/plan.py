@@ -1,6 +1,6 @@
 """`sexton plan`, `sexton apply`: show what a round would delete, then delete exactly that."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +10,9 @@ from sexton.interfaces.cli.render.plans import show_plan, show_plans
 from sexton.interfaces.cli.render.report import end
 from sexton.recycle.planning.model import Plan
 from sexton.recycle.rounds.model import RecycleRequest
+
+if TYPE_CHECKING:
+    from sexton.interfaces.operator_service import OperatorService
 
 
 def plan(
@@ -64,24 +67,38 @@ def apply(
     from sexton.operators.controls.store import whoami
 
     with open_database() as service:
-        store = service.stores.plans
-        stored_plan = store.find_plan(plan)
+        stored_plan = _find_plan(service, plan)
         instance = stored_plan.instance
-        if service.stores.registry.instance(instance).mode == "observe":
-            raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
-        # The round makes both checks again. They are made here so that they fail before the operator confirms.
-        store.approvals.check_apply(plan, instance, service.settings.policy())
-        service.stores.controls.admit(instance)
-        if not as_json:
-            show_plan(stored_plan, service.cost(stored_plan))
-        if not yes:
-            if as_json:
-                raise WrongUsage("--json cannot ask for confirmation; review the plan, then add --yes")
-            typer.confirm(f"Delete these files of {instance} permanently?", abort=True, err=True)
-        request = RecycleRequest(instance=instance, plan=plan, requested_by=whoami())
         with log_call(service, "apply", instance, str(plan)):
+            # The round makes these checks again. They are made here so that they fail before the operator confirms.
+            if service.stores.registry.instance(instance).mode == "observe":
+                raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
+            service.stores.plans.approvals.check_apply(plan, instance, service.settings.policy())
+            service.stores.controls.admit(instance)
+            if not as_json:
+                show_plan(stored_plan, service.cost(stored_plan))
+            if not yes:
+                _confirm_apply(instance, as_json)
+            request = RecycleRequest(instance=instance, plan=plan, requested_by=whoami())
             report = run_round(service, request, watch=not as_json)
     end(report, as_json)
+
+
+def _find_plan(service: "OperatorService", plan: int) -> Plan:
+    """Return a plan that is to be applied; record also that it does not exist."""
+    from sexton.recycle.errors import PlanRefused
+
+    try:
+        return service.stores.plans.find_plan(plan)
+    except PlanRefused:
+        with log_call(service, "apply", subject=str(plan)):
+            raise
+
+
+def _confirm_apply(instance: str, as_json: bool) -> None:
+    if as_json:
+        raise WrongUsage("--json cannot ask for confirmation; review the plan, then add --yes")
+    typer.confirm(f"Delete these files of {instance} permanently?", abort=True, err=True)
 
 
 def _plan(instance: str | None, as_json: bool) -> None:

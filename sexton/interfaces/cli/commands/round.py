@@ -88,10 +88,10 @@ def run(instance: Instance, as_json: Json = False) -> None:
     from sexton.interfaces.cli.running import run_round
 
     with open_database() as service:
-        service.stores.registry.instance(instance)
-        service.stores.controls.admit(instance)
         request = RecycleRequest(instance=instance, requested_by="cli")
         with log_call(service, "round run", instance):
+            service.stores.registry.instance(instance)
+            service.stores.controls.admit(instance)
             report = run_round(service, request, watch=not as_json)
     end(report, as_json)
 
