@@ -54,6 +54,9 @@ control = Table(
     Column("reason", Text),
     Column("set_by", Text),
     Column("since", Instant),
+    Column("first_reason", Text),  # as it was first set; reason and set_by are those of the last time
+    Column("first_set_by", Text),
+    Column("set_at", Instant),
 )
 """One row per control that an operator set: a stop, a list entry or a window."""
 

@@ -29,6 +29,10 @@ class Control(Message):
     reason: str = ""
     set_by: str = ""
     since: int | None = None
+    set_at: int | None = None
+    """When it was last set, in ms since 1970."""
+    first_reason: str = ""
+    first_set_by: str = ""
 
 
 class Halt(Message):

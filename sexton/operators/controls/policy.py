@@ -98,8 +98,18 @@ def _stop_of(stops: Mapping[str, Control], name: str, subject: str, start_argume
     stop = stops.get(name)
     if stop is None:
         return None
-    reason = f"{subject} is stopped by {stop.set_by or 'unknown'}: {stop.reason or 'no reason given'}"
+    reason = (
+        f"{subject} is stopped by {stop.set_by or 'unknown'}: {stop.reason or 'no reason given'}{_first_stop(stop)}"
+    )
     return Halt(by=ControlKind.STOP, why=reason, todo=f"to resume: sexton start {start_argument}", since=stop.since)
+
+
+def _first_stop(stop: Control) -> str:
+    """Return when and why it was first stopped, and when again; empty if it was stopped once."""
+    if stop.set_at is None or (stop.set_at, stop.reason) == (stop.since, stop.first_reason):
+        return ""
+    first = f"first stopped by {stop.first_set_by or 'unknown'}: {stop.first_reason or 'no reason given'}"
+    return f" (on {_utc(stop.set_at)}; {first}, on {_utc(stop.since or 0)})"
 
 
 def _list_halt(by_kind: ControlsByKind, instance: str) -> Halt | None:
@@ -148,6 +158,10 @@ def _author_and_reason(control: Control) -> str:
     parts = [control.set_by and f"by {control.set_by}", control.reason]
     text = ": ".join(part for part in parts if part)
     return f" ({text})" if text else ""
+
+
+def _utc(at: int) -> str:
+    return f"{dt.datetime.fromtimestamp(at / 1000, dt.UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _minutes(text: str, clock: str) -> int:

@@ -25,7 +25,7 @@ class ControlStore:
         self._settings = tuple(settings)
 
     def put(self, kind: ControlKind, name: str, reason: str = "", by: str = "") -> Control:
-        """Store a control; if it exists, store its new reason.
+        """Store a control; if it exists, store the new reason beside the first one.
 
         Raises:
             BadInput: the name does not fit the kind, or there is no such vault.
@@ -37,8 +37,10 @@ class ControlStore:
         t = self._db.t.control
         with self._db.write() as c:
             self._check_name(c, kind, name)
-            control = Control(kind=kind, name=name, reason=reason, set_by=by or whoami(), since=self._db.now(c))
-            changes = {"reason": control.reason, "set_by": control.set_by}  # ``since`` stays
+            now, author = self._db.now(c), by or whoami()
+            control = Control(kind=kind, name=name, reason=reason, set_by=author, since=now, set_at=now)
+            control = control.model_copy(update={"first_reason": reason, "first_set_by": author})
+            changes = {"reason": reason, "set_by": author, "set_at": now}  # ``since`` and the first reason stay
             new_row = upsert(self._db, t).values(**control.model_dump())
             c.execute(new_row.on_conflict_do_update(index_elements=["kind", "name"], set_=changes))
         return control

@@ -541,6 +541,10 @@ CREATE TABLE sexton.control (
     reason text NOT NULL DEFAULT '',
     set_by text NOT NULL DEFAULT '',
     since timestamptz NOT NULL DEFAULT sexton.now(),
+    -- the order that set it first; reason and set_by are those of the last one
+    first_reason text NOT NULL DEFAULT '',
+    first_set_by text NOT NULL DEFAULT '',
+    set_at timestamptz,  -- when it was last set; since: when it was first set
     PRIMARY KEY (kind, name)
 );
 

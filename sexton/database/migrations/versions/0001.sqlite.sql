@@ -376,6 +376,10 @@ CREATE TABLE sexton_control (
     reason text NOT NULL DEFAULT '',
     set_by text NOT NULL DEFAULT '',
     since integer NOT NULL DEFAULT (CAST(round((julianday('now') - 2440587.5) * 86400000) AS integer)),
+    -- the order that set it first; reason and set_by are those of the last one
+    first_reason text NOT NULL DEFAULT '',
+    first_set_by text NOT NULL DEFAULT '',
+    set_at integer,  -- when it was last set; since: when it was first set
     PRIMARY KEY (kind, name)
 );
 

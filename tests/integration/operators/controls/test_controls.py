@@ -1,5 +1,6 @@
 """Stops, lists and windows act on running rounds within a page."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -269,3 +270,20 @@ def test_a_reason_that_is_not_valid_text_is_refused(rig: Rig) -> None:
     with pytest.raises(BadInput, match="cannot be stored as text"):
         rig.holds.place(Hold(instance="shop", scope="instance", reason="\udcff"), DAY)
     assert rig.controls.all() == ()
+
+
+def test_a_second_stop_keeps_the_first_reason_and_time(rig: Rig) -> None:
+    first = rig.controls.put(ControlKind.STOP, "shop", "restoring a backup", by="ada")
+    rig.later(3_600)
+    second = rig.controls.put(ControlKind.STOP, "shop", "drill", by="bob")
+
+    with pytest.raises(Halted) as halted:
+        rig.controls.admit("shop")
+
+    [stored] = rig.controls.all()
+    assert (stored.reason, stored.set_by, stored.set_at) == ("drill", "bob", second.since)
+    assert (stored.first_reason, stored.first_set_by, stored.since) == ("restoring a backup", "ada", first.since)
+    assert re.search(
+        r"shop is stopped by bob: drill \(on \S+ \S+ UTC; first stopped by ada: restoring a backup, on \S+ \S+ UTC\)",
+        str(halted.value),
+    )
