@@ -146,6 +146,6 @@ def test_refused_apply_and_round_are_in_the_log(offline: Run, shop: Database) ->
         ("apply", "", "999", "PLAN_REFUSED"),
         ("apply", "shop", str(plan), "HALTED"),
         ("apply", "shop", str(plan), "NOT_ENABLED"),
-        ("round run", "nobody", "", "NOT_FOUND"),
+        ("round run", "nobody", "", "UNKNOWN_INSTANCE"),
         ("round run", "shop", "", "HALTED"),
     ]

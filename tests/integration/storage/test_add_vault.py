@@ -40,7 +40,7 @@ def test_a_refused_name_leaves_nothing_in_the_place(rig: Rig, spec: VaultSpec, n
 def test_a_marker_without_a_row_is_taken_over_on_request(rig: Rig, spec: VaultSpec) -> None:
     left = _leave_marker(spec)
 
-    with pytest.raises(BadInput, match="no such vault.*add --take-over"):
+    with pytest.raises(BadInput, match=r"no such vault.*add --take-over"):
         add_vault(rig.registry, spec, DEPLOYMENT, "")
     added = add_vault(rig.registry, spec, DEPLOYMENT, "", take_over=True)
 
