@@ -35,6 +35,8 @@ class Policy(Message):
     after: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     owners: dict[str, dict[str, int]] = Field(default_factory=dict)
     """Owner → kinds that only its instances have → retention in seconds; see ``policy.for_owner``."""
+    fileless: tuple[str, ...] = ()
+    """Kinds of the instance's owner that are records without files."""
     unlimited: tuple[str, ...] | None = None
     """Kinds that do not count against the limits (garbage no person dropped); None: an old policy without limits."""
     max_delete_objects: int = 0

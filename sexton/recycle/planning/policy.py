@@ -24,8 +24,8 @@ ORDER: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 """Owner → kind → kinds that are deleted before it. The deletion of a tablet's prefix includes its rowsets' files.
 A compaction's inputs need the record of its output, dropped or not: it shows that another rowset has their versions."""
-FILELESS = frozenset({"table", "index", "partition", "txn_label"})
-"""Kinds of the catalog that are records without files: their marks never delete an object."""
+FILELESS: Mapping[str, tuple[str, ...]] = {CATALOG: ("index", "partition", "table", "txn_label")}
+"""Owner → its kinds that are records without files: their marks never delete an object."""
 
 
 def policy(
@@ -77,11 +77,18 @@ def policy(
 
 
 def for_owner(policy: Policy, owner: str) -> Policy:
-    """Return the policy for instances of one owner: its own kinds and their order win over those of the settings."""
+    """Return the policy for instances of one owner: its own kinds and their order win over those of the settings.
+
+    A kind of the same name that another owner has shares none of their properties.
+    """
     owner_kinds, order = policy.owners.get(owner, {}), ORDER.get(owner, {})
     after = {kind: before for kind, before in policy.after.items() if kind not in owner_kinds}
     return policy.model_copy(
-        update={"retention_seconds": {**policy.retention_seconds, **owner_kinds}, "after": {**after, **order}}
+        update={
+            "retention_seconds": {**policy.retention_seconds, **owner_kinds},
+            "after": {**after, **order},
+            "fileless": FILELESS.get(owner, ()),
+        }
     )
 
 

@@ -31,7 +31,7 @@ from sexton.recycle.model import DAY_MS, RoundReport
 from sexton.recycle.pipeline.model import Cursor
 from sexton.recycle.planning.limits import ASSUMED_OBJECTS, is_limited
 from sexton.recycle.planning.model import InstancePolicy, KindPlan, PlannedShard, Policy
-from sexton.recycle.planning.policy import FILELESS, for_owner, shard_count
+from sexton.recycle.planning.policy import for_owner, shard_count
 
 AGES_MODULUS = 2**31 - 1
 """Each age is taken modulo this number, so that a sum over any number of marks fits into the column."""
@@ -95,7 +95,7 @@ class Measure:
             row = self._c.execute(self._sums().where(page)).one()._mapping
             oldest = row["oldest"] if oldest is None else oldest
             sums.update({column: int(value) for column, value in row.items() if column != "oldest"})
-        unlisted = 0 if kind in FILELESS else sums["unlisted"]
+        unlisted = 0 if kind in self._policy.fileless else sums["unlisted"]
         objects = sums["keys"] + (round(unlisted * self._mean_objects(kind)) if unlisted else 0)
         return KindPlan(
             kind=kind,

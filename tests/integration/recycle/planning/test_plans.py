@@ -250,3 +250,16 @@ def test_round_reports_estimate_a_prefix_despite_other_history(shop: Limited) ->
             c.execute(insert(shop.db.t.tally).values(round=number, kind="dropped", vault=vault, **counted, **zero))
 
     assert kind_plan(shop.plan(), "dropped").objects == 500
+
+
+@pytest.mark.parametrize("kind", ["table", "index", "partition", "txn_label"])
+def test_an_owners_kind_named_as_one_of_the_catalog_has_files(shop: Limited, kind: str) -> None:
+    shop.policy = limited_policy(objects=5, **{kind: 600})
+    shop.mark(kind, NewMark(id="p", vault="disk", prefix="data/p/"))
+    shop.later(601)
+
+    plan = shop.plan()
+
+    [number] = waiting_plans(shop)
+    waiting = kind_plan(shop.rounds.find_plan(number), kind)
+    assert (plan.marks, waiting.objects, waiting.estimated) == (0, 10, True)

@@ -54,4 +54,4 @@ def test_every_kind_has_the_retention_of_its_setting() -> None:
 def test_order_of_kinds_names_all_kinds_of_the_catalog() -> None:
     order = ORDER[CATALOG]
 
-    assert {*order, *(k for before in order.values() for k in before), *FILELESS} == KINDS.keys()
+    assert {*order, *(k for before in order.values() for k in before), *FILELESS[CATALOG]} == KINDS.keys()
