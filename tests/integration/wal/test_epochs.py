@@ -31,7 +31,7 @@ def test_opening_raises_an_epoch_by_a_bounded_step(topics: TopicStores, epoch: i
     assert topics.open(topic, "r1", 99, epoch=MAX_EPOCH_STEP + 3).start == 100
 
 
-def test_map_names_no_epoch_above_the_ceiling(topics: TopicStores) -> None:
+def test_no_map_or_opening_names_an_epoch_above_the_ceiling(topics: TopicStores) -> None:
     topic = topics.mapped_topic(100)
     region = RegionMapping(region="r1", epoch=MAX_EPOCH + 1, first=0)
 
@@ -41,6 +41,8 @@ def test_map_names_no_epoch_above_the_ceiling(topics: TopicStores) -> None:
         topics.map(topic, moved=(RegionMove(region="r1", epoch=MAX_EPOCH + 1),))
 
     topics.map(topic, region.model_copy(update={"epoch": MAX_EPOCH}))
+    with pytest.raises(EpochTooHigh, match="sexton wal reset"):
+        topics.open(topic, "r1", 99, epoch=MAX_EPOCH + 1)
     assert topics.open(topic, "r1", 99, epoch=MAX_EPOCH).start == 100
 
 
