@@ -88,7 +88,7 @@ def main() -> None:
             url = cluster.create_database()
             rig = Rig(url).instance()
             rig.local(Path(scratch) / "v")
-            rig.sql("CREATE TABLE rowset (id text PRIMARY KEY)".replace("{}", ""))
+            rig.sql("CREATE TABLE public.rowset (id text PRIMARY KEY)")
             for n in range(6):
                 rig.sql(
                     "INSERT INTO {}mark (instance, kind, id, vault, keys, bytes) SELECT 'shop', 'dropped', "

@@ -113,13 +113,13 @@ def main() -> None:
     if sys.argv[1] == "claim":
         order = _order(engine)
         with engine.stores.db.write() as c:
-            c.exec_driver_sql("CREATE TABLE IF NOT EXISTS bench_order (body text)")
-            c.exec_driver_sql("INSERT INTO bench_order VALUES (%s)", (order.model_dump_json(),))
+            c.exec_driver_sql("CREATE TABLE IF NOT EXISTS public.bench_order (body text)")
+            c.exec_driver_sql("INSERT INTO public.bench_order VALUES (%s)", (order.model_dump_json(),))
         recycler = engine.recycler(KilledBeforeDeleting(), group_files=job.marks, range_objects=job.marks)
         recycler.recycle(order, 1, lambda: None)
         raise AssertionError("it should have been killed")
     with engine.stores.db.read() as c:
-        order = RangeOrder.model_validate_json(c.exec_driver_sql("SELECT body FROM bench_order").scalar_one())
+        order = RangeOrder.model_validate_json(c.exec_driver_sql("SELECT body FROM public.bench_order").scalar_one())
     began, first = time.perf_counter(), [0.0]
 
     def note(name: str) -> None:

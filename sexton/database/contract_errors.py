@@ -30,7 +30,7 @@ class Refused(ContractError):
 
 
 class InstanceNotRegistered(ContractError):
-    """SX004: no instance of that name is registered."""
+    """SX004: no instance of that name is registered, or it is not granted to the role that logged in."""
 
     name = "UNKNOWN_INSTANCE"
 

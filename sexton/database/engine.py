@@ -149,7 +149,13 @@ _SQLITE_SELECT_NOW = f"SELECT {SQLITE_NOW}"
 _POSTGRESQL_NOW = select(func.sexton.now(type_=Instant()))
 
 
-_OPTIONS = f"-c synchronous_commit=on -c application_name=sexton -c lock_timeout={LOCK_SECONDS * 1000}"
+SEARCH_PATH = "pg_catalog,pg_temp"
+"""Sexton names the schema of all that it uses. By default an operator or function in ``public`` that fits the types of
+a query better than PostgreSQL's own would run with the rights of Sexton's role."""
+_OPTIONS = (
+    f"-c synchronous_commit=on -c application_name=sexton -c lock_timeout={LOCK_SECONDS * 1000} "
+    f"-c search_path={SEARCH_PATH}"
+)
 
 
 def now_column(dialect: str) -> ColumnElement[int]:

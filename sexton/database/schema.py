@@ -1,8 +1,9 @@
-"""Create or check Sexton's schema: Alembic migrations, the deployment id in the clock row, and the owner's grants."""
+"""Create or check Sexton's schema: Alembic migrations, and the deployment id in the clock row."""
 
 import io
 import logging
-import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,16 @@ from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from sexton.database.engine import Database, first_line
+from sexton.database.roles import foreign_owner, sees_all_marks
 from sexton.database.tables import build
 from sexton.kernel.errors import BadInput, SextonError
 
 VERSIONS = ("0001",)
 """All versions of the schema, the newest last: one for each module in ``migrations/versions``."""
 HEAD = VERSIONS[-1]
+SCHEMA_LOCK = 0x5E70
+"""Advisory lock key: two ``sexton init`` at once must not both create the schema."""
 VERSION_TABLE = {"postgresql": ("alembic_version", "sexton"), "sqlite": ("sexton_alembic_version", None)}
-OWNER_COLUMNS = "instance, kind, id, parent_kind, parent_id, vault, prefix, keys, bytes, owner_txn"
-"""Columns that an owner may set when it marks; the database sets state and times."""
 
 
 class SchemaError(SextonError):
@@ -30,14 +32,15 @@ def init(database_url: str, deployment: str) -> None:
 
     Raises:
         SchemaError: the database belongs to another deployment, has a schema of an unknown version, or cannot be
-            reached.
+            reached; or another role than this connection's created it.
     """
     from alembic import command  # 0.2 s, which every other command would take too
 
     database = Database.open(database_url)
     if database.dialect == "sqlite":
         Path(str(database.engine.url.database)).parent.mkdir(parents=True, exist_ok=True)
-    try:
+    with _answering(database):
+        _take_schema(database)
         with database.read() as c:
             _refuse_unknown(_version(database, c))
         command.upgrade(_config(database), "head")
@@ -51,12 +54,30 @@ def init(database_url: str, deployment: str) -> None:
             stored_deployment = c.execute(text(f"SELECT deployment FROM {clock}")).scalar_one()
             if stored_deployment != deployment:
                 raise _foreign(stored_deployment, deployment)
-    except OperationalError as e:
-        raise SchemaError(f"cannot reach the database: {first_line(e)}") from e
-    except DBAPIError as e:
-        raise SchemaError(f"the database refuses the schema: {first_line(e)}") from e
-    finally:
-        database.close()
+
+
+def take(database_url: str) -> None:
+    """Create the empty schema if it does not exist, so that from now on nothing in it is another role's.
+
+    Raises:
+        SchemaError: the schema belongs to another role, or the database cannot be reached.
+    """
+    database = Database.open(database_url)
+    with _answering(database):
+        _take_schema(database)
+
+
+def refuse_foreign(c: Connection, name: str) -> None:
+    """Raise ``SchemaError`` if a PostgreSQL schema belongs to another role than this connection's.
+
+    That role could have put functions, views or triggers into it, which would run with the rights of Sexton's role.
+    """
+    owner = foreign_owner(c, name)
+    if owner is not None:
+        raise SchemaError(
+            f"schema {name} belongs to role {owner}, not to the role of this connection; nothing was written. If "
+            f"{owner} is Sexton's own role, log in as {owner}; otherwise find out who created the schema, and drop it"
+        )
 
 
 def belongs_to(database_url: str) -> str:
@@ -91,6 +112,11 @@ def check(database: Database, deployment: str) -> None:
             if version != HEAD:
                 current = f"at version {version}" if version else "missing"
                 raise SchemaError(f"the schema is {current}, this Sexton needs {HEAD}; run: sexton init")
+            if database.dialect == "postgresql" and not sees_all_marks(c):
+                raise SchemaError(
+                    "row-level security hides marks from the role of this connection; create the two policies that "
+                    "docs/integration.md shows under 'Your own migrations'"
+                )
             owner = c.execute(text(f"SELECT deployment FROM {database.t.clock.fullname}")).scalar_one_or_none()
     except OperationalError as e:
         raise SchemaError(f"cannot reach the database: {first_line(e)}") from e
@@ -131,36 +157,6 @@ def sql(dialect: str, deployment: str = "") -> str:
     return buffer.getvalue()
 
 
-def grants(role: str) -> str:
-    """Return the SQL that gives one PostgreSQL role the rights of an owner, and no others."""
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$-]{0,62}", role):
-        raise BadInput(f"{role!r} is not a role name; use letters, digits, '_', '$' and '-', at most 63")
-    return "\n".join(
-        (
-            f'GRANT USAGE ON SCHEMA sexton TO "{role}";',
-            f'GRANT SELECT, INSERT ({OWNER_COLUMNS}) ON sexton.mark TO "{role}";',
-            f'GRANT SELECT ON sexton.mark_history TO "{role}";',
-            "REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA sexton FROM PUBLIC;",
-            "GRANT EXECUTE ON FUNCTION sexton.now(), sexton.prepare(text, text, text[], text, text[], interval), "
-            "sexton.prepare(text, text, text[], text, text[], interval, text, text[]), "
-            f'sexton.commit(text, text[]), sexton.undrop(text, text, text[]) TO "{role}";',
-        )
-    )
-
-
-def grant(database_url: str, role: str) -> None:
-    """Give a PostgreSQL role the rights of an owner."""
-    database = Database.open(database_url)
-    try:
-        if database.dialect != "postgresql":
-            raise BadInput("SQLite has no roles: every user who can write the file is an owner; use file permissions")
-        with database.write() as c:
-            for statement in grants(role).splitlines():
-                c.exec_driver_sql(statement)
-    finally:
-        database.close()
-
-
 def move_clock(database: Database, seconds: int) -> None:
     """Move ``sexton_now()`` forward; only in a deployment whose id begins with ``demo-`` or ``test-``."""
     if seconds < 0:
@@ -172,6 +168,30 @@ def move_clock(database: Database, seconds: int) -> None:
             )
     except IntegrityError as e:
         raise BadInput("the clock moves only in a deployment whose id begins with demo- or test-") from e
+
+
+@contextmanager
+def _answering(database: Database) -> Iterator[None]:
+    """Translate the database's refusals into ``SchemaError``, and close it at the end."""
+    try:
+        yield
+    except OperationalError as e:
+        raise SchemaError(f"cannot reach the database: {first_line(e)}") from e
+    except DBAPIError as e:
+        raise SchemaError(f"the database refuses the schema: {first_line(e)}") from e
+    finally:
+        database.close()
+
+
+def _take_schema(database: Database) -> None:
+    """Create schema ``sexton`` unless it exists, and refuse another role's, before anything in it is read."""
+    if database.dialect != "postgresql":
+        return
+    with database.write() as c:
+        c.execute(text("SELECT pg_advisory_xact_lock(:k)"), {"k": SCHEMA_LOCK})
+        refuse_foreign(c, "sexton")
+        c.execute(text("CREATE SCHEMA IF NOT EXISTS sexton"))
+        refuse_foreign(c, "sexton")  # it may have been created in between
 
 
 def _foreign(stored: str | None, configured: str) -> SchemaError:

@@ -13,11 +13,12 @@ from tests.fault.conftest import Faulty
 from tests.fault.test_crashes import Crash, CrashAt
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig
+from tests.support.transactions import owner_write
 
 
 def test_live_view_is_read_again_for_a_late_file_that_failed(faulty: Faulty) -> None:
     rig = faulty.rig
-    with rig.db.write() as c:
+    with owner_write(rig.db) as c:
         c.execute(text("CREATE TABLE live (kind text, id text, vault text, key text)"))
         c.execute(text("CREATE VIEW sexton_live AS SELECT * FROM live"))
     faulty.put("p/a")
@@ -29,7 +30,7 @@ def test_live_view_is_read_again_for_a_late_file_that_failed(faulty: Faulty) -> 
     faulty.proxy.fail_keys({"p/late": "AccessDenied"}, times=1)
     with installed(CrashAt("marks.removed")), pytest.raises(Crash):
         rig.round()
-    with rig.db.write() as c:
+    with owner_write(rig.db) as c:
         c.execute(text("INSERT INTO live VALUES ('rowset', 'r', 'cold', 'p/late')"))
     rig.later(61)
 
@@ -43,15 +44,15 @@ def test_unreadable_live_view_raises_instead_of_a_count(tmp_path: Path) -> None:
     rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
     owner = SqlOwner(rig.db, rig.registry.vaults)
     assert owner.live_objects("shop") is None
-    with rig.db.write() as c:
+    with owner_write(rig.db) as c:
         c.exec_driver_sql("CREATE TABLE rows (kind, id, vault, key)")
         c.exec_driver_sql("CREATE VIEW sexton_live AS SELECT kind, id, vault, key FROM rows")
         c.exec_driver_sql("INSERT INTO rows VALUES ('r', '1', 'disk', 'd/1.dat'), ('r', '2', 'disk', 'd/2.dat')")
     assert owner.live_objects("shop") == 2
-    with rig.db.write() as c:
+    with owner_write(rig.db) as c:
         c.exec_driver_sql("INSERT INTO rows VALUES ('r', '3', 'disk', 'd/3_')")
     assert owner.live_objects("shop") is None
-    with rig.db.write() as c:
+    with owner_write(rig.db) as c:
         c.exec_driver_sql("ALTER TABLE rows RENAME TO gone")
         c.exec_driver_sql("DROP VIEW sexton_live")
         c.exec_driver_sql("CREATE VIEW sexton_live AS SELECT kind, id, vault, key FROM rows")

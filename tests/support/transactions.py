@@ -1,10 +1,10 @@
-"""The statements that a database receives, transaction by transaction."""
+"""Transactions of the owner, and the statements that a database receives, transaction by transaction."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import event
+from sqlalchemy import Connection, event
 
 from sexton.database.engine import Database
 
@@ -28,3 +28,12 @@ def recorded_transactions(db: Database) -> Iterator[list[list[str]]]:
     finally:
         event.remove(db.engine, "begin", begin)
         event.remove(db.engine, "before_cursor_execute", execute)
+
+
+@contextmanager
+def owner_write(db: Database) -> Iterator[Connection]:
+    """Open a transaction in which names without a schema are the owner's: Sexton's own find nothing in ``public``."""
+    with db.write() as c:
+        if db.dialect == "postgresql":
+            c.exec_driver_sql("SET LOCAL search_path = public")
+        yield c

@@ -21,6 +21,7 @@ from sexton.runtime.spark.store import SparkWorkerStore
 from tests.integration.check.conftest import Owned, file_keys
 from tests.servers.temporal import DevServer
 from tests.support.rig import DEPLOYMENT, Rig, put
+from tests.support.transactions import owner_write
 from tests.workflows.conftest import PATIENCE_SECONDS, Served, fill
 from workflows import ids
 from workflows.check import CheckInstance
@@ -49,7 +50,7 @@ def shops(rig: Rig, root: Path, count: int) -> Sequence[str]:
     """Make so many instances, each with a lost file and one that nobody knows."""
     assert isinstance(rig, Owned)
     made = [f"shop-{uuid.uuid4().hex[:8]}" for _ in range(count)]
-    with rig.db.write() as c:
+    with owner_write(rig.db) as c:
         c.exec_driver_sql("CREATE TABLE file (kind text, id text, vault text, key text, bytes bigint, instance text)")
         c.exec_driver_sql("CREATE VIEW sexton_live AS SELECT * FROM file")
     for shop in made:
@@ -58,7 +59,7 @@ def shops(rig: Rig, root: Path, count: int) -> Sequence[str]:
         place = rig.local(root / shop, instance=shop)
         for key in file_keys(20):
             put(place, key)
-        with rig.db.write() as c:
+        with owner_write(rig.db) as c:
             for key in file_keys(20)[1:]:
                 c.exec_driver_sql("INSERT INTO file VALUES ('rowset', ?, 'disk', ?, 10, ?)", (key, key, shop))
         (place / file_keys(20)[7]).unlink()

@@ -6,11 +6,9 @@ from alembic import context
 from sqlalchemy import text
 
 from sexton.database.engine import Database
-from sexton.database.schema import VERSION_TABLE
+from sexton.database.schema import SCHEMA_LOCK, VERSION_TABLE
 
 config = context.config
-MIGRATION_LOCK = 0x5E70
-"""Advisory lock key: two ``sexton init`` at once must not both create the schema."""
 
 
 def _options(dialect: str) -> dict[str, Any]:
@@ -29,7 +27,6 @@ else:
     database: Database = config.attributes["database"]
     with database.write() as connection:
         if database.dialect == "postgresql":
-            connection.execute(text("SELECT pg_advisory_xact_lock(:k)"), {"k": MIGRATION_LOCK})
-            connection.execute(text("CREATE SCHEMA IF NOT EXISTS sexton"))
+            connection.execute(text("SELECT pg_advisory_xact_lock(:k)"), {"k": SCHEMA_LOCK})
         context.configure(connection=connection, transactional_ddl=True, **_options(database.dialect))
         context.run_migrations()

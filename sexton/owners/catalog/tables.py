@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Boolean, Column, Index, MetaData, Table, Text, false, text
 from sqlalchemy.schema import CreateSchema
 
+from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.database.tables import Instant, Json
 
@@ -115,5 +116,7 @@ def create(db: Database) -> None:
     with db.write() as c:
         if db.dialect == "postgresql":
             c.execute(text("SELECT pg_advisory_xact_lock(:k)"), {"k": CREATE_LOCK})
+            schema.refuse_foreign(c, SCHEMA)
             c.execute(CreateSchema(SCHEMA, if_not_exists=True))
+            schema.refuse_foreign(c, SCHEMA)  # it may have been created in between
         tables.metadata.create_all(c)

@@ -38,7 +38,7 @@ _COLUMNS_QUERY = {
     "postgresql": (
         "SELECT n.nspname, a.attname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
         "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "
-        "WHERE c.relname = :view AND c.relkind IN ('r', 'v', 'm', 'f', 'p')"
+        "WHERE c.relname = :view AND c.relkind IN ('r', 'v', 'm', 'f', 'p') AND c.relpersistence <> 't'"
     ),
     "sqlite": "SELECT NULL, name FROM pragma_table_info(:view)",
 }

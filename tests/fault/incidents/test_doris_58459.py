@@ -19,6 +19,7 @@ from sexton.kernel import crash_points
 from sexton.operators.holds.store import Hold, TooLate
 from tests.fault.incidents.tables import check_sums, deleted_ids, marks, rows, run_clean_rounds
 from tests.support.rig import Rig, listing, put
+from tests.support.transactions import owner_write
 
 POINTS = ("resolve.stored", "claim.guarded", "claim.checked", "claim.written", "claim.committed")
 EVER = 400 * 86_400
@@ -65,7 +66,8 @@ class Meanwhile:
 
 def loaded(rig: Rig, root: Path, *ids: str) -> None:
     """Prepare loads whose time and retention are over, with their files; the owner has a table of what is visible."""
-    rig.sql("CREATE TABLE rowset (id varchar(20) PRIMARY KEY)")
+    with owner_write(rig.db) as c:
+        c.execute(text("CREATE TABLE rowset (id varchar(20) PRIMARY KEY)"))
     with rig.db.write() as c:
         contract.prepare(c, "shop", "load", ids, "disk", [f"data/{i}/" for i in ids], 3_600)
     for i in ids:
@@ -75,7 +77,7 @@ def loaded(rig: Rig, root: Path, *ids: str) -> None:
 
 def commit(rig: Rig, *ids: str) -> None:
     """Make rowsets visible, as an owner does: its own rows and Sexton's in one transaction."""
-    with rig.db.write() as c:
+    with owner_write(rig.db) as c:
         for i in ids:
             c.execute(text("INSERT INTO rowset VALUES (:i)"), {"i": i})
         contract.commit(c, "shop", ids)

@@ -9,6 +9,7 @@ from sexton.check.model import RunState
 from sexton.check.sql.repair import RepairRefused
 from tests.integration.check.conftest import Owned, file_keys, owned
 from tests.support.rig import DAY
+from tests.support.transactions import owner_write
 
 __all__ = ["owned"]
 BROKEN = {"sqlite": "json('{')", "postgresql": "(1 / (length(id) - length(id)))::text"}
@@ -20,7 +21,7 @@ def test_juicefs_6479_unread_references_confirm_no_orphan(owned: Owned) -> None:
     owned.check()
     owned.later(DAY + 60)
     bad = f"CASE WHEN id = 'r390_0.dat' THEN {BROKEN[owned.db.dialect]} ELSE id END AS id"
-    with owned.db.write() as c:
+    with owner_write(owned.db) as c:
         c.exec_driver_sql("DROP VIEW sexton_live")
         c.exec_driver_sql(f"CREATE VIEW sexton_live AS SELECT kind, {bad}, vault, key, bytes FROM file")
     report = owned.check()

@@ -18,6 +18,7 @@ from tests.support.command import run
 from tests.support.kept import kept_texts
 from tests.support.planned import Limited, limited_policy, waiting_plans
 from tests.support.rig import GRACE, Rig, listing, put
+from tests.support.transactions import owner_write
 
 UNSET = ""
 """What a shell makes of a variable that nobody set."""
@@ -182,10 +183,11 @@ def test_kyoto_2021_star_in_a_key_is_no_pattern(cold: Faulty) -> None:
 def test_kyoto_2021_prefix_above_a_live_entry_is_kept(rig: Rig, disk: Path) -> None:
     for name in STAGES:
         put(disk, name)
-    rig.sql(
-        "CREATE VIEW sexton_live AS SELECT 'shop' AS instance, 'stage' AS kind, 'u10' AS id, 'disk' AS vault, "
-        "'stage/u10/' AS key"
-    )
+    with owner_write(rig.db) as c:
+        c.exec_driver_sql(
+            "CREATE VIEW sexton_live AS SELECT 'shop' AS instance, 'stage' AS kind, 'u10' AS id, 'disk' AS vault, "
+            "'stage/u10/' AS key"
+        )
     rig.mark("dropped", NewMark(id="u", vault="disk", prefix=f"stage/{UNSET}"))
     rig.later(10_801)
 

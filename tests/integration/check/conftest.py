@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from tests.support.rig import DAY, Rig, put, stores_of
+from tests.support.transactions import owner_write
 
 LONG_AGO = 10 * DAY
 PATTERN = r"data/[a-z0-9]+/(?P<record>[A-Za-z0-9.-]+)_\d+\.dat"
@@ -34,14 +35,14 @@ class Owned(Rig):
 
     def live_rows(self, *rows: tuple[str, int | None], vault: str = "disk", kind: str = "rowset") -> None:
         """Insert rows into the live view: keys with their sizes."""
-        with self.db.write() as c:
+        with owner_write(self.db) as c:
             for key, size in rows:
                 row = {"kind": kind, "id": key.split("/")[-1], "vault": vault, "key": key, "bytes": size}
                 c.execute(text("INSERT INTO file VALUES (:kind, :id, :vault, :key, :bytes)"), row)
 
     def forget(self, *keys: str) -> None:
         """Delete keys from the live view."""
-        with self.db.write() as c:
+        with owner_write(self.db) as c:
             for key in keys:
                 c.execute(text("DELETE FROM file WHERE key = :key"), {"key": key})
 
@@ -71,12 +72,12 @@ def file_keys(n: int, tablet: str = "t1") -> Sequence[str]:
 @contextmanager
 def live_view(owned: Owned) -> Iterator[None]:
     """Create the owner's table of files and the view ``sexton_live`` over it."""
-    with owned.db.write() as c:
+    with owner_write(owned.db) as c:
         c.exec_driver_sql("CREATE TABLE file (kind text, id text, vault text, key text, bytes bigint)")
         c.exec_driver_sql("CREATE VIEW sexton_live AS SELECT * FROM file")
     yield
     if owned.db.dialect == "postgresql":  # the next test has the same database
-        with owned.db.write() as c:
+        with owner_write(owned.db) as c:
             c.exec_driver_sql("DROP VIEW sexton_live")
             c.exec_driver_sql("DROP TABLE file")
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from sqlalchemy import text
 
 from tests.integration.check.conftest import LONG_AGO, Owned
+from tests.support.transactions import owner_write
 
 
 class PlantedFaults(NamedTuple):
@@ -40,7 +41,7 @@ def plant(owned: Owned, objects: int, faults: int) -> PlantedFaults:
                 os.utime(file, (long_ago, long_ago))
             os.close(file)
     rows = ({"k": "rowset", "i": key, "v": "disk", "key": key, "b": 0} for key in keys)
-    with owned.db.write() as c:
+    with owner_write(owned.db) as c:
         for chunk in iter(lambda: list(islice(rows, 10_000)), []):
             c.execute(text("INSERT INTO file VALUES (:k, :i, :v, :key, :b)"), chunk)
     return PlantedFaults(lost, orphans, mismatched, uploads)

@@ -11,6 +11,7 @@ from sexton.insight.metrics.figures.store import FigureStore
 from sexton.storage.local.vault import LocalVault
 from tests.integration.check.conftest import Owned, file_keys
 from tests.support.rig import DAY, stores_of
+from tests.support.transactions import owner_write
 
 
 def test_k01_lost_findings_are_exactly_the_deleted_files(owned: Owned) -> None:
@@ -126,7 +127,7 @@ def test_k07_an_empty_live_side_proves_nothing(owned: Owned) -> None:
 
 def test_an_unreadable_view_proves_nothing(owned: Owned) -> None:
     owned.write_live(*file_keys(20))
-    with owned.db.write() as c:
+    with owner_write(owned.db) as c:
         c.exec_driver_sql("DROP VIEW sexton_live")
         c.exec_driver_sql("CREATE VIEW sexton_live AS SELECT kind, id, vault FROM file")
     report = owned.check()

@@ -8,12 +8,13 @@ import pytest
 from sexton.check.model import RunState
 from tests.integration.check.conftest import Owned, file_keys
 from tests.support.rig import DAY
+from tests.support.transactions import owner_write
 
 
 def make_copy(owned: Owned) -> None:
     """Replace the view by a table that a job fills, with the instant of its last refresh."""
     instant = "timestamptz" if owned.db.dialect == "postgresql" else "integer"
-    with owned.db.write() as c:
+    with owner_write(owned.db) as c:
         c.exec_driver_sql("DROP VIEW sexton_live")
         c.exec_driver_sql(
             f"CREATE TABLE copy (kind text, id text, vault text, key text, bytes bigint, as_of {instant})"
@@ -23,7 +24,7 @@ def make_copy(owned: Owned) -> None:
 
 def refresh(owned: Owned) -> None:
     """Fill the copy from the owner's records, as its job does."""
-    with owned.db.write() as c:
+    with owner_write(owned.db) as c:
         now = "sexton.now()" if owned.db.dialect == "postgresql" else str(owned.db.now(c))
         c.exec_driver_sql("DELETE FROM sexton_live")
         c.exec_driver_sql(f"INSERT INTO sexton_live SELECT kind, id, vault, key, bytes, {now} FROM file")
@@ -39,7 +40,7 @@ def copied(owned: Owned) -> Owned:
 
 def drop_copy(owned: Owned) -> None:
     """Restore the view, which the fixture's end drops."""
-    with owned.db.write() as c:
+    with owner_write(owned.db) as c:
         c.exec_driver_sql("DROP TABLE sexton_live")
         c.exec_driver_sql("DROP TABLE copy")
         c.exec_driver_sql("CREATE VIEW sexton_live AS SELECT * FROM file")

@@ -10,6 +10,7 @@ from sexton.marks.model import Reason
 from tests.integration.check.conftest import Owned, file_keys
 from tests.support.kept import kept_texts
 from tests.support.rig import DAY, put
+from tests.support.transactions import owner_write
 
 ANY = r"data/.*\.dat"
 
@@ -96,10 +97,10 @@ def test_an_orphan_is_not_deleted_without_the_live_view(owned: Owned) -> None:
     owned.repairs.orphans("shop")
     owned.later(3 * DAY + 60)
     owned.check()
-    with owned.db.write() as c:
+    with owner_write(owned.db) as c:
         c.exec_driver_sql("DROP VIEW sexton_live")
     report = owned.round()
-    with owned.db.write() as c:
+    with owner_write(owned.db) as c:
         c.exec_driver_sql("CREATE VIEW sexton_live AS SELECT * FROM file")
 
     assert report.deleted == 0

@@ -11,6 +11,7 @@ from sexton.check.sql.repair import RepairRefused
 from sexton.contract import NewMark
 from tests.integration.check.conftest import Owned, file_keys
 from tests.support.rig import DAY
+from tests.support.transactions import owner_write
 
 ANY = r"data/.*\.dat"
 
@@ -53,7 +54,7 @@ def test_a_vault_without_live_rows_makes_the_check_partial(owned: Owned) -> None
     owned.root = root
     owned.live_rows(*((key, 10) for key in small), vault="other")
     assert owned.check().whole
-    with owned.db.write() as c:
+    with owner_write(owned.db) as c:
         c.execute(text("UPDATE file SET vault = 'Other' WHERE vault = 'other'"))
     for _ in range(2):
         owned.later(DAY + 60)
@@ -137,7 +138,7 @@ def test_a_mark_with_invalid_keys_does_not_stop_the_check(owned: Owned, keys: st
 
 def test_a_view_may_compute_sizes_as_sums(owned: Owned) -> None:
     owned.write_live(*file_keys(20))
-    with owned.db.write() as c:
+    with owner_write(owned.db) as c:
         c.exec_driver_sql("DROP VIEW sexton_live")
         c.exec_driver_sql(
             "CREATE VIEW sexton_live AS SELECT kind, id, vault, key, sum(bytes) AS bytes FROM file "

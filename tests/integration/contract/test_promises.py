@@ -9,11 +9,12 @@ from sexton.contract import Collected, ContractError, Gone, InstanceNotRegistere
 from sexton.marks.model import Ref
 from tests.support.claims import claim, finish, token
 from tests.support.rig import Rig
+from tests.support.transactions import owner_write
 
 
 @pytest.fixture(autouse=True)
 def _owners_table(rig: Rig) -> None:
-    with rig.db.write() as c:
+    with owner_write(rig.db) as c:
         c.execute(text("CREATE TABLE visible (id text PRIMARY KEY)"))
 
 
@@ -24,14 +25,14 @@ def prepare(rig: Rig, *ids: str, ttl: int = 60) -> None:
 
 def load(rig: Rig, *ids: str) -> None:
     """The owner's metadata commit: its own rows and the removal of the marks, in one transaction."""
-    with rig.db.write() as c:
+    with owner_write(rig.db) as c:
         c.execute(text("INSERT INTO visible VALUES (:id)"), [{"id": i} for i in ids])
         contract.commit(c, "shop", ids)
 
 
 def load_twice_over(rig: Rig, id_: str) -> None:
     """A metadata commit that fails after the mark was removed."""
-    with rig.db.write() as c:
+    with owner_write(rig.db) as c:
         contract.commit(c, "shop", [id_])
         c.execute(text("INSERT INTO visible VALUES (:id), (:id)"), {"id": id_})
 
@@ -42,7 +43,7 @@ def undrop(rig: Rig, *ids: str, kind: str = "dropped") -> int:
 
 
 def visible(rig: Rig) -> list[str]:
-    with rig.db.read() as c:
+    with owner_write(rig.db) as c:
         return list(c.execute(text("SELECT id FROM visible ORDER BY id")).scalars())
 
 

@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError
 
 from sexton import contract
 from sexton.contract import Collected, NewMark, NotFirst, Refused
-from sexton.database import schema
+from sexton.database import roles
 from sexton.kernel.errors import BadInput
 from tests.support.claims import claim, token
 from tests.support.rig import Rig
@@ -30,7 +30,8 @@ def role(rig: Rig) -> str:
     name = f"shop_{secrets.token_hex(4)}"
     with rig.db.write() as c:
         c.execute(text(f"CREATE ROLE {name} LOGIN; CREATE SCHEMA AUTHORIZATION {name}"))
-    schema.grant(rig.url, name)
+    roles.grant(rig.url, name)
+    roles.grant_instance(rig.db, "shop", name)
     return name
 
 
@@ -150,7 +151,7 @@ def test_a_role_without_grants_reaches_nothing(rig: Rig, role: str) -> None:
 @pytest.mark.parametrize("role", ['x"; DROP SCHEMA sexton; --', "", "a b", "x\n"])
 def test_a_role_name_must_be_a_valid_name(role: str) -> None:
     with pytest.raises(BadInput, match="is not a role name"):
-        schema.grants(role)
+        roles.grants(role)
 
 
 def test_undrop_after_a_write_of_the_same_transaction_is_refused(rig: Rig, owner: Connection) -> None:

@@ -16,6 +16,7 @@ from tests.integration.wal.logs import EmbeddedPlace
 from tests.integration.wal.topic_stores import TopicStores
 from tests.servers.postgres import Cluster
 from tests.support.rig import DAY, DEPLOYMENT, put
+from tests.support.transactions import owner_write
 
 
 @pytest.fixture(scope="module", params=[pytest.param("empty", marks=pytest.mark.soak), "full"])
@@ -31,7 +32,7 @@ def shop(
     run_script(owned.db, FILL)
     if request.param == "full":
         maintain(owned.db, "VACUUM ANALYZE")
-    with owned.db.write() as c:
+    with owner_write(owned.db) as c:
         c.exec_driver_sql("CREATE TABLE file (kind text, id text, vault text, key text, bytes bigint)")
         c.exec_driver_sql("CREATE VIEW sexton_live AS SELECT text 'shop' AS instance, * FROM file")
     owned.register(tmp_path_factory.mktemp("vault"))

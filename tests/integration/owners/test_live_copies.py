@@ -11,6 +11,7 @@ from sexton.storage.model import VaultSpec
 from sexton.storage.object_names import url_roots
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, listing, put
+from tests.support.transactions import owner_write
 
 KEY, OTHER = "data/t1/a.dat", "data/t2/b.dat"
 COLUMNS = "kind text, id text, vault text, key text"
@@ -32,7 +33,7 @@ def run(rig: Rig) -> RoundReport:
 
 
 def execute(rig: Rig, *statements: str) -> None:
-    with rig.db.write() as c:
+    with owner_write(rig.db) as c:
         for statement in statements:
             c.execute(text(statement))
 

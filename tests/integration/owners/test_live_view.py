@@ -11,6 +11,7 @@ from sexton.marks.policy import covering_prefixes
 from sexton.recycle.model import RoundReport
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, listing, put
+from tests.support.transactions import owner_write
 
 FILES = ("data/t1/a.dat", "data/t1/b.dat", "data/t2/c.dat")
 
@@ -26,7 +27,7 @@ def root(rig: Rig, tmp_path: Path) -> Path:
 
 
 def show(rig: Rig, columns: str) -> None:
-    with rig.db.write() as c:
+    with owner_write(rig.db) as c:
         c.execute(text("CREATE TABLE live (instance text, kind text, id text, vault text, key text)"))
         c.execute(text(f"CREATE VIEW sexton_live AS SELECT {columns} FROM live"))
 
@@ -34,7 +35,7 @@ def show(rig: Rig, columns: str) -> None:
 def live(
     rig: Rig, *, kind: str = "rowset", id: str = "L", vault: str = "disk", key: str, instance: str = "shop"
 ) -> None:
-    with rig.db.write() as c:
+    with owner_write(rig.db) as c:
         c.execute(
             text("INSERT INTO live VALUES (:instance, :kind, :id, :vault, :key)"),
             {"instance": instance, "kind": kind, "id": id, "vault": vault, "key": key},
@@ -72,7 +73,7 @@ def test_a_mark_on_a_live_object_is_kept_while_it_is_live(rig: Rig, root: Path, 
 
     assert (kept_texts(report), report.claimed, report.due) == ({"live": 1}, 0, 1)
     assert (len(listing(root)), rig.row("dropped", "m").state) == (3, "MARKED")
-    with rig.db.write() as c:
+    with owner_write(rig.db) as c:
         c.execute(text("DELETE FROM live"))
     again = rig.round()
     assert (kept_texts(again), again.claimed) == ({}, 1)
@@ -131,7 +132,7 @@ def test_a_broken_view_blocks_every_mark(rig: Rig, tmp_path: Path, columns: str)
 
     assert (report.claimed, len(listing(root)), sum(kept_texts(report).values())) == (0, 2, 2)
     assert all(why.startswith("owner: the view sexton_live cannot be read: ") for why in kept_texts(report))
-    with rig.db.write() as c:
+    with owner_write(rig.db) as c:
         c.execute(text("DROP VIEW sexton_live"))
         c.execute(text("CREATE VIEW sexton_live AS SELECT kind, id, vault, key FROM live"))
     assert rig.round().claimed == 2

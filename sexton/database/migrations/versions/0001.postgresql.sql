@@ -2,6 +2,15 @@
 -- functions prepare, commit and undrop. The same schema for SQLite is in 0001.sqlite.sql; sexton/database/tables/ names
 -- the columns for queries from Python.
 CREATE SCHEMA IF NOT EXISTS sexton;
+DO $$ BEGIN
+    IF (SELECT nspowner FROM pg_namespace WHERE nspname = 'sexton')
+        <> (SELECT oid FROM pg_roles WHERE rolname = current_user) THEN
+        RAISE EXCEPTION 'schema sexton belongs to another role than %, which could change what is created in it',
+            current_user;
+    END IF;
+END $$;
+-- No function or operator of another schema is found by its name alone, as one in public would be.
+SET LOCAL search_path = pg_catalog, pg_temp;
 
 -- The clock -----------------------------------------------------------------------------------------------------------
 
@@ -16,14 +25,14 @@ CREATE TABLE sexton.clock (
 
 -- Return the time of the deployment, in whole milliseconds.
 CREATE FUNCTION sexton.now() RETURNS timestamptz
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = sexton, pg_temp AS $$
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN date_trunc('milliseconds', clock_timestamp())
         + (SELECT offset_seconds FROM sexton.clock) * interval '1 second';
 END $$;
 
 CREATE FUNCTION sexton.clock_never_goes_back() RETURNS trigger
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE EXCEPTION 'the clock only moves forward';
 END $$;
@@ -52,6 +61,13 @@ CREATE TABLE sexton.instance (
     key_pattern text NOT NULL DEFAULT '',
     -- number of a check: later checks are not compared with it and those before it
     check_base bigint NOT NULL DEFAULT 0
+);
+
+-- One row per PostgreSQL role and instance whose marks the role may read, make, commit and undrop.
+CREATE TABLE sexton.instance_role (
+    instance text COLLATE "C" NOT NULL REFERENCES sexton.instance ON DELETE CASCADE,
+    role text COLLATE "C" NOT NULL,
+    PRIMARY KEY (instance, role)
 );
 
 -- One row per instance, and one (*) for all of them: every deciding transaction updates it first.
@@ -170,6 +186,41 @@ CREATE INDEX mark_history_gone ON sexton.mark_history (instance, gone_at);
 CREATE INDEX mark_history_children ON sexton.mark_history (instance, parent_kind, parent_id)
     WHERE parent_id IS NOT NULL;
 
+-- Return the instances that are granted to the role that logged in, or to a role of which it is a member.
+CREATE FUNCTION sexton.granted_instances() RETURNS text[]
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN ARRAY(SELECT g.instance FROM sexton.instance_role g JOIN pg_roles r ON r.rolname = g.role
+        WHERE pg_has_role(session_user, r.oid, 'MEMBER'));
+END $$;
+
+-- Raise SX004 unless the role that logged in may change marks of this instance. A role that may delete any mark is
+-- Sexton's own.
+CREATE FUNCTION sexton.verify_granted(instance text) RETURNS boolean
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF (has_table_privilege(session_user, 'sexton.mark', 'DELETE')
+        OR instance = ANY (sexton.granted_instances())) IS NOT TRUE THEN
+        RAISE EXCEPTION USING ERRCODE = 'SX004', MESSAGE = format(
+            'SX004 instance %1$s is not granted to role %2$s; see: sexton instance grant', instance, session_user);
+    END IF;
+    RETURN true;
+END $$;
+
+-- Owners' roles see and insert marks of their instances only. These policies apply neither to the owner of the schema
+-- nor to superusers; another role of Sexton's own needs policies that name it (docs/integration.md, your own
+-- migrations). The instances are read once per statement, not per row. CASE keeps the order: verify_granted is called
+-- only for a row that is refused, so that the error is SX004.
+ALTER TABLE sexton.mark ENABLE ROW LEVEL SECURITY;
+ALTER TABLE sexton.mark_history ENABLE ROW LEVEL SECURITY;
+CREATE POLICY granted_marks ON sexton.mark FOR SELECT
+    USING (instance = ANY ((SELECT sexton.granted_instances())::text[]));
+CREATE POLICY granted_history ON sexton.mark_history FOR SELECT
+    USING (instance = ANY ((SELECT sexton.granted_instances())::text[]));
+CREATE POLICY granted_inserts ON sexton.mark FOR INSERT WITH CHECK (
+    CASE WHEN instance = ANY ((SELECT sexton.granted_instances())::text[]) THEN true
+    ELSE sexton.verify_granted(instance) END);
+
 -- Refuse marks of unknown instances and of ids that are gone. One statement for all inserted marks: a row trigger would
 -- cost the owner's bulk marks a look-up per row.
 -- marked_at has the bare clock as default (docs/adr/0002), because a function of Sexton would be called for each row;
@@ -177,7 +228,7 @@ CREATE INDEX mark_history_children ON sexton.mark_history (instance, parent_kind
 -- EXECUTE plans its statement at each call. Statements without parameters keep their plan for the whole session, and a
 -- plan made when no mark was inserted took 49 s for 4,000 marks.
 CREATE FUNCTION sexton.mark_inserted() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = sexton, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     culprit text;
 BEGIN
@@ -204,7 +255,7 @@ CREATE TRIGGER mark_inserted AFTER INSERT ON sexton.mark
 
 -- A mark that is claimed may already have lost files.
 CREATE FUNCTION sexton.claimed_is_irrevocable() RETURNS trigger
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE EXCEPTION 'a claimed mark stays claimed: % % %', OLD.instance, OLD.kind, OLD.id;
 END $$;
@@ -215,10 +266,11 @@ CREATE TRIGGER claimed_is_irrevocable BEFORE UPDATE ON sexton.mark FOR EACH ROW
 -- what the files belong to: a hold on the parent retains them too. Return the number of marks.
 CREATE FUNCTION sexton.prepare(instance text, owner_txn text, ids text[], vault text, prefixes text[],
     txn_ttl interval, parent_kind text, parent_ids text[])
-RETURNS integer LANGUAGE plpgsql SECURITY DEFINER SET search_path = sexton, pg_temp AS $$
+RETURNS integer LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     n integer;
 BEGIN
+    PERFORM sexton.verify_granted(instance);
     IF cardinality(ids) IS DISTINCT FROM cardinality(prefixes) OR array_position(prefixes, NULL) IS NOT NULL
         OR (parent_kind IS NOT NULL AND cardinality(ids) IS DISTINCT FROM cardinality(parent_ids)) THEN
         RAISE EXCEPTION USING ERRCODE = 'SX006',
@@ -238,7 +290,7 @@ END $$;
 -- The same without parents.
 CREATE FUNCTION sexton.prepare(instance text, owner_txn text, ids text[], vault text, prefixes text[],
     txn_ttl interval)
-RETURNS integer LANGUAGE plpgsql SECURITY DEFINER SET search_path = sexton, pg_temp AS $$
+RETURNS integer LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN sexton.prepare(instance, owner_txn, ids, vault, prefixes, txn_ttl, NULL::text, NULL::text[]);
 END $$;
@@ -246,12 +298,13 @@ END $$;
 -- Delete the owner's own prepared marks; this deletion is the commit of the owner's metadata. With fewer rows than ids
 -- the owner must roll back: the rest are fenced, claimed or gone. Return the number of ids.
 CREATE FUNCTION sexton.commit(instance text, ids text[]) RETURNS integer
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = sexton, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     wanted text[] := ARRAY(SELECT DISTINCT unnest(ids));
     removed text[];
     lost text;
 BEGIN
+    PERFORM sexton.verify_granted(instance);
     IF wanted IS NULL OR ids IS NULL OR array_position(wanted, NULL) IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'SX006', MESSAGE = 'SX006 commit takes ids, none of them NULL';
     END IF;
@@ -300,7 +353,7 @@ END $$;
 -- not prevent the undrop of the parent.
 -- force_custom_plan makes a plan for each call: a plan made for other numbers of ids took 100 s instead of 0.3 s.
 CREATE FUNCTION sexton.undrop(instance text, kind text, ids text[]) RETURNS integer
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = sexton, pg_temp SET plan_cache_mode = force_custom_plan AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 DECLARE
     i text := undrop.instance;
@@ -309,6 +362,7 @@ DECLARE
     n integer;
     refused text;
 BEGIN
+    PERFORM sexton.verify_granted(i);
     IF undrop.ids IS NULL OR array_position(wanted, NULL) IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'SX006', MESSAGE = 'SX006 undrop takes ids, none of them NULL';
     END IF;
@@ -1002,3 +1056,6 @@ CREATE TABLE sexton.call (
     reason text NOT NULL DEFAULT ''
 );
 CREATE INDEX call_of ON sexton.call (instance, id);
+
+-- Only roles to which they are granted call the functions: see sexton init --grant-to.
+REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA sexton FROM PUBLIC;

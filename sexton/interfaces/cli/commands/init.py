@@ -10,24 +10,26 @@ def init(
     dialect: Annotated[
         Literal["postgresql", "sqlite"] | None, typer.Option(help="With --print-sql: which database.")
     ] = None,
-    grant_to: Annotated[str, typer.Option(help="PostgreSQL role of the owner, gets the contract's grants.")] = "",
+    grant_to: Annotated[str, typer.Option(help="PostgreSQL role of an owner, gets the contract's grants.")] = "",
 ) -> None:
     """Create or upgrade Sexton's tables. Safe to repeat.
 
-    If no deployment id is set, print a new one.
+    If no deployment id is set, print a new one. A role can use the contract for no instance until: sexton instance
+    grant INSTANCE ROLE
 
     Example: sexton init --grant-to shop_app
     """
     import secrets
 
     from config.settings import load
-    from sexton.database import schema
+    from sexton.database import roles, schema
 
     settings = load()
     if print_sql:
         dialect = dialect or ("sqlite" if settings.database_url.startswith("sqlite") else "postgresql")
         _print_sql(dialect, settings.deployment, grant_to)
         return
+    schema.take(settings.database_url)
     deployment = settings.deployment or schema.belongs_to(settings.database_url)
     if settings.deployment == "" and deployment:
         raise schema.SchemaError(
@@ -38,8 +40,9 @@ def init(
     schema.init(settings.database_url, deployment)
     typer.echo(schema.status(settings.database_url, deployment))
     if grant_to:
-        schema.grant(settings.database_url, grant_to)
-        typer.echo(f"role {grant_to} may mark, prepare, commit and undrop")
+        roles.grant(settings.database_url, grant_to)
+        typer.echo(f"role {grant_to} may use the contract, for each instance that you grant to it:")
+        typer.echo(f"sexton instance add INSTANCE; sexton instance grant INSTANCE {grant_to}")
     if not settings.deployment:
         typer.echo("this is a new deployment; set this in the environment of every sexton process:")
         typer.echo(f"SEXTON_DEPLOYMENT={deployment}")
@@ -47,8 +50,8 @@ def init(
 
 
 def _print_sql(dialect: Literal["postgresql", "sqlite"], deployment: str, grant_to: str) -> None:
-    from sexton.database import schema
+    from sexton.database import roles, schema
 
     typer.echo(schema.sql(dialect, deployment))
     if grant_to and dialect == "postgresql":
-        typer.echo(schema.grants(grant_to))
+        typer.echo(roles.grants(grant_to))

@@ -9,6 +9,7 @@ from sexton.interfaces.cli.output import print_json, show_table, utc_column
 
 app = typer.Typer(help="Instances: the databases and lakes whose garbage Sexton deletes.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="Instance: lower-case letters, digits, - and _.")]
+Role = Annotated[str, typer.Argument(help="PostgreSQL role with which the owner logs in, or a role that it has.")]
 PATTERN_CHARACTERS = 200
 """How much of a key pattern the call log records."""
 
@@ -42,15 +43,21 @@ def list_(as_json: Json = False) -> None:
 
     Example: sexton instance list
     """
+    from sexton.database import roles
+
     with open_database() as service:
         instances = service.stores.registry.instances()
+        granted = roles.granted_roles(service.db)
     if as_json:
-        print_json([i.model_dump() for i in instances])
+        print_json([i.model_dump() | {"roles": granted.get(i.id, [])} for i in instances])
         return
-    rows = [(i.id, i.mode, i.owner, utc_column(i.created_at), utc_column(i.enabled_at)) for i in instances]
+    rows = [
+        (i.id, i.mode, i.owner, ", ".join(granted.get(i.id, [])), utc_column(i.created_at), utc_column(i.enabled_at))
+        for i in instances
+    ]
     show_table(
         "" if rows else "no instance is registered; begin with: sexton instance add NAME",
-        ("instance", "mode", "owner", "registered (UTC)", "enabled (UTC)"),
+        ("instance", "mode", "owner", "roles", "registered (UTC)", "enabled (UTC)"),
         rows,
     )
 
@@ -70,6 +77,34 @@ def keys(
     with open_database() as service, log_call(service, "instance keys", name, pattern[:PATTERN_CHARACTERS]):
         service.stores.registry.set_key_pattern(name, pattern)
     typer.echo(f"the keys of {name}: {pattern}" if pattern else f"the keys of {name} are unknown")
+
+
+@app.command("grant")
+def grant(name: Name, role: Role) -> None:
+    """Let a PostgreSQL role mark, prepare, commit and undrop in an instance, and read its marks.
+
+    The role needs the contract's grants first: sexton init --grant-to ROLE. SQLite has no roles.
+
+    Example: sexton instance grant shop shop_app
+    """
+    from sexton.database import roles
+
+    with open_database() as service, log_call(service, "instance grant", name, role):
+        roles.grant_instance(service.db, name, role)
+    typer.echo(f"role {role} may mark, prepare, commit and undrop in instance {name}")
+
+
+@app.command("revoke")
+def revoke(name: Name, role: Role) -> None:
+    """Undo `grant`: the role can neither change nor read marks of the instance.
+
+    Example: sexton instance revoke shop shop_app
+    """
+    from sexton.database import roles
+
+    with open_database() as service, log_call(service, "instance revoke", name, role):
+        roles.revoke_instance(service.db, name, role)
+    typer.echo(f"role {role} can do nothing in instance {name}")
 
 
 @app.command("observe")

@@ -13,6 +13,7 @@ import typer
 
 from sexton.interfaces.cli.doctor.binlogs import examine_binlogs
 from sexton.interfaces.cli.doctor.finding import DoctorFinding, show_findings
+from sexton.interfaces.cli.doctor.roles import examine_roles
 from sexton.interfaces.cli.doctor.temporal import examine_temporal
 from sexton.interfaces.cli.doctor.topics import examine_wal
 from sexton.interfaces.cli.doctor.work import examine_work
@@ -29,8 +30,8 @@ MIN_FREE_GIB = 1.0
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False) -> None:
     """Check everything this process depends on.
 
-    Settings, database, S3, disk, Temporal, workers, schedule, vaults, halts, topics and binlogs. Each fault is printed
-    with what to do about it.
+    Settings, database and its roles, S3, disk, Temporal, workers, schedule, vaults, halts, topics and binlogs. Each
+    fault is printed with what to do about it.
 
     Example: sexton doctor
     """
@@ -72,6 +73,7 @@ def _examine_stores(settings: "Settings") -> Iterator[DoctorFinding]:
     db = Database.open(settings.database_url)
     try:
         stores = DeploymentStores(db, settings.engine_settings())
+        yield from examine_roles(stores)
         yield _spark(stores, settings)
         yield from examine_work(stores)
         yield from examine_wal(stores)

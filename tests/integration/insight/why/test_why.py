@@ -23,6 +23,7 @@ from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.storage.model import KeyOutcome, KeyResult
 from tests.support.claims import FAR_MS, claim, token
 from tests.support.rig import Rig, put, stores_of
+from tests.support.transactions import owner_write
 
 KEY = "data/9/a.dat"
 
@@ -64,7 +65,7 @@ def awaiting(rig: Rig, *, since: int = 0, cutoff: int = FAR_MS, lasts_ms: int = 
 
 
 def test_a_live_object_is_shown_as_live(worker: Rig) -> None:
-    with worker.db.write() as c:
+    with owner_write(worker.db) as c:
         c.execute(text("CREATE TABLE live (kind text, id text, vault text, key text)"))
         c.execute(text("CREATE VIEW sexton_live AS SELECT * FROM live"))
         c.execute(text(f"INSERT INTO live VALUES ('rowset', '12', 'disk', '{KEY}')"))

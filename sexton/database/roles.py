@@ -1,0 +1,192 @@
+"""PostgreSQL roles: the owner's grants, the instances of each role, and what others could change in Sexton's schema.
+
+SQLite has no roles: every user who can write the file is an owner of every instance.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import IntegrityError
+
+from sexton.database.engine import Database
+from sexton.database.guard import UnknownInstance
+from sexton.kernel.errors import BadInput
+
+OWNER_COLUMNS = "instance, kind, id, parent_kind, parent_id, vault, prefix, keys, bytes, owner_txn"
+"""Columns that an owner may set when it marks; the database sets state and times."""
+_FUNCTIONS = (
+    "sexton.now(), sexton.granted_instances(), sexton.verify_granted(text), "
+    "sexton.prepare(text, text, text[], text, text[], interval), "
+    "sexton.prepare(text, text, text[], text, text[], interval, text, text[]), "
+    "sexton.commit(text, text[]), sexton.undrop(text, text, text[])"
+)
+
+
+class SchemaAccess(NamedTuple):
+    """Who could act as Sexton's role, or change its schema: facts for ``sexton doctor``."""
+
+    role: str
+    is_superuser: bool
+    schema_owner: str
+    search_path: str
+    foreign_objects: Sequence[str]
+    """Tables and functions of the schema that belong to another role than the schema."""
+    writers: Sequence[str]
+    """``PRIVILEGE on OBJECT to ROLE``, each of which lets another role run code or write where Sexton trusts."""
+    owner_roles: Sequence[str]
+    """Roles to which instances are granted."""
+
+
+def foreign_owner(c: Connection, schema: str) -> str | None:
+    """Return the owner of a schema; None: it does not exist, or belongs to the role of this connection."""
+    query = "SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = :n"
+    owner: str | None = c.execute(
+        text(f"{query} AND pg_get_userbyid(nspowner) <> current_user"), {"n": schema}
+    ).scalar()
+    return owner
+
+
+def grants(role: str) -> str:
+    """Return the SQL that lets one PostgreSQL role use the contract, for no instance yet."""
+    check_name(role)
+    return "\n".join(
+        (
+            f'GRANT USAGE ON SCHEMA sexton TO "{role}";',
+            f'GRANT SELECT, INSERT ({OWNER_COLUMNS}) ON sexton.mark TO "{role}";',
+            f'GRANT SELECT ON sexton.mark_history TO "{role}";',
+            f'GRANT EXECUTE ON FUNCTION {_FUNCTIONS} TO "{role}";',
+        )
+    )
+
+
+def grant(database_url: str, role: str) -> None:
+    """Let a PostgreSQL role use the contract; ``grant_instance`` says for which instances."""
+    database = Database.open(database_url)
+    try:
+        _require_roles(database)
+        with database.write() as c:
+            for statement in grants(role).splitlines():
+                c.exec_driver_sql(statement)
+    finally:
+        database.close()
+
+
+def grant_instance(db: Database, instance: str, role: str) -> None:
+    """Let a role read, make, commit and undrop the marks of an instance. Repeating it changes nothing.
+
+    Raises:
+        BadInput: the role does not exist or may not use the contract, or the database is SQLite.
+        UnknownInstance: the instance is not registered.
+    """
+    _require_roles(db)
+    check_name(role)
+    may_use = "SELECT has_schema_privilege(oid, 'sexton', 'USAGE') FROM pg_roles WHERE rolname = :r"
+    insertion = "INSERT INTO sexton.instance_role (instance, role) VALUES (:i, :r) ON CONFLICT DO NOTHING"
+    try:
+        with db.write() as c:
+            if (allowed := c.execute(text(may_use), {"r": role}).scalar()) is None:
+                raise BadInput(f"there is no role {role}; create it first")
+            if not allowed:
+                raise BadInput(f"role {role} may not use schema sexton; first run: sexton init --grant-to {role}")
+            c.execute(text(insertion), {"i": instance, "r": role})
+    except IntegrityError as e:
+        raise UnknownInstance(instance) from e
+
+
+def revoke_instance(db: Database, instance: str, role: str) -> None:
+    """Take an instance from a role.
+
+    Raises:
+        BadInput: the instance is not granted to the role, or the database is SQLite.
+    """
+    _require_roles(db)
+    deletion = "DELETE FROM sexton.instance_role WHERE instance = :i AND role = :r"
+    with db.write() as c:
+        if c.execute(text(deletion), {"i": instance, "r": role}).rowcount == 0:
+            raise BadInput(f"instance {instance} is not granted to role {role}; see: sexton instance list")
+
+
+def granted_roles(db: Database) -> Mapping[str, Sequence[str]]:
+    """Return instance → roles to which it is granted; nothing on SQLite."""
+    if db.dialect != "postgresql":
+        return {}
+    with db.read() as c:
+        query = "SELECT instance, array_agg(role ORDER BY role) FROM sexton.instance_role GROUP BY instance"
+        return {row[0]: row[1] for row in c.execute(text(query))}
+
+
+def read_access(c: Connection) -> SchemaAccess:
+    """Return who could act as Sexton's role, or change its schemas."""
+    who = c.execute(text(_WHO)).one()
+    foreign = c.execute(text(_FOREIGN_OBJECTS)).scalars().all()
+    writers = c.execute(text(_WRITERS)).scalars().all()
+    owner_roles = c.execute(text("SELECT DISTINCT role FROM sexton.instance_role ORDER BY 1")).scalars().all()
+    return SchemaAccess(
+        role=who[0],
+        is_superuser=who[1],
+        schema_owner=who[2],
+        search_path=who[3],
+        foreign_objects=foreign,
+        writers=writers,
+        owner_roles=owner_roles,
+    )
+
+
+def sees_all_marks(c: Connection) -> bool:
+    """Return whether row-level security hides no mark from this connection's role."""
+    return bool(c.execute(text(_SEES_ALL_MARKS)).scalar_one())
+
+
+def check_name(role: str) -> None:
+    """Raise ``BadInput`` unless this may be the name of a role."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$-]{0,62}", role):
+        raise BadInput(f"{role!r} is not a role name; use letters, digits, '_', '$' and '-', at most 63")
+
+
+def _require_roles(db: Database) -> None:
+    if db.dialect != "postgresql":
+        raise BadInput("SQLite has no roles: every user who can write the file is an owner; use file permissions")
+
+
+_SEES_ALL_MARKS = """
+SELECT bool_and(NOT row_security_active(t.oid) OR EXISTS (
+    SELECT FROM pg_policy p, unnest(p.polroles) r
+    WHERE p.polrelid = t.oid AND p.polpermissive AND p.polcmd = '*' AND r <> 0 AND pg_has_role(r, 'USAGE')
+        AND pg_get_expr(p.polqual, p.polrelid) = 'true' AND p.polwithcheck IS NULL))
+FROM (VALUES ('sexton.mark'::regclass::oid), ('sexton.mark_history'::regclass::oid)) AS t (oid)
+"""
+_WHO = """
+SELECT current_user, (SELECT rolsuper FROM pg_roles WHERE rolname = current_user),
+    (SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = 'sexton'), current_setting('search_path')
+"""
+_OBJECTS = """
+WITH schemas AS (
+    SELECT oid, nspname, nspowner, nspacl FROM pg_namespace WHERE nspname IN ('sexton', 'sexton_catalog')
+), objects AS (
+    SELECT n.nspname || '.' || c.relname AS name, c.relowner AS owner, n.nspowner, c.relacl AS acl
+    FROM pg_class c JOIN schemas n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
+    UNION ALL
+    SELECT n.nspname || '.' || p.proname, p.proowner, n.nspowner, p.proacl
+    FROM pg_proc p JOIN schemas n ON n.oid = p.pronamespace
+)
+"""
+_FOREIGN_OBJECTS = f"{_OBJECTS} SELECT DISTINCT name FROM objects WHERE owner <> nspowner ORDER BY 1"
+# Other roles of Sexton's own may write every table. But only the owner may have CREATE and TRIGGER: what they add runs
+# with the rights of the role that uses the table.
+_WRITERS = f"""{_OBJECTS}
+SELECT a.privilege_type || ' on ' || g.name || ' to ' || CASE a.grantee WHEN 0 THEN 'PUBLIC'
+    ELSE pg_get_userbyid(a.grantee) END
+FROM (
+    SELECT 'schema ' || nspname AS name, nspowner AS owner, nspacl AS acl FROM schemas
+    UNION ALL SELECT name, owner, acl FROM objects
+) g, aclexplode(g.acl) a
+WHERE a.grantee <> g.owner AND (
+    a.privilege_type IN ('CREATE', 'TRIGGER')
+    OR (a.privilege_type IN ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE') AND CASE a.grantee WHEN 0 THEN true
+        ELSE EXISTS (SELECT FROM sexton.instance_role o JOIN pg_roles r ON r.rolname = o.role
+            WHERE pg_has_role(r.oid, a.grantee, 'MEMBER') AND NOT r.rolsuper) END)
+    OR (a.privilege_type = 'EXECUTE' AND a.grantee = 0))
+ORDER BY 1
+"""

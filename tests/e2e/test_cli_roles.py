@@ -1,0 +1,66 @@
+"""Roles of PostgreSQL on the command line, with a role of Sexton's own that is no superuser."""
+
+import json
+import secrets
+from functools import partial
+
+import psycopg
+import pytest
+
+from tests.e2e.conftest import Run
+from tests.servers.postgres import Cluster
+
+UNDROP = b"SELECT sexton.undrop('shop', 'dropped', '{t}')"
+
+
+def test_a_role_is_granted_an_instance_and_loses_it(offline: Run, postgres: Cluster) -> None:
+    sexton, app = f"s_{secrets.token_hex(4)}", f"a_{secrets.token_hex(4)}"
+    admin_url = postgres.create_database()
+    name = admin_url.rpartition("/")[2]
+    with psycopg.connect(admin_url.replace("+psycopg", ""), autocommit=True) as c:
+        for statement in (f"ROLE {sexton} LOGIN", f"ROLE {app} LOGIN"):
+            c.execute(f"CREATE {statement}".encode())
+        c.execute(f"GRANT CREATE ON DATABASE {name} TO {sexton}".encode())
+    run = partial(offline, SEXTON_DATABASE_URL=admin_url.replace("postgres@", f"{sexton}@"))
+
+    initialised = run("init", "--grant-to", app)
+    assert (initialised.returncode, f"sexton instance grant INSTANCE {app}" in initialised.stdout) == (0, True)
+    assert run("instance", "add", "shop").returncode == 0
+    with psycopg.connect(admin_url.replace("postgres@", f"{app}@").replace("+psycopg", "")) as c:
+        with pytest.raises(psycopg.Error, match="SX004 instance shop is not granted"):
+            c.execute(UNDROP)
+        c.rollback()
+        assert run("instance", "grant", "shop", app).returncode == 0
+        with pytest.raises(psycopg.Error, match="SX003 refused: t is not marked"):
+            c.execute(UNDROP)
+        c.rollback()
+        listed = json.loads(run("instance", "list", "--json").stdout)
+        examined = {f["about"]: f for f in json.loads(run("doctor", "--json").stdout)}
+        assert run("instance", "revoke", "shop", app).returncode == 0
+        with pytest.raises(psycopg.Error, match="SX004"):
+            c.execute(UNDROP)
+
+    assert [(i["id"], i["roles"]) for i in listed] == [("shop", [app])]
+    assert examined["roles"]["state"] == "OK", examined["roles"]
+    assert [line.split()[0] for line in run("log").stdout.splitlines() if "instance revoke" in line]
+    postgres.drop_database(admin_url)
+
+
+def test_the_printed_sql_ends_with_the_grants(offline: Run) -> None:
+    printed = offline("init", "--print-sql", "--dialect", "postgresql", "--grant-to", "shop_app")
+
+    assert printed.stdout.strip().splitlines()[-1].endswith('sexton.undrop(text, text, text[]) TO "shop_app";')
+
+
+def test_sqlite_has_no_roles(offline: Run) -> None:
+    offline("init")
+    offline("instance", "add", "shop")
+
+    for words in (
+        ("init", "--grant-to", "app"),
+        ("instance", "grant", "shop", "app"),
+        ("instance", "revoke", "shop", "app"),
+    ):
+        refused = offline(*words)
+        assert (refused.returncode, "SQLite has no roles" in refused.stderr) == (1, True)
+    assert json.loads(offline("instance", "list", "--json").stdout)[0]["roles"] == []

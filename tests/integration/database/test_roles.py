@@ -1,0 +1,300 @@
+"""Roles of PostgreSQL: an owner's role reaches its own instances only, and no other role becomes Sexton's.
+
+SQLite has no roles: every user who can write the file is an owner.
+"""
+
+import secrets
+from collections.abc import Callable, Iterator
+
+import psycopg
+import pytest
+from psycopg import errors
+from sqlalchemy import Connection, Engine, create_engine, text
+from sqlalchemy.exc import DBAPIError
+
+from sexton import contract
+from sexton.contract import InstanceNotRegistered, NewMark
+from sexton.database import roles, schema
+from sexton.database.engine import Database
+from sexton.database.guard import UnknownInstance
+from sexton.interfaces.cli.doctor.roles import access_problems
+from sexton.interfaces.selftest.race import run as run_race
+from sexton.kernel.errors import BadInput
+from sexton.owners.sql.owner import SqlOwner
+from tests.servers.postgres import Cluster
+from tests.support.rig import DEPLOYMENT, Rig
+
+MARK = "INSERT INTO sexton.mark (instance, kind, id, vault, prefix) VALUES (:i, 'dropped', 'x', 'disk', 'x/')"
+SERVICE = """
+GRANT USAGE ON SCHEMA sexton TO {0};
+GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA sexton TO {0};
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA sexton TO {0};
+"""
+POLICIES = """
+CREATE POLICY service ON sexton.mark TO {0} USING (true);
+CREATE POLICY service ON sexton.mark_history TO {0} USING (true);
+"""
+# An operator and a function whose argument types fit a query with a varchar parameter better than pg_catalog's.
+PLANTED = """
+CREATE TABLE public.ran (who text);
+GRANT INSERT ON public.ran TO PUBLIC;
+CREATE FUNCTION public.same(a text, b varchar) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN INSERT INTO public.ran VALUES (current_user); RETURN a OPERATOR(pg_catalog.=) b::text; END $$;
+CREATE OPERATOR public.= (LEFTARG = text, RIGHTARG = varchar, FUNCTION = public.same);
+CREATE FUNCTION public.lower(a varchar) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN INSERT INTO public.ran VALUES (current_user); RETURN pg_catalog.lower(a::text); END $$;
+"""
+
+
+@pytest.fixture
+def rig(postgres_rig: Rig) -> Iterator[Rig]:
+    """Instances ``shop`` and ``blog``, each with a mark ``t``."""
+    postgres_rig.instance("blog")
+    for instance in ("shop", "blog"):
+        postgres_rig.mark("dropped", NewMark(id="t", vault="disk", prefix="t/"), instance=instance)
+        with postgres_rig.db.write() as c:
+            contract.prepare(c, instance, "load", ["p"], "disk", ["p/"], 60)
+    yield postgres_rig
+    with postgres_rig.db.write() as c:
+        c.exec_driver_sql("DROP POLICY IF EXISTS service ON sexton.mark")
+        c.exec_driver_sql("DROP POLICY IF EXISTS service ON sexton.mark_history")
+
+
+@pytest.fixture
+def create_role(rig: Rig) -> Iterator[Callable[..., str]]:
+    """A function that creates a role and returns its name; at the end the roles are dropped with their rights."""
+    names: list[str] = []
+
+    def create(more: str = "") -> str:
+        names.append(f"r_{secrets.token_hex(4)}")
+        rig.sql(f"CREATE ROLE {names[-1]} LOGIN {more}")
+        return names[-1]
+
+    yield create
+    for name in names:
+        rig.sql(f"DROP OWNED BY {name} CASCADE; DROP ROLE {name}")
+
+
+@pytest.fixture
+def app(rig: Rig, create_role: Callable[..., str]) -> str:
+    """A role with the contract's grants and without an instance."""
+    role = create_role()
+    roles.grant(rig.url, role)
+    return role
+
+
+@pytest.fixture
+def engine(rig: Rig, app: str) -> Iterator[Engine]:
+    """Connections as that role."""
+    created = create_engine(url_of(rig, app))
+    yield created
+    created.dispose()
+
+
+def url_of(rig: Rig, role: str) -> str:
+    return rig.url.replace("postgres@", f"{role}@")
+
+
+CALLS: dict[str, Callable[[Connection, str], object]] = {
+    "insert": lambda c, i: c.execute(text(MARK), {"i": i}),
+    "insert a mark that exists": lambda c, i: c.execute(text(MARK.replace("'x', ", "'t', ")), {"i": i}),
+    "prepare": lambda c, i: contract.prepare(c, i, "load", ["r"], "disk", ["r/"], 60),
+    "prepare with parents": lambda c, i: contract.prepare(c, i, "load", ["r"], "disk", ["r/"], 60, ("table", ["a"])),
+    "commit": lambda c, i: contract.commit(c, i, ["p"]),
+    "undrop": lambda c, i: contract.undrop(c, i, "dropped", ["t"]),
+    "undrop in all": lambda c, _: contract.undrop(c, "*", "dropped", ["t"]),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_role_changes_marks_of_its_instances_only(rig: Rig, app: str, engine: Engine, call: str) -> None:
+    roles.grant_instance(rig.db, "shop", app)
+    before = (rig.count("mark", instance="blog"), rig.row("dropped", "t", "blog"))
+
+    with engine.connect() as c, pytest.raises((InstanceNotRegistered, DBAPIError), match=f"SX004 .* {app}"):
+        CALLS[call](c, "blog")
+    if call not in ("insert a mark that exists", "undrop in all"):
+        with engine.begin() as c:
+            CALLS[call](c, "shop")
+
+    assert (rig.count("mark", instance="blog"), rig.row("dropped", "t", "blog")) == before
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_role_granted_for_nothing_can_do_nothing(rig: Rig, app: str, engine: Engine, call: str) -> None:
+    roles.grant_instance(rig.db, "shop", app)
+    roles.revoke_instance(rig.db, "shop", app)
+
+    with engine.connect() as c:
+        assert c.execute(text("SELECT count(*) FROM sexton.mark")).scalar_one() == 0
+        with pytest.raises((InstanceNotRegistered, DBAPIError), match="SX004"):
+            CALLS[call](c, "shop")
+
+    assert rig.count("mark") == 4
+
+
+def test_a_role_reads_marks_of_its_instances_only(rig: Rig, app: str, engine: Engine) -> None:
+    for instance in ("shop", "blog"):
+        rig.sql(
+            "INSERT INTO {}mark_history (instance, kind, id, objects, bytes, marked_at, claimed_at, gone_at, batch, "
+            f"round) VALUES ('{instance}', 'dropped', 'gone', 1, 1, now(), now(), now(), 1, 1)"
+        )
+    roles.grant_instance(rig.db, "shop", app)
+
+    with engine.connect() as c:
+        for table in ("mark", "mark_history"):
+            seen = c.execute(text(f"SELECT DISTINCT instance FROM sexton.{table}")).scalars().all()
+            assert seen == ["shop"], table
+
+
+def test_an_insert_reads_the_grants_once(rig: Rig, app: str, engine: Engine) -> None:
+    roles.grant_instance(rig.db, "shop", app)
+    insert = MARK.replace("VALUES (:i, 'dropped', 'x'", "SELECT 'shop', 'dropped', 'm-' || n").replace(
+        "'disk', 'x/')", "'disk', 'm/' || n || '/' FROM generate_series(1, 1000) n"
+    )
+
+    with engine.begin() as c:
+        plan = c.execute(text(f"EXPLAIN (ANALYZE) {insert}")).scalars().all()
+
+    assert rig.count("mark", instance="shop") == 1002
+    assert [line.strip() for line in plan if "InitPlan" in line] == ["InitPlan 1 (returns $0)"]
+
+
+def test_a_member_of_a_granted_role_may_change_its_marks(rig: Rig, app: str, create_role: Callable[..., str]) -> None:
+    roles.grant_instance(rig.db, "shop", app)
+    member = create_engine(url_of(rig, create_role(f"IN ROLE {app}")))
+
+    with member.begin() as c:
+        contract.undrop(c, "shop", "dropped", ["t"])
+    with member.connect() as c, pytest.raises(InstanceNotRegistered):
+        contract.undrop(c, "blog", "dropped", ["t"])
+
+    member.dispose()
+    assert rig.row("dropped", "t") is None
+
+
+def test_a_definer_function_lends_no_instance(rig: Rig, app: str, create_role: Callable[..., str]) -> None:
+    roles.grant_instance(rig.db, "shop", app)
+    stranger = create_role()
+    body = "LANGUAGE sql SECURITY DEFINER AS $$ SELECT sexton.commit('shop', ARRAY['p']) $$"
+    rig.sql(f"CREATE FUNCTION public.of_app() RETURNS integer {body}")
+    rig.sql(f"ALTER FUNCTION public.of_app() OWNER TO {app}; GRANT USAGE ON SCHEMA public TO {stranger}, {app}")
+
+    refused = pytest.raises(psycopg.Error, match=f"SX004 instance shop is not granted to role {stranger}")
+    with psycopg.connect(url_of(rig, stranger).replace("+psycopg", "")) as c, refused:
+        c.execute("SELECT public.of_app()")
+
+
+def test_a_grant_needs_an_instance_and_a_role(rig: Rig, app: str, create_role: Callable[..., str]) -> None:
+    with pytest.raises(UnknownInstance, match="unknown instance wiki"):
+        roles.grant_instance(rig.db, "wiki", app)
+    with pytest.raises(BadInput, match="there is no role nobody; create it first"):
+        roles.grant_instance(rig.db, "shop", "nobody")
+    with pytest.raises(BadInput, match="first run: sexton init --grant-to"):
+        roles.grant_instance(rig.db, "shop", create_role())
+    with pytest.raises(BadInput, match="is not granted to role"):
+        roles.revoke_instance(rig.db, "shop", app)
+    for _ in "12":
+        roles.grant_instance(rig.db, "shop", app)
+    assert roles.granted_roles(rig.db) == {"shop": [app]}
+
+
+def test_a_service_role_needs_no_ownership(rig: Rig, create_role: Callable[..., str]) -> None:
+    service = create_role()
+    rig.sql(SERVICE.format(service))
+    db = Database.open(url_of(rig, service))
+    with pytest.raises(schema.SchemaError, match="row-level security hides marks"):
+        schema.check(db, DEPLOYMENT)
+
+    rig.sql(POLICIES.format(service))
+    schema.check(db, DEPLOYMENT)
+    race = run_race(db, marks=200, threads=2)
+    with db.read() as c:
+        assert c.execute(text("SELECT count(*) FROM sexton.mark")).scalar_one() == 4
+        plan = c.execute(text("EXPLAIN SELECT * FROM sexton.mark WHERE instance = 'shop'")).scalars().all()
+    db.close()
+    assert not any("granted" in line or "InitPlan" in line for line in plan)
+    assert race.clean
+
+
+def test_planted_operators_and_functions_never_run(rig: Rig, create_role: Callable[..., str]) -> None:
+    mallory = create_role()
+    rig.sql(f"GRANT CREATE, USAGE ON SCHEMA public TO {mallory}")
+    with psycopg.connect(url_of(rig, mallory).replace("+psycopg", "")) as c:
+        c.execute(PLANTED.encode())
+
+    assert rig.registry.instance("shop").id == "shop"
+    rig.later(10_801)
+    rig.round()
+    with rig.db.write() as c:
+        contract.undrop(c, "blog", "dropped", ["t"])
+        assert c.execute(text("SELECT lower('A'::varchar)")).scalar_one() == "a"
+
+    with rig.db.read() as c:
+        assert c.execute(text("SELECT count(*) FROM public.ran")).scalar_one() == 0
+
+
+def test_every_function_of_the_schema_fixes_its_path(rig: Rig) -> None:
+    query = "SELECT proname, proconfig FROM pg_proc WHERE pronamespace = 'sexton'::regnamespace"
+    with rig.db.read() as c:
+        functions = c.execute(text(query)).all()
+
+    assert [f.proname for f in functions if "search_path=pg_catalog, pg_temp" not in (f.proconfig or [])] == []
+    assert len(functions) == 10
+
+
+def test_a_temporary_view_is_never_the_live_view(rig: Rig, create_role: Callable[..., str]) -> None:
+    mallory = create_role()
+    with psycopg.connect(url_of(rig, mallory).replace("+psycopg", ""), autocommit=True) as c:
+        c.execute("CREATE TEMPORARY VIEW sexton_live AS SELECT text 'k' AS kind, 'i' AS id, 'v' AS vault, 'x' AS key")
+
+        assert SqlOwner(rig.db).live_objects("shop") is None
+
+
+def test_init_refuses_a_schema_of_another_role(rig: Rig, postgres: Cluster, create_role: Callable[..., str]) -> None:
+    mallory, url = create_role(), postgres.create_database()
+    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as c:
+        c.execute(f"CREATE SCHEMA sexton AUTHORIZATION {mallory}".encode())
+        c.execute(f"CREATE SCHEMA sexton_catalog AUTHORIZATION {mallory}".encode())
+
+        for attempt in (lambda: schema.init(url, DEPLOYMENT), lambda: schema.take(url)):
+            with pytest.raises(schema.SchemaError, match=f"schema sexton belongs to role {mallory}"):
+                attempt()
+        with pytest.raises(errors.RaiseException, match="schema sexton belongs to another role"):
+            c.execute(schema.sql("postgresql").encode())
+        c.execute("ROLLBACK")
+        made = "SELECT count(*) FROM pg_class WHERE relnamespace = 'sexton'::regnamespace"
+        assert c.execute(made.encode()).fetchone() == (0,)
+    postgres.drop_database(url)
+
+
+def test_doctor_reports_who_can_act_as_sexton(rig: Rig, app: str, create_role: Callable[..., str]) -> None:
+    service, other = create_role(), create_role()
+    rig.sql((SERVICE + POLICIES).format(service))
+    roles.grant_instance(rig.db, "shop", app)
+    db = Database.open(url_of(rig, service))
+
+    def found(db: Database) -> str:
+        with db.read() as c:
+            return "; ".join(problem.detail for problem in access_problems(roles.read_access(c)))
+
+    assert found(db) == ""
+    assert found(rig.db) == "Sexton's role postgres is a superuser"
+    for grant, detail in {
+        f"CREATE ON SCHEMA sexton TO {other}": f"CREATE on schema sexton to {other}",
+        "CREATE ON SCHEMA sexton TO PUBLIC": "CREATE on schema sexton to PUBLIC",
+        f"TRIGGER ON sexton.mark TO {other}": f"TRIGGER on sexton.mark to {other}",
+        "UPDATE ON sexton.clock TO PUBLIC": "UPDATE on sexton.clock to PUBLIC",
+        f"DELETE ON sexton.mark TO {app}": f"DELETE on sexton.mark to {app}",
+        "EXECUTE ON FUNCTION sexton.commit TO PUBLIC": "EXECUTE on sexton.commit to PUBLIC",
+    }.items():
+        rig.sql(f"GRANT {grant}")
+        assert found(db) == f"other roles can change what Sexton trusts: {detail}"
+        rig.sql(f"REVOKE {grant.replace(' TO ', ' FROM ')}")
+    rig.sql(f"ALTER FUNCTION sexton.commit OWNER TO {other}")
+    assert found(db) == "sexton.commit not owned by postgres, as their schema is"
+    rig.sql("ALTER FUNCTION sexton.commit OWNER TO postgres")
+    rig.sql(f"ALTER SCHEMA sexton OWNER TO {app}")
+    assert f"schema sexton belongs to {app}, to which instances are granted" in found(db)
+    rig.sql("ALTER SCHEMA sexton OWNER TO postgres")
+    db.close()
