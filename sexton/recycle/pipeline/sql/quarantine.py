@@ -123,6 +123,8 @@ class QuarantineStore:
     ) -> int:
         """Let the next round retry marks: one, those of a reason, or all of an instance; return how many.
 
+        A claimed prefix whose deletes failed is resolved and listed again; other claimed marks keep their files.
+
         ``but``: a reason whose marks stay quarantined.
 
         Raises:
@@ -141,8 +143,10 @@ class QuarantineStore:
             now = self._db.now(c)
             lifted = {"quarantined_reason": None, "failures": 0, "next_try_at": now}
             # Their files were dropped: a second pass resolves them again. Others still lack what their claim found.
-            without_files = mark.c.quarantined_reason.in_([str(r) for r in RESOLVED_AGAIN])
-            claimed = update(mark).where(chosen, without_files, mark.c.state == MarkState.CLAIMED)
+            # A prefix is listed again too: a listing may have named a key that can never be deleted, such as a/../b.
+            failed_prefix = and_(mark.c.quarantined_reason == Reason.DELETE_FAILED, mark.c.prefix.is_not(None))
+            listed_again = or_(mark.c.quarantined_reason.in_([str(r) for r in RESOLVED_AGAIN]), failed_prefix)
+            claimed = update(mark).where(chosen, listed_again, mark.c.state == MarkState.CLAIMED)
             retried = c.execute(claimed.values(**lifted, lacking=None, first_pass_at=now)).rowcount
             retried += c.execute(update(mark).where(chosen).values(**lifted)).rowcount
         if ref is not None and not retried:
