@@ -68,7 +68,7 @@ def _registration(rig: Rig, root: Path, objects: int) -> dict[str, Any]:
         sent.append(answer.elapsed.total_seconds())
 
     with Api(rig) as api, _guarded(rig.db.engine) as held:
-        client = Sexton(api.url, api.token("sync:copy"), timeout_seconds=120, event_hooks={"response": [ended]})
+        client = Sexton(api.url, api.token("sync:copy@shop"), timeout_seconds=120, event_hooks={"response": [ended]})
         made = client.register(RegistrationRequest("shop", "copy:1", owner="benchmark", objects=names))
         client.close()
     seconds = time.perf_counter() - began

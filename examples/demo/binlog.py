@@ -63,7 +63,8 @@ class BinlogStory:
         self._closing.callback(self._database.close)
         names = [f"{world.instance}-b{n}" for n in (1, 2, 3)]
         self._healthy, self._damaged, self._lagging = names
-        owner, *nodes = console.tokens("operate", *(f"node:{name}" for name in names))
+        scopes = [f"{scope}@{world.instance}" for scope in ("operate", *(f"node:{name}" for name in names))]
+        owner, *nodes = console.tokens(*scopes)
         url, root = f"http://{world.environment['SEXTON_API__LISTEN']}", directory / world.instance
         tokens = dict(zip(names, nodes, strict=True))
         self._backends = Backends(stack, self._closing, root, world.instance, url, tokens)

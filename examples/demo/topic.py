@@ -68,7 +68,7 @@ class TopicStory:
         log = EmbeddedLog(database)
         log.create(self.topic)
         name = f"{world.instance}-node"
-        owner, node = self._clients(world, "operate", f"node:{name}")
+        owner, node = self._clients(world, "owner@*", f"node:{name}@*")
         node_directory = directory / world.instance
         node_directory.mkdir(parents=True)
         self._node = Node(name, node, log, Maps(owner, log, node_directory / "maps.json"), node_directory)

@@ -26,7 +26,7 @@ class Backend:
 
         Args:
             name: of the node.
-            client: with a token of scope ``node:NAME``.
+            client: with a token of scope ``node:NAME@INSTANCE``.
             directory: its data directory, which exists.
             instance: the name of the database in Sexton.
         """

@@ -40,7 +40,7 @@ class Leader:
 
         Args:
             db: the name of the database.
-            client: with a token of scope ``operate``.
+            client: with a token of scope ``owner@INSTANCE``.
             backends: by name.
             directory: contains the edits.
             instance: the name of the database in Sexton.

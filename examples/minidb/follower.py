@@ -16,7 +16,7 @@ class Follower:
         Args:
             name: of the follower.
             db: the database's.
-            client: with a token of scope ``operate``: it reads records, and the journal in its own name.
+            client: with a token of scope ``operate@INSTANCE``: it reads records, and the journal in its own name.
             instance: the name of the database in Sexton.
         """
         self.state, self._db, self._client, self._instance = FollowerState(), db, client, instance

@@ -31,7 +31,7 @@ class Maps:
         """Read the file; nothing is sent.
 
         Args:
-            client: with a token of scope ``operate``.
+            client: with a token of scope ``owner@*``.
             log: where the topics are.
             file: in which the maps are stored; its directory exists.
         """

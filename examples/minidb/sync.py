@@ -31,7 +31,7 @@ def copy_table(
     """Copy every file of a table, dropped or not, and verify it; return how many.
 
     Args:
-        client: with a token of scope ``sync:copy``.
+        client: with a token of scope ``sync:copy@INSTANCE``.
         db: the database of the table.
         name: of the table.
         target: the vault of the copy, with the same keys.

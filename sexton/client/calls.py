@@ -40,9 +40,9 @@ def token(user: str, password: str, scope: str | None = None, ttl_seconds: int |
     return ApiCall("POST", "/v1/token", IssuedToken, body)
 
 
-def status() -> ApiCall[Overview]:
-    """Return the state of every instance: what runs, what waits, what is due and what blocks deletion."""
-    return ApiCall("GET", "/v1/status", Overview)
+def status(instance: str | None = None) -> ApiCall[Overview]:
+    """Return the state of one instance, or of all that the token covers: what runs, waits, is due and is blocked."""
+    return ApiCall("GET", "/v1/status", Overview, query=url_query(instance=instance))
 
 
 def why(key: str, instance: str | None = None) -> ApiCall[StoriesBody]:

@@ -30,16 +30,19 @@ class KindProgressRow(NamedTuple):
     objects: int
 
 
-def overview(db: Database, stores: InsightStores, policy: Policy, slots: int) -> Overview:
-    """Return the status of every instance.
+def overview(db: Database, stores: InsightStores, policy: Policy, slots: int, only: str | None = None) -> Overview:
+    """Return the status of one instance, or of every one.
 
     Args:
         db: the database.
         stores: where facts come from beside the database's rows.
         policy: the settings by which marks are due.
         slots: how many rounds may run at once.
+        only: the instance; None: every one.
     """
-    statuses = tuple(_instance_status(db, i, stores, policy) for i in stores.operators.registry.instances())
+    registry = stores.operators.registry
+    instances = registry.instances() if only is None else [registry.instance(only)]
+    statuses = tuple(_instance_status(db, i, stores, policy) for i in instances)
     lease = db.t.lease
     with db.read() as c:
         is_busy = busy(lease, JOB, db.now(c))

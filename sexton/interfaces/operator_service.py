@@ -50,12 +50,12 @@ class OperatorService:
         with self.db.read() as c:
             return figures(self.db, c, self.db.now(c))
 
-    def status(self) -> "Overview":
-        """Return the state of every instance: what is running, waiting, due and kept."""
+    def status(self, instance: str | None = None) -> "Overview":
+        """Return the state of one instance, or of every one: what is running, waiting, due and kept."""
         from sexton.insight.status import overview
 
         slots = self.settings.recycle.recycle_concurrency
-        return overview(self.db, self.stores.insight, self.settings.policy(), slots)
+        return overview(self.db, self.stores.insight, self.settings.policy(), slots, instance)
 
     def stories(self, name: str, instance: str | None = None) -> "list[Story]":
         """Return what is known about an object's key or a mark's id."""

@@ -9,8 +9,9 @@ from sexton.operators.access.credentials import MAX_PASSWORD, MAX_TTL_SECONDS, M
 from sexton.protocol.body import Body
 
 MAX_LOGIN_BYTES = 4 << 10
-SCOPE = r"^(read|operate|admin|(node|sync):[A-Za-z0-9][A-Za-z0-9._/-]{0,127})$"
-"""The scopes that ``sexton.operators.access.policy.scope`` accepts. A value that does not match is not echoed."""
+SCOPE = r"^(read|owner|operate|admin|(node|sync):[A-Za-z0-9][A-Za-z0-9._/-]{0,127})(@([a-z0-9][a-z0-9_-]{0,62}|\*))?$"
+"""Scopes, incomplete ones included: ``sexton.operators.access.policy.scope`` says what these lack. A value that does
+not match is not echoed."""
 
 
 class Credentials(Body):

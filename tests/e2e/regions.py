@@ -46,7 +46,7 @@ class Regions:
             self.log.create(topic)
             self.wal.store.enable(topic, Mode.DELETE)
         self.api = api
-        self.owner, self.client = Sexton(api.url, api.token("operate")), Sexton(api.url, api.token("node:n1"))
+        self.owner, self.client = Sexton(api.url, api.token("owner@*")), Sexton(api.url, api.token("node:n1@*"))
         self.maps, self.directory = Maps(self.owner, self.log, directory / "maps.json"), directory
         self.node = Node("n1", self.client, self.log, self.maps, directory)
         self.acknowledged: dict[str, Rows] = {}

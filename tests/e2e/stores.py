@@ -27,9 +27,9 @@ class Stores:
 
     def __init__(self, rig: Rig, api: Api, directory: Path) -> None:
         self.world, self.directory, self._api = BinlogInstance(rig.db), directory, api
-        self._tokens = {b: api.token(f"node:{b}") for b in BACKENDS}
+        self._tokens = {b: api.token(f"node:{b}@{SHOP}") for b in BACKENDS}
         self.closing = ExitStack()
-        self.owner = self.client(api.token("operate"))
+        self.owner = self.client(api.token(f"operate@{SHOP}"))
         for name in (*BACKENDS, "leader"):
             (directory / name).mkdir()
         self.backends = {b: Backend(b, self.client(self._tokens[b]), directory / b) for b in BACKENDS}

@@ -21,7 +21,7 @@ PASSWORD, ANOTHER = "a-horse-of-correct-batteries", "another-staple-altogether"
 record_secret(PASSWORD)
 record_secret(ANOTHER)
 TERMINAL = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
-ADD = ("user", "add", "ada", "--scope", "operate")
+ADD = ("user", "add", "ada", "--scope", "operate@*")
 
 
 def test_call_log_has_users_added_and_removed(offline: Run, shop: Database) -> None:
@@ -33,16 +33,16 @@ def test_call_log_has_users_added_and_removed(offline: Run, shop: Database) -> N
 
     assert [p.returncode for p in (added, again, removed, removed_again)] == [0, 1, 0, 1]
     assert "sexton user password ada" in again.stderr
-    assert [(u["name"], u["scope"]) for u in json.loads(shown.stdout)] == [("ada", "operate")]
+    assert [(u["name"], u["scope"]) for u in json.loads(shown.stdout)] == [("ada", "operate@*")]
     assert (token.id in listed.stdout, "hash" in shown.stdout) == (True, False)
     with pytest.raises(Unauthenticated, match="revoked"):
         TokenStore(shop).authenticate(f"Bearer {text}")
     assert "removed by" in offline("user", "list").stdout
     calls = [(c.action, c.subject, c.outcome, c.reason) for c in reversed(CallStore(shop).last(9))]
     assert calls == [
-        ("user add", "ada", "ok", "scope operate"),
-        ("user add", "ada", "USER_EXISTS", "scope operate"),
-        ("token", "operate", "ok", ""),
+        ("user add", "ada", "ok", "scope operate@*"),
+        ("user add", "ada", "USER_EXISTS", "scope operate@*"),
+        ("token", "operate@*", "ok", ""),
         ("user remove", "ada", "ok", ""),
         ("user remove", "ada", "UNKNOWN_USER", ""),
     ]

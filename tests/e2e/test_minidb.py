@@ -270,7 +270,7 @@ def test_a_sync_job_copies_a_dropped_table_while_rounds_run(
 
     with (
         Api(rig, s3={"endpoint_url": s3_server.endpoint_url}) as api,
-        Sexton(api.url, api.token("sync:copy")) as client,
+        Sexton(api.url, api.token(f"sync:copy@{INSTANCE}")) as client,
     ):
         copied = copy_table(client, minidb, "t", mirror, SyncRun("1", 1000), in_between)
     rig.round(INSTANCE)

@@ -127,7 +127,7 @@ def test_w26_region_with_a_refused_map_accepts_no_row(regions: Regions) -> None:
     maps = Maps(regions.client, regions.log, regions.directory / "other.json")  # a node's token is none of an owner
     node = Node("n1", regions.client, regions.log, maps, regions.directory)
 
-    with pytest.raises(RequestRefused, match="operate"):
+    with pytest.raises(RequestRefused, match="owner"):
         node.create("r3", A)
     with pytest.raises(Closed):
         node.append("r3", "a row")

@@ -7,7 +7,8 @@ from fastapi import Depends, Query, Request
 
 from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access import policy
-from sexton.operators.access.model import Grant, Token
+from sexton.operators.access.errors import Forbidden
+from sexton.operators.access.model import EVERY_INSTANCE, Grant, Token
 from sexton.operators.call_log.model import CallRecord
 
 
@@ -35,9 +36,20 @@ class Caller:
         call = call.model_copy(update={"subject": subject, "reason": reason})
         return service.stores.calls.recorded(call, keeps=keeps)
 
-    def require(self, grant: Grant, job: str | None = None, node: str | None = None) -> None:
+    def require(self, grant: Grant, instance: str, *, job: str | None = None, node: str | None = None) -> None:
         """Raise ``Forbidden`` unless the token permits it; see ``access.policy.check``."""
-        policy.check(self.token.scope, grant, job, node)
+        policy.check(self.token.scope, grant, instance, job=job, node=node)
+
+    def selected(self, instance: str | None) -> str:
+        """Return the instance that a request names, else that of the token, which may be ``EVERY_INSTANCE``.
+
+        Raises:
+            Forbidden: the token does not cover the instance, whether there is such an instance or not.
+        """
+        name = instance or self.token.scope.instance
+        if not policy.covers(self.token.scope, name):
+            raise Forbidden(f"a token of scope {self.token.scope} is not for this instance")
+        return name
 
     @property
     def node(self) -> str:
@@ -60,18 +72,26 @@ CurrentCaller = Annotated[Caller, Depends(current_caller)]
 Service = Annotated[OperatorService, Depends(operator_service)]
 
 
-def selected_instance(service: Service, instance: Annotated[str | None, Query(max_length=63)] = None) -> str:
-    """Return the instance of the query, or the deployment's only instance."""
-    return service.stores.registry.resolve_instance(instance or None)
+def selected_instance(
+    service: Service, caller: CurrentCaller, instance: Annotated[str | None, Query(max_length=63)] = None
+) -> str:
+    """Return the instance of the query, or that of the token, or the deployment's only instance."""
+    return resolved(service, caller, instance)
+
+
+def resolved(service: OperatorService, caller: Caller, instance: str | None) -> str:
+    """Return a registered instance: the named one, or that of the token, or the deployment's only instance."""
+    name = caller.selected(instance)
+    return service.stores.registry.resolve_instance(None if name == EVERY_INSTANCE else name)
+
+
+def covered_instance(
+    service: Service, caller: CurrentCaller, instance: Annotated[str | None, Query(max_length=63)] = None
+) -> str:
+    """Return the instance of the query, or that of the token; ``EVERY_INSTANCE``: the query is about all instances."""
+    name = caller.selected(instance)
+    return name if name == EVERY_INSTANCE else service.stores.registry.instance(name).id
 
 
 SelectedInstance = Annotated[str, Depends(selected_instance)]
-
-
-def reading_caller(caller: CurrentCaller) -> Caller:
-    """Return the caller; raise ``Forbidden`` unless its token permits reading everything."""
-    caller.require(Grant.READ)
-    return caller
-
-
-ReadingCaller = Annotated[Caller, Depends(reading_caller)]
+CoveredInstance = Annotated[str, Depends(covered_instance)]

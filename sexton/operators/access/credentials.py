@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.errors import Forbidden
 from sexton.operators.access.model import Grant, TokenScope
-from sexton.operators.access.policy import LADDER
+from sexton.operators.access.policy import LADDER, covers
 
 MIN_PASSWORD, MAX_PASSWORD = 12, 256
 MIN_TTL_SECONDS, TTL_SECONDS, MAX_TTL_SECONDS = 60, 900, 3_600
@@ -65,16 +65,18 @@ def typed(password: str) -> bytes:
 def granted(own: TokenScope, requested: TokenScope | None) -> TokenScope:
     """Return the scope of a user's new token: the requested one, at most the user's own; None: the user's own.
 
+    Only an administrator's login issues tokens of other jobs and nodes.
+
     Raises:
         Forbidden: the requested scope permits more than the user's own.
     """
     if requested is None or requested == own:
         return own
-    if own.grant in LADDER:
-        if requested.grant in LADDER and LADDER.index(requested.grant) <= LADDER.index(own.grant):
-            return requested
-        if own.grant is Grant.ADMIN or (own.grant is Grant.OPERATE and requested.grant is Grant.SYNC):
-            return requested
+    if own.grant is Grant.ADMIN:
+        return requested
+    are_ranked = own.grant in LADDER and requested.grant in LADDER
+    if are_ranked and covers(own, requested.instance) and LADDER.index(requested.grant) <= LADDER.index(own.grant):
+        return requested
     raise Forbidden(f"a user of scope {own} may not request a token of scope {requested}")
 
 

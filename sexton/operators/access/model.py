@@ -5,16 +5,22 @@ from typing import NamedTuple
 
 from sexton.kernel.message import Message
 
+EVERY_INSTANCE = "*"
+"""The instance of a scope that covers all instances. A request passes it if it belongs to no single instance: figures
+and stops of the whole deployment, and topics, whose rows name no instance. Only a scope that covers all permits it."""
+
 
 class Grant(StrEnum):
-    """What a token permits. Each of the first three includes the one before it."""
+    """What a token permits in its instance. Each of the first four includes the one before it."""
 
     READ = "read"
     """Read everything."""
+    OWNER = "owner"
+    """Send what the owner of the instance reports: maps, records, placements, drops and the watermark."""
     OPERATE = "operate"
-    """Stop, start, plan, set the watermark; register, renew and finish protections of any job."""
+    """Stop, start, plan, apply; register, renew and finish protections of any job."""
     ADMIN = "admin"
-    """Release protections of other jobs."""
+    """Release protections of other jobs, in every instance."""
     SYNC = "sync"
     """``sync:JOB``: read and change the protections of JOB and of JOB:RUN."""
     NODE = "node"
@@ -22,13 +28,16 @@ class Grant(StrEnum):
 
 
 class TokenScope(NamedTuple):
-    """A grant; for ``sync`` and ``node``, ``of`` is the job or the node."""
+    """A grant in one instance, or in every one; for ``sync`` and ``node``, ``of`` is the job or the node."""
 
     grant: Grant
-    of: str = ""
+    of: str
+    instance: str
 
     def __str__(self) -> str:
-        return f"{self.grant}:{self.of}" if self.of else str(self.grant)
+        name = f"{self.grant}:{self.of}" if self.of else str(self.grant)
+        is_complete = self.instance == EVERY_INSTANCE and self.grant in (Grant.READ, Grant.ADMIN)
+        return name if is_complete else f"{name}@{self.instance}"
 
 
 class Token(Message):

@@ -71,8 +71,8 @@ class Served:
 
     def __init__(self, api: Api, place: LogPlace, topics: TopicStores) -> None:
         self.api, self.place, self.topics = api, place, topics
-        self.node = Sexton(api.url, api.token("node:n1"), patience_seconds=2)
-        self.owner = Sexton(api.url, api.token("operate"), patience_seconds=2)
+        self.node = Sexton(api.url, api.token("node:n1@*"), patience_seconds=2)
+        self.owner = Sexton(api.url, api.token("operate@*"), patience_seconds=2)
 
     def topic(self, entries: int) -> str:
         """Make a topic of which region r1 needs everything."""
@@ -220,7 +220,7 @@ def test_maps_and_heartbeats_over_http_reach_the_stores(served: Served) -> None:
 
 def test_node_token_is_for_its_own_node_only(served: Served) -> None:
     topic = served.topic(20)
-    other = Sexton(served.api.url, served.api.token("node:n2"), patience_seconds=2)
+    other = Sexton(served.api.url, served.api.token("node:n2@*"), patience_seconds=2)
 
     with served.replay(topic) as replay:
         for ask in (
@@ -232,7 +232,7 @@ def test_node_token_is_for_its_own_node_only(served: Served) -> None:
                 ask()
         answer = httpx.delete(
             f"{served.api.url}/v1/topics/{topic}/replays/{replay.pin.id}",
-            headers={"Authorization": f"Bearer {served.api.token('node:n2')}"},
+            headers={"Authorization": f"Bearer {served.api.token('node:n2@*')}"},
         )
         list(replay)
     other.close()
@@ -261,7 +261,7 @@ def test_another_nodes_token_moves_nothing_of_a_region(served: Served) -> None:
 
 def test_invalid_request_is_refused_as_a_whole(served: Served) -> None:
     topic = served.topic(20)
-    head = {"Authorization": f"Bearer {served.api.token('operate')}"}
+    head = {"Authorization": f"Bearer {served.api.token('operate@*')}"}
     report = {"topic": topic, "region": "r1", "epoch": 0, "streams": [{"flushed": 5}]}
     bad = [
         ("PUT", f"/v1/topics/{topic}/regions", {"generation": -1}),

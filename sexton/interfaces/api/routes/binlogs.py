@@ -4,7 +4,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
-from sexton.interfaces.api.caller import CurrentCaller, ReadingCaller, SelectedInstance, Service
+from sexton.interfaces.api.caller import Caller, CurrentCaller, SelectedInstance, Service
+from sexton.interfaces.operator_service import OperatorService
+from sexton.operators.access import policy
 from sexton.operators.access.model import Grant
 from sexton.protocol.binlogs import (
     Acknowledgement,
@@ -31,8 +33,11 @@ Limit = Annotated[int, Query(ge=1, le=1_000)]
 
 
 @routes.get("/databases")
-def logs(service: Service, _: ReadingCaller, instance: SelectedInstance, db: str = "", table: str = "") -> LogsBody:
+def logs(
+    service: Service, caller: CurrentCaller, instance: SelectedInstance, db: str = "", table: str = ""
+) -> LogsBody:
     """Return at most 1,000 logs in the order of databases and tables, behind the given one."""
+    caller.require(Grant.READ, instance)
     return LogsBody(logs=tuple(service.stores.binlogs.configs.logs(instance, (db, table))))
 
 
@@ -55,7 +60,7 @@ def keep_table(
 def _keep(db: str, table: str, body: LogConfig, service: Service, caller: CurrentCaller, instance: str) -> Log:
     settings = body.model_dump_json(exclude_defaults=True)
     with caller.recorded(service, "binlog set", instance, f"{db}/{table}".rstrip("/"), settings):
-        caller.require(Grant.OPERATE)
+        caller.require(Grant.OWNER, instance)
         config = LogRetention(enabled=body.enable, ttl_seconds=parse_ttl(body.ttl_seconds), max_bytes=body.max_bytes)
         config = config.model_copy(update={"max_history_nums": body.max_history_nums})
         return service.stores.binlogs.configs.put(instance, db, table, config, body.from_seq)
@@ -77,7 +82,7 @@ def drop_table(
 
 def _drop(db: str, table: str, service: Service, caller: CurrentCaller, instance: str) -> DroppedCopies:
     with caller.recorded(service, "binlog drop", instance, f"{db}/{table}".rstrip("/")):
-        caller.require(Grant.OPERATE)
+        caller.require(Grant.OWNER, instance)
         return DroppedCopies(replicas=service.stores.binlogs.configs.drop(instance, db, table))
 
 
@@ -86,7 +91,7 @@ def add(
     db: Database, body: NewRecords, service: Service, caller: CurrentCaller, instance: SelectedInstance
 ) -> StoreResult:
     """Store records of a database, in the order of its commits. Idempotent."""
-    caller.require(Grant.OPERATE)
+    caller.require(Grant.OWNER, instance)
     records = [Record.model_validate(record, from_attributes=True) for record in body.records]
     return service.stores.binlogs.records.add(instance, db, records)
 
@@ -103,13 +108,15 @@ def read(
     consumer: str | None = None,
 ) -> RecordPage:
     """Return the records of a log behind one: ``TOO_NEW`` if there is none yet, refused if they are deleted."""
-    caller.require(Grant.READ, job=consumer)
+    caller.require(Grant.READ, instance, job=consumer)
+    _check_log(service, caller, instance, db, table or "")
     return service.stores.binlogs.records.read(instance, db, table or "", after, limit)
 
 
 @routes.get("/consumers")
-def consumers(service: Service, _: ReadingCaller, instance: SelectedInstance) -> Consumers:
+def consumers(service: Service, caller: CurrentCaller, instance: SelectedInstance) -> Consumers:
     """Return the consumers, the logs that they read, and what each has acknowledged."""
+    caller.require(Grant.READ, instance)
     return Consumers(consumers=tuple(service.stores.binlogs.consumers.all(instance)))
 
 
@@ -117,8 +124,12 @@ def consumers(service: Service, _: ReadingCaller, instance: SelectedInstance) ->
 def register(
     consumer: Name, body: ConsumerRegistration, service: Service, caller: CurrentCaller, instance: SelectedInstance
 ) -> Consumer:
-    """Register a consumer: records that it lacks are no longer deleted. Refused if one of them is deleted already."""
-    caller.require(Grant.OPERATE, job=consumer)
+    """Register a consumer: records that it lacks are no longer deleted. Refused if one of them is deleted already.
+
+    A job's own token repeats the registration of its logs, also for further runs; an operator sends the first one.
+    """
+    caller.require(Grant.OPERATE, instance, job=consumer)
+    _check_log(service, caller, instance, body.db, body.table or "")
     return service.stores.binlogs.consumers.register(instance, consumer, body.db, body.table or "", body.after)
 
 
@@ -127,7 +138,7 @@ def acknowledge(
     consumer: Name, body: Acknowledgement, service: Service, caller: CurrentCaller, instance: SelectedInstance
 ) -> Consumer:
     """Store up to which record a consumer has everything. Repeating one changes nothing."""
-    caller.require(Grant.OPERATE, job=consumer)
+    caller.require(Grant.OPERATE, instance, job=consumer)
     return service.stores.binlogs.consumers.acknowledge(instance, consumer, body.db, body.table or "", body.commit_seq)
 
 
@@ -142,5 +153,10 @@ def remove(
 ) -> None:
     """Remove a consumer, so that it no longer blocks the deletion of records. Idempotent."""
     with caller.recorded(service, "binlog consumer remove", instance, consumer):
-        caller.require(Grant.OPERATE, job=consumer)
+        caller.require(Grant.OPERATE, instance, job=consumer)
         service.stores.binlogs.consumers.remove(instance, consumer, db, table or "")
+
+
+def _check_log(service: OperatorService, caller: Caller, instance: str, db: str, table: str) -> None:
+    """Raise ``Forbidden`` if a job's token is sent for a log that no operator registered for the job."""
+    policy.check_log(caller.token.scope, service.stores.binlogs.consumers.names(instance, db, table))

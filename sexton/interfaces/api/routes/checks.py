@@ -5,9 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from sexton.check.model import CheckReport, FindingType, PeerComparison
+from sexton.check.port import UnknownCheck
 from sexton.check.sql import peers
-from sexton.interfaces.api.caller import CurrentCaller, ReadingCaller, Service
-from sexton.operators.access.model import Grant
+from sexton.interfaces.api.caller import CoveredInstance, CurrentCaller, Service
+from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.protocol.checks import ChecksBody, Findings, Inventory
 
 routes = APIRouter(prefix="/v1")
@@ -16,28 +17,35 @@ After = Annotated[int, Query(ge=0, le=2**63 - 1, description="only findings with
 
 
 @routes.get("/checks")
-def checks(service: Service, _: ReadingCaller, instance: str | None = None) -> ChecksBody:
-    """Return the 20 newest checks, of one instance or of all."""
-    if instance is not None:
-        service.stores.registry.instance(instance)
-    return ChecksBody(checks=tuple(service.stores.checks.runs(instance, 20)))
+def checks(service: Service, caller: CurrentCaller, instance: CoveredInstance) -> ChecksBody:
+    """Return the 20 newest checks, of one instance or of all that the token covers."""
+    caller.require(Grant.READ, instance)
+    of_instance = None if instance == EVERY_INSTANCE else instance
+    return ChecksBody(checks=tuple(service.stores.checks.runs(of_instance, 20)))
 
 
 @routes.get("/checks/{check}")
-def check(check: Number, service: Service, _: ReadingCaller) -> CheckReport:
+def check(check: Number, service: Service, caller: CurrentCaller) -> CheckReport:
     """Return a check: what it read, which inputs were missing, and which findings are open now."""
-    return service.stores.checks.report(check)
+    try:
+        report = service.stores.checks.report(check)
+    except UnknownCheck:
+        caller.require(Grant.READ, EVERY_INSTANCE)
+        raise
+    caller.require(Grant.READ, report.run.instance)
+    return report
 
 
 @routes.get("/instances/{instance}/findings")
 def findings(
     instance: str,
     service: Service,
-    _: ReadingCaller,
+    caller: CurrentCaller,
     after: After = 0,
     type_: Annotated[FindingType | None, Query(alias="type")] = None,
 ) -> Findings:
     """Return at most 1,000 findings in the order of their numbers."""
+    caller.require(Grant.READ, instance)
     service.stores.registry.instance(instance)
     return Findings(findings=tuple(service.stores.checks.findings(instance, after, 1_000, of=type_)))
 
@@ -45,6 +53,6 @@ def findings(
 @routes.post("/instances/{instance}/inventory")
 def inventory(instance: str, body: Inventory, service: Service, caller: CurrentCaller) -> PeerComparison:
     """Compare a front end's memory with the records, in both directions, for a range of ids. Read-only."""
-    caller.require(Grant.OPERATE)
+    caller.require(Grant.OWNER, instance)
     registered = service.stores.registry.instance(instance)
     return peers.compare(service.db, registered, body.kind, body.ids, body.after, body.until)

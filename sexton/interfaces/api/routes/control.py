@@ -5,8 +5,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from sexton.insight.views import Overview
-from sexton.interfaces.api.caller import CurrentCaller, ReadingCaller, Service
-from sexton.operators.access.model import Grant
+from sexton.interfaces.api.caller import CoveredInstance, CurrentCaller, Service
+from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.controls.model import ALL, ControlKind
 from sexton.protocol.status import Stop, StopResult, StoriesBody
 
@@ -16,9 +16,10 @@ Key = Annotated[str, Query(min_length=1, max_length=2_048)]
 
 
 @routes.get("/status")
-def status(service: Service, _: ReadingCaller) -> Overview:
-    """Return the state of every instance: what runs, waits, is due, is blocked and is quarantined."""
-    return service.status()
+def status(service: Service, caller: CurrentCaller, instance: CoveredInstance) -> Overview:
+    """Return the state of every instance that the token covers: what runs, waits, is due, blocked and quarantined."""
+    caller.require(Grant.READ, instance)
+    return service.status(_named(instance))
 
 
 @routes.post("/instances/{instance}/stop")
@@ -37,7 +38,7 @@ def stop_all(body: Stop, service: Service, caller: CurrentCaller) -> StopResult:
 def start(instance: str, service: Service, caller: CurrentCaller) -> StopResult:
     """Revoke the stop of an instance; the answer names what else blocks it. Idempotent."""
     with caller.recorded(service, "start", instance):
-        caller.require(Grant.OPERATE)
+        caller.require(Grant.OPERATE, instance)
         service.stores.registry.instance(instance)
         service.stores.controls.remove(ControlKind.STOP, instance)
         with service.db.read() as c:
@@ -49,22 +50,25 @@ def start(instance: str, service: Service, caller: CurrentCaller) -> StopResult:
 def start_all(service: Service, caller: CurrentCaller) -> StopResult:
     """Revoke the stop of all instances; stops of single instances stay. Idempotent."""
     with caller.recorded(service, "start", ALL):
-        caller.require(Grant.OPERATE)
+        caller.require(Grant.OPERATE, EVERY_INSTANCE)
         service.stores.controls.remove(ControlKind.STOP, ALL)
     return StopResult(instance=ALL, stopped=False)
 
 
 @routes.get("/why")
-def why(key: Key, service: Service, _: ReadingCaller, instance: str | None = None) -> StoriesBody:
+def why(key: Key, service: Service, caller: CurrentCaller, instance: CoveredInstance) -> StoriesBody:
     """Explain an object's key or a mark's id: live, marked, due, blocked and by what, claimed, or deleted."""
-    if instance is not None:
-        service.stores.registry.instance(instance)
-    return StoriesBody(stories=tuple(service.stories(key, instance)))
+    caller.require(Grant.READ, instance)
+    return StoriesBody(stories=tuple(service.stories(key, _named(instance))))
+
+
+def _named(instance: str) -> str | None:
+    return None if instance == EVERY_INSTANCE else instance
 
 
 def _stop(name: str, reason: str, service: Service, caller: CurrentCaller, *, everything: bool = False) -> StopResult:
     with caller.recorded(service, "stop", name, reason=reason, keeps=True):
-        caller.require(Grant.OPERATE)
+        caller.require(Grant.OPERATE, EVERY_INSTANCE if everything else name)
         if not everything:
             service.stores.registry.instance(name)
         service.stores.controls.put(ControlKind.STOP, name, reason, by=caller.token.name)

@@ -4,7 +4,8 @@ from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from sexton.database.engine import AWAY
-from sexton.interfaces.api.caller import ReadingCaller, Service
+from sexton.interfaces.api.caller import CurrentCaller, Service
+from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.protocol.status import HealthBody
 
 routes = APIRouter()
@@ -23,6 +24,7 @@ def health(service: Service, response: Response) -> HealthBody:
 
 
 @routes.get("/metrics")
-def metrics(request: Request, _: ReadingCaller) -> Response:
+def metrics(request: Request, caller: CurrentCaller) -> Response:
     """Return the metrics of every instance for Prometheus."""
+    caller.require(Grant.READ, EVERY_INSTANCE)
     return Response(generate_latest(request.app.state.metrics), media_type=CONTENT_TYPE_LATEST)

@@ -30,9 +30,9 @@ async def read(
 ) -> JournalPage:
     """Return at most 100 entries behind one. Refused if they are deleted."""
     if follower:
-        caller.require(Grant.OPERATE, node=follower)
+        caller.require(Grant.OPERATE, instance, node=follower)
     else:
-        caller.require(Grant.READ)
+        caller.require(Grant.READ, instance)
     deadline = time.monotonic() + wait
     while True:
         page = await run_in_threadpool(service.stores.binlogs.journal.read, instance, after, follower)
@@ -51,5 +51,5 @@ def snapshot(
     service: Service, caller: CurrentCaller, instance: SelectedInstance, follower: Follower = ""
 ) -> JournalSnapshot:
     """Return the state with which a follower begins after it has missed entries."""
-    caller.require(Grant.READ, node=follower or None)
+    caller.require(Grant.READ, instance, node=follower or None)
     return service.stores.binlogs.replicas.snapshot(instance)

@@ -5,11 +5,13 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from starlette.concurrency import run_in_threadpool
 
-from sexton.interfaces.api.caller import Caller, CurrentCaller, ReadingCaller, Service
+from sexton.interfaces.api.caller import Caller, CurrentCaller, Service
 from sexton.interfaces.operator_service import OperatorService
-from sexton.operators.access.model import Grant
+from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.controls.port import NotEnabled
 from sexton.protocol.plans import PlanDetails, StartedRound
+from sexton.recycle.errors import PlanRefused
+from sexton.recycle.planning.model import Plan
 from sexton.recycle.rounds.model import RecycleRequest
 
 routes = APIRouter(prefix="/v1")
@@ -19,7 +21,7 @@ Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
 @routes.post("/instances/{instance}/plans", status_code=201)
 def plan(instance: str, service: Service, caller: CurrentCaller) -> PlanDetails:
     """Store and return the plan of what a round would delete now: everything that is due."""
-    caller.require(Grant.OPERATE)
+    caller.require(Grant.OPERATE, instance)
     planned = service.plan(instance, caller.token.name)
     return PlanDetails(
         plan=planned.plan,
@@ -32,10 +34,10 @@ def plan(instance: str, service: Service, caller: CurrentCaller) -> PlanDetails:
 
 
 @routes.get("/plans/{plan}")
-def show(plan: Number, service: Service, _: ReadingCaller) -> PlanDetails:
+def show(plan: Number, service: Service, caller: CurrentCaller) -> PlanDetails:
     """Return a stored plan and its state."""
     store = service.stores.plans
-    stored = store.find_plan(plan)
+    stored = _permitted(plan, Grant.READ, service, caller)
     return PlanDetails(plan=stored, state=store.approvals.state(plan), estimate=service.cost(stored))
 
 
@@ -47,9 +49,8 @@ async def apply(plan: Number, request: Request, service: Service, caller: Curren
 
 def _apply(plan: int, request: Request, service: OperatorService, caller: Caller) -> StartedRound:
     with caller.recorded(service, "apply", subject=str(plan)):
-        caller.require(Grant.OPERATE)
         store = service.stores.plans
-        instance = store.find_plan(plan).instance
+        instance = _permitted(plan, Grant.OPERATE, service, caller).instance
         if service.stores.registry.instance(instance).mode == "observe":
             raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
         store.approvals.check_apply(
@@ -59,3 +60,14 @@ def _apply(plan: int, request: Request, service: OperatorService, caller: Caller
         order = RecycleRequest(instance=instance, plan=plan, requested_by=caller.token.name)
         run = request.app.state.rounds.start(order)
     return StartedRound(plan=plan, instance=instance, workflow=run.workflow, run=run.run)
+
+
+def _permitted(plan: int, grant: Grant, service: OperatorService, caller: Caller) -> Plan:
+    """Return a stored plan whose instance the token covers; a token of one instance learns nothing about others."""
+    try:
+        stored = service.stores.plans.find_plan(plan)
+    except PlanRefused:
+        caller.require(grant, EVERY_INSTANCE)
+        raise
+    caller.require(grant, stored.instance)
+    return stored

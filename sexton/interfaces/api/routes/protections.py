@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
-from sexton.interfaces.api.caller import CurrentCaller, ReadingCaller, Service
+from sexton.interfaces.api.caller import CurrentCaller, Service
 from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access.model import Grant
 from sexton.protection.errors import Invalid
@@ -21,8 +21,9 @@ Number = Annotated[int, Path(ge=0, le=2**31 - 1)]
 
 
 @routes.get("/protections")
-def list_(instance: str, service: Service, _: ReadingCaller) -> list[Protection]:
+def list_(instance: str, service: Service, caller: CurrentCaller) -> list[Protection]:
     """Return the registered protections, the oldest first."""
+    caller.require(Grant.READ, instance)
     service.stores.registry.instance(instance)
     return list(service.stores.protections.list_protections(instance))
 
@@ -30,7 +31,7 @@ def list_(instance: str, service: Service, _: ReadingCaller) -> list[Protection]
 @routes.get("/protections/{job}")
 def show(instance: str, job: str, service: Service, caller: CurrentCaller) -> Protection:
     """Return a job's protection."""
-    caller.require(Grant.READ, job)
+    caller.require(Grant.READ, instance, job=job)
     return service.stores.protections.find(instance, job)
 
 
@@ -40,7 +41,7 @@ def register(instance: str, body: Registration, service: Service, caller: Curren
 
     Idempotent: a repeated registration returns the first one.
     """
-    caller.require(Grant.OPERATE, body.job)
+    caller.require(Grant.OPERATE, instance, job=body.job)
     object_filter = None if body.filter is None else Filter.decode(body.filter)
     items = sorted(set(_items(service, instance, body)))
     chunked = body.digest is not None
@@ -64,21 +65,21 @@ def register(instance: str, body: Registration, service: Service, caller: Curren
 @routes.put("/protections/{job}/chunks/{number}", max_body_size=MAX_ITEMS_BYTES)
 def chunk(instance: str, job: str, number: Number, body: Items, service: Service, caller: CurrentCaller) -> Sealed:
     """Register one chunk; the answer names its objects that are missing or being deleted. Idempotent by number."""
-    caller.require(Grant.OPERATE, job)
+    caller.require(Grant.OPERATE, instance, job=job)
     return service.stores.registrar.add(instance, job, number, _items(service, instance, body))
 
 
 @routes.post("/protections/{job}/seal")
 def seal(instance: str, job: str, body: Seal, service: Service, caller: CurrentCaller) -> Protection:
     """End a registration in chunks. Idempotent."""
-    caller.require(Grant.OPERATE, job)
+    caller.require(Grant.OPERATE, instance, job=job)
     return service.stores.registrar.seal(instance, job, on_missing=body.on_missing, count=body.chunks)
 
 
 @routes.patch("/protections/{job}")
 def renew(instance: str, job: str, body: Renewal, service: Service, caller: CurrentCaller) -> Protection:
     """Extend a protection."""
-    caller.require(Grant.OPERATE, job)
+    caller.require(Grant.OPERATE, instance, job=job)
     return service.stores.protections.renew(instance, job, body.ttl_seconds, of=body.id, at_least=body.at_least)
 
 
@@ -86,7 +87,7 @@ def renew(instance: str, job: str, body: Renewal, service: Service, caller: Curr
 def finish(instance: str, job: str, service: Service, caller: CurrentCaller, body: Finish | None = None) -> Protection:
     """Record that the job is done. The protection ends when the watermark has passed ``valid_ts``. Idempotent."""
     with caller.recorded(service, "finish", instance, job):
-        caller.require(Grant.OPERATE, job)
+        caller.require(Grant.OPERATE, instance, job=job)
         return service.stores.protections.finish(instance, job, of=None if body is None else body.id)
 
 
@@ -94,7 +95,7 @@ def finish(instance: str, job: str, service: Service, caller: CurrentCaller, bod
 def release(instance: str, job: str, body: Release, service: Service, caller: CurrentCaller) -> Protection:
     """End a protection at once. Permitted for the job itself and for administrators."""
     with caller.recorded(service, "release", instance, job, body.reason):
-        caller.require(Grant.ADMIN, job)
+        caller.require(Grant.ADMIN, instance, job=job)
         return service.stores.protections.release(instance, job, f"{caller.token.name}: {body.reason}")
 
 
@@ -102,7 +103,7 @@ def release(instance: str, job: str, body: Release, service: Service, caller: Cu
 def watermark(instance: str, body: Watermark, service: Service, caller: CurrentCaller) -> None:
     """Store how far the owner has come. The next round ends the finished protections below this value."""
     with caller.recorded(service, "watermark", instance, str(body.value)):
-        caller.require(Grant.OPERATE)
+        caller.require(Grant.OWNER, instance)
         service.stores.protections.watermark(instance, body.value)
 
 

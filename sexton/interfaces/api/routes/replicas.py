@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
-from sexton.interfaces.api.caller import CurrentCaller, ReadingCaller, SelectedInstance, Service
+from sexton.interfaces.api.caller import CurrentCaller, SelectedInstance, Service, resolved
 from sexton.operators.access.model import Grant
 from sexton.protocol.body import MAX_ITEMS_BYTES
 from sexton.protocol.names import ID, NAME
@@ -36,7 +36,7 @@ def place(
     db: Database, table: Table, body: Placements, service: Service, caller: CurrentCaller, instance: SelectedInstance
 ) -> PlaceResult:
     """Store where the copies of some partitions are, before a copy gets its first version."""
-    caller.require(Grant.OPERATE)
+    caller.require(Grant.OWNER, instance)
     tablets = tuple(
         Tablet(
             tablet=placed.tablet,
@@ -57,7 +57,7 @@ def report(
     backend: Backend, body: BackendReport, service: Service, caller: CurrentCaller, instance: SelectedInstance
 ) -> ReportReceipt:
     """Store a backend's report of its copies. Outdated reports and other backends' copies are ignored."""
-    caller.require(Grant.OPERATE, node=backend)
+    caller.require(Grant.OPERATE, instance, node=backend)
     tablets = tuple(
         TabletReport(**reported.model_dump(exclude={"versions"}), ranges=reported.versions) for reported in body.tablets
     )
@@ -71,20 +71,22 @@ def decommission(
 ) -> Decommissioned:
     """Remove a backend that will never come back, with all of its copies. Refused if one is a tablet's only copy."""
     with caller.recorded(service, "replica decommission", instance, backend):
-        caller.require(Grant.ADMIN)
+        caller.require(Grant.ADMIN, instance)
         return Decommissioned(replicas=service.stores.binlogs.placements.decommission(instance, backend))
 
 
 @routes.get("/replicas")
-def unwell(service: Service, _: ReadingCaller, instance: SelectedInstance, limit: Limit = 100) -> Replicas:
+def unwell(service: Service, caller: CurrentCaller, instance: SelectedInstance, limit: Limit = 100) -> Replicas:
     """Return unhealthy copies, in the order of their tablets."""
+    caller.require(Grant.READ, instance)
     unhealthy, _now = service.stores.binlogs.replicas.list_unhealthy(instance, limit)
     return Replicas(replicas=tuple(unhealthy))
 
 
 @routes.get("/replicas/{tablet}")
-def tablet(tablet: TabletId, service: Service, _: ReadingCaller, instance: SelectedInstance) -> Replicas:
+def tablet(tablet: TabletId, service: Service, caller: CurrentCaller, instance: SelectedInstance) -> Replicas:
     """Return the copies of a tablet, and the first version that they still need."""
+    caller.require(Grant.READ, instance)
     copies, now = service.stores.binlogs.replicas.tablet(instance, tablet)
     lowest = policy.lowest_needed_version(copies, now)
     return Replicas(replicas=tuple(copies), need=lowest[0] if lowest else None)
@@ -101,7 +103,7 @@ def full_copy(
 ) -> Replica:
     """Record that only a full copy repairs a copy, so that it no longer blocks the deletion of versions."""
     with caller.recorded(service, "replica full-copy", instance, f"{tablet} on {backend}", body.reason):
-        caller.require(Grant.ADMIN)
+        caller.require(Grant.ADMIN, instance)
         return service.stores.binlogs.replicas.full_copy(instance, tablet, backend, body.reason)
 
 
@@ -116,13 +118,13 @@ def cuts(
     queue: bool = False,
 ) -> CutPage:
     """Return the versions up to which a backend may delete its copies' binlogs, page by page. A grant is permanent."""
-    caller.require(Grant.OPERATE, node=node)
+    caller.require(Grant.OPERATE, instance, node=node)
     return service.stores.binlogs.sender.page(instance, node, after, limit, queue=queue)
 
 
 @routes.post("/nodes/{node}/cuts", max_body_size=MAX_ITEMS_BYTES)
 def done(node: Backend, body: CutsDone, service: Service, caller: CurrentCaller) -> AcknowledgeResult:
     """Store the versions that a backend has deleted. Versions beyond its grant are ignored."""
-    caller.require(Grant.OPERATE, node=node)
-    instance = service.stores.registry.resolve_instance(body.instance or None)
+    instance = resolved(service, caller, body.instance)
+    caller.require(Grant.OPERATE, instance, node=node)
     return service.stores.binlogs.sender.acknowledge(instance, node, body.done)

@@ -1,15 +1,17 @@
-"""Kafka topics that regions share: region maps of owners, heartbeats and replays of nodes; see ``sexton.wal``."""
+"""Kafka topics that regions share: region maps of owners, heartbeats and replays of nodes; see ``sexton.wal``.
+
+A topic belongs to no instance, so every route here needs a scope that covers every instance.
+"""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 
-from sexton.interfaces.api.caller import Caller, CurrentCaller, ReadingCaller, Service
+from sexton.interfaces.api.caller import Caller, CurrentCaller, Service
 from sexton.interfaces.operator_service import OperatorService
 from sexton.kernel.errors import BadInput
-from sexton.operators.access.errors import Forbidden
-from sexton.operators.access.model import Grant
+from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.protocol.body import MAX_ITEMS_BYTES
 from sexton.protocol.topics import NODE, TOPIC, Heartbeat, RegionMap, Replay, StartedPurge, Topics
 from sexton.wal.messages import PurgeRequest
@@ -24,21 +26,23 @@ After = Annotated[str, Query(max_length=249, description="only topics whose name
 
 
 @routes.get("/topics")
-def topics(service: Service, _: ReadingCaller, after: After = "") -> Topics:
+def topics(service: Service, caller: CurrentCaller, after: After = "") -> Topics:
     """Return at most 1,000 topics in the order of their names."""
+    caller.require(Grant.READ, EVERY_INSTANCE)
     return Topics(topics=tuple(service.stores.wal.store.topics(after, 1_000)))
 
 
 @routes.get("/topics/{topic}")
-def show(topic: Name, service: Service, _: ReadingCaller) -> Topic:
+def show(topic: Name, service: Service, caller: CurrentCaller) -> Topic:
     """Return a topic: its floor, the last state of its log, and what blocks its purge."""
+    caller.require(Grant.READ, EVERY_INSTANCE)
     return service.stores.wal.store.topic(topic)
 
 
 @routes.put("/topics/{topic}/regions", max_body_size=MAX_ITEMS_BYTES)
 def regions(topic: Name, body: RegionMap, service: Service, caller: CurrentCaller) -> Topic:
     """Store all regions of the topic, before the first append of each. Repeating a map renews its freshness."""
-    caller.require(Grant.OPERATE)
+    caller.require(Grant.OWNER, EVERY_INSTANCE)
     return service.stores.wal.maps.put(MapOrder(topic=topic, **body.model_dump()))
 
 
@@ -50,7 +54,7 @@ async def purge(topic: Name, request: Request, service: Service, caller: Current
 
 def _purge(topic: str, request: Request, service: OperatorService, caller: Caller) -> StartedPurge:
     with caller.recorded(service, "wal purge", subject=topic):
-        caller.require(Grant.OPERATE)
+        caller.require(Grant.OPERATE, EVERY_INSTANCE)
         service.stores.wal.store.topic(topic)
         run = request.app.state.rounds.purge(PurgeRequest(topic=topic, requested_by=caller.token.name))
     return StartedPurge(topic=topic, workflow=run.workflow, run=run.run)
@@ -62,7 +66,7 @@ def heartbeat(node: Node, body: Heartbeat, service: Service, caller: CurrentCall
 
     With a report of another node's region the answer is a refusal; the node's other reports are stored.
     """
-    caller.require(Grant.OPERATE, node=node)
+    caller.require(Grant.OPERATE, EVERY_INSTANCE, node=node)
     reports = [LeaderReport.model_validate(report, from_attributes=True) for report in body.reports]
     return service.stores.wal.heartbeats.record_reports(node, reports, body.url)
 
@@ -71,7 +75,7 @@ def heartbeat(node: Node, body: Heartbeat, service: Service, caller: CurrentCall
 def open_(topic: Name, body: Replay, service: Service, caller: CurrentCaller) -> Pin:
     """Pin the entries that a region must read before it opens. Refused if some are deleted; the error names them."""
     node = body.node or caller.node
-    caller.require(Grant.OPERATE, node=node)
+    caller.require(Grant.OPERATE, EVERY_INSTANCE, node=node)
     if not node:
         raise BadInput("name the node that opens the region: this token is no node's")
     order = OpenRegionOrder(topic=topic, **(body.model_dump() | {"node": node}))
@@ -81,20 +85,19 @@ def open_(topic: Name, body: Replay, service: Service, caller: CurrentCaller) ->
 @routes.patch("/topics/{topic}/replays/{replay}")
 def renew(topic: Name, replay: Id, service: Service, caller: CurrentCaller) -> Pin:  # noqa: ARG001
     """Extend a pin by its own length."""
-    caller.require(Grant.OPERATE, node=_node_of(replay, service, caller))
+    caller.require(Grant.OPERATE, EVERY_INSTANCE, node=_node_of(replay, service, caller))
     return service.stores.wal.replays.renew(replay)
 
 
 @routes.delete("/topics/{topic}/replays/{replay}", status_code=204)
 def release(topic: Name, replay: Id, service: Service, caller: CurrentCaller) -> None:  # noqa: ARG001
     """End a replay. Idempotent."""
-    caller.require(Grant.OPERATE, node=_node_of(replay, service, caller))
+    caller.require(Grant.OPERATE, EVERY_INSTANCE, node=_node_of(replay, service, caller))
     service.stores.wal.replays.release(replay)
 
 
 def _node_of(replay: str, service: OperatorService, caller: Caller) -> str:
     """Return the node of a replay; for an unknown replay the caller's own node, as there is nothing to protect."""
-    if caller.token.scope.grant not in (Grant.OPERATE, Grant.ADMIN, Grant.NODE):
-        raise Forbidden(f"a token of scope {caller.token.scope} is not for this")
+    caller.require(Grant.OPERATE, EVERY_INSTANCE, node=caller.node)  # before a row is read
     pin = service.stores.wal.replays.find(replay)
     return caller.node if pin is None else pin.node

@@ -18,17 +18,21 @@ EXPIRES_SOON_MS = 14 * 86_400_000
 
 @app.command("create")
 def create(
-    scope: Annotated[str, typer.Option(help="read, operate, admin, sync:JOB or node:ID.", metavar="SCOPE")],
+    scope: Annotated[
+        str, typer.Option(help="read, read@I, owner@I, operate@I, admin, sync:JOB@I or node:ID@I.", metavar="SCOPE")
+    ],
     days: Annotated[int, typer.Option(help="How many days it is valid.", min=1, max=3_650)] = 90,
     note: Annotated[str, typer.Option(help="Its user and its purpose.")] = "",
     as_json: Json = False,
 ) -> None:
     """Print a new token. It is shown once; only its hash is stored.
 
-    Scope read allows queries; operate also allows stop, start, plan, apply and register; admin also allows releasing
-    the protections of others. sync:JOB allows the protections of JOB and its runs, JOB:RUN.
+    I is an instance, or * for every one (not for a job). Scope read allows queries; owner also allows maps, records,
+    placements, drops and the watermark; operate also allows stop, start, plan, apply and register; admin also allows
+    releasing the protections of others. sync:JOB@I allows the protections of JOB and its runs, JOB:RUN. Kafka topics
+    belong to no instance: their owner and nodes have owner@* and node:ID@*.
 
-    Example: sexton token create --scope sync:copy --days 30 --note 'nightly copy to Lisbon'
+    Example: sexton token create --scope sync:copy@shop --days 30 --note 'nightly copy to Lisbon'
     """
     from sexton.operators.access import policy
     from sexton.operators.controls.store import whoami

@@ -19,14 +19,17 @@ Stdin = Annotated[bool, typer.Option("--password-stdin", help="Read the password
 @app.command("add")
 def add(
     name: Name,
-    scope: Annotated[str, typer.Option(help="read, operate, admin, sync:JOB or node:ID.", metavar="SCOPE")],
+    scope: Annotated[
+        str, typer.Option(help="read, read@I, owner@I, operate@I, admin, sync:JOB@I or node:ID@I.", metavar="SCOPE")
+    ],
     password_stdin: Stdin = False,
 ) -> None:
     """Add a user, who may request tokens with a password. The command asks for it twice; there is no default password.
 
-    POST /v1/token returns a token that lasts up to an hour and allows no more than SCOPE.
+    POST /v1/token returns a token that lasts up to an hour and allows no more than SCOPE; a user of scope admin may
+    request tokens of jobs and nodes.
 
-    Example: sexton user add ada --scope operate
+    Example: sexton user add ada --scope operate@shop
     """
     from sexton.operators.access import credentials, policy
     from sexton.operators.controls.store import whoami

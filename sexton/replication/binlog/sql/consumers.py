@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, select, update
 
+from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.database.rows import upsert
@@ -94,6 +95,13 @@ class ConsumerStore:
             consumers = consumers.where(t.c.instance == instance)
         with self._db.read() as c:
             return [Consumer(**row._mapping) for row in c.execute(consumers)]
+
+    def names(self, instance: str, database: str, table: str) -> Sequence[str]:
+        """Return the names of one log's consumers."""
+        t = self._db.t.binlog_consumer
+        check_text(database, table)
+        with self._db.read() as c:
+            return c.execute(select(t.c.name).where(log_condition(t, instance, (database, table)))).scalars().all()
 
     def _condition(self, instance: str, name: str, database: str, table: str) -> ColumnElement[bool]:
         t = self._db.t.binlog_consumer

@@ -48,5 +48,5 @@ def ask(api: Api) -> Iterator[Ask]:
 
 @pytest.fixture
 def client(api: Api) -> Iterator[Sexton]:
-    with Sexton(api.url, api.token("sync:copy"), patience_seconds=5) as client:
+    with Sexton(api.url, api.token("sync:copy@shop"), patience_seconds=5) as client:
         yield client

@@ -1,84 +1,136 @@
-"""Every route with an example request, and the scopes that admit it."""
+"""Every route with an example request about instance ``a``, and the principals that it admits."""
 
 from typing import NamedTuple
 
+PIN = "0123456789abcdef0123456789abcdef"
+REASON = {"reason": "the test"}
+PLACED = {"tablets": [{"tablet": "t1", "partition": "p1", "copies": [{"backend": "n7", "uid": "u1"}]}]}
+REPLAY = {"region": "r1", "epoch": 1, "node": "n7"}
+REGIONS = {"generation": 1, "regions": [{"region": "r1", "first": 0}]}
+PROTECTION = {"job": "copy:1", "owner": "ada", "objects": ["disk/data/a.dat"]}
+EXAMPLE = {
+    "instance": "a",
+    "job": "copy:1",
+    "number": "0",
+    "plan": "1",
+    "check": "1",
+    "topic": "orders",
+    "node": "n7",
+    "replay": PIN,
+    "db": "sales",
+    "table": "orders",
+    "consumer": "copy",
+    "backend": "n7",
+    "tablet": "t1",
+}
+"""The values of the parameters in paths."""
+
+PRINCIPALS = (
+    *(f"{grant}@{instance}" for instance in "ab" for grant in ("read", "owner", "operate", "sync:copy", "node:n7")),
+    "sync:cop@a",
+    "node:n1@a",
+    "read",
+    "owner@*",
+    "operate@*",
+    "node:n7@*",
+    "admin",
+)
+"""Scopes of tokens; ``sync:cop`` and ``node:n1`` are another job and another node."""
+
+ADMIN = {"admin"}
+OPERATE_ALL = ADMIN | {"operate@*"}
+OWNER_ALL = OPERATE_ALL | {"owner@*"}
+READ_ALL = OWNER_ALL | {"read"}
+OPERATE_A = OPERATE_ALL | {"operate@a"}
+OWNER_A = OWNER_ALL | {"operate@a", "owner@a"}
+READ_A = READ_ALL | {"operate@a", "owner@a", "read@a"}
+JOB_A = {"sync:copy@a"}
+NODE_ALL = {"node:n7@*"}
+NODE_A = NODE_ALL | {"node:n7@a"}
+EVERYBODY = {principal for principal in PRINCIPALS if not principal.startswith("node:")}
+"""Who may read the description of the API, which says nothing about any instance."""
+
 
 class Route(NamedTuple):
-    """One route, with a body that fits. ``needs``: the least scope of read, operate and admin."""
+    """One route, with a query and a body that fit. ``admits``: the scopes that it admits."""
 
     method: str
-    path: str
-    needs: str
+    template: str
+    admits: set[str]
     body: object = None
-    of_job: bool = False
-    of_node: bool = False
+    query: str = ""
+
+    @property
+    def path(self) -> str:
+        return self.template.format(**EXAMPLE) + (f"?{self.query}" if self.query else "")
 
     @property
     def name(self) -> str:
         return f"{self.method} {self.path}"
 
 
-I = "/v1/instances/shop"  # noqa: E741
-PIN = "0123456789abcdef0123456789abcdef"
-REASON = {"reason": "the test"}
-PLACED = {"tablets": [{"tablet": "t1", "partition": "p1", "copies": [{"backend": "n7", "uid": "u1"}]}]}
-OPEN = (Route("GET", "/healthz", ""), Route("POST", "/v1/token", "", {"user": "ada", "password": "none of hers"}))
+I, T, D = "/v1/instances/{instance}", "/v1/topics/{topic}", "/v1/databases/{db}"  # noqa: E741
+OF_A = "instance=a"
+OPEN = (
+    Route("GET", "/healthz", set()),
+    Route("POST", "/v1/token", set(), {"user": "ada", "password": "none of hers"}),
+)
 """Routes that need no token."""
 ROUTES = (
-    Route("GET", "/metrics", "read"),
-    Route("GET", "/v1/status", "read"),
-    Route("GET", "/v1/why?key=data/a.dat", "read"),
-    Route("GET", "/v1/plans/1", "read"),
-    Route("GET", "/v1/checks", "read"),
-    Route("GET", "/v1/checks/1", "read"),
-    Route("GET", f"{I}/findings", "read"),
-    Route("POST", f"{I}/inventory", "operate", {"kind": "rowset", "ids": []}),
-    Route("GET", f"{I}/protections", "read"),
-    Route("GET", f"{I}/protections/copy:1", "read", of_job=True),
-    Route("POST", "/v1/stop", "operate", REASON),
-    Route("POST", "/v1/start", "operate"),
-    Route("POST", f"{I}/stop", "operate", REASON),
-    Route("POST", f"{I}/start", "operate"),
-    Route("POST", f"{I}/plans", "operate"),
-    Route("POST", "/v1/plans/1/apply", "operate"),
-    Route("PUT", f"{I}/watermark", "operate", {"value": 7}),
-    Route(
-        "POST", f"{I}/protections", "operate", {"job": "copy:1", "owner": "ada", "objects": ["disk/data/a.dat"]}, True
-    ),
-    Route("PUT", f"{I}/protections/copy:1/chunks/0", "operate", {"objects": ["disk/data/a.dat"]}, True),
-    Route("POST", f"{I}/protections/copy:1/seal", "operate", {}, True),
-    Route("PATCH", f"{I}/protections/copy:1", "operate", {}, True),
-    Route("POST", f"{I}/protections/copy:1/finish", "operate", None, True),
-    Route("POST", f"{I}/protections/copy:1/release", "admin", REASON, True),
-    Route("GET", "/v1/topics", "read"),
-    Route("GET", "/v1/topics/orders", "read"),
-    Route("PUT", "/v1/topics/orders/regions", "operate", {"generation": 1, "regions": [{"region": "r1", "first": 0}]}),
-    Route("POST", "/v1/topics/orders/purge", "operate"),
-    Route("POST", "/v1/nodes/n7/heartbeat", "operate", {"reports": []}, of_node=True),
-    Route("POST", "/v1/topics/orders/replays", "operate", {"region": "r1", "epoch": 1, "node": "n7"}, of_node=True),
-    Route("PATCH", f"/v1/topics/orders/replays/{PIN}", "operate", of_node=True),
-    Route("DELETE", f"/v1/topics/orders/replays/{PIN}", "operate", of_node=True),
-    Route("GET", "/v1/databases", "read"),
-    Route("PUT", "/v1/databases/sales/binlog", "operate", {"ttl_seconds": 86_400}),
-    Route("PUT", "/v1/databases/sales/tables/orders/binlog", "operate", {"ttl_seconds": "forever"}),
-    Route("POST", "/v1/databases/sales/binlogs", "operate", {"records": []}),
-    Route("GET", "/v1/binlogs?db=sales&consumer=copy", "read", of_job=True),
-    Route("GET", "/v1/consumers", "read"),
-    Route("PUT", "/v1/consumers/copy", "operate", {"db": "sales"}, True),
-    Route("POST", "/v1/consumers/copy/acknowledge", "operate", {"db": "sales", "commit_seq": 0}, True),
-    Route("DELETE", "/v1/consumers/copy?db=sales", "operate", None, True),
-    Route("PUT", "/v1/databases/sales/tables/orders/replicas", "operate", PLACED),
-    Route("POST", "/v1/backends/n7/report", "operate", {"boot": 1, "sequence": 1}, of_node=True),
-    Route("GET", "/v1/replicas", "read"),
-    Route("GET", "/v1/replicas/t1", "read"),
-    Route("POST", "/v1/replicas/t1/n7/full-copy", "admin", REASON),
-    Route("GET", "/v1/nodes/n7/cuts", "operate", of_node=True),
-    Route("POST", "/v1/nodes/n7/cuts", "operate", {"done": []}, of_node=True),
-    Route("DELETE", "/v1/backends/n8", "admin"),
-    Route("GET", "/v1/journal", "read"),
-    Route("GET", "/v1/journal?follower=n7", "operate", of_node=True),
-    Route("GET", "/v1/journal/snapshot", "read"),
-    Route("GET", "/v1/journal/snapshot?follower=n7", "read", of_node=True),
-    Route("DELETE", "/v1/databases/sales/tables/orders", "operate"),
-    Route("DELETE", "/v1/databases/sales", "operate"),
+    Route("GET", "/v1/openapi.json", EVERYBODY),
+    Route("GET", "/metrics", READ_ALL),
+    Route("GET", "/v1/status", READ_A, query=OF_A),
+    Route("GET", "/v1/why", READ_A, query=f"key=data/a.dat&{OF_A}"),
+    Route("GET", "/v1/plans/{plan}", READ_A),
+    Route("GET", "/v1/checks", READ_A, query=OF_A),
+    Route("GET", "/v1/checks/{check}", READ_A),
+    Route("GET", f"{I}/findings", READ_A),
+    Route("POST", f"{I}/inventory", OWNER_A, {"kind": "rowset", "ids": []}),
+    Route("GET", f"{I}/protections", READ_A),
+    Route("GET", f"{I}/protections/{{job}}", READ_A | JOB_A),
+    Route("POST", "/v1/stop", OPERATE_ALL, REASON),
+    Route("POST", "/v1/start", OPERATE_ALL),
+    Route("POST", f"{I}/stop", OPERATE_A, REASON),
+    Route("POST", f"{I}/start", OPERATE_A),
+    Route("POST", f"{I}/plans", OPERATE_A),
+    Route("POST", "/v1/plans/{plan}/apply", OPERATE_A),
+    Route("PUT", f"{I}/watermark", OWNER_A, {"value": 7}),
+    Route("POST", f"{I}/protections", OPERATE_A | JOB_A, PROTECTION),
+    Route("PUT", f"{I}/protections/{{job}}/chunks/{{number}}", OPERATE_A | JOB_A, {"objects": ["disk/data/a.dat"]}),
+    Route("POST", f"{I}/protections/{{job}}/seal", OPERATE_A | JOB_A, {}),
+    Route("PATCH", f"{I}/protections/{{job}}", OPERATE_A | JOB_A, {}),
+    Route("POST", f"{I}/protections/{{job}}/finish", OPERATE_A | JOB_A),
+    Route("POST", f"{I}/protections/{{job}}/release", ADMIN | JOB_A, REASON),
+    Route("GET", "/v1/topics", READ_ALL),
+    Route("GET", T, READ_ALL),
+    Route("PUT", f"{T}/regions", OWNER_ALL, REGIONS),
+    Route("POST", f"{T}/purge", OPERATE_ALL),
+    Route("POST", "/v1/nodes/{node}/heartbeat", OPERATE_ALL | NODE_ALL, {"reports": []}),
+    Route("POST", f"{T}/replays", OPERATE_ALL | NODE_ALL, REPLAY),
+    Route("PATCH", f"{T}/replays/{{replay}}", OPERATE_ALL | NODE_ALL),
+    Route("DELETE", f"{T}/replays/{{replay}}", OPERATE_ALL | NODE_ALL),
+    Route("GET", "/v1/databases", READ_A, query=OF_A),
+    Route("PUT", f"{D}/binlog", OWNER_A, {"ttl_seconds": 86_400}, OF_A),
+    Route("PUT", f"{D}/tables/{{table}}/binlog", OWNER_A, {"ttl_seconds": "forever"}, OF_A),
+    Route("POST", f"{D}/binlogs", OWNER_A, {"records": []}, OF_A),
+    Route("GET", "/v1/binlogs", READ_A, query=f"db=sales&{OF_A}"),
+    Route("GET", "/v1/binlogs", READ_A | JOB_A, query=f"db=sales&consumer=copy&{OF_A}"),
+    Route("GET", "/v1/consumers", READ_A, query=OF_A),
+    Route("PUT", "/v1/consumers/{consumer}", OPERATE_A | JOB_A, {"db": "sales"}, OF_A),
+    Route("POST", "/v1/consumers/{consumer}/acknowledge", OPERATE_A | JOB_A, {"db": "sales", "commit_seq": 0}, OF_A),
+    Route("DELETE", "/v1/consumers/{consumer}", OPERATE_A | JOB_A, query=f"db=sales&{OF_A}"),
+    Route("PUT", f"{D}/tables/{{table}}/replicas", OWNER_A, PLACED, OF_A),
+    Route("POST", "/v1/backends/{backend}/report", OPERATE_A | NODE_A, {"boot": 1, "sequence": 1}, OF_A),
+    Route("GET", "/v1/replicas", READ_A, query=OF_A),
+    Route("GET", "/v1/replicas/{tablet}", READ_A, query=OF_A),
+    Route("POST", "/v1/replicas/{tablet}/{backend}/full-copy", ADMIN, REASON, OF_A),
+    Route("GET", "/v1/nodes/{node}/cuts", OPERATE_A | NODE_A, query=OF_A),
+    Route("POST", "/v1/nodes/{node}/cuts", OPERATE_A | NODE_A, {"instance": "a", "done": []}),
+    Route("GET", "/v1/journal", READ_A, query=OF_A),
+    Route("GET", "/v1/journal", OPERATE_A | NODE_A, query=f"follower=n7&{OF_A}"),
+    Route("GET", "/v1/journal/snapshot", READ_A, query=OF_A),
+    Route("GET", "/v1/journal/snapshot", READ_A | NODE_A, query=f"follower=n7&{OF_A}"),
+    Route("DELETE", f"{D}/tables/{{table}}", OWNER_A, query=OF_A),
+    Route("DELETE", D, OWNER_A, query=OF_A),
+    Route("DELETE", "/v1/backends/{backend}", ADMIN, query=OF_A),
 )

@@ -71,12 +71,12 @@ def test_each_refusal_of_a_protection_has_its_code(api: Api, ask: Ask, rig: Rig)
 def test_a_full_register_and_the_strict_gate_refuse(rig: Rig, root: Path) -> None:
     headers = {"count": {"sync_protection_max_count": 1}, "gate": {"strict_gate": True}}
     with Api(rig, protection=headers["count"]) as full, httpx.Client(base_url=full.url) as http:
-        given = {"Authorization": f"Bearer {full.token('sync:copy')}"}
+        given = {"Authorization": f"Bearer {full.token('sync:copy@shop')}"}
         assert http.post(HERE, json=A, headers=given).status_code == 201
         assert problem_of(http.post(HERE, json=A | {"job": "copy:2"}, headers=given)) == (429, "MAX_COUNT", 20645)
     rig.rounds.open("shop", "run", None, rig.policy)
     with Api(rig, protection=headers["gate"]) as strict, httpx.Client(base_url=strict.url) as http:
-        given = {"Authorization": f"Bearer {strict.token('sync:copy')}"}
+        given = {"Authorization": f"Bearer {strict.token('sync:copy@shop')}"}
         answer = http.post(HERE, json=A | {"job": "copy:3"}, headers=given)
         assert problem_of(answer) == (503, "GC_IS_RUNNING", 20642)
         assert answer.headers["retry-after"].isdigit()
@@ -210,7 +210,7 @@ def test_why_answers_and_no_worker_metrics_are_exposed(ask: Ask) -> None:
 def test_an_unexpected_error_is_one_sentence_with_a_logged_trace(
     api: Api, ask: Ask, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken() -> None:
+    def broken(_instance: str | None) -> None:
         raise RuntimeError("a secret of the program")
 
     monkeypatch.setattr(api.app.state.service, "status", broken)

@@ -16,7 +16,7 @@ from tests.support.rig import Rig
 
 async def test_an_async_copy_is_protected_until_its_end(api: Api, rig: Rig, root: Path) -> None:
     async with (
-        AsyncSexton(api.url, api.token("sync:copy")) as client,
+        AsyncSexton(api.url, api.token("sync:copy@shop")) as client,
         client.protect("shop", "copy:1", owner="ada", objects=[OBJECT], valid_ts=1000, ttl_seconds=RENEWED_SECONDS),
     ):
         await asyncio.sleep(RENEWED_SECONDS / 2)
@@ -27,7 +27,7 @@ async def test_an_async_copy_is_protected_until_its_end(api: Api, rig: Rig, root
 
 
 async def test_an_async_copy_is_stopped_when_its_protection_ends(api: Api, rig: Rig, root: Path) -> None:
-    async with AsyncSexton(api.url, api.token("sync:copy")) as client:
+    async with AsyncSexton(api.url, api.token("sync:copy@shop")) as client:
         with pytest.raises(ProtectionLost):  # noqa: PT012
             async with client.protect("shop", "copy:1", owner="ada", objects=[OBJECT], ttl_seconds=LOST_SECONDS):
                 await asyncio.to_thread(rig.protections.release, "shop", "copy:1")
@@ -38,7 +38,7 @@ async def test_an_async_copy_is_stopped_when_its_protection_ends(api: Api, rig: 
 
 
 async def test_a_cancellation_from_outside_is_not_swallowed(api: Api, rig: Rig, root: Path) -> None:
-    async with AsyncSexton(api.url, api.token("sync:copy")) as client:
+    async with AsyncSexton(api.url, api.token("sync:copy@shop")) as client:
         inside = asyncio.Event()
 
         async def copy() -> None:
@@ -56,7 +56,7 @@ async def test_a_cancellation_from_outside_is_not_swallowed(api: Api, rig: Rig, 
 
 
 async def test_async_refusals_are_typed_errors(api: Api) -> None:
-    async with AsyncSexton(api.url, api.token("sync:copy"), patience_seconds=0.3) as client:
+    async with AsyncSexton(api.url, api.token("sync:copy@shop"), patience_seconds=0.3) as client:
         with pytest.raises(ProtectionNotFound):
             await client.renew("shop", "copy:none")
         with pytest.raises(RequestRefused):

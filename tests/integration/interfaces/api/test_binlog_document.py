@@ -27,12 +27,12 @@ class Shown(NamedTuple):
     def scope(self) -> str:
         """The scope that the document's table names for who sends it."""
         if self.path.startswith("/v1/journal"):
-            return "node:fe-2"
+            return "node:fe-2@shop"
         if self.path.startswith(("/v1/nodes/7", "/v1/backends/7")):
-            return "node:7"
-        if self.path.startswith(("/v1/consumers/lisbon", "/v1/binlogs?")):
-            return "sync:lisbon"
-        return "admin" if self.path.startswith("/v1/backends/") else "operate"
+            return "node:7@shop"
+        if self.method != "PUT" and self.path.startswith(("/v1/consumers/lisbon", "/v1/binlogs?")):
+            return "sync:lisbon@shop"
+        return "admin" if self.path.startswith("/v1/backends/") else "operate@shop"
 
 
 def shown() -> Iterator[Shown]:

@@ -75,7 +75,7 @@ def test_a_peers_memory_is_compared_with_the_catalog(shop: Shop) -> None:
 
         def compared(kind: str, ids: list[str]) -> httpx.Response:
             given = {"kind": kind, "ids": ids}
-            token = {"Authorization": f"Bearer {api.token('operate')}"}
+            token = {"Authorization": f"Bearer {api.token('operate@*')}"}
             return http.post(f"{HERE}/inventory", json=given, headers=token)
 
         tablets = compared("tablet", [*kept[1:], gone[0]]).json()

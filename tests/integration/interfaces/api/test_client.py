@@ -144,7 +144,7 @@ def test_a_silent_server_is_unreachable_within_the_patience() -> None:
 
 
 def test_an_operator_plans_stops_and_sets_watermarks(api: Api, rig: Rig, root: Path) -> None:
-    with Sexton(api.url, api.token("operate")) as client:
+    with Sexton(api.url, api.token("operate@*")) as client:
         plan = client.plan("shop")
         status = client.status()
         stopped = client.stop("a restore", "shop")
@@ -156,4 +156,4 @@ def test_an_operator_plans_stops_and_sets_watermarks(api: Api, rig: Rig, root: P
         assert (stopped.stopped, started.stopped) == (True, False)
         assert [s.id for s in client.why("data/a.dat").stories] == ["a"]
         with pytest.raises(RequestRefused, match="Temporal"):
-            Sexton(api.url, api.token("operate"), patience_seconds=0.1).apply(plan.plan.id)
+            Sexton(api.url, api.token("operate@*"), patience_seconds=0.1).apply(plan.plan.id)

@@ -38,7 +38,7 @@ def test_a_copy_is_stopped_in_time_when_the_server_is_away(rig: Rig, root: Path)
 
     server = Api(rig)
     server.__enter__()
-    client = Sexton(server.url, server.token("sync:copy"), patience_seconds=1)
+    client = Sexton(server.url, server.token("sync:copy@shop"), patience_seconds=1)
     with (  # noqa: PT012
         pytest.raises(ProtectionLost, match="could not be renewed in time"),
         client.protect(

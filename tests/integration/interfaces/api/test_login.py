@@ -26,7 +26,7 @@ record_secret(WRONG)
 
 @pytest.fixture
 def http(api: Api, rig: Rig) -> Iterator[httpx.Client]:
-    UserStore(rig.db).add("ada", PASSWORD, policy.scope("operate"), "test")
+    UserStore(rig.db).add("ada", PASSWORD, policy.scope("operate@*"), "test")
     with httpx.Client(base_url=api.url, timeout=30) as http:
         yield http
 
@@ -56,7 +56,7 @@ def test_a_password_gives_a_valid_token(http: httpx.Client, rig: Rig) -> None:
 
 def test_b26_wrong_expired_and_foreign_credentials_are_denied(http: httpx.Client, rig: Rig, tmp_path: Path) -> None:
     theirs = Rig(f"sqlite:///{tmp_path / 'other.db'}").instance()
-    UserStore(theirs.db).add("ada", PASSWORD, policy.scope("operate"), "test")
+    UserStore(theirs.db).add("ada", PASSWORD, policy.scope("operate@*"), "test")
     with Api(theirs) as other, httpx.Client(base_url=other.url, timeout=30) as there:
         foreign = login(there).json()["token"]
         at_home = status(there, foreign)
@@ -141,9 +141,27 @@ def test_a_body_that_is_too_large_is_not_read(http: httpx.Client) -> None:
 
 
 def test_a_scope_above_the_users_is_refused(http: httpx.Client) -> None:
-    codes = {scope: login(http, scope=scope).status_code for scope in ("read", "sync:copy", "admin", "node:n1")}
+    scopes = ("read", "operate@shop", "sync:copy@shop", "admin", "node:n1@shop")
+    codes = {scope: login(http, scope=scope).status_code for scope in scopes}
 
-    assert codes == {"read": 200, "sync:copy": 200, "admin": 403, "node:n1": 403}
+    assert codes == {"read": 200, "operate@shop": 200, "sync:copy@shop": 403, "admin": 403, "node:n1@shop": 403}
+
+
+def test_a_user_of_one_instance_gets_no_token_of_another(http: httpx.Client, rig: Rig) -> None:
+    rig.instance("other")
+    UserStore(rig.db).add("bob", PASSWORD, policy.scope("operate@shop"), "test")
+    scopes = ("read@shop", "owner@shop", "read", "read@other", "operate@*", "sync:copy@shop")
+
+    codes = {scope: login(http, "bob", scope=scope).status_code for scope in scopes}
+
+    assert codes == dict.fromkeys(scopes[:2], 200) | dict.fromkeys(scopes[2:], 403)
+
+
+def test_a_login_with_an_incomplete_scope_says_what_to_write(http: httpx.Client) -> None:
+    answer = login(http, scope="operate")
+
+    assert answer.status_code == 422
+    assert "write operate@INSTANCE, or operate@* for every instance" in answer.text
 
 
 def test_a_removed_user_loses_access_at_once(http: httpx.Client, rig: Rig) -> None:
@@ -165,8 +183,8 @@ def test_a_users_calls_are_logged_with_the_users_name(http: httpx.Client, rig: R
     assert told == [
         ("unknown", "token", "user ada", "NOT_AUTHORIZED", "127.0.0.1"),
         ("unknown", "token", "", "NOT_AUTHORIZED", "127.0.0.1"),
-        ("user ada", "token", "operate", "ok", "127.0.0.1"),
-        (f"user ada, token {token['id']} (operate)", "stop", "", "ok", "127.0.0.1"),
+        ("user ada", "token", "operate@*", "ok", "127.0.0.1"),
+        (f"user ada, token {token['id']} (operate@*)", "stop", "", "ok", "127.0.0.1"),
     ]
 
 

@@ -37,7 +37,7 @@ record_secret(ANOTHER)
 @pytest.fixture
 def users(rig: Rig) -> UserStore:
     users = UserStore(rig.db)
-    users.add("ada", PASSWORD, policy.scope("operate"), "test")
+    users.add("ada", PASSWORD, policy.scope("operate@*"), "test")
     return users
 
 
@@ -64,18 +64,20 @@ def test_a_password_gives_a_token_for_15_minutes(rig: Rig, users: UserStore) -> 
     before = counts(rig, text)
     rig.later(901)
 
-    assert (str(token.scope), token.of_user, token.expires_at - token.created_at) == ("operate", "ada", 900_000)
+    assert (str(token.scope), token.of_user, token.expires_at - token.created_at) == ("operate@*", "ada", 900_000)
     assert (before, counts(rig, text)) == (True, False)
 
 
 def test_a_token_above_the_users_scope_is_refused_and_logged(rig: Rig, users: UserStore) -> None:
-    with pytest.raises(Forbidden):
-        Logins(rig.db).login("ada", PASSWORD, HERE, policy.scope("admin"))
-    less, _ = Logins(rig.db).login("ada", PASSWORD, HERE, policy.scope("sync:copy"), 60)
+    for above in ("admin", "sync:copy@shop"):
+        with pytest.raises(Forbidden):
+            Logins(rig.db).login("ada", PASSWORD, HERE, policy.scope(above))
+    less, _ = Logins(rig.db).login("ada", PASSWORD, HERE, policy.scope("read@shop"), 60)
 
-    assert (str(less.scope), less.expires_at - less.created_at) == ("sync:copy", 60_000)
-    assert [(c.who, c.subject, c.outcome) for c in CallStore(rig.db).last(2)] == [
-        ("user ada", "sync:copy", "ok"),
+    assert (str(less.scope), less.expires_at - less.created_at) == ("read@shop", 60_000)
+    assert [(c.who, c.subject, c.outcome) for c in CallStore(rig.db).last(3)] == [
+        ("user ada", "read@shop", "ok"),
+        ("user ada", "sync:copy@shop", "FORBIDDEN"),
         ("user ada", "admin", "FORBIDDEN"),
     ]
 

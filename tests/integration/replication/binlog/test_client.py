@@ -39,7 +39,7 @@ class Served:
 
     def __init__(self, api: Api, binlogs: BinlogInstance) -> None:
         self.api, self.binlogs = api, binlogs
-        scopes = ("operate", "node:b1", "sync:copy", "node:f1")
+        scopes = (f"operate@{SHOP}", f"node:b1@{SHOP}", f"sync:copy@{SHOP}", f"node:f1@{SHOP}")
         clients = [Sexton(api.url, api.token(scope, days=9), patience_seconds=5) for scope in scopes]
         self.owner, self.backend, self.consumer, self.follower = self.clients = clients
 
@@ -103,7 +103,7 @@ def test_a_chunk_has_no_more_records_than_the_api_takes() -> None:
 def test_b28_a_consumer_blocks_unacknowledged_records(served: Served) -> None:
     served.owner.keep_log(DB, LogConfig(ttl_seconds=60))
     served.commit(1, 2, 3)
-    served.consumer.register_consumer("copy", DB)
+    served.owner.register_consumer("copy", DB)
     held = served.binlogs.cut_expired().held
     page = served.consumer.read_records(DB, consumer="copy", limit=2)
     served.consumer.acknowledge("copy", DB, page.records[-1].commit_seq)

@@ -1,0 +1,139 @@
+"""Each route admits exactly the scopes of its row in the table ``routes``, with two instances ``a`` and ``b``."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from starlette.routing import Route as AppRoute
+
+from sexton.replication.binlog.model import LogRetention
+from sexton.runtime.stores import DeploymentStores
+from sexton.wal.sql.rows import ensure_topic
+from tests.integration.interfaces.api.conftest import Ask
+from tests.integration.interfaces.api.routes import EVERYBODY, OPEN, PIN, PRINCIPALS, ROUTES, Route
+from tests.servers.api import Api
+from tests.support.rig import Rig, put
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance("a").instance("b")
+    yield rig
+    rig.db.close()
+
+
+@pytest.fixture
+def root(rig: Rig, tmp_path: Path) -> Path:
+    """Fill the vault, topic, log, consumer, plan and check of ``a`` that the requests name."""
+    root = rig.local(tmp_path / "v", instance="a")
+    put(root, "data/a.dat")
+    pin = {"id": PIN, "topic": "orders", "region": "r1", "start": 0, "node": "n7", "kafka_id": "", "log_end": 0}
+    with rig.db.write() as c:
+        ensure_topic(rig.db, c, "orders")
+        now = rig.db.now(c)
+        c.execute(rig.db.t.wal_pin.insert().values(**pin, opened_at=now, expires_at=now + 60_000))
+    return root
+
+
+@pytest.fixture
+def api(rig: Rig, root: Path) -> Iterator[Api]:
+    with Api(rig) as served:
+        stores: DeploymentStores = served.app.state.service.stores
+        stores.binlogs.configs.put("a", "sales", "", LogRetention(ttl_seconds=60))
+        stores.binlogs.configs.put("a", "secret", "", LogRetention(ttl_seconds=60))
+        stores.binlogs.consumers.register("a", "copy", "sales")
+        assert served.app.state.service.plan("a", "test").plan.id == 1
+        assert rig.runs.begin("a", "run").id == 1
+        yield served
+
+
+def refusal(status: int) -> int | None:
+    """Return 401 and 403, and what no cell of the table may be; None: the principal was admitted."""
+    return status if status in (401, 403, 405, 500) else None
+
+
+def expected(route: Route, principal: str | None) -> int | None:
+    if principal is None:
+        return 401
+    return None if principal in route.admits else 403
+
+
+def test_the_table_of_scopes_has_every_route(api: Api) -> None:
+    served = {
+        (method, path)
+        for path, methods in api.app.openapi()["paths"].items()
+        for method in (name.upper() for name in methods)
+    }
+    undocumented = {
+        (method, route.path)
+        for route in api.app.routes
+        if isinstance(route, AppRoute)
+        for method in (route.methods or set()) - {"HEAD"}
+    }
+
+    assert {(r.method, r.template) for r in (*OPEN, *ROUTES)} == served | undocumented
+
+
+def test_each_route_admits_exactly_the_scopes_of_its_row(api: Api) -> None:
+    headers = {scope: {"Authorization": f"Bearer {api.token(scope)}"} for scope in PRINCIPALS}
+    cells, wrong = 0, {}
+    with httpx.Client(base_url=api.url, timeout=30) as http:
+        for route in ROUTES:
+            for principal in (None, *PRINCIPALS):
+                sent = {} if principal is None else headers[principal]
+                answer = http.request(route.method, route.path, json=route.body, headers=sent)
+                cells += 1
+                if refusal(answer.status_code) != expected(route, principal):
+                    wrong[route.name, principal] = f"{answer.status_code} {answer.text[:200]}"
+
+    assert wrong == {}
+    assert cells == len(ROUTES) * (1 + len(PRINCIPALS))
+
+
+def test_no_route_about_a_admits_a_principal_of_b() -> None:
+    about_a = [route for route in ROUTES if route.admits is not EVERYBODY]
+
+    assert {r.name for r in about_a for principal in r.admits if principal.endswith("@b")} == set()
+    assert [r.name for r in ROUTES if r not in about_a] == ["GET /v1/openapi.json"]
+
+
+def test_a_token_of_one_instance_selects_it(ask: Ask) -> None:
+    status = {scope: ask("GET", "/v1/status", scope=scope).json() for scope in ("read@b", "read")}
+    checks = {scope: ask("GET", "/v1/checks", scope=scope).json()["checks"] for scope in ("read@a", "read@b")}
+    logs = {scope: ask("GET", "/v1/databases", scope=scope) for scope in ("owner@a", "owner@b", "read")}
+    stories = ask("GET", "/v1/why?key=data/a.dat", scope="read@b")
+
+    seen = {scope: [i["instance"] for i in answer["instances"]] for scope, answer in status.items()}
+    assert seen == {"read@b": ["b"], "read": ["a", "b"]}
+    assert {scope: len(found) for scope, found in checks.items()} == {"read@a": 1, "read@b": 0}
+    assert {scope: len(logs[scope].json()["logs"]) for scope in ("owner@a", "owner@b")} == {"owner@a": 2, "owner@b": 0}
+    assert logs["read"].status_code == 422  # a scope of every instance has to name one
+    assert stories.json() == {"stories": []}
+
+
+def test_a_refusal_does_not_tell_what_other_instances_have(ask: Ask) -> None:
+    for path in ("/v1/status?instance={}", "/v1/databases?instance={}", "/v1/instances/{}/protections"):
+        texts = {ask("GET", path.format(name), scope="operate@b").text for name in ("a", "unknown")}
+        assert len(texts) == 1, texts
+    for path in ("/v1/plans/{}", "/v1/checks/{}"):
+        answers = {ask("GET", path.format(number), scope="read@b").status_code for number in (1, 999)}
+        assert answers == {403}
+    assert ask("GET", "/v1/plans/999", scope="read").status_code == 409
+    assert ask("GET", "/v1/checks/999", scope="read").status_code == 404
+
+
+def test_a_job_reads_only_logs_that_are_registered_for_it(ask: Ask) -> None:
+    def read(db: str, consumer: str) -> int:
+        return ask("GET", f"/v1/binlogs?db={db}&consumer={consumer}", scope="sync:copy@a").status_code
+
+    def register(db: str, consumer: str, scope: str = "sync:copy@a") -> int:
+        return ask("PUT", f"/v1/consumers/{consumer}?instance=a", {"db": db}, scope=scope).status_code
+
+    before = read("sales", "copy"), read("sales", "copy:2"), read("secret", "copy"), register("secret", "copy")
+    own = register("sales", "copy:2")
+    by_owner, by_operator = register("secret", "copy", "owner@a"), register("secret", "copy", "operate@a")
+
+    assert before == (200, 200, 403, 403)
+    assert (own, by_owner, by_operator) == (200, 403, 200)
+    assert (read("secret", "copy"), register("secret", "copy")) == (200, 200)

@@ -1,0 +1,131 @@
+"""Scopes are parsed, and decided about, without a database."""
+
+import pytest
+
+from sexton.kernel.errors import BadInput
+from sexton.operators.access import policy
+from sexton.operators.access.errors import Forbidden
+from sexton.operators.access.model import EVERY_INSTANCE, Grant
+
+COMPLETE = (
+    "read",
+    "read@a",
+    "owner@a",
+    "owner@*",
+    "operate@a",
+    "operate@*",
+    "admin",
+    "sync:copy@a",
+    "node:n7@a",
+    "node:n7@*",
+)
+UNKNOWN = (
+    "",
+    "root",
+    "Read",
+    "read:x",
+    "read@",
+    "read@A",
+    "read@a@b",
+    "read@**",
+    "admin@a",
+    "admin@*",
+    "sync",
+    "sync@a",
+    "sync:@a",
+    "node:@a",
+    "sync:a b@a",
+    "sync:a:b@a",
+    "operate:x@a",
+    "operate@a\n",
+)
+
+
+def permits(scope: str, required: Grant, instance: str, *, job: str | None = None, node: str | None = None) -> bool:
+    try:
+        policy.check(policy.scope(scope), required, instance, job=job, node=node)
+    except Forbidden:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("text", COMPLETE)
+def test_a_complete_scope_is_read_back_as_written(text: str) -> None:
+    assert str(policy.scope(text)) == text
+
+
+def test_read_of_every_instance_has_one_spelling() -> None:
+    assert policy.scope("read@*") == policy.scope("read")
+
+
+@pytest.mark.parametrize("text", UNKNOWN)
+def test_an_unknown_scope_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="is no scope; write read, read@I, owner@I"):
+        policy.scope(text)
+
+
+@pytest.mark.parametrize("text", ["owner", "operate", "node:n7"])
+def test_a_scope_without_instance_says_what_to_write(text: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        policy.scope(text)
+
+    wanted = f"names no instance; write {text}@INSTANCE, or {text}@* for every instance"
+    assert str(caught.value) == f"scope {text!r} {wanted}"
+
+
+@pytest.mark.parametrize("text", ["sync:copy", "sync:copy@*"])
+def test_a_jobs_scope_names_one_instance(text: str) -> None:
+    with pytest.raises(BadInput, match=r"write sync:copy@INSTANCE$"):
+        policy.scope(text)
+
+
+@pytest.mark.parametrize("required", [Grant.READ, Grant.OWNER, Grant.OPERATE, Grant.ADMIN])
+def test_grants_include_those_below_in_their_instance(required: Grant) -> None:
+    ladder = ["read", "owner", "operate", "admin"]
+    sufficient = ladder[ladder.index(required) :]
+
+    of_a = [grant for grant in ladder if permits("admin" if grant == "admin" else f"{grant}@a", required, "a")]
+    of_b = [grant for grant in ladder if permits("admin" if grant == "admin" else f"{grant}@b", required, "a")]
+
+    assert of_a == sufficient
+    assert of_b == ["admin"]
+
+
+@pytest.mark.parametrize("scope", ["read@a", "owner@a", "operate@a", "sync:copy@a", "node:n7@a"])
+def test_a_scope_of_one_instance_never_covers_all(scope: str) -> None:
+    assert not permits(scope, Grant.READ, EVERY_INSTANCE, job="copy", node="n7")
+    assert permits(scope, Grant.READ, "a", job="copy", node="n7")
+
+
+def test_a_job_is_admitted_to_itself_and_its_runs_alone() -> None:
+    jobs = ("copy", "copy:1", "copy2", "cop", "other:copy")
+
+    assert [job for job in jobs if permits("sync:copy@a", Grant.ADMIN, "a", job=job)] == ["copy", "copy:1"]
+    assert not permits("sync:copy@a", Grant.READ, "a")
+    assert not permits("sync:copy@b", Grant.READ, "a", job="copy")
+    assert not permits("sync:copy@a", Grant.READ, "a", node="copy")
+
+
+def test_a_node_is_admitted_to_itself_alone() -> None:
+    assert [node for node in ("n7", "n", "n77", "") if permits("node:n7@a", Grant.OPERATE, "a", node=node)] == ["n7"]
+    assert permits("node:n7@*", Grant.OPERATE, "a", node="n7")
+    assert not permits("node:n7@a", Grant.READ, "a")
+    assert not permits("node:n7@a", Grant.READ, "a", job="n7")
+
+
+def test_a_refusal_does_not_name_the_instance() -> None:
+    with pytest.raises(Forbidden) as caught:
+        policy.check(policy.scope("operate@shop"), Grant.READ, "hidden")
+
+    assert "hidden" not in str(caught.value)
+    assert "operate@shop" in str(caught.value)
+
+
+def test_only_registered_jobs_are_admitted_to_a_log() -> None:
+    job = policy.scope("sync:copy@a")
+    policy.check_log(job, ["copy:1"])
+    policy.check_log(policy.scope("read@a"), [])
+
+    for consumers in ([], ["copy2", "cop"]):
+        with pytest.raises(Forbidden, match="PUT /v1/consumers/copy"):
+            policy.check_log(job, consumers)
