@@ -33,6 +33,7 @@ from tests.servers.api import Api
 from tests.servers.s3 import RunningS3
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig
+from tests.support.transactions import owner_write
 
 INSTANCE = "shop"
 POLICY = Policy(version="test", retention_seconds={}, upload_grace_seconds=600)
@@ -225,7 +226,7 @@ def test_two_instances_share_one_database(minidb: MiniDB, sexton: Database, vaul
     minidb.drop_table("t")
 
     assert other.read_table("t").files == 2
-    with sexton.read() as c:
+    with owner_write(sexton) as c:
         assert c.execute(text("SELECT DISTINCT instance FROM sexton_live")).scalars().all() == ["other"]
 
 
