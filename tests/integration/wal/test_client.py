@@ -245,7 +245,7 @@ def test_another_nodes_token_moves_nothing_of_a_region(served: Served) -> None:
     served.flushed(topic, "r1", 4)
     before = served.topics.store.regions(topic)
     report = RegionReport(topic=topic, region="r1", epoch=0, streams=(StreamReport(flushed=19),))
-    with Sexton(served.api.url, served.api.token("node:n2"), patience_seconds=2) as other:
+    with Sexton(served.api.url, served.api.token("node:n2@*"), patience_seconds=2) as other:
         with pytest.raises(RegionOfAnotherNode, match="is node n1's, not n2's"):
             other.heartbeat("n2", Heartbeat(reports=(report,)))
         for claimed, refusal in (("", RegionOfAnotherNode), ("n2", RegionOfAnotherNode), ("n1", RequestRefused)):
