@@ -1,8 +1,9 @@
 """Pace against an unknown limit: the real deleter, pacer and S3 vault delete in a store that refuses.
 
 `python -m benchmarks.pace [SECONDS]` starts stores that take 3,500 keys/s in each first folder and refuse what goes
-beyond (503 SlowDown), and a SQLite file for what workers share. The peer of each run is the limit itself. Everything is
-counted by the store, from the first request on until the last files are read; files come from memory, so that nothing but the pace is measured.
+beyond (503 SlowDown), and a SQLite file for what workers share. The peer of each run is the limit itself. The store
+counts from the first request on, until the last files are read; files come from memory, so that nothing but the pace is
+measured.
 """
 
 import multiprocessing
