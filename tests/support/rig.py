@@ -66,6 +66,9 @@ DEPLOYMENT = "test-rig"
 SHARED: dict[str, tuple[Tables, dict[Any, Any], Any]] = {}
 """By name of a dialect: its tables, its compiled statements, and the dialect itself."""
 
+Checked = Callable[[RangeOrder, Policy], RangeOrder]
+"""Compares an order with the rows of its round."""
+
 
 class Rig:
     """One deployment with one instance ``shop``, and the parts of one worker."""
@@ -207,7 +210,7 @@ class Rig:
         plan: Plan,
         kind: KindPlan,
         ledger: Ledger,
-        checked: Callable[[RangeOrder, Policy], RangeOrder] = lambda order, _: order,
+        checked: Checked = lambda order, _: order,
     ) -> None:
         """Recycle one kind of a plan, range by range, as the workflow does; ``checked``: compares orders with rows."""
         ledger.begin(plan)

@@ -248,7 +248,7 @@ def test_a_temporary_view_is_never_the_live_view(rig: Rig, create_role: Callable
     with psycopg.connect(url_of(rig, mallory).replace("+psycopg", ""), autocommit=True) as c:
         c.execute("CREATE TEMPORARY VIEW sexton_live AS SELECT text 'k' AS kind, 'i' AS id, 'v' AS vault, 'x' AS key")
 
-        assert SqlOwner(rig.db).live_objects("shop") is None
+        assert SqlOwner(rig.db, rig.registry.vaults).live_objects("shop") is None
 
 
 def test_init_refuses_a_schema_of_another_role(rig: Rig, postgres: Cluster, create_role: Callable[..., str]) -> None:

@@ -46,7 +46,7 @@ NULLABLE = {
     "batch": {"receipt", "claimed_at", "taken_over_at"},
     "spark_worker": set[str](),
     "tally": set[str](),
-    "control": set[str](),
+    "control": {"set_at"},
     "hold": {"mark_kind", "mark_id", "vault", "prefix", "released_at"},
     "counter": set[str](),
     "pace": {"throttled_at"},

@@ -14,7 +14,7 @@ from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.model import OpenedRound
 from tests.support.planned import Limited, limited_policy
-from tests.support.rig import GRACE, INTERVAL, RETENTION, Rig, put
+from tests.support.rig import GRACE, INTERVAL, RETENTION, Checked, Rig, put
 from tests.support.scrape import collector, scrape
 
 ARTICLE = [
@@ -44,8 +44,8 @@ ELAPSED_MS = 250
 class Timed(Rig):
     """A rig whose rounds work 250 ms on each kind."""
 
-    def recycle(self, opened: OpenedRound, plan: Plan, kind: KindPlan, ledger: Ledger) -> None:
-        super().recycle(opened, plan, kind, ledger)
+    def recycle(self, opened: OpenedRound, plan: Plan, kind: KindPlan, ledger: Ledger, checked: Checked) -> None:
+        super().recycle(opened, plan, kind, ledger, checked)
         ledger.add_elapsed(kind.kind, ELAPSED_MS)
 
 
