@@ -61,7 +61,7 @@ def find_damage(console: Console, stack: Stack, world: World, undamaged: Objects
         console.say(f"Spark is not used: {reason}")
     else:
         stack.await_worker(SPARK_WORKER)
-    run = console.sexton_json("check", "run", world.instance)["run"]
+    run = console.sexton_json("check", "run", world.instance, codes=(4,))["run"]  # a loss is confirmed
     _compare_evidence(console, world, damaged, run["evidence"])
     with console.started("check", "findings", world.instance, "--json") as command:
         _undo(world, damage)

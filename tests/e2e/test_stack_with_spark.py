@@ -33,10 +33,10 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
         running.stop()
 
 
-def sexton(stack: Stack, *words: str) -> str:
+def sexton(stack: Stack, *words: str, code: int = 0) -> str:
     command = [Path(sys.executable).with_name("sexton"), *words]
     done = subprocess.run(command, env=os.environ | {"SEXTON_HOME": str(stack.home)}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
     return done.stdout
 
 
@@ -50,7 +50,7 @@ def test_a_check_and_a_heavy_range_run_on_spark(stack: Stack, tmp_path: Path) ->
         made.write_old("data/t9/gone_0.dat")
         (made.root / file_keys(THRESHOLD)[4]).unlink()
 
-        check = sexton(stack, "check", "run", "shop")
+        check = sexton(stack, "check", "run", "shop", code=4)  # a loss is planted
 
     assert "note: compared on Spark" in check
     assert made.open_findings() == {"LOST": {file_keys(THRESHOLD)[4]}, "ORPHAN": {"data/t9/gone_0.dat"}}
