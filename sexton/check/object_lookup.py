@@ -36,15 +36,17 @@ def existing(
 def existing_below(
     vaults: Vaults, instance: str, prefixes: Mapping[str, Iterable[str]], heartbeat: Callable[[], None]
 ) -> dict[tuple[str, str], ListedObject]:
-    """Return an object below each of these prefixes, by vault and prefix, where there is one. As ``existing``."""
+    """Return an object below each of these prefixes, by vault and prefix, where there is one.
+
+    A prefix that no store accepts as it is written is not listed, and has no object. Raises as ``existing``.
+    """
     objects: dict[tuple[str, str], ListedObject] = {}
     for vault, vault_prefixes in prefixes.items():
-        for prefix in vault_prefixes:
+        for prefix in filter(_is_acceptable, vault_prefixes):
             heartbeat()
-            for page in vaults.get(instance, vault).list(prefix):
-                if page:
-                    objects[vault, prefix] = page[0]
-                    break
+            pages = vaults.get(instance, vault).list(prefix)
+            if first := next((page[0] for page in pages if page), None):
+                objects[vault, prefix] = first
         vaults.confirm(instance, vault)
     return objects
 

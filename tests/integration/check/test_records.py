@@ -108,6 +108,14 @@ def test_a_record_with_an_impossible_key_does_not_stop_the_check(owned: Owned, k
     assert owned.check().whole
 
 
+@pytest.mark.parametrize("prefix", ["data//t9/", "data/../t9/", "_sexton/"])
+def test_an_impossible_live_prefix_does_not_stop_the_check(owned: Owned, prefix: str) -> None:
+    owned.write_live(*file_keys(20))
+    owned.live_rows((prefix, None))
+
+    assert owned.check().confirmed == {"LOST": 1}
+
+
 def test_a_record_with_a_size_is_an_object_whatever_its_name(owned: Owned) -> None:
     owned.write_live(*file_keys(20))
     owned.live_rows(("data/t9/copy(1)", 10), ("data/t9/YWJj=", 10))
