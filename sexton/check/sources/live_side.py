@@ -25,6 +25,7 @@ from sexton.storage.model import VaultSpec
 PART_ROWS = 100_000
 """Rows of one part, about."""
 REFRESH_LOOK_SECONDS = 1
+"""From one look for a refresh of a copy to the next."""
 STATEMENT_SECONDS = 3_600
 """Longest statement that reads a part (PostgreSQL): of a view without an index it reads every row."""
 
@@ -43,8 +44,8 @@ class LiveSide:
             self._set_timeout(c)
             at = self._db.now(c)
             view = None if is_catalog else self._view(c)
-            if view is not None:
-                at = min(at, self._as_of(c, view, instance) or at)
+            as_of = None if view is None else self._as_of(c, view, instance)
+            at = at if as_of is None else min(at, as_of)
             parts = [Part()]
             if name:
                 parts = marks.parts(self._db, c, instance, PART_ROWS)

@@ -20,8 +20,6 @@ LAST_CHARACTER = "\U0010ffff"
 """The last character in byte order: a prefix followed by it is above every key that begins with the prefix."""
 SCHEMES = (*S3_SCHEMES, "file", "abfs", "abfss", "cos", "gs", "hdfs", "http", "https", "obs", "oss", "wasb", "wasbs")
 """Schemes of URLs that owners have in their metadata; Sexton resolves those of its vaults."""
-
-
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 REMEDY = "write keys relative to the vault, or URLs below the vault's root (sexton vault list)"
 

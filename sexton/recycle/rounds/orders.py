@@ -1,10 +1,10 @@
-"""Decide whether the rows of a round allow an order: a worker trusts nobody who can send orders over Temporal. Pure.
+"""Decide whether the rows of a round allow an order, because everyone who reaches Temporal can send one. Pure.
 
 Instants: ms since 1970.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sexton.marks.lease import Lease
 from sexton.marks.lease_port import LeaseLost
@@ -15,6 +15,8 @@ from sexton.recycle.planning.model import KindPlan, Plan, Policy
 
 NOT_ANNOUNCED = "NOT_ANNOUNCED"
 """Why a vault is excluded whose marker was not seen to name the round."""
+
+_REMEDY = "only a round's own workflow may order it (see: sexton round list)"
 
 
 class RoundFacts(NamedTuple):
@@ -47,28 +49,22 @@ def checked_range(order: RangeOrder, facts: RoundFacts | None) -> RangeOrder:
         raise OrderRefused(f"{_range(order)} goes beyond plan {order.plan}; {_REMEDY}")
     if not facts.is_approved:
         _refuse_unapproved(order, facts)
-    return order.model_copy(
-        update={
-            "upload_grace_seconds": max(order.upload_grace_seconds, facts.policy.upload_grace_seconds),
-            "excluded_vaults": dict.fromkeys(sorted(facts.unannounced), NOT_ANNOUNCED) | order.excluded_vaults,
-        }
-    )
+    return order.model_copy(update=_from_rows(order, facts))
 
 
 def checked_adoption(order: AdoptOrder, facts: RoundFacts | None) -> AdoptOrder:
     """Return the order as far as the rows allow it; raise as ``checked_range``."""
     facts = _running(order.round, order.lease, facts)
     cutoffs = {k: min(cutoff, facts.cutoffs[k]) for k, cutoff in order.cutoffs.items() if k in facts.cutoffs}
-    return order.model_copy(
-        update={
-            "cutoffs": cutoffs,
-            "upload_grace_seconds": max(order.upload_grace_seconds, facts.policy.upload_grace_seconds),
-            "excluded_vaults": dict.fromkeys(sorted(facts.unannounced), NOT_ANNOUNCED) | order.excluded_vaults,
-        }
-    )
+    return order.model_copy(update={"cutoffs": cutoffs, **_from_rows(order, facts)})
 
 
-_REMEDY = "only a round's own workflow may order it (see: sexton round list)"
+def _from_rows(order: RangeOrder | AdoptOrder, facts: RoundFacts) -> dict[str, Any]:
+    """Return the fields of an order that the rows may only make stricter."""
+    return {
+        "upload_grace_seconds": max(order.upload_grace_seconds, facts.policy.upload_grace_seconds),
+        "excluded_vaults": dict.fromkeys(sorted(facts.unannounced), NOT_ANNOUNCED) | order.excluded_vaults,
+    }
 
 
 def _running(round_: int, lease: Lease, facts: RoundFacts | None) -> RoundFacts:
