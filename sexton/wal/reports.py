@@ -49,7 +49,7 @@ def furthest(flushed: Sequence[int], reported: Sequence[int]) -> tuple[int, ...]
 
     A leader's manifest only grows, so each stream is at its highest position, whatever the order of the reports.
     """
-    return tuple(max(pair) for pair in zip_longest(flushed, reported, fillvalue=0))
+    return tuple([max(pair) for pair in zip_longest(flushed, reported, fillvalue=0)])
 
 
 def is_plausible(report: LeaderReport) -> bool:

@@ -81,11 +81,12 @@ class HeartbeatStore:
         query = select(r, t.c.log_end).select_from(named).join(r, same_region).join(t, t.c.name == r.c.topic)
         # Lock in one order: two nodes that report the same rows would deadlock.
         locking = query.order_by(r.c.topic, r.c.region).with_for_update(of=r)
+        columns = r.c.keys()
         regions = {}
-        for row in c.execute(locking):
+        for *values, log_end in c.execute(locking):
             # Not validated again: a heartbeat may have thousands of rows.
-            region = Region.model_construct(**dict(zip(r.c.keys(), row, strict=False)))
-            regions[region.topic, region.region] = StoredRegion(region, row.log_end)
+            region = Region.model_construct(**dict(zip(columns, values, strict=True)))
+            regions[region.topic, region.region] = StoredRegion(region, log_end)
         return regions
 
     def _store_regions(self, c: Connection, regions: Collection[Region], columns: Mapping[str, Any]) -> None:
