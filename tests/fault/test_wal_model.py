@@ -1,7 +1,9 @@
 """Topics under random histories with crashes between all steps: no acknowledged entry is lost, and floors rise.
 
-A history consists of writes, flushes, late reports, idle marks, crashes, openings, moves, drops and undrops, restored
-manifests, and purges that die, over the embedded log in SQLite. It follows from its seed, which a failure reports.
+A history consists of writes, flushes, late reports, idle marks, crashes, openings, fail-overs, moves, drops, undrops,
+restored manifests, and purges that die, over the embedded log in SQLite. It follows from its seed, which a failure
+reports. Where the owner's map names the leaders (every other seed), the other node reports and opens regions that are
+not its own.
 """
 
 import random
@@ -13,7 +15,7 @@ import pytest
 
 from sexton.database import schema
 from sexton.kernel.crash_points import OF_WAL
-from tests.fault.wal_world import TOPICS, UNDROP_SECONDS, Entries, World
+from tests.fault.wal_world import TOPICS, UNDROP_SECONDS, Entries, Region, World
 from tests.support.rig import DEPLOYMENT
 
 STEPS = 100
@@ -30,7 +32,10 @@ def steps(world: World, chance: random.Random) -> Iterator[Step]:
         yield 1, f"drop {name}", lambda region=region: world.drop(region)
         yield 1, f"restore the manifest of {name}", lambda region=region: world.restore(region)
         if region.late:
-            yield 4, f"late report of {name}", lambda region=region: world.receive(region.late.pop(0))
+            yield 4, f"late report of {name}", lambda region=region: world.receive(region, *region.late.pop(0))
+        yield 1, f"fail {name} over", lambda region=region: world.fail_over(region)
+        if world.names_nodes:
+            yield 2, f"intrude on {name}", lambda region=region: world.intrude(region)
         if not region.open:
             if region.pins:
                 yield 8, f"read {name}", lambda region=region: world.read(region)
@@ -40,8 +45,8 @@ def steps(world: World, chance: random.Random) -> Iterator[Step]:
         yield 2, f"crash {name}", lambda region=region: world.crash(region)
         yield 8, f"append to {name}", lambda region=region: world.append(region)
         yield 4, f"flush {name}", lambda region=region: world.flush(region)
-        yield 5, f"report of {name}", lambda region=region: world.receive(*world.reports(region))
-        yield 4, f"report of {name}, under way", lambda region=region: region.late.extend(world.reports(region))
+        yield 5, f"report of {name}", lambda region=region: world.receive(region, region.node, *world.reports(region))
+        yield 4, f"report of {name}, under way", lambda region=region: send_later(world, region)
         yield 1, f"impossible report of {name}", lambda region=region: world.report_impossible(region)
         if region.under_way:
             yield 8, f"acknowledge {name}", lambda region=region: world.acknowledge(region)
@@ -58,6 +63,11 @@ def steps(world: World, chance: random.Random) -> Iterator[Step]:
     yield 3, f"wait {seconds} s", lambda: world.wait(seconds)
 
 
+def send_later(world: World, region: Region) -> None:
+    """Keep the reports that the region's node sends now: they arrive later, perhaps after a fail-over."""
+    region.late += [(region.node, report) for report in world.reports(region)]
+
+
 def another(world: World, chance: random.Random) -> None:
     """Take a few other steps during a purge."""
     for _ in range(chance.randint(1, 4)):
@@ -69,7 +79,7 @@ def another(world: World, chance: random.Random) -> None:
 def play(url: str, seed: int, number: int, log: Entries | None = None) -> None:
     """Play a history to its end, over the embedded log or another; a failure reports all steps."""
     chance, history = random.Random(seed), []
-    world = World(url, log)
+    world = World(url, log, names_nodes=seed % 2 == 0)
     try:
         for _ in range(number):
             possible = list(steps(world, chance))

@@ -4,6 +4,7 @@ The model knows which entries were acknowledged and which are in files; everythi
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -13,7 +14,15 @@ from sexton.kernel.crash_points import installed
 from sexton.operators.controls.store import ControlStore
 from sexton.wal.model import Facts, Mode, Pin, WalSettings
 from sexton.wal.orders import LeaderReport, MapOrder, OpenRegionOrder, RegionDrop, RegionMapping, RegionMove, Stream
-from sexton.wal.port import LogFault, OldEpoch, PinEnded, ReplayRefused, TopicLog, UnknownRegion
+from sexton.wal.port import (
+    LogFault,
+    OldEpoch,
+    PinEnded,
+    RegionOfAnotherNode,
+    ReplayRefused,
+    TopicLog,
+    UnknownRegion,
+)
 from sexton.wal.purger import Purger
 from sexton.wal.sql.embedded_log import EmbeddedLog, OutOfRange
 from sexton.wal.sql.floors import FloorStore
@@ -23,6 +32,7 @@ from sexton.wal.sql.replays import ReplayStore
 from sexton.wal.sql.store import WalStore
 
 TOPICS = ("wal-a", "wal-b")
+NODES = ("n", "m")
 UNDROP_SECONDS, PIN_SECONDS = 3_600, 300
 TERMS = WalSettings(idle_grace_seconds=10, map_stale_seconds=10**6, pin_ttl_seconds=PIN_SECONDS, pin_max_seconds=3_000)
 
@@ -37,6 +47,7 @@ class Region:
 
     name: str
     home: str
+    node: str = NODES[0]
     epoch: int = 0
     open: bool = True
     dropped_at: float | None = None
@@ -50,7 +61,8 @@ class Region:
     ever_flushed: set[tuple[str, int]] = field(default_factory=set)
     pins: list[Pin] = field(default_factory=list)
     topics: set[str] = field(default_factory=set)
-    late: list[LeaderReport] = field(default_factory=list)
+    late: list[tuple[str, LeaderReport]] = field(default_factory=list)
+    """Reports under way, with the node that sent each."""
 
 
 class Entries(TopicLog, Protocol):
@@ -77,9 +89,17 @@ class Meanwhile:
 
 
 class World:
-    """Two topics and their regions."""
+    """Two topics and their regions, which two nodes lead; ``names_nodes``: the owner's map names the leaders."""
 
-    def __init__(self, url: str, log: Entries | None = None, names: tuple[str, ...] = ("r1", "r2", "r3")) -> None:
+    def __init__(
+        self,
+        url: str,
+        log: Entries | None = None,
+        names: tuple[str, ...] = ("r1", "r2", "r3"),
+        *,
+        names_nodes: bool = False,
+    ) -> None:
+        self.names_nodes = names_nodes
         self.db = Database.open(url)
         self.log: Entries = log or EmbeddedLog(self.db)
         self.floors, self.maps = FloorStore(self.db, TERMS, ControlStore(self.db)), MapStore(self.db)
@@ -109,13 +129,15 @@ class World:
         for region in self.regions.values():
             if topic not in region.topics:
                 continue
+            node = region.node if self.names_nodes else ""
             if region.dropped_at is not None:
                 undrop_seconds = max(0, int(region.dropped_at + UNDROP_SECONDS - self.clock))
                 dropped.append(RegionDrop(region=region.name, undrop_seconds=undrop_seconds))
             elif region.home == topic:
-                mapped.append(RegionMapping(region=region.name, epoch=region.epoch, first=self.end(topic)))
+                first = self.end(topic)
+                mapped.append(RegionMapping(region=region.name, epoch=region.epoch, first=first, node=node))
             else:
-                moved.append(RegionMove(region=region.name))
+                moved.append(RegionMove(region=region.name, epoch=region.epoch, node=node))
         self.maps.put(
             MapOrder(
                 topic=topic,
@@ -174,11 +196,9 @@ class World:
         region.epoch += 1
         region.pins = []
         for topic in sorted(region.topics):
-            order = OpenRegionOrder(
-                topic=topic, region=region.name, epoch=region.epoch, flushed=(region.flushed.get(topic),), node="n"
-            )
+            flushed = (region.flushed.get(topic),)
             try:
-                region.pins.append(self.replays.open(order))
+                region.pins.append(self._open(region, topic, region.node, region.epoch, flushed))
             except UnknownRegion:
                 # It moved away, and all its entries in this topic were flushed: otherwise they would still be retained.
                 assert topic != region.home, f"{region.name} is not mapped to its own topic"
@@ -192,6 +212,34 @@ class World:
                 assert region.restored, f"{region.name} was refused, and its manifest was never restored"
                 region.pins = []
                 return
+
+    def _open(self, region: Region, topic: str, node: str, epoch: int, flushed: tuple[int | None, ...]) -> Pin:
+        return self.replays.open(
+            OpenRegionOrder(topic=topic, region=region.name, epoch=epoch, flushed=flushed, node=node)
+        )
+
+    def fail_over(self, region: Region) -> None:
+        """Let the other node lead the region; the owner maps it in a new epoch before the node opens it."""
+        self.crash(region)
+        region.epoch += 1
+        [region.node] = {*NODES} - {region.node}
+        for topic in sorted(region.topics):
+            self.send_map(topic)
+
+    def intrude(self, region: Region) -> None:
+        """Let the other node say that the region needs nothing, and open it: both are refused, and nothing changes."""
+        [intruder] = {*NODES} - {region.node}
+        for topic in sorted(region.topics):
+            stored, last = self.store.regions(topic), max(0, self.end(topic) - 1)
+            stream = Stream(flushed=last, idle=last)
+            report = LeaderReport(topic=topic, region=region.name, epoch=region.epoch, streams=(stream,))
+            with suppress(RegionOfAnotherNode):
+                receipt = self.heartbeats.record_reports(intruder, [report])
+                assert receipt.ignored == 1, f"a report of {intruder} on {region.name} counted"
+            with suppress(RegionOfAnotherNode, UnknownRegion, ReplayRefused, OldEpoch):
+                self._open(region, topic, intruder, region.epoch + 1, (last,))
+                raise AssertionError(f"{intruder} opened {region.name} of {region.node}")
+            assert self.store.regions(topic) == stored, f"{intruder} changed {region.name}"
 
     def read(self, region: Region) -> None:
         """Read the pinned entries, and open the region."""
@@ -257,10 +305,15 @@ class World:
         """Report an impossible number."""
         stream = Stream(flushed=2**62)
         for topic in region.topics:
-            self.receive(LeaderReport(topic=topic, region=region.name, epoch=region.epoch, streams=(stream,)))
+            report = LeaderReport(topic=topic, region=region.name, epoch=region.epoch, streams=(stream,))
+            self.receive(region, region.node, report)
 
-    def receive(self, *reports: LeaderReport) -> None:
-        self.heartbeats.record_reports("n", reports)
+    def receive(self, region: Region, node: str, *reports: LeaderReport) -> None:
+        """Receive reports of a node; only those of an earlier leader may be refused."""
+        try:
+            self.heartbeats.record_reports(node, reports)
+        except RegionOfAnotherNode:
+            assert node != region.node, f"{region.name} is not led by its own node {node}"
 
     def drop(self, region: Region) -> None:
         self.crash(region)
@@ -284,7 +337,7 @@ class World:
             if region.open:
                 self.acknowledge(region)
                 self.flush(region)
-                self.receive(*self.reports(region))
+                self.receive(region, region.node, *self.reports(region))
         self.wait(UNDROP_SECONDS + PIN_SECONDS + 1)
         for topic in TOPICS:
             self.send_map(topic)
