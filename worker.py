@@ -124,9 +124,14 @@ async def spark_worker(client: Client, settings: Settings, db: Database, session
 
     deployment, spark = settings.require_deployment(), settings.spark
     engine = Engine(db, settings.engine_settings())
-    url, endpoint = without_password(settings.database_url), settings.s3.endpoint_url
+    where = ConnectionTarget(
+        deployment=deployment,
+        database_url=without_password(settings.database_url),
+        endpoint_url=settings.s3.endpoint_url,
+        live_database_url=settings.live_database_url and without_password(settings.live_database_url),
+    )
     work = Work(
-        where=ConnectionTarget(deployment=deployment, database_url=url, endpoint_url=endpoint),
+        where=where,
         requests=spark.spark_task_requests,
         audit_url=settings.audit.audit_url,
         controls=settings.controls(),
@@ -183,7 +188,7 @@ async def main(role: str = "control", backend: serving.ServedBackend | None = No
     sessions: Sessions | None = None
     worker: AbstractAsyncContextManager[object]
     if backend is None:
-        db = Database.open(settings.database_url)
+        db = Database.open(settings.database_url, live_url=settings.live_database_url)
         schema.check(db, settings.require_deployment())
     for sig in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(sig, stop.set)

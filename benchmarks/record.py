@@ -122,6 +122,7 @@ def _write_records(url: str, rows: int) -> None:
         c.execute("VACUUM ANALYZE file")
     db = Database.open(url)
     Registry(db).set_key_pattern(INSTANCE, ".*dat")
+    Registry(db).set_live_view(INSTANCE, "public.sexton_live")
     db.close()
 
 

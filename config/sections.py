@@ -22,6 +22,13 @@ def check_database(url: str) -> str:
     return url
 
 
+def check_live_database(url: str) -> str:
+    """Return the URL with which live views are read; raise ``ValueError`` for any but PostgreSQL."""
+    if url and not (url := check_database(url)).startswith("postgresql"):
+        raise ValueError("use postgresql://USER@HOST/NAME, or leave it empty: SQLite has no logins")
+    return url
+
+
 def check_deployment(text: str) -> str:
     """Return a deployment id; raise ``ValueError`` if it is malformed."""
     if text and not re.fullmatch(r"[a-z0-9][a-z0-9-]{2,62}", text):

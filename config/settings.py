@@ -29,6 +29,7 @@ from config.sections import (
     WalSection,
     check_database,
     check_deployment,
+    check_live_database,
 )
 from config.sources import Layer, SettingsError, home, layers, load_home_env, masked
 from sexton.check.model import CheckSettings
@@ -82,6 +83,7 @@ class Settings(BaseSettings):
 
     deployment: Annotated[str, AfterValidator(check_deployment)] = ""
     database_url: Annotated[str, AfterValidator(check_database)] = "sqlite:///.sexton/sexton.db"
+    live_database_url: Annotated[str, AfterValidator(check_live_database)] = ""
     temporal: TemporalSection = TemporalSection()
     s3: S3Section = S3Section()
     recycle: RecycleSection = RecycleSection()

@@ -8,6 +8,7 @@ from botocore.config import Config
 from examples.demo.console import Console
 from examples.demo.listing import Key
 from examples.minidb import MiniDB, Size, Vault, open_engine
+from examples.minidb.schema import LIVE_VIEW
 from examples.minidb.vault import THREADS
 from sexton.database.engine import Database
 from sexton.database.schema import move_clock
@@ -53,7 +54,7 @@ class World:
 
     def register(self, console: Console, *, with_vaults: bool) -> None:
         """Register the instance, and if wanted its vaults, with the real command line; allow rounds to delete."""
-        console.sexton("instance", "add", self.instance)
+        console.sexton("instance", "add", self.instance, "--live-view", LIVE_VIEW[self.db.engine.dialect.name])
         # Before ``enable``, rounds only report what they would delete.
         commands: list[tuple[str, ...]] = [("enable", self.instance)]
         if with_vaults:

@@ -64,11 +64,15 @@ file = Table(
 
 # Files that Sexton must never delete. It queries this view before each claim, so that a wrong mark for a file that is
 # still referenced only delays deletion. A dropped table is not live: its marks may be claimed.
-_LIVE_VIEW = """
+_LIVE_ROWS = """
 SELECT t.instance, 'rowset' AS kind, r.id, r.vault, f.key
 FROM minidb_file f JOIN minidb_rowset r ON r.id = f.rowset_id JOIN minidb_table t ON t.id = r.table_id
 WHERE NOT t.dropped
 """
+
+
+LIVE_VIEW = {"sqlite": "sexton_live", "postgresql": "public.sexton_live"}
+"""Its name, as ``sexton instance add NAME --live-view VIEW`` takes it, on each database."""
 
 
 def open_engine(url: str) -> Engine:
@@ -91,7 +95,7 @@ def create_schema(engine: Engine) -> None:
     metadata.create_all(engine)
     create = "CREATE OR REPLACE VIEW" if engine.dialect.name == "postgresql" else "CREATE VIEW IF NOT EXISTS"
     with writing(engine) as c:
-        c.exec_driver_sql(f"{create} sexton_live AS {_LIVE_VIEW}")
+        c.exec_driver_sql(f"{create} sexton_live AS {_LIVE_ROWS}")
 
 
 @contextmanager

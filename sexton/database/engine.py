@@ -58,19 +58,30 @@ class Database:
         self.engine = engine
         self.dialect: str = engine.dialect.name
         self.t: Tables = build(self.dialect)
+        self.live = self
+        """Sessions for the owners' live views, whose functions run with the rights of their login. They only read, and
+        nothing that a function sets outlives its transaction. On SQLite, which has no logins, the database itself."""
+        self.has_live_login = False
+        """Whether these sessions have a login of their own."""
 
     @classmethod
-    def open(cls, url: str, connections: int | None = None) -> "Database":
+    def open(cls, url: str, connections: int | None = None, live_url: str = "") -> "Database":
         """Open the database at a SQLAlchemy URL.
 
         Args:
             url: of SQLite or PostgreSQL.
             connections: how many may be open at once; None: up to 30.
+            live_url: of the same PostgreSQL database, with the login that reads live views; empty: that of ``url``.
 
         Raises:
             BadInput: the URL is neither SQLite nor PostgreSQL.
         """
-        return cls(_engine(url, connections))
+        database = cls(_engine(url, connections))
+        if database.dialect == "postgresql":
+            database.live, database.has_live_login = cls(_live_engine(live_url or url)), bool(live_url)
+        elif live_url:
+            raise BadInput("live_database_url is set, but database_url is SQLite, which has no logins; remove it")
+        return database
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -135,6 +146,8 @@ class Database:
     def close(self) -> None:
         """Close every pooled connection."""
         self.engine.dispose()
+        if self.live is not self:
+            self.live.close()
 
 
 def is_locked(error: OperationalError) -> bool:
@@ -158,6 +171,11 @@ _OPTIONS = (
 )
 
 
+_LIVE_OPTIONS = f"{_OPTIONS} -c default_transaction_read_only=on"
+_LIVE_CONNECTIONS = 20
+"""Sessions that read live views at the same time; two of them stay open."""
+
+
 def now_column(dialect: str) -> ColumnElement[int]:
     """Return ``sexton_now()``, in ms since 1970, as a column of a larger statement."""
     if dialect == "postgresql":
@@ -171,11 +189,15 @@ def first_line(error: Exception) -> str:
     return message.splitlines()[0] if message else type(error).__name__
 
 
-def _engine(url: str, connections: int | None) -> Engine:
+def _parsed(url: str) -> URL:
     try:
-        parsed = make_url(url)
+        return make_url(url)
     except ArgumentError as e:
         raise BadInput("database_url is not a URL; use sqlite:///FILE or postgresql://USER@HOST/DATABASE") from e
+
+
+def _engine(url: str, connections: int | None) -> Engine:
+    parsed = _parsed(url)
     backend = parsed.get_backend_name()
     if backend == "postgresql":
         return create_engine(
@@ -189,6 +211,34 @@ def _engine(url: str, connections: int | None) -> Engine:
     if backend == "sqlite":
         return _sqlite(parsed)
     raise BadInput(f"database_url is for {backend}; use SQLite or PostgreSQL")
+
+
+def _live_engine(url: str) -> Engine:
+    """Return an engine whose transactions are read-only, and whose sessions forget everything after each of them.
+
+    A function of an owner's view may change its session: settings, prepared statements, locks. The next transaction
+    of the session may read another owner's view, so no statement is prepared by name, and DISCARD ALL ends each use.
+    """
+    engine = create_engine(
+        _parsed(url).set(drivername="postgresql+psycopg"),
+        isolation_level="READ COMMITTED",
+        pool_size=2,
+        max_overflow=_LIVE_CONNECTIONS - 2,
+        pool_pre_ping=True,
+        pool_reset_on_return=None,
+        connect_args={"options": _LIVE_OPTIONS, "connect_timeout": 10, "prepare_threshold": None},
+        execution_options={"postgresql_readonly": True},
+    )
+
+    @event.listens_for(engine, "reset")
+    def discard(dbapi_connection: Any, _record: Any, state: Any) -> None:
+        if not state.terminate_only:
+            dbapi_connection.rollback()
+            dbapi_connection.autocommit = True
+            dbapi_connection.execute("DISCARD ALL")
+            dbapi_connection.autocommit = False
+
+    return engine
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:

@@ -72,6 +72,10 @@ class InstanceStatus(Message):
     last: RoundReport | None
     last_ended: int | None
     checked: Checked = Checked()
+    live_view: str = ""
+    """The name of its live view; ``none``: it has none; empty: none is named."""
+    live_view_read_as_sexton: bool = False
+    """Whether the functions of its live view run with the rights of Sexton's own role."""
 
 
 class Overview(Message):

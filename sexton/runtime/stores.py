@@ -124,7 +124,7 @@ class DeploymentStores:
 
         max_age = self.settings.check.live_max_age_seconds
         adapters: dict[str, Owner] = {
-            "sql": SqlOwner(self.db, self.registry.vaults, max_age),
+            "sql": SqlOwner(self.db, self.registry, max_age),
             "catalog": CatalogOwner(self.db),
         }
         return Owners(self.registry.owner, adapters, self.orphans.unproven)

@@ -10,6 +10,7 @@ from sqlalchemy import select, text
 
 import examples.minidb
 from examples.minidb import Corrupt, MiniDB, MiniDBError, Vault, open_engine
+from examples.minidb.schema import LIVE_VIEW
 from examples.minidb.sync import SyncRun, copy_table
 from sexton import contract
 from sexton.client import Sexton
@@ -39,12 +40,18 @@ INSTANCE = "shop"
 POLICY = Policy(version="test", retention_seconds={}, upload_grace_seconds=600)
 
 
+def _add_instance(database: Database, name: str) -> None:
+    """Register an instance whose live objects minidb's view shows."""
+    Registry(database).add_instance(name)
+    Registry(database).set_live_view(name, LIVE_VIEW[database.dialect])
+
+
 @pytest.fixture
 def sexton(database_url: str) -> Iterator[Database]:
     """Sexton's side of the database, with one enabled instance."""
     schema.init(database_url, "test-minidb")
     database = Database.open(database_url)
-    Registry(database).add_instance(INSTANCE)
+    _add_instance(database, INSTANCE)
     Registry(database).enable(INSTANCE)
     yield database
     database.close()
@@ -201,7 +208,7 @@ def test_live_view_answers_for_a_mistaken_mark(minidb: MiniDB, sexton: Database)
     with sexton.read() as c:
         due = DueMarkStore(sexton).select_due(INSTANCE, "dropped", sexton.now(c), Cursor(), 10)
 
-    live = SqlOwner(sexton, Registry(sexton).vaults).live(INSTANCE, due, lambda: None)
+    live = SqlOwner(sexton, Registry(sexton)).live(INSTANCE, due, lambda: None)
 
     assert live == {Ref("dropped", "by-key"), Ref("dropped", "by-prefix")}
 
@@ -218,7 +225,7 @@ def test_reading_finds_a_changed_and_a_missing_file(minidb: MiniDB, vault: Vault
 
 
 def test_two_instances_share_one_database(minidb: MiniDB, sexton: Database, vault: Vault) -> None:
-    Registry(sexton).add_instance("other")
+    _add_instance(sexton, "other")
     other = MiniDB(minidb.engine, "other", [Vault("hot", vault.bucket, "other/", vault.client)])
     other.create_schema()
     other.create_table("t")

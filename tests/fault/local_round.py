@@ -33,7 +33,7 @@ class Process(Rig):
     def __init__(self, url: str, *, barrier: bool = False) -> None:
         super().__init__(url, threads=1, beside=False)  # which makes an example reproducible
         if barrier:
-            self.owner = Barrier(self.db, self.registry.vaults)
+            self.owner = Barrier(self.db, self.registry)
             self.recycler = self.recycler_of(self.owner)
         self.dead = False
         event.listen(self.db.engine, "begin", self._still_alive, insert=True)

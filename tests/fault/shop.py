@@ -61,6 +61,7 @@ class Shop:
     def create_live_view(self) -> None:
         """Create the view in which Sexton reads the live things."""
         self._c.execute(VIEW)
+        self._c.execute("UPDATE sexton_instance SET live_view = 'sexton_live' WHERE id = ?", (INSTANCE,))
 
     def close(self) -> None:
         """Close the connection, which rolls back an open transaction, as the death of a process does."""

@@ -83,6 +83,7 @@ class Rig:
         owner: Owner | None = None,
         audit: DeletionLog | None = None,
         clock_step_seconds: float = 1.7,
+        live_url: str = "",
     ) -> None:
         """Open the database and wire everything that a worker has.
 
@@ -94,10 +95,11 @@ class Rig:
             owner: by default the owner without a catalog, ``SqlOwner``.
             audit: by default a list, ``Rig.audit_list``.
             clock_step_seconds: added to the clock of vault proofs at each reading; from 2.5 on no proof is used twice.
+            live_url: the database with a second login, which reads live views.
         """
         _create_schema(url)
         self.url, self.endpoint_url = url, endpoint_url
-        self.db = open_database(url)
+        self.db = open_database(url, live_url)
         self.operators = operator_stores(self.db)
         self.registry, self.controls, self.holds, _ = self.operators
         self.protections = ProtectionStore(self.db, protection.ProtectionSettings())
@@ -111,7 +113,7 @@ class Rig:
             rounds=self.registry,
         )
         self.deleter = ThreadDeleter(self.stores, self.vaults, threads, beside=beside)
-        self.owner, self.audit_list = owner or SqlOwner(self.db, self.registry.vaults), AuditList()
+        self.owner, self.audit_list = owner or SqlOwner(self.db, self.registry), AuditList()
         self.audit: DeletionLog = audit or self.audit_list
         self.recycler = self.recycler_of(self.owner)
         self.registrar = Registrar(self.protections, self.vaults)
@@ -307,9 +309,9 @@ def stores_of(db: Database) -> DeploymentStores:
     return DeploymentStores(db, EngineSettings(DEPLOYMENT))
 
 
-def open_database(url: str) -> Database:
+def open_database(url: str, live_url: str = "") -> Database:
     """Open a database that shares compiled statements with others of its dialect, to save time in each test."""
-    db = Database.open(url)
+    db = Database.open(url, live_url=live_url)
     if db.dialect not in SHARED:
         db.engine.connect().close()  # completes the dialect: another engine may connect first
     tables, compiled, dialect = SHARED.setdefault(db.dialect, (db.t, {}, db.engine.dialect))

@@ -4,9 +4,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, event
+from sqlalchemy import Connection, event, text
 
 from sexton.database.engine import Database
+
+NAMED = {
+    "postgresql": "UPDATE sexton.instance SET live_view = 'public.sexton_live' "
+    "WHERE live_view = '' AND owner = 'sql' AND to_regclass('public.sexton_live') IS NOT NULL",
+    "sqlite": "UPDATE sexton_instance SET live_view = 'sexton_live' "
+    "WHERE live_view = '' AND owner = 'sql' AND EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'sexton_live')",
+}
+"""Names the owner's view for instances that name none."""
 
 
 @contextmanager
@@ -32,8 +40,12 @@ def recorded_transactions(db: Database) -> Iterator[list[list[str]]]:
 
 @contextmanager
 def owner_write(db: Database) -> Iterator[Connection]:
-    """Open a transaction in which names without a schema are the owner's: Sexton's own find nothing in ``public``."""
+    """Open a transaction in which names without a schema are the owner's: Sexton's own find nothing in ``public``.
+
+    At its end every instance that names no live view names ``sexton_live``, if it exists, as an operator would do.
+    """
     with db.write() as c:
         if db.dialect == "postgresql":
             c.exec_driver_sql("SET LOCAL search_path = public")
         yield c
+        c.execute(text(NAMED[db.dialect]))

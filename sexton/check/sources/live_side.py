@@ -20,6 +20,7 @@ from sexton.operators.registry.store import Registry
 from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.owners.port import OwnerSilent
 from sexton.owners.sql import live_keys, live_moment, live_view
+from sexton.owners.sql.live_sessions import reading, reading_at
 from sexton.storage.model import VaultSpec
 
 PART_ROWS = 100_000
@@ -39,29 +40,32 @@ class LiveSide:
     @contextmanager
     def snapshot(self, instance: str) -> Iterator[Moment]:
         is_catalog = self._is_catalog(instance)
+        view_name = None if is_catalog else self._view_name(instance)
         with _silence_on_error(), self._db.snapshot() as c:
             name = self._db.share(c)
             self._set_timeout(c)
             at = self._db.now(c)
-            view = None if is_catalog else self._view(c)
-            as_of = None if view is None else self._as_of(c, view, instance)
-            at = at if as_of is None else min(at, as_of)
-            parts = [Part()]
-            if name:
-                parts = marks.parts(self._db, c, instance, PART_ROWS)
-                if view is not None:
-                    parts += live_view.parts(self._db, c, view, instance, PART_ROWS)
-                else:
-                    parts += catalog.parts(CatalogTransaction(self._db, c, instance), PART_ROWS)
+            parts = marks.parts(self._db, c, instance, PART_ROWS) if name else [Part()]
+            if view_name is None:
+                parts += catalog.parts(CatalogTransaction(self._db, c, instance), PART_ROWS) if name else []
+            else:
+                with reading_at(self._db, name, c) as live:
+                    self._set_timeout(live)
+                    view = self._view(live, view_name)
+                    at = min(at, self._as_of(live, view, instance) or at)
+                    parts += live_view.parts(self._db, live, view, instance, PART_ROWS) if name else []
             yield Moment(name, at, tuple(parts))
 
     def as_of(self, instance: str) -> int | None:
         if self._is_catalog(instance):
             return None
-        with _silence_on_error(), self._db.read() as c:
-            as_of = self._as_of(c, self._view(c), instance)
-            live_moment.require_recent(as_of, self._db.now(c), self._max_age_seconds)
-            return as_of
+        name = self._view_name(instance)
+        with _silence_on_error():
+            with reading(self._db) as live:
+                as_of = self._as_of(live, self._view(live, name), instance)
+            with self._db.read() as c:
+                live_moment.require_recent(as_of, self._db.now(c), self._max_age_seconds)
+        return as_of
 
     def wait_for_refresh(self, instance: str, listed_at: int, heartbeat: Heartbeat) -> None:
         while (as_of := self.as_of(instance)) is not None and as_of < listed_at:
@@ -71,50 +75,77 @@ class LiveSide:
     def _as_of(self, c: Connection, view: TableClause, instance: str) -> int | None:
         return live_moment.read(self._db, c, view, live_view.is_about(view, instance))
 
-    def _view(self, c: Connection) -> TableClause:
-        view = live_view.find(self._db, c)
-        if view is not None and "instance" not in view.c and not self._is_only_instance():
+    def _view_name(self, instance: str) -> str:
+        with _silence_on_error():
+            name = live_view.named(self._db, self._registry.instance(instance))
+        if name is None:
             raise NoLiveSide(
-                f"{live_view.LIVE_VIEW} has no column instance, but several instances are registered, so it is unknown "
-                "to which one a row belongs; add the column"
+                f"{instance} does not show which objects are live; create a view and name it: "
+                f"sexton instance live-view {instance} (docs/integration.md)"
             )
-        if view is None:
+        return name
+
+    def _view(self, c: Connection, name: str) -> TableClause:
+        view = live_view.load(self._db, c, name)
+        if "instance" not in view.c and not self._is_only_instance_of(name):
             raise NoLiveSide(
-                f"the owner does not show which objects are live; create a view {live_view.LIVE_VIEW} "
-                "(docs/integration.md)"
+                f"{name} has no column instance, but several instances name it, so it is unknown to which one a row "
+                "belongs; add the column"
             )
         return view
 
     def read(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[LiveEntry]]:
         is_catalog = self._is_catalog(instance)
         vaults = {spec.name: spec for spec in self._registry.vaults(instance)}
+        if part.source == "view":
+            yield from self._read_view(instance, moment, part, vaults)
+            return
         with _silence_on_error(), self._db.snapshot(moment) as c:
             self._set_timeout(c)
             if part.source in ("", *marks.SOURCES):
                 yield from marks.read(self._db, c, instance, part, vaults)
             if part.source in ("", "records") and is_catalog:
                 yield from catalog.read(CatalogTransaction(self._db, c, instance), part)
-            if part.source in ("", "view") and not is_catalog:
-                exists = self._is_only_instance()
-                for page in live_view.read(self._db, c, self._view(c), instance, part):
-                    yield [_resolved(entry, vaults, exists=exists) for entry in page]
+            if part.source == "" and not is_catalog:
+                yield from self._read_view(instance, moment, part, vaults, c)
+
+    def _read_view(
+        self,
+        instance: str,
+        moment: str,
+        part: Part,
+        vaults: Mapping[str, VaultSpec],
+        own: Connection | None = None,
+    ) -> Iterator[Sequence[LiveEntry]]:
+        """Yield the rows of the owner's view; ``own``: see ``reading_at``."""
+        name = self._view_name(instance)
+        exists = self._is_only_instance_of(name)
+        with _silence_on_error(), reading_at(self._db, moment, own) as live:
+            self._set_timeout(live)
+            view = self._view(live, name)
+            for page in live_view.read(self._db, live, view, instance, part):
+                yield [_resolved(entry, vaults, exists=exists) for entry in page]
 
     def entries_of(self, instance: str, records: Sequence[str]) -> Sequence[LiveEntry]:
         vaults = {spec.name: spec for spec in self._registry.vaults(instance)}
-        is_catalog = self._is_catalog(instance)
-        with _silence_on_error(), self._db.read() as c:
-            if is_catalog:
-                return catalog.entries_of(CatalogTransaction(self._db, c, instance), records)
-            entries = live_view.entries_of(self._db, c, self._view(c), instance, records)
-            exists = self._is_only_instance()
-            return [_resolved(entry, vaults, exists=exists) for entry in entries]
+        with _silence_on_error():
+            if self._is_catalog(instance):
+                with self._db.read() as c:
+                    return catalog.entries_of(CatalogTransaction(self._db, c, instance), records)
+            name = self._view_name(instance)
+            exists = self._is_only_instance_of(name)
+            with reading(self._db) as live:
+                view = self._view(live, name)
+                entries = live_view.entries_of(self._db, live, view, instance, records)
+        return [_resolved(entry, vaults, exists=exists) for entry in entries]
 
     def pattern(self, instance: str) -> str:
         registered = self._registry.instance(instance)
         return catalog.PATTERN if registered.owner == "catalog" else registered.key_pattern
 
-    def _is_only_instance(self) -> bool:
-        return len(self._registry.instances()) == 1
+    def _is_only_instance_of(self, view: str) -> bool:
+        """Return whether one instance names the view, so that a row without an instance is about this one."""
+        return sum(other.live_view == view for other in self._registry.instances()) == 1
 
     def _is_catalog(self, instance: str) -> bool:
         return self._registry.owner(instance) == "catalog"
@@ -136,7 +167,7 @@ def _silence_on_error() -> Iterator[None]:
 def _resolved(entry: LiveEntry, vaults: Mapping[str, VaultSpec], *, exists: bool) -> LiveEntry:
     """Return the entry under the vault and key that a listing shows.
 
-    ``exists``: there is one instance, so the object of a row without an instance must exist, too.
+    ``exists``: one instance names the view, so the object of a row without an instance must exist, too.
     """
     if exists and not entry.live:
         entry = entry._replace(live=True)

@@ -4,7 +4,8 @@ The comparison goes by ranges of ids: a peer with many ids sends them in order, 
 compared completely.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Select, Text, and_, exists, func, select
@@ -19,6 +20,7 @@ from sexton.owners.catalog import parents
 from sexton.owners.catalog.model import RowsetState
 from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.owners.sql import live_view
+from sexton.owners.sql.live_sessions import reading_at
 
 NAMED_IDS = 100
 """Ids that are named of each kind of difference; the others are only counted."""
@@ -40,7 +42,7 @@ def compare(db: Database, instance: Instance, kind: str, ids: Sequence[str], aft
     """
     if outside := [peer_id for peer_id in ids if peer_id <= after or (until and peer_id > until)]:
         raise BadInput(f"{outside[0]!r} is not beyond {after!r} and up to {until!r}")
-    with db.snapshot() as c:
+    with _reading(db, instance) as c:
         records = _records(db, c, instance, kind, after, until).subquery("records")
         peer_ids = as_rows(db, ({"id": peer_id} for peer_id in set(ids)), id=Text())
         only_peer = select(peer_ids.c.id).where(~exists().where(records.c.id == peer_ids.c.id))
@@ -48,6 +50,13 @@ def compare(db: Database, instance: Instance, kind: str, ids: Sequence[str], aft
         unknown, unknown_ids = _count_and_first_ids(c, only_peer)
         missing, missing_ids = _count_and_first_ids(c, only_records)
     return PeerComparison(kind=kind, unknown=unknown, unknown_ids=unknown_ids, missing=missing, missing_ids=missing_ids)
+
+
+@contextmanager
+def _reading(db: Database, instance: Instance) -> Iterator[Connection]:
+    """Open a transaction of one snapshot, with the login that reads the instance's records: it needs no other rows."""
+    with db.snapshot() if instance.owner == "catalog" else reading_at(db, "") as c:
+        yield c
 
 
 def _count_and_first_ids(c: Connection, ids: Select[Any]) -> tuple[int, tuple[str, ...]]:
@@ -61,9 +70,13 @@ def _count_and_first_ids(c: Connection, ids: Select[Any]) -> tuple[int, tuple[st
 def _records(db: Database, c: Connection, instance: Instance, kind: str, after: str, until: str) -> Select[Any]:
     """Select the ids of the records of a kind that a peer should know: it need not know what was dropped."""
     if instance.owner != "catalog":
-        view = live_view.find(db, c)
-        if view is None:
-            raise BadInput(f"the owner does not show which objects are live; create a view {live_view.LIVE_VIEW}")
+        name = live_view.named(db, instance)
+        if name is None:
+            raise BadInput(
+                f"{instance.id} does not show which objects are live; create a view and name it: "
+                f"sexton instance live-view {instance.id}"
+            )
+        view = live_view.load(db, c, name)
         is_of_kind = and_(live_view.is_about(view, instance.id), view.c.kind == kind)
         return select(view.c.id.label("id")).where(is_of_kind, within(view.c.id, after, until)).distinct()
     tx = CatalogTransaction(db, c, instance.id)

@@ -21,6 +21,7 @@ instance = Table(
     Column("watermark", BigInteger),
     Column("watermark_at", Instant),
     Column("key_pattern", Text),  # regular expression that all keys of the owner match
+    Column("live_view", Text),  # the view of its live objects, none, or empty
     Column("check_base", BigInteger),  # a check is not compared with the check of this number and those before it
 )
 """One row per instance: a database or lake that Sexton cleans."""

@@ -5,8 +5,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, Table, Text, and_, false, func, literal, or_, select, true
 from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.exc import SQLAlchemyError
 
-from sexton.database.engine import Database
+from sexton.database.engine import Database, first_line
 from sexton.insight.views import NOW, Event, Story
 from sexton.insight.why import catalog
 from sexton.insight.why.context import WhyContext
@@ -15,8 +16,10 @@ from sexton.marks.model import Ref
 from sexton.marks.policy import covering_prefixes
 from sexton.marks.sql.file_lists import may_have_keys, of_instance, read_lists
 from sexton.marks.sql.rows import refs_in
-from sexton.operators.registry.store import Registry
+from sexton.operators.registry.store import Registry, names_a_view
+from sexton.owners.port import OwnerSilent
 from sexton.owners.sql import live_view
+from sexton.owners.sql.live_sessions import reading
 from sexton.storage.object_names import url_roots
 
 MAX_STORIES = 100
@@ -27,7 +30,7 @@ def story(db: Database, name: str, instance: str | None, context: WhyContext) ->
     """Return every story about a key (relative to its vault or with the vault's prefix) or a mark's id."""
     registry = context.stores.operators.registry
     names = names_of(registry, name, instance)
-    stories = _live_stories(db, names | _urls_of(registry, names, instance), instance)
+    stories = _live_stories(db, registry, names | _urls_of(registry, names, instance), instance)
     with db.read() as c:
         now = db.now(c)
         marks = c.execute(_select_named(db, db.t.mark, registry, names, instance)).all()
@@ -52,12 +55,21 @@ def _urls_of(registry: Registry, names: set[str], instance: str | None) -> set[s
     return {root + name for vault in registry.vaults(instance) for root in url_roots(vault) for name in names}
 
 
-def _live_stories(db: Database, names: set[str], instance: str | None) -> list[Story]:
-    """Return a story for each row of the live view ``sexton_live`` that has one of these names."""
+def _live_stories(db: Database, registry: Registry, names: set[str], instance: str | None) -> list[Story]:
+    """Return a story for each row of the instances' live views that has one of these names."""
     stories = []
-    for row_instance, kind, id_, vault, key in live_view.rows_of(db, sorted(names)):
-        event = Event(event="live", text=f"live: {kind} {id_}, {key} in vault {vault}")
-        stories.append(Story(instance=row_instance or instance or "(any)", events=(event,)))
+    instances = [i for i in registry.instances() if instance in (None, i.id) and i.owner == "sql"]
+    for view, named_by in {i.live_view: i.id for i in instances if names_a_view(i)}.items():
+        try:
+            with reading(db) as c:
+                rows = live_view.rows_of(db, c, view, sorted(names))
+        except (OwnerSilent, SQLAlchemyError) as e:
+            text = f"it is unknown whether this is live: {e if isinstance(e, OwnerSilent) else first_line(e)}"
+            stories.append(Story(instance=named_by, events=(Event(event="owner_silent", text=text),)))
+            continue
+        for row_instance, kind, id_, vault, key in rows:
+            event = Event(event="live", text=f"live: {kind} {id_}, {key} in vault {vault}")
+            stories.append(Story(instance=row_instance or instance or "(any)", events=(event,)))
     return stories
 
 

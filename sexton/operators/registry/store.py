@@ -17,6 +17,12 @@ from sexton.storage.model import Probe, VaultSpec
 from sexton.storage.policy import overlaps
 from sexton.storage.port import UnknownVault
 
+NO_VIEW = "none"
+"""In place of a view's name: an operator has said that the instance has no live view."""
+_NAME = "[A-Za-z_][A-Za-z0-9_$]{0,62}"
+_VIEW_NAME = {"postgresql": re.compile(rf"(?!pg_|information_schema\.|sexton\.|sexton_catalog\.){_NAME}\.{_NAME}")}
+_VIEW_NAME["sqlite"] = re.compile(rf"(?!sqlite_){_NAME}")
+
 
 class Instance(Message):
     """A database or lake that Sexton cleans. In observe mode, that of a new one, rounds plan and delete nothing."""
@@ -29,6 +35,13 @@ class Instance(Message):
     """The adapter for its marks: ``sql`` (its own transactions write them) or ``catalog`` (the reference owner)."""
     key_pattern: str = ""
     """The regular expression that every key of the owner's files matches; empty: unknown."""
+    live_view: str = ""
+    """The view that shows its live objects: ``SCHEMA.VIEW``, on SQLite ``VIEW``; ``none``; empty: not named yet."""
+
+
+def names_a_view(instance: Instance) -> bool:
+    """Return whether the instance has a live view."""
+    return instance.live_view not in ("", NO_VIEW)
 
 
 class Registry:
@@ -121,6 +134,24 @@ class Registry:
         t = self._db.t.instance
         with self._db.write() as c:
             c.execute(update(t).where(t.c.id == instance).values(key_pattern=pattern))
+
+    def set_live_view(self, instance: str, view: str) -> None:
+        """Store which view shows the live objects of an instance; ``none``: it has no live view.
+
+        The view need not exist yet: until it can be read, every mark of the instance is kept.
+
+        Raises:
+            BadInput: this is no name of a view, or the owner is the catalog, which knows its live objects.
+            UnknownInstance: the instance is not registered.
+        """
+        if self.instance(instance).owner == "catalog":
+            raise BadInput(f"the reference catalog knows the live objects of {instance}; it needs no view")
+        if view != NO_VIEW and not _VIEW_NAME[self._db.dialect].fullmatch(view):
+            form = "SCHEMA.VIEW, in a schema of the owner" if self._db.dialect == "postgresql" else "VIEW"
+            raise BadInput(f"{view!r} is no name of a live view; write {form}, or {NO_VIEW}")
+        t = self._db.t.instance
+        with deciding(self._db, instance) as c:
+            c.execute(update(t).where(t.c.id == instance).values(live_view=view))
 
     def vaults(self, instance: str | None = None) -> Sequence[VaultSpec]:
         """Return the vaults of one instance, or of all instances."""

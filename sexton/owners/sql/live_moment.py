@@ -2,7 +2,7 @@
 
 A plain view over the owner's own tables is true at any moment. A table, a materialized view, or a view over one is as
 old as its last refresh, so it must say how old it is: in a column ``as_of``, or in a view of one row
-``sexton_live_as_of`` with this column. Instants are ms since 1970.
+with this column beside it, ``sexton_live_as_of`` for a view ``sexton_live``. Instants are ms since 1970.
 """
 
 from sqlalchemy import ColumnElement, Connection, TableClause, column, func, select, text, true
@@ -13,7 +13,8 @@ from sexton.database.tables import Instant
 from sexton.owners.port import OwnerSilent
 
 AS_OF = "as_of"
-AS_OF_VIEW = "sexton_live_as_of"
+AS_OF_VIEW = "{}_as_of"
+"""The name of the view of one row beside a live view, which stands for ``{}``."""
 MAX_AGE_SECONDS = 3_600
 """How old a copy may be, unless ``live_max_age_seconds`` says otherwise."""
 AHEAD_MS = 60_000
@@ -57,7 +58,8 @@ def read(db: Database, c: Connection, view: TableClause, is_own_row: ColumnEleme
     Raises:
         OwnerSilent: the view is a copy that does not say how old it is.
     """
-    for name, is_meant in ((AS_OF_VIEW, true()), (view.name, is_own_row)):
+    as_of_view = AS_OF_VIEW.format(view.name)
+    for name, is_meant in ((as_of_view, true()), (view.name, is_own_row)):
         names = {"view": name, "schema": view.schema}
         type_ = c.execute(text(_TYPE_OF_AS_OF[db.dialect]), names).scalar_one_or_none()
         if type_ is None:
@@ -74,7 +76,7 @@ def read(db: Database, c: Connection, view: TableClause, is_own_row: ColumnEleme
     if c.execute(text(_IS_COPY[db.dialect]), {"view": view.name, "schema": view.schema}).scalar_one():
         raise OwnerSilent(
             f"{view.name} is a copy (a table, a materialized view, or a view over one) and does not say how old it is; "
-            f"add a column {AS_OF}, or a view {AS_OF_VIEW} with one (docs/integration.md)"
+            f"add a column {AS_OF}, or a view {as_of_view} with one (docs/integration.md)"
         )
     return None
 

@@ -1,4 +1,4 @@
-"""Find and read the view ``sexton_live``, in which an owner shows which objects are live."""
+"""Read the view in which an owner shows which objects are live: the one that the instance names, never another one."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -28,43 +28,70 @@ from sexton.database.rows import in_list
 from sexton.database.tables import Instant
 from sexton.marks.live import LiveEntry, Part, names_prefix
 from sexton.marks.policy import covering_prefixes
+from sexton.operators.registry.store import NO_VIEW, Instance
 from sexton.owners.port import OwnerSilent
 
 LIVE_VIEW = "sexton_live"
+"""The usual name. A relation of this name that no instance names is never read, but also never overlooked."""
 COLUMNS = ("instance", "kind", "id", "vault", "key", "bytes", "as_of")
 OPTIONAL_COLUMNS = ("instance", "bytes", "as_of")
 TYPES = {"bytes": BigInteger(), "as_of": Instant()}
 _COLUMNS_QUERY = {
     "postgresql": (
-        "SELECT n.nspname, a.attname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "SELECT a.attname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
         "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "
-        "WHERE c.relname = :view AND c.relkind IN ('r', 'v', 'm', 'f', 'p') AND c.relpersistence <> 't'"
+        "WHERE c.relname = :view AND n.nspname = :schema "
+        "AND c.relkind IN ('r', 'v', 'm', 'f', 'p') AND c.relpersistence <> 't'"
     ),
-    "sqlite": "SELECT NULL, name FROM pragma_table_info(:view)",
+    "sqlite": "SELECT name FROM pragma_table_info(:view) WHERE :schema IS NULL",
+}
+_UNNAMED_QUERY = {
+    "postgresql": (
+        "SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE c.relname = :view AND c.relkind IN ('r', 'v', 'm', 'f', 'p') AND c.relpersistence <> 't' ORDER BY 1"
+    ),
+    "sqlite": "SELECT name FROM sqlite_master WHERE name = :view AND type IN ('table', 'view')",
 }
 
 
-def find(db: Database, c: Connection) -> TableClause | None:
-    """Return the view, with those of its optional columns that it has; None: no schema holds one.
-
-    The lookup is repeated each time, as an owner may add the view while Sexton runs. It covers every schema: a view
-    that was overlooked would silently mean that nothing checks for live objects.
+def named(db: Database, instance: Instance) -> str | None:
+    """Return the name of the view that shows an instance's live objects; None: it has none.
 
     Raises:
-        OwnerSilent: several schemas hold such a view.
+        OwnerSilent: the instance names no view, but the database holds a ``sexton_live``. A view that was overlooked
+            would silently mean that nothing checks for live objects. It is not read: any role can create one.
     """
-    columns_by_schema: dict[str | None, set[str]] = {}
-    for schema, name in c.execute(text(_COLUMNS_QUERY[db.dialect]), {"view": LIVE_VIEW}):
-        columns_by_schema.setdefault(schema, set()).add(name)
-    if not columns_by_schema:
+    if instance.live_view:
+        return instance.live_view if instance.live_view != NO_VIEW else None
+    with db.read() as c:
+        unnamed = c.execute(text(_UNNAMED_QUERY[db.dialect]), {"view": LIVE_VIEW}).scalars().all()
+    if not unnamed:
         return None
-    if len(columns_by_schema) > 1:
-        schemas = ", ".join(map(str, columns_by_schema))
-        raise OwnerSilent(f"several schemas hold a view {LIVE_VIEW}: {schemas}; keep one")
-    [(schema, present_columns)] = columns_by_schema.items()
-    names = [n for n in COLUMNS if n in present_columns or n not in OPTIONAL_COLUMNS]
-    columns = [column(n, TYPES.get(n, Text())) for n in names]
-    return table_clause(LIVE_VIEW, *columns, schema=schema)
+    command = f"sexton instance live-view {instance.id}"
+    raise OwnerSilent(
+        f"the database holds {', '.join(unnamed)}, and instance {instance.id} names no live view; "
+        f"if it is the instance's own: {command} {unnamed[0]}; if the instance has none: {command} {NO_VIEW}"
+    )
+
+
+def load(db: Database, c: Connection, name: str) -> TableClause:
+    """Return the view of this name, with those of its optional columns that it has.
+
+    The columns are read each time, as an owner may change the view while Sexton runs.
+
+    Raises:
+        OwnerSilent: there is no such view.
+    """
+    schema, _, relation = name.rpartition(".")
+    names = {"view": relation, "schema": schema or None}
+    present_columns = set(c.execute(text(_COLUMNS_QUERY[db.dialect]), names).scalars())
+    if not present_columns:
+        raise OwnerSilent(
+            f"the live view {name} does not exist; create it, or name another one: sexton instance live-view"
+        )
+    names_of_columns = [n for n in COLUMNS if n in present_columns or n not in OPTIONAL_COLUMNS]
+    columns = [column(n, TYPES.get(n, Text())) for n in names_of_columns]
+    return table_clause(relation, *columns, schema=schema or None)
 
 
 def is_about(view: TableClause, instance: str) -> ColumnElement[bool]:
@@ -96,17 +123,16 @@ def entries_of(
     return [entry for entry in entries if entry.record in wanted_records]
 
 
-def rows_of(db: Database, names: Sequence[str]) -> list[tuple[str | None, str, str, str, str]]:
+def rows_of(
+    db: Database, c: Connection, name: str, names: Sequence[str]
+) -> list[tuple[str | None, str, str, str, str]]:
     """Return (instance, kind, id, vault, key) of live rows that are or cover one of the names, or have it as id."""
-    covering_keys = [key for name in names for key in covering_prefixes(name)]
-    with db.read() as c:
-        view = find(db, c)
-        if view is None:
-            return []
-        row_instance = view.c.instance if "instance" in view.c else null()
-        query = select(row_instance, view.c.kind, view.c.id, view.c.vault, view.c.key)
-        rows = c.execute(query.where(or_(view.c.key.in_(covering_keys), view.c.id.in_(names))).limit(100))
-        return [(row[0], row[1], row[2], row[3], row[4]) for row in rows]
+    covering_keys = [key for covered in names for key in covering_prefixes(covered)]
+    view = load(db, c, name)
+    row_instance = view.c.instance if "instance" in view.c else null()
+    query = select(row_instance, view.c.kind, view.c.id, view.c.vault, view.c.key)
+    rows = c.execute(query.where(or_(view.c.key.in_(covering_keys), view.c.id.in_(names))).limit(100))
+    return [(row[0], row[1], row[2], row[3], row[4]) for row in rows]
 
 
 def _rows(view: TableClause, instance: str) -> Select[tuple[str, str, str, str, int | None, str | None]]:
@@ -131,7 +157,7 @@ def _entry(row: Any) -> LiveEntry:
     vault, key, kind, id_, size, instance = row
     if not key:
         raise OwnerSilent(
-            f"{LIVE_VIEW} shows an empty key ({kind}/{id_}), which could mean the whole vault or nothing; "
+            f"the live view shows an empty key ({kind}/{id_}), which could mean the whole vault or nothing; "
             "remove the row or name the object"
         )
     # A row without an instance may be another instance's, so its object need not exist in this one.

@@ -1,9 +1,9 @@
 """The owner ``sql``: a database that calls Sexton's SQL functions, and inserts its marks in its own transactions.
 
-It may show which objects are live in a view ``sexton_live`` with columns ``kind, id, vault, key`` (and ``instance``,
-where one database holds several): ``key`` is an object, or a prefix ending with a separator under which *everything* is
-live. A mark that touches anything live is kept: an owner's mistake must not cost it data. Without the view there is no
-such check.
+It may show which objects are live in a view that its instance names, with columns ``kind, id, vault, key`` (and
+``instance``, where several name it): ``key`` is an object, or a prefix ending with a separator under which *everything*
+is live. A mark that touches anything live is kept: an owner's mistake must not cost it data. Without the view there is
+no such check.
 """
 
 import time
@@ -32,11 +32,12 @@ from sexton.database.engine import Database, first_line
 from sexton.database.rows import as_rows
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 from sexton.marks.policy import covering_prefixes
+from sexton.operators.registry.store import Registry
 from sexton.owners.port import COUNT_SECONDS, FindRefs, OwnerSilent, Verify, nothing_to_verify
-from sexton.owners.sql import live_keys, live_moment
+from sexton.owners.sql import live_keys, live_moment, live_view
 from sexton.owners.sql.live_keys import LAST_CHARACTER, ViewNames
-from sexton.owners.sql.live_view import LIVE_VIEW, find, is_about
-from sexton.storage.model import VaultSpec
+from sexton.owners.sql.live_sessions import reading
+from sexton.owners.sql.live_view import is_about
 
 NAMES_AT_ONCE = 5_000
 """Keys and prefixes in one statement."""
@@ -55,18 +56,18 @@ class SqlOwner:
     def __init__(
         self,
         db: Database,
-        vaults_of: Callable[[str], Sequence[VaultSpec]],
+        registry: Registry,
         max_age_seconds: int = live_moment.MAX_AGE_SECONDS,
     ) -> None:
         """Store the ports.
 
         Args:
             db: the owner's database, which is Sexton's too.
-            vaults_of: returns the vaults of an instance.
+            registry: names the view and the vaults of each instance.
             max_age_seconds: how old a copy of the live view may be.
         """
-        self._db, self._vaults_of, self._max_age_seconds = db, vaults_of, max_age_seconds
-        self._names: dict[str, tuple[ViewNames, float]] = {}
+        self._db, self._registry, self._max_age_seconds = db, registry, max_age_seconds
+        self._names: dict[tuple[str, str], tuple[ViewNames, float]] = {}
 
     def mark_due(
         self,
@@ -108,15 +109,15 @@ class SqlOwner:
             OwnerSilent: the view cannot be read, or not in time.
         """
         try:
-            with self._db.read() as c:
+            if (name := live_view.named(self._db, self._registry.instance(instance))) is None:
+                return None
+            with reading(self._db) as c:
                 self._set_timeout(c, COUNT_SECONDS)
-                view = find(self._db, c)
-                if view is None:
-                    return None
+                view = live_view.load(self._db, c, name)
                 self._view_names(c, view, instance)
                 return self._count(c, view, instance)
         except SQLAlchemyError as e:
-            raise OwnerSilent(f"the rows of {LIVE_VIEW} cannot be counted: {first_line(e)}") from e
+            raise OwnerSilent(f"the rows of the live view cannot be counted: {first_line(e)}") from e
 
     def _count(self, c: Connection, view: TableClause, instance: str) -> int | None:
         """Return how many rows the view shows; None: one of them is a prefix."""
@@ -147,18 +148,19 @@ class SqlOwner:
                     raise
             return self._live_refs(instance, marks, heartbeat)  # a broken connection says nothing about the view
         except SQLAlchemyError as e:
-            raise OwnerSilent(f"the view {LIVE_VIEW} cannot be read: {first_line(e)}") from e
+            raise OwnerSilent(f"the live view cannot be read: {first_line(e)}") from e
 
     def _live_refs(self, instance: str, marks: Sequence[DueMark], heartbeat: Callable[[], None]) -> frozenset[Ref]:
-        with self._db.read() as c:
+        if (name := live_view.named(self._db, self._registry.instance(instance))) is None:
+            if any(mark.etags for mark in marks):
+                raise OwnerSilent(
+                    f"{instance} has no live view, but marks were made by a check that read one; create it again, and "
+                    f"name it: sexton instance live-view {instance}"
+                )
+            return frozenset()
+        with reading(self._db) as c:
             self._set_timeout(c, STATEMENT_SECONDS)
-            view = find(self._db, c)
-            if view is None:
-                if any(mark.etags for mark in marks):
-                    raise OwnerSilent(
-                        f"the view {LIVE_VIEW} is missing, but marks were made by a check that read it; create it again"
-                    )
-                return frozenset()
+            view = live_view.load(self._db, c, name)
             names = self._view_names(c, view, instance)
             reader = _LiveMarks(self._db, c, view, is_about(view, instance), names, heartbeat)
             return frozenset(reader.by_id(marks) | reader.by_covering_key(marks) | reader.by_key_inside(marks))
@@ -167,12 +169,15 @@ class SqlOwner:
         """Return how the view names objects; raise ``OwnerSilent`` if it is too old, or a row names no object."""
         is_own_row = is_about(view, instance)
         as_of = live_moment.read(self._db, c, view, is_own_row)
-        live_moment.require_recent(as_of, self._db.now(c), self._max_age_seconds)
-        names, until = self._names.get(instance, (None, 0.0))
+        if as_of is not None:
+            with self._db.read() as own:
+                live_moment.require_recent(as_of, self._db.now(own), self._max_age_seconds)
+        known_as = (instance, view.fullname)
+        names, until = self._names.get(known_as, (None, 0.0))
         if names is None or time.monotonic() > until:  # without an index each look reads the whole view
-            vaults = {spec.name: spec for spec in self._vaults_of(instance)}
+            vaults = {spec.name: spec for spec in self._registry.vaults(instance)}
             names = live_keys.read(self._db, c, view, is_own_row, vaults)
-            self._names[instance] = names, time.monotonic() + RECHECK_SECONDS
+            self._names[known_as] = names, time.monotonic() + RECHECK_SECONDS
         return names
 
     def _set_timeout(self, c: Connection, seconds: int) -> None:

@@ -13,15 +13,16 @@ from sexton.runtime.stores import DeploymentStores
 from sexton.storage.model import VaultSpec
 from sexton.storage.vaults import ProvenVaults
 
-DATABASE = "SEXTON_DATABASE_URL"
+DATABASE, LIVE_DATABASE = "SEXTON_DATABASE_URL", "SEXTON_LIVE_DATABASE_URL"
 
 
 class ConnectionTarget(Message):
-    """One deployment as executors reach it; ``database_url`` without its password."""
+    """One deployment as executors reach it; the URLs of the database and of its second login without passwords."""
 
     deployment: str
     database_url: str
     endpoint_url: str = ""
+    live_database_url: str = ""
 
     def stores(self) -> DeploymentStores:
         """Open the database, and return the stores over it."""
@@ -29,14 +30,19 @@ class ConnectionTarget(Message):
         return DeploymentStores(self.database(), settings)
 
     def database(self, connections: int | None = None) -> Database:
-        """Open the database, with the password of this executor's environment where that has one."""
-        own_url = os.environ.get(DATABASE, "")
-        is_same = own_url and without_password(own_url) == self.database_url
-        return Database.open(own_url if is_same else self.database_url, connections)
+        """Open the database, with the passwords of this executor's environment where that has them."""
+        live_url = _with_password(self.live_database_url, LIVE_DATABASE)
+        return Database.open(_with_password(self.database_url, DATABASE), connections, live_url)
 
     def vaults(self, specs: Sequence[VaultSpec]) -> ProvenVaults:
         """Return these vaults, each proved by its marker; the driver has compared their rounds with the database."""
         return ProvenVaults.of_specs(specs, self.deployment, self.endpoint_url)
+
+
+def _with_password(url: str, variable: str) -> str:
+    """Return the URL of a variable of this process, if it is the same but for its password; else the given one."""
+    own_url = os.environ.get(variable, "")
+    return own_url if own_url and without_password(own_url) == url else url
 
 
 def without_password(url: str) -> str:

@@ -159,5 +159,7 @@ def test_a_view_may_compute_sizes_as_sums(owned: Owned) -> None:
 def test_a_view_of_several_instances_needs_an_instance_column(owned: Owned) -> None:
     owned.write_live(*file_keys(20))
     owned.registry.add_instance("toys")
+    assert owned.check().whole
+    owned.registry.set_live_view("toys", owned.registry.instance("shop").live_view)
 
     assert "no column instance" in owned.check().run.missing_inputs[0]

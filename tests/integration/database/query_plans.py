@@ -122,11 +122,14 @@ def recorded(db: Database) -> Iterator[dict[str, Any]]:
     def note(_tx: object, _cursor: object, statement: str, parameters: Any, _: object, many: bool) -> None:
         statements.setdefault(statement, parameters[0] if many else parameters)
 
-    event.listen(db.engine, "before_cursor_execute", note)
+    engines = {db.engine, db.live.engine}
+    for engine in engines:
+        event.listen(engine, "before_cursor_execute", note)
     try:
         yield statements
     finally:
-        event.remove(db.engine, "before_cursor_execute", note)
+        for engine in engines:
+            event.remove(engine, "before_cursor_execute", note)
 
 
 def bad_plans(db: Database, statements: Mapping[str, Any]) -> dict[str, list[str]]:

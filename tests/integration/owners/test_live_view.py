@@ -131,7 +131,7 @@ def test_a_broken_view_blocks_every_mark(rig: Rig, tmp_path: Path, columns: str)
     report = run(rig)
 
     assert (report.claimed, len(listing(root)), sum(kept_texts(report).values())) == (0, 2, 2)
-    assert all(why.startswith("owner: the view sexton_live cannot be read: ") for why in kept_texts(report))
+    assert all(why.startswith("owner: the live view cannot be read: ") for why in kept_texts(report))
     with owner_write(rig.db) as c:
         c.execute(text("DROP VIEW sexton_live"))
         c.execute(text("CREATE VIEW sexton_live AS SELECT kind, id, vault, key FROM live"))
@@ -152,7 +152,7 @@ def test_a_lost_connection_to_the_view_does_not_hang_the_round(postgres_rig: Rig
             with postgres_rig.db.read() as other:
                 other.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": cut[0]})
 
-    event.listen(postgres_rig.db.engine, "before_cursor_execute", in_the_way)
+    event.listen(postgres_rig.db.live.engine, "before_cursor_execute", in_the_way)
     report = run(postgres_rig)
 
     assert len(cut) == 1

@@ -59,6 +59,8 @@ CREATE TABLE sexton.instance (
     watermark_at timestamptz,
     -- regular expression that all keys of the owner match; a key that matches and that no record names is an orphan
     key_pattern text NOT NULL DEFAULT '',
+    -- the view that shows which objects are live: SCHEMA.VIEW, on SQLite VIEW; 'none': it has none; '': not named yet
+    live_view text NOT NULL DEFAULT '',
     -- number of a check: later checks are not compared with it and those before it
     check_base bigint NOT NULL DEFAULT 0
 );

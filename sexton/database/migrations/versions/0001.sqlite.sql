@@ -39,6 +39,8 @@ CREATE TABLE sexton_instance (
     watermark_at integer,
     -- regular expression that all keys of the owner match; a key that matches and that no record names is an orphan
     key_pattern text NOT NULL DEFAULT '',
+    -- the view that shows which objects are live: SCHEMA.VIEW, on SQLite VIEW; 'none': it has none; '': not named yet
+    live_view text NOT NULL DEFAULT '',
     -- number of a check: later checks are not compared with it and those before it
     check_base integer NOT NULL DEFAULT 0
 );

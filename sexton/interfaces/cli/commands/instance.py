@@ -10,6 +10,7 @@ from sexton.interfaces.cli.output import print_json, show_table, utc_column
 app = typer.Typer(help="Instances: the databases and lakes whose garbage Sexton deletes.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="Instance: lower-case letters, digits, - and _.")]
 Role = Annotated[str, typer.Argument(help="PostgreSQL role with which the owner logs in, or a role that it has.")]
+VIEW_HELP = "View that shows its live objects: SCHEMA.VIEW, on SQLite VIEW; none: it has no such view."
 PATTERN_CHARACTERS = 200
 """How much of a key pattern the call log records."""
 
@@ -21,17 +22,20 @@ def add(
         Literal["sql", "catalog"],
         typer.Option(help="Which owner marks: SQL transactions of its own, or the reference catalog in this database."),
     ] = "sql",
+    live_view: Annotated[str, typer.Option(help=VIEW_HELP)] = "",
 ) -> None:
     """Register an instance. It only observes (plans and reports, deletes nothing) until it is enabled.
 
-    Example: sexton instance add shop
+    Example: sexton instance add shop --live-view shop.sexton_live
     """
     from sexton.owners.catalog import tables
 
-    with open_database() as service, log_call(service, "instance add", name, owner):
+    with open_database() as service, log_call(service, "instance add", name, owner, live_view):
         if owner == "catalog":
             tables.create(service.db)
         service.stores.registry.add_instance(name, owner)
+        if live_view:
+            service.stores.registry.set_live_view(name, live_view)
         mode = service.stores.registry.instance(name).mode
     note = f"it observes until: sexton enable {name}" if mode == "observe" else "it was enabled already"
     typer.echo(f"instance {name} is registered; {note}")
@@ -52,12 +56,20 @@ def list_(as_json: Json = False) -> None:
         print_json([i.model_dump() | {"roles": granted.get(i.id, [])} for i in instances])
         return
     rows = [
-        (i.id, i.mode, i.owner, ", ".join(granted.get(i.id, [])), utc_column(i.created_at), utc_column(i.enabled_at))
+        (
+            i.id,
+            i.mode,
+            i.owner,
+            i.live_view,
+            ", ".join(granted.get(i.id, [])),
+            utc_column(i.created_at),
+            utc_column(i.enabled_at),
+        )
         for i in instances
     ]
     show_table(
         "" if rows else "no instance is registered; begin with: sexton instance add NAME",
-        ("instance", "mode", "owner", "roles", "registered (UTC)", "enabled (UTC)"),
+        ("instance", "mode", "owner", "live view", "roles", "registered (UTC)", "enabled (UTC)"),
         rows,
     )
 
@@ -77,6 +89,20 @@ def keys(
     with open_database() as service, log_call(service, "instance keys", name, pattern[:PATTERN_CHARACTERS]):
         service.stores.registry.set_key_pattern(name, pattern)
     typer.echo(f"the keys of {name}: {pattern}" if pattern else f"the keys of {name} are unknown")
+
+
+@app.command("live-view")
+def live_view(name: Name, view: Annotated[str, typer.Argument(help=VIEW_HELP)]) -> None:
+    """Name the view that shows the live objects of an instance; rounds keep marks of live objects.
+
+    Until the view can be read, every mark of the instance is kept. With none, nothing protects live objects from wrong
+    marks, and a check compares nothing. Name only a view whose owner you trust with the instance.
+
+    Example: sexton instance live-view shop shop.sexton_live
+    """
+    with open_database() as service, log_call(service, "instance live-view", name, view):
+        service.stores.registry.set_live_view(name, view)
+    typer.echo(f"live objects of {name}: {'not shown' if view == 'none' else view}")
 
 
 @app.command("grant")

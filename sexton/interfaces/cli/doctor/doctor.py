@@ -70,7 +70,7 @@ def _examine_stores(settings: "Settings") -> Iterator[DoctorFinding]:
     from sexton.database.engine import Database
     from sexton.runtime.stores import DeploymentStores
 
-    db = Database.open(settings.database_url)
+    db = Database.open(settings.database_url, live_url=settings.live_database_url)
     try:
         stores = DeploymentStores(db, settings.engine_settings())
         yield from examine_roles(stores)

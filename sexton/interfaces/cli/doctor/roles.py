@@ -1,4 +1,7 @@
-"""Check the database's roles: can another role act as Sexton's, or change what Sexton's role runs?"""
+"""Check the database's roles: can another role act as Sexton's, or change what Sexton's role runs?
+
+Can the functions of an owner's live view do so?
+"""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -6,6 +9,7 @@ from typing import TYPE_CHECKING
 from sexton.interfaces.cli.doctor.finding import DoctorFinding
 
 if TYPE_CHECKING:
+    from sexton.database.live_role import LiveRole
     from sexton.database.roles import SchemaAccess
     from sexton.runtime.stores import DeploymentStores
 
@@ -13,7 +17,7 @@ MAX_NAMED = 5
 
 
 def examine_roles(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
-    """Yield one finding about PostgreSQL's roles; none on SQLite, which has no roles."""
+    """Yield the findings about PostgreSQL's roles; none on SQLite, which has no roles."""
     from sexton.database.roles import read_access
 
     if stores.db.dialect != "postgresql":
@@ -26,6 +30,57 @@ def examine_roles(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
     else:
         detail = f"{access.role} is no superuser, and no other role can write what it trusts"
         yield DoctorFinding("OK", "roles", detail)
+    yield _live_login(stores)
+
+
+def _live_login(stores: "DeploymentStores") -> DoctorFinding:
+    """Return whether the owners' live views are read with a login of their own, which can write nothing."""
+    from sexton.database.engine import AWAY, first_line
+    from sexton.database.live_role import read_live_role
+    from sexton.operators.registry.store import names_a_view
+    from sexton.owners.port import OwnerSilent
+    from sexton.owners.sql.live_sessions import reading
+
+    if not stores.db.has_live_login:
+        names = [i.id for i in stores.registry.instances() if names_a_view(i)]
+        if not names:
+            return DoctorFinding("OK", "live login", "not needed: no instance names a live view")
+        detail = (
+            f"functions of the live views of {', '.join(names)} run as Sexton's own role: they can read all that it "
+            "can, and only read-only transactions keep them from writing"
+        )
+        return DoctorFinding("WARN", "live login", detail, "set live_database_url: docs/integration.md")
+    try:
+        with reading(stores.db) as live, stores.db.read() as own:
+            access = read_live_role(own, live)
+    except (OwnerSilent, *AWAY) as e:
+        detail = str(e) if isinstance(e, OwnerSilent) else first_line(e)
+        return DoctorFinding("FAIL", "live login", f"no live view can be read: {detail}", "correct live_database_url")
+    if problems := list(live_role_problems(access)):
+        details, todos = (dict.fromkeys(texts) for texts in zip(*problems, strict=True))
+        return DoctorFinding("FAIL", "live login", "; ".join(details), "; ".join(todos))
+    return DoctorFinding("OK", "live login", f"live views are read as {access.role}, which can write nothing")
+
+
+def live_role_problems(access: "LiveRole") -> Iterator[tuple[str, str]]:
+    """Yield each way in which a function of a live view could change Sexton's rows, and what to do about it."""
+    from sexton.database.engine import SEARCH_PATH
+
+    role = access.role
+    if access.is_own:
+        yield f"{role} is Sexton's own role or a member of it", "let live_database_url name a role of its own"
+    if access.attributes:
+        yield f"{role} is {', '.join(access.attributes)}", f"ALTER ROLE {role} NO…"
+    if access.owned:
+        names = ", ".join(access.owned[:MAX_NAMED])
+        yield f"{role} owns, or is a member of the owner of, {names}", "let live_database_url name a role of its own"
+    if access.rights:
+        yield f"{role} has {', '.join(access.rights[:MAX_NAMED])}", f"REVOKE these privileges from {role}"
+    pooler = "let the pooler pass options to live_database_url"
+    if access.read_only != "on":
+        yield "its transactions are not read-only by default", pooler
+    if access.search_path.replace(" ", "") != SEARCH_PATH:
+        yield f"its sessions find names in {access.search_path}, not only in {SEARCH_PATH}", pooler
 
 
 def access_problems(access: "SchemaAccess") -> Iterator[DoctorFinding]:

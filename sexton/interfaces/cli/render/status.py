@@ -25,6 +25,8 @@ def show_instance(i: "InstanceStatus") -> None:
     typer.echo(f"  checks: {_checks(i)}")
     if i.checked.prefixes:
         typer.echo(f"  not checked: loss inside a prefix; {i.checked.prefixes:,} live rows name prefixes, not objects")
+    if i.live_view_read_as_sexton:
+        typer.echo(f"  not separate: functions of {i.live_view} run as Sexton's own role; see: sexton doctor")
     typer.echo("")
 
 
