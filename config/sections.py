@@ -1,6 +1,7 @@
 """The sections of the settings, each with its keys, units, defaults and bounds."""
 
 import re
+from ipaddress import ip_network
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -85,8 +86,18 @@ def _librdkafka_text(value: Any) -> Any:
     return str(value) if isinstance(value, int) else value
 
 
+def _networks(texts: list[str]) -> list[str]:
+    for text in texts:
+        try:
+            ip_network(text)
+        except ValueError as e:
+            raise ValueError(f"{e}; use addresses and networks, such as 10.0.0.7 and 10.1.0.0/16") from e
+    return texts
+
+
 Web = Annotated[str, AfterValidator(_web)]
 Names = Annotated[list[str], _list_separated_by(",")]
+Networks = Annotated[list[str], _list_separated_by(","), AfterValidator(_networks)]
 Windows = Annotated[list[str], _list_separated_by(";"), AfterValidator(_windows)]
 
 
@@ -212,13 +223,15 @@ class ReplicaSection(_Section):
 
 
 class ApiSection(_Section):
-    """The address of ``sexton api``, and its certificate."""
+    """The address of ``sexton api``, its certificate, and the proxies before it."""
 
     listen: Annotated[str, Field(pattern=r"^[^\s/]+:[0-9]{1,5}$", json_schema_extra={"unit": "host:port"})] = (
         "127.0.0.1:8470"
     )
     tls_cert: str = ""
     tls_key: str = ""
+    insecure: bool = False
+    trusted_proxies: Networks = []
 
 
 class PricesSection(_Section):

@@ -3,11 +3,11 @@
 Pure: no clock, no I/O. Doubtful keys are refused here, before there is a request that could delete them.
 """
 
-import ipaddress
 import re
 import string
 from urllib.parse import urlsplit
 
+from sexton.kernel.addresses import is_loopback
 from sexton.kernel.errors import BadInput
 from sexton.storage.model import MARKER_KEY, PAGE_SECONDS, RESERVED_PREFIX, KeyOutcome, KeyResult, Probe, VaultSpec
 
@@ -157,7 +157,7 @@ def canonical_endpoint(url: str) -> str:
         raise BadInput(f"the port of endpoint {url!r} is not valid; use a number up to 65535") from error
     if _AWS_HOST.fullmatch(host):
         return ""
-    if _is_loopback(host):
+    if is_loopback(host):
         host = "127.0.0.1"
     default_port = {"http": 80, "https": 443}.get(parts.scheme)
     port = "" if number in (None, default_port) else f":{number}"
@@ -191,13 +191,6 @@ def _nested(a: str, b: str) -> bool:
 
 def _directory(spec: VaultSpec) -> str:
     return f"{spec.location.rstrip('/')}/{spec.prefix}"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def out_of_time(key: str) -> KeyResult:

@@ -8,6 +8,7 @@ import uvicorn
 
 from config.settings import Settings
 from sexton.interfaces.api.app import create
+from sexton.interfaces.api.http_protocol import BoundedProtocol
 from sexton.operators.access import policy
 from sexton.operators.access.sql.tokens import TokenStore
 from tests.support.leaks import record_output, search_directory
@@ -22,13 +23,18 @@ class Api:
         self.app = create(settings, rig.db)
         self.tokens = TokenStore(rig.db)
         app = _recording(self.app) if search_directory() else self.app
-        config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False)
+        options = {"http": BoundedProtocol, "log_config": None, "access_log": False, "proxy_headers": False}
+        config = uvicorn.Config(app, host="127.0.0.1", port=0, **options)
         self._server, self._socket = uvicorn.Server(config), config.bind_socket()
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True)
 
     @property
+    def address(self) -> tuple[str, int]:
+        return ("127.0.0.1", self._socket.getsockname()[1])
+
+    @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        return f"http://127.0.0.1:{self.address[1]}"
 
     def token(self, scope: str, days: int = 1) -> str:
         """Return a new token of a scope."""

@@ -1,15 +1,18 @@
 """Compose the application over one database. Its OpenAPI description, ``/v1/openapi.json``, needs a token."""
 
 import importlib.metadata
+import json
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Response
 from prometheus_client import CollectorRegistry, ProcessCollector
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from config.settings import Settings
 from sexton.database.engine import Database
 from sexton.insight.metrics.collector import FigureCollector
 from sexton.interfaces.api import problems
 from sexton.interfaces.api.authentication import AuthenticationMiddleware
+from sexton.interfaces.api.lanes import Lanes
 from sexton.interfaces.api.routes import (
     binlogs,
     checks,
@@ -34,7 +37,7 @@ def create(settings: Settings, db: Database) -> FastAPI:
     app = FastAPI(
         title="Sexton",
         version=importlib.metadata.version("sexton"),
-        openapi_url="/v1/openapi.json",
+        openapi_url=None,  # FastAPI would write the whole document again for every request
         docs_url=None,  # the page loads scripts from another site
         redoc_url=None,
         max_body_size=MAX_BODY_BYTES,
@@ -43,12 +46,23 @@ def create(settings: Settings, db: Database) -> FastAPI:
     app.state.service = service = OperatorService(settings, db)
     app.state.logins = service.stores.logins
     app.state.rounds = RoundStarter(settings)
+    app.state.lanes = lanes = Lanes()
+    app.state.health = health.HealthCheck(db, lanes.health_threads)
     app.state.metrics = registry = CollectorRegistry()
     read = service.stores.figures(settings.policy(), settings.intervals()).read
     ProcessCollector(registry=registry)
     registry.register(FigureCollector(read, {}, stats=False, worker=False))
     for part in (health, tokens, control, plans, protections, checks, wal, binlogs, replicas, journal):
         app.include_router(part.routes)
+    app.include_router(health.guarded)
+    description = json.dumps(app.openapi(), separators=(",", ":"))
+
+    @app.get("/v1/openapi.json", include_in_schema=False)
+    async def openapi() -> Response:
+        return Response(description, media_type="application/json")
+
     problems.install(app)
-    app.add_middleware(AuthenticationMiddleware, tokens=service.stores.tokens)
+    app.add_middleware(AuthenticationMiddleware, tokens=service.stores.tokens, lanes=lanes)
+    if settings.api.trusted_proxies:
+        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=settings.api.trusted_proxies)
     return app

@@ -1,6 +1,7 @@
 """The caller of a request: what its token permits, and the log of calls that change or delete something."""
 
 from contextlib import AbstractContextManager
+from ipaddress import ip_address
 from typing import Annotated
 
 from fastapi import Depends, Query, Request
@@ -57,12 +58,20 @@ class Caller:
         return self.token.scope.of if self.token.scope.grant is Grant.NODE else ""
 
 
-def current_caller(request: Request) -> Caller:
+async def current_caller(request: Request) -> Caller:
     """Return the sender of the request. The authentication middleware has verified its token."""
-    return Caller(request.state.token, request.client.host if request.client else "unknown")
+    return Caller(request.state.token, source_of(request))
 
 
-def operator_service(request: Request) -> OperatorService:
+def source_of(request: Request) -> str:
+    """Return the client's address; a trusted proxy may have sent a text that is none."""
+    try:
+        return str(ip_address(request.client.host if request.client else ""))
+    except ValueError:
+        return "unknown"
+
+
+async def operator_service(request: Request) -> OperatorService:
     """Return the application's operator service."""
     service: OperatorService = request.app.state.service
     return service

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from sexton.check.port import UnknownCheck
 from sexton.database.engine import AWAY, BROKEN, NOT_HELD, first_line
 from sexton.database.guard import UnknownInstance
+from sexton.interfaces.api.lanes import TooManyRequests
 from sexton.kernel.errors import BadInput, SextonError, code_of
 from sexton.operators.access.errors import (
     Forbidden,
@@ -112,6 +113,8 @@ def answer(error: Exception, request: str) -> JSONResponse:
     headers = {"Cache-Control": "no-store"}
     if document.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
+    if isinstance(error, TooManyRequests | Unauthenticated):
+        headers["Connection"] = "close"  # the rest of the body would be read, however large it is
     if document.status == 503:
         headers["Retry-After"] = str(RETRY_SECONDS)
     if isinstance(error, LoginsThrottled | LoginsBusy):

@@ -5,19 +5,26 @@ import socket
 
 import uvicorn
 
+from config.sections import ApiSection
 from config.settings import Settings
 from sexton.database.engine import Database
 from sexton.interfaces.api.app import create
+from sexton.interfaces.api.connections import Connections, LimitedListener
+from sexton.interfaces.api.http_protocol import BoundedProtocol
+from sexton.kernel.addresses import is_loopback
 from sexton.kernel.errors import SextonError
 
 log = logging.getLogger(__name__)
 SHUTDOWN_SECONDS = 10
-MAX_CONNECTIONS = 500
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
+SECONDS_BETWEEN_SWEEPS = 1
 
 
 class CannotListen(SextonError):
     """The address is in use or is not an address of this machine, or the certificate cannot be used."""
+
+
+class InsecureListener(SextonError):
+    """Tokens would be sent in clear text over a network."""
 
 
 def serve(settings: Settings, db: Database) -> None:
@@ -25,39 +32,65 @@ def serve(settings: Settings, db: Database) -> None:
 
     Raises:
         CannotListen: the address or the certificate cannot be used.
+        InsecureListener: requests would come over a network without TLS, and the settings do not permit that.
     """
     api = settings.api
     host, _, port = api.listen.rpartition(":")
     host = host.strip("[]")
-    if host not in LOOPBACK and not api.tls_cert:
-        log.warning(
-            "tokens are sent to %s in clear text: set api.tls_cert and api.tls_key, or put a TLS proxy in front", host
-        )
-    if bool(api.tls_cert) < bool(api.tls_key):
-        raise CannotListen("api.tls_key is set and api.tls_cert is not: set both, or neither")
+    check_security(host, api)
     config = uvicorn.Config(
         create(settings, db),
         host=host,
         port=int(port),
+        http=BoundedProtocol,
+        ws="none",
+        loop="asyncio",  # uvloop would not accept connections through LimitedListener
         ssl_certfile=api.tls_cert or None,
         ssl_keyfile=api.tls_key or None,
         access_log=False,  # its lines would contain keys and job names; the call log has every change
         log_config=None,
         server_header=False,
-        proxy_headers=False,  # the call log stores the real peer address, not the one in a header
-        limit_concurrency=MAX_CONNECTIONS,
+        proxy_headers=False,  # the application has the networks of its proxies
+        timeout_notify=SECONDS_BETWEEN_SWEEPS,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
     try:
         config.load()
     except OSError as e:
         raise CannotListen(f"api.tls_cert {api.tls_cert} and api.tls_key {api.tls_key} cannot be used: {e}") from e
+    server = uvicorn.Server(config)
+    connections = Connections(server.server_state.connections, api.trusted_proxies)
+    listener = _listen(host, int(port), config.backlog, api.listen)
+    listener.connections = connections
+
+    async def sweep() -> None:
+        connections.close_overdue()
+
+    config.callback_notify = sweep
+    log.info("the API is listening on %s://%s", "https" if api.tls_cert else "http", api.listen)
+    server.run(sockets=[listener])
+
+
+def check_security(host: str, api: ApiSection) -> None:
+    """Raise ``InsecureListener`` if requests to a host would need TLS; warn if the settings do without it."""
+    if api.tls_key and not api.tls_cert:
+        raise CannotListen("api.tls_key is set and api.tls_cert is not: set both, or neither")
+    if api.tls_cert or is_loopback(host):
+        return
+    if not api.insecure:
+        raise InsecureListener(
+            f"tokens would be sent to {host} in clear text: set api.tls_cert and api.tls_key, or listen on loopback "
+            "behind a TLS proxy; in a network that you trust: sexton api --insecure"
+        )
+    log.warning("tokens are sent to %s in clear text, because api.insecure is set", host)
+
+
+def _listen(host: str, port: int, backlog: int, address: str) -> LimitedListener:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listening = socket.create_server((host, int(port)), family=family, backlog=config.backlog)
+        listening = socket.create_server((host, port), family=family, backlog=backlog)
     except (OSError, OverflowError) as e:
         raise CannotListen(
-            f"cannot listen on {api.listen} ({e}); set SEXTON_API__LISTEN to a free HOST:PORT of this machine"
+            f"cannot listen on {address} ({e}); set SEXTON_API__LISTEN to a free HOST:PORT of this machine"
         ) from e
-    log.info("the API is listening on %s://%s", "https" if api.tls_cert else "http", api.listen)
-    uvicorn.Server(config).run(sockets=[listening])
+    return LimitedListener(fileno=listening.detach())

@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from sexton.interfaces.api.caller import Caller, CurrentCaller, SelectedInstance, Service
+from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access import policy
 from sexton.operators.access.model import Grant
@@ -22,7 +23,7 @@ from sexton.protocol.names import NAME
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ, Consumer, Log, LogRetention, Record, RecordPage, StoreResult
 from sexton.replication.binlog.policy import parse_ttl
 
-routes = APIRouter(prefix="/v1")
+routes = APIRouter(prefix="/v1", route_class=GuardedRoute)
 Database = Annotated[str, Path(pattern=NAME)]
 Table = Annotated[str, Path(pattern=NAME)]
 Name = Annotated[str, Path(pattern=NAME)]

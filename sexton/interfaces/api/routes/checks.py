@@ -8,10 +8,11 @@ from sexton.check.model import CheckReport, FindingType, PeerComparison
 from sexton.check.port import UnknownCheck
 from sexton.check.sql import peers
 from sexton.interfaces.api.caller import CoveredInstance, CurrentCaller, Service
+from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.protocol.checks import ChecksBody, Findings, Inventory
 
-routes = APIRouter(prefix="/v1")
+routes = APIRouter(prefix="/v1", route_class=GuardedRoute)
 Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
 After = Annotated[int, Query(ge=0, le=2**63 - 1, description="only findings with higher numbers")]
 

@@ -6,11 +6,13 @@ from fastapi import APIRouter, Query
 
 from sexton.insight.views import Overview
 from sexton.interfaces.api.caller import CoveredInstance, CurrentCaller, Service
+from sexton.interfaces.api.guarded_route import GuardedRoute
+from sexton.interfaces.api.lanes import reserved
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.controls.model import ALL, ControlKind
 from sexton.protocol.status import Stop, StopResult, StoriesBody
 
-routes = APIRouter(prefix="/v1")
+routes = APIRouter(prefix="/v1", route_class=GuardedRoute)
 Key = Annotated[str, Query(min_length=1, max_length=2_048)]
 """A key of 1,024 bytes, and its vault or URL."""
 
@@ -23,12 +25,14 @@ def status(service: Service, caller: CurrentCaller, instance: CoveredInstance) -
 
 
 @routes.post("/instances/{instance}/stop")
+@reserved
 def stop(instance: str, body: Stop, service: Service, caller: CurrentCaller) -> StopResult:
     """Stop deletion in one instance within 5 s. Claimed marks stay claimed. Idempotent."""
     return _stop(instance, body.reason, service, caller)
 
 
 @routes.post("/stop")
+@reserved
 def stop_all(body: Stop, service: Service, caller: CurrentCaller) -> StopResult:
     """Stop deletion in every instance within 5 s. Idempotent."""
     return _stop(ALL, body.reason, service, caller, everything=True)

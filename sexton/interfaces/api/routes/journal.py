@@ -5,13 +5,14 @@ import time
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from starlette.concurrency import run_in_threadpool
 
 from sexton.interfaces.api.caller import CurrentCaller, SelectedInstance, Service
+from sexton.interfaces.api.guarded_route import GuardedRoute
+from sexton.interfaces.api.lanes import Lanes
 from sexton.operators.access.model import Grant
 from sexton.replication.journal.model import JournalPage, JournalSnapshot
 
-routes = APIRouter(prefix="/v1")
+routes = APIRouter(prefix="/v1", route_class=GuardedRoute)
 POLL_SECONDS = 0.5
 After = Annotated[int, Query(ge=0, le=2**62, description="the last entry that was applied")]
 Wait = Annotated[float, Query(ge=0, le=30, description="seconds to wait if there is no entry yet")]
@@ -33,14 +34,16 @@ async def read(
         caller.require(Grant.OPERATE, instance, node=follower)
     else:
         caller.require(Grant.READ, instance)
+    lanes: Lanes = request.app.state.lanes
+    run, journal = lanes.poll_threads.run, service.stores.binlogs.journal
     deadline = time.monotonic() + wait
     while True:
-        page = await run_in_threadpool(service.stores.binlogs.journal.read, instance, after, follower)
+        page = await run(journal.read, instance, after, follower)
         if page.entries or time.monotonic() >= deadline:
             return page
         while time.monotonic() < deadline and not await request.is_disconnected():
             await asyncio.sleep(POLL_SECONDS)
-            if await run_in_threadpool(service.stores.binlogs.journal.head, instance) > after:
+            if await run(journal.head, instance) > after:
                 break
         else:
             return page

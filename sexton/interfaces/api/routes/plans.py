@@ -3,9 +3,9 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
-from starlette.concurrency import run_in_threadpool
 
 from sexton.interfaces.api.caller import Caller, CurrentCaller, Service
+from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.controls.port import NotEnabled
@@ -14,7 +14,7 @@ from sexton.recycle.errors import PlanRefused
 from sexton.recycle.planning.model import Plan
 from sexton.recycle.rounds.model import RecycleRequest
 
-routes = APIRouter(prefix="/v1")
+routes = APIRouter(prefix="/v1", route_class=GuardedRoute)
 Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
 
 
@@ -42,12 +42,8 @@ def show(plan: Number, service: Service, caller: CurrentCaller) -> PlanDetails:
 
 
 @routes.post("/plans/{plan}/apply", status_code=202)
-async def apply(plan: Number, request: Request, service: Service, caller: CurrentCaller) -> StartedRound:
+def apply(plan: Number, request: Request, service: Service, caller: CurrentCaller) -> StartedRound:
     """Start the round that deletes exactly what a plan lists. Refused if the situation changed. Do not wait."""
-    return await run_in_threadpool(_apply, plan, request, service, caller)
-
-
-def _apply(plan: int, request: Request, service: OperatorService, caller: Caller) -> StartedRound:
     with caller.recorded(service, "apply", subject=str(plan)):
         store = service.stores.plans
         instance = _permitted(plan, Grant.OPERATE, service, caller).instance

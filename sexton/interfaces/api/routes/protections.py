@@ -6,6 +6,8 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 
 from sexton.interfaces.api.caller import CurrentCaller, Service
+from sexton.interfaces.api.guarded_route import GuardedRoute
+from sexton.interfaces.api.lanes import reserved
 from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access.model import Grant
 from sexton.protection.errors import Invalid
@@ -16,7 +18,7 @@ from sexton.protection.sql.rows import digest
 from sexton.protocol.body import MAX_ITEMS_BYTES
 from sexton.protocol.protections import Finish, Items, Registration, Release, Renewal, Seal, Watermark
 
-routes = APIRouter(prefix="/v1/instances/{instance}")
+routes = APIRouter(prefix="/v1/instances/{instance}", route_class=GuardedRoute)
 Number = Annotated[int, Path(ge=0, le=2**31 - 1)]
 
 
@@ -77,6 +79,7 @@ def seal(instance: str, job: str, body: Seal, service: Service, caller: CurrentC
 
 
 @routes.patch("/protections/{job}")
+@reserved
 def renew(instance: str, job: str, body: Renewal, service: Service, caller: CurrentCaller) -> Protection:
     """Extend a protection."""
     caller.require(Grant.OPERATE, instance, job=job)
@@ -84,6 +87,7 @@ def renew(instance: str, job: str, body: Renewal, service: Service, caller: Curr
 
 
 @routes.post("/protections/{job}/finish")
+@reserved
 def finish(instance: str, job: str, service: Service, caller: CurrentCaller, body: Finish | None = None) -> Protection:
     """Record that the job is done. The protection ends when the watermark has passed ``valid_ts``. Idempotent."""
     with caller.recorded(service, "finish", instance, job):
@@ -92,6 +96,7 @@ def finish(instance: str, job: str, service: Service, caller: CurrentCaller, bod
 
 
 @routes.post("/protections/{job}/release")
+@reserved
 def release(instance: str, job: str, body: Release, service: Service, caller: CurrentCaller) -> Protection:
     """End a protection at once. Permitted for the job itself and for administrators."""
     with caller.recorded(service, "release", instance, job, body.reason):

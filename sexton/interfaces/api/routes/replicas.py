@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from sexton.interfaces.api.caller import CurrentCaller, SelectedInstance, Service, resolved
+from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.operators.access.model import Grant
 from sexton.protocol.body import MAX_ITEMS_BYTES
 from sexton.protocol.names import ID, NAME
@@ -22,7 +23,7 @@ from sexton.replication.replicas.model import (
     TabletReport,
 )
 
-routes = APIRouter(prefix="/v1")
+routes = APIRouter(prefix="/v1", route_class=GuardedRoute)
 Database = Annotated[str, Path(pattern=NAME)]
 Table = Annotated[str, Path(pattern=NAME)]
 Backend = Annotated[str, Path(pattern=ID)]

@@ -6,9 +6,10 @@ A topic belongs to no instance, so every route here needs a scope that covers ev
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
-from starlette.concurrency import run_in_threadpool
 
 from sexton.interfaces.api.caller import Caller, CurrentCaller, Service
+from sexton.interfaces.api.guarded_route import GuardedRoute
+from sexton.interfaces.api.lanes import reserved
 from sexton.interfaces.operator_service import OperatorService
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
@@ -18,7 +19,7 @@ from sexton.wal.messages import PurgeRequest
 from sexton.wal.model import Pin, Topic
 from sexton.wal.orders import HeartbeatReceipt, LeaderReport, MapOrder, OpenRegionOrder
 
-routes = APIRouter(prefix="/v1")
+routes = APIRouter(prefix="/v1", route_class=GuardedRoute)
 Name = Annotated[str, Path(pattern=TOPIC)]
 Node = Annotated[str, Path(pattern=NODE)]
 Id = Annotated[str, Path(pattern="^[0-9a-f]{32}$")]
@@ -47,12 +48,8 @@ def regions(topic: Name, body: RegionMap, service: Service, caller: CurrentCalle
 
 
 @routes.post("/topics/{topic}/purge", status_code=202)
-async def purge(topic: Name, request: Request, service: Service, caller: CurrentCaller) -> StartedPurge:
+def purge(topic: Name, request: Request, service: Service, caller: CurrentCaller) -> StartedPurge:
     """Start the purge of a topic. Do not wait for its end."""
-    return await run_in_threadpool(_purge, topic, request, service, caller)
-
-
-def _purge(topic: str, request: Request, service: OperatorService, caller: Caller) -> StartedPurge:
     with caller.recorded(service, "wal purge", subject=topic):
         caller.require(Grant.OPERATE, EVERY_INSTANCE)
         service.stores.wal.store.topic(topic)
@@ -83,6 +80,7 @@ def open_(topic: Name, body: Replay, service: Service, caller: CurrentCaller) ->
 
 
 @routes.patch("/topics/{topic}/replays/{replay}")
+@reserved
 def renew(topic: Name, replay: Id, service: Service, caller: CurrentCaller) -> Pin:  # noqa: ARG001
     """Extend a pin by its own length."""
     caller.require(Grant.OPERATE, EVERY_INSTANCE, node=_node_of(replay, service, caller))
@@ -90,6 +88,7 @@ def renew(topic: Name, replay: Id, service: Service, caller: CurrentCaller) -> P
 
 
 @routes.delete("/topics/{topic}/replays/{replay}", status_code=204)
+@reserved
 def release(topic: Name, replay: Id, service: Service, caller: CurrentCaller) -> None:  # noqa: ARG001
     """End a replay. Idempotent."""
     caller.require(Grant.OPERATE, EVERY_INSTANCE, node=_node_of(replay, service, caller))

@@ -11,6 +11,9 @@ def api(
     listen: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="The address to listen on; default: the setting api.listen.")
     ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Listen beyond loopback without TLS: tokens are sent in clear text.")
+    ] = False,
 ) -> None:
     """Serve operators, meta services and sync jobs over HTTP. Each request needs a token: sexton token create.
 
@@ -23,4 +26,5 @@ def api(
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     with open_database() as service:
-        serve(service.settings if listen is None else load(**{"api.listen": listen}), service.db)
+        given = {"api.listen": listen, "api.insecure": "true" if insecure else None}
+        serve(load(**{key: value for key, value in given.items() if value is not None}), service.db)

@@ -1,6 +1,6 @@
 """A served rig: one instance ``shop`` with garbage in vault ``disk``."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import httpx
@@ -38,9 +38,18 @@ def ask(api: Api) -> Iterator[Ask]:
     with httpx.Client(base_url=api.url, timeout=30) as http:
 
         def asked(
-            method: str, path: str, body: object = None, *, scope: str = "admin", **more: object
+            method: str,
+            path: str,
+            body: object = None,
+            *,
+            scope: str = "admin",
+            chunks: Sequence[bytes] = (),
+            **more: object,
         ) -> httpx.Response:
             headers = {"Authorization": f"Bearer {api.token(scope)}"}
+            if chunks:
+                headers["Content-Type"] = "application/json"
+                return http.request(method, path, content=iter(chunks), headers=headers, **more)
             return http.request(method, path, json=body, headers=headers, **more)
 
         yield asked

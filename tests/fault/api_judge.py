@@ -1,0 +1,62 @@
+"""Ask an API for its health, stop it and renew a protection, again and again: `python -m tests.fault.api_judge URL`.
+
+Each kind of request has a thread, and each request a connection of its own. Each line of the output is an answer in
+JSON: when the request began, its kind, the status (0: none) and the seconds until the answer.
+"""
+
+import json
+import os
+import ssl
+import sys
+import threading
+import time
+from contextlib import suppress
+from typing import NamedTuple
+
+import httpx
+
+OPERATOR, JOB = "JUDGE_OPERATOR", "JUDGE_JOB"
+"""Variables of the environment: the tokens of an operator and of job ``copy``."""
+PATIENCE_SECONDS = 60.0
+PAUSE_SECONDS = 0.2
+
+
+class Answer(NamedTuple):
+    """An answer, or the lack of one after the judge's patience."""
+
+    began: float
+    kind: str
+    status: int
+    seconds: float
+
+
+def _judge(kind: str, url: str, method: str, path: str, token: str, body: object) -> None:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    while True:
+        with httpx.Client(base_url=url, verify=context, timeout=PATIENCE_SECONDS, trust_env=False) as http:
+            began, status = time.time(), 0
+            with suppress(httpx.HTTPError):
+                status = http.request(method, path, json=body, headers=headers).status_code
+        print(json.dumps(Answer(began, kind, status, time.time() - began)), flush=True)
+        time.sleep(PAUSE_SECONDS)
+
+
+def main(url: str) -> None:
+    """Judge until the process is killed."""
+    operator, job = os.environ[OPERATOR], os.environ[JOB]
+    requests = [
+        ("health", url, "GET", "/healthz", "", None),
+        ("stop", url, "POST", "/v1/stop", operator, {"reason": "under attack"}),
+        ("renewal", url, "PATCH", "/v1/instances/shop/protections/copy:1", job, {}),
+    ]
+    threads = [threading.Thread(target=_judge, args=request) for request in requests]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,108 @@
+"""Hostile clients do not keep stops, renewals and health checks from being answered.
+
+The test prints how long the answers took. A quiet machine needs less than 2 s; the bound here is for a busy one.
+"""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sexton.protection.model import Item
+from tests.fault import api_judge, hostile_clients
+from tests.fault.api_judge import Answer
+from tests.integration.protection.registrations import garbage, registration
+from tests.servers.api_process import ApiProcess
+from tests.servers.certificate import certificate
+from tests.servers.forked import Forked
+from tests.support.rig import Rig
+
+ATTACK_SECONDS = 15
+ANSWER_SECONDS = 30.0
+LIMITED_FILES = 256
+KINDS = ("health", "stop", "renewal")
+EVERYTHING = ("silent", "uploads", "readers")
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    garbage(rig, tmp_path)
+    item = Item("disk", "data/a.dat")
+    rig.registrar.register_at_once(registration("copy:1", item), [item])
+    yield rig
+    rig.db.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("files", [0, LIMITED_FILES])
+@pytest.mark.parametrize("tls", [False, True], ids=["http", "https"])
+@pytest.mark.parametrize("kinds", [EVERYTHING, ("chunks",), ("pipelines",)], ids="-".join)
+def test_stop_renew_and_health_answer_under_attack(
+    rig: Rig, tmp_path: Path, kinds: tuple[str, ...], tls: bool, files: int
+) -> None:
+    environment: dict[str, str] = {}
+    if tls:
+        files_in_pem = certificate(tmp_path)
+        environment = {"SEXTON_API__TLS_CERT": str(files_in_pem.cert), "SEXTON_API__TLS_KEY": str(files_in_pem.key)}
+    with ApiProcess(rig, tmp_path, files=files, **environment) as api:
+        with _judge(api, tmp_path) as judge:
+            _wait_for(judge, 5)
+            began = time.time()
+            with _attack(api, tmp_path, kinds, tls=tls):
+                under_way = time.time()
+                time.sleep(ATTACK_SECONDS)
+            _wait_for(judge, len(_answers(judge)) // len(KINDS) + 5)
+        log = api.log()
+
+    answers = _answers(judge)
+    print(f"\n{'-'.join(kinds)}, {api.url}, {files or 'many'} files, all under way after {under_way - began:.1f} s")
+    for kind in KINDS:
+        seconds = sorted(answer.seconds for answer in answers if answer.kind == kind)
+        print(f"{kind}: {len(seconds)} answers, median {seconds[len(seconds) // 2]:.2f} s, longest {seconds[-1]:.2f} s")
+    assert {answer.status for answer in answers} == {200}
+    assert max(answer.seconds for answer in answers) < ANSWER_SECONDS
+    assert "Traceback" not in log
+
+
+@contextmanager
+def _judge(api: ApiProcess, home: Path) -> Iterator[Forked]:
+    tokens = {api_judge.OPERATOR: api.token("operate@*"), api_judge.JOB: api.token("sync:copy@shop")}
+    judge = Forked("judge", "tests.fault.api_judge", [api.url], home, os.environ | tokens)
+    judge.start(lambda: bool(_answers(judge)), 60)
+    try:
+        yield judge
+    finally:
+        judge.kill()
+
+
+@contextmanager
+def _attack(api: ApiProcess, home: Path, kinds: tuple[str, ...], *, tls: bool) -> Iterator[None]:
+    env = os.environ | {hostile_clients.TOKEN: api.token("sync:evil@shop")}
+    if tls:
+        env[hostile_clients.TLS] = "1"
+    arguments = [api.address[0], str(api.address[1]), *kinds]
+    clients = Forked("hostile", "tests.fault.hostile_clients", arguments, home, env)
+    try:
+        clients.start(lambda: "under way" in clients.log.read_text(), 120)
+        yield
+    finally:
+        clients.kill()
+
+
+def _answers(judge: Forked) -> list[Answer]:
+    lines = judge.log.read_text().split("\n")[:-1]
+    return [Answer(*json.loads(line)) for line in lines]
+
+
+def _wait_for(judge: Forked, number: int) -> None:
+    """Wait until each kind of request has as many answers."""
+    until = time.monotonic() + 120
+    while min(sum(answer.kind == kind for answer in _answers(judge)) for kind in KINDS) < number:
+        assert time.monotonic() < until, f"no answers: {judge.tail(5)}"
+        time.sleep(0.2)

@@ -1,0 +1,101 @@
+"""Ordinary requests cannot keep stops, renewals and health checks waiting."""
+
+import asyncio
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+
+from sexton.interfaces.api.lanes import RequestLane, TooManyRequests
+from tests.integration.interfaces.api.conftest import Ask
+from tests.servers.api import Api
+from tests.support.rig import Rig
+
+
+def test_stop_runs_while_every_ordinary_place_is_taken(api: Api, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    release, entered = threading.Event(), threading.Semaphore(0)
+    service = api.app.state.service
+    status = service.status
+
+    def waits(instance: str | None) -> object:
+        entered.release()
+        assert release.wait(60)
+        return status(instance)
+
+    monkeypatch.setattr(service, "status", waits)
+    headers = [{"Authorization": f"Bearer {api.token('read')}"} for _ in range(60)]
+    with ThreadPoolExecutor(60) as senders:
+        answers = [senders.submit(httpx.get, f"{api.url}/v1/status", headers=h, timeout=90) for h in headers]
+        try:
+            for _ in range(8):
+                assert entered.acquire(timeout=60)
+            stop = ask("POST", "/v1/stop", {"reason": "x"})
+            health = ask("GET", "/healthz")
+        finally:
+            release.set()
+        codes = {answer.result().status_code for answer in answers}
+
+    assert (stop.status_code, health.status_code, codes) == (200, 200, {200})
+
+
+def test_stop_in_chunks_does_not_wait_for_large_bodies(api: Api, ask: Ask) -> None:
+    path = "/v1/instances/shop/protections/copy/chunks/0"
+    tokens = [api.token("sync:copy@shop") for _ in range(2)]
+    with ExitStack() as uploads:
+        for token in tokens * 4:
+            head = f"PUT {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nContent-Length: 99999\r\n\r\n"
+            upload = uploads.enter_context(socket.create_connection(api.address))
+            upload.sendall(head.encode())
+        for token in tokens:  # the server has read all heads when it refuses a fifth upload
+            headers = {"Authorization": f"Bearer {token}"}
+            while httpx.put(api.url + path, content=b" " * 99_999, headers=headers).status_code != 503:
+                pass
+        stop = ask("POST", "/v1/stop", chunks=[b'{"reason":', b'"x"}'])
+
+    assert stop.status_code == 200
+
+
+async def test_one_token_has_a_share_of_a_lane() -> None:
+    lane, holding = RequestLane(places=1, per_token=2), asyncio.Event()
+
+    async def hold(token: str) -> str:
+        async with lane.place(token):
+            await holding.wait()
+        return token
+
+    requests = [asyncio.create_task(hold(token)) for token in ("a", "a", "b")]
+    await asyncio.sleep(0)
+    with pytest.raises(TooManyRequests):
+        await hold("a")
+    holding.set()
+
+    assert await asyncio.gather(*requests, hold("a")) == ["a", "a", "b", "a"]
+
+
+def _sources(rig: Rig) -> set[str]:
+    return {call.source for call in rig.operators.calls.last(10)}
+
+
+@pytest.mark.parametrize(
+    ("proxies", "forwarded", "source"),
+    [
+        ([], "198.51.100.7", "127.0.0.1"),
+        (["10.0.0.0/8"], "198.51.100.7", "127.0.0.1"),
+        (["127.0.0.1"], "198.51.100.7", "198.51.100.7"),
+        (["127.0.0.0/8", "10.0.0.0/8"], "203.0.113.9, 198.51.100.7, 10.1.1.1", "198.51.100.7"),
+        (["127.0.0.1"], "no address\u00e9", "unknown"),
+    ],
+)
+def test_only_a_trusted_proxy_names_the_client(
+    rig: Rig, root: Path, proxies: list[str], forwarded: str, source: str
+) -> None:
+    with Api(rig, api={"trusted_proxies": proxies}) as api:
+        headers = {"Authorization": f"Bearer {api.token('operate@*')}", "X-Forwarded-For": forwarded.encode("latin-1")}
+        answer = httpx.post(f"{api.url}/v1/stop", json={"reason": "x"}, headers=headers)
+
+    assert answer.status_code == 200
+    assert _sources(rig) == {source}

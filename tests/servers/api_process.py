@@ -1,0 +1,53 @@
+"""`sexton api` over a rig's database, as a process of its own."""
+
+from pathlib import Path
+from typing import Self
+
+from sexton.operators.access import policy
+from sexton.operators.access.sql.tokens import TokenStore
+from sexton.runtime.embedded.ports import free_port
+from tests.servers.forked import Forked
+from tests.support.rig import DEPLOYMENT, Rig
+
+
+class ApiProcess:
+    """A running `sexton api`; ``address`` is its host and port."""
+
+    def __init__(self, rig: Rig, home: Path, *, files: int = 0, **environment: str) -> None:
+        """Prepare the process.
+
+        Args:
+            rig: the deployment, whose database it opens.
+            home: where its log is.
+            files: how many files it may have open; 0: as many as this process.
+            environment: settings.
+        """
+        self.address = ("127.0.0.1", free_port())
+        self._tokens = TokenStore(rig.db)
+        env = {"SEXTON_HOME": str(home), "SEXTON_DATABASE_URL": rig.url, "SEXTON_DEPLOYMENT": DEPLOYMENT}
+        self._secure = "SEXTON_API__TLS_CERT" in environment
+        env |= {"SEXTON_API__LISTEN": f"127.0.0.1:{self.address[1]}"} | environment
+        module, arguments = ("tests.servers.few_files", [str(files), "api"]) if files else ("sexton", ["api"])
+        self._process = Forked("api", module, arguments, home, env)
+
+    @property
+    def url(self) -> str:
+        return f"{'https' if self._secure else 'http'}://{self.address[0]}:{self.address[1]}"
+
+    def token(self, scope: str) -> str:
+        """Return a new token of a scope."""
+        return self._tokens.create(policy.scope(scope), 1, "test")[1]
+
+    def log(self) -> str:
+        """Return what it has logged."""
+        return self._process.log.read_text()
+
+    def __enter__(self) -> Self:
+        self._process.start(lambda: "the API is listening" in self.log(), 60)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            assert self._process.stop(30) is not None
+        finally:
+            self._process.kill()
