@@ -25,6 +25,7 @@ from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.insight.metrics import server
 from sexton.kernel.errors import SextonError
+from sexton.kernel.printable import configure_logs
 from sexton.replication.agent import serving
 from sexton.runtime.engine import Engine
 from sexton.runtime.spark.presence import reporting
@@ -180,7 +181,7 @@ def spark_sessions(settings: Settings) -> "Iterator[Sessions]":
 
 async def main(role: str = "control", backend: serving.ServedBackend | None = None) -> None:
     """Serve until SIGTERM or Ctrl-C. ``backend``: the storage node, for the role of that name."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    configure_logs()
     logging.getLogger("botocore.credentials").setLevel(logging.WARNING)  # it logs a line for each client
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs a line for each request
     load_home_env()

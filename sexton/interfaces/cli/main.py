@@ -48,6 +48,7 @@ from sexton.interfaces.cli.commands import (
 from sexton.interfaces.cli.context import WrongUsage
 from sexton.interfaces.cli.doctor import doctor
 from sexton.kernel.errors import SextonError
+from sexton.kernel.printable import escaped_output
 
 REFUSED, WRONG_USAGE, INTERRUPTED = 1, 64, 130
 """Exit codes. 0: success; 2: only of `plan`, there is something to do; 3: only of `check run`, it is incomplete."""
@@ -169,7 +170,12 @@ def main() -> None:
 
 
 def run() -> int:
-    """Run the command line of this process and return its exit code."""
+    """Run the command line of this process and return its exit code. Its output has no control characters."""
+    with escaped_output():
+        return _run()
+
+
+def _run() -> int:
     try:
         load_home_env()
         result = app(standalone_mode=False, prog_name="sexton")

@@ -1,10 +1,16 @@
 """Print tables (which are never cut, whatever the width of the terminal) and JSON; format sizes and instants."""
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+from sexton.kernel.printable import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 PIPED_WIDTH = 200
 GAP = 2
@@ -19,28 +25,37 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
 
     Nothing is ever cut: long cells are folded.
     """
-    from rich.console import Console
     from rich.text import Text
 
     if not rows:
         if title:
             typer.echo(title)
         return
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=PIPED_WIDTH)
-    cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    console = styled_console(piped_width=PIPED_WIDTH)
+    cells = [["" if cell is None else printable(str(cell)) for cell in row] for row in rows]
     widths = [max(len(column), *(len(row[n]) for row in cells)) for n, column in enumerate(columns)]
     needed = sum(w if w <= NEVER_FOLDED_WIDTH else FOLDED_WIDTH for w in widths) + GAP * (len(widths) - 1)
     if needed > console.width:
         _print_blocks(title, columns, cells)
         return
     if title:
-        console.print(Text(title))
+        console.print(Text(printable(title)))
     table = _table(columns, widths)
     for row in cells:
         table.add_row(*[Text(cell) for cell in row])
     console.print(table)
+
+
+def styled_console(*, stderr: bool = False, piped_width: int | None = None) -> "Console":
+    """Return a console that may style its text. What is printed there is not escaped: use ``printable``.
+
+    ``piped_width``: the width where the output is no terminal.
+    """
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    console = Console(file=getattr(stream, "unescaped", stream))
+    return console if console.is_terminal or piped_width is None else Console(file=console.file, width=piped_width)
 
 
 def _table(columns: Sequence[str], widths: Sequence[int]) -> Any:
@@ -55,13 +70,12 @@ def _table(columns: Sequence[str], widths: Sequence[int]) -> Any:
 
 def _print_blocks(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print each row as a block: its first cell, then one line for each other cell that has a value."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console()
+    console = styled_console()
     if title:
-        console.print(Text(title))
+        console.print(Text(printable(title)))
     for first, *rest in rows:
         console.print(Text(first))
         block = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
@@ -81,7 +95,7 @@ def quantity(count: int, noun: str, plural: str = "") -> str:
 def first_line(text: str) -> str:
     """Return the first line of an error. A driver's error goes on with its statement, which `round show` prints."""
     first, *more = text.strip().splitlines() or [""]
-    return f"{first} …" if more else first
+    return printable(f"{first} …" if more else first)
 
 
 def print_json(value: Any) -> None:
@@ -115,4 +129,4 @@ def utc_column(instant: int | None, precision: str = "minutes") -> str:
 
 def kept_counts(marks_by_reason: Mapping[Any, int]) -> str:
     """Return how many marks are kept and why, for people."""
-    return ", ".join(f"{marks} by {why}" for why, marks in sorted(marks_by_reason.items())) or "nothing"
+    return ", ".join(f"{marks} by {printable(str(why))}" for why, marks in sorted(marks_by_reason.items())) or "nothing"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from sexton.interfaces.cli.output import first_line
+from sexton.interfaces.cli.output import first_line, styled_console
 from sexton.recycle.rounds.model import RoundProgress
 
 if TYPE_CHECKING:
@@ -74,11 +74,10 @@ class ProgressDisplay:
 @contextmanager
 def progress_display(enabled: bool) -> Iterator[ProgressDisplay | None]:
     """Yield the display of a round's progress, or None if it is not enabled or stderr is no terminal."""
-    from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
-    console = Console(stderr=True)
+    console = styled_console(stderr=True)
     if not (enabled and console.is_terminal):
         yield None
         return

@@ -19,12 +19,11 @@ def api(
 
     Example: sexton api --listen 127.0.0.1:8470
     """
-    import logging
-
     from config.settings import load
     from sexton.interfaces.api.serve import serve
+    from sexton.kernel.printable import configure_logs
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    configure_logs()
     with open_database() as service:
         given = {"api.listen": listen, "api.insecure": "true" if insecure else None}
         serve(load(**{key: value for key, value in given.items() if value is not None}), service.db)

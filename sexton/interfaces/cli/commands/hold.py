@@ -15,6 +15,7 @@ from sexton.interfaces.cli.context import (
     require_reason,
 )
 from sexton.interfaces.cli.output import print_json, quantity, utc
+from sexton.kernel.printable import printable
 from sexton.marks.model import Ref
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def release(
     with open_database() as service, log_call(service, "hold release", subject=str(hold)):
         released = service.stores.holds.release(hold)
     ended_at = min(released.released_at or released.expires_at, released.expires_at)
-    typer.echo(f"{released.kept} of {released.instance} ({released.what}) ended {utc(ended_at)}")
+    typer.echo(f"{released.kept} of {released.instance} ({printable(released.what)}) ended {utc(ended_at)}")
 
 
 def _mark_hold(mark: Ref, reason: str) -> "Hold":
@@ -135,7 +136,7 @@ def _place(hold: "Hold", instance: str | None, length: str, as_json: bool) -> No
 
 
 def _show_placed(hold: "Hold", covered: int | None, too_late: int) -> None:
-    typer.echo(f"{hold.kept} blocks {hold.what} of {hold.instance} until {utc(hold.expires_at)}")
+    typer.echo(f"{hold.kept} blocks {printable(hold.what)} of {hold.instance} until {utc(hold.expires_at)}")
     if covered:
         typer.echo(f"it covers {quantity(covered, 'mark')} now, and matching marks that are made until then")
     if covered == 0:

@@ -8,6 +8,7 @@ from sexton.interfaces.cli.context import Json, WrongUsage, log_call, one_instan
 from sexton.interfaces.cli.output import print_json
 from sexton.interfaces.cli.render.plans import show_plan, show_plans
 from sexton.interfaces.cli.render.report import end
+from sexton.kernel.printable import printable
 from sexton.recycle.planning.model import Plan
 from sexton.recycle.rounds.model import RecycleRequest
 
@@ -103,7 +104,9 @@ def _confirm_apply(instance: str, as_json: bool) -> None:
 
 def _plan(instance: str | None, as_json: bool) -> None:
     with open_database() as service:
-        preview = service.plan(one_instance(service, instance), "cli")
+        name = one_instance(service, instance)
+        with log_call(service, "plan", name):
+            preview = service.plan(name, "cli")
     stored_plan = preview.plan
     if as_json:
         print_json(stored_plan.model_dump(mode="json") | {"estimate": preview.cost.model_dump()})
@@ -111,9 +114,9 @@ def _plan(instance: str | None, as_json: bool) -> None:
         show_plan(stored_plan, preview.cost)
         _show_next_step(stored_plan, preview.observes)
         for hold in preview.holds:
-            typer.echo(f"{hold.kept} blocks {hold.what}; the numbers above do not take it into account")
+            typer.echo(f"{hold.kept} blocks {printable(hold.what)}; the numbers above do not take it into account")
         if preview.halt is not None:
-            typer.echo(f"nothing can be deleted now: {preview.halt}")
+            typer.echo(f"nothing can be deleted now: {printable(str(preview.halt))}")
     if stored_plan.marks or stored_plan.claimed:
         raise typer.Exit(2)
 

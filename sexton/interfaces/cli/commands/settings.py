@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.context import Json, WrongUsage, open_database
-from sexton.interfaces.cli.output import human_bytes, print_json, quantity, show_table
+from sexton.interfaces.cli.output import human_bytes, print_json, quantity, show_table, styled_console
+from sexton.kernel.printable import printable
 
 if TYPE_CHECKING:
     from sexton.recycle.planning.preview import Shift
@@ -28,15 +29,14 @@ def show_all(as_json: Json = False) -> None:
     if as_json:
         typer.echo(json.dumps([row._asdict() for row in rows], indent=2))
         return
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table("setting", "value and its source", box=None, pad_edge=False)
     for row in rows:
-        table.add_row(Text(row.key), Text(f"{row.value or '(empty)'} {row.unit}", overflow="fold"))
-        table.add_row(Text(f"  {row.bound}", style="dim"), Text(row.source, style="dim", overflow="fold"))
-    Console().print(table)
+        table.add_row(Text(row.key), Text(printable(f"{row.value or '(empty)'} {row.unit}"), overflow="fold"))
+        table.add_row(Text(f"  {row.bound}", style="dim"), Text(printable(row.source), style="dim", overflow="fold"))
+    styled_console().print(table)
 
 
 @app.command("preview")

@@ -8,6 +8,7 @@ import typer
 from sexton.interfaces.cli.context import Json, WrongUsage, open_database, parse_duration
 from sexton.interfaces.cli.output import human_bytes, print_json, quantity, utc
 from sexton.kernel.errors import SextonError
+from sexton.kernel.printable import printable
 
 if TYPE_CHECKING:
     from sexton.insight.views import Story
@@ -64,9 +65,9 @@ def why(
 
 def _show(stories: "Sequence[Story]") -> None:
     for story in stories:
-        typer.echo(f"{story.instance}  {story.kind} {story.id}".rstrip() if story.id else story.instance)
+        typer.echo(printable(f"{story.instance}  {story.kind} {story.id}".rstrip() if story.id else story.instance))
         for event in story.events:
-            typer.echo(f"  {utc(event.at) if event.at else NO_INSTANT}  {event.text}")
+            typer.echo(f"  {utc(event.at) if event.at else NO_INSTANT}  {printable(event.text)}")
 
 
 def _instances(service: "OperatorService", instance: str | None) -> list[str]:

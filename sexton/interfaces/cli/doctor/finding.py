@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from sexton.interfaces.cli.output import styled_console
+from sexton.kernel.printable import printable
+
 
 class DoctorFinding(NamedTuple):
     """The state of one dependency; `todo` is empty if there is no fault."""
@@ -15,7 +18,6 @@ class DoctorFinding(NamedTuple):
 
 def show_findings(findings: Sequence[DoctorFinding]) -> None:
     """Print the findings as a table."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -26,5 +28,5 @@ def show_findings(findings: Sequence[DoctorFinding]) -> None:
     for heading in ("found", "what to do"):
         table.add_column(heading, overflow="fold")
     for f in findings:
-        table.add_row(Text(f.state, style=colour[f.state]), f.about, Text(f.detail), Text(f.todo))
-    Console().print(table)
+        table.add_row(Text(f.state, style=colour[f.state]), f.about, Text(printable(f.detail)), Text(printable(f.todo)))
+    styled_console().print(table)

@@ -4,6 +4,7 @@ import typer
 
 from sexton.check.model import CheckReport, Finding, FindingType, Run
 from sexton.interfaces.cli.output import human_bytes, show_table, utc, utc_column
+from sexton.kernel.printable import printable
 
 MEANING = {
     FindingType.LOST: "a record names the object, and it does not exist",
@@ -21,7 +22,7 @@ def show_report(report: CheckReport) -> None:
     typer.echo(f"check {run.id} of {run.instance}: {run.state}, begun {utc(run.cutoff)}, {_duration(run)}")
     _show_evidence(run)
     for missing_input in run.missing_inputs:
-        typer.echo(f"  missing: {missing_input}")
+        typer.echo(f"  missing: {printable(missing_input)}")
     if run.missing_inputs:
         typer.echo("  so the check confirms nothing, and ends no finding")
     rows = [(t, n, report.confirmed.get(t, 0), MEANING[FindingType(t)]) for t, n in report.found.items()]
@@ -52,7 +53,7 @@ def _show_evidence(run: Run) -> None:
         prefixes = f", {evidence.prefixes:,} live prefixes" if evidence.prefixes else ""
         typer.echo(f"  records: {evidence.live:,} live files{prefixes}")
     for note in evidence.notes:
-        typer.echo(f"  note: {note}")
+        typer.echo(f"  note: {printable(note)}")
 
 
 def run_row(run: Run) -> tuple[object, ...]:

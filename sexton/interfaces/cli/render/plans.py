@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sexton.interfaces.cli.output import human_bytes, kept_counts, show_table, utc_column
+from sexton.kernel.printable import printable
 from sexton.recycle.planning.estimate import Estimate
 from sexton.recycle.planning.model import KindPlan, Plan
 
@@ -26,9 +27,9 @@ def show_plan(plan: Plan, cost: Estimate) -> None:
         typer.echo(f"claimed by earlier rounds and finished first: {plan.claimed}")
     for k in plan.kinds:
         if k.awaits:
-            typer.echo(f"not deleted without approval: {k.awaits}")
+            typer.echo(f"not deleted without approval: {printable(k.awaits)}")
     if plan.note:
-        typer.echo(f"note: {plan.note}")
+        typer.echo(f"note: {printable(plan.note)}")
     if plan.marks:
         typer.echo("this is an upper bound: vaults, holds and live objects are checked when the plan is applied")
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sexton.interfaces.cli.output import first_line, human_bytes, kept_counts, quantity, show_table, utc, utc_column
+from sexton.kernel.printable import printable
 
 if TYPE_CHECKING:
     from sexton.insight.metrics.model import WalFigures
@@ -70,7 +71,7 @@ def _show_state(i: "InstanceStatus") -> None:
     if i.halt is not None:
         since = f" since {utc(i.halt.since)}" if i.halt.since else ""
         until = f" ({utc(i.halt.until)})" if i.halt.until else ""
-        typer.echo(f"  halted{since}: {i.halt}{until}")
+        typer.echo(f"  halted{since}: {printable(str(i.halt))}{until}")
     elif i.next_round is not None:
         next_round = "due now" if i.next_round <= i.now else utc(i.next_round)
         typer.echo(f"  next round: {next_round}, if the schedule is active (sexton schedules list)")
@@ -91,17 +92,17 @@ def _show_approvals(i: "InstanceStatus") -> None:
     for plan in i.approvals:
         kinds = ", ".join(plan.kinds)
         typer.echo(f"  waits for approval since {utc(plan.since)}, until {utc(plan.expires_at)}: {kinds}")
-        typer.echo(f"    {plan.awaits}")
+        typer.echo(f"    {printable(plan.awaits)}")
 
 
 def _show_blockers(i: "InstanceStatus") -> None:
     for cap in i.caps:
         reason = f" ({cap.reason})" if cap.reason else ""
         limit = f"no more than {cap.keys_per_second:,} keys/s in vault {cap.vault}"
-        typer.echo(f"  paced: {limit}{reason}; see: sexton pace")
+        typer.echo(f"  paced: {limit}{printable(reason)}; see: sexton pace")
     if i.protections:
         kept = f", which kept {human_bytes(i.last.protected_bytes)} in the last round" if i.last else ""
-        typer.echo(f"  protections: {i.protections}{kept}; see: sexton protection list {i.instance}")
+        typer.echo(f"  protections: {i.protections}{printable(kept)}; see: sexton protection list {i.instance}")
     if i.holds:
         typer.echo(f"  holds: {i.holds}; see: sexton blockers {i.instance}")
 

@@ -1,0 +1,74 @@
+r"""Escape characters that steer a terminal or reorder what it shows, in text that comes from owners and operators.
+
+They are C0 and C1 controls (ESC among them), the controls of writing direction, line separators and lone surrogates.
+Each becomes ``\uXXXX``, which means the same character in JSON.
+"""
+
+import logging
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+_BUT_LINES = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_LINES = {"\n": "\\n", "\t": "\\t"}
+
+
+def printable(text: str) -> str:
+    """Return the text as one line: everything is escaped, line breaks and tabs included."""
+    return "".join(_LINES.get(character, character) for character in printable_lines(text))
+
+
+def printable_lines(text: str) -> str:
+    """Return the text with everything escaped but line breaks and tabs."""
+    return _BUT_LINES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+class EscapingStream:
+    """A text stream that escapes what is written to it; ``unescaped`` is the stream below."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.unescaped = stream
+
+    def write(self, text: str) -> int:
+        """Write the escaped text; return the length of the given one."""
+        self.unescaped.write(printable_lines(text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.unescaped, name)
+
+
+@contextmanager
+def escaped_output() -> Iterator[None]:
+    """Escape everything that this process writes to its standard streams until the block ends."""
+    before = sys.stdout, sys.stderr
+    # A stream is None when the parent process closed it.
+    sys.stdout, sys.stderr = (stream and EscapingStream(stream) for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+class LineFormatter(logging.Formatter):
+    """Format a record as one line without control characters, and each line of its traceback indented.
+
+    So no text of an owner can look like a line of its own.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, and the lines of the traceback if there is one."""
+        escaped = {"msg": printable(record.getMessage()), "args": None}
+        first, *trace = super().format(logging.makeLogRecord(record.__dict__ | escaped)).split("\n")
+        return "\n".join([first, *(f"  {printable(line)}" for line in trace)])
+
+
+def configure_logs() -> None:
+    """Log to stderr from level INFO on, one line for each record."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])

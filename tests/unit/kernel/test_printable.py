@@ -1,0 +1,92 @@
+"""Control characters and controls of writing direction never reach a terminal or a line of a log."""
+
+import io
+import json
+import logging
+import sys
+import unicodedata
+
+import pytest
+
+from sexton.kernel.printable import EscapingStream, LineFormatter, escaped_output, printable, printable_lines
+
+HOSTILE = [
+    *map(chr, range(0x20)),
+    *map(chr, range(0x7F, 0xA0)),
+    "\u061c",
+    *map(chr, (0x200E, 0x200F, 0x2028, 0x2029)),
+    *map(chr, range(0x202A, 0x202F)),
+    *map(chr, range(0x2066, 0x206A)),
+    "\ud800",
+    "\udfff",
+]
+
+
+def is_harmless(text: str) -> bool:
+    """Tell whether no character is a control, steers the writing direction or ends a line."""
+    bidi = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+    return not any(
+        unicodedata.category(c) in ("Cc", "Zl", "Zp", "Cs") or unicodedata.bidirectional(c) in bidi for c in text
+    )
+
+
+@pytest.mark.parametrize("character", HOSTILE, ids=lambda c: f"{ord(c):04x}")
+def test_each_hostile_character_is_escaped(character: str) -> None:
+    shown = printable(f"a{character}b")
+
+    assert is_harmless(shown)
+    assert shown.startswith("a\\")
+    assert printable_lines(f"a{character}b").replace("\n", "").replace("\t", "").isprintable()
+
+
+def test_every_character_of_unicode_is_harmless_when_shown() -> None:
+    every = "".join(map(chr, range(sys.maxunicode + 1)))
+
+    assert is_harmless(printable(every))
+
+
+def test_other_text_is_unchanged() -> None:
+    text = "naïve café データ/12 ünï ₿ שלום"
+
+    assert printable(text) == text
+    assert printable_lines("two\n\tlines") == "two\n\tlines"
+
+
+def test_escaped_json_means_the_same() -> None:
+    names = {c: c for c in HOSTILE if not "\ud800" <= c <= "\udfff"}
+
+    assert json.loads(printable_lines(json.dumps(names, ensure_ascii=False))) == names
+
+
+def test_a_stream_escapes_what_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    below = io.StringIO()
+    EscapingStream(below).write("a\x1b[2Jb\n")
+    with escaped_output():
+        print("c\u202ed")
+        print("e\x9bf", file=sys.stderr)
+    print("\x1b[0m")
+
+    assert below.getvalue() == "a\\u001b[2Jb\n"
+    assert capsys.readouterr() == ("c\\u202ed\n\x1b[0m\n", "e\\u009bf\n")
+
+
+def test_a_closed_standard_stream_stays_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+
+    with escaped_output():
+        assert sys.stdout is None
+
+
+def test_a_log_record_is_one_line_and_its_traceback_is_indented() -> None:
+    formatter = LineFormatter("%(levelname)s %(message)s")
+    try:
+        raise ValueError("x\n2026 ERROR forged\x1b")
+    except ValueError:
+        trace = sys.exc_info()
+    record = logging.LogRecord("a", logging.INFO, "", 1, "key %s", ("b\nERROR forged\u202e",), trace)
+
+    first, *rest = formatter.format(record).split("\n")
+
+    assert first == "INFO key b\\nERROR forged\\u202e"
+    assert rest[-1] == "  2026 ERROR forged\\u001b"
+    assert all(line.startswith("  ") and is_harmless(line) for line in rest)
