@@ -47,7 +47,8 @@ OF_BINLOGS = frozenset(
     }
 )
 OF_BACKEND = frozenset({"backend.files.deleted", "backend.keys.removed", "backend.acknowledged"})
-NAMES = OF_ROUNDS | OF_REGISTERING | OF_WAL | OF_BINLOGS | OF_BACKEND
+OF_CALLS = frozenset({"call.appended"})
+NAMES = OF_ROUNDS | OF_REGISTERING | OF_WAL | OF_BINLOGS | OF_BACKEND | OF_CALLS
 
 _hook: Callable[[str], None] | None = None
 

@@ -98,7 +98,7 @@ class DeploymentStores:
         """Issues tokens for passwords."""
         from sexton.operators.access.login import Logins
 
-        return Logins(self.db)
+        return Logins(self.db, self.calls)
 
     @cached_property
     def vaults(self) -> "ProvenVaults":

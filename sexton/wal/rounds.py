@@ -19,6 +19,7 @@ class TopicSchedulePort(Protocol):
     def pages(self, after: str) -> TopicPages: ...
     def names(self, page: TopicPage) -> Sequence[str]: ...
     def without_entry_size(self, page: TopicPage) -> Sequence[str]: ...
+    def record_purge(self, topics: str) -> None: ...
     def forget(self) -> None: ...
 
 
@@ -40,6 +41,7 @@ class PurgeRounds:
     def page(self, page: TopicPage, heartbeat: Callable[[], None]) -> TopicPageReport:
         """Purge a page of topics. May be repeated: no entry is deleted twice."""
         names = self._schedule.names(page)
+        self._schedule.record_purge(f"{len(names)} topics from {page.first} to {page.last}")
         purged = dict(self._purger.purge(names))
         heartbeat()
         unweighed = self._schedule.without_entry_size(page)
@@ -65,6 +67,7 @@ class PurgeRounds:
 
     def purge(self, topic: str) -> Purged | None:
         """Purge one topic; None if it is unknown."""
+        self._schedule.record_purge(topic)
         purged = self._purger.purge([topic]).get(topic)
         if purged is not None:
             _log(purged)

@@ -31,7 +31,9 @@ def test_selftest_deletes_an_object_only_after_its_release(
     first, second = (_report(shop, number) for number in result["rounds"])
     assert (kept_texts(first), first.deleted, second.deleted) == ({f"protection {result['job']}": 1}, 0, 1)
     assert online("protection", "list", "--json").stdout.strip() == "[]"
-    assert calls == []  # it deletes nothing that was not due, and protects only for its own sake
+    by_command = [c["action"] for c in calls if c["source"].startswith("cli@")]
+    by_worker = [c["action"] for c in calls if c["source"].startswith("worker@")]
+    assert (by_command, by_worker) == (["protection selftest"], ["plan", "round", "plan", "round"])
 
 
 def test_selftest_reports_missing_requirements(offline: Run, shop: Database) -> None:
@@ -93,7 +95,10 @@ def test_stop_and_hold_succeed_without_a_call_log(offline: Run, shop: Database) 
 
 def test_command_succeeds_without_logging_its_outcome(offline: Run, shop: Database) -> None:
     with shop.write() as c:
-        c.exec_driver_sql("CREATE TRIGGER full BEFORE UPDATE ON sexton_call BEGIN SELECT RAISE(ABORT, 'full'); END")
+        c.exec_driver_sql(
+            "CREATE TRIGGER full BEFORE INSERT ON sexton_call WHEN NEW.begun_id IS NOT NULL "
+            "BEGIN SELECT RAISE(ABORT, 'full'); END"
+        )
 
     created = offline("token", "create", "--scope", "read")
     refused = offline("hold", "release", "77")

@@ -107,6 +107,7 @@ END $$;
 DROP SCHEMA IF EXISTS public CASCADE;
 CREATE SCHEMA public;
 INSERT INTO sexton.instance_guard VALUES ('*', 0);
+INSERT INTO sexton.call_head VALUES (1, 0, repeat('0', 64), 0, repeat('0', 64));
 """
 
 

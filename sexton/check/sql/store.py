@@ -29,6 +29,7 @@ from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.database.rows import in_list, upsert
 from sexton.kernel.errors import BadInput
+from sexton.operators.call_log.work import record_work
 
 CHECKED_TWICE = (FindingType.LOST, FindingType.SIZE_MISMATCH)
 """Types that a second check of the object and its record confirms; an orphan is confirmed by two runs."""
@@ -65,8 +66,11 @@ class CheckStore:
             )
             values = {"instance": instance, "run": run, "state": RunState.RUNNING, "cutoff": self._db.now(c)}
             values["asked_by"] = by
-            c.execute(upsert(self._db, t).values(**values).on_conflict_do_nothing(index_elements=["run"]))
+            new_row = upsert(self._db, t).values(**values).on_conflict_do_nothing(index_elements=["run"])
+            is_new = c.execute(new_row.returning(t.c.id)).first() is not None
             begun_run = _run(c.execute(select(t).where(t.c.run == run)).one())
+            if is_new:
+                record_work(self._db, c, "check", instance, f"check {begun_run.id}, run {run}", by)
         if begun_run.instance != instance:
             raise BadInput(f"run {run} checks {begun_run.instance}, not {instance}")
         return begun_run

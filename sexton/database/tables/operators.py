@@ -1,6 +1,6 @@
 """Tables of the operators: the registry of instances and vaults, controls, holds, access, the call log."""
 
-from sqlalchemy import BigInteger, Boolean, Column, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Integer, Table, Text
 
 from sexton.database.tables.columns import METADATA, Instant, Json, Serial
 
@@ -122,14 +122,30 @@ login_failure = Table(
 call = Table(
     "call",
     METADATA,
-    Column("id", Serial, primary_key=True),
+    Column("id", Serial, primary_key=True, autoincrement=False),  # without gaps
     Column("at", Instant),
     Column("who", Text),
     Column("source", Text),
+    Column("role", Text),  # the database role that wrote the row; empty on SQLite
     Column("action", Text),
     Column("instance", Text),
     Column("subject", Text),
     Column("outcome", Text),
     Column("reason", Text),
+    Column("begun_id", BigInteger),  # the first row of the same call; null: this is it
+    Column("times", BigInteger),  # how many calls the row stands for
+    Column("previous", Text),  # the hash of the row before
+    Column("hash", Text),  # SHA-256 of all other columns
 )
-"""One row per call of an operator or a program: who did what, and the outcome."""
+"""One row per event of a call: its beginning, its outcome, further calls like it. Rows form a chain; none changes."""
+
+call_head = Table(
+    "call_head",
+    METADATA,
+    Column("one", Integer, primary_key=True),  # always 1
+    Column("id", BigInteger),
+    Column("hash", Text),
+    Column("trimmed_id", BigInteger),
+    Column("trimmed_hash", Text),
+)
+"""One row: the newest call, and the newest of those that were deleted because of their age."""

@@ -35,6 +35,7 @@ class Tables:
     api_user: Table
     login_failure: Table
     call: Table
+    call_head: Table
     # marks.py
     mark: Table
     mark_history: Table

@@ -1,10 +1,14 @@
 """Compose the application over one database. Its OpenAPI description, ``/v1/openapi.json``, needs a token."""
 
+import asyncio
 import importlib.metadata
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, Response
 from prometheus_client import CollectorRegistry, ProcessCollector
+from starlette.concurrency import run_in_threadpool
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from config.settings import Settings
@@ -26,9 +30,13 @@ from sexton.interfaces.api.routes import (
     wal,
 )
 from sexton.interfaces.operator_service import OperatorService
+from sexton.operators.call_log.store import CallStore
 from sexton.protocol.body import MAX_BODY_BYTES
 from sexton.protocol.problems import ProblemDocument
 from sexton.runtime.temporal.starter import RoundStarter
+
+COUNTS_SECONDS = 60
+"""How often the counts of repeated calls are stored whose time is over."""
 
 
 def create(settings: Settings, db: Database) -> FastAPI:
@@ -41,6 +49,7 @@ def create(settings: Settings, db: Database) -> FastAPI:
         docs_url=None,  # the page loads scripts from another site
         redoc_url=None,
         max_body_size=MAX_BODY_BYTES,
+        lifespan=_counting_calls,
         responses={"4XX": refusal, "5XX": refusal},
     )
     app.state.service = service = OperatorService(settings, db)
@@ -52,8 +61,11 @@ def create(settings: Settings, db: Database) -> FastAPI:
     read = service.stores.figures(settings.policy(), settings.intervals()).read
     ProcessCollector(registry=registry)
     registry.register(FigureCollector(read, {}, stats=False, worker=False))
+    words = {"v1", ""}
     for part in (health, tokens, control, plans, protections, checks, wal, binlogs, replicas, journal):
         app.include_router(part.routes)
+        templates = [getattr(route, "path", "") for route in part.routes.routes]
+        words |= {word for template in templates for word in template.split("/") if "{" not in word}
     app.include_router(health.guarded)
     description = json.dumps(app.openapi(), separators=(",", ":"))
 
@@ -62,7 +74,26 @@ def create(settings: Settings, db: Database) -> FastAPI:
         return Response(description, media_type="application/json")
 
     problems.install(app)
-    app.add_middleware(AuthenticationMiddleware, tokens=service.stores.tokens, lanes=lanes)
+    stores = service.stores
+    app.add_middleware(AuthenticationMiddleware, tokens=stores.tokens, lanes=lanes, calls=stores.calls, words=words)
     if settings.api.trusted_proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=settings.api.trusted_proxies)
     return app
+
+
+@asynccontextmanager
+async def _counting_calls(app: FastAPI) -> AsyncIterator[None]:
+    """Store the counts of repeated calls now and then while the application runs, and all of them at its end."""
+    calls: CallStore = app.state.service.stores.calls
+
+    async def store_counts() -> None:
+        while True:
+            await asyncio.sleep(COUNTS_SECONDS)
+            await run_in_threadpool(calls.store_counts)
+
+    task = asyncio.create_task(store_counts())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await run_in_threadpool(calls.store_counts, all_=True)

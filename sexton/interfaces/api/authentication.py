@@ -3,21 +3,28 @@
 ``/healthz`` needs no token, and neither does the exchange of a password for a token.
 """
 
+from collections.abc import Collection
+from typing import Any
+
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sexton.interfaces.api.lanes import Lanes
 from sexton.interfaces.api.problems import REFUSALS, answer
-from sexton.kernel.errors import BadInput
-from sexton.operators.access.errors import Forbidden
+from sexton.kernel.errors import BadInput, code_of
+from sexton.operators.access.credentials import network
+from sexton.operators.access.errors import Forbidden, Unauthenticated
 from sexton.operators.access.model import Grant, Token
 from sexton.operators.access.sql.tokens import TokenStore
+from sexton.operators.call_log.model import CallRecord
+from sexton.operators.call_log.store import CallStore
 
 OPEN_PATHS = frozenset({"/healthz"})
 OPEN_TO_POST = frozenset({"/v1/token"})
 NODE_PATHS = ("/v1/nodes/", "/v1/topics/", "/v1/backends/", "/v1/journal")
 """The paths that a node's token may use."""
 RESERVED_ENDINGS = ("/stop", "/finish", "/release")
+MAX_SEGMENTS = 10
 
 
 def _needs_no_token(method: str, path: str) -> bool:
@@ -39,24 +46,40 @@ def _check_scope_fits_path(token: Token, method: str, path: str) -> None:
 class AuthenticationMiddleware:
     """ASGI middleware that puts the caller's token into ``scope["state"]["token"]``, or answers 401."""
 
-    def __init__(self, app: ASGIApp, tokens: TokenStore, lanes: Lanes) -> None:
+    def __init__(
+        self, app: ASGIApp, tokens: TokenStore, lanes: Lanes, calls: CallStore, words: Collection[str]
+    ) -> None:
+        """Store the collaborators; ``words``: the fixed segments of paths, the only ones that are logged."""
         self._app, self._tokens, self._lanes = app, tokens, lanes
+        self._calls, self._words = calls, frozenset(words)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and not _needs_no_token(scope["method"], scope["path"]):
+            state = scope.setdefault("state", {})
             try:
-                token = await self._authenticate(scope)
+                await self._authenticate(scope, state)
             except REFUSALS as e:
+                if isinstance(e, Unauthenticated | Forbidden):
+                    await self._lanes.token_threads.run(self._log_refusal, scope, state.get("token"), code_of(e))
                 await answer(e, f"{scope['method']} {scope['path']}")(scope, receive, send)
                 return
-            scope.setdefault("state", {})["token"] = token
         await self._app(scope, receive, send)
 
-    async def _authenticate(self, scope: Scope) -> Token:
+    async def _authenticate(self, scope: Scope, state: dict[str, Any]) -> None:
         if "\0" in scope["path"] or b"%00" in scope["query_string"]:
             raise BadInput("a NUL is part of no name")
         header = HTTPConnection(scope).headers.get("authorization", "")
         threads = self._lanes.reserved_token_threads if _may_be_reserved(scope) else self._lanes.token_threads
-        token = await threads.run(self._tokens.authenticate, header)
+        state["token"] = token = await threads.run(self._tokens.authenticate, header)
         _check_scope_fits_path(token, scope["method"], scope["path"])
-        return token
+
+    def _log_refusal(self, scope: Scope, token: Token | None, outcome: str) -> None:
+        """Log a refused request: repetitions of one token, or of one address without a valid token, are counted."""
+        client = scope.get("client")
+        source = client[0] if client else "unknown"
+        path = "/".join(part if part in self._words else "*" for part in scope["path"].split("/")[:MAX_SEGMENTS])
+        call = CallRecord(who="unknown", source=source, action=f"{scope['method']} {path}")
+        if token is None:
+            self._calls.refused(call, outcome, key=("unknown", network(source)))
+        else:
+            self._calls.refused(call.model_copy(update={"who": token.name}), outcome)

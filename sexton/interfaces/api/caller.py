@@ -1,8 +1,9 @@
 """The caller of a request: what its token permits, and the log of calls that change or delete something."""
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from ipaddress import ip_address
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from fastapi import Depends, Query, Request
 
@@ -11,31 +12,62 @@ from sexton.operators.access import policy
 from sexton.operators.access.errors import Forbidden
 from sexton.operators.access.model import EVERY_INSTANCE, Grant, Token
 from sexton.operators.call_log.model import CallRecord
+from sexton.operators.call_log.store import CallStore
+
+
+class Deed(NamedTuple):
+    """What a request changes, as the log of calls has it, and the grant that it needs.
+
+    ``instance``: empty if the object belongs to none, as topics do; then the token must cover all. ``subject``: the
+    object of the action. ``job``, ``node``: see ``access.policy.check``.
+    """
+
+    action: str
+    instance: str
+    grant: Grant
+    subject: str = ""
+    reason: str = ""
+    job: str | None = None
+    node: str | None = None
 
 
 class Caller:
     """The sender of a request, known by its token and address."""
 
-    def __init__(self, token: Token, source: str) -> None:
-        self.token, self.source = token, source
+    def __init__(self, token: Token, source: str, calls: CallStore) -> None:
+        self.token, self.source, self._calls = token, source, calls
+        self._forbidden: CallRecord | None = None
 
-    def recorded(
-        self,
-        service: OperatorService,
-        action: str,
-        instance: str = "",
-        subject: str = "",
-        reason: str = "",
-        *,
-        keeps: bool = False,
-    ) -> AbstractContextManager[None]:
-        """Log a call before it runs, and its outcome afterwards; also a call that the token does not permit.
+    @contextmanager
+    def recorded(self, deed: Deed, *, keeps: bool = False) -> Iterator[None]:
+        """Log a request before it runs, and its outcome afterwards. Raise ``Forbidden`` if the token lacks the grant.
 
+        The requests of jobs and nodes are logged as routine: such a token must not fill the log, whatever it repeats.
         ``keeps``: see ``CallStore.recorded``.
         """
-        call = CallRecord(who=self.token.name, source=self.source, action=action, instance=instance)
-        call = call.model_copy(update={"subject": subject, "reason": reason})
-        return service.stores.calls.recorded(call, keeps=keeps)
+        call = self._permitted(deed)
+        is_program = self.token.scope.grant in (Grant.SYNC, Grant.NODE)
+        with self._calls.routine(call) if is_program else self._calls.recorded(call, keeps=keeps):
+            yield
+
+    @contextmanager
+    def routine(self, deed: Deed) -> Iterator[None]:
+        """Log a request that programs repeat all the time: the first of an hour, and how many followed."""
+        with self._calls.routine(self._permitted(deed)):
+            yield
+
+    def log_refusal(self, request: str, outcome: str) -> None:
+        """Log that the token did not permit a request (``METHOD TEMPLATE``); repetitions are counted."""
+        call = self._forbidden or CallRecord(who=self.token.name, source=self.source, action=request)
+        self._calls.refused(call, outcome)
+
+    def _permitted(self, deed: Deed) -> CallRecord:
+        call = CallRecord(who=self.token.name, source=self.source, action=deed.action, instance=deed.instance)
+        call = call.model_copy(update={"subject": deed.subject, "reason": deed.reason})
+        self._forbidden = call
+        self.require(deed.grant, deed.instance or EVERY_INSTANCE, job=deed.job, node=deed.node)
+        self._forbidden = None
+        return call
 
     def require(self, grant: Grant, instance: str, *, job: str | None = None, node: str | None = None) -> None:
         """Raise ``Forbidden`` unless the token permits it; see ``access.policy.check``."""
@@ -60,7 +92,9 @@ class Caller:
 
 async def current_caller(request: Request) -> Caller:
     """Return the sender of the request. The authentication middleware has verified its token."""
-    return Caller(request.state.token, source_of(request))
+    service: OperatorService = request.app.state.service
+    request.state.caller = caller = Caller(request.state.token, source_of(request), service.stores.calls)
+    return caller
 
 
 def source_of(request: Request) -> str:

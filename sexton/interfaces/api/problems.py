@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from sexton.check.port import UnknownCheck
@@ -100,6 +101,10 @@ def install(app: FastAPI) -> None:
 
 
 async def _answer(request: Request, error: Exception) -> JSONResponse:
+    caller = getattr(request.state, "caller", None)
+    if isinstance(error, Forbidden) and caller is not None:
+        template = f"{request.method} {getattr(request.scope.get('route'), 'path', '')}"
+        await run_in_threadpool(caller.log_refusal, template, code_of(error))
     return answer(error, f"{request.method} {request.url.path}")
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from config.settings import Settings
     from sexton.interfaces.operator_service import OperatorService
+    from sexton.operators.call_log.model import CallRecord
 
 T = TypeVar("T")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
@@ -59,12 +60,16 @@ def log_call(
 
     ``blocks_deletion``: the action only blocks deletions, so it is done even if it cannot be recorded.
     """
+    call = cli_call(action, instance=instance, subject=subject, reason=reason)
+    return service.stores.calls.recorded(call, keeps=blocks_deletion)
+
+
+def cli_call(action: str, **fields: str) -> "CallRecord":
+    """Return the entry of the call log for what this process' user does; ``fields``: of ``CallRecord``."""
     from sexton.operators.call_log.model import CallRecord
     from sexton.operators.controls.store import whoami
 
-    source = f"cli@{socket.gethostname()}"
-    call = CallRecord(who=whoami(), source=source, action=action, instance=instance, subject=subject, reason=reason)
-    return service.stores.calls.recorded(call, keeps=blocks_deletion)
+    return CallRecord(who=whoami(), source=f"cli@{socket.gethostname()}", action=action, **fields)
 
 
 def one_instance(service: "OperatorService", instance: str | None) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sexton.database.engine import Database
+from sexton.kernel.errors import code_of
 from sexton.operators.access import credentials, passwords
 from sexton.operators.access.errors import LoginsBusy, NotAuthorized
 from sexton.operators.access.model import Token, TokenScope
@@ -20,8 +21,8 @@ PASSWORDS_AT_ONCE = 2
 class Logins:
     """Issue tokens for passwords. One per process, because it limits concurrent verifications."""
 
-    def __init__(self, db: Database) -> None:
-        self._users, self._throttle, self._calls = UserStore(db), LoginThrottle(db), CallStore(db)
+    def __init__(self, db: Database, calls: CallStore) -> None:
+        self._users, self._throttle, self._calls = UserStore(db), LoginThrottle(db), calls
         self._slots = threading.BoundedSemaphore(PASSWORDS_AT_ONCE)
 
     def login(
@@ -50,8 +51,9 @@ class Logins:
                 self._throttle.failed(source, name)
                 # An unknown name is not logged: it may be a password.
                 subject = "" if user_and_hash is None else f"user {user_and_hash[0].name}"
-                with self._calls.recorded(CallRecord(who="unknown", source=source, action="token", subject=subject)):
-                    raise NotAuthorized
+                call = CallRecord(who="unknown", source=source, action="token", subject=subject)
+                self._calls.refused(call, code_of(NotAuthorized()), key=("login", credentials.network(source), subject))
+                raise NotAuthorized
         user, hash_ = user_and_hash
         self._throttle.succeeded(source, name)
         call = CallRecord(who=f"user {user.name}", source=source, action="token", subject=str(scope or user.scope))

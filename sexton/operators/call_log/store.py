@@ -1,34 +1,49 @@
 """Log the calls that change a deployment: caller, action, time, source and outcome.
 
 A call is logged before it runs. A call that cannot be logged does not run, unless it only protects data. If the outcome
-cannot be logged, the call still succeeds or is refused.
+cannot be logged, the call still succeeds or is refused. Refusals without effect, and calls that programs repeat, are
+logged afterwards; their repetitions are counted.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import Row, select
 
 from sexton.database.engine import AWAY, Database, first_line
-from sexton.kernel.errors import code_of
-from sexton.operators.call_log.model import DONE, CallRecord
+from sexton.database.rows import in_list
+from sexton.kernel.errors import SextonError, code_of
+from sexton.operators.call_log import chain, verify
+from sexton.operators.call_log.errors import CallLogBroken
+from sexton.operators.call_log.model import DONE, CallRecord, CallRow, ChainReport
+from sexton.operators.call_log.repeats import (
+    MOST_REFUSED,
+    MOST_ROUTINE,
+    REFUSED_SECONDS,
+    ROUTINE_SECONDS,
+    Repeated,
+    Repeats,
+)
 
-TEXT_CHARACTERS = 500
-"""The longest text that is stored of a field."""
 LEFT = "LEFT"
 """The outcome of a call whose caller left (Ctrl-C); work that it started may continue."""
 RETENTION_MS = 400 * 86_400_000
 DELETED_AT_ONCE = 10_000
+UNLOGGED = (*AWAY, CallLogBroken)
+"""Errors because of which a row cannot be stored."""
 
 log = logging.getLogger(__name__)
 
 
 class CallStore:
-    """The log of calls that change or delete something."""
+    """The log of calls that change or delete something. One per process, because it counts repeated calls."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        self.refusals = Repeats(REFUSED_SECONDS, MOST_REFUSED)
+        self.routine_calls = Repeats(ROUTINE_SECONDS, MOST_ROUTINE)
 
     @contextmanager
     def recorded(self, call: CallRecord, *, keeps: bool = False) -> Iterator[None]:
@@ -37,57 +52,126 @@ class CallStore:
         ``keeps``: the call only protects data, so it runs even if it cannot be logged.
         """
         try:
-            call_id = self._begin(call)
-        except AWAY as e:
+            call_id = self.append(call)
+        except UNLOGGED as e:
             if not keeps:
                 raise
-            log.warning("%s of %s was not logged: %s", call.action, call.instance or "all", first_line(e))
+            log.warning("%r of %r was not logged: %s", call.action, call.instance or "all", first_line(e))
             yield
             return
         try:
             yield
         except BaseException as e:
-            self._end(call_id, code_of(e) if isinstance(e, Exception) else LEFT)
+            self._end(call, call_id, code_of(e) if isinstance(e, Exception) else LEFT)
             raise
-        self._end(call_id, DONE)
+        self._end(call, call_id, DONE)
+
+    @contextmanager
+    def routine(self, call: CallRecord) -> Iterator[None]:
+        """Log a call that programs repeat, when the block ends: the first of an hour, and the number of the rest.
+
+        Such calls report or protect, so they run even if they cannot be logged.
+        """
+        try:
+            yield
+        except SextonError as e:
+            self.refused(call, code_of(e))
+            raise
+        key = (call.who, call.source, call.action, call.instance, call.subject)
+        self._count(self.routine_calls, key, call.model_copy(update={"outcome": DONE}))
+
+    def refused(self, call: CallRecord, outcome: str, key: Hashable = None) -> None:
+        """Log a call that was refused and changed nothing: the first of some minutes, and the number of the rest.
+
+        ``key``: calls with the same key are repetitions; None: those of the same caller, action and outcome.
+        """
+        key = key or (call.who, call.source, call.action, call.instance, outcome)
+        self._count(self.refusals, key, call.model_copy(update={"outcome": outcome}))
+
+    def store_counts(self, *, all_: bool = False) -> None:
+        """Store the counts of repeated calls whose time is over, or of all. A process calls this now and then."""
+        for repeats in (self.refusals, self.routine_calls):
+            for repeated in repeats.ended(all_=all_):
+                self._store_count(repeated)
 
     def last(self, count: int, instance: str | None = None) -> Sequence[CallRecord]:
-        """Return the newest calls, the newest first."""
+        """Return the newest calls with their outcomes, the newest first."""
         t = self._db.t.call
-        query = select(t).order_by(t.c.id.desc()).limit(count)
+        query = select(t).where(t.c.begun_id.is_(None)).order_by(t.c.id.desc()).limit(count)
         if instance is not None:
             query = query.where(t.c.instance == instance)
         with self._db.read() as c:
-            return [CallRecord(**row._mapping) for row in c.execute(query)]
+            begun = c.execute(query).all()
+            if not begun:
+                return []
+            follows = in_list(self._db, t.c.begun_id, [row.id for row in begun])
+            ends = c.execute(select(t).where(follows).order_by(t.c.id)).all()
+        return _with_ends(begun, ends)
+
+    def rows(self, after: int, count: int) -> Sequence[CallRow]:
+        """Return the rows of the chain behind one, in their order."""
+        t = self._db.t.call
+        with self._db.read() as c:
+            found = c.execute(select(t).where(t.c.id > after).order_by(t.c.id).limit(count))
+            return [CallRow(**row._mapping) for row in found]
+
+    def newest(self) -> int:
+        """Return the number of the newest row; 0: there is none."""
+        with self._db.read() as c:
+            return chain.head_of(self._db, c).id
+
+    def verify(self, newest: int | None = None) -> ChainReport:
+        """Compare the rows with their hashes; ``newest``: only so many of the newest."""
+        return verify.verify(self._db, newest)
 
     def forget(self) -> int:
-        """Delete calls older than 400 days, at most 10,000; return how many were deleted."""
+        """Delete calls older than 400 days, at most 10,000; return how many rows were deleted."""
         t = self._db.t.call
+        with self._db.read() as c:
+            oldest_id = chain.head_of(self._db, c).trimmed_id + 1
+            oldest = c.execute(select(t.c.at).where(t.c.id == oldest_id)).scalar_one_or_none()
+            before = self._db.now(c) - RETENTION_MS
+        if oldest is None or oldest >= before:
+            return 0
         with self._db.write() as c:
-            # Ids are in the order of time, so only the oldest ids need to be compared.
-            oldest = c.execute(select(func.min(t.c.id))).scalar_one()
-            if oldest is None:
-                return 0
-            are_oldest = t.c.id.between(oldest, oldest + DELETED_AT_ONCE - 1)
-            is_expired = t.c.at < self._db.now(c) - RETENTION_MS
-            return c.execute(delete(t).where(are_oldest, is_expired)).rowcount
+            return chain.trim(self._db, c, before, DELETED_AT_ONCE)
 
-    def _begin(self, call: CallRecord) -> int:
-        t = self._db.t.call
-        values = {name: _storable(text) for name, text in call.model_dump(exclude={"at"}).items()}
+    def append(self, call: CallRecord, begun_id: int | None = None) -> int:
+        """Append one row and return its number; ``begun_id``: the first row of the same call, None if this is it."""
         with self._db.write() as c:
-            return int(c.execute(insert(t).values(**values, at=self._db.now(c)).returning(t.c.id)).scalar_one())
+            return chain.append(self._db, c, call, begun_id)
 
-    def _end(self, call_id: int, outcome: str) -> None:
+    def _end(self, call: CallRecord, call_id: int, outcome: str) -> None:
         """Store the outcome; if that fails, the call keeps the outcome ``asked``."""
-        t = self._db.t.call
         try:
-            with self._db.write() as c:
-                c.execute(update(t).where(t.c.id == call_id).values(outcome=_storable(outcome)))
-        except AWAY as e:
+            self.append(call.model_copy(update={"outcome": outcome, "times": 0}), call_id)
+        except UNLOGGED as e:
             log.warning("the outcome of call %d (%s) was not logged: %s", call_id, outcome, first_line(e))
 
+    def _count(self, repeats: Repeats, key: Hashable, call: CallRecord) -> None:
+        window = repeats.count(key, call)
+        if window is None:
+            return
+        try:
+            window.begun_id = self.append(call)
+        except UNLOGGED as e:
+            repeats.forget(window)
+            log.warning("%r of %r was not logged: %s", call.action, call.who, first_line(e))
 
-def _storable(text: str) -> str:
-    """Return the text as a database can store it: a call is not refused because of its reason or subject."""
-    return text.replace("\0", "").encode(errors="replace").decode()[:TEXT_CHARACTERS]
+    def _store_count(self, repeated: Repeated) -> None:
+        try:
+            self.append(repeated.call, repeated.begun_id)
+        except UNLOGGED as e:
+            more = repeated.call.times
+            log.warning("%d more calls like %d were not logged: %s", more, repeated.begun_id, first_line(e))
+
+
+def _with_ends(begun: Sequence[Row[Any]], ends: Sequence[Row[Any]]) -> list[CallRecord]:
+    """Return the calls, each with its last outcome and the number of calls that it stands for."""
+    calls = {row.id: CallRecord(**row._mapping) for row in begun}
+    for end in ends:
+        call = calls.get(end.begun_id)
+        if call is not None:
+            changes = {"outcome": end.outcome, "times": call.times + end.times}
+            calls[end.begun_id] = call.model_copy(update=changes)
+    return list(calls.values())

@@ -1,6 +1,7 @@
 """Store controls as rows, and add those of this process' settings. They work without Temporal."""
 
-import getpass
+import os
+import pwd
 from collections.abc import Sequence
 
 from sqlalchemy import Connection, delete, select
@@ -122,8 +123,14 @@ class ControlStore:
 
 
 def whoami() -> str:
-    """Return the operating system's name of the current user, for the call log."""
+    """Return the operating system's name of this process' user, and who ran sudo, for the call log.
+
+    The user's number decides, not the environment, which its user may set.
+    """
+    number = os.getuid()
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user may have no name
-        return "unknown"
+        name = pwd.getpwuid(number).pw_name
+    except KeyError:  # a container's user may have no name
+        name = f"uid {number}"
+    behind = os.environ.get("SUDO_USER", "")
+    return f"{name} (sudo by {behind})" if behind and behind != name else name

@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, and_, case, delete, func, or_, select
 
 from sexton.database.engine import Database
+from sexton.operators.call_log.work import record_work
 from sexton.wal.messages import TopicPage, TopicPages
 from sexton.wal.model import RegionState, WalSettings
 
@@ -60,6 +61,11 @@ class WalSchedule:
         with self._db.read() as c:
             outdated = or_(t.c.entry_bytes_at.is_(None), t.c.entry_bytes_at <= self._db.now(c) - WEIGH_MS)
             return list(c.execute(self._of_page(page).where(outdated, t.c.quarantined == "")).scalars())
+
+    def record_purge(self, topics: str) -> None:
+        """Log that a purge begins; ``topics``: which."""
+        with self._db.write() as c:
+            record_work(self._db, c, "wal purge", subject=topics)
 
     def forget(self) -> None:
         """Delete the rows of old floors and of expired pins."""

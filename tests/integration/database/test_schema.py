@@ -56,7 +56,8 @@ NULLABLE = {
     "protection_item": set[str](),
     "protection_chunk": {"result"},
     "token": {"revoked_at", "of_user"},
-    "call": set[str](),
+    "call": {"begun_id"},
+    "call_head": set[str](),
     "check_run": {"ended_at", "evidence", "missing_inputs", "progress", "open_counts"},
     "finding": {"expected", "size", "proven_at", "confirmed_at", "proven_in"},
     "wal_topic": {"floor", "log_start", "log_end", "generation", "mapped_at", "emptied_at", "entry_bytes_at"}

@@ -1045,19 +1045,35 @@ CREATE TABLE sexton.login_failure (
 );
 CREATE INDEX login_failure_last ON sexton.login_failure (last_at);
 
--- One row per call of an operator or a program: who did what, and the outcome.
+-- One row per event of a call: its beginning, its outcome, further calls like it. Rows form a chain and never change.
 CREATE TABLE sexton.call (
-    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id bigint PRIMARY KEY,  -- without gaps
     at timestamptz NOT NULL,
     who text NOT NULL,
     source text NOT NULL,
+    role text NOT NULL DEFAULT '',  -- the database role that wrote the row
     action text NOT NULL,
     instance text NOT NULL DEFAULT '',
     subject text NOT NULL DEFAULT '',
     outcome text NOT NULL,
-    reason text NOT NULL DEFAULT ''
+    reason text NOT NULL DEFAULT '',
+    begun_id bigint,  -- the first row of the same call; null: this is it
+    times bigint NOT NULL DEFAULT 1 CHECK (times >= 0),  -- how many calls the row stands for
+    previous text NOT NULL CHECK (length(previous) = 64),  -- the hash of the row before
+    hash text NOT NULL CHECK (length(hash) = 64)  -- SHA-256 of all other columns
 );
 CREATE INDEX call_of ON sexton.call (instance, id);
+CREATE INDEX call_begun ON sexton.call (begun_id) WHERE begun_id IS NOT NULL;
+
+-- One row: the newest call, and the newest of those that were deleted because of their age; 0: none.
+CREATE TABLE sexton.call_head (
+    one integer PRIMARY KEY CHECK (one = 1),
+    id bigint NOT NULL,
+    hash text NOT NULL,
+    trimmed_id bigint NOT NULL,
+    trimmed_hash text NOT NULL
+);
+INSERT INTO sexton.call_head VALUES (1, 0, repeat('0', 64), 0, repeat('0', 64));
 
 -- Only roles to which they are granted call the functions: see sexton init --grant-to.
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA sexton FROM PUBLIC;

@@ -825,16 +825,33 @@ CREATE TABLE sexton_login_failure (
 );
 CREATE INDEX sexton_login_failure_last ON sexton_login_failure (last_at);
 
--- One row per call of an operator or a program: who did what, and the outcome.
+-- One row per event of a call: its beginning, its outcome, further calls like it. Rows form a chain and never change.
 CREATE TABLE sexton_call (
-    id integer PRIMARY KEY AUTOINCREMENT NOT NULL,
+    id integer PRIMARY KEY NOT NULL,  -- without gaps
     at integer NOT NULL,
     who text NOT NULL,
     source text NOT NULL,
+    role text NOT NULL DEFAULT '',  -- the database role that wrote the row; SQLite has none
     action text NOT NULL,
     instance text NOT NULL DEFAULT '',
     subject text NOT NULL DEFAULT '',
     outcome text NOT NULL,
-    reason text NOT NULL DEFAULT ''
+    reason text NOT NULL DEFAULT '',
+    begun_id integer,  -- the first row of the same call; null: this is it
+    times integer NOT NULL DEFAULT 1 CHECK (times >= 0),  -- how many calls the row stands for
+    previous text NOT NULL CHECK (length(previous) = 64),  -- the hash of the row before
+    hash text NOT NULL CHECK (length(hash) = 64)  -- SHA-256 of all other columns
 );
 CREATE INDEX sexton_call_of ON sexton_call (instance, id);
+CREATE INDEX sexton_call_begun ON sexton_call (begun_id) WHERE begun_id IS NOT NULL;
+
+-- One row: the newest call, and the newest of those that were deleted because of their age; 0: none.
+CREATE TABLE sexton_call_head (
+    one integer PRIMARY KEY NOT NULL CHECK (one = 1),
+    id integer NOT NULL,
+    hash text NOT NULL,
+    trimmed_id integer NOT NULL,
+    trimmed_hash text NOT NULL
+);
+INSERT INTO sexton_call_head
+VALUES (1, 0, printf('%064d', 0), 0, printf('%064d', 0));

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
-from sexton.interfaces.api.caller import Caller, CurrentCaller, SelectedInstance, Service
+from sexton.interfaces.api.caller import Caller, CurrentCaller, Deed, SelectedInstance, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access import policy
@@ -60,8 +60,7 @@ def keep_table(
 
 def _keep(db: str, table: str, body: LogConfig, service: Service, caller: CurrentCaller, instance: str) -> Log:
     settings = body.model_dump_json(exclude_defaults=True)
-    with caller.recorded(service, "binlog set", instance, f"{db}/{table}".rstrip("/"), settings):
-        caller.require(Grant.OWNER, instance)
+    with caller.recorded(Deed("binlog set", instance, Grant.OWNER, f"{db}/{table}".rstrip("/"), settings)):
         config = LogRetention(enabled=body.enable, ttl_seconds=parse_ttl(body.ttl_seconds), max_bytes=body.max_bytes)
         config = config.model_copy(update={"max_history_nums": body.max_history_nums})
         return service.stores.binlogs.configs.put(instance, db, table, config, body.from_seq)
@@ -82,8 +81,7 @@ def drop_table(
 
 
 def _drop(db: str, table: str, service: Service, caller: CurrentCaller, instance: str) -> DroppedCopies:
-    with caller.recorded(service, "binlog drop", instance, f"{db}/{table}".rstrip("/")):
-        caller.require(Grant.OWNER, instance)
+    with caller.recorded(Deed("binlog drop", instance, Grant.OWNER, f"{db}/{table}".rstrip("/"))):
         return DroppedCopies(replicas=service.stores.binlogs.configs.drop(instance, db, table))
 
 
@@ -92,9 +90,9 @@ def add(
     db: Database, body: NewRecords, service: Service, caller: CurrentCaller, instance: SelectedInstance
 ) -> StoreResult:
     """Store records of a database, in the order of its commits. Idempotent."""
-    caller.require(Grant.OWNER, instance)
-    records = [Record.model_validate(record, from_attributes=True) for record in body.records]
-    return service.stores.binlogs.records.add(instance, db, records)
+    with caller.routine(Deed("binlog add", instance, Grant.OWNER, db)):
+        records = [Record.model_validate(record, from_attributes=True) for record in body.records]
+        return service.stores.binlogs.records.add(instance, db, records)
 
 
 @routes.get("/binlogs")
@@ -129,9 +127,9 @@ def register(
 
     A job's own token repeats the registration of its logs, also for further runs; an operator sends the first one.
     """
-    caller.require(Grant.OPERATE, instance, job=consumer)
-    _check_log(service, caller, instance, body.db, body.table or "")
-    return service.stores.binlogs.consumers.register(instance, consumer, body.db, body.table or "", body.after)
+    with caller.recorded(Deed("binlog consumer register", instance, Grant.OPERATE, consumer, job=consumer), keeps=True):
+        _check_log(service, caller, instance, body.db, body.table or "")
+        return service.stores.binlogs.consumers.register(instance, consumer, body.db, body.table or "", body.after)
 
 
 @routes.post("/consumers/{consumer}/acknowledge")
@@ -139,8 +137,9 @@ def acknowledge(
     consumer: Name, body: Acknowledgement, service: Service, caller: CurrentCaller, instance: SelectedInstance
 ) -> Consumer:
     """Store up to which record a consumer has everything. Repeating one changes nothing."""
-    caller.require(Grant.OPERATE, instance, job=consumer)
-    return service.stores.binlogs.consumers.acknowledge(instance, consumer, body.db, body.table or "", body.commit_seq)
+    with caller.routine(Deed("binlog acknowledge", instance, Grant.OPERATE, consumer, job=consumer)):
+        logs = service.stores.binlogs.consumers
+        return logs.acknowledge(instance, consumer, body.db, body.table or "", body.commit_seq)
 
 
 @routes.delete("/consumers/{consumer}", status_code=204)
@@ -153,8 +152,7 @@ def remove(
     table: TableParameter = None,
 ) -> None:
     """Remove a consumer, so that it no longer blocks the deletion of records. Idempotent."""
-    with caller.recorded(service, "binlog consumer remove", instance, consumer):
-        caller.require(Grant.OPERATE, instance, job=consumer)
+    with caller.recorded(Deed("binlog consumer remove", instance, Grant.OPERATE, consumer, job=consumer)):
         service.stores.binlogs.consumers.remove(instance, consumer, db, table or "")
 
 

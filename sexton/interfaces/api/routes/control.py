@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from sexton.insight.views import Overview
-from sexton.interfaces.api.caller import CoveredInstance, CurrentCaller, Service
+from sexton.interfaces.api.caller import CoveredInstance, CurrentCaller, Deed, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.lanes import reserved
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
@@ -41,8 +41,7 @@ def stop_all(body: Stop, service: Service, caller: CurrentCaller) -> StopResult:
 @routes.post("/instances/{instance}/start")
 def start(instance: str, service: Service, caller: CurrentCaller) -> StopResult:
     """Revoke the stop of an instance; the answer names what else blocks it. Idempotent."""
-    with caller.recorded(service, "start", instance):
-        caller.require(Grant.OPERATE, instance)
+    with caller.recorded(Deed("start", instance, Grant.OPERATE)):
         service.stores.registry.instance(instance)
         service.stores.controls.remove(ControlKind.STOP, instance)
         with service.db.read() as c:
@@ -53,8 +52,7 @@ def start(instance: str, service: Service, caller: CurrentCaller) -> StopResult:
 @routes.post("/start")
 def start_all(service: Service, caller: CurrentCaller) -> StopResult:
     """Revoke the stop of all instances; stops of single instances stay. Idempotent."""
-    with caller.recorded(service, "start", ALL):
-        caller.require(Grant.OPERATE, EVERY_INSTANCE)
+    with caller.recorded(Deed("start", ALL, Grant.OPERATE)):
         service.stores.controls.remove(ControlKind.STOP, ALL)
     return StopResult(instance=ALL, stopped=False)
 
@@ -71,8 +69,7 @@ def _named(instance: str) -> str | None:
 
 
 def _stop(name: str, reason: str, service: Service, caller: CurrentCaller, *, everything: bool = False) -> StopResult:
-    with caller.recorded(service, "stop", name, reason=reason, keeps=True):
-        caller.require(Grant.OPERATE, EVERY_INSTANCE if everything else name)
+    with caller.recorded(Deed("stop", name, Grant.OPERATE, reason=reason), keeps=True):
         if not everything:
             service.stores.registry.instance(name)
         service.stores.controls.put(ControlKind.STOP, name, reason, by=caller.token.name)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
-from sexton.interfaces.api.caller import CurrentCaller, SelectedInstance, Service
+from sexton.interfaces.api.caller import Caller, CurrentCaller, Deed, SelectedInstance, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.lanes import Lanes
 from sexton.operators.access.model import Grant
@@ -30,11 +30,11 @@ async def read(
     follower: Follower = "",
 ) -> JournalPage:
     """Return at most 100 entries behind one. Refused if they are deleted."""
+    lanes: Lanes = request.app.state.lanes
     if follower:
-        caller.require(Grant.OPERATE, instance, node=follower)
+        await lanes.poll_threads.run(_log_follower, caller, instance, follower)
     else:
         caller.require(Grant.READ, instance)
-    lanes: Lanes = request.app.state.lanes
     run, journal = lanes.poll_threads.run, service.stores.binlogs.journal
     deadline = time.monotonic() + wait
     while True:
@@ -56,3 +56,9 @@ def snapshot(
     """Return the state with which a follower begins after it has missed entries."""
     caller.require(Grant.READ, instance, node=follower or None)
     return service.stores.binlogs.replicas.snapshot(instance)
+
+
+def _log_follower(caller: Caller, instance: str, follower: str) -> None:
+    """Log that a follower reads: entries that it has not applied are retained for it."""
+    with caller.routine(Deed("binlog follow", instance, Grant.OPERATE, follower, node=follower)):
+        pass

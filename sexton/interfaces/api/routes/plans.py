@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
 
-from sexton.interfaces.api.caller import Caller, CurrentCaller, Service
+from sexton.interfaces.api.caller import Caller, CurrentCaller, Deed, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
@@ -21,8 +21,8 @@ Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
 @routes.post("/instances/{instance}/plans", status_code=201)
 def plan(instance: str, service: Service, caller: CurrentCaller) -> PlanDetails:
     """Store and return the plan of what a round would delete now: everything that is due."""
-    caller.require(Grant.OPERATE, instance)
-    planned = service.plan(instance, caller.token.name)
+    with caller.recorded(Deed("plan", instance, Grant.OPERATE)):
+        planned = service.plan(instance, caller.token.name)
     return PlanDetails(
         plan=planned.plan,
         state=service.stores.plans.approvals.state(planned.plan.id),
@@ -37,16 +37,20 @@ def plan(instance: str, service: Service, caller: CurrentCaller) -> PlanDetails:
 def show(plan: Number, service: Service, caller: CurrentCaller) -> PlanDetails:
     """Return a stored plan and its state."""
     store = service.stores.plans
-    stored = _permitted(plan, Grant.READ, service, caller)
+    stored = _readable(plan, service, caller)
     return PlanDetails(plan=stored, state=store.approvals.state(plan), estimate=service.cost(stored))
 
 
 @routes.post("/plans/{plan}/apply", status_code=202)
 def apply(plan: Number, request: Request, service: Service, caller: CurrentCaller) -> StartedRound:
     """Start the round that deletes exactly what a plan lists. Refused if the situation changed. Do not wait."""
-    with caller.recorded(service, "apply", subject=str(plan)):
-        store = service.stores.plans
-        instance = _permitted(plan, Grant.OPERATE, service, caller).instance
+    store = service.stores.plans
+    try:
+        instance = store.find_plan(plan).instance
+    except PlanRefused:
+        instance = ""
+    with caller.recorded(Deed("apply", instance, Grant.OPERATE, str(plan))):
+        instance = store.find_plan(plan).instance
         if service.stores.registry.instance(instance).mode == "observe":
             raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
         store.approvals.check_apply(
@@ -58,12 +62,12 @@ def apply(plan: Number, request: Request, service: Service, caller: CurrentCalle
     return StartedRound(plan=plan, instance=instance, workflow=run.workflow, run=run.run)
 
 
-def _permitted(plan: int, grant: Grant, service: OperatorService, caller: Caller) -> Plan:
+def _readable(plan: int, service: OperatorService, caller: Caller) -> Plan:
     """Return a stored plan whose instance the token covers; a token of one instance learns nothing about others."""
     try:
         stored = service.stores.plans.find_plan(plan)
     except PlanRefused:
-        caller.require(grant, EVERY_INSTANCE)
+        caller.require(Grant.READ, EVERY_INSTANCE)
         raise
-    caller.require(grant, stored.instance)
+    caller.require(Grant.READ, stored.instance)
     return stored

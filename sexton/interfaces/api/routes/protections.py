@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
-from sexton.interfaces.api.caller import CurrentCaller, Service
+from sexton.interfaces.api.caller import CurrentCaller, Deed, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.lanes import reserved
 from sexton.interfaces.operator_service import OperatorService
@@ -43,7 +43,11 @@ def register(instance: str, body: Registration, service: Service, caller: Curren
 
     Idempotent: a repeated registration returns the first one.
     """
-    caller.require(Grant.OPERATE, instance, job=body.job)
+    with caller.recorded(Deed("register", instance, Grant.OPERATE, body.job, job=body.job), keeps=True):
+        return _register(instance, body, service)
+
+
+def _register(instance: str, body: Registration, service: OperatorService) -> Protection:
     object_filter = None if body.filter is None else Filter.decode(body.filter)
     items = sorted(set(_items(service, instance, body)))
     chunked = body.digest is not None
@@ -67,31 +71,30 @@ def register(instance: str, body: Registration, service: Service, caller: Curren
 @routes.put("/protections/{job}/chunks/{number}", max_body_size=MAX_ITEMS_BYTES)
 def chunk(instance: str, job: str, number: Number, body: Items, service: Service, caller: CurrentCaller) -> Sealed:
     """Register one chunk; the answer names its objects that are missing or being deleted. Idempotent by number."""
-    caller.require(Grant.OPERATE, instance, job=job)
-    return service.stores.registrar.add(instance, job, number, _items(service, instance, body))
+    with caller.routine(Deed("register chunk", instance, Grant.OPERATE, job, job=job)):
+        return service.stores.registrar.add(instance, job, number, _items(service, instance, body))
 
 
 @routes.post("/protections/{job}/seal")
 def seal(instance: str, job: str, body: Seal, service: Service, caller: CurrentCaller) -> Protection:
     """End a registration in chunks. Idempotent."""
-    caller.require(Grant.OPERATE, instance, job=job)
-    return service.stores.registrar.seal(instance, job, on_missing=body.on_missing, count=body.chunks)
+    with caller.recorded(Deed("seal", instance, Grant.OPERATE, job, job=job), keeps=True):
+        return service.stores.registrar.seal(instance, job, on_missing=body.on_missing, count=body.chunks)
 
 
 @routes.patch("/protections/{job}")
 @reserved
 def renew(instance: str, job: str, body: Renewal, service: Service, caller: CurrentCaller) -> Protection:
     """Extend a protection."""
-    caller.require(Grant.OPERATE, instance, job=job)
-    return service.stores.protections.renew(instance, job, body.ttl_seconds, of=body.id, at_least=body.at_least)
+    with caller.routine(Deed("renew", instance, Grant.OPERATE, job, job=job)):
+        return service.stores.protections.renew(instance, job, body.ttl_seconds, of=body.id, at_least=body.at_least)
 
 
 @routes.post("/protections/{job}/finish")
 @reserved
 def finish(instance: str, job: str, service: Service, caller: CurrentCaller, body: Finish | None = None) -> Protection:
     """Record that the job is done. The protection ends when the watermark has passed ``valid_ts``. Idempotent."""
-    with caller.recorded(service, "finish", instance, job):
-        caller.require(Grant.OPERATE, instance, job=job)
+    with caller.recorded(Deed("finish", instance, Grant.OPERATE, job, job=job)):
         return service.stores.protections.finish(instance, job, of=None if body is None else body.id)
 
 
@@ -99,16 +102,14 @@ def finish(instance: str, job: str, service: Service, caller: CurrentCaller, bod
 @reserved
 def release(instance: str, job: str, body: Release, service: Service, caller: CurrentCaller) -> Protection:
     """End a protection at once. Permitted for the job itself and for administrators."""
-    with caller.recorded(service, "release", instance, job, body.reason):
-        caller.require(Grant.ADMIN, instance, job=job)
+    with caller.recorded(Deed("release", instance, Grant.ADMIN, job, body.reason, job=job)):
         return service.stores.protections.release(instance, job, f"{caller.token.name}: {body.reason}")
 
 
 @routes.put("/watermark", status_code=204)
 def watermark(instance: str, body: Watermark, service: Service, caller: CurrentCaller) -> None:
     """Store how far the owner has come. The next round ends the finished protections below this value."""
-    with caller.recorded(service, "watermark", instance, str(body.value)):
-        caller.require(Grant.OWNER, instance)
+    with caller.recorded(Deed("watermark", instance, Grant.OWNER, str(body.value))):
         service.stores.protections.watermark(instance, body.value)
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
-from sexton.interfaces.api.caller import CurrentCaller, SelectedInstance, Service, resolved
+from sexton.interfaces.api.caller import CurrentCaller, Deed, SelectedInstance, Service, resolved
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.operators.access.model import Grant
 from sexton.protocol.body import MAX_ITEMS_BYTES
@@ -37,19 +37,21 @@ def place(
     db: Database, table: Table, body: Placements, service: Service, caller: CurrentCaller, instance: SelectedInstance
 ) -> PlaceResult:
     """Store where the copies of some partitions are, before a copy gets its first version."""
-    caller.require(Grant.OWNER, instance)
-    tablets = tuple(
-        Tablet(
-            tablet=placed.tablet,
-            part=placed.partition,
-            copies=tuple(Copy(backend=copy.backend, uid=copy.uid) for copy in placed.copies),
+    dropped = ", ".join(body.dropped_partitions)
+    with (
+        caller.recorded(Deed("replica partitions dropped", instance, Grant.OWNER, f"{db}/{table}: {dropped}"))
+        if dropped
+        else caller.routine(Deed("replica place", instance, Grant.OWNER, f"{db}/{table}"))
+    ):
+        tablets = tuple(
+            Tablet(
+                tablet=placed.tablet,
+                part=placed.partition,
+                copies=tuple(Copy(backend=copy.backend, uid=copy.uid) for copy in placed.copies),
+            )
+            for placed in body.tablets
         )
-        for placed in body.tablets
-    )
-    order = Placement(db=db, table=table, tablets=tablets, dropped=body.dropped_partitions)
-    if not order.dropped:
-        return service.stores.binlogs.placements.place(instance, order)
-    with caller.recorded(service, "replica partitions dropped", instance, f"{db}/{table}: {', '.join(order.dropped)}"):
+        order = Placement(db=db, table=table, tablets=tablets, dropped=body.dropped_partitions)
         return service.stores.binlogs.placements.place(instance, order)
 
 
@@ -58,12 +60,13 @@ def report(
     backend: Backend, body: BackendReport, service: Service, caller: CurrentCaller, instance: SelectedInstance
 ) -> ReportReceipt:
     """Store a backend's report of its copies. Outdated reports and other backends' copies are ignored."""
-    caller.require(Grant.OPERATE, instance, node=backend)
-    tablets = tuple(
-        TabletReport(**reported.model_dump(exclude={"versions"}), ranges=reported.versions) for reported in body.tablets
-    )
-    order = ReplicaReport(boot=body.boot, sequence=body.sequence, tablets=tablets)
-    return service.stores.binlogs.reports.accept(instance, backend, order)
+    with caller.routine(Deed("replica report", instance, Grant.OPERATE, backend, node=backend)):
+        tablets = tuple(
+            TabletReport(**reported.model_dump(exclude={"versions"}), ranges=reported.versions)
+            for reported in body.tablets
+        )
+        order = ReplicaReport(boot=body.boot, sequence=body.sequence, tablets=tablets)
+        return service.stores.binlogs.reports.accept(instance, backend, order)
 
 
 @routes.delete("/backends/{backend}")
@@ -71,8 +74,7 @@ def decommission(
     backend: Backend, service: Service, caller: CurrentCaller, instance: SelectedInstance
 ) -> Decommissioned:
     """Remove a backend that will never come back, with all of its copies. Refused if one is a tablet's only copy."""
-    with caller.recorded(service, "replica decommission", instance, backend):
-        caller.require(Grant.ADMIN, instance)
+    with caller.recorded(Deed("replica decommission", instance, Grant.ADMIN, backend)):
         return Decommissioned(replicas=service.stores.binlogs.placements.decommission(instance, backend))
 
 
@@ -103,8 +105,7 @@ def full_copy(
     instance: SelectedInstance,
 ) -> Replica:
     """Record that only a full copy repairs a copy, so that it no longer blocks the deletion of versions."""
-    with caller.recorded(service, "replica full-copy", instance, f"{tablet} on {backend}", body.reason):
-        caller.require(Grant.ADMIN, instance)
+    with caller.recorded(Deed("replica full-copy", instance, Grant.ADMIN, f"{tablet} on {backend}", body.reason)):
         return service.stores.binlogs.replicas.full_copy(instance, tablet, backend, body.reason)
 
 
@@ -119,13 +120,13 @@ def cuts(
     queue: bool = False,
 ) -> CutPage:
     """Return the versions up to which a backend may delete its copies' binlogs, page by page. A grant is permanent."""
-    caller.require(Grant.OPERATE, instance, node=node)
-    return service.stores.binlogs.sender.page(instance, node, after, limit, queue=queue)
+    with caller.routine(Deed("binlog grant cuts", instance, Grant.OPERATE, node, node=node)):
+        return service.stores.binlogs.sender.page(instance, node, after, limit, queue=queue)
 
 
 @routes.post("/nodes/{node}/cuts", max_body_size=MAX_ITEMS_BYTES)
 def done(node: Backend, body: CutsDone, service: Service, caller: CurrentCaller) -> AcknowledgeResult:
     """Store the versions that a backend has deleted. Versions beyond its grant are ignored."""
     instance = resolved(service, caller, body.instance)
-    caller.require(Grant.OPERATE, instance, node=node)
-    return service.stores.binlogs.sender.acknowledge(instance, node, body.done)
+    with caller.routine(Deed("binlog cuts done", instance, Grant.OPERATE, node, node=node)):
+        return service.stores.binlogs.sender.acknowledge(instance, node, body.done)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
 
-from sexton.interfaces.api.caller import Caller, CurrentCaller, Service
+from sexton.interfaces.api.caller import Caller, CurrentCaller, Deed, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.lanes import reserved
 from sexton.interfaces.operator_service import OperatorService
@@ -43,15 +43,14 @@ def show(topic: Name, service: Service, caller: CurrentCaller) -> Topic:
 @routes.put("/topics/{topic}/regions", max_body_size=MAX_ITEMS_BYTES)
 def regions(topic: Name, body: RegionMap, service: Service, caller: CurrentCaller) -> Topic:
     """Store all regions of the topic, before the first append of each. Repeating a map renews its freshness."""
-    caller.require(Grant.OWNER, EVERY_INSTANCE)
-    return service.stores.wal.maps.put(MapOrder(topic=topic, **body.model_dump()))
+    with caller.routine(Deed("wal map", "", Grant.OWNER, topic)):
+        return service.stores.wal.maps.put(MapOrder(topic=topic, **body.model_dump()))
 
 
 @routes.post("/topics/{topic}/purge", status_code=202)
 def purge(topic: Name, request: Request, service: Service, caller: CurrentCaller) -> StartedPurge:
     """Start the purge of a topic. Do not wait for its end."""
-    with caller.recorded(service, "wal purge", subject=topic):
-        caller.require(Grant.OPERATE, EVERY_INSTANCE)
+    with caller.recorded(Deed("wal purge", "", Grant.OPERATE, topic)):
         service.stores.wal.store.topic(topic)
         run = request.app.state.rounds.purge(PurgeRequest(topic=topic, requested_by=caller.token.name))
     return StartedPurge(topic=topic, workflow=run.workflow, run=run.run)
@@ -63,36 +62,38 @@ def heartbeat(node: Node, body: Heartbeat, service: Service, caller: CurrentCall
 
     With a report of another node's region the answer is a refusal; the node's other reports are stored.
     """
-    caller.require(Grant.OPERATE, EVERY_INSTANCE, node=node)
-    reports = [LeaderReport.model_validate(report, from_attributes=True) for report in body.reports]
-    return service.stores.wal.heartbeats.record_reports(node, reports, body.url)
+    with caller.routine(Deed("wal heartbeat", "", Grant.OPERATE, node, node=node)):
+        reports = [LeaderReport.model_validate(report, from_attributes=True) for report in body.reports]
+        return service.stores.wal.heartbeats.record_reports(node, reports, body.url)
 
 
 @routes.post("/topics/{topic}/replays", status_code=201)
 def open_(topic: Name, body: Replay, service: Service, caller: CurrentCaller) -> Pin:
     """Pin the entries that a region must read before it opens. Refused if some are deleted; the error names them."""
     node = body.node or caller.node
-    caller.require(Grant.OPERATE, EVERY_INSTANCE, node=node)
-    if not node:
-        raise BadInput("name the node that opens the region: this token is no node's")
-    order = OpenRegionOrder(topic=topic, **(body.model_dump() | {"node": node}))
-    return service.stores.wal.replays.open(order)
+    with caller.recorded(Deed("wal replay", "", Grant.OPERATE, f"{topic}/{body.region}", node=node), keeps=True):
+        if not node:
+            raise BadInput("name the node that opens the region: this token is no node's")
+        order = OpenRegionOrder(topic=topic, **(body.model_dump() | {"node": node}))
+        return service.stores.wal.replays.open(order)
 
 
 @routes.patch("/topics/{topic}/replays/{replay}")
 @reserved
-def renew(topic: Name, replay: Id, service: Service, caller: CurrentCaller) -> Pin:  # noqa: ARG001
+def renew(topic: Name, replay: Id, service: Service, caller: CurrentCaller) -> Pin:
     """Extend a pin by its own length."""
-    caller.require(Grant.OPERATE, EVERY_INSTANCE, node=_node_of(replay, service, caller))
-    return service.stores.wal.replays.renew(replay)
+    node = _node_of(replay, service, caller)
+    with caller.routine(Deed("wal replay renew", "", Grant.OPERATE, f"{topic}/{replay}", node=node)):
+        return service.stores.wal.replays.renew(replay)
 
 
 @routes.delete("/topics/{topic}/replays/{replay}", status_code=204)
 @reserved
-def release(topic: Name, replay: Id, service: Service, caller: CurrentCaller) -> None:  # noqa: ARG001
+def release(topic: Name, replay: Id, service: Service, caller: CurrentCaller) -> None:
     """End a replay. Idempotent."""
-    caller.require(Grant.OPERATE, EVERY_INSTANCE, node=_node_of(replay, service, caller))
-    service.stores.wal.replays.release(replay)
+    node = _node_of(replay, service, caller)
+    with caller.recorded(Deed("wal replay release", "", Grant.OPERATE, f"{topic}/{replay}", node=node)):
+        service.stores.wal.replays.release(replay)
 
 
 def _node_of(replay: str, service: OperatorService, caller: Caller) -> str:

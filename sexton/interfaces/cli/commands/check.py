@@ -1,5 +1,6 @@
 """`sexton check`: compare metadata with objects, list what does not agree, and repair it."""
 
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -221,12 +222,13 @@ def repair(
     with open_database() as service:
         repairs = service.stores.repairs
         run_repair = repairs.orphans if orphans else repairs.lost
-        result = run_repair(instance, dry_run=True)
-        if not dry_run and result.found:
-            if not yes:
-                action = _action(result.found, orphans=orphans)
-                typer.confirm(f"{action[0].upper()}{action[1:]}?", abort=True, err=True)
-            with log_call(service, f"check repair {'orphans' if orphans else 'lost'}", instance):
+        action = f"check repair {'orphans' if orphans else 'lost'}"
+        with nullcontext() if dry_run else log_call(service, action, instance):
+            result = run_repair(instance, dry_run=True)
+            if not dry_run and result.found:
+                if not yes:
+                    question = _action(result.found, orphans=orphans)
+                    typer.confirm(f"{question[0].upper()}{question[1:]}?", abort=True, err=True)
                 result = run_repair(instance)
     if as_json:
         print_json(result.model_dump() | {"dry_run": dry_run})

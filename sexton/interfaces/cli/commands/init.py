@@ -39,6 +39,7 @@ def init(
     deployment = deployment or f"sexton-{secrets.token_hex(4)}"
     schema.init(settings.database_url, deployment)
     typer.echo(schema.status(settings.database_url, deployment))
+    _log(settings.database_url, f"grant to {grant_to}" if grant_to else "")
     if grant_to:
         roles.grant(settings.database_url, grant_to)
         typer.echo(f"role {grant_to} may use the contract, for each instance that you grant to it:")
@@ -47,6 +48,21 @@ def init(
         typer.echo("this is a new deployment; set this in the environment of every sexton process:")
         typer.echo(f"SEXTON_DEPLOYMENT={deployment}")
     typer.echo("when a worker is running, let rounds start automatically: sexton schedules apply")
+
+
+def _log(url: str, subject: str) -> None:
+    """Record in the call log that the schema exists or was upgraded, and what is granted next."""
+    from sexton.database.engine import Database
+    from sexton.interfaces.cli.context import cli_call
+    from sexton.operators.call_log.chain import append
+    from sexton.operators.call_log.model import DONE
+
+    db = Database.open(url)
+    try:
+        with db.write() as c:
+            append(db, c, cli_call("init", subject=subject, outcome=DONE))
+    finally:
+        db.close()
 
 
 def _print_sql(dialect: Literal["postgresql", "sqlite"], deployment: str, grant_to: str) -> None:

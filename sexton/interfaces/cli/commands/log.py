@@ -1,31 +1,118 @@
-"""`sexton log`: list who did what to this deployment, by the command line or the API."""
+"""`sexton log`: list who did what to this deployment, verify that no row was changed, or stream the rows."""
 
-from typing import Annotated
+import time
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, open_database
-from sexton.interfaces.cli.output import print_json, show_table, utc_column
+from sexton.interfaces.cli.context import Json, WrongUsage, open_database
+from sexton.interfaces.cli.output import print_json, quantity, show_table, utc_column
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sexton.operators.call_log.model import CallRecord, CallRow, ChainReport
+    from sexton.operators.call_log.store import CallStore
+
+COLUMNS = ("when (UTC)", "who", "from", "did", "instance", "what", "times", "outcome", "why")
+PAGE = 1_000
+POLL_SECONDS = 1.0
 
 
 def log(
     instance: Annotated[str | None, typer.Option(help="Only of this instance.")] = None,
     last: Annotated[int, typer.Option(help="How many.", min=1, max=10_000)] = 50,
+    verify: Annotated[bool, typer.Option("--verify", help="Check that no row was changed or removed.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="With --json: print new rows until Ctrl-C.")] = False,
+    after: Annotated[
+        int | None, typer.Option(metavar="ID", help="With --json: the rows behind this one, the oldest first.", min=0)
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Print who did what, the newest first.
 
-    Actions that delete, block or configure something, including those that were refused. An action is recorded before
-    it is done. Outcome `asked`: its end was not recorded; `LEFT`: the caller did not wait for its end (Ctrl-C). Records
-    are kept for 400 days.
+    Actions that delete, block or configure something, including those that were refused, and the rounds that workers
+    began. An action is recorded before it is done. Outcome `asked`: its end was not recorded; `LEFT`: the caller did
+    not wait for its end (Ctrl-C). Calls that a program repeats, and repeated refusals, are one line with their number.
+    Records are kept for 400 days.
+
+    `--verify` walks the chain of hashes and names the first row that does not fit; exit code 1 then. `--follow --json`
+    prints each row as one line of JSON, as it was stored, for a program that collects logs; `--after` resumes behind a
+    row, 0 is the beginning.
 
     Example: sexton log --instance shop
     """
+    _refuse_contradictions(verify, follow, after, as_json)
     with open_database() as service:
-        calls = service.stores.calls.last(last, instance)
+        calls = service.stores.calls
+        if verify:
+            _show_verified(calls.verify(), as_json)
+        elif follow or after is not None:
+            _stream(calls, calls.newest() if after is None else after, instance, follow=follow)
+        else:
+            _show(calls.last(last, instance), as_json)
+
+
+def _refuse_contradictions(verify: bool, follow: bool, after: int | None, as_json: bool) -> None:
+    streams = follow or after is not None
+    if streams and not as_json:
+        raise WrongUsage("--follow and --after print rows as lines of JSON; add --json")
+    if verify and streams:
+        raise WrongUsage("--verify checks stored rows; run it without --follow and --after")
+
+
+def _show(calls: "Sequence[CallRecord]", as_json: bool) -> None:
     if as_json:
         print_json([c.model_dump(mode="json") for c in calls])
         return
-    rows = [(utc_column(c.at), c.who, c.source, c.action, c.instance, c.subject, c.outcome, c.reason) for c in calls]
-    columns = ("when (UTC)", "who", "from", "did", "instance", "what", "outcome", "why")
-    show_table("" if rows else "no action is recorded yet", columns, rows)
+    rows = [
+        (utc_column(c.at), c.who, c.source, c.action, c.instance, c.subject, _times(c), c.outcome, c.reason)
+        for c in calls
+    ]
+    show_table("" if rows else "no action is recorded yet", COLUMNS, rows)
+
+
+def _times(call: "CallRecord") -> str:
+    return "" if call.times == 1 else f"{call.times:,}"
+
+
+def _show_verified(report: "ChainReport", as_json: bool) -> None:
+    if as_json:
+        print_json(report.model_dump(mode="json"))
+    elif report.fault is None:
+        span = f", {report.first} to {report.last}" if report.rows else ""
+        typer.echo(f"{quantity(report.rows, 'row')}{span}: each is as it was written")
+    else:
+        typer.echo(
+            f"row {report.fault.row} {report.fault.what}: the log is not as Sexton wrote it; compare it with the copy "
+            "that a collector of logs has (sexton log --follow --json)",
+            err=True,
+        )
+    if report.fault is not None:
+        raise typer.Exit(1)
+
+
+def _stream(calls: "CallStore", after: int, instance: str | None, *, follow: bool) -> None:
+    """Print the rows behind one as lines of JSON; with ``follow``, wait for more, also while the database is away."""
+    while True:
+        rows = _rows(calls, after, follow=follow)
+        for row in rows:
+            if instance is None or row.instance == instance:
+                typer.echo(row.model_dump_json())
+            after = row.id
+        if len(rows) < PAGE:
+            if not follow:
+                return
+            time.sleep(POLL_SECONDS)
+
+
+def _rows(calls: "CallStore", after: int, *, follow: bool) -> "Sequence[CallRow]":
+    from sexton.database.engine import AWAY, first_line
+
+    try:
+        return calls.rows(after, PAGE)
+    except AWAY as e:
+        if not follow:
+            raise
+        typer.echo(f"the database does not answer ({first_line(e)}); rows behind {after} follow when it does", err=True)
+        return ()

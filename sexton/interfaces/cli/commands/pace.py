@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, WrongUsage, open_database
+from sexton.interfaces.cli.context import Json, WrongUsage, log_call, open_database
 from sexton.interfaces.cli.output import print_json, show_table, utc_column
 
 if TYPE_CHECKING:
@@ -44,13 +44,15 @@ def pace(
         if vault is None:
             _show(store, service.stores.registry.vaults(), service.settings.s3.endpoint_url, as_json)
         elif rate is not None:
-            cap = store.put_cap(vault, keys_per_second(rate), reason)
+            with log_call(service, "pace", subject=f"{vault} {rate}", reason=reason):
+                cap = store.put_cap(vault, keys_per_second(rate), reason)
             typer.echo(
                 f"{cap.instance}/{cap.vault} is deleted from at {cap.keys_per_second} keys/s at most, {EFFECTIVE}; "
                 f"until: sexton pace {cap.instance}/{cap.vault} --clear"
             )
         else:
-            name, removed = store.clear_cap(vault)
+            with log_call(service, "pace clear", subject=vault):
+                name, removed = store.clear_cap(vault)
             typer.echo(f"the cap of {name} is removed, {EFFECTIVE}" if removed else f"{name} had no cap")
 
 

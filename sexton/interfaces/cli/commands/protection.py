@@ -85,9 +85,11 @@ def register(
         request = Protection(
             instance=name, job=job, owner=owner, description=description, valid_ts=valid_ts, digest=digest(items)
         )
-        service.stores.protections.open(request, None if length is None else parse_duration(length))
-        _add_in_chunks(service, request, items)
-        registered = service.stores.registrar.seal(name, job, on_missing=REPORT if report_missing else FAIL)
+        seconds = None if length is None else parse_duration(length)
+        with log_call(service, "register", name, job, blocks_deletion=True):
+            service.stores.protections.open(request, seconds)
+            _add_in_chunks(service, request, items)
+            registered = service.stores.registrar.seal(name, job, on_missing=REPORT if report_missing else FAIL)
     if as_json:
         print_json(registered.model_dump(mode="json"))
     else:
@@ -103,7 +105,8 @@ def renew(job: Job, length: For = None, instance: InstanceOption = None) -> None
     with open_database() as service:
         name = one_instance(service, instance)
         duration = None if length is None else parse_duration(length)
-        renewed = service.stores.protections.renew(name, job, duration)
+        with log_call(service, "renew", name, job, blocks_deletion=True):
+            renewed = service.stores.protections.renew(name, job, duration)
     typer.echo(f"the objects of job {job} of {name} are protected until {utc(renewed.expires_at)}")
 
 

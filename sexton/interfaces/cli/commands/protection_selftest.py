@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, WrongUsage, one_instance, open_database
+from sexton.interfaces.cli.context import Json, WrongUsage, log_call, one_instance, open_database
 from sexton.interfaces.cli.output import kept_counts, print_json, quantity
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ def selftest(
             sample = quantity(len(items), "object")
             question = f"Two rounds of {name} delete what is due, {sample} of it in the second. Continue?"
             typer.confirm(question, abort=True, err=True)
-        result = _run(service, name, items, watch=not as_json)
+        with log_call(service, "protection selftest", name):
+            result = _run(service, name, items, watch=not as_json)
     if as_json:
         print_json(result.model_dump(mode="json") | {"passed": result.passed})
     else:

@@ -96,7 +96,7 @@ def discard(
     from sexton.recycle.pipeline.sql.quarantine import AWAITS_SECOND_PASS
 
     ref, text = parse_ref(mark), require_reason(reason)
-    with open_database() as service:
+    with open_database() as service, log_call(service, "quarantine discard", instance, mark, text):
         store = service.stores.quarantine
         q = store.find_discardable(service.stores.registry.instance(instance).id, ref)
         if q is None:
@@ -107,8 +107,7 @@ def discard(
         typer.echo(f"these files stay: {files} in vault {q.vault or '(none)'}, {human_bytes(q.bytes)} per its owner")
         if not yes:
             typer.confirm("Give it up?", abort=True, err=True)
-        with log_call(service, "quarantine discard", instance, mark, text):
-            store.discard(instance, ref, text)
+        store.discard(instance, ref, text)
     typer.echo(f"{mark} is given up; see: sexton why {ref.id}")
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, ask_temporal, require_reason
+from sexton.interfaces.cli.context import Json, ask_temporal, log_call, open_database, require_reason
 from sexton.interfaces.cli.output import print_json, show_table, utc_column
 from sexton.kernel.errors import SextonError
 
@@ -20,21 +20,21 @@ def apply() -> None:
 
     Example: sexton schedules apply
     """
-    from config.settings import load
     from sexton.runtime.temporal import schedules, search_attributes
 
-    settings = load()
+    with open_database() as service, log_call(service, "schedules apply"):
+        settings = service.settings
+
+        async def apply_and_register(client: "Client") -> tuple[str, list[str], str]:
+            result = await schedules.apply(client, settings)
+            try:
+                return result, await search_attributes.register(client), ""
+            except SextonError as e:
+                return result, [], str(e)
+
+        result, registered, warning = ask_temporal(settings, apply_and_register)
     every = settings.recycle.recycle_interval_seconds
     tick = schedules.tick_seconds(every)
-
-    async def apply_and_register(client: "Client") -> tuple[str, list[str], str]:
-        result = await schedules.apply(client, settings)
-        try:
-            return result, await search_attributes.register(client), ""
-        except SextonError as e:
-            return result, [], str(e)
-
-    result, registered, warning = ask_temporal(settings, apply_and_register)
     typer.echo(f"schedule {settings.require_deployment()}: {result}; each instance has a round every {every} s,")
     typer.echo(f"and every {tick} s the schedule checks which instances and topics are due")
     if registered:
@@ -79,13 +79,13 @@ def pause(reason: Annotated[str, typer.Option(help="Why; other operators will re
 
     Example: sexton schedules pause --reason 'migrating the database'
     """
-    from config.settings import load
     from sexton.operators.controls.store import whoami
     from sexton.runtime.temporal import schedules
 
-    settings = load()
-    deployment, note = settings.require_deployment(), f"{require_reason(reason)} ({whoami()})"
-    ask_temporal(settings, lambda client: schedules.pause(client, deployment, note))
+    text = require_reason(reason)
+    with open_database() as service, log_call(service, "schedules pause", reason=text, blocks_deletion=True):
+        deployment, note = service.settings.require_deployment(), f"{text} ({whoami()})"
+        ask_temporal(service.settings, lambda client: schedules.pause(client, deployment, note))
     typer.echo("no round starts automatically until: sexton schedules resume; running rounds continue")
 
 
@@ -95,11 +95,10 @@ def resume() -> None:
 
     Example: sexton schedules resume
     """
-    from config.settings import load
     from sexton.operators.controls.store import whoami
     from sexton.runtime.temporal import schedules
 
-    settings = load()
-    deployment, note = settings.require_deployment(), f"resumed by {whoami()}"
-    ask_temporal(settings, lambda client: schedules.resume(client, deployment, note))
+    with open_database() as service, log_call(service, "schedules resume"):
+        deployment, note = service.settings.require_deployment(), f"resumed by {whoami()}"
+        ask_temporal(service.settings, lambda client: schedules.resume(client, deployment, note))
     typer.echo("due rounds start at the next tick of the schedule")

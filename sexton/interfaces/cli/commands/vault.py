@@ -151,8 +151,9 @@ def probe(instance: Instance, name: Name, as_json: Json = False) -> None:
 
     with open_database() as service:
         registry = service.stores.registry
-        result = service.stores.vaults_of_any_round.get(instance, name).probe()
-        registry.store_probe(instance, name, result)
+        with log_call(service, "vault probe", instance, name):
+            result = service.stores.vaults_of_any_round.get(instance, name).probe()
+            registry.store_probe(instance, name, result)
         spec = registry.vault(instance, name)
     stored = spec.probe or result
     if as_json:

@@ -78,13 +78,13 @@ def enable(
         wal = service.stores.wal
         facts_by_topic = wal.log.facts(topics)
         for name in topics:
-            facts = facts_by_topic[name]
-            if isinstance(facts, LogFault):
-                raise facts  # transient faults too: otherwise a mistyped name would stay on the list
-            if facts.partitions != 1:
-                count = quantity(facts.partitions, "partition")
-                raise BadInput(f"topic {name} has {count}; entry ids need a topic with exactly one partition")
             with log_call(service, "wal enable", "", name):
+                facts = facts_by_topic[name]
+                if isinstance(facts, LogFault):
+                    raise facts  # transient faults too: otherwise a mistyped name would stay on the list
+                if facts.partitions != 1:
+                    count = quantity(facts.partitions, "partition")
+                    raise BadInput(f"topic {name} has {count}; entry ids need a topic with exactly one partition")
                 wal.store.enable(name, Mode.LOGICAL if logical else Mode.DELETE)
             typer.echo(f"topic {name} is purged from now on{', by its floor alone' if logical else ''}")
     typer.echo(f"see: sexton wal explain {topics[0]}")

@@ -8,12 +8,15 @@ from sexton.interfaces.cli.doctor.finding import DoctorFinding
 if TYPE_CHECKING:
     from sexton.runtime.stores import DeploymentStores
 
+NEWEST_CALLS = 1_000
+
 
 def examine_work(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
-    """Yield findings about vaults and halts."""
+    """Yield findings about vaults, halts, live sides and the log of calls."""
     yield _vaults(stores)
     yield _halted(stores)
     yield _live_sides(stores)
+    yield _call_log(stores)
 
 
 def _vaults(stores: "DeploymentStores") -> DoctorFinding:
@@ -63,3 +66,17 @@ def _live_sides(stores: "DeploymentStores") -> DoctorFinding:
     if details:
         return DoctorFinding("WARN", "live objects", "; ".join(details), "show one row per object: docs/integration.md")
     return DoctorFinding("OK", "live objects", "every owner shows which objects are live, object by object")
+
+
+def _call_log(stores: "DeploymentStores") -> DoctorFinding:
+    """Return whether the newest rows of the log of calls are as they were written."""
+    from sexton.operators.call_log.errors import CallLogBroken
+
+    try:
+        report = stores.calls.verify(NEWEST_CALLS)
+    except CallLogBroken as e:
+        return DoctorFinding("FAIL", "log", str(e), "nothing that a command must record can run")
+    if report.fault is not None:
+        detail = f"row {report.fault.row} of the log of calls {report.fault.what}"
+        return DoctorFinding("FAIL", "log", detail, "find out who can write the database; see: sexton log --verify")
+    return DoctorFinding("OK", "log", f"the newest {report.rows} rows of the log of calls are as they were written")

@@ -12,6 +12,7 @@ from sexton.kernel.crash_points import reached
 from sexton.marks.lease import Lease, LeaseState
 from sexton.marks.model import BatchState, InstanceMode
 from sexton.marks.sql.leases import LeaseStore
+from sexton.operators.call_log.work import record_work
 from sexton.operators.controls.port import NotEnabled
 from sexton.operators.stores import OperatorStores
 from sexton.recycle.errors import RoundEnded
@@ -73,6 +74,8 @@ class RoundStore:
         self, instance: str, policy: Policy, by: str, heartbeat: Callable[[], None] = measure.no_heartbeat
     ) -> Plan:
         """Fix the cutoffs and counts of a plan, and store it; ``heartbeat`` is called between pages of marks."""
+        with self._db.write() as c:
+            record_work(self._db, c, "plan", instance, by=by)
         return self.plans.plan_for_round(instance, policy, by, partial(self._live_objects, instance), heartbeat)
 
     def find_plan(self, plan: int) -> Plan:
@@ -172,6 +175,7 @@ class RoundStore:
                 row = insert(round_).values(**values, state=RoundState.RUNNING).returning(round_.c.id)
                 number = int(c.execute(row).scalar_one())
                 self._take_slot(c, instance, now)
+                record_work(self._db, c, "round", instance, f"round {number}, run {run_id}", by)
             else:
                 number = int(stored.id)
             # A repeated try does not change since when the round waits.

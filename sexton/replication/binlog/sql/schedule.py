@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, case, func, or_, select, update
 
 from sexton.database.engine import Database
+from sexton.operators.call_log.work import record_work
 from sexton.operators.controls.policy import halt_by_instance
 from sexton.operators.controls.store import ControlStore
 from sexton.replication.binlog import policy
@@ -56,6 +57,7 @@ class BinlogSchedule:
                 "steady_since": steady_since,
             }
             c.execute(update(t).where(of_instance).values(**values))
+            record_work(self._db, c, "binlog gc", instance, problem)
         return problem
 
     def is_steady(self, instance: str) -> bool:
