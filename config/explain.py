@@ -12,13 +12,45 @@ from pydantic_core import ErrorDetails
 
 from config.sources import Layer, layers, masked
 
-_SECRET = re.compile(r"password|passwd|secret|jaas|\.pem$|token\.|\.token$|credential|ssl\.key$", re.IGNORECASE)
-"""Keys of other programs' settings whose values are never shown."""
-
-_PUBLIC = re.compile(
-    r"(servers|protocol|mechanisms?|username|location|\.(ms|id|bytes|level|version|algorithm|enabled?))$"
+SHOWN = frozenset(
+    {
+        "deployment",
+        "database_url",
+        "temporal.address",
+        "temporal.namespace",
+        "temporal.ui_url",
+        "s3.endpoint_url",
+        "recycle.recycle_whitelist",
+        "recycle.recycle_blacklist",
+        "recycle.recycler_storage_vault_white_list",
+        "recycle.recycle_windows",
+        "audit.audit_url",
+        "spark.remote",
+        "spark.scratch",
+        "wal.flush",
+        "api.listen",
+        "api.tls_cert",
+        "api.tls_key",
+        "prices.currency",
+        "metrics.listen",
+    }
 )
-"""Keys of Kafka's settings whose values are no secrets."""
+"""Settings whose text is no secret, but for passwords in URLs. Numbers and switches are shown; all else is masked."""
+
+_SHOWN_IN_GROUPS = re.compile(r"kinds\.[^.]+\.after")
+_KAFKA = re.compile(
+    r"wal\.kafka\.[\w.]*(servers|protocol|mechanisms?|username|location|\.(ms|id|bytes|level|version|algorithm|enabled?))"
+)
+_SPARK = re.compile(
+    r"spark\.conf\.spark\.((executor|driver)\.(memory|memoryOverhead|cores|instances|host|port|bindAddress)|cores\.max"
+    r"|default\.parallelism|dynamicAllocation\.\w+|local\.dir|log\.level|master|network\.timeout|ui\.\w+"
+    r"|sql\.(shuffle|adaptive|files|execution|session|autoBroadcastJoinThreshold)[\w.]*)"
+)
+"""Keys of other programs' settings whose values are shown."""
+_SECRET = re.compile(r"password|passwd|secret|jaas|\.pem$|token\.|\.token$|credential|ssl\.key$", re.IGNORECASE)
+"""Keys whose values are never shown."""
+_OF_NUMBERS = ("int_", "float_", "bool_", "greater_", "less_", "finite_")
+"""Beginnings of pydantic's types of errors about numbers and switches."""
 
 
 class SettingRow(NamedTuple):
@@ -53,7 +85,9 @@ def sentence(problem: ErrorDetails, sources: list[Layer], known_keys: Collection
         return f"{key} ({source}) is not a setting; {hint}"
     if problem["type"] == "missing":
         return f"{key} is missing; set it in the same place."
-    value = "" if isinstance(problem["input"], dict) else f" = {_shown(key, problem['input'])}"
+    is_number = problem["type"].startswith(_OF_NUMBERS)
+    shown = masked(str(problem["input"])) if is_number and not _SECRET.search(key) else _shown(key, problem["input"])
+    value = "" if isinstance(problem["input"], dict) else f" = {shown}"
     return f"{key}{value} ({source}) {_fault(problem)}"
 
 
@@ -72,9 +106,11 @@ def _fault(problem: ErrorDetails) -> str:
 
 
 def _shown(key: str, value: Any) -> str:
-    """Return a value with its secrets masked: all of it where the key names a secret."""
-    hidden = _SECRET.search(key) or (".kafka." in key and not _PUBLIC.search(key))  # covers a misspelt secret
-    return "***" if value and hidden else masked(str(value))
+    """Return a value for people: ``***`` unless it is empty, a number or a switch, or its key may be shown."""
+    if value is None or isinstance(value, bool | int | float) or not value:
+        return str(value)
+    is_public = key in SHOWN or any(group.fullmatch(key) for group in (_SHOWN_IN_GROUPS, _KAFKA, _SPARK))
+    return masked(str(value)) if is_public and not _SECRET.search(key) else "***"
 
 
 def _walk(model: BaseModel, path: str, sources: list[Layer]) -> Iterator[SettingRow]:

@@ -30,7 +30,12 @@ _SERVICE_LINK = re.compile(
 )
 _SERVICE_URL = re.compile(r"(tcp|udp|sctp)://\S+")
 _PASSWORD = re.compile(r"(://[^:/@\s]*:).*@")
-_QUERY_SECRET = re.compile(r"([?&](?:password|sslpassword|token)=)[^&\s]*", re.IGNORECASE)
+_PARAMETER = re.compile(r"([?&;])([^=?&;\s]+)=([^&;\s]*)")
+_SHOWN_PARAMETERS = frozenset(
+    {"host", "port", "dbname", "user", "user_id", "session_id", "use_ssl", "application_name", "connect_timeout"}
+    | {"sslmode", "sslcert", "sslkey", "sslrootcert", "target_session_attrs", "mode", "cache", "uri"}
+)
+"""Parameters of URLs that are no secrets; the values of all others are masked."""
 
 
 class SettingsError(SextonError):
@@ -61,8 +66,13 @@ def home() -> Path:
 
 
 def masked(text: str) -> str:
-    """Return the text with passwords of URLs masked; everything up to the last ``@`` counts as password."""
-    return _QUERY_SECRET.sub(r"\1***", _PASSWORD.sub(r"\1***@", text))
+    """Return the text with secrets of URLs masked: passwords (all up to the last ``@``), and unknown parameters."""
+    return _PARAMETER.sub(_masked_parameter, _PASSWORD.sub(r"\1***@", text))
+
+
+def _masked_parameter(match: re.Match[str]) -> str:
+    start, name, value = match.groups()
+    return f"{start}{name}={value if name.lower() in _SHOWN_PARAMETERS else '***'}"
 
 
 def is_service_link(name: str, value: str) -> bool:
