@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 
 from sexton.check.model import Finding
 from sexton.kernel.errors import BadInput
+from sexton.kernel.private import open_file
 
 PAGE_ROWS = 10_000
 SCHEMA = pa.schema(
@@ -37,7 +38,7 @@ def write(file: Path, after: int, read: Callable[[int, int], Sequence[Finding]])
     temporary, count = file.with_name(f".{file.name}.{os.getpid()}"), 0
     try:
         # Opened here: the writer would interpret some names as URLs of other file systems.
-        with temporary.open("wb") as out, pq.ParquetWriter(out, SCHEMA, compression="zstd") as writer:
+        with open_file(temporary, "wb") as out, pq.ParquetWriter(out, SCHEMA, compression="zstd") as writer:
             while findings := read(after, PAGE_ROWS):
                 after = findings[-1].id
                 count += len(findings)

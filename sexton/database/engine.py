@@ -206,6 +206,7 @@ def _engine(url: str, connections: int | None) -> Engine:
             pool_size=connections or 10,
             max_overflow=0 if connections else 20,
             pool_pre_ping=True,
+            hide_parameters=True,
             connect_args={"options": _OPTIONS, "connect_timeout": 10},
         )
     if backend == "sqlite":
@@ -256,7 +257,7 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
 def _sqlite(url: URL) -> Engine:
     if not url.database or url.database == ":memory:":
         raise BadInput("an in-memory SQLite database loses its marks; use a file: sqlite:///FILE")
-    engine = create_engine(url, connect_args={"timeout": SQLITE_BUSY_SECONDS})
+    engine = create_engine(url, connect_args={"timeout": SQLITE_BUSY_SECONDS}, hide_parameters=True)
 
     @event.listens_for(engine, "connect")
     def configure(dbapi_connection: Any, _record: Any) -> None:

@@ -14,6 +14,7 @@ from sexton.database.engine import Database, first_line
 from sexton.database.roles import foreign_owner, sees_all_marks
 from sexton.database.tables import build
 from sexton.kernel.errors import BadInput, SextonError
+from sexton.kernel.private import create_file, make_directory
 
 VERSIONS = ("0001",)
 """All versions of the schema, the newest last: one for each module in ``migrations/versions``."""
@@ -38,7 +39,9 @@ def init(database_url: str, deployment: str) -> None:
 
     database = Database.open(database_url)
     if database.dialect == "sqlite":
-        Path(str(database.engine.url.database)).parent.mkdir(parents=True, exist_ok=True)
+        file = Path(str(database.engine.url.database))
+        make_directory(file.parent)
+        create_file(file)  # SQLite gives its other files the mode of this one
     with _answering(database):
         _take_schema(database)
         with database.read() as c:

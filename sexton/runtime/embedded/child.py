@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from sexton.kernel.private import CHILD_UMASK, make_directory, open_file
 from sexton.runtime.embedded.binaries import EmbeddedError
 from sexton.runtime.embedded.ports import write_atomically
 
@@ -59,11 +60,11 @@ class Child:
             EmbeddedError: it ended, or was not ready after ``timeout`` seconds; with the last lines of its log.
         """
         began = time.monotonic()
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        self._pid_file.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(self.log.parent)
+        make_directory(self._pid_file.parent)
         if self.log.exists():
             self.log.replace(self.log.with_suffix(".log.1"))
-        with self.log.open("wb") as log:
+        with open_file(self.log, "wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), *self._command],
                 stdin=subprocess.DEVNULL,
@@ -72,6 +73,7 @@ class Child:
                 env=self._env,
                 # Its own group: Ctrl-C in the terminal reaches only the parent, which stops its children in order.
                 start_new_session=True,
+                umask=CHILD_UMASK,
             )
         record = {"pid": self._process.pid, "started": _start_time(self._process.pid), "command": self._command}
         write_atomically(self._pid_file, json.dumps(record))

@@ -5,6 +5,7 @@ import os
 import urllib.request
 from pathlib import Path
 
+from sexton.kernel.private import make_directory
 from sexton.runtime.embedded.binaries import find_binary
 from sexton.runtime.embedded.child import Child
 from sexton.runtime.embedded.ports import Ports
@@ -30,7 +31,7 @@ class S3Server:
 
     def __init__(self, home: Path, ports: Ports, access_key: str, secret_key: str) -> None:
         data = home.resolve() / "s3"
-        data.mkdir(parents=True, exist_ok=True)
+        make_directory(data)
         flags = [f"-dir={data}", f"-master.dir={data}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", *_FIXED]
         port = {name: ports.take(f"s3 {name}") for name in (*_PARTS, "admin", *(f"{part} grpc" for part in _PARTS))}
         flags += [f"-{part}.port={port[part]}" for part in (*_PARTS, "admin")]

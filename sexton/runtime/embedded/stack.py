@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from config.sources import home_env
+from sexton.kernel.private import make_directory, open_file
 from sexton.runtime.embedded.binaries import EmbeddedError
 from sexton.runtime.embedded.child import Child, stop_leftovers
 from sexton.runtime.embedded.ports import Ports, write_atomically
@@ -51,7 +52,7 @@ class Stack:
             EmbeddedError: another process runs this home, a program is missing, or a part does not start. Parts that
                 had started are stopped.
         """
-        self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_directory(self.home)
         self._acquire()
         try:
             self._start(report)
@@ -176,7 +177,7 @@ class Stack:
         return time.monotonic() - began
 
     def _acquire(self) -> None:
-        lock = (self.home / "lock").open("a+")
+        lock = open_file(self.home / "lock", "a+")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

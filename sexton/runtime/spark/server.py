@@ -4,14 +4,16 @@ import os
 import re
 import secrets
 import shutil
+import struct
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
 from sexton.kernel.errors import SextonError
+from sexton.kernel.private import make_directory
 from sexton.runtime.embedded.child import Child
-from sexton.runtime.embedded.ports import free_port, is_open
+from sexton.runtime.embedded.ports import free_port, is_open, write_atomically
 
 READY_SECONDS = 90.0
 CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -30,6 +32,7 @@ CONF = {
     "spark.log.level": "WARN",
 }
 """Defaults; the settings in ``[spark] conf`` take precedence."""
+_SPECIAL = frozenset(" =:#!\\")
 
 
 class NoSpark(SextonError):
@@ -58,11 +61,14 @@ class ConnectServer:
         """``master``: Spark's URL of the application. ``conf``: Spark's own settings, static ones included."""
         self._token, self._port = secrets.token_urlsafe(24), free_port()
         scratch = home / "spark"
-        scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_directory(scratch)
         options = CONF | {"spark.local.dir": str(scratch)} | dict(conf)
         options["spark.connect.grpc.binding.port"] = str(self._port)
-        arguments = [part for name, value in options.items() for part in ("--conf", f"{name}={value}")]
-        command = ["bash", str(spark_home() / "bin/spark-submit"), "--class", CLASS, "--master", master, *arguments]
+        # Other users can read a command line, and an option may be a secret.
+        self._options = scratch / f"server-{self._port}.conf"
+        write_atomically(self._options, properties(options))
+        command = ["bash", str(spark_home() / "bin/spark-submit"), "--class", CLASS, "--master", master]
+        command += ["--properties-file", str(self._options), "--load-spark-defaults"]
         self.child = Child("spark", [*command, "spark-internal"], home, environment() | {TOKEN: self._token})
 
     @property
@@ -77,6 +83,19 @@ class ConnectServer:
     def stop(self) -> None:
         """Stop the server and all processes it started."""
         self.child.stop(grace=5.0)
+        self._options.unlink(missing_ok=True)
+
+
+def properties(options: Mapping[str, str]) -> str:
+    """Return options as a file of Java's properties: what separates keys, values and lines there is escaped."""
+    return "".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in options.items())
+
+
+def _escaped(text: str) -> str:
+    return "".join(
+        f"\\u{unit:04x}" if chr(unit) in _SPECIAL or not 0x20 <= unit < 0x7F else chr(unit)
+        for (unit,) in struct.iter_unpack(">H", text.encode("utf-16-be", "replace"))
+    )
 
 
 def spark_home() -> Path:

@@ -25,6 +25,7 @@ from pyspark.sql.connect.session import SparkSession
 
 import sexton
 from sexton.kernel.errors import SextonError
+from sexton.kernel.private import make_directory, open_file
 from sexton.runtime.embedded.binaries import EmbeddedError
 from sexton.runtime.spark.server import ConnectServer, is_local, spark_home
 
@@ -75,7 +76,7 @@ class Sessions:
         self._url, scratch = remote, home / "spark"
         if self.local:
             spark_home()  # raises now, rather than in the first job
-        scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_directory(scratch)
         self._code = archive(scratch)
         self._lock = threading.Lock()
         self._open: SparkSession | None = None
@@ -233,7 +234,7 @@ def archive(folder: Path) -> Path:
     """Write Sexton's packages into an archive for executors, named by its contents, and return its path."""
     root = Path(sexton.__file__).parents[1]
     unfinished, digest = folder / f"{uuid.uuid4().hex}.zip", hashlib.sha256()
-    with zipfile.ZipFile(unfinished, "w") as packed:
+    with open_file(unfinished, "wb") as file, zipfile.ZipFile(file, "w") as packed:
         for package in SHIPPED:
             for source in sorted((root / package).rglob("*.py")):
                 name, text = source.relative_to(root).as_posix(), source.read_bytes()

@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from sexton.storage.model import KeyOutcome, KeyResult
 from sexton.storage.policy import out_of_time
 
+_FOLDER_MODE = 0o755
+"""Of folders for Sexton's own files: a worker that another user runs must be able to prove the vault."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ABOUT_KEY = {errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EBUSY}
 """Errors of one key. Any other one (EIO, EROFS, ESTALE, ...) is a fault of the disk, and so of the vault."""
@@ -67,7 +69,7 @@ def make_folders(start: int, folders: Sequence[str]) -> None:
     for depth, name in enumerate(folders):
         with open_folder(start, folders[:depth]) as parent:
             with suppress(FileExistsError):
-                os.mkdir(name, dir_fd=parent)
+                os.mkdir(name, _FOLDER_MODE, dir_fd=parent)
             os.fsync(parent)
 
 

@@ -1,0 +1,30 @@
+"""Create files and directories that only their owner can read, whatever the umask of the process is."""
+
+import os
+from pathlib import Path
+from typing import IO, Any
+
+CHILD_UMASK = 0o077
+"""The umask of programs that Sexton starts: their files are readable by their owner only."""
+
+
+def make_directory(directory: Path) -> None:
+    """Create a directory and its missing parents, each with mode 0700; leave existing ones alone."""
+    missing = [path for path in (directory, *directory.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(mode=0o700, exist_ok=True)
+
+
+def open_file(file: Path, mode: str) -> IO[Any]:
+    """Open a file as ``open`` does; a new one gets mode 0600."""
+    return open(file, mode, opener=_private)
+
+
+def create_file(file: Path) -> None:
+    """Create an empty file with mode 0600 unless it exists."""
+    if not file.exists():
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
