@@ -48,7 +48,7 @@ class RecycleActivities:
         """Acquire the lease for this run and open its round; retried until the lease or a slot is free."""
         with refusals(), AutoHeartbeat() as heartbeats:
             run = order.run or str(activity.info().workflow_run_id)
-            opened = self._rounds.open(order.instance, run, order.plan, self._policy, order.by, heartbeats.heartbeat)
+            opened = self._rounds.open(order.instance, run, order.plan, self._policy, heartbeats.heartbeat)
             excluded_vaults = self._recycler.announce(opened, heartbeats.keep_alive)
             return opened.model_copy(
                 update={

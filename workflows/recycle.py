@@ -249,8 +249,7 @@ class RecycleInstance(Controls):
             workflow.logger.info("the schedule was not triggered; it ticks by itself: %s", error_message(e))
 
     def _open_order(self) -> OpenRoundOrder:
-        request = self._request
-        return OpenRoundOrder(instance=request.instance, plan=request.plan, run=self._run_id, by=request.requested_by)
+        return OpenRoundOrder(instance=self._request.instance, plan=self._request.plan, run=self._run_id)
 
     def _show(self, doing: str, state: str = "") -> None:
         """Show the round's progress in the Temporal UI; ``state``: that of the report, empty while the round runs."""

@@ -1,4 +1,8 @@
-"""Run the steps of a check. Each may be repeated; only the last one confirms findings or sets them to GONE."""
+"""Run the steps of a check. Each may be repeated; only the last one confirms findings or sets them to GONE.
+
+Everyone who reaches Temporal can order a step. So a step takes the run, its cutoff and its evidence from the row, never
+from the order.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,6 +30,8 @@ from sexton.owners.port import OwnerSilent
 from sexton.storage.model import VaultSpec
 from sexton.storage.port import UnknownVault, VaultFault, Vaults
 
+FOUND_AGAIN = (FindingType.UPLOAD, FindingType.RECORD)
+"""Types that the second check finds, each time that it runs."""
 PAGE_FINDINGS = 500
 """Findings that are stored, or checked a second time, in one page."""
 STALE_UPLOAD_SECONDS = 86_400
@@ -83,42 +89,65 @@ class Checker:
         return OpenedCheck(order=order, heavy=heavy)
 
     def compare(self, how: Compare, order: CheckOrder, heartbeat: Heartbeat) -> Evidence:
-        """Compare objects with records in the given way; return what was seen."""
+        """Compare objects with records in the given way; store and return what was seen. Raise ``UnknownCheck``."""
+        order = self._checked(order)
         try:
             self._live.as_of(order.instance)
         except (NoLiveSide, OwnerSilent) as e:  # a listing would be useless
-            return Evidence(cutoff=order.run.cutoff, listings=(), errors=(str(e),))
-        return how.compare(order, self._vaults_of(order.instance), heartbeat)
+            evidence = Evidence(cutoff=order.run.cutoff, listings=(), errors=(str(e),))
+        else:
+            evidence = how.compare(order, self._vaults_of(order.instance), heartbeat)
+        self._runs.store_evidence(order.run, evidence)
+        return evidence
 
-    def check_again(self, order: CheckOrder, evidence: Evidence, heartbeat: Heartbeat) -> Evidence:
+    def check_again(self, order: CheckOrder, heartbeat: Heartbeat) -> Evidence:
         """Check LOST and SIZE_MISMATCH findings a second time; find unfinished uploads and contradicting records.
 
         Returns:
-            The evidence, with the counts and notes of this step.
+            The stored evidence, with the counts and notes of this step.
+
+        Raises:
+            UnknownCheck: there is no such run of the instance.
         """
+        order = self._checked(order)
+        evidence = _evidence_of(order.run)
         too_late, notes = self._vaults_reporting_too_late(order, heartbeat)
         try:
             self._verify_findings(order.run, heartbeat)
         except (VaultFault, UnknownVault, OwnerSilent, NoLiveSide) as e:
             notes.append(f"not all findings were checked a second time: {e}")
-        counts = dict(evidence.found)
+        counts = {type_: n for type_, n in evidence.found.items() if type_ not in FOUND_AGAIN}
         for discrepancies in (self._stale_uploads(order, notes, heartbeat), self._contradictions(order.instance)):
             for page in _pages(discrepancies):
                 for discrepancy in page:
                     counts[discrepancy.type] = counts.get(discrepancy.type, 0) + 1
                 heartbeat()
                 self._runs.store_findings(order.run, page)
-        return evidence.model_copy(
-            update={"found": counts, "notes": (*evidence.notes, *notes), "too_late": tuple(too_late)}
-        )
+        all_notes = tuple(dict.fromkeys((*evidence.notes, *notes)))
+        evidence = evidence.model_copy(update={"found": counts, "notes": all_notes, "too_late": tuple(too_late)})
+        self._runs.store_evidence(order.run, evidence)
+        return evidence
 
     def conclude(self, order: ConcludeOrder) -> CheckReport:
-        """End the run and return its report."""
-        if self._runs.conclude(order.run, order.evidence).whole:
+        """End the run by its stored evidence and return its report. Raise ``UnknownCheck``."""
+        run = self._runs.stored(order.run)
+        if self._runs.conclude(run, _with_remarks(_evidence_of(run), order.evidence)).whole:
             # raises GuardBusy while the guard is taken: this step is then tried again
-            self._remove_refuted_marks(order.run)
-        self._runs.forget_old(order.run.instance)
-        return self._runs.report(order.run.id)
+            self._remove_refuted_marks(run)
+        self._runs.forget_old(run.instance)
+        return self._runs.report(run.id)
+
+    def _checked(self, order: CheckOrder) -> CheckOrder:
+        """Return an order with the run as stored, and with no shorter grace than the settings demand."""
+        run = self._runs.stored(order.run)
+        grace_seconds = max(order.grace_seconds, self._settings.grace_seconds)
+        own = {
+            "instance": run.instance,
+            "run": run,
+            "grace_seconds": grace_seconds,
+            "inverted": self._settings.inverted,
+        }
+        return order.model_copy(update=own)
 
     def _expected_objects(self, instance: str) -> int:
         try:
@@ -180,6 +209,16 @@ class Checker:
                     yield Discrepancy(type=FindingType.UPLOAD, vault=spec.name, key=upload.key, detail=detail)
             except (VaultFault, UnknownVault) as e:
                 notes.append(f"unfinished uploads were not listed: {e}")
+
+
+def _evidence_of(run: Run) -> Evidence:
+    return run.evidence or Evidence(cutoff=run.cutoff, listings=(), errors=("its comparison did not end",))
+
+
+def _with_remarks(stored: Evidence, reported: Evidence) -> Evidence:
+    """Return the stored evidence with the errors and notes of a workflow, which can only make it prove less."""
+    errors = tuple(dict.fromkeys((*reported.errors, *stored.errors)))
+    return stored.model_copy(update={"errors": errors, "notes": tuple(dict.fromkeys((*stored.notes, *reported.notes)))})
 
 
 def _pages(discrepancies: Iterable[Discrepancy]) -> Iterator[list[Discrepancy]]:

@@ -90,6 +90,14 @@ class CheckRuns(Protocol):
         """Begin a run under the id of its workflow run; a repeated call returns the same run."""
         ...
 
+    def stored(self, run: Run) -> Run:
+        """Return a run as its row says; ``UnknownCheck``: no row has its number, instance and workflow run."""
+        ...
+
+    def store_evidence(self, run: Run, evidence: Evidence) -> None:
+        """Store what a running check has seen so far."""
+        ...
+
     def progress(self, run: Run) -> Any:
         """Return what ``went_on`` stored last; None: nothing is stored."""
         ...

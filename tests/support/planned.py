@@ -40,9 +40,10 @@ class Limited(Rig):
         return self.live() if callable(self.live) else self.live
 
     def begin_apply(self, plan: int, instance: str = "shop") -> None:
-        """Begin to apply a plan, as the opening of its round does."""
+        """Approve a plan and begin to apply it, as an operator and the opening of its round do."""
+        self.approve(plan, instance)
         with self.db.write() as c:
-            self.rounds.plans.approvals.begin_apply(c, plan, instance, self.policy, "anna")
+            self.rounds.plans.approvals.begin_apply(c, plan, instance, self.policy)
 
     def finish_apply(self, plan: int) -> None:
         """Approve the retentions of an applied plan, as the end of its round does."""

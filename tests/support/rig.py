@@ -184,6 +184,8 @@ class Rig:
 
     def round(self, instance: str = "shop", *, plan: int | None = None, run: str | None = None) -> RoundReport:
         """Run a whole round as the workflow does, with a given plan or a new one; return its report."""
+        if plan is not None and not self.count("round", run_id=run or ""):
+            self.approve(plan, instance)
         opened, ledger = self.rounds.open(instance, run or uuid.uuid4().hex, plan, self.policy), Ledger()
         ledger.leases = 1
         opened = opened.model_copy(update={"excluded_vaults": self.recycler.announce(opened, lambda: None)})
@@ -221,6 +223,11 @@ class Rig:
             order = checked(order, self.policy)
             ledger.add_range(order, self.recycler.recycle(order, 1, lambda: None))
 
+    def approve(self, plan: int, instance: str = "shop") -> None:
+        """Approve a plan as `sexton apply` does before it starts the round."""
+        with self.rounds.plans.approvals.approving(plan, instance, "anna"):
+            pass
+
     def plan(self, instance: str = "shop") -> Plan:
         """Plan as a round does; return the plan."""
         return self.rounds.plan(instance, self.policy, "test")
@@ -228,8 +235,8 @@ class Rig:
     def check(self, compare: Compare | None = None, *, run: str | None = None, instance: str = "shop") -> CheckReport:
         """Check once, as the workflow does; return the report."""
         order = self.checker.begin(CheckRequest(instance=instance, by="test"), run or uuid.uuid4().hex).order
-        evidence = self.checker.compare(compare or self.direct, order, lambda: None)
-        evidence = self.checker.check_again(order, evidence, lambda: None)
+        self.checker.compare(compare or self.direct, order, lambda: None)
+        evidence = self.checker.check_again(order, lambda: None)
         return self.checker.conclude(ConcludeOrder(instance=instance, run=order.run, evidence=evidence))
 
     def open_findings(self, instance: str = "shop", *, confirmed: bool = False) -> dict[str, set[str]]:

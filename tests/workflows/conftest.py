@@ -33,6 +33,8 @@ class Served:
         self.rig, self.client = rig, client
 
     async def start(self, instance: str, plan: int | None = None) -> WorkflowHandle[Any, RoundReport]:
+        if plan is not None:
+            self.rig.approve(plan, instance)
         request = RecycleRequest(instance=instance, plan=plan, requested_by="test")
         return await self.client.start_workflow(
             ids.RECYCLE,

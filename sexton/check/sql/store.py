@@ -75,6 +75,19 @@ class CheckStore:
             raise BadInput(f"run {run} checks {begun_run.instance}, not {instance}")
         return begun_run
 
+    def stored(self, run: Run) -> Run:
+        t = self._db.t.check_run
+        stored = self._newest(and_(t.c.id == run.id, t.c.instance == run.instance, t.c.run == run.run))
+        if stored is None:
+            raise UnknownCheck(f"{run.run} is not the run of check {run.id} of {run.instance}; see: sexton check list")
+        return stored
+
+    def store_evidence(self, run: Run, evidence: Evidence) -> None:
+        t = self._db.t.check_run
+        is_running = and_(t.c.id == run.id, t.c.state == RunState.RUNNING)
+        with self._db.write() as c:
+            c.execute(update(t).where(is_running).values(evidence=evidence.model_dump(mode="json")))
+
     def progress(self, run: Run) -> Any:
         """Return what ``went_on`` stored last; None: nothing is stored."""
         t = self._db.t.check_run
@@ -133,14 +146,7 @@ class CheckStore:
             return c.execute(update(t).where(refuted).values(**values)).rowcount
 
     def unresolved(self, run: Run, types: Collection[FindingType], after: int = 0, limit: int = 1_000) -> list[Finding]:
-        """Return findings of these types that the run saw, unless GONE or REPAIRED, in the order of their ids.
-
-        Args:
-            run: the run.
-            types: the types.
-            after: only findings with higher ids.
-            limit: at most this many.
-        """
+        """Return findings of these types that the run saw, unless GONE or REPAIRED, in the order of their ids."""
         t = self._db.t.finding
         query = select(t).where(self._seen_in(run, types), t.c.id > after, t.c.state.not_in(ENDED))
         with self._db.read() as c:

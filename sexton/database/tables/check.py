@@ -13,7 +13,7 @@ check_run = Table(
     Column("state", Text),
     Column("cutoff", Instant),
     Column("ended_at", Instant),
-    Column("evidence", Json),  # what the run saw; set at its end
+    Column("evidence", Json),  # what the run saw so far
     Column("missing_inputs", Json),  # why the run proves nothing; set at its end
     Column("asked_by", Text),
     Column("progress", Json),  # parts of a long run that are done and need not be repeated

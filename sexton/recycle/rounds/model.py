@@ -126,12 +126,11 @@ class RecycleRequest(Message):
 
 
 class OpenRoundOrder(Message):
-    """Take the lease and open the round of ``run`` (empty: the calling workflow run); ``by``: who requested it."""
+    """Take the lease and open the round of ``run`` (empty: the calling workflow run)."""
 
     instance: str
     plan: int | None = None
     run: str = ""
-    by: str = ""
     why: str = ""
     """Why the round ended before it was opened, where it did."""
 

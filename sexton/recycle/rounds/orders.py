@@ -59,6 +59,13 @@ def checked_adoption(order: AdoptOrder, facts: RoundFacts | None) -> AdoptOrder:
     return order.model_copy(update={"cutoffs": cutoffs, **_from_rows(order, facts)})
 
 
+def verified_row(run: str, instance: str, row: Any) -> Any:
+    """Return the row of a round; raise ``OrderRefused`` unless it is of the instance and of the workflow run."""
+    if row is None or (row.instance, row.run_id) != (instance, run):
+        raise OrderRefused(f"{run} is not the run of a round of {instance}; {_REMEDY}")
+    return row
+
+
 def _from_rows(order: RangeOrder | AdoptOrder, facts: RoundFacts) -> dict[str, Any]:
     """Return the fields of an order that the rows may only make stricter."""
     return {

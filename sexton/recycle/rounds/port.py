@@ -13,7 +13,7 @@ class RoundStorePort(Protocol):
     """Plans, rounds and reports, as rows."""
 
     def open(
-        self, instance: str, run_id: str, plan: int | None, policy: Policy, by: str, heartbeat: Callable[[], None]
+        self, instance: str, run_id: str, plan: int | None, policy: Policy, heartbeat: Callable[[], None]
     ) -> OpenedRound:
         """Acquire the lease and open the round of this run; repeating it returns the same round.
 

@@ -58,7 +58,8 @@ def apply(plan: Number, request: Request, service: Service, caller: CurrentCalle
         )  # the round repeats this check and the next one
         service.stores.controls.admit(instance)
         order = RecycleRequest(instance=instance, plan=plan, requested_by=caller.token.name)
-        run = request.app.state.rounds.start(order)
+        with store.approvals.approving(plan, instance, caller.token.name):
+            run = request.app.state.rounds.start(order)
     return StartedRound(plan=plan, instance=instance, workflow=run.workflow, run=run.run)
 
 

@@ -81,7 +81,8 @@ def apply(
             if not yes:
                 _confirm_apply(instance, as_json)
             request = RecycleRequest(instance=instance, plan=plan, requested_by=whoami())
-            report = run_round(service, request, watch=not as_json)
+            with service.stores.plans.approvals.approving(plan, instance, whoami()):
+                report = run_round(service, request, watch=not as_json)
     end(report, as_json)
 
 

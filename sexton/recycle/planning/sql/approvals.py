@@ -3,14 +3,15 @@
 Awaiting an approval is a row, never a running workflow. A plan is applied as it was reviewed, or not at all.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, select, update
 
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import BadInput, SextonError
 from sexton.operators.holds.store import REASON_CHARACTERS
 from sexton.recycle.errors import PlanRefused
 from sexton.recycle.model import DAY_MS
@@ -18,11 +19,13 @@ from sexton.recycle.planning import limits
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.model import Plan, PlanRow, PlanState, Policy
 from sexton.recycle.planning.sql.measure import Measure, no_heartbeat
+from sexton.recycle.planning.sql.plan_rows import EXPIRES_MS, insert_plan, plan_row, shown_state
 
-EXPIRES_MS = DAY_MS
-"""How long a plan awaits approval; then another one is made with that day's numbers."""
 REJECTED_MS = 7 * DAY_MS
 """How long kinds of a rejected plan need an approval, however well they fit into the limits by then."""
+
+NO_APPROVAL = {"approved_by": None, "approved_at": None}
+"""Columns of a plan that has to be approved before it is applied, or applied again."""
 
 
 class ApprovalStore:
@@ -46,7 +49,7 @@ class ApprovalStore:
             newest = newest.where(t.c.instance == instance)
         with self._db.read() as c:
             now = self._db.now(c)
-            plans = [_row(r, now) for r in c.execute(newest)]
+            plans = [plan_row(r, now) for r in c.execute(newest)]
             listed = {plan.id for plan in plans}
             return [*plans, *(plan for plan in self.waiting(c, instance) if plan.id not in listed)]
 
@@ -56,7 +59,7 @@ class ApprovalStore:
         awaiting = select(t).where(self._awaiting(now))
         if instance is not None:
             awaiting = awaiting.where(t.c.instance == instance)
-        return [_row(r, now) for r in c.execute(awaiting.order_by(t.c.id.desc()))]
+        return [plan_row(r, now) for r in c.execute(awaiting.order_by(t.c.id.desc()))]
 
     def check_apply(self, plan: int, instance: str, policy: Policy) -> None:
         """Refuse a plan that cannot be applied now, as ``begin_apply`` would.
@@ -73,21 +76,44 @@ class ApprovalStore:
         plan: int,
         instance: str,
         policy: Policy,
-        by: str,
         heartbeat: Callable[[], None] = no_heartbeat,
     ) -> None:
-        """Begin to apply a plan, approved by the operator who applies it, in the transaction that opens its round.
+        """Begin to apply a plan that an operator has approved, in the transaction that opens its round.
 
         ``heartbeat`` is called between pages of the count, by which the plan is compared with what is due now.
 
         Raises:
-            PlanRefused: there is no such plan of the instance, it is not open, or the world has changed since.
+            PlanRefused: there is no such plan of the instance, it is not open, the world has changed since, or no
+                operator has approved it: everyone who reaches Temporal can start a round.
         """
         t = self._db.t.plan
-        c.execute(select(t.c.id).where(t.c.id == plan).with_for_update())
+        approved_at = c.execute(select(t.c.approved_at).where(t.c.id == plan).with_for_update()).scalar_one_or_none()
         self._check(c, plan, instance, policy, heartbeat)
-        values = {"state": PlanState.APPLYING, "approved_by": by, "approved_at": self._db.now(c)}
-        c.execute(update(t).where(t.c.id == plan).values(**values))
+        if approved_at is None:
+            raise PlanRefused(f"no operator has approved plan {plan}; to apply it: sexton apply {plan}")
+        c.execute(update(t).where(t.c.id == plan).values(state=PlanState.APPLYING))
+
+    @contextmanager
+    def approving(self, plan: int, instance: str, by: str) -> Iterator[None]:
+        """Approve a plan, so that a round may apply it; withdraw the approval if its round was not started.
+
+        The block starts the round. ``check_apply`` compares the plan with what is due, before this and as it begins.
+
+        Raises:
+            PlanRefused: there is no such plan of the instance, or it is not open.
+        """
+        t = self._db.t.plan
+        with self._db.write() as c:
+            self._open_row(c, plan, instance, lock=True)
+            approval = {"approved_by": by, "approved_at": self._db.now(c)}
+            c.execute(update(t).where(t.c.id == plan).values(**approval))
+        try:
+            yield
+        except SextonError:
+            with self._db.write() as c:
+                is_unbegun = and_(t.c.id == plan, t.c.state == PlanState.PLANNED, t.c.rejected.is_(False))
+                c.execute(update(t).where(is_unbegun).values(**NO_APPROVAL))
+            raise
 
     def reject(self, plan: int, why: str, by: str) -> PlanRow:
         """Reject a plan that awaits approval: its kinds need an approval for 7 days, or until a later plan is applied.
@@ -110,7 +136,7 @@ class ApprovalStore:
             answer = f"rejected by {by}: {why}"
             values = {"rejected": True, "approved_by": by, "approved_at": now, "expires_at": now, "awaits": answer}
             c.execute(update(t).where(t.c.id == plan).values(**values))
-            return _row(c.execute(select(t).where(t.c.id == plan)).one(), now)
+            return plan_row(c.execute(select(t).where(t.c.id == plan)).one(), now)
 
     def rejected_kinds(self, c: Connection, instance: str, now: int) -> dict[str, str]:
         """Return kinds rejected in the last 7 days and not approved since, with who rejected them and why."""
@@ -133,13 +159,9 @@ class ApprovalStore:
         policy: Policy,
         heartbeat: Callable[[], None] = no_heartbeat,
     ) -> None:
-        t, instance_table = self._db.t.plan, self._db.t.instance
-        row = c.execute(select(t).where(t.c.id == plan)).one_or_none()
-        make_another = f"make a new one: sexton plan {instance}"
-        if row is None or row.instance != instance:
-            raise PlanRefused(f"plan {plan} is not an open plan of {instance}; {make_another}")
-        if (state := shown_state(row, self._db.now(c))) not in (PlanState.PLANNED, PlanState.AWAITING):
-            raise PlanRefused(f"plan {plan} of {instance} is {state} and cannot be applied; {make_another}")
+        instance_table = self._db.t.instance
+        row = self._open_row(c, plan, instance)
+        make_another = _remedy(instance)
         planned = Plan.model_validate(row.body)
         owner_name = (
             c.execute(select(instance_table.c.owner).where(instance_table.c.id == instance)).scalar_one_or_none() or ""
@@ -153,6 +175,16 @@ class ApprovalStore:
             raise PlanRefused(f"plan {plan} has nothing to delete; {make_another}")
         if changed := limits.explain_difference(planned.kinds, [measure.measure_again(k) for k in planned.kinds]):
             raise PlanRefused(f"plan {plan} no longer matches what is due: {changed}; {make_another}")
+
+    def _open_row(self, c: Connection, plan: int, instance: str, *, lock: bool = False) -> Any:
+        """Return the row of an open plan of an instance; raise ``PlanRefused`` if it is none."""
+        query = select(self._db.t.plan).where(self._db.t.plan.c.id == plan)
+        row = c.execute(query.with_for_update() if lock else query).one_or_none()
+        if row is None or row.instance != instance:
+            raise PlanRefused(f"plan {plan} is not an open plan of {instance}; {_remedy(instance)}")
+        if (state := shown_state(row, self._db.now(c))) not in (PlanState.PLANNED, PlanState.AWAITING):
+            raise PlanRefused(f"plan {plan} of {instance} is {state} and cannot be applied; {_remedy(instance)}")
+        return row
 
     def open_plans(self, c: Connection, instance: str, now: int, *, lock: bool = False) -> Sequence[Plan]:
         """Return the plans of an instance that await approval, newest first; locked, none can be applied."""
@@ -228,50 +260,13 @@ class ApprovalStore:
         return and_(t.c.awaits.is_not(None), t.c.state == PlanState.PLANNED, t.c.expires_at > now)
 
 
+def _remedy(instance: str) -> str:
+    return f"make a new one: sexton plan {instance}"
+
+
 def _still_holds(measure: Measure, plan: Plan, awaiting: Plan) -> bool:
     """Return whether an open plan has the kinds, the policy and the marks that await approval now."""
     in_part = {kind.kind: kind.since > 0 for kind in awaiting.kinds}
     if plan.policy.version != awaiting.policy.version or in_part != {k.kind: k.since > 0 for k in plan.kinds}:
         return False
     return not limits.explain_difference(plan.kinds, [measure.measure_again(kind) for kind in plan.kinds])
-
-
-def insert_plan(db: Database, c: Connection, plan: Plan, by: str) -> Plan:
-    """Store a plan and return it with its number."""
-    t = db.t.plan
-    values = {
-        "instance": plan.instance,
-        "created_at": plan.created_at,
-        "state": PlanState.PLANNED,
-        "planned_by": by,
-        "policy_version": plan.policy.version,
-        "body": plan.model_dump(),
-    }
-    number = c.execute(insert(t).values(**values).returning(t.c.id)).scalar_one()
-    return plan.model_copy(update={"id": number})
-
-
-def shown_state(row: Any, now: int) -> PlanState:
-    """Return a plan's state as it is shown, by its row."""
-    if row.state != PlanState.PLANNED or row.awaits is None:
-        return PlanState(row.state)
-    if row.rejected:
-        return PlanState.REJECTED
-    if row.expires_at > now:
-        return PlanState.AWAITING
-    return PlanState.EXPIRED if row.expires_at == row.created_at + EXPIRES_MS else PlanState.REPLACED
-
-
-def _row(row: Any, now: int) -> PlanRow:
-    plan = Plan.model_validate(row.body)
-    return PlanRow(
-        state=shown_state(row, now),
-        marks=plan.marks,
-        objects=sum(k.objects for k in plan.kinds),
-        bytes=sum(k.bytes for k in plan.kinds),
-        kinds=tuple(f"{k.marks:,} {k.kind}" for k in plan.kinds),
-        since=plan.awaits_since,
-        awaits=row.awaits or "",
-        approved_by=row.approved_by or "",
-        **{n: getattr(row, n) for n in ("id", "instance", "created_at", "planned_by", "expires_at", "approved_at")},
-    )

@@ -13,8 +13,9 @@ from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.build import build_for_operator, build_for_round
 from sexton.recycle.planning.limits import Allowance
 from sexton.recycle.planning.model import DueKind, InstancePolicy, Plan, PlanFacts, Policy
-from sexton.recycle.planning.sql.approvals import ApprovalStore, insert_plan
+from sexton.recycle.planning.sql.approvals import ApprovalStore
 from sexton.recycle.planning.sql.measure import Measure, find_kinds, no_heartbeat, policy_of
+from sexton.recycle.planning.sql.plan_rows import insert_plan
 from sexton.recycle.planning.sql.retentions import RetentionStore
 
 LiveObjects = Callable[[], int | None]

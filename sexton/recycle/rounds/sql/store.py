@@ -21,6 +21,7 @@ from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from sexton.recycle.planning.model import Plan, PlanState, Policy
 from sexton.recycle.planning.policy import for_owner
 from sexton.recycle.planning.sql import measure
+from sexton.recycle.planning.sql.approvals import NO_APPROVAL
 from sexton.recycle.planning.sql.plans import PlanStore
 from sexton.recycle.rounds import orders
 from sexton.recycle.rounds.counters import counters_of
@@ -88,7 +89,6 @@ class RoundStore:
         run_id: str,
         plan: int | None,
         policy: Policy,
-        by: str = "",
         heartbeat: Callable[[], None] = measure.no_heartbeat,
     ) -> OpenedRound:
         """Acquire the lease and open the round of this run; repeating it returns the same round.
@@ -100,7 +100,8 @@ class RoundStore:
             LeaseBusy: another round works on the instance, or was killed less than a lease ago.
             NoFreeSlot: as many rounds are running as may run at once.
             NotEnabled: a plan would be applied to an instance in observe mode.
-            PlanRefused: the plan does not exist, was applied, or is another instance's.
+            OrderRefused: the run is that of another instance's round.
+            PlanRefused: the plan does not exist, is not approved, was applied, or is another instance's.
             RoundEnded: this run's round has ended already (it was reset in Temporal).
         """
         registry = self._operators.registry
@@ -109,7 +110,7 @@ class RoundStore:
         if plan is not None and not enabled:
             raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
         self._operators.controls.admit(instance)
-        round_ = self._open_row(instance, run_id, plan, policy, by, heartbeat)
+        round_ = self._open_row(instance, run_id, plan, policy, heartbeat)
         lease = self._leases.acquire(instance, JOB, run_id)
         self._begin(instance, round_)
         if self._protections is not None:
@@ -137,10 +138,12 @@ class RoundStore:
         return orders.checked_adoption(order, facts)
 
     def release(self, opened: OpenedRound, why: str) -> None:
-        """Release the lease while the round waits (paused, backing off), and store why."""
+        """Release the lease while the round waits (paused, backing off), and store why; ``OrderRefused``."""
         t, row, lease = self._db.t.round, self._db.t.lease, opened.lease
         in_use = and_(row.c.instance == lease.instance, row.c.job == lease.job, row.c.state == LeaseState.BUSY)
         with self._db.write() as c:
+            row_of_round = c.execute(select(t).where(t.c.id == opened.round)).one_or_none()
+            orders.verified_row(lease.owner, lease.instance, row_of_round)
             lease_query = select(row.c.owner).where(in_use, row.c.owner == lease.owner, row.c.epoch == lease.epoch)
             has_lease = c.execute(lease_query).first() is not None
             # This call may be a late repetition: without the lease, leave a round alone that continues already.
@@ -159,18 +162,20 @@ class RoundStore:
                 c.execute(update(instance).where(instance.c.id == name).values(retry_at=None))
 
     def _open_row(
-        self, instance: str, run_id: str, plan: int | None, policy: Policy, by: str, heartbeat: Callable[[], None]
+        self, instance: str, run_id: str, plan: int | None, policy: Policy, heartbeat: Callable[[], None]
     ) -> int:
         """Store the round as waiting for its lease, so that it is shown before it has one; return its number."""
         round_ = self._db.t.round
         with self._db.write() as c:
             now = self._db.now(c)
-            stored = c.execute(select(round_.c.id, round_.c.report).where(round_.c.run_id == run_id)).one_or_none()
+            stored = c.execute(select(round_).where(round_.c.run_id == run_id)).one_or_none()
+            if stored is not None:
+                orders.verified_row(run_id, instance, stored)
             if stored is not None and stored.report is not None:
                 raise RoundEnded(f"round {stored.id} has ended; start a new one: sexton round run {instance}")
             if stored is None:
                 if plan is not None:
-                    self.plans.approvals.begin_apply(c, plan, instance, policy, by, heartbeat)
+                    self.plans.approvals.begin_apply(c, plan, instance, policy, heartbeat)
                 values = {"instance": instance, "run_id": run_id, "plan": plan, "started_at": now}
                 row = insert(round_).values(**values, state=RoundState.RUNNING).returning(round_.c.id)
                 number = int(c.execute(row).scalar_one())
@@ -209,20 +214,27 @@ class RoundStore:
         c.execute(update(t).where(t.c.id == instance).values(turn_at=turn_at, retry_at=now))
 
     def close(self, order: CloseOrder) -> RoundReport:
-        """End the round, free the lease and store the report; repeating it returns the stored one."""
-        t = self._db.t
-        round_ = order.opened.round
+        """End the round, free the lease and store the report; repeating it returns the stored one; ``OrderRefused``."""
+        t, lease = self._db.t.round, order.opened.lease
         with self._db.write() as c:
             # For update: two attempts to close must not both count it.
-            stored = c.execute(select(t.round.c.report).where(t.round.c.id == round_).with_for_update()).scalar_one()
-            if stored is not None:
-                report = RoundReport.model_validate(stored)
+            stored = c.execute(select(t).where(t.c.id == order.opened.round).with_for_update()).one_or_none()
+            row = orders.verified_row(lease.owner, lease.instance, stored)
+            if row.report is not None:
+                report = RoundReport.model_validate(row.report)
             else:
-                report = self._end(c, order)
+                plan = row.plan if row.plan is not None else self._plan_made_by_round(c, order)
+                report = self._end(c, order.model_copy(update={"plan": plan}))
                 self._end_slot(c, report)
         reached("round.closed")
-        self._free(order.opened.lease)
+        self._free(lease)
         return report
+
+    def _plan_made_by_round(self, c: Connection, order: CloseOrder) -> int | None:
+        """Return the plan that an order names, if a round may have made it; None: it is an operator's, or foreign."""
+        t = self._db.t.plan
+        is_own = and_(t.c.instance == order.opened.lease.instance, t.c.approved_at.is_(None), t.c.awaits.is_(None))
+        return c.execute(select(t.c.id).where(t.c.id == order.plan, is_own)).scalar_one_or_none()
 
     def _free(self, lease: Lease) -> None:
         """Free the lease. A batch that is open still may have a request on its way: its worker did not answer."""
@@ -255,8 +267,8 @@ class RoundStore:
         if plan is not None and (order.opened.may_delete or report.tallies):
             # Nothing of it was claimed: it may be applied again. Lock the plan before the round, as ``open`` does.
             again = report.state != SUCCEEDED and not report.claimed
-            state = PlanState.PLANNED if again else PlanState.APPLIED
-            c.execute(update(t.plan).where(t.plan.c.id == plan).values(state=state))
+            values = {"state": PlanState.PLANNED, **NO_APPROVAL} if again else {"state": PlanState.APPLIED}
+            c.execute(update(t.plan).where(t.plan.c.id == plan).values(**values))
             if not again:
                 self.plans.retentions.agree_plan(c, plan)
         # The column is coarse: whether the round ran to its end. The report says how it ended.

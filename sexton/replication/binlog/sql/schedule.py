@@ -37,10 +37,16 @@ class BinlogSchedule:
         return tuple(name for name in names if halted(name) is None)
 
     def begin_run(self, instance: str) -> str:
-        """Begin a run over an instance's binlogs; return why it may cut nothing, empty if it may cut."""
+        """Begin a run over an instance's binlogs; return why it may cut nothing, empty if it may cut.
+
+        Raises:
+            NotEnabled, Halted: the controls of the instance forbid deletion, so no replica is given up and no entry of
+                the journal is deleted either. ``due`` leaves such instances out, but others can order a run.
+        """
         t = self._db.t.binlog_round
         of_instance = t.c.instance == instance
         with self._db.write() as c:
+            self._controls.check_in(c, instance)
             row = c.execute(select(t).where(of_instance).with_for_update()).one_or_none()
             if row is None:
                 return ""

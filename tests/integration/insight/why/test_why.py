@@ -208,7 +208,8 @@ def test_a_file_under_a_prefix_shows_its_outcome(worker: Rig) -> None:
 def test_a_second_pass_keeps_the_batch_and_plan_of_the_claim(worker: Rig, tmp_path: Path) -> None:
     due(worker)
     plan = worker.rounds.plans.plan_for_operator("shop", worker.policy, "cli").id
-    opened = worker.rounds.open("shop", "applies", plan, worker.policy, "anna")
+    worker.approve(plan)
+    opened = worker.rounds.open("shop", "applies", plan, worker.policy)
     worker.round(plan=plan, run="applies")
     batch = worker.row("dropped", "9").batch
     put(tmp_path / "v", "data/9/late.dat")

@@ -43,7 +43,9 @@ def heartbeats() -> Heartbeats:
 def test_opening_a_round_that_applies_a_plan_beats(shop: Limited, heartbeats: Heartbeats) -> None:
     plan = shop.rounds.plans.plan_for_operator("shop", shop.policy, "ann")
 
-    opened = shop.rounds.open("shop", "run", plan.id, shop.policy, "ann", heartbeats)
+    shop.approve(plan.id)
+
+    opened = shop.rounds.open("shop", "run", plan.id, shop.policy, heartbeats)
 
     assert marks_by_kind(shop.rounds.find_plan(plan.id)) == {"dropped": MARKS}
     assert opened.may_delete

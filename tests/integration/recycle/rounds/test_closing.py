@@ -90,6 +90,7 @@ def test_a_stop_before_the_first_claim_returns_the_plan(rig: Rig, tmp_path: Path
     mark(rig, rig.local(tmp_path / "v"), "m")
     rig.later(10_801)
     plan = rig.plan()
+    rig.approve(plan.id)
     opened = rig.rounds.open("shop", "first", plan.id, rig.policy)
     rig.rounds.close(CloseOrder(opened=opened, plan=plan.id, outcome="STOPPED", error="stopped"))
 
@@ -104,6 +105,7 @@ def test_a_round_abandoned_before_its_lease_returns_its_plan(rig: Rig, tmp_path:
     rig.later(10_801)
     plan = rig.plan()
     rig.leases.acquire("shop", "recycle", "somebody")
+    rig.approve(plan.id)
     with pytest.raises(LeaseBusy):
         rig.rounds.open("shop", "waits", plan.id, rig.policy)
     waiting = rig.rounds.reports.rounds("shop")[0].waiting

@@ -8,7 +8,7 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.marks.lease_port import LeaseLost
-from sexton.recycle.errors import OrderRefused
+from sexton.recycle.errors import OrderRefused, PlanRefused
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.model import OpenedRound
@@ -105,3 +105,50 @@ def test_h1_graces_and_cutoffs_of_an_adoption_come_from_settings(rig: Rig) -> No
     assert checked.upload_grace_seconds == GRACE
     assert checked.cutoffs.keys() == opened.cutoffs.keys()
     assert all(checked.cutoffs[kind] < 2**52 for kind in checked.cutoffs)
+
+
+def test_h1_a_plan_is_applied_only_with_an_approval(rig: Rig) -> None:
+    plan = rig.rounds.plans.plan_for_operator("shop", rig.policy, "intruder")
+
+    with pytest.raises(PlanRefused, match=f"no operator has approved plan {plan.id}; to apply it: sexton apply"):
+        rig.rounds.open("shop", "intruder", plan.id, rig.policy)
+    assert rig.count("round") == 0
+
+    rig.approve(plan.id)
+    assert rig.round(plan=plan.id, run="anna").deleted == 1
+
+
+def test_h1_an_approval_ends_with_a_round_that_did_not_begin(rig: Rig) -> None:
+    plan = rig.rounds.plans.plan_for_operator("shop", rig.policy, "anna")
+
+    with pytest.raises(LeaseLost), rig.rounds.plans.approvals.approving(plan.id, "shop", "anna"):
+        raise LeaseLost("any error of the start")
+
+    with pytest.raises(PlanRefused, match="no operator has approved"):
+        rig.rounds.open("shop", "intruder", plan.id, rig.policy)
+
+
+def test_h1_an_approval_ends_with_a_round_that_claimed_nothing(rig: Rig) -> None:
+    plan = rig.rounds.plans.plan_for_operator("shop", rig.policy, "anna")
+    rig.approve(plan.id)
+    opened = rig.rounds.open("shop", "anna", plan.id, rig.policy)
+    rig.rounds.close(Ledger().close_order(opened, plan.id, None, "STOPPED", "a stop"))
+
+    with pytest.raises(PlanRefused, match="no operator has approved"):
+        rig.rounds.open("shop", "intruder", plan.id, rig.policy)
+
+
+@pytest.mark.parametrize("instance", ["shop", "bank"])
+def test_h1_a_round_closes_its_own_plan_only(rig: Rig, instance: str) -> None:
+    rig.instance("bank")
+    shorter = rig.policy.model_copy(update={"retention_seconds": rig.policy.retention_seconds | {"dropped": 1}})
+    plan = rig.rounds.plans.plan_for_operator(instance, shorter, "anna")
+    rig.approve(plan.id, instance)
+    opened, _ = begun(rig)
+    agreed = [rig.instance_row(name).retentions for name in ("shop", "bank")]
+
+    report = rig.rounds.close(Ledger().close_order(opened, plan.id, None, "SUCCEEDED", ""))
+
+    assert report.plan is None
+    assert rig.count("plan", id=plan.id, state="PLANNED", approved_by="anna") == 1
+    assert [rig.instance_row(name).retentions for name in ("shop", "bank")] == agreed

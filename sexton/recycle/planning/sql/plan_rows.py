@@ -1,0 +1,54 @@
+"""Rows of plans: store one, and convert one to what is listed."""
+
+from typing import Any
+
+from sqlalchemy import Connection, insert
+
+from sexton.database.engine import Database
+from sexton.recycle.model import DAY_MS
+from sexton.recycle.planning.model import Plan, PlanRow, PlanState
+
+EXPIRES_MS = DAY_MS
+"""How long a plan awaits approval; then another one is made with that day's numbers."""
+
+
+def insert_plan(db: Database, c: Connection, plan: Plan, by: str) -> Plan:
+    """Store a plan and return it with its number."""
+    t = db.t.plan
+    values = {
+        "instance": plan.instance,
+        "created_at": plan.created_at,
+        "state": PlanState.PLANNED,
+        "planned_by": by,
+        "policy_version": plan.policy.version,
+        "body": plan.model_dump(),
+    }
+    number = c.execute(insert(t).values(**values).returning(t.c.id)).scalar_one()
+    return plan.model_copy(update={"id": number})
+
+
+def shown_state(row: Any, now: int) -> PlanState:
+    """Return a plan's state as it is shown, by its row."""
+    if row.state != PlanState.PLANNED or row.awaits is None:
+        return PlanState(row.state)
+    if row.rejected:
+        return PlanState.REJECTED
+    if row.expires_at > now:
+        return PlanState.AWAITING
+    return PlanState.EXPIRED if row.expires_at == row.created_at + EXPIRES_MS else PlanState.REPLACED
+
+
+def plan_row(row: Any, now: int) -> PlanRow:
+    """Return a plan as it is listed, by its row."""
+    plan = Plan.model_validate(row.body)
+    return PlanRow(
+        state=shown_state(row, now),
+        marks=plan.marks,
+        objects=sum(k.objects for k in plan.kinds),
+        bytes=sum(k.bytes for k in plan.kinds),
+        kinds=tuple(f"{k.marks:,} {k.kind}" for k in plan.kinds),
+        since=plan.awaits_since,
+        awaits=row.awaits or "",
+        approved_by=row.approved_by or "",
+        **{n: getattr(row, n) for n in ("id", "instance", "created_at", "planned_by", "expires_at", "approved_at")},
+    )

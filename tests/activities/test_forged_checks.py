@@ -1,0 +1,143 @@
+"""A check's steps take the run and its evidence from rows, whatever an order over Temporal says."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from activities import CheckActivities
+from sexton.check.model import (
+    CheckOrder,
+    CheckRequest,
+    ConcludeOrder,
+    Evidence,
+    Listing,
+    Run,
+    RunState,
+    SecondCheckOrder,
+)
+from tests.integration.check.conftest import Owned, live_view
+from tests.support.rig import DEPLOYMENT
+
+YEAR_MS = 365 * 86_400_000
+HOUR = 3_600
+STEPS = ("compare", "look_again", "conclude_check")
+IDENTITY = {"id": 4711, "instance": "bank", "run": "intruder"}
+REST: dict[str, Any] = {
+    "state": RunState.WHOLE,
+    "cutoff": 2**52,
+    "ended_at": 1,
+    "asked_by": "intruder",
+    "evidence": Evidence(cutoff=2**52, listings=()),
+    "missing_inputs": ("nothing",),
+}
+
+
+@pytest.fixture
+def owned(tmp_path: Path) -> Iterator[Owned]:
+    """A live file, an old orphan and one of two hours, which no check may judge yet."""
+    rig = Owned(f"sqlite:///{tmp_path / 'sexton.db'}").register(tmp_path / "v")
+    with live_view(rig):
+        rig.write_live("data/t1/live_0.dat")
+        rig.write_old("data/t1/old_0.dat")
+        rig.write_old("data/t1/young_0.dat", age=2 * HOUR)
+        yield rig
+
+
+@pytest.fixture
+def order(owned: Owned) -> CheckOrder:
+    """The order of a check that has begun."""
+    opened = run(owned, "begin_check", CheckRequest(instance="shop"))
+    begun: CheckOrder = opened.order
+    return begun
+
+
+def run(owned: Owned, name: str, order: Any) -> Any:
+    """Run an activity of checks as a worker does."""
+    activities = CheckActivities(owned.checker, owned.direct, DEPLOYMENT)
+    return ActivityEnvironment().run(getattr(activities, name), order)
+
+
+def step(name: str, order: CheckOrder, evidence: Evidence) -> Any:
+    """Return the order of a step."""
+    if name == "compare":
+        return order
+    if name == "look_again":
+        return SecondCheckOrder(order=order, evidence=evidence)
+    return ConcludeOrder(instance=order.instance, run=order.run, evidence=evidence)
+
+
+def stored(owned: Owned) -> Run:
+    [row] = owned.runs.runs("shop")
+    return row
+
+
+def whole(cutoff: int) -> Evidence:
+    """Return evidence as of a check that saw everything."""
+    listings = (Listing(vault="disk", parts=1, ended=1, objects=1, live=1),)
+    return Evidence(cutoff=cutoff, listings=listings, listed_at=cutoff + 1, live_from=cutoff + 2, live=1)
+
+
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("field", IDENTITY)
+def test_h1_a_step_of_an_unknown_check_is_refused(owned: Owned, order: CheckOrder, name: str, field: str) -> None:
+    forged = order.model_copy(update={"run": order.run.model_copy(update={field: IDENTITY[field]})})
+
+    with pytest.raises(ApplicationError) as refused:
+        run(owned, name, step(name, forged, whole(order.run.cutoff)))
+
+    assert refused.value.type == "UnknownCheck"
+    assert (stored(owned).state, stored(owned).evidence) == (RunState.RUNNING, None)
+
+
+def test_h1_a_check_judges_by_its_row_and_the_settings(owned: Owned, order: CheckOrder) -> None:
+    update = {"instance": "bank", "run": order.run.model_copy(update=REST), "grace_seconds": 0, "inverted": False}
+    forged = order.model_copy(update=update)
+
+    seen = run(owned, "compare", forged)
+    again = run(owned, "look_again", SecondCheckOrder(order=forged, evidence=whole(2**52)))
+    report = run(owned, "conclude_check", step("conclude_check", forged, whole(2**52)))
+
+    assert (seen.cutoff, again.cutoff, report.run.cutoff) == (order.run.cutoff,) * 3
+    assert owned.open_findings() == {"ORPHAN": {"data/t1/old_0.dat"}}
+    assert report.run.evidence == again
+    assert [f.proven_at for f in owned.runs.findings("shop")] == [order.run.cutoff]
+
+
+def test_h1_a_check_without_comparison_proves_nothing(owned: Owned, order: CheckOrder) -> None:
+    report = run(owned, "conclude_check", step("conclude_check", order, whole(order.run.cutoff)))
+
+    assert (report.run.state, report.run.missing_inputs) == (RunState.PARTIAL, ("its comparison did not end",))
+
+
+def test_h1_errors_of_an_order_make_a_check_prove_less(owned: Owned, order: CheckOrder) -> None:
+    seen = run(owned, "compare", order)
+
+    report = run(owned, "conclude_check", step("conclude_check", order, seen.model_copy(update={"errors": ("x",)})))
+
+    assert (report.run.state, report.run.missing_inputs) == (RunState.PARTIAL, ("x",))
+
+
+FORGED = {
+    **{
+        f"{name}.{'order.' if name == 'look_again' else ''}run.{field}": test_h1_a_step_of_an_unknown_check_is_refused
+        for name in STEPS
+        for field in IDENTITY
+    },
+    **{
+        f"{name}.{'order.' if name == 'look_again' else ''}{field}": test_h1_a_check_judges_by_its_row_and_the_settings
+        for name in STEPS
+        for field in ("instance", *(f"run.{field}" for field in REST))
+    },
+    **{
+        f"{name}{field}": test_h1_a_check_judges_by_its_row_and_the_settings
+        for name in ("compare.", "look_again.order.")
+        for field in ("grace_seconds", "inverted")
+    },
+    "look_again.evidence": test_h1_a_check_judges_by_its_row_and_the_settings,
+    "conclude_check.evidence": test_h1_a_check_without_comparison_proves_nothing,
+}
+"""By field of an order: the test that forges it."""
