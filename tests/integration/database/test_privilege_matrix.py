@@ -1,0 +1,201 @@
+"""What each sort of PostgreSQL role may do with each object of Sexton's schemas, generated from pg_catalog.
+
+A new table, column, function or sequence without a line here fails. What is allowed is also tried with another
+instance's rows.
+"""
+
+from collections.abc import Callable, Iterator
+
+import psycopg
+import pytest
+from sqlalchemy import Connection, create_engine, text
+from sqlalchemy.exc import DBAPIError
+
+from sexton import contract
+from sexton.database import roles
+from sexton.owners.catalog import tables
+from tests.integration.database.test_roles import MARK, create_role, rig, url_of
+from tests.support.rig import Rig
+
+__all__ = ["create_role", "rig"]
+
+SETTABLE = frozenset(roles.OWNER_COLUMNS.split(", "))
+"""Columns of ``mark`` that an owner sets."""
+NOTHING = frozenset[str]()
+TABLES = """
+api_user backend batch binlog binlog_consumer binlog_log binlog_partition_cut binlog_partition_version binlog_round
+binlog_table_record call check_run clock control counter file_list finding hold instance instance_guard instance_role
+journal journal_follower journal_head lease login_failure mark mark_history pace pace_cap pace_share plan protection
+protection_chunk protection_item replica round spark_worker tally token vault wal_entry wal_log wal_node wal_pin
+wal_purge wal_region wal_topic alembic_version
+"""
+CATALOG_TABLES = "indexes jobs labels partitions rowsets schemas stats tables tablets txns versions"
+LINES = tuple(
+    f"{schema}.{name}"
+    for schema, names in {"sexton": TABLES, "sexton_catalog": CATALOG_TABLES}.items()
+    for name in names.split()
+)
+"""Tables. An owner's role has rights for two of them: see ``expected``."""
+FUNCTIONS = {
+    "sexton.now()": True,
+    "sexton.granted_instances()": True,
+    "sexton.verify_granted(text)": True,
+    "sexton.prepare(text,text,text[],text,text[],interval)": True,
+    "sexton.prepare(text,text,text[],text,text[],interval,text,text[])": True,
+    "sexton.commit(text,text[])": True,
+    "sexton.undrop(text,text,text[])": True,
+    "sexton.mark_inserted()": False,
+    "sexton.claimed_is_irrevocable()": False,
+    "sexton.clock_never_goes_back()": False,
+}
+"""Function → whether an owner's role may call it."""
+RIGHTS = """
+SELECT 'schema ' || n.nspname, p FROM pg_namespace n, unnest(ARRAY['USAGE', 'CREATE']) p
+    WHERE n.nspname LIKE 'sexton%' AND has_schema_privilege(:role, n.oid, p)
+UNION ALL SELECT CASE c.relkind WHEN 'S' THEN 'sequence ' ELSE '' END || c.oid::regclass, p
+    FROM pg_class c, unnest(CASE c.relkind WHEN 'S' THEN ARRAY['USAGE', 'SELECT', 'UPDATE'] ELSE
+        ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER'] END) p
+    WHERE c.relnamespace::regnamespace::text LIKE 'sexton%' AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
+        AND CASE c.relkind WHEN 'S' THEN has_sequence_privilege(:role, c.oid, p)
+            ELSE has_table_privilege(:role, c.oid, p) END
+UNION ALL SELECT c.oid::regclass || '.' || a.attname, p
+    FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped,
+        unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'REFERENCES']) p
+    WHERE c.relnamespace::regnamespace::text LIKE 'sexton%' AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+        AND has_column_privilege(:role, c.oid, a.attnum, p)
+UNION ALL SELECT f.oid::regprocedure::text, 'EXECUTE' FROM pg_proc f
+    WHERE f.pronamespace::regnamespace::text LIKE 'sexton%' AND has_function_privilege(:role, f.oid, 'EXECUTE')
+"""
+OBJECTS = """
+SELECT c.oid::regclass::text, c.relkind::text, ARRAY(SELECT a.attname::text FROM pg_attribute a
+    WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) FROM pg_class c
+    WHERE c.relnamespace::regnamespace::text LIKE 'sexton%' AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
+UNION ALL SELECT f.oid::regprocedure::text, 'function', NULL FROM pg_proc f
+    WHERE f.pronamespace::regnamespace::text LIKE 'sexton%'
+"""
+PRINCIPALS = {"owner of shop": True, "owner of blog": True, "owner of nothing": True, "view": False, "fresh": False}
+"""Sort of role → whether it has the contract's grants; ``view``: it reads the owner's live view, and nothing else."""
+CALLS: dict[str, Callable[[Connection, str], object]] = {
+    "sexton.mark SELECT": lambda c, i: _no_rows(c, "mark", i),
+    "sexton.mark_history SELECT": lambda c, i: _no_rows(c, "mark_history", i),
+    "sexton.mark INSERT": lambda c, i: c.execute(text(MARK), {"i": i}),
+    "sexton.now()": lambda c, _: _refuse(c.execute(text("SELECT sexton.now() IS NULL")).scalar_one()),
+    "sexton.granted_instances()": lambda c, i: _refuse(
+        i in c.execute(text("SELECT sexton.granted_instances()")).scalar_one()
+    ),
+    "sexton.verify_granted(text)": lambda c, i: c.execute(text("SELECT sexton.verify_granted(:i)"), {"i": i}),
+    "sexton.prepare(text,text,text[],text,text[],interval)": lambda c, i: contract.prepare(
+        c, i, "load", ["r"], "disk", ["r/"], 60
+    ),
+    "sexton.prepare(text,text,text[],text,text[],interval,text,text[])": lambda c, i: contract.prepare(
+        c, i, "load", ["r"], "disk", ["r/"], 60, ("table", ["a"])
+    ),
+    "sexton.commit(text,text[])": lambda c, i: contract.commit(c, i, ["p"]),
+    "sexton.undrop(text,text,text[])": lambda c, i: contract.undrop(c, i, "dropped", ["t"]),
+}
+"""What an owner's role may do → a try with an instance. It is refused, or shows that it reaches no row of it."""
+
+
+class Reached(Exception):
+    """A role reached what it must not."""
+
+
+def _refuse(reached: bool) -> None:
+    if reached:
+        raise Reached
+
+
+def _no_rows(c: Connection, table: str, instance: str) -> None:
+    query = f"SELECT count(*) FROM sexton.{table} WHERE instance = :i"
+    _refuse(c.execute(text(query), {"i": instance}).scalar_one() > 0)
+
+
+@pytest.fixture
+def principals(rig: Rig, create_role: Callable[..., str]) -> Iterator[dict[str, str]]:
+    """The roles, by sort."""
+    tables.create(rig.db)
+    names = {sort: create_role() for sort in PRINCIPALS}
+    for sort, has_contract in PRINCIPALS.items():
+        if has_contract:
+            roles.grant(rig.url, names[sort])
+    for instance in ("shop", "blog"):
+        roles.grant_instance(rig.db, instance, names[f"owner of {instance}"])
+    rig.sql("CREATE SCHEMA app; CREATE VIEW app.sexton_live AS SELECT 'rowset' AS kind, 'x' AS id")
+    rig.sql(f"GRANT USAGE ON SCHEMA app TO {names['view']}; GRANT SELECT ON app.sexton_live TO {names['view']}")
+    yield names
+    rig.sql("DROP SCHEMA app CASCADE")
+
+
+def expected(columns: dict[str, list[str]]) -> set[tuple[str, str]]:
+    """Return every right of an owner's role: object and privilege."""
+    rights = {("schema sexton", "USAGE"), ("sexton.mark", "SELECT"), ("sexton.mark_history", "SELECT")}
+    rights |= {(name, "EXECUTE") for name, is_contract in FUNCTIONS.items() if is_contract}
+    for table in ("sexton.mark", "sexton.mark_history"):
+        rights |= {(f"{table}.{column}", "SELECT") for column in columns[table]}
+    return rights | {(f"sexton.mark.{column}", "INSERT") for column in SETTABLE}
+
+
+def test_h2_each_object_has_a_line(rig: Rig) -> None:
+    tables.create(rig.db)
+    with rig.db.read() as c:
+        objects = {name: kind for name, kind, _ in c.execute(text(OBJECTS))}
+
+    assert {name for name, kind in objects.items() if kind not in ("function", "S")} == set(LINES)
+    assert {name for name, kind in objects.items() if kind == "function"} == FUNCTIONS.keys()
+
+
+def test_h2_each_role_has_the_rights_of_its_line(rig: Rig, principals: dict[str, str]) -> None:
+    with rig.db.read() as c:
+        columns = {name: list(names) for name, kind, names in c.execute(text(OBJECTS)) if names is not None}
+        rights = {
+            sort: {(row[0], row[1]) for row in c.execute(text(RIGHTS), {"role": role})}
+            for sort, role in principals.items()
+        }
+
+    owners = expected(columns)
+    assert rights == {sort: owners if has_contract else NOTHING for sort, has_contract in PRINCIPALS.items()}
+
+
+def test_h2_no_role_reads_a_table_without_the_right(rig: Rig, principals: dict[str, str]) -> None:
+    readable = {"sexton.mark", "sexton.mark_history"}
+    for sort, role in principals.items():
+        allowed = set[str]()
+        with psycopg.connect(url_of(rig, role).replace("+psycopg", ""), autocommit=True) as c:
+            for table in LINES:
+                try:
+                    c.execute(f"SELECT FROM {table} LIMIT 0".encode())
+                except psycopg.errors.InsufficientPrivilege:
+                    continue
+                allowed.add(table)
+
+        assert allowed == (readable if PRINCIPALS[sort] else NOTHING), sort
+
+
+def test_h2_what_is_allowed_reaches_no_other_instance(rig: Rig, principals: dict[str, str]) -> None:
+    callable_ = {name for name, is_contract in FUNCTIONS.items() if is_contract}
+    assert CALLS.keys() == {"sexton.mark SELECT", "sexton.mark_history SELECT", "sexton.mark INSERT"} | callable_
+    rig.sql(
+        "INSERT INTO {}mark_history (instance, kind, id, objects, bytes, marked_at, claimed_at, gone_at, batch, round)"
+        " VALUES ('blog', 'dropped', 'gone', 1, 1, now(), now(), now(), 1, 1)"
+    )
+    silent = {name for name in CALLS if name.endswith(("SELECT", "now()", "instances()"))}
+    before = _rows(rig)
+    for sort in ("owner of shop", "owner of nothing"):
+        engine = create_engine(url_of(rig, principals[sort]))
+        for name, call in CALLS.items():
+            with engine.connect() as c:
+                if name in silent:
+                    call(c, "blog")
+                    continue
+                with pytest.raises((contract.InstanceNotRegistered, DBAPIError), match="SX004"):
+                    call(c, "blog")
+        engine.dispose()
+
+    assert _rows(rig) == before
+
+
+def _rows(rig: Rig) -> list[object]:
+    with rig.db.read() as c:
+        return [
+            c.execute(text(f"SELECT * FROM sexton.{t} ORDER BY instance, id")).all() for t in ("mark", "mark_history")
+        ]
