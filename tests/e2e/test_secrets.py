@@ -1,0 +1,239 @@
+"""A stack in use leaves no secret in logs, tables, histories, command lines and output, and no file for other users."""
+
+import os
+import secrets
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import boto3
+import httpx
+import pytest
+from sqlalchemy.exc import DBAPIError
+
+from sexton.database import schema
+from sexton.database.engine import Database
+from sexton.runtime.embedded.child import Child
+from sexton.runtime.embedded.ports import free_port, write_atomically
+from sexton.runtime.embedded.stack import Stack
+from sexton.runtime.spark.server import ConnectServer, missing, properties
+from tests.servers.postgres import Cluster
+from tests.support.leaks import record_secret
+
+DEPLOYMENT = "test-secrets"
+
+
+@dataclass
+class Used:
+    """A stack that was used: what it printed, which secrets it was given, and the URL of its database."""
+
+    stack: Stack
+    url: str
+    secrets: dict[str, str] = field(default_factory=dict)
+    printed: str = ""
+    command_lines: str = ""
+
+    def sexton(self, *words: str, typed: str = "", silent: bool = False) -> str:
+        """Run a command; ``silent``: its output must contain a secret, so it is not searched."""
+        done = subprocess.run(
+            [sys.executable, "-m", "sexton", *words],
+            env=os.environ | self.stack.environment() | self.variables(),
+            input=typed,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        self.printed += done.stderr + ("" if silent else done.stdout)
+        return done.stdout.strip()
+
+    def variables(self) -> dict[str, str]:
+        names = {"SEXTON_DATABASE_URL": self.url, "SEXTON_DEPLOYMENT": DEPLOYMENT}
+        return names | {"SEXTON_HOME": str(self.stack.home)}
+
+    def note_command_lines(self) -> None:
+        for file in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                self.command_lines += file.read_bytes().decode(errors="replace") + "\n"
+            except OSError:
+                continue  # it has ended
+
+
+@pytest.fixture(scope="module")
+def used(tmp_path_factory: pytest.TempPathFactory, postgres: Cluster) -> Iterator[Used]:
+    """Use a stack over PostgreSQL as operators, a job and a worker do, under an umask that hides nothing."""
+    umask = os.umask(0)
+    home = tmp_path_factory.mktemp("used") / "deep" / "home"
+    database_password, s3_key = f"db-{secrets.token_hex(16)}", secrets.token_hex(20)
+    url = postgres.create_database().replace("postgres@", f"postgres:{database_password}@")
+    stack = Stack(home)
+    used = Used(stack, url, {"database password": database_password, "S3 key": s3_key})
+    with pytest.MonkeyPatch.context() as m:
+        m.setenv("SEXTON_DEPLOYMENT", DEPLOYMENT)
+        try:
+            stack.home.parent.mkdir(mode=0o700, parents=True)
+            stack.home.mkdir(mode=0o700)
+            write_atomically(
+                home / "env", f"AWS_ACCESS_KEY_ID={secrets.token_hex(8)}\nAWS_SECRET_ACCESS_KEY={s3_key}\n"
+            )
+            stack.start(print)
+            schema.init(url, DEPLOYMENT)
+            stack.start_worker(settings=used.variables())
+            m.setenv("SEXTON_DATABASE_URL", url)
+            _use(used)
+            yield used
+        finally:
+            stack.stop()
+            os.umask(umask)
+
+
+def _use(used: Used) -> None:
+    """Register a vault, run a round and a check, log in over the API, and be refused there."""
+    bucket, env = f"b-{secrets.token_hex(4)}", used.stack.environment()
+    s3 = boto3.client(
+        "s3",
+        endpoint_url=env["SEXTON_S3__ENDPOINT_URL"],
+        region_name=env["AWS_DEFAULT_REGION"],
+        aws_access_key_id=env["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=env["AWS_SECRET_ACCESS_KEY"],
+    )
+    s3.create_bucket(Bucket=bucket)
+    s3.put_object(Bucket=bucket, Key="data/a.dat", Body=b"x")
+    password = used.secrets["password"] = f"password-{secrets.token_hex(16)}"
+    used.sexton("instance", "add", "shop")
+    used.sexton("vault", "add", "shop", "cold", "--s3", bucket)
+    used.sexton("enable", "shop")
+    token = used.sexton("token", "create", "--scope", "operate@shop", silent=True)
+    used.secrets["token"] = token.rpartition("_")[2]
+    used.sexton("user", "add", "ada", "--scope", "admin", "--password-stdin", typed=f"{password}\n")
+    used.sexton("round", "run", "shop")
+    used.sexton("check", "run", "shop")
+    _use_api(used, token, password)
+    used.note_command_lines()
+    for words in ("settings show", "settings show --json", "doctor", "log --json", "token list --json", "status"):
+        used.sexton(*words.split())
+    for value in used.secrets.values():
+        record_secret(value)
+
+
+def _use_api(used: Used, token: str, password: str) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    variables = os.environ | used.stack.environment() | used.variables() | {"SEXTON_API__LISTEN": address}
+    api = Child("api", [sys.executable, "-m", "sexton", "api"], used.stack.home, variables)
+    used.stack.children["api"] = api
+    api.start(lambda: any("is listening" in line for line in api.tail(50)), 60)
+    with httpx.Client(base_url=f"http://{address}", timeout=30) as http:
+        login = http.post("/v1/token", json={"user": "ada", "password": password})
+        used.secrets["token of a login"] = login.json()["token"].rpartition("_")[2]
+        used.printed += http.post("/v1/token", json={"user": password, "password": password}).text
+        headers = {"Authorization": f"Bearer {token}"}
+        used.printed += http.post("/v1/instances/shop/plans", headers=headers).text
+        used.printed += http.post("/v1/stop", json={"reason": "x"}, headers=headers).text
+        used.printed += http.get(f"/v1/{token}", headers={"Authorization": f"Bearer {token}x"}).text
+        used.printed += http.get(f"/v1/why?key={token}&instance=shop", headers={"Authorization": token}).text
+
+
+def found(used: Used, text: str) -> list[str]:
+    return [name for name, value in used.secrets.items() if value in text]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_stack_was_used(used: Used) -> None:
+    assert len(used.secrets) == 5
+    assert "round 1 of shop: SUCCEEDED" in (used.printed)
+    assert "postgresql+psycopg://postgres:***@127.0.0.1" in used.printed
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_no_secret_is_in_a_file_of_the_stack(used: Used) -> None:
+    files = [f for f in used.stack.home.rglob("*") if f.is_file() and f != used.stack.home / "env"]
+    places = {str(file): found(used, file.read_bytes().decode(errors="replace")) for file in files}
+
+    assert {place: names for place, names in places.items() if names} == {}
+    assert {"worker.log", "api.log", "temporal.log"} <= {file.name for file in files}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_no_secret_is_in_the_database(used: Used) -> None:
+    db = Database.open(used.url)
+    with db.read() as c:
+        text = "\n".join(str(c.execute(table.select()).all()) for table in db.t.all())
+    db.close()
+
+    assert "operate@shop" in text
+    assert found(used, text) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_no_secret_is_printed_or_on_a_command_line(used: Used) -> None:
+    assert "sexton" in used.command_lines
+    assert found(used, used.printed) == []
+    assert found(used, used.command_lines) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_every_file_of_the_stack_is_private(used: Used) -> None:
+    modes = {}
+    # SeaweedFS sets the modes of some of its files itself; their directory is private.
+    for path in (used.stack.home, *(p for p in used.stack.home.rglob("*") if p.suffix != ".vif")):
+        status = path.lstat()
+        if not stat.S_ISLNK(status.st_mode) and stat.S_IMODE(status.st_mode) & 0o077:
+            modes[str(path.relative_to(used.stack.home))] = oct(stat.S_IMODE(status.st_mode))
+
+    assert modes == {}
+
+
+def test_options_of_spark_are_in_a_private_file(tmp_path: Path) -> None:
+    if reason := missing():
+        pytest.skip(reason)
+    umask = os.umask(0)
+    try:
+        server = ConnectServer(tmp_path / "home", "local[1]", {"spark.hadoop.fs.s3a.secret.key": "hush=hush: #1"})
+    finally:
+        os.umask(umask)
+    [file] = (tmp_path / "home" / "spark").glob("server-*.conf")
+
+    assert "hush" not in repr(vars(server.child))
+    assert "spark.hadoop.fs.s3a.secret.key=hush\\u003dhush\\u003a\\u0020\\u00231\n" in file.read_text()
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "home", file.parent, file)] == [
+        0o700,
+        0o700,
+        0o600,
+    ]
+    assert properties({"a": "é\n"}) == "a=\\u00e9\\u000a\n"
+
+
+def test_an_error_of_the_database_shows_no_parameter(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'sexton.db'}"
+    schema.init(url, DEPLOYMENT)
+    db = Database.open(url)
+    row = {"id": "0123456789ab", "scope": "read", "digest": "hush-hush", "created_at": 1, "created_by": "ada"}
+    with pytest.raises(DBAPIError) as refused, db.write() as c:
+        c.execute(db.t.token.insert().values(**row, expires_at=2))
+    db.close()
+
+    assert "CHECK constraint failed" in str(refused.value)
+    assert "hush" not in str(refused.value)
+
+
+def test_a_new_database_file_is_private(tmp_path: Path) -> None:
+    umask = os.umask(0)
+    try:
+        schema.init(f"sqlite:///{tmp_path / 'deep' / 'er' / 'sexton.db'}", DEPLOYMENT)
+        db = Database.open(f"sqlite:///{tmp_path / 'deep' / 'er' / 'sexton.db'}")
+        with db.read() as c:
+            modes = {p.name: stat.S_IMODE(p.stat().st_mode) for p in (tmp_path / "deep").rglob("*")}
+            c.execute(db.t.clock.select())
+        db.close()
+    finally:
+        os.umask(umask)
+
+    assert modes.pop("er") == 0o700
+    assert set(modes.values()) == {0o600}
