@@ -18,7 +18,7 @@ NAME = "given"
 """Alias of the rows of ``as_rows`` in a statement."""
 
 
-def in_list(db: Database, column: Column[Any], values: Iterable[Any]) -> ColumnElement[bool]:
+def in_list(db: Database, column: ColumnElement[Any], values: Iterable[Any]) -> ColumnElement[bool]:
     """Return the condition that the column is one of the values."""
     if db.dialect == "postgresql":
         return column == any_(literal(list(values), ARRAY(column.type)))

@@ -23,7 +23,7 @@ class KeepReason(StrEnum):
     PROTECTION_UNREADABLE = "protection_unreadable"
     """A protection that cannot be read may cover any file. Subject: the job."""
     LIVE = "live"
-    """The owner lists the mark or one of its files as live."""
+    """The owner lists the mark or one of its files as live. Subject and detail: of the first, mark and rows."""
     IN_USE = "in_use"
     """The owner answered a fence that it uses the mark."""
     VAULT = "vault"
@@ -80,6 +80,25 @@ WAITS_FOR_CHILD = Kept(KeepReason.WAITS, "a child mark")
 """A child that would be claimed with the mark cannot be claimed yet."""
 
 
+NAMED_LIVE = 5
+"""Marks that a report names of those that live rows keep; it counts the others."""
+
+
+def by_live(mark: object, rows: str) -> Kept:
+    """Return the answer for a mark that is live. ``rows``: live rows that it touches; empty: they are not named."""
+    return Kept(KeepReason.LIVE, str(mark), rows) if rows else LIVE
+
+
+def name_first(counts: Mapping[Kept, int]) -> dict[Kept, int]:
+    """Return the counts with the first live marks by name, and all others in one count."""
+    live = sorted(answer for answer in counts if answer.reason is KeepReason.LIVE and answer != LIVE)
+    unnamed = live[NAMED_LIVE:]
+    named = {answer: marks for answer, marks in counts.items() if answer not in unnamed}
+    if unnamed:
+        named[LIVE] = named.get(LIVE, 0) + sum(counts[answer] for answer in unnamed)
+    return named
+
+
 def by_hold(hold: int) -> Kept:
     """Return the answer for an operator's hold."""
     return Kept(KeepReason.HOLD, str(hold))
@@ -124,6 +143,8 @@ _TEXTS = {
 
 def describe(kept: Kept) -> str:
     """Return the answer as people read it, e.g. ``hold 17``."""
+    if kept.reason is KeepReason.LIVE and kept.detail:
+        return f"live: {kept.subject} ({kept.detail})"
     return _TEXTS[kept.reason].format(subject=kept.subject, detail=kept.detail)
 
 
@@ -143,6 +164,7 @@ def way_out(kept: Kept, instance: str) -> str:
         KeepReason.REPLICA: "deleted when every replica has these versions; see: sexton replica list",
         KeepReason.PROTECTION_UNREADABLE: "register it again after: sexton protection release JOB --reason TEXT",
         KeepReason.PROTECTION: f"deleted when its job has finished; see: sexton protection list {instance}",
+        KeepReason.LIVE: "deleted when its owner no longer shows it; its other files: mark each on its own",
         KeepReason.IN_USE: "deleted when its owner no longer uses it",
     }
     return ways.get(kept.reason, "")

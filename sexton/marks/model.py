@@ -59,6 +59,9 @@ class Ref(NamedTuple):
     kind: str
     id: str
 
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.id}"
+
 
 class DueMark(NamedTuple):
     """A mark whose retention has passed. It names its files by ``prefix`` or ``keys``, or its owner does.

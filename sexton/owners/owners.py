@@ -57,9 +57,9 @@ class Owners:
     def forget(self, instance: str, find_refs: FindRefs) -> None:
         self._owner(instance).forget(instance, find_refs)
 
-    def live(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> frozenset[Ref]:
-        live_refs = self._owner(instance).live(instance, marks, heartbeat)
-        return live_refs | frozenset(self._unproven_orphans(instance, marks))
+    def live(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, str]:
+        live_rows = self._owner(instance).live(instance, marks, heartbeat)
+        return {**dict.fromkeys(self._unproven_orphans(instance, marks), ""), **live_rows}
 
     def live_objects(self, instance: str) -> int | None:
         return self._owner(instance).live_objects(instance)

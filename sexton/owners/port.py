@@ -79,8 +79,8 @@ class Owner(Protocol):
         """
         ...
 
-    def live(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> frozenset[Ref]:
-        """Return the marks that name, cover or touch anything live."""
+    def live(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, str]:
+        """Return the marks that name, cover or touch anything live; for the first of them, the live rows as a text."""
         ...
 
     def live_objects(self, instance: str) -> int | None:

@@ -3,9 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sexton.marks.keepers import describe
+from sexton.marks.keepers import LIVE, describe
 
 
 def kept_texts(holder: Any) -> Mapping[str, int]:
-    """Return how many marks a report, receipt, plan or kind kept, by the text of the reason, e.g. ``hold 17``."""
-    return {describe(kept): marks for kept, marks in holder.kept.items()}
+    """Return how many marks a report, receipt, plan or kind kept, by the text of the reason, e.g. ``hold 17``.
+
+    Marks that are live count together, whether they are named or not.
+    """
+    texts: dict[str, int] = {}
+    for kept, marks in holder.kept.items():
+        text = describe(LIVE if kept.reason is LIVE.reason else kept)
+        texts[text] = texts.get(text, 0) + marks
+    return texts

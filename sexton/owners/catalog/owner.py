@@ -118,7 +118,7 @@ class CatalogOwner:
                 if kind.name in ids:
                     kind.forget(tx, ids[kind.name])
 
-    def live(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> frozenset[Ref]:
+    def live(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, str]:
         """Return the marks of visible objects, and of rowsets whose versions no visible rowset holds."""
         live_refs: set[Ref] = set()
         for kind, kind_marks in _by_kind(marks):
@@ -129,7 +129,7 @@ class CatalogOwner:
             heartbeat()
             with self._read(instance) as tx:
                 live_refs |= named.live(tx, others)
-        return frozenset(live_refs)
+        return dict.fromkeys(live_refs, "")
 
     def live_objects(self, instance: str) -> int | None:
         """Return how many files the visible rowsets have, by one statement; ``OwnerSilent``: it took too long."""

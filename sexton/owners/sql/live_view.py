@@ -118,7 +118,7 @@ def entries_of(
     """Return the rows of these records (``KIND/ID``) now: selected by id, as a key may be written in many forms."""
     wanted_records = set(records)
     ids = sorted({record.partition("/")[2] for record in records})
-    query = _rows(view, instance).where(in_list(db, view.c.id, ids))  # type: ignore[arg-type]
+    query = _rows(view, instance).where(in_list(db, view.c.id, ids))
     entries = [_entry(row) for row in c.execute(query)]
     return [entry for entry in entries if entry.record in wanted_records]
 

@@ -7,45 +7,33 @@ no such check.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
-    FromClause,
-    Select,
     TableClause,
-    Text,
-    and_,
     case,
     func,
     select,
     text,
-    tuple_,
 )
-from sqlalchemy import literal as sql_literal
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from sexton.database.engine import Database, first_line
-from sexton.database.rows import as_rows
+from sexton.marks.keepers import NAMED_LIVE
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
-from sexton.marks.policy import covering_prefixes
 from sexton.operators.registry.store import Registry
 from sexton.owners.port import COUNT_SECONDS, FindRefs, OwnerSilent, Verify, nothing_to_verify
-from sexton.owners.sql import live_keys, live_moment, live_view
-from sexton.owners.sql.live_keys import LAST_CHARACTER, ViewNames
+from sexton.owners.sql import live_keys, live_moment, live_view, loose_keys
+from sexton.owners.sql.live_keys import ViewNames
+from sexton.owners.sql.live_marks import LiveMarks
 from sexton.owners.sql.live_sessions import reading
 from sexton.owners.sql.live_view import is_about
+from sexton.owners.sql.loose_keys import LooseKeys
 
-NAMES_AT_ONCE = 5_000
-"""Keys and prefixes in one statement."""
-PREFIXES_AT_ONCE = 100
-"""Prefixes in one statement. Without an index on (vault, key) each reads the whole view: 3.3 s per 100 prefixes over
-300,000 live rows."""
 STATEMENT_SECONDS = 20
 """Longest statement that reads the view, below the heartbeat timeout; a longer one raises ``OwnerSilent``."""
+OLDER = "the live view was last true before the mark was made; it is deleted after the next refresh"
 RECHECK_SECONDS = 60
 """How long it is trusted how the view names objects."""
 
@@ -68,6 +56,7 @@ class SqlOwner:
         """
         self._db, self._registry, self._max_age_seconds = db, registry, max_age_seconds
         self._names: dict[tuple[str, str], tuple[ViewNames, float]] = {}
+        self._loose: dict[tuple[str, str], tuple[LooseKeys, float]] = {}
 
     def mark_due(
         self,
@@ -114,6 +103,7 @@ class SqlOwner:
             with reading(self._db) as c:
                 self._set_timeout(c, COUNT_SECONDS)
                 view = live_view.load(self._db, c, name)
+                self._recent_as_of(c, view, instance)
                 self._view_names(c, view, instance)
                 return self._count(c, view, instance)
         except SQLAlchemyError as e:
@@ -134,7 +124,7 @@ class SqlOwner:
         """Return nothing: no mark is quarantined for a reason that only the owner can remove."""
         return ()
 
-    def live(self, instance: str, marks: Sequence[DueMark], heartbeat: Callable[[], None]) -> frozenset[Ref]:
+    def live(self, instance: str, marks: Sequence[DueMark], heartbeat: Callable[[], None]) -> Mapping[Ref, str]:
         """Return the marks of which the view shows anything: by id, by key, or by prefix in either direction.
 
         Raises:
@@ -150,28 +140,48 @@ class SqlOwner:
         except SQLAlchemyError as e:
             raise OwnerSilent(f"the live view cannot be read: {first_line(e)}") from e
 
-    def _live_refs(self, instance: str, marks: Sequence[DueMark], heartbeat: Callable[[], None]) -> frozenset[Ref]:
+    def _live_refs(self, instance: str, marks: Sequence[DueMark], heartbeat: Callable[[], None]) -> Mapping[Ref, str]:
         if (name := live_view.named(self._db, self._registry.instance(instance))) is None:
             if any(mark.etags for mark in marks):
                 raise OwnerSilent(
                     f"{instance} has no live view, but marks were made by a check that read one; create it again, and "
                     f"name it: sexton instance live-view {instance}"
                 )
-            return frozenset()
+            return {}
         with reading(self._db) as c:
             self._set_timeout(c, STATEMENT_SECONDS)
             view = live_view.load(self._db, c, name)
-            names = self._view_names(c, view, instance)
-            reader = _LiveMarks(self._db, c, view, is_about(view, instance), names, heartbeat)
-            return frozenset(reader.by_id(marks) | reader.by_covering_key(marks) | reader.by_key_inside(marks))
+            as_of = self._recent_as_of(c, view, instance)
+            names, loose = self._view_names(c, view, instance), self._loose_keys(c, view, instance, heartbeat)
+            reader = LiveMarks(self._db, c, view, is_about(view, instance), names, loose, heartbeat)
+            refs = reader.by_id(marks) | reader.by_covering_key(marks) | reader.by_key_inside(marks)
+            live_rows = {mark.ref: row for mark in marks if (row := loose.touched_by(mark))}
+            live_rows |= {mark.ref: OLDER for mark in marks if as_of is not None and mark.retention_starts_at > as_of}
+            live_rows |= dict.fromkeys(refs, "")
+            first = [mark for mark in marks if mark.ref in refs][:NAMED_LIVE]
+            return live_rows | {mark.ref: reader.rows_of(mark) for mark in first}
 
-    def _view_names(self, c: Connection, view: TableClause, instance: str) -> ViewNames:
-        """Return how the view names objects; raise ``OwnerSilent`` if it is too old, or a row names no object."""
-        is_own_row = is_about(view, instance)
-        as_of = live_moment.read(self._db, c, view, is_own_row)
+    def _recent_as_of(self, c: Connection, view: TableClause, instance: str) -> int | None:
+        """Return as of when the view is true, None: at any moment; raise ``OwnerSilent`` if that is too long ago."""
+        as_of = live_moment.read(self._db, c, view, is_about(view, instance))
         if as_of is not None:
             with self._db.read() as own:
                 live_moment.require_recent(as_of, self._db.now(own), self._max_age_seconds)
+        return as_of
+
+    def _loose_keys(self, c: Connection, view: TableClause, instance: str, heartbeat: Callable[[], None]) -> LooseKeys:
+        """Return the rows whose keys are not in canonical form, as a look of a moment ago found them."""
+        known_as = (instance, view.fullname)
+        loose, until = self._loose.get(known_as, (loose_keys.NONE, 0.0))
+        if time.monotonic() > until:
+            vaults = {spec.name: spec for spec in self._registry.vaults(instance)}
+            loose, seconds = loose_keys.read(self._db, c, view, is_about(view, instance), vaults, heartbeat)
+            self._loose[known_as] = loose, time.monotonic() + seconds
+        return loose
+
+    def _view_names(self, c: Connection, view: TableClause, instance: str) -> ViewNames:
+        """Return how the view names objects; raise ``OwnerSilent`` if a row names no object."""
+        is_own_row = is_about(view, instance)
         known_as = (instance, view.fullname)
         names, until = self._names.get(known_as, (None, 0.0))
         if names is None or time.monotonic() > until:  # without an index each look reads the whole view
@@ -183,70 +193,3 @@ class SqlOwner:
     def _set_timeout(self, c: Connection, seconds: int) -> None:
         if self._db.dialect == "postgresql":
             c.execute(text(f"SET LOCAL statement_timeout = {seconds * 1000}"))
-
-
-@dataclass(frozen=True)
-class _LiveMarks:
-    """Finds the marks of which the view shows anything; each method checks one kind of overlap."""
-
-    db: Database
-    c: Connection
-    view: TableClause
-    is_own_row: ColumnElement[bool]
-    names: ViewNames
-    heartbeat: Callable[[], None]
-
-    def by_id(self, marks: Sequence[DueMark]) -> set[Ref]:
-        """Return the marks with the kind and id of a live row."""
-        ids = as_rows(self.db, ({"kind": mark.kind, "id": mark.id} for mark in marks), kind=Text(), id=Text())
-        is_same = and_(self.view.c.kind == ids.c.kind, self.view.c.id == ids.c.id, self.is_own_row)
-        return self._refs(select(ids.c.kind, ids.c.id).where(select(1).where(is_same).exists()))
-
-    def by_covering_key(self, marks: Sequence[DueMark]) -> set[Ref]:
-        """Return the marks with a key or prefix that a live row names or covers."""
-        rows = [
-            _name_row(mark, view_name)
-            for mark in marks
-            for name in ((mark.prefix,) if mark.prefix is not None else (mark.keys or ()))
-            for covering_name in covering_prefixes(name)
-            for view_name in self.names.of(mark.vault, covering_name)
-        ]
-        refs: set[Ref] = set()
-        for names in self._pages(rows, NAMES_AT_ONCE):
-            is_same_key = tuple_(self.view.c.vault, self.view.c.key) == tuple_(names.c.vault, names.c.name)
-            is_covered = select(1).where(and_(is_same_key, self.is_own_row)).exists()
-            refs |= self._refs(select(names.c.kind, names.c.id).distinct().where(is_covered))
-        return refs
-
-    def by_key_inside(self, marks: Sequence[DueMark]) -> set[Ref]:
-        """Return the marks with a prefix under which a live row has its key."""
-        rows = [
-            _name_row(mark, view_name)
-            for mark in marks
-            if mark.prefix is not None
-            for view_name in self.names.of(mark.vault, mark.prefix)
-        ]
-        refs: set[Ref] = set()
-        for prefixes in self._pages(rows, PREFIXES_AT_ONCE):
-            key: ColumnElement[str] = self.view.c.key
-            first: ColumnElement[str] = prefixes.c.name
-            if self.db.dialect == "postgresql":  # other collations are not in byte order
-                key, first = key.collate("C"), first.collate("C")
-            is_inside = and_(key >= first, key < first + sql_literal(LAST_CHARACTER))
-            is_live_inside = select(1).where(and_(self.view.c.vault == prefixes.c.vault, is_inside, self.is_own_row))
-            refs |= self._refs(select(prefixes.c.kind, prefixes.c.id).where(is_live_inside.exists()))
-        return refs
-
-    def _pages(self, rows: Sequence[Mapping[str, Any]], size: int) -> Iterator[FromClause]:
-        """Yield the rows as clauses of at most ``size`` rows, with a heartbeat before each."""
-        for start in range(0, len(rows), size):
-            self.heartbeat()
-            yield as_rows(self.db, rows[start : start + size], kind=Text(), id=Text(), vault=Text(), name=Text())
-
-    def _refs(self, query: Select[Any]) -> set[Ref]:
-        return {Ref(row[0], row[1]) for row in self.c.execute(query)}
-
-
-def _name_row(mark: DueMark, name: str) -> dict[str, Any]:
-    """Return a row for a key or prefix of a mark, or a prefix that covers it."""
-    return {"kind": mark.kind, "id": mark.id, "vault": mark.vault, "name": name}

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 
 from sexton.kernel.errors import GuardBusy
-from sexton.marks.keepers import OWNER_BUSY, Kept, by_owner_silence
+from sexton.marks.keepers import OWNER_BUSY, Kept, by_owner_silence, name_first
 from sexton.marks.lease_port import Leases
 from sexton.marks.model import DueMark, Place, Ref
 from sexton.operators.controls.port import Gate
@@ -81,7 +81,7 @@ class Adopter:
             keep_counts += finisher.settle_finished(work, refs, order.upload_grace_seconds)
         faults = work.active_lease.faults
         return RangeReceipt(
-            scanned=scanned, finished=True, kept=dict(keep_counts), quarantined=quarantined, faults=faults
+            scanned=scanned, finished=True, kept=name_first(keep_counts), quarantined=quarantined, faults=faults
         )
 
     def _take_second_pass(self, work: BatchWork, order: AdoptOrder, after: Ref) -> Sequence[DueMark]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sexton.kernel.errors import GuardBusy
-from sexton.marks.keepers import OWNER_BUSY, PROTECTED, Kept
+from sexton.marks.keepers import OWNER_BUSY, PROTECTED, Kept, name_first
 from sexton.marks.lease_port import Leases
 from sexton.marks.model import CHUNK_MARKS, ClaimRequest, DueMark, Ref
 from sexton.operators.controls.port import Gate
@@ -250,7 +250,7 @@ class RangeRunner:
             claimed=state.claimed,
             last=state.cursor,
             finished=state.nothing_due,
-            kept=dict(state.keep_counts),
+            kept=name_first(state.keep_counts),
             protected_bytes=state.protected_bytes,
             quarantined=state.quarantined,
             faults=state.work.active_lease.faults,

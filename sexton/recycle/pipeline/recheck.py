@@ -7,7 +7,7 @@ from collections.abc import Set
 from functools import partial
 
 from sexton.kernel.errors import GuardBusy
-from sexton.marks.keepers import LIVE, OWNER_BUSY, Kept, by_owner_silence, by_vault
+from sexton.marks.keepers import OWNER_BUSY, Kept, by_live, by_owner_silence, by_vault
 from sexton.marks.model import Reason, Ref
 from sexton.owners.port import Owner, OwnerSilent
 from sexton.recycle.pipeline.active_lease import BatchWork
@@ -47,7 +47,9 @@ class Recheck:
         except OwnerSilent as e:
             self.keep(work, chunk, set(chunk.refs), by_owner_silence(e))
         else:
-            self.keep(work, chunk, set(live), LIVE)
+            answers = {ref: by_live(ref, rows) for ref, rows in live.items()}
+            for answer in sorted(set(answers.values())):
+                self.keep(work, chunk, {ref for ref, own in answers.items() if own == answer}, answer)
 
     def drop_blocked(self, work: BatchWork, chunk: Chunk) -> None:
         """Drop marks from the chunk that a keeper blocks by files of a second pass; a claim asks by itself."""

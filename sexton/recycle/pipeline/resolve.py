@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from sexton.kernel.crash_points import reached
 from sexton.kernel.errors import GuardBusy
-from sexton.marks.keepers import LIVE, OWNER_BUSY, KeepReason, Kept, by_owner_silence, by_vault
+from sexton.marks.keepers import OWNER_BUSY, KeepReason, Kept, by_live, by_owner_silence, by_vault
 from sexton.marks.model import CHUNK_MARKS, DueMark, Expansion, File, Place, Reason, Ref, Unresolvable
 from sexton.marks.policy import Unplaced, places
 from sexton.owners.port import Owner, OwnerSilent
@@ -97,7 +97,7 @@ class Resolver:
             marks, children_of = self._limit_children(work.instance, marks, expansions)
             candidates = [m for m in marks if m.ref not in live and not expansions.get(m.ref, NO_EXPANSION).waits]
             in_use = self._fencer.fence(work, chunk, candidates, expansions, children_of)
-        keep_reasons = {**in_use, **dict.fromkeys(live, LIVE)}
+        keep_reasons = {**in_use, **{ref: by_live(ref, rows) for ref, rows in live.items()}}
         for ref, expansion in expansions.items():
             if expansion.waits:
                 keep_reasons[ref] = Kept(KeepReason.WAITS, expansion.waits)

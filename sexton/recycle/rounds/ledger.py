@@ -7,7 +7,7 @@ and which errors occurred.
 from collections import Counter
 from collections.abc import Iterator
 
-from sexton.marks.keepers import Kept, describe
+from sexton.marks.keepers import Kept, describe, name_first
 from sexton.recycle.pipeline.model import Cursor, RangeOrder, RangeReceipt
 from sexton.recycle.planning.model import KindPlan, Plan, PlannedShard
 from sexton.recycle.rounds.model import Carried, CloseOrder, KindProgress, OpenedRound, ShardProgress
@@ -79,7 +79,7 @@ class Ledger:
             scanned=before.scanned + receipt.scanned,
             claimed=before.claimed + receipt.claimed,
             quarantined=before.quarantined + receipt.quarantined,
-            kept=dict(Counter(before.kept) + Counter(receipt.kept)),
+            kept=name_first(Counter(before.kept) + Counter(receipt.kept)),
             protected_bytes=before.protected_bytes + receipt.protected_bytes,
             # Counts of the whole round: the receipt of another shard may have been newer.
             removed=max(before.removed, receipt.removed),
@@ -120,7 +120,7 @@ class Ledger:
     @property
     def kept(self) -> dict[Kept, int]:
         """Return how many marks were kept, and why."""
-        return dict(sum((Counter(k.kept) for k in self.kinds.values()), Counter(self._adopted)))
+        return name_first(sum((Counter(k.kept) for k in self.kinds.values()), Counter(self._adopted)))
 
     @property
     def lines(self) -> list[str]:

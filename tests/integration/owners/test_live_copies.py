@@ -89,6 +89,23 @@ def test_n1_a_copy_counts_while_it_is_fresh(rig: Rig, root: Path, place: str) ->
     assert all("was last true" in why and "live_max_age_seconds" in why for why in kept_texts(stale))
 
 
+def test_n1_a_copy_says_nothing_of_later_marks(rig: Rig, root: Path) -> None:
+    execute(rig, f"CREATE TABLE sexton_live ({COLUMNS})", f"CREATE TABLE sexton_live_as_of (as_of {instant(rig)})")
+    execute(rig, f"INSERT INTO sexton_live_as_of VALUES ({now(rig)})")
+    rig.later(60)
+    put(root, "data/t3/new.dat")  # written after the refresh, and marked by mistake
+    rig.mark("compacted", NewMark(id="new", vault="disk", keys=("data/t3/new.dat",)))
+    rig.later(1_801)
+
+    before = rig.round()
+    execute(rig, f"UPDATE sexton_live_as_of SET as_of = {now(rig)}")
+    after = rig.round()
+
+    assert (before.claimed, kept_texts(before)) == (0, {"live": 1})
+    assert "before the mark was made" in str(before.kept)
+    assert after.claimed == 1
+
+
 def test_n1_an_age_in_the_future_or_none_keeps_everything(rig: Rig, root: Path) -> None:
     execute(
         rig,

@@ -7,6 +7,7 @@ from sqlalchemy import Connection, event, text
 
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
+from sexton.marks.keepers import LIVE, NAMED_LIVE, KeepReason, Kept, describe, way_out
 from sexton.marks.policy import covering_prefixes
 from sexton.recycle.model import RoundReport
 from tests.support.kept import kept_texts
@@ -194,6 +195,33 @@ def test_an_object_that_becomes_live_after_resolve_is_kept(rig: Rig, root: Path)
 
     assert (report.claimed, len(listing(root))) == (0, 3)
     assert kept_texts(report) == {"live": 1}
+
+
+def test_n5_a_report_names_the_keys_that_are_live(rig: Rig, root: Path) -> None:
+    keys = tuple(f"data/t1/{n}.dat" for n in range(46))
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=keys), NewMark(id="p", vault="disk", prefix="data/t2/"))
+    for n in (3, 7, 11, 40):
+        live(rig, id=f"L{n}", key=keys[n])
+    live(rig, kind="dropped", id="p", key="elsewhere")
+
+    report = run(rig)
+
+    told = {describe(kept): marks for kept, marks in report.kept.items()}
+    [of_keys] = [text for text in told if text.startswith("live: dropped/m (rowset/L")]
+    assert of_keys.endswith(" and more)")
+    assert all(f" shows data/t1/{part.partition('/L')[2].split()[0]}.dat" in part for part in of_keys.split(", "))
+    assert told == {of_keys: 1, "live: dropped/p (dropped/p shows elsewhere)": 1}
+    assert way_out(Kept(KeepReason.LIVE, "m", "L"), "shop")
+
+
+def test_n5_a_report_names_only_the_first_of_many_marks(rig: Rig, root: Path) -> None:
+    rig.mark("dropped", *(NewMark(id=f"m{n}", vault="disk", keys=(FILES[0],)) for n in range(NAMED_LIVE + 3)))
+    live(rig, key=FILES[0])
+
+    report = run(rig)
+
+    assert report.kept.pop(LIVE) == 3
+    assert len(report.kept) == NAMED_LIVE
 
 
 @pytest.mark.parametrize("separator", "/_=#: ~@+,é")

@@ -73,6 +73,18 @@ def test_a_live_object_is_shown_as_live(worker: Rig) -> None:
     assert events(worker, KEY) == {"live": f"live: rowset 12, {KEY} in vault disk"}
 
 
+def test_n5_a_mark_shows_which_live_row_keeps_it(worker: Rig) -> None:
+    with owner_write(worker.db) as c:
+        c.execute(text("CREATE TABLE live (kind text, id text, vault text, key text)"))
+        c.execute(text("CREATE VIEW sexton_live AS SELECT * FROM live"))
+        c.execute(text(f"INSERT INTO live VALUES ('rowset', '12', 'disk', '{KEY}')"))
+    due(worker)
+
+    [kept] = [e.text for told in tell(worker, KEY) for e in told.events if e.text.startswith("kept: its owner")]
+
+    assert kept == f"kept: its owner lists it as live: rowset/12 shows {KEY}"
+
+
 def test_a_mark_shows_its_owner_parent_and_due_time(worker: Rig) -> None:
     with worker.db.write() as c:
         contract.prepare(c, "shop", "load-7", ["p1"], "disk", ["data/9/"], 3_600)

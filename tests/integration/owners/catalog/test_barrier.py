@@ -280,4 +280,4 @@ def test_a_running_load_in_another_vault_is_left_alone(shop: Shop, tmp_path: Pat
 
     assert [shop.record(shop.t.txns, t).status for t in (late, running)] == ["ABORTED", "PREPARED"]
     assert len(shop.objects("two")) == 1
-    assert shop.catalog_owner.live("shop", shop.marked("prepared"), no_heartbeat) == frozenset()
+    assert shop.catalog_owner.live("shop", shop.marked("prepared"), no_heartbeat) == {}

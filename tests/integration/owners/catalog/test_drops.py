@@ -139,7 +139,7 @@ def test_a_mark_of_an_undropped_object_is_not_expanded(shop: Shop) -> None:
     shop.expand_all()
 
     assert shop.marked("tablet") == []
-    assert shop.catalog_owner.live("shop", shop.marked("table"), lambda: None) == {Ref("table", "t")}
+    assert shop.catalog_owner.live("shop", shop.marked("table"), lambda: None).keys() == {Ref("table", "t")}
 
 
 def test_r37_an_expanded_subtree_comes_back_whole(shop: Shop) -> None:

@@ -184,4 +184,4 @@ def test_a_kind_of_another_owner_is_not_expanded(shop: Shop) -> None:
 
     assert len(marks) == 1
     assert shop.catalog_owner.expand("shop", marks, no_heartbeat) == {}
-    assert shop.catalog_owner.live("shop", marks, no_heartbeat) == frozenset()
+    assert shop.catalog_owner.live("shop", marks, no_heartbeat) == {}

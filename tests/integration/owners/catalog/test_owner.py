@@ -33,7 +33,7 @@ def test_readable_rowsets_are_live_even_if_marked(shop: Shop) -> None:
 
     live = shop.catalog_owner.live("shop", asked, no_heartbeat)
 
-    assert live == {
+    assert live.keys() == {
         *(Ref("table", "t"), Ref("index", "t-i"), Ref("partition", "t-p"), Ref("tablet", tablets[0])),
         *(Ref("dropped", rowset), Ref("prepared", rowset), Ref("compacted", rowset), Ref("txn_label", txn)),
     }
@@ -48,8 +48,8 @@ def test_compacted_rowsets_are_live_until_the_output_is_visible(shop: Shop) -> N
 
     after = shop.catalog_owner.live("shop", shop.marked("compacted"), no_heartbeat)
 
-    assert before == frozenset()
-    assert after == {Ref("compacted", inputs[0])}
+    assert before == {}
+    assert after.keys() == {Ref("compacted", inputs[0])}
 
 
 def test_inputs_of_a_dropped_rowset_are_not_live(shop: Shop) -> None:
@@ -59,7 +59,7 @@ def test_inputs_of_a_dropped_rowset_are_not_live(shop: Shop) -> None:
 
     live = shop.catalog_owner.live("shop", shop.marked("compacted"), no_heartbeat)
 
-    assert live == frozenset()
+    assert live == {}
 
 
 def test_live_objects_are_counted_by_one_statement(shop: Shop) -> None:
@@ -140,7 +140,7 @@ def test_a_catalog_without_tables_is_silent_not_a_crash(shop: Shop) -> None:
     try:
         with pytest.raises(OwnerSilent, match="catalog"):
             shop.catalog_owner.abort_expired("shop", no_heartbeat)
-        assert shop.catalog_owner.live("shop", marks, no_heartbeat) == frozenset()
+        assert shop.catalog_owner.live("shop", marks, no_heartbeat) == {}
     finally:
         with shop.db.write() as c:
             away = "sexton_catalog.away" if shop.db.dialect == "postgresql" else "away"

@@ -1,0 +1,114 @@
+"""Find the marks of which the live view shows anything, by id, by key, or by prefix in either direction."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, FromClause, Select, TableClause, Text, and_, or_, select, tuple_
+from sqlalchemy import literal as sql_literal
+
+from sexton.database.engine import Database
+from sexton.database.rows import as_rows, in_list
+from sexton.marks.model import DueMark, Ref
+from sexton.marks.policy import covering_prefixes
+from sexton.owners.sql.live_keys import LAST_CHARACTER, ViewNames
+from sexton.owners.sql.loose_keys import LooseKeys
+
+NAMES_AT_ONCE = 5_000
+"""Keys and prefixes in one statement."""
+PREFIXES_AT_ONCE = 100
+"""Prefixes in one statement. Without an index on (vault, key) each reads the whole view: 3.3 s per 100 prefixes over
+300,000 live rows."""
+NAMED_ROWS = 3
+"""Live rows that are named of one mark."""
+
+
+@dataclass(frozen=True)
+class LiveMarks:
+    """Finds the marks of which the view shows anything; each method checks one kind of overlap."""
+
+    db: Database
+    c: Connection
+    view: TableClause
+    is_own_row: ColumnElement[bool]
+    names: ViewNames
+    loose: LooseKeys
+    heartbeat: Callable[[], None]
+
+    def by_id(self, marks: Sequence[DueMark]) -> set[Ref]:
+        """Return the marks with the kind and id of a live row."""
+        ids = as_rows(self.db, ({"kind": mark.kind, "id": mark.id} for mark in marks), kind=Text(), id=Text())
+        is_same = and_(self.view.c.kind == ids.c.kind, self.view.c.id == ids.c.id, self.is_own_row)
+        return self._refs(select(ids.c.kind, ids.c.id).where(select(1).where(is_same).exists()))
+
+    def by_covering_key(self, marks: Sequence[DueMark]) -> set[Ref]:
+        """Return the marks with a key or prefix that a live row names or covers."""
+        rows = [row for mark in marks for row in self._covering_rows(mark)]
+        refs: set[Ref] = set()
+        for names in self._pages(rows, NAMES_AT_ONCE):
+            is_same_key = tuple_(self.view.c.vault, self.view.c.key) == tuple_(names.c.vault, names.c.name)
+            is_covered = select(1).where(and_(is_same_key, self.is_own_row)).exists()
+            refs |= self._refs(select(names.c.kind, names.c.id).distinct().where(is_covered))
+        return refs
+
+    def by_key_inside(self, marks: Sequence[DueMark]) -> set[Ref]:
+        """Return the marks with a prefix under which a live row has its key."""
+        rows = [_name_row(mark, view_name) for mark in marks for view_name in self._prefixes(mark)]
+        refs: set[Ref] = set()
+        for prefixes in self._pages(rows, PREFIXES_AT_ONCE):
+            key: ColumnElement[str] = self.view.c.key
+            first: ColumnElement[str] = prefixes.c.name
+            if self.db.dialect == "postgresql":  # other collations are not in byte order
+                key, first = key.collate("C"), first.collate("C")
+            is_inside = and_(key >= first, key < first + sql_literal(LAST_CHARACTER))
+            is_live_inside = select(1).where(and_(self.view.c.vault == prefixes.c.vault, is_inside, self.is_own_row))
+            refs |= self._refs(select(prefixes.c.kind, prefixes.c.id).where(is_live_inside.exists()))
+        return refs
+
+    def rows_of(self, mark: DueMark) -> str:
+        """Return the first live rows that a mark touches, as people read them."""
+        self.heartbeat()
+        view = self.view
+        names = [row["name"] for row in self._covering_rows(mark)]
+        touches = [
+            and_(view.c.kind == mark.kind, view.c.id == mark.id),
+            and_(view.c.vault == mark.vault, in_list(self.db, view.c.key, names)),
+        ]
+        if mark.prefix is not None:
+            key: ColumnElement[str] = view.c.key.collate("C") if self.db.dialect == "postgresql" else view.c.key
+            inside = [and_(key >= n, key < n + LAST_CHARACTER) for n in self._prefixes(mark)]
+            touches.append(and_(view.c.vault == mark.vault, or_(*inside)))
+        texts: set[str] = set()
+        for touch in touches:
+            if len(texts) <= NAMED_ROWS:
+                rows = select(view.c.kind, view.c.id, view.c.key).where(touch, self.is_own_row).limit(NAMED_ROWS + 1)
+                texts |= {f"{row[0]}/{row[1]} shows {row[2]}" for row in self.c.execute(rows)}
+        more = " and more" if len(texts) > NAMED_ROWS else ""
+        return ", ".join(sorted(texts)[:NAMED_ROWS]) + more
+
+    def _covering_rows(self, mark: DueMark) -> Iterator[dict[str, Any]]:
+        """Yield a row for each name with which the view may show or cover a key or the prefix of a mark."""
+        for name in (mark.prefix,) if mark.prefix is not None else (mark.keys or ()):
+            spellings = self.loose.spellings(name)
+            for covering_name in {covering for spelling in spellings for covering in covering_prefixes(spelling)}:
+                for view_name in self.names.of(mark.vault, covering_name):
+                    yield _name_row(mark, view_name)
+
+    def _prefixes(self, mark: DueMark) -> list[str]:
+        """Return the prefixes under which the view may show objects under the prefix of a mark."""
+        spellings = self.loose.spellings(mark.prefix) if mark.prefix is not None else set()
+        return [view_name for spelling in spellings for view_name in self.names.of(mark.vault, spelling)]
+
+    def _pages(self, rows: Sequence[Mapping[str, Any]], size: int) -> Iterator[FromClause]:
+        """Yield the rows as clauses of at most ``size`` rows, with a heartbeat before each."""
+        for start in range(0, len(rows), size):
+            self.heartbeat()
+            yield as_rows(self.db, rows[start : start + size], kind=Text(), id=Text(), vault=Text(), name=Text())
+
+    def _refs(self, query: Select[Any]) -> set[Ref]:
+        return {Ref(row[0], row[1]) for row in self.c.execute(query)}
+
+
+def _name_row(mark: DueMark, name: str) -> dict[str, Any]:
+    """Return a row for a key or prefix of a mark, or a prefix that covers it."""
+    return {"kind": mark.kind, "id": mark.id, "vault": mark.vault, "name": name}

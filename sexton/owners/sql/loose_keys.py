@@ -1,0 +1,152 @@
+"""Find live rows that spell the key of an object otherwise: percent-encoded, with doubled slashes, not composed.
+
+A check compares keys in their canonical form, in which several spellings are one object. So a claim must not delete an
+object that the view shows under another spelling. No index finds these rows, so the view is read through for them from
+time to time; of a view that is too large for that, the spellings of common encoders are looked up one by one.
+"""
+
+import time
+import unicodedata
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+from urllib.parse import quote
+
+from sqlalchemy import ColumnElement, Connection, LargeBinary, TableClause, and_, case, cast, func, or_, select, text
+from sqlalchemy.exc import OperationalError
+
+from sexton.database.engine import Database
+from sexton.database.ranges import READ_ROWS
+from sexton.marks.live import LiveEntry
+from sexton.marks.model import DueMark
+from sexton.marks.policy import covering_prefixes
+from sexton.owners.sql.live_keys import resolved
+from sexton.storage.model import VaultSpec
+from sexton.storage.object_names import canonical
+
+MOST_ROWS = 10_000
+"""Rows that are kept in memory; a view with more writes its keys so as a rule."""
+LOOK_SECONDS = 10
+"""How long one look may take: the claim waits for it."""
+TRUSTED_TIMES = 100
+"""For how many times the duration of a look its result is trusted, so that looks take 1 % of the time."""
+MOST_TRUSTED_SECONDS = 600
+"""For how long at most: no retention is shorter, so a row that contradicts a mark from the beginning is seen."""
+ENCODERS = ("/", "", "/-_.!~*'()", "/;,?:@&=+$-_.!~*'()#")
+"""Characters that common encoders of paths and URLs leave alone."""
+QUERY_CANCELED = "57014"
+
+
+class LooseKeys(NamedTuple):
+    """The rows of an instance's view whose keys are not in canonical form."""
+
+    rows: Mapping[str, Mapping[str, str]]
+    """Vault → canonical key → the row, as people read it."""
+    is_whole: bool
+    """Whether these are all such rows."""
+
+    def touched_by(self, mark: DueMark) -> str:
+        """Return a row that is, covers or lies under a key or the prefix of a mark; empty: there is none."""
+        rows = self.rows.get(mark.vault or "", {})
+        if not rows:
+            return ""
+        for name in (mark.prefix,) if mark.prefix is not None else (mark.keys or ()):
+            form = canonical(name)
+            for covering in covering_prefixes(form):
+                if covering in rows:
+                    return rows[covering]
+        if mark.prefix is None:
+            return ""
+        keys, form = sorted(rows), canonical(mark.prefix)
+        first = bisect_left(keys, form)
+        return rows[keys[first]] if first < len(keys) and keys[first].startswith(form) else ""
+
+    def spellings(self, name: str) -> set[str]:
+        """Return the names under which rows in canonical form may show a key or prefix.
+
+        Where not all other rows are known: also the spellings of common encoders.
+        """
+        form = canonical(name)
+        if self.is_whole:
+            return {name, form}
+        once = {quote(form, safe=safe) for safe in ENCODERS}
+        twice = {quote(encoded, safe="/") for encoded in once}
+        return {name, form, unicodedata.normalize("NFD", form)} | once | twice
+
+
+NONE = LooseKeys({}, is_whole=True)
+
+
+def read(
+    db: Database,
+    c: Connection,
+    view: TableClause,
+    is_own_row: ColumnElement[bool],
+    vaults: Mapping[str, VaultSpec],
+    heartbeat: Callable[[], None],
+) -> tuple[LooseKeys, float]:
+    """Read the view through; return its rows that are not in canonical form, and for how many seconds to trust that.
+
+    Args:
+        db: the database.
+        c: a transaction that reads live views.
+        view: the live view.
+        is_own_row: the condition that a row is about the instance.
+        vaults: the instance's vaults by name.
+        heartbeat: called between pages.
+
+    Raises:
+        OwnerSilent: the key of a row is not in the vault that the row names.
+    """
+    rows: dict[str, dict[str, str]] = {}
+    begun, found, is_whole = time.monotonic(), 0, True
+    for entry in _pages(db, c, view, is_own_row, heartbeat):
+        if entry is None or found >= MOST_ROWS or time.monotonic() > begun + LOOK_SECONDS:
+            rows, is_whole = {}, False
+            break
+        entry = resolved(entry, vaults)
+        if entry.vault in vaults and entry.name != entry.key:
+            found += 1
+            rows.setdefault(entry.vault, {})[entry.name] = f"{entry.record} shows {entry.key}"
+    trusted = min(MOST_TRUSTED_SECONDS, TRUSTED_TIMES * (time.monotonic() - begun))
+    return LooseKeys(rows, is_whole), trusted
+
+
+def _pages(
+    db: Database,
+    c: Connection,
+    view: TableClause,
+    is_own_row: ColumnElement[bool],
+    heartbeat: Callable[[], None],
+) -> Iterator[LiveEntry | None]:
+    """Yield the rows that may not be in canonical form; None: the database did not find them in time."""
+    names_object = and_(is_own_row, view.c.vault.is_not(None), view.c.key.is_not(None))
+    query = select(view.c.vault, view.c.key, view.c.kind, view.c.id).where(names_object, _may_be_loose(db, view.c.key))
+    savepoint = c.begin_nested()
+    try:
+        if db.dialect == "postgresql":
+            c.execute(text(f"SET LOCAL statement_timeout = {int(LOOK_SECONDS * 1000)}"))
+        for page in c.execute(query, execution_options={"yield_per": READ_ROWS}).partitions():
+            heartbeat()
+            for vault, key, kind, id_ in page:
+                yield LiveEntry(vault, key, prefix=False, live=True, record=f"{kind}/{id_}")
+    except OperationalError as e:
+        savepoint.rollback()
+        if getattr(e.orig, "sqlstate", None) != QUERY_CANCELED:
+            raise
+        yield None
+    finally:
+        if savepoint.is_active:
+            savepoint.rollback()  # it read only; the time limit ends with it
+
+
+def _may_be_loose(db: Database, key: ColumnElement[str]) -> ColumnElement[bool]:
+    """Return the condition that a key may differ from its canonical form; the ``//`` of a URL's scheme is none."""
+    if db.dialect == "postgresql":
+        position, bytes_ = func.strpos, func.octet_length(key)
+    else:
+        position, bytes_ = func.instr, func.length(cast(key, LargeBinary()))
+    scheme = position(key, "://")
+    path = case((scheme > 0, func.substr(key, scheme + 3)), else_=key)
+    is_inside = and_(scheme > 0, position(key, "/") < scheme)
+    return or_(position(key, "%") > 0, position(path, "//") > 0, is_inside, bytes_ != func.length(key))

@@ -1,0 +1,103 @@
+"""K13: an object is kept however the live view spells its key, as a check takes it for live."""
+
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.owners.sql import loose_keys
+from sexton.storage.model import VaultSpec
+from sexton.storage.object_names import canonical, url_roots
+from tests.support.kept import kept_texts
+from tests.support.rig import Rig, listing, put
+from tests.support.transactions import owner_write
+
+COLUMNS = "kind text, id text, vault text, key text"
+ENCODED = {
+    "encoded": ("data/t1/a b.dat", "data/t1/a%20b.dat"),
+    "encoded twice": ("data/t1/a b.dat", "data/t1/a%2520b.dat"),
+    "encoded with its slashes": ("data/t1/a.dat", "data%2Ft1%2Fa.dat"),
+    "decoded": ("data/t1/a%20b.dat", "data/t1/a b.dat"),
+    "decomposed": ("data/t1/é.dat", unicodedata.normalize("NFD", "data/t1/é.dat")),
+    "a prefix": ("data/t1/a b/c.dat", "data/t1/a%20b/"),
+}
+LOOSE = ENCODED | {
+    "a doubled slash": ("data/t1/a.dat", "data//t1/a.dat"),
+    "a doubled slash of the object": ("data/t1//a.dat", "data/t1/a.dat"),
+    "a letter encoded": ("data/t1/a.dat", "%64ata/t1/a.dat"),
+    "a prefix with doubled slash": ("data/t1/a.dat", "data//t1/"),
+    "a colon before slashes": ("data/t1/a:/b.dat", "data/t1/a://b.dat"),
+}
+
+
+def show(rig: Rig, *keys: str) -> None:
+    with owner_write(rig.db) as c:
+        c.exec_driver_sql(f"CREATE TABLE file ({COLUMNS})")
+        for n, key in enumerate(keys):
+            literal = key.replace("%", "%%") if rig.db.dialect == "postgresql" else key
+            c.exec_driver_sql(f"INSERT INTO file VALUES ('f', '{n}', 'disk', '{literal}')")
+        c.exec_driver_sql("CREATE VIEW sexton_live AS SELECT * FROM file")
+
+
+def kept(rig: Rig, root: Path, key: str, shown: str) -> bool:
+    """Mark the object by its key and by a prefix, run a round, and return whether both marks are kept."""
+    put(root, key)
+    put(root, "other/x.dat")
+    rig.mark("dropped", NewMark(id="k", vault="disk", keys=(key,)), NewMark(id="p", vault="disk", prefix="data/t1/"))
+    rig.mark("dropped", NewMark(id="x", vault="disk", keys=("other/x.dat",)))
+    show(rig, shown, "data/t2/plain.dat")
+    rig.later(10_801)
+
+    report = rig.round()
+
+    assert report.claimed == 1  # of the object that is garbage
+    return kept_texts(report) == {"live": 2} and len(listing(root)) == 1
+
+
+@pytest.mark.parametrize("how", LOOSE)
+@pytest.mark.parametrize("as_url", [False, True], ids=["key", "url"])
+def test_k13_a_live_key_may_be_spelled_in_any_way(rig: Rig, tmp_path: Path, how: str, as_url: bool) -> None:
+    root = rig.local(tmp_path / "v")
+    key, shown = LOOSE[how]
+
+    assert kept(rig, root, key, url_of(rig) + shown if as_url else shown)
+
+
+@pytest.mark.parametrize("how", ENCODED)
+def test_k13_a_view_too_large_to_read_through_is_looked_up(
+    rig: Rig, tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loose_keys, "MOST_ROWS", 0)
+
+    assert kept(rig, rig.local(tmp_path / "v"), *ENCODED[how])
+
+
+def test_k13_a_look_that_is_cut_off_finds_what_is_exact(
+    postgres_rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig, root = postgres_rig, postgres_rig.local(tmp_path / "v")
+    put(root, "data/t1/a.dat")
+    rig.mark("dropped", NewMark(id="k", vault="disk", keys=("data/t1/a.dat",)))
+    show(rig, "data/t1/a.dat")
+    with owner_write(rig.db) as c:
+        c.exec_driver_sql("DROP VIEW sexton_live")
+        c.exec_driver_sql(
+            "CREATE VIEW sexton_live AS SELECT kind, id, vault, key || pg_sleep(0.3)::text AS key FROM file OFFSET 0"
+        )
+    monkeypatch.setattr(loose_keys, "LOOK_SECONDS", 0.1)
+    rig.later(10_801)
+
+    assert kept_texts(rig.round()) == {"live": 1}
+
+
+def url_of(rig: Rig) -> str:
+    spec: VaultSpec = rig.registry.vault("shop", "disk")
+    return url_roots(spec)[0]
+
+
+def test_the_canonical_form_of_every_loose_key_is_the_objects() -> None:
+    assert [how for how, (key, shown) in LOOSE.items() if canonical(shown) not in (canonical(key), *PREFIXES)] == []
+
+
+PREFIXES = ("data/t1/a b/", "data/t1/")
