@@ -2,7 +2,7 @@
 
 from sexton.marks.model import Ref
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
-from tests.fault.operations import Control, Later, Mistake, Round
+from tests.fault.operations import Control, Later, LoseView, Mistake, Refresh, Round
 from tests.fault.shop import INSTANCE
 from tests.fault.witness import Violation
 from tests.fault.world import MISTAKEN, World
@@ -19,6 +19,7 @@ def conclude(w: World) -> None:
     quiet = 0
     for n in range(MOST_ROUNDS):
         w.apply(Later(LONG if n == 0 else 3_601))
+        w.apply(Refresh())
         before = _state(w)
         w.apply(Round())
         quiet = quiet + 1 if _state(w) == before else 0
@@ -45,7 +46,10 @@ def _repair(w: World) -> None:
     w.add_vault("spare")
     while w.items_with(MISTAKEN):
         w.apply(Mistake())
+    if w.view_is_lost:
+        w.apply(LoseView())
     w.later(LONG)
+    w.apply(Refresh())
     w.apply(Round())
     store = QuarantineStore(w.rig.db)
     for quarantined in store.list(INSTANCE):

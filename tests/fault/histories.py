@@ -16,6 +16,7 @@ from sexton.database import schema
 from sexton.database.schema import init as schema_init
 from sexton.kernel.crash_points import OF_ROUNDS
 from sexton.marks import file_list
+from sexton.owners.sql import loose_keys, owner
 from sexton.recycle.pipeline import active_lease, adopt, finish, ranges
 from sexton.recycle.pipeline import resolve as resolving
 from sexton.recycle.pipeline.sql import outcomes
@@ -51,7 +52,8 @@ class History:
     """The setup of a world, and its operations in order."""
 
     operations: tuple[Any, ...]
-    view: bool = False
+    view: str = ""
+    """How the owner shows what is live; empty: not at all."""
     small: bool = True
     strict: bool = False
     barrier: bool = False
@@ -81,6 +83,7 @@ controls = st.sampled_from(
     [("stop", INSTANCE), ("stop", "*"), ("blacklist", INSTANCE), ("whitelist", "other"), ("vault_whitelist", "disk")]
 ).map(lambda control: op.Control(*control))
 unmounts = st.builds(op.Unmount, vault=st.sampled_from(("disk", "disk", "spare")))
+views = st.sampled_from((op.Refresh(), op.Refresh(), op.LoseView()))
 meanwhile = st.one_of(
     st.just(op.Steal()),
     st.just(op.Elsewhere()),
@@ -94,6 +97,7 @@ meanwhile = st.one_of(
     drops,
     unmounts,
     st.builds(op.Quarantine, n=small, discard=st.booleans()),
+    views,
 )
 deaths = st.tuples(st.sampled_from(OF_ROUND), visits)
 rounds = st.builds(
@@ -127,6 +131,7 @@ others = st.one_of(
     st.builds(op.Quarantine, n=small, discard=st.booleans()),
     st.builds(op.Rounds, number=st.sampled_from((2, 9))),
     dying,
+    views,
 )
 
 
@@ -136,6 +141,8 @@ episodes = st.one_of(
     st.tuples(garbage, others, due, others, rounds),
     st.tuples(drops, holds, due, rounds),
     st.tuples(others, moves, rounds),
+    st.tuples(garbage, others, due, views, moves, rounds),
+    st.tuples(st.builds(op.Mistake, n=small, how=how), views, st.just(op.Later(270_000)), views, rounds),
     st.tuples(st.just(op.Upload()), st.just(op.Later(3_601)), rounds),
 )
 
@@ -148,8 +155,8 @@ def histories(draw: st.DrawFn) -> History:
     enabled_at = draw(st.sampled_from((0, 0, 0, len(first) + 4)))
     operations = [*first, *rest]
     operations.insert(enabled_at, op.Enable())
-    flags = {name: draw(st.booleans()) for name in ("view", "small", "strict", "barrier")}
-    return History(tuple(operations), **flags)
+    flags = {name: draw(st.booleans()) for name in ("small", "strict", "barrier")}
+    return History(tuple(operations), view=draw(st.sampled_from(("", "view", "copy", "spelled"))), **flags)
 
 
 def play(history: History) -> World:
@@ -200,5 +207,7 @@ def _sizes(history: History) -> Iterator[None]:
                 patch.setattr(module, name, size)
         if history.strict:  # a lease is renewed before each page, not only when its proof is 5 s old
             patch.setattr(active_lease, "RENEW_SECONDS", 0.0)
+        patch.setattr(owner, "RECHECK_SECONDS", 0)  # rows may change in the same second
+        patch.setattr(loose_keys, "TRUSTED_TIMES", 0)
         patch.setattr(schema, "init", lambda *_: None)  # the template has the schema
         yield

@@ -12,12 +12,25 @@ from sexton.operators.holds.store import Hold as HoldRow
 from sexton.operators.holds.store import TooLate
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from tests.fault.local_round import LocalRound
-from tests.fault.owner_operations import At, Commit, Compact, Drop, DropTable, Load, Mistake, Undrop, Upload, pick
+from tests.fault.owner_operations import (
+    At,
+    Commit,
+    Compact,
+    Drop,
+    DropTable,
+    Load,
+    LoseView,
+    Mistake,
+    Refresh,
+    Undrop,
+    Upload,
+    pick,
+)
 from tests.fault.shop import INSTANCE
 from tests.fault.witness import PlacedHold, Violation
 from tests.fault.world import LOADING, OVER, Item, World
 
-OWNER = (Commit, Compact, Drop, DropTable, Load, Mistake, Undrop, Upload)
+OWNER = (Commit, Compact, Drop, DropTable, Load, LoseView, Mistake, Refresh, Undrop, Upload)
 
 
 @dataclass(frozen=True)

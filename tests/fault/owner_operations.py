@@ -221,6 +221,29 @@ def undrop(w: World, items: list[Item], kind: str, dies: At = None) -> bool:
 
 
 @dataclass(frozen=True)
+class Refresh:
+    """The job runs that fills the copy of the live view."""
+
+    def do(self, w: World) -> None:
+        if w.view == "copy" and not w.view_is_lost:
+            w.shop.refresh_copy(w.witness.tables.now())
+
+
+@dataclass(frozen=True)
+class LoseView:
+    """The owner drops its live view by mistake; the second time, it creates the view again."""
+
+    def do(self, w: World) -> None:
+        if not w.view:
+            return
+        if w.view_is_lost:
+            w.shop.create_live_view(w.view)
+        else:
+            w.shop.drop_live_view(w.view)
+        w.view_is_lost = not w.view_is_lost
+
+
+@dataclass(frozen=True)
 class Mistake:
     """The owner marks a live item by mistake (only if it has a live view), or takes such a mark back."""
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 from sexton import contract
 from sexton.marks.model import DueMark, Expansion, Place, Ref
@@ -19,12 +20,24 @@ TTL_SECONDS = 7_200
 TABLES = """
 CREATE TABLE thing (id text PRIMARY KEY, above text, vault text, prefix text, live integer);
 CREATE TABLE file (thing text, vault text, key text, bytes integer, PRIMARY KEY (vault, key));
+CREATE TABLE shown (thing text, vault text, key text);
 CREATE INDEX thing_by_place ON thing (vault, prefix);
 """
-VIEW = """
+_LIVE_THINGS = "SELECT 'shop' AS instance, 'rowset' AS kind, id, vault, prefix AS key FROM thing WHERE live"
+LIVE = {
+    "view": f"CREATE VIEW sexton_live AS {_LIVE_THINGS};",
+    "copy": f"""
+CREATE TABLE sexton_live AS {_LIVE_THINGS};
+CREATE TABLE IF NOT EXISTS sexton_live_as_of (as_of integer);
+""",
+    "spelled": """
 CREATE VIEW sexton_live AS
-SELECT 'shop' AS instance, 'rowset' AS kind, id, vault, prefix AS key FROM thing WHERE live;
-"""
+SELECT 'shop' AS instance, 'rowset' AS kind, thing AS id, vault, key FROM shown
+WHERE thing IN (SELECT id FROM thing WHERE live);
+""",
+}
+"""How the shop shows what is live: a view of prefixes, a copy that a job refreshes, or a view of a second table, which
+names each object in another spelling."""
 
 
 class Thing(NamedTuple):
@@ -51,6 +64,7 @@ class Shop:
     """The owner's connection to the file. After a crash of its process, a new ``Shop`` replaces it."""
 
     def __init__(self, path: Path) -> None:
+        self._folder = path.parent
         self._c = sqlite3.connect(path, isolation_level=None)
         contract.attach(self._c)
 
@@ -58,10 +72,22 @@ class Shop:
         """Create the owner's own tables, once."""
         self._c.executescript(TABLES)
 
-    def create_live_view(self) -> None:
-        """Create the view in which Sexton reads the live things."""
-        self._c.execute(VIEW)
+    def create_live_view(self, how: str) -> None:
+        """Create the view in which Sexton reads the live things, and name it; ``how``: see ``LIVE``."""
+        self._c.executescript(LIVE[how])
         self._c.execute("UPDATE sexton_instance SET live_view = 'sexton_live' WHERE id = ?", (INSTANCE,))
+
+    def drop_live_view(self, how: str) -> None:
+        """Drop the view, as a wrong migration does."""
+        self._c.execute(f"DROP {'TABLE' if how == 'copy' else 'VIEW'} sexton_live")
+
+    def refresh_copy(self, now: int) -> None:
+        """Fill the copy from the owner's tables as they are now, as its job does."""
+        with self._transaction() as c:
+            for table in ("sexton_live", "sexton_live_as_of"):
+                c.execute(f"DELETE FROM {table}")
+            c.execute(f"INSERT INTO sexton_live {_LIVE_THINGS}")
+            c.execute("INSERT INTO sexton_live_as_of VALUES (?)", (now,))
 
     def close(self) -> None:
         """Close the connection, which rolls back an open transaction, as the death of a process does."""
@@ -89,6 +115,9 @@ class Shop:
             c.executemany(
                 "INSERT INTO file VALUES (?, ?, ?, ?)", [(thing.id, thing.vault, key, size) for key, size in files]
             )
+            first = c.execute("SELECT count(*) FROM shown").fetchone()[0]
+            keys = (self._spelled(thing, key, n) for n, (key, _) in enumerate(files, first))
+            c.executemany("INSERT INTO shown VALUES (?, ?, ?)", [(thing.id, thing.vault, key) for key in keys])
             for id_ in inputs:
                 c.execute("UPDATE thing SET live = 0 WHERE id = ?", (id_,))
                 contract.mark(c, INSTANCE, "compacted", [self._by_keys(id_, None)])
@@ -113,6 +142,21 @@ class Shop:
             contract.undrop(c, INSTANCE, kind, ids)
             for id_ in ids:
                 c.execute("UPDATE thing SET live = 1 WHERE id = ?", (id_,))
+
+    def _spelled(self, thing: Thing, key: str, n: int) -> str:
+        """Return a live key in one of the spellings that owners' metadata have."""
+        root = f"file://{self._folder / thing.vault}/"
+        spellings = (
+            key,
+            root + key,
+            key.replace("/", "//", 1),
+            f"%{ord(key[0]):x}{key[1:]}",
+            quote(key, safe=""),
+            quote(quote(key, safe="")),
+            thing.prefix.replace("/", "//", 1),
+            root + key.replace("/", "//", 1),
+        )
+        return spellings[n % len(spellings)]
 
     def _mark(
         self, c: sqlite3.Connection, kind: str, id_: str, how: str, above: tuple[str, str] | None, more: Sequence[str]

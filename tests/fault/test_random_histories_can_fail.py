@@ -9,6 +9,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from sexton.marks.model import ClaimRequest, ClaimResult
 from sexton.operators.holds.keeper import HoldKeeper
+from sexton.owners.port import OwnerSilent
+from sexton.owners.sql import live_keys, live_moment, loose_keys
+from sexton.owners.sql.owner import SqlOwner
 from sexton.recycle.pipeline import progress
 from sexton.recycle.pipeline.recheck import Recheck
 from sexton.recycle.pipeline.sql import batches, claim, fencing, files, outcomes, quarantine, settlement
@@ -112,6 +115,51 @@ DETECTING: dict[Patch, tuple[Any, ...]] = {
     nothing_is_adopted: (*BEGIN, op.Drop(), op.Later(DUE), op.Round(dies=(("claim.committed", 1),), then="adopted")),
     nothing_is_counted: (*BEGIN, op.Drop(), op.Later(DUE), op.Round()),
 }
+
+
+def copies_are_always_current(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(live_moment, "require_recent", lambda *_: None)
+    patch.setattr(live_moment, "precedes", lambda *_: False)
+
+
+def spelling_is_exact(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(loose_keys, "read", lambda *_: (loose_keys.NONE, 0.0))
+
+
+def urls_are_no_keys(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(live_keys.ViewNames, "of", lambda _self, _vault, name: [name])
+
+
+def lost_view_shows_nothing(patch: pytest.MonkeyPatch) -> None:
+    real = SqlOwner.live
+
+    def live(*arguments: Any) -> Any:
+        try:
+            return real(*arguments)
+        except OwnerSilent:
+            return {}
+
+    patch.setattr(SqlOwner, "live", live)
+
+
+LOADS = (op.Enable(), *(op.Load(files=1, table=None) for _ in range(6)))
+DETECTING_VIEWS: dict[Patch, tuple[str, tuple[Any, ...]]] = {
+    copies_are_always_current: ("copy", (op.Refresh(), *LOADS, op.Mistake(), op.Later(270_000), op.Round())),
+    spelling_is_exact: ("spelled", (*LOADS, op.Mistake(n=4, how="keys"), op.Later(270_000), op.Round())),
+    urls_are_no_keys: ("spelled", (*LOADS, op.Mistake(n=1, how="keys"), op.Later(270_000), op.Round())),
+    lost_view_shows_nothing: ("view", (*LOADS, op.Mistake(), op.Later(270_000), op.LoseView(), op.Round())),
+}
+
+
+@pytest.mark.parametrize("remove_safety", DETECTING_VIEWS, ids=lambda s: s.__name__)
+def test_known_history_detects_an_overlooked_live_object(remove_safety: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+    view, operations = DETECTING_VIEWS[remove_safety]
+    history = History(operations, view=view)
+    play(history)
+    remove_safety(monkeypatch)
+
+    with pytest.raises(Violation, match="that the owner references"):
+        play(history)
 
 
 @pytest.mark.parametrize("remove_safety", DETECTING, ids=lambda s: s.__name__)

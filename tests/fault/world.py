@@ -54,7 +54,7 @@ class Frame:
 class World:
     """The state of one history. ``apply`` does one operation and lets the witness check it."""
 
-    def __init__(self, folder: Path, template: Path, *, view: bool = False, barrier: bool = False) -> None:
+    def __init__(self, folder: Path, template: Path, *, view: str = "", barrier: bool = False) -> None:
         self.folder, self.file = folder, folder / "shop.db"
         self.url = f"sqlite:///{self.file}"
         self.numbers = itertools.count(1)
@@ -71,8 +71,8 @@ class World:
         shutil.copy(template, self.file)
         self.shop = Shop(self.file)
         if view:
-            self.shop.create_live_view()
-        self.view, self.barrier = view, barrier
+            self.shop.create_live_view(view)
+        self.view, self.view_is_lost, self.barrier = view, False, barrier
         self.witness = Witness(DatabaseReader(self.file), roots)
         self.rig = self.process()
         self.add_vault("disk")

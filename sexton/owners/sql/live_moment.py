@@ -81,6 +81,14 @@ def read(db: Database, c: Connection, view: TableClause, is_own_row: ColumnEleme
     return None
 
 
+def precedes(as_of: int | None, made_at: int) -> bool:
+    """Return whether the live view was last true before a mark was made, so that it says nothing about the mark. Pure.
+
+    A file that is newer than a copy may be marked by mistake, and the copy does not show it yet.
+    """
+    return as_of is not None and as_of < made_at
+
+
 def require_recent(as_of: int | None, now: int, max_age_seconds: int) -> None:
     """Raise ``OwnerSilent`` unless the live view was true not longer ago than so many seconds. Pure."""
     if as_of is None:

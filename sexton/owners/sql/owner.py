@@ -156,7 +156,7 @@ class SqlOwner:
             reader = LiveMarks(self._db, c, view, is_about(view, instance), names, loose, heartbeat)
             refs = reader.by_id(marks) | reader.by_covering_key(marks) | reader.by_key_inside(marks)
             live_rows = {mark.ref: row for mark in marks if (row := loose.touched_by(mark))}
-            live_rows |= {mark.ref: OLDER for mark in marks if as_of is not None and mark.retention_starts_at > as_of}
+            live_rows |= {mark.ref: OLDER for mark in marks if live_moment.precedes(as_of, mark.retention_starts_at)}
             live_rows |= dict.fromkeys(refs, "")
             first = [mark for mark in marks if mark.ref in refs][:NAMED_LIVE]
             return live_rows | {mark.ref: reader.rows_of(mark) for mark in first}
