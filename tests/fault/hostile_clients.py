@@ -68,22 +68,26 @@ class HostileClients:
         head = self._head("PUT", "/v1/instances/shop/protections/evil/chunks/0")
         head += b"Content-Type: application/json\r\n"
         requests = [head + b"Content-Length: %d\r\n\r\n" % len(body) + body for body in bodies()]
-        return [(self._repeat, ("uploads", requests[n % len(requests)])) for n in range(NUMBER["uploads"])]
+        return self._repeating("uploads", requests)
 
     def _chunks(self) -> list[Client]:
         """Send bodies in chunks of one byte; without a token."""
         request = b"POST /v1/stop HTTP/1.1\r\nHost: sexton\r\nTransfer-Encoding: chunked\r\n\r\n" + CHUNKS
-        return [(self._repeat, ("chunks", request)) for _ in range(NUMBER["chunks"])]
+        return self._repeating("chunks", [request])
 
     def _pipelines(self) -> list[Client]:
         """Send many requests at once, and read their answers; without a token."""
         request = b"GET /healthz HTTP/1.1\r\nHost: sexton\r\n\r\n"
-        return [(self._repeat, ("pipelines", request * 500)) for _ in range(NUMBER["pipelines"])]
+        return self._repeating("pipelines", [request * 500])
 
-    def _repeat(self, kind: str, request: bytes) -> None:
+    def _repeating(self, kind: str, requests: list[bytes]) -> list[Client]:
+        senders, turns = itertools.cycle(SENDERS), itertools.cycle(requests)
+        return [(self._repeat, (kind, next(senders), next(turns))) for _ in range(NUMBER[kind])]
+
+    def _repeat(self, kind: str, sender: str, request: bytes) -> None:
         """Send a request, over and over."""
         while True:
-            with suppress(OSError), self._connect("127.0.0.1") as plain, self._secured(plain) as connection:
+            with suppress(OSError), self._connect(sender) as plain, self._secured(plain) as connection:
                 self.begun[kind] += 1
                 connection.sendall(request)
                 while connection.recv(65_536):

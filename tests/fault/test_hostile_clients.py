@@ -23,9 +23,7 @@ from tests.support.rig import Rig
 
 ATTACK_SECONDS = 15
 ANSWER_SECONDS = 30.0
-LIMITED_FILES = 256
 KINDS = ("health", "stop", "renewal")
-EVERYTHING = ("silent", "uploads", "readers")
 
 
 @pytest.fixture
@@ -40,9 +38,19 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("files", [0, LIMITED_FILES])
-@pytest.mark.parametrize("tls", [False, True], ids=["http", "https"])
-@pytest.mark.parametrize("kinds", [EVERYTHING, ("chunks",), ("pipelines",)], ids="-".join)
+@pytest.mark.parametrize(
+    ("kinds", "tls", "files"),
+    [
+        (("silent", "uploads", "readers"), False, 0),
+        (("silent", "uploads", "readers"), True, 0),
+        (("silent",), False, 256),
+        (("silent",), True, 256),
+        (("silent", "uploads", "readers"), False, 1_024),
+        (("chunks",), False, 0),
+        (("pipelines",), False, 0),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, tuple) else None,
+)
 def test_stop_renew_and_health_answer_under_attack(
     rig: Rig, tmp_path: Path, kinds: tuple[str, ...], tls: bool, files: int
 ) -> None:
@@ -52,7 +60,7 @@ def test_stop_renew_and_health_answer_under_attack(
         environment = {"SEXTON_API__TLS_CERT": str(files_in_pem.cert), "SEXTON_API__TLS_KEY": str(files_in_pem.key)}
     with ApiProcess(rig, tmp_path, files=files, **environment) as api:
         with _judge(api, tmp_path) as judge:
-            _wait_for(judge, 5)
+            _wait_for(judge, 15)
             began = time.time()
             with _attack(api, tmp_path, kinds, tls=tls):
                 under_way = time.time()
@@ -63,8 +71,12 @@ def test_stop_renew_and_health_answer_under_attack(
     answers = _answers(judge)
     print(f"\n{'-'.join(kinds)}, {api.url}, {files or 'many'} files, all under way after {under_way - began:.1f} s")
     for kind in KINDS:
-        seconds = sorted(answer.seconds for answer in answers if answer.kind == kind)
-        print(f"{kind}: {len(seconds)} answers, median {seconds[len(seconds) // 2]:.2f} s, longest {seconds[-1]:.2f} s")
+        calm = [answer.seconds for answer in answers if answer.kind == kind and answer.began < began - 1]
+        attacked = sorted(answer.seconds for answer in answers if answer.kind == kind and answer.began >= began - 1)
+        print(
+            f"{kind}: before the attack the longest of {len(calm)} answers took {max(calm):.2f} s; then the median of "
+            f"{len(attacked)} was {attacked[len(attacked) // 2]:.2f} s, and the longest {attacked[-1]:.2f} s"
+        )
     assert {answer.status for answer in answers} == {200}
     assert max(answer.seconds for answer in answers) < ANSWER_SECONDS
     assert "Traceback" not in log

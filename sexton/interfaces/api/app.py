@@ -75,7 +75,7 @@ def create(settings: Settings, db: Database) -> FastAPI:
 
     problems.install(app)
     stores = service.stores
-    app.add_middleware(AuthenticationMiddleware, tokens=stores.tokens, lanes=lanes, calls=stores.calls, words=words)
+    app.add_middleware(AuthenticationMiddleware, tokens=stores.tokens, calls=stores.calls, words=words)
     if settings.api.trusted_proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=settings.api.trusted_proxies)
     return app

@@ -45,6 +45,9 @@ class BoundedProtocol(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """Refuse an invalid request and close its connection; only close it if an answer has begun."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            if self.cycle is not None:
+                self.cycle.disconnected = True  # else the application would answer too, which h11 refuses
+                self.cycle.message_event.set()
             super().send_400_response(TOO_SMALL if self.conn.has_tiny_chunks else msg)
         else:
             self.transport.abort()

@@ -70,7 +70,6 @@ class Lanes:
         """Bounds the memory: a place is held from the body's first byte until its request is answered."""
         self.parser = RequestLane(places=1, per_token=16)
         self.parser_threads = Threads(1)
-        self.token_threads, self.reserved_token_threads = Threads(2), Threads(2)
         self.poll_threads, self.health_threads = Threads(2), Threads(1)
 
 

@@ -10,9 +10,9 @@ from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
 from sexton.operators.access import policy
-from sexton.operators.access.errors import UnknownToken
+from sexton.operators.access.errors import Unauthenticated, UnknownToken
 from sexton.operators.access.model import Token, TokenScope
-from sexton.operators.access.policy import ID_CHARACTERS, MAX_DAYS, SECRET_BYTES, UNKNOWN_TOKEN_DIGEST
+from sexton.operators.access.policy import ID_CHARACTERS, MAX_DAYS, SECRET_BYTES, UNKNOWN_TOKEN_DIGEST, Presented
 
 DAY_MS = 86_400_000
 NOTE_CHARACTERS = 500
@@ -49,14 +49,19 @@ class TokenStore:
 
     def authenticate(self, authorization: str) -> Token:
         """Return the token in an ``Authorization`` header; raise ``Unauthenticated`` if it is not valid."""
-        sent = policy.presented(authorization)
+        [verdict] = self.verify([policy.presented(authorization)])
+        if isinstance(verdict, Unauthenticated):
+            raise verdict
+        return verdict
+
+    def verify(self, presented: Sequence[Presented]) -> list[Token | Unauthenticated]:
+        """Return, for each of these, the valid token or why there is none."""
         t = self._db.t.token
         with self._db.read() as c:
-            row = c.execute(select(t).where(t.c.id == sent.id)).one_or_none()
+            query = select(t).where(t.c.id.in_({sent.id for sent in presented}))
+            rows = {row.id: row for row in c.execute(query)}
             now = self._db.now(c)
-        if row is None:
-            return policy.valid(None, UNKNOWN_TOKEN_DIGEST, sent, now)
-        return policy.valid(_token(row), row.digest, sent, now)
+        return [_verdict(rows.get(sent.id), sent, now) for sent in presented]
 
     def revoke(self, id_: str, by: str) -> Token:
         """Revoke a token at once; repeating it changes nothing. Raise ``UnknownToken`` if there is none."""
@@ -90,6 +95,15 @@ class TokenStore:
             expired = t.c.of_user.is_not(None) & (t.c.expires_at < self._db.now(c) - DAY_MS)
             oldest = select(t.c.id).where(expired).order_by(t.c.expires_at).limit(DELETED_AT_ONCE)
             return c.execute(delete(t).where(t.c.id.in_(oldest.with_for_update(skip_locked=True)))).rowcount
+
+
+def _verdict(row: Row[Any] | None, sent: Presented, now: int) -> Token | Unauthenticated:
+    try:
+        if row is None:
+            return policy.valid(None, UNKNOWN_TOKEN_DIGEST, sent, now)
+        return policy.valid(_token(row), row.digest, sent, now)
+    except Unauthenticated as e:
+        return e
 
 
 def _token(row: Row[Any]) -> Token:

@@ -12,13 +12,15 @@ from tests.servers.api import Api
 CHUNKED = b"Host: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-def test_a_body_in_tiny_chunks_is_refused(api: Api) -> None:
-    with socket.create_connection(api.address, timeout=30) as client:
+def test_a_body_in_tiny_chunks_is_refused(api: Api, ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR), socket.create_connection(api.address, timeout=30) as client:
         client.sendall(b"POST /v1/stop HTTP/1.1\r\n" + CHUNKED + b"1\r\nx\r\n" * 5_000)
         answer = client.makefile("rb").read()
+        ask("GET", "/v1/status")  # after which the application has tried to answer, too
 
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b"The chunks of the body are too small" in answer
+    assert caplog.messages == []
 
 
 def test_a_body_in_ordinary_chunks_is_accepted(ask: Ask) -> None:

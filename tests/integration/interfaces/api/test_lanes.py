@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,7 +11,13 @@ from pathlib import Path
 import httpx
 import pytest
 
+from sexton.interfaces.api.authentication import TokenCheck
 from sexton.interfaces.api.lanes import RequestLane, TooManyRequests
+from sexton.operators.access import policy
+from sexton.operators.access.errors import Unauthenticated
+from sexton.operators.access.model import Token
+from sexton.operators.access.policy import Presented
+from sexton.operators.access.sql.tokens import TokenStore
 from tests.integration.interfaces.api.conftest import Ask
 from tests.servers.api import Api
 from tests.support.rig import Rig
@@ -57,6 +64,24 @@ def test_stop_in_chunks_does_not_wait_for_large_bodies(api: Api, ask: Ask) -> No
         stop = ask("POST", "/v1/stop", chunks=[b'{"reason":', b'"x"}'])
 
     assert stop.status_code == 200
+
+
+async def test_requests_that_wait_are_authenticated_together(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, secret = TokenStore(rig.db).create(policy.scope("operate@*"), 1, "test")
+    sizes = list[int]()
+    verify = TokenStore.verify
+
+    def counted(store: TokenStore, presented: Sequence[Presented]) -> object:
+        sizes.append(len(presented))
+        return verify(store, presented)
+
+    monkeypatch.setattr(TokenStore, "verify", counted)
+    headers = [f"Bearer {secret}"] + [f"Bearer sxt_{n:012x}_{'x' * 43}" for n in range(700)]
+    check = TokenCheck(TokenStore(rig.db))
+    verdicts = await asyncio.gather(*(check.authenticate(each) for each in headers), return_exceptions=True)
+
+    assert [type(verdict) for verdict in verdicts] == [Token] + [Unauthenticated] * 700
+    assert sizes == [500, 201]
 
 
 async def test_one_token_has_a_share_of_a_lane() -> None:
