@@ -4,12 +4,13 @@
 """
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from sexton.interfaces.api.caller import source_of
 from sexton.interfaces.api.lanes import Threads
 from sexton.interfaces.api.problems import REFUSALS, answer
 from sexton.kernel.errors import BadInput, code_of
@@ -63,6 +64,7 @@ class TokenCheck:
     async def _verify(self) -> None:
         while self._waiting:
             checked, self._waiting = self._waiting[:VERIFIED_AT_ONCE], self._waiting[VERIFIED_AT_ONCE:]
+            verdicts: Sequence[Token | Exception]
             try:
                 verdicts = await self._threads.run(self._tokens.verify, [sent for sent, _ in checked])
             except Exception as e:  # noqa: BLE001 - each request answers it
@@ -105,8 +107,7 @@ class AuthenticationMiddleware:
 
     def _log_refusal(self, scope: Scope, token: Token | None, outcome: str) -> None:
         """Log a refused request: repetitions of one token, or of one address without a valid token, are counted."""
-        client = scope.get("client")
-        source = client[0] if client else "unknown"
+        source = source_of(HTTPConnection(scope))
         path = "/".join(part if part in self._words else "*" for part in scope["path"].split("/")[:MAX_SEGMENTS])
         call = CallRecord(who="unknown", source=source, action=f"{scope['method']} {path}")
         if token is None:

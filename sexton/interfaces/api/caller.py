@@ -6,6 +6,7 @@ from ipaddress import ip_address
 from typing import Annotated, NamedTuple
 
 from fastapi import Depends, Query, Request
+from starlette.requests import HTTPConnection
 
 from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access import policy
@@ -97,10 +98,10 @@ async def current_caller(request: Request) -> Caller:
     return caller
 
 
-def source_of(request: Request) -> str:
+def source_of(connection: HTTPConnection) -> str:
     """Return the client's address; a trusted proxy may have sent a text that is none."""
     try:
-        return str(ip_address(request.client.host if request.client else ""))
+        return str(ip_address(connection.client.host if connection.client else ""))
     except ValueError:
         return "unknown"
 

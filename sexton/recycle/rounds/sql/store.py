@@ -180,7 +180,7 @@ class RoundStore:
                 row = insert(round_).values(**values, state=RoundState.RUNNING).returning(round_.c.id)
                 number = int(c.execute(row).scalar_one())
                 self._take_slot(c, instance, now)
-                record_work(self._db, c, "round", instance, f"round {number}, run {run_id}", by)
+                record_work(self._db, c, "round", instance, f"round {number}, run {run_id}")
             else:
                 number = int(stored.id)
             # A repeated try does not change since when the round waits.
