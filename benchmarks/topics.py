@@ -94,8 +94,8 @@ def _fill(address: str, names: Sequence[str]) -> None:
 def _map(wal: WalService, names: Sequence[str]) -> None:
     for name in names:
         regions = tuple(RegionMapping(region=f"{name}-{n}", first=0) for n in range(REGIONS))
-        wal.maps.put(MapOrder(topic=name, generation=1, regions=regions))
-        wal.store.enable(name, Mode.DELETE)
+        wal.maps.put(MapOrder(instance="shop", topic=name, generation=1, regions=regions))
+        wal.store.enable(name, Mode.DELETE, "shop")
     for first in range(0, len(names), PAGE_TOPICS):
         wal.purger.preview(names[first : first + PAGE_TOPICS])
 
@@ -120,7 +120,7 @@ def _heartbeat(wal: WalService, names: Sequence[str], last: int) -> HeartbeatRec
     """Let one node report for all of its regions."""
     its = ((name, f"{name}-{n}") for name in names for n in range(REGIONS))
     told = [LeaderReport(topic=t, region=r, epoch=0, streams=(Stream(flushed=last),)) for t, r in its]
-    return wal.heartbeats.record_reports("node", told)
+    return wal.heartbeats.record_reports("shop", "node", told)
 
 
 def _beats(db: Database, wal: WalService, names: Sequence[str]) -> tuple[int, list[float]]:

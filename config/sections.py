@@ -2,11 +2,12 @@
 
 import re
 from ipaddress import ip_network
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from sexton.kernel.errors import BadInput
+from sexton.operators.access import policy
 from sexton.operators.controls.policy import parse_window
 
 RETENTION_CEILING = 3650 * 86_400
@@ -43,6 +44,21 @@ def _web(url: str) -> str:
     if url and not re.fullmatch(r"https?://[^/\s]+\S*", url):
         raise ValueError("use http://HOST:PORT or https://HOST, or leave it empty")
     return url
+
+
+def _key_source(text: str) -> str:
+    """Return the place of an issuer's keys; raise ``ValueError`` if an attacker on the way could replace them."""
+    is_url = "://" in text
+    if is_url and not re.match(r"https://[^/\s]|http://(127\.0\.0\.1|localhost|\[::1\])[:/]", text):
+        raise ValueError("use https://HOST/PATH, a file, or http:// on loopback: these keys decide who is admitted")
+    return text
+
+
+def _scopes(texts: list[str]) -> list[str]:
+    try:
+        return [str(policy.scope(text)) for text in texts]
+    except BadInput as e:
+        raise ValueError(str(e)) from e
 
 
 def _audit(url: str) -> str:
@@ -154,12 +170,16 @@ class AuditSection(_Section):
 
 
 class ProtectionSection(_Section):
-    """How long sync jobs may protect the files they copy, and how many protections there may be."""
+    """How long and how much sync jobs may protect of the files they copy."""
 
     sync_protection_ttl_seconds: Annotated[int, Field(ge=10, le=86_400, json_schema_extra={"unit": "seconds"})] = 1_200
     max_protection_seconds: Annotated[int, Field(ge=60, le=2_592_000, json_schema_extra={"unit": "seconds"})] = 86_400
     max_soft_hold_seconds: Annotated[int, Field(ge=0, le=2_592_000, json_schema_extra={"unit": "seconds"})] = 86_400
     sync_protection_max_count: Annotated[int, Field(ge=1, le=10_000)] = 100
+    job_max_protections: Annotated[int, Field(ge=1, le=10_000)] = 10
+    job_max_objects: Annotated[int, Field(ge=1, le=10**12, json_schema_extra={"unit": "objects"})] = 5_000_000
+    job_max_bytes: Annotated[int, Field(ge=1, le=2**62, json_schema_extra={"unit": "bytes"})] = 2**50
+    job_max_age_seconds: Annotated[int, Field(ge=60, le=31_536_000, json_schema_extra={"unit": "seconds"})] = 604_800
     strict_gate: bool = False
 
 
@@ -232,6 +252,28 @@ class ApiSection(_Section):
     tls_key: str = ""
     insecure: bool = False
     trusted_proxies: Networks = []
+
+
+class OidcSection(_Section):
+    """Which JWTs of a company's own issuer the API accepts, beside tokens of Sexton."""
+
+    issuer: Annotated[str, AfterValidator(_web)] = ""
+    audience: Annotated[str, Field(max_length=500)] = ""
+    jwks: Annotated[str, AfterValidator(_key_source)] = ""
+    claim: Annotated[str, Field(max_length=200)] = ""
+    scopes: dict[str, Annotated[list[str], Field(min_length=1, max_length=50), AfterValidator(_scopes)]] = Field(
+        default_factory=dict
+    )
+    leeway_seconds: Annotated[int, Field(ge=0, le=120, json_schema_extra={"unit": "seconds"})] = 30
+    max_outage_seconds: Annotated[int, Field(ge=300, le=604_800, json_schema_extra={"unit": "seconds"})] = 86_400
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Self:
+        given = {name: bool(getattr(self, name)) for name in ("issuer", "audience", "jwks", "claim", "scopes")}
+        missing = [name for name, is_given in given.items() if not is_given]
+        if 0 < len(missing) < len(given):
+            raise ValueError(f"section oidc needs {', '.join(missing)} too; leave all of it out to accept no JWTs")
+        return self
 
 
 class PricesSection(_Section):

@@ -19,6 +19,7 @@ from config.sections import (
     CheckSection,
     KindSection,
     MetricsSection,
+    OidcSection,
     PricesSection,
     ProtectionSection,
     RecycleSection,
@@ -51,6 +52,7 @@ __all__ = [
     "CheckSection",
     "KindSection",
     "MetricsSection",
+    "OidcSection",
     "PricesSection",
     "ProtectionSection",
     "RecycleSection",
@@ -95,6 +97,7 @@ class Settings(BaseSettings):
     binlog: BinlogSection = BinlogSection()
     replica: ReplicaSection = ReplicaSection()
     api: ApiSection = ApiSection()
+    oidc: OidcSection = OidcSection()
     prices: PricesSection = PricesSection()
     metrics: MetricsSection = MetricsSection()
     kinds: dict[str, KindSection] = Field(default_factory=dict)
@@ -197,13 +200,10 @@ class Settings(BaseSettings):
     def protection_settings(self) -> ProtectionSettings:
         """Return how long protections may last, and how many an instance may have."""
         section = self.protection
-        return ProtectionSettings(
-            ttl_seconds=min(section.sync_protection_ttl_seconds, section.max_protection_seconds),
-            max_seconds=section.max_protection_seconds,
-            max_soft_hold_seconds=section.max_soft_hold_seconds,
-            max_count=section.sync_protection_max_count,
-            strict_gate=section.strict_gate,
-        )
+        shared = section.model_dump(include=set(ProtectionSettings.model_fields))
+        ttl = min(section.sync_protection_ttl_seconds, section.max_protection_seconds)
+        longest, most = section.max_protection_seconds, section.sync_protection_max_count
+        return ProtectionSettings(ttl_seconds=ttl, max_seconds=longest, max_count=most, **shared)
 
     def check_settings(self) -> CheckSettings:
         """Return the settings of checks."""

@@ -56,7 +56,7 @@ class TopicStory:
             world: whose database, API and instance are used.
             directory: for files and manifests of regions.
         """
-        self._console, self.topic = console, f"{world.instance}-wal"
+        self._console, self._instance, self.topic = console, world.instance, f"{world.instance}-wal"
         self._flushed: dict[str, int] = {}
         """By region: the last entry that was flushed."""
         self._acknowledged: dict[str, Rows] = {region: {} for region in REGIONS}
@@ -68,7 +68,7 @@ class TopicStory:
         log = EmbeddedLog(database)
         log.create(self.topic)
         name = f"{world.instance}-node"
-        owner, node = self._clients(world, "owner@*", f"node:{name}@*")
+        owner, node = self._clients(world, f"owner@{world.instance}", f"node:{name}@{world.instance}")
         node_directory = directory / world.instance
         node_directory.mkdir(parents=True)
         self._node = Node(name, node, log, Maps(owner, log, node_directory / "maps.json"), node_directory)
@@ -95,7 +95,7 @@ class TopicStory:
 
     def explain(self) -> None:
         """Turn purges on for the topic, which is off by default, and show which region blocks it."""
-        self._console.sexton("wal", "enable", self.topic)
+        self._console.sexton("wal", "enable", self.topic, "--instance", self._instance)
         self._console.show(self._console.sexton("wal", "explain", self.topic))
 
     def purge(self) -> None:

@@ -31,7 +31,7 @@ class Maps:
         """Read the file; nothing is sent.
 
         Args:
-            client: with a token of scope ``owner@*``.
+            client: with a token of scope ``owner@INSTANCE``.
             log: where the topics are.
             file: in which the maps are stored; its directory exists.
         """

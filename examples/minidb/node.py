@@ -22,7 +22,7 @@ class Node:
 
         Args:
             name: of the node.
-            client: with a token of scope ``node:NAME@*``.
+            client: with a token of scope ``node:NAME@INSTANCE``.
             log: where the topics are.
             maps: of the meta service.
             directory: contains a directory for each region.

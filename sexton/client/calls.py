@@ -150,14 +150,18 @@ def topic(name: str) -> ApiCall[Topic]:
     return ApiCall("GET", url_path("topics", name), Topic)
 
 
-def map_regions(topic: str, map_: RegionMap) -> ApiCall[Topic]:
-    """Report all regions of a topic. Send it before the first append of each region."""
-    return ApiCall("PUT", url_path("topics", topic, "regions"), Topic, map_)
+def map_regions(topic: str, map_: RegionMap, instance: str | None = None) -> ApiCall[Topic]:
+    """Report all regions of a topic. Send it before the first append of each region.
+
+    ``instance``: needed where there are several and the token is of all; the topic belongs to it from the first map on.
+    """
+    return ApiCall("PUT", url_path("topics", topic, "regions"), Topic, map_, query=url_query(instance=instance))
 
 
-def heartbeat(node: str, beat: Heartbeat) -> ApiCall[HeartbeatReceipt]:
-    """Report how far the regions of a node have flushed."""
-    return ApiCall("POST", url_path("nodes", node, "heartbeat"), HeartbeatReceipt, beat)
+def heartbeat(node: str, beat: Heartbeat, instance: str | None = None) -> ApiCall[HeartbeatReceipt]:
+    """Report how far the regions of a node have flushed, in the topics of one instance."""
+    query = url_query(instance=instance)
+    return ApiCall("POST", url_path("nodes", node, "heartbeat"), HeartbeatReceipt, beat, query=query)
 
 
 def purge(topic: str) -> ApiCall[StartedPurge]:

@@ -4,11 +4,20 @@ from collections.abc import Callable
 
 from sexton.kernel.errors import SextonError, code_of
 from sexton.protocol.problems import ProblemDocument
-from sexton.protocol.protections import Exists, GcIsRunning, Invalid, MaxCount, ProtectionNotFound, SoftDeleted
+from sexton.protocol.protections import (
+    Exists,
+    GcIsRunning,
+    Invalid,
+    JobQuotaExceeded,
+    MaxCount,
+    ProtectionNotFound,
+    SoftDeleted,
+)
 from sexton.protocol.topics import EpochTooHigh, OldEpoch, OldMap, PinEnded, RegionOfAnotherNode, ReplayRefused
 
 _NUMBERED: dict[str, Callable[[str], SextonError]] = {
-    kind.name: kind for kind in (GcIsRunning, ProtectionNotFound, Exists, MaxCount, SoftDeleted, Invalid)
+    kind.name: kind
+    for kind in (GcIsRunning, ProtectionNotFound, Exists, MaxCount, JobQuotaExceeded, SoftDeleted, Invalid)
 }
 """Refusals of protections, by code. They have numbers; a ``NOT_FOUND`` without a number is not theirs."""
 _UNNUMBERED: dict[str, Callable[[str], SextonError]] = {

@@ -36,6 +36,12 @@ class MaxCount(ProtectionError):
     code, name = 20645, "MAX_COUNT"
 
 
+class JobQuotaExceeded(MaxCount):
+    """The job, with all of its runs, has used up its own quota: the message names the limit and the setting."""
+
+    name = "JOB_QUOTA"
+
+
 class SoftDeleted(ProtectionError):
     """The protection is finished; it cannot be renewed."""
 

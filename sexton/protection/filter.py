@@ -121,6 +121,16 @@ class Filter:
         """Return the filter in base64."""
         return base64.b64encode(bytes(self)).decode()
 
+    @property
+    def stored_bytes(self) -> int:
+        """How many bytes it has when it is stored."""
+        return _HEAD.size + len(self._bits) + _SUM_BYTES
+
+    def share_of_all_keys(self) -> float:
+        """Return about which share of all keys the filter covers, whatever it was built from."""
+        ones = int.from_bytes(self._bits).bit_count()
+        return float(min(1.0, ones / self.size) ** self.probes)
+
     def covers(self, vault: str, key: str) -> bool:
         """Return whether the key may be one of the set; False is certain."""
         probe, step = self._hash(vault, key)

@@ -45,6 +45,22 @@ class ProtectionSettings(Message):
     """Most active protections of an instance."""
     strict_gate: bool = False
     """Refuse registrations while a round runs, as MatrixOne does."""
+    job_max_protections: int = 10
+    """Most protections of a job and its runs, finished ones included."""
+    job_max_objects: int = 5_000_000
+    """Most objects and prefixes of a job and its runs; a filter counts with its keys."""
+    job_max_bytes: int = 2**50
+    """Most bytes of the objects of a job and its runs, as far as they were looked up."""
+    job_max_age_seconds: int = 604_800
+    """Age up to which a job's own token extends its protection."""
+
+
+class JobUsage(NamedTuple):
+    """What a job and its runs use of the job's quota."""
+
+    protections: int
+    objects: int
+    bytes: int
 
 
 class Sealed(Message):
@@ -53,6 +69,8 @@ class Sealed(Message):
     objects: int = 0
     verified: bool = True
     """Every object was looked up. A filter names no objects, so only those being deleted can be found."""
+    bytes: int = 0
+    """Of its objects that exist; those under prefixes and in filters are not looked up."""
     claimed: int = 0
     """Objects that are being deleted."""
     missing: int = 0

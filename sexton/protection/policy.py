@@ -6,10 +6,12 @@ from itertools import islice
 from typing import NamedTuple
 
 from sexton.kernel.errors import BadInput
-from sexton.protection.errors import Invalid, SoftDeleted
+from sexton.protection.errors import Invalid, JobQuotaExceeded, SoftDeleted
+from sexton.protection.filter import Filter
 from sexton.protection.model import (
     NAMED,
     Item,
+    JobUsage,
     Protection,
     ProtectionEnd,
     ProtectionSettings,
@@ -21,6 +23,9 @@ from sexton.storage.object_names import NotInAnyVault, resolve
 from sexton.storage.policy import check_key, check_listing
 
 NAME_CHARACTERS = 200
+JOB_FILTER_BYTES = 2 << 20
+JOB_FILTER_SHARE = 0.1
+"""The largest share of all keys, thus of false positives, of a filter that a job's own token registers."""
 
 
 def check_names(job: str, owner: str) -> None:
@@ -38,6 +43,64 @@ def check_names(job: str, owner: str) -> None:
         raise Invalid("the owner of a protection must consist of printable characters: it is shown in logs and lists")
     if "/" in job or job in (".", "..") or not job.isprintable():
         raise Invalid(f"{job!r} cannot name a job: use printable characters without '/', and neither '.' nor '..'")
+
+
+def job_of(run: str) -> str:
+    """Return the job of a run, which is named ``JOB:RUN``; quotas count all runs of a job together."""
+    return run.partition(":")[0]
+
+
+def check_quota(job: str, usage: JobUsage, settings: ProtectionSettings) -> None:
+    """Raise ``JobQuotaExceeded`` if a job uses more than its quota. ``usage``: with what it wants to add."""
+    of_job = f"job {job_of(job)} and its runs"
+    if usage.protections > settings.job_max_protections:
+        raise JobQuotaExceeded(
+            f"{of_job} have {usage.protections - 1} protections, finished ones included, and may have "
+            f"{settings.job_max_protections}; wait for them to end, or {_raised('job_max_protections')}"
+        )
+    if usage.objects > settings.job_max_objects:
+        raise JobQuotaExceeded(
+            f"{of_job} would protect {usage.objects:,} objects and prefixes, and may protect "
+            f"{settings.job_max_objects:,}; register fewer at a time, or {_raised('job_max_objects')}"
+        )
+    if usage.bytes > settings.job_max_bytes:
+        raise JobQuotaExceeded(
+            f"{of_job} would protect {usage.bytes:,} bytes, and may protect {settings.job_max_bytes:,}; register "
+            f"fewer objects at a time, or {_raised('job_max_bytes')}"
+        )
+
+
+def check_age(job: str, registered_at: int, until: int, settings: ProtectionSettings) -> None:
+    """Raise ``JobQuotaExceeded`` if a job's own token extends a protection further than to its greatest age."""
+    if until > latest_end(registered_at, settings):
+        raise JobQuotaExceeded(
+            f"the protection of job {job} would end more than {settings.job_max_age_seconds:,} s after its "
+            f"registration; an operator extends it: sexton protection renew {job}, or {_raised('job_max_age_seconds')}"
+        )
+
+
+def latest_end(registered_at: int, settings: ProtectionSettings) -> int:
+    """Return until when a job's own token extends a protection (ms since 1970)."""
+    return registered_at + settings.job_max_age_seconds * 1_000
+
+
+def check_job_filter(filter_: Filter) -> None:
+    """Raise ``JobQuotaExceeded`` if a filter is too large for a job's own token, or covers too many other objects."""
+    remedy = "register objects or prefixes in chunks, or let an operator register it: scope operate@INSTANCE"
+    if filter_.stored_bytes > JOB_FILTER_BYTES:
+        raise JobQuotaExceeded(
+            f"the filter has {filter_.stored_bytes:,} bytes, and a job's may have {JOB_FILTER_BYTES:,}; {remedy}"
+        )
+    share = filter_.share_of_all_keys()
+    if share > JOB_FILTER_SHARE:
+        raise JobQuotaExceeded(
+            f"the filter covers {share:.0%} of all keys, so it would block deletion of objects that the job does not "
+            f"copy; a job's may cover {JOB_FILTER_SHARE:.0%}: build it for more expected keys, or {remedy}"
+        )
+
+
+def _raised(setting: str) -> str:
+    return f"an operator raises the limit: {setting} in section protection of the settings"
 
 
 def expiry(now: int, seconds: int | None, settings: ProtectionSettings) -> int:
@@ -58,6 +121,19 @@ def expiry(now: int, seconds: int | None, settings: ProtectionSettings) -> int:
             "renew it while the job runs"
         )
     return now + duration * 1_000
+
+
+def repeated(
+    registered: Protection, now: int, seconds: int | None, settings: ProtectionSettings, *, by_job: bool
+) -> int:
+    """Return when a protection expires that is registered once more (ms since 1970): never earlier than before.
+
+    ``by_job``: its own token repeats the registration, which extends it to its greatest age at most.
+    """
+    until = expiry(now, seconds, settings)
+    if by_job:
+        until = min(until, latest_end(registered.registered_at, settings))
+    return max(registered.expires_at, until)
 
 
 def renewed(
@@ -134,6 +210,7 @@ def sealing(job: str, results: Mapping[int, Sealed | None], count: int | None, *
         raise Invalid(f"the protection of job {job} has no chunk, so it would protect nothing; register a chunk first")
     return Sealed(
         objects=sum(chunk.objects for chunk in chunks),
+        bytes=sum(chunk.bytes for chunk in chunks),
         verified=not is_filter,
         claimed=sum(chunk.claimed for chunk in chunks),
         missing=sum(chunk.missing for chunk in chunks),

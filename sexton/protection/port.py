@@ -13,6 +13,10 @@ class Register(Protocol):
     ``registration_id`` is the id of the registration that is meant, as a job may have had another one before.
     """
 
+    def for_job(self) -> "Register":
+        """Return the same register for callers that are jobs with tokens of their own."""
+        ...
+
     def open(self, registration: Protection, seconds: int | None, filter_: Filter | None = None) -> Protection:
         """Open a registration, or return the one that the job opened before, if it is the same."""
         ...

@@ -4,9 +4,9 @@ Each step can be repeated: a repeated registration, chunk or seal returns its fi
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from sexton.protection.errors import Invalid
+from sexton.protection.errors import Invalid, JobQuotaExceeded
 from sexton.protection.filter import Filter
 from sexton.protection.model import NAMED, Item, Protection, ProtectionState, Sealed
 from sexton.protection.policy import sealing
@@ -29,6 +29,10 @@ class Registrar:
     def __init__(self, register: Register, vaults: Vaults) -> None:
         self._register, self._vaults = register, vaults
 
+    def for_job(self) -> "Registrar":
+        """Return a registrar for callers that are jobs, which may do less than operators."""
+        return Registrar(self._register.for_job(), self._vaults)
+
     def register_at_once(
         self,
         registration: Protection,
@@ -38,9 +42,13 @@ class Registrar:
         on_missing: str = FAIL,
     ) -> Protection:
         """Register items that fit one chunk, or a filter, and seal the protection. Raises as the three steps do."""
-        self._register.open(registration, seconds, filter_)
+        opened = self._register.open(registration, seconds, filter_)
         if items:
-            self.add(registration.instance, registration.job, 0, items)
+            try:
+                self.add(registration.instance, registration.job, 0, items)
+            except JobQuotaExceeded:
+                self._register.give_up(opened, "it would exceed the quota of its job")
+                raise
         return self.seal(registration.instance, registration.job, on_missing=on_missing, filter_=filter_)
 
     def add(self, instance: str, job: str, number: int, items: Sequence[Item]) -> Sealed:
@@ -51,6 +59,8 @@ class Registrar:
         Raises:
             ProtectionNotFound, Invalid: see ``Register.add``.
             VaultFault, UnknownVault: a vault does not answer. The stored rows block deletion; repeat the chunk.
+            JobQuotaExceeded: the job would protect too much. Chunks that are stored already block deletion until the
+                registration is released or its time is over.
         """
         items = list(dict.fromkeys(items))
         registration = self._register.find(instance, job)
@@ -62,10 +72,12 @@ class Registrar:
         self._register.wait_for_claims(instance)
         claimed = self._register.find_claimed(instance, job, items, registration_id=registration.id)
         claimed_names = set(claimed)
-        missing = [item for item in self._missing(instance, items) if (item.vault, item.key) not in claimed_names]
+        absent, size = self._look_up(instance, items)
+        missing = [item for item in absent if (item.vault, item.key) not in claimed_names]
         names = [f"{vault}/{key}: claimed" for vault, key in claimed]
         names += [f"{item.vault}/{item.key}: {'nothing below it' if item.prefix else 'not there'}" for item in missing]
-        result = Sealed(objects=len(items), claimed=len(claimed), missing=len(missing), named=tuple(names[:NAMED]))
+        result = Sealed(objects=len(items), bytes=size, claimed=len(claimed), missing=len(missing))
+        result = result.model_copy(update={"named": tuple(names[:NAMED])})
         return self._register.store_result(instance, job, number, result, registration_id=registration.id)
 
     def seal(
@@ -120,45 +132,49 @@ class Registrar:
         names = [f"{vault}/{key}: claimed" for vault, key in files if filter_.covers(vault, key)]
         return names + [f"{vault}/{prefix}: claimed" for vault, prefix in self._register.prefixes_of_requests(instance)]
 
-    def _missing(self, instance: str, items: Sequence[Item]) -> Iterator[Item]:
-        """Yield the objects that do not exist, and the prefixes under which no object exists."""
+    def _look_up(self, instance: str, items: Sequence[Item]) -> tuple[list[Item], int]:
+        """Return the objects that do not exist and prefixes without objects, and the bytes of existing objects."""
+        missing: list[Item] = []
+        total = 0
         items_by_vault: dict[str, list[Item]] = defaultdict(list)
         for item in items:
             items_by_vault[item.vault].append(item)
         for vault_name, vault_items in items_by_vault.items():
             vault = self._vaults.get(instance, vault_name)
-            existing = _existing_keys(vault, [item.key for item in vault_items if not item.prefix])
-            yield from (item for item in vault_items if not item.prefix and item.key not in existing)
-            yield from (item for item in vault_items if item.prefix and not any(vault.list(item.key)))
+            sizes = _existing_sizes(vault, [item.key for item in vault_items if not item.prefix])
+            missing += [item for item in vault_items if not item.prefix and item.key not in sizes]
+            missing += [item for item in vault_items if item.prefix and not any(vault.list(item.key))]
+            total += sum(sizes.values())
             self._vaults.get(instance, vault_name)  # verified again: a disk unmounted meanwhile shows no object
+        return missing, total
 
 
-def _existing_keys(vault: Vault, keys: Sequence[str]) -> set[str]:
-    """Return the keys that exist, by listing folders with many of them and looking up the others."""
+def _existing_sizes(vault: Vault, keys: Sequence[str]) -> dict[str, int]:
+    """Return key → bytes of those that exist, by listing folders with many of them and looking up the others."""
     keys_by_folder: dict[str, set[str]] = defaultdict(set)
     for key in keys:
         keys_by_folder[key.rpartition("/")[0]].add(key)
-    existing: set[str] = set()
+    existing: dict[str, int] = {}
     single_keys: list[str] = []
     for folder, folder_keys in keys_by_folder.items():
         if not folder or len(folder_keys) < LISTED_TOGETHER:
             single_keys += folder_keys
             continue
-        listed, is_cut_short = _listed_keys(vault, folder, folder_keys)
+        listed, is_cut_short = _listed_sizes(vault, folder, folder_keys)
         existing |= listed
         if is_cut_short:
-            single_keys += folder_keys - listed
+            single_keys += folder_keys - listed.keys()
     if single_keys:
-        existing |= {listed_object.key for listed_object in vault.stat(sorted(single_keys))}
+        existing |= {found.key: found.bytes for found in vault.stat(sorted(single_keys))}
     return existing
 
 
-def _listed_keys(vault: Vault, folder: str, keys: set[str]) -> tuple[set[str], bool]:
-    """Return which keys a listing of their folder shows, and whether it was cut short: other keys may exist then."""
+def _listed_sizes(vault: Vault, folder: str, keys: set[str]) -> tuple[dict[str, int], bool]:
+    """Return key → bytes as a listing of the folder shows them, and whether it was cut short: others may exist then."""
     max_pages = MAX_PAGE_FACTOR * (len(keys) // PAGE_KEYS + 1)
-    listed: set[str] = set()
+    listed: dict[str, int] = {}
     for page_number, page in enumerate(vault.list(f"{folder}/"), start=1):
-        listed.update(entry.key for entry in page if entry.key in keys)
+        listed.update((entry.key, entry.bytes) for entry in page if entry.key in keys)
         if len(listed) == len(keys):
             return listed, False
         if page_number == max_pages:

@@ -4,7 +4,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sexton.protection.errors import Exists, GcIsRunning, Invalid, MaxCount, ProtectionNotFound, SoftDeleted
+from sexton.protection.errors import (
+    Exists,
+    GcIsRunning,
+    Invalid,
+    JobQuotaExceeded,
+    MaxCount,
+    ProtectionNotFound,
+    SoftDeleted,
+)
 from sexton.protection.filter import Filter
 from sexton.protection.model import CHUNK_ITEMS, Item, Protection, Sealed
 from sexton.protocol.body import PRINTABLE, Body, Names, Reason, Seconds, SignedInteger
@@ -18,6 +26,7 @@ __all__ = [
     "Invalid",
     "Item",
     "Items",
+    "JobQuotaExceeded",
     "MaxCount",
     "OnMissing",
     "Protection",

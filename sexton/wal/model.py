@@ -60,7 +60,7 @@ class BlockReason(StrEnum):
     MAP_STALE = "map stale"
     SILENT = "no report"
     STOPPED = "stopped"
-    """An operator has stopped everything (``sexton stop --all``)."""
+    """An operator has stopped the topic's instance, or everything (``sexton stop``)."""
     FAULT = "log fault"
     """The log refuses a request, or does not answer."""
 
@@ -80,6 +80,7 @@ class Topic(Message):
     """A topic, as the database knows it."""
 
     name: str
+    instance: str = ""
     kafka_id: str = ""
     """Empty: no purge has seen the topic yet."""
     enabled: bool = False

@@ -45,6 +45,8 @@ class MapOrder(Message):
     forgotten it.
     """
 
+    instance: str = Field(min_length=1)
+    """The sender's; a topic belongs to the instance that first maps it, or for which an operator enables it."""
     topic: str
     generation: int = Field(ge=0, le=MOST)
     regions: tuple[RegionMapping, ...] = ()

@@ -5,6 +5,7 @@ Errors, all under ``SextonError``::
     LogFault        a topic's log refuses a request or does not answer
     NodeSilent      a node takes no request to flush
     UnknownTopic    no owner or operator has named the topic
+    TopicOfAnotherInstance  the topic belongs to another instance
     UnknownRegion   no map names the region in the topic
     OldMap          a newer map is known
     OldEpoch        a newer leader of the region is known
@@ -14,7 +15,7 @@ Errors, all under ``SextonError``::
     PinEnded        a pin was released or has expired
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from sexton.kernel.errors import SextonError
@@ -91,7 +92,7 @@ class Floors(Protocol):
         self, answers: Mapping[str, Facts | LogFault], before: LogStateBeforeRead
     ) -> Mapping[str, PurgeVerdict]: ...
     def record_log_state(self, answers: Mapping[str, Facts | LogFault], faults: Mapping[str, LogFault]) -> None: ...
-    def stopped(self) -> Halt | None: ...
+    def stopped(self, topics: Iterable[Topic]) -> Mapping[str, Halt]: ...
     def record_entry_sizes(self, names: Sequence[str], sizes: Mapping[str, float]) -> None: ...
 
 
@@ -100,6 +101,16 @@ class UnknownTopic(SextonError):
 
     def __init__(self, topic: str) -> None:
         super().__init__(f"unknown topic {topic}; see: sexton wal list")
+
+
+class TopicOfAnotherInstance(SextonError):
+    """Another instance has mapped or enabled the topic. The message does not name it: a caller need not know it."""
+
+    def __init__(self, topic: str, instance: str) -> None:
+        super().__init__(
+            f"topic {topic} belongs to another instance than {instance}, so nothing was changed; see: sexton wal list. "
+            f"If that is wrong, an operator gives it to {instance}: sexton wal assign {topic} {instance} --reason …"
+        )
 
 
 class UnknownRegion(SextonError):

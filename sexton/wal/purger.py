@@ -86,9 +86,9 @@ class Purger:
             if self._clock() - read_at > FRESH_SECONDS:
                 return {name: LogFault(name, "SLOW", "it takes too long to answer", passes=True) for name in names}
         # Read as late as possible: a stop takes effect within 5 s, and topics disabled or reset since are left alone.
-        if self._floors.stopped() is not None:
-            return {}
-        offsets = _offsets_to_delete(names, self._floors.topics(names), answers)
+        topics = self._floors.topics(names)
+        stopped = self._floors.stopped(topics.values())
+        offsets = _offsets_to_delete([name for name in names if name not in stopped], topics, answers)
         starts = self._log.delete_before(offsets)
         return {name: answer for name, answer in starts.items() if isinstance(answer, LogFault)}
 

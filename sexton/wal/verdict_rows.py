@@ -36,7 +36,7 @@ def trusted_answers(topics: Mapping[str, Topic], answers: Answers, before: LogSt
 
 
 def topic_verdict(state: TopicState, halt: Halt | None, now: int, settings: WalSettings, safe: int) -> PurgeVerdict:
-    """Return how far a topic may be purged: not at all if the log does not answer, or an operator stopped everything.
+    """Return how far a topic may be purged: not at all if the log does not answer, or an operator stopped it.
 
     Args:
         state: the topic, the log's answer, regions and pins.

@@ -44,9 +44,9 @@ class Regions:
         self.log, self.wal = HookedLog(rig.db), WalService(rig.db, WalSettings(flush_entries=10), ControlStore(rig.db))
         for topic in (A, B):
             self.log.create(topic)
-            self.wal.store.enable(topic, Mode.DELETE)
+            self.wal.store.enable(topic, Mode.DELETE, "shop")
         self.api = api
-        self.owner, self.client = Sexton(api.url, api.token("owner@*")), Sexton(api.url, api.token("node:n1@*"))
+        self.owner, self.client = Sexton(api.url, api.token("owner@shop")), Sexton(api.url, api.token("node:n1@shop"))
         self.maps, self.directory = Maps(self.owner, self.log, directory / "maps.json"), directory
         self.node = Node("n1", self.client, self.log, self.maps, directory)
         self.acknowledged: dict[str, Rows] = {}

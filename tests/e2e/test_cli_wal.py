@@ -7,6 +7,7 @@ import pytest
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.operators.call_log.store import CallStore
+from sexton.operators.registry.store import Registry
 from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.sql.heartbeats import HeartbeatStore
@@ -24,7 +25,7 @@ def topic(shop: Database) -> EmbeddedLog:
     log.create(TOPIC)
     log.append(TOPIC, [b"x" * 40] * 300)
     regions = tuple(RegionMapping(region=r, first=0) for r in ("r1", "r2"))
-    MapStore(shop).put(MapOrder(topic=TOPIC, generation=1, regions=regions))
+    MapStore(shop).put(MapOrder(instance="shop", topic=TOPIC, generation=1, regions=regions))
     flushed(shop, "r1", 99)
     flushed(shop, "r2", 249)
     return log
@@ -37,13 +38,15 @@ def start(log: EmbeddedLog) -> int:
 
 def flushed(db: Database, region: str, last: int) -> None:
     report = LeaderReport(topic=TOPIC, region=region, epoch=0, streams=(Stream(flushed=last),))
-    HeartbeatStore(db).record_reports("n1", [report])
+    HeartbeatStore(db).record_reports("shop", "n1", [report])
 
 
 def test_topic_blocked_at_its_first_entry_frees_nothing(offline: Run, shop: Database) -> None:
     EmbeddedLog(shop).create(TOPIC)
     EmbeddedLog(shop).append(TOPIC, [b"x"] * 5)
-    MapStore(shop).put(MapOrder(topic=TOPIC, generation=1, regions=(RegionMapping(region="r1", first=0),)))
+    MapStore(shop).put(
+        MapOrder(instance="shop", topic=TOPIC, generation=1, regions=(RegionMapping(region="r1", first=0),))
+    )
     offline("wal", "enable", TOPIC)
 
     assert "a purge frees nothing; blocked by region r1\n" in offline("wal", "explain", TOPIC).stdout
@@ -129,6 +132,25 @@ def test_after_a_restore_every_topic_waits_for_its_map(offline: Run, shop: Datab
 
     assert "1 enabled topic wait" in restored.stdout
     assert "must be sent again" in offline("wal", "explain", TOPIC).stdout
+
+
+def test_topic_is_enabled_for_one_instance_and_assigned(offline: Run, shop: Database, topic: EmbeddedLog) -> None:
+    Registry(shop).add_instance("lake")
+
+    unnamed = offline("wal", "enable", TOPIC)
+    other = offline("wal", "enable", TOPIC, "--instance", "lake")
+    own = offline("wal", "enable", TOPIC, "--instance", "shop")
+    assigned = offline("wal", "assign", TOPIC, "lake", "--reason", "a test", "--yes")
+    listed = [json.loads(offline("wal", "list", "--instance", i, "--json").stdout) for i in ("shop", "lake")]
+    blockers = json.loads(offline("blockers", "lake", "--json").stdout)
+
+    assert (unnamed.returncode, "name an instance" in unnamed.stderr) == (1, True)
+    assert (other.returncode, "sexton wal assign orders-wal lake" in other.stderr) == (1, True)
+    assert (own.returncode, assigned.returncode) == (0, 0)
+    assert [[t["name"] for t in topics] for topics in listed] == [[], [TOPIC]]
+    assert WalStore(shop).topic(TOPIC).mapped_at is None
+    assert CallStore(shop).last(1)[0].instance == "lake"
+    assert {b["instance"] for b in blockers} == {"lake"}
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from tests.support.rig import Rig
 
 @pytest.fixture
 def regions(tmp_path: Path) -> Iterator[Regions]:
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}")
+    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
     (tmp_path / "minidb").mkdir()
     with Api(rig) as api:
         setup = Regions(rig, api, tmp_path / "minidb")
@@ -68,7 +68,7 @@ def test_replay_after_a_crash_restores_every_acknowledged_row(regions: Regions) 
 
 def test_region_opens_on_the_node_that_the_map_names(regions: Regions) -> None:
     regions.append("r1", 5)
-    with Sexton(regions.api.url, regions.api.token("node:n2@*")) as client:
+    with Sexton(regions.api.url, regions.api.token("node:n2@shop")) as client:
         other = Node("n2", client, regions.log, regions.maps, regions.directory)
         other.open("r1", epoch=2)
         regions.node.heartbeat()  # it does not know yet that it was replaced

@@ -44,9 +44,9 @@ class Deployment:
         self.db = Database.open(self.url)
         self.store, place = WalStore(self.db), KafkaPlace(kafka.address)
         self.topic = place.topic()
-        self.store.enable(self.topic, Mode.DELETE)
+        self.store.enable(self.topic, Mode.DELETE, "shop")
         mappings = (RegionMapping(region=REGION, first=0),)
-        MapStore(self.db).put(MapOrder(topic=self.topic, generation=1, regions=mappings))
+        MapStore(self.db).put(MapOrder(instance="shop", topic=self.topic, generation=1, regions=mappings))
         self._place, self._lives, self._living = place, 0, set[Forked]()
 
     def node(self) -> Forked:

@@ -114,7 +114,7 @@ class Node:
         self.flushed, self.memory = max(self.memory), set()
         streams = (Stream(flushed=self.flushed),)
         self.heartbeats.record_reports(
-            "n", [LeaderReport(topic=self.topic, region=REGION, epoch=self.epoch, streams=streams)]
+            "shop", "n", [LeaderReport(topic=self.topic, region=REGION, epoch=self.epoch, streams=streams)]
         )
 
 

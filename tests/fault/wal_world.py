@@ -109,7 +109,7 @@ class World:
         self.regions = {n: Region(n, TOPICS[i % 2], topics={TOPICS[i % 2]}) for i, n in enumerate(names)}
         for topic in TOPICS:
             self.log.create(topic)
-            self.store.enable(topic, Mode.DELETE)
+            self.store.enable(topic, Mode.DELETE, "shop")
             self.send_map(topic)
 
     def end(self, topic: str) -> int:
@@ -140,6 +140,7 @@ class World:
                 moved.append(RegionMove(region=region.name, epoch=region.epoch, node=node))
         self.maps.put(
             MapOrder(
+                instance="shop",
                 topic=topic,
                 generation=self.generation,
                 regions=tuple(mapped),
@@ -234,7 +235,7 @@ class World:
             stream = Stream(flushed=last, idle=last)
             report = LeaderReport(topic=topic, region=region.name, epoch=region.epoch, streams=(stream,))
             with suppress(RegionOfAnotherNode):
-                receipt = self.heartbeats.record_reports(intruder, [report])
+                receipt = self.heartbeats.record_reports("shop", intruder, [report])
                 assert receipt.ignored == 1, f"a report of {intruder} on {region.name} counted"
             with suppress(RegionOfAnotherNode, UnknownRegion, ReplayRefused, OldEpoch):
                 self._open(region, topic, intruder, region.epoch + 1, (last,))
@@ -311,7 +312,7 @@ class World:
     def receive(self, region: Region, node: str, *reports: LeaderReport) -> None:
         """Receive reports of a node; only those of an earlier leader may be refused."""
         try:
-            self.heartbeats.record_reports(node, reports)
+            self.heartbeats.record_reports("shop", node, reports)
         except RegionOfAnotherNode:
             assert node != region.node, f"{region.name} is not led by its own node {node}"
 

@@ -132,7 +132,12 @@ async def test_refusal_of_the_log_fails_the_purge(topics: Topics) -> None:
 async def test_blocked_topic_is_no_failure_but_an_unknown_one_is(topics: Topics) -> None:
     silent = topics.make(20, "r1")
     topics.wal.maps.put(
-        MapOrder(topic=silent, generation=2, regions=(RegionMapping(region="r1"), RegionMapping(region="r2")))
+        MapOrder(
+            instance="shop",
+            topic=silent,
+            generation=2,
+            regions=(RegionMapping(region="r1"), RegionMapping(region="r2")),
+        )
     )
     report = await (await topics.start(silent)).result()
     with pytest.raises(WorkflowFailureError) as failed:

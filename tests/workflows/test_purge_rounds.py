@@ -57,7 +57,7 @@ async def test_round_flushes_regions_and_names_unreachable_nodes(topics: Topics)
     with flushing_node(flush_node) as url:
         topics.flushed(lagging, "r1", 9, url)
         last_report = LeaderReport(topic=stuck, region="r9", epoch=0, streams=(Stream(flushed=19),))
-        topics.wal.heartbeats.record_reports("n2", [last_report], "http://127.0.0.1:9")
+        topics.wal.heartbeats.record_reports("shop", "n2", [last_report], "http://127.0.0.1:9")
         topics.wal.purger.preview([lagging, stuck])
         report, _ = await topics.round()
 

@@ -138,9 +138,9 @@ async def test_purge_of_a_topic_with_many_idle_regions_ends(topics: Topics) -> N
     name = "wal-many"
     topics.log.create(name)
     regions = tuple(RegionMapping(region=f"greptime-public-monitoring-region-{n:030d}", first=0) for n in range(30_000))
-    topics.wal.maps.put(MapOrder(topic=name, generation=1, regions=regions))
+    topics.wal.maps.put(MapOrder(instance="shop", topic=name, generation=1, regions=regions))
     topics.log.append(name, [b"entry"] * 20)
-    topics.wal.store.enable(name, Mode.DELETE)
+    topics.wal.store.enable(name, Mode.DELETE, "shop")
     handle = await topics.start(name)
     ended = asyncio.ensure_future(handle.result())
     await asyncio.wait({ended}, timeout=150)

@@ -57,14 +57,14 @@ class Topics:
         name = name or f"wal-{uuid.uuid4().hex[:8]}"
         self.log.create(name)
         mapped = tuple(RegionMapping(region=r, first=0) for r in regions)
-        self.wal.maps.put(MapOrder(topic=name, generation=1, regions=mapped))
+        self.wal.maps.put(MapOrder(instance="shop", topic=name, generation=1, regions=mapped))
         self.log.append(name, [b"entry"] * entries)
-        self.wal.store.enable(name, Mode.DELETE)
+        self.wal.store.enable(name, Mode.DELETE, "shop")
         return name
 
     def flushed(self, topic: str, region: str, last: int, url: str = "") -> None:
         report = LeaderReport(topic=topic, region=region, epoch=0, streams=(Stream(flushed=last),))
-        self.wal.heartbeats.record_reports("n1", [report], url)
+        self.wal.heartbeats.record_reports("shop", "n1", [report], url)
 
     def topic(self, name: str) -> Topic:
         return self.wal.store.topic(name)

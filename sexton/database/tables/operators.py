@@ -91,6 +91,7 @@ token = Table(
     Column("expires_at", Instant),
     Column("revoked_at", Instant),
     Column("revoked_by", Text),
+    Column("last_used_at", Instant),
     Column("of_user", Text),  # the user whose password it was given for; null: made at the command line
 )
 """One row per API token; only the digest of its secret is stored."""

@@ -21,6 +21,8 @@ protection = Table(
     Column("changes", BigInteger),  # increased with each change of the coverage, so that a claim sees a stale snapshot
     Column("sizes", Json),  # lengths of its prefixes, in characters
     Column("filter", LargeBinary),  # a Bloom filter of keys
+    Column("objects", BigInteger),  # objects and prefixes, or the keys of the filter; counted in its job's quota
+    Column("bytes", BigInteger),  # of the objects that were looked up
     Column("sealed", Json),  # the result of its registration
 )
 """One row per protection: files that stay while a sync job copies them."""

@@ -8,6 +8,7 @@ wal_topic = Table(
     "wal_topic",
     METADATA,
     Column("name", Text, primary_key=True),
+    Column("instance", Text),
     Column("kafka_id", Text),
     Column("enabled", Boolean),
     Column("mode", Text),  # delete or logical
@@ -28,7 +29,7 @@ wal_topic = Table(
     Column("blocked", Json),
     Column("seq", BigInteger),
 )
-"""One row per Kafka topic that is purged."""
+"""One row per Kafka topic that is purged. It belongs to one instance; a log has one topic of each name."""
 
 wal_region = Table(
     "wal_region",
@@ -85,11 +86,12 @@ wal_purge = Table(
 wal_node = Table(
     "wal_node",
     METADATA,
+    Column("instance", Text, primary_key=True),
     Column("name", Text, primary_key=True),
     Column("url", Text),
     Column("seen_at", Instant),
 )
-"""One row per node that reports, and the URL where it is asked to flush."""
+"""One row per node of an instance that reports, and the URL where it is asked to flush."""
 
 wal_log = Table(
     "wal_log",

@@ -140,6 +140,8 @@ class Figures(Message):
     wal_interval_seconds: int = 0
     binlogs: tuple[BinlogFigures, ...] = ()
     binlog_interval_seconds: int = 0
+    expiring_tokens: int = 0
+    """Tokens that were used lately and end within two weeks."""
     table_bytes: dict[str, int] = Field(default_factory=dict)
     """Table of Sexton → bytes on disk; on SQLite ``all``; empty: unknown."""
     counters: dict[tuple[str, str, str], int] = Field(default_factory=dict)

@@ -29,7 +29,10 @@ from sexton.interfaces.api.routes import (
     tokens,
     wal,
 )
+from sexton.interfaces.api.token_verifier import TokenVerifier
 from sexton.interfaces.operator_service import OperatorService
+from sexton.operators.access.model import OidcSettings
+from sexton.operators.access.oidc import OidcVerifier
 from sexton.operators.call_log.store import CallStore
 from sexton.protocol.body import MAX_BODY_BYTES
 from sexton.protocol.problems import ProblemDocument
@@ -74,8 +77,11 @@ def create(settings: Settings, db: Database) -> FastAPI:
         return Response(description, media_type="application/json")
 
     problems.install(app)
+    oidc = OidcVerifier(OidcSettings(**settings.oidc.model_dump())) if settings.oidc.issuer else None
     stores = service.stores
-    app.add_middleware(AuthenticationMiddleware, tokens=stores.tokens, calls=stores.calls, words=words)
+    app.add_middleware(
+        AuthenticationMiddleware, verifier=TokenVerifier(stores.tokens, oidc), calls=stores.calls, words=words
+    )
     if settings.api.trusted_proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=settings.api.trusted_proxies)
     return app

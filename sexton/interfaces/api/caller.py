@@ -9,9 +9,10 @@ from fastapi import Depends, Query, Request
 from starlette.requests import HTTPConnection
 
 from sexton.interfaces.operator_service import OperatorService
+from sexton.kernel.errors import BadInput
 from sexton.operators.access import policy
 from sexton.operators.access.errors import Forbidden
-from sexton.operators.access.model import EVERY_INSTANCE, Grant, Token
+from sexton.operators.access.model import EVERY_INSTANCE, CallerIdentity, Grant, TokenScope, scopes_text
 from sexton.operators.call_log.model import CallRecord
 from sexton.operators.call_log.store import CallStore
 
@@ -35,9 +36,19 @@ class Deed(NamedTuple):
 class Caller:
     """The sender of a request, known by its token and address."""
 
-    def __init__(self, token: Token, source: str, calls: CallStore) -> None:
-        self.token, self.source, self._calls = token, source, calls
+    def __init__(self, identity: CallerIdentity, source: str, calls: CallStore) -> None:
+        self._identity, self.source, self._calls = identity, source, calls
         self._forbidden: CallRecord | None = None
+
+    @property
+    def name(self) -> str:
+        """The caller in the log of calls."""
+        return self._identity.name
+
+    @property
+    def scopes(self) -> tuple[TokenScope, ...]:
+        """What the caller may do: one scope of a token of Sexton, perhaps several of a JWT."""
+        return self._identity.scopes
 
     @contextmanager
     def recorded(self, deed: Deed, *, keeps: bool = False) -> Iterator[None]:
@@ -47,7 +58,7 @@ class Caller:
         ``keeps``: see ``CallStore.recorded``.
         """
         call = self._permitted(deed)
-        is_program = self.token.scope.grant in (Grant.SYNC, Grant.NODE)
+        is_program = all(scope.grant in (Grant.SYNC, Grant.NODE) for scope in self.scopes)
         with self._calls.routine(call) if is_program else self._calls.recorded(call, keeps=keeps):
             yield
 
@@ -59,11 +70,11 @@ class Caller:
 
     def log_refusal(self, request: str, outcome: str) -> None:
         """Log that the token did not permit a request (``METHOD TEMPLATE``); repetitions are counted."""
-        call = self._forbidden or CallRecord(who=self.token.name, source=self.source, action=request)
+        call = self._forbidden or CallRecord(who=self.name, source=self.source, action=request)
         self._calls.refused(call, outcome)
 
     def _permitted(self, deed: Deed) -> CallRecord:
-        call = CallRecord(who=self.token.name, source=self.source, action=deed.action, instance=deed.instance)
+        call = CallRecord(who=self.name, source=self.source, action=deed.action, instance=deed.instance)
         call = call.model_copy(update={"subject": deed.subject, "reason": deed.reason})
         self._forbidden = call
         self.require(deed.grant, deed.instance or EVERY_INSTANCE, job=deed.job, node=deed.node)
@@ -72,29 +83,45 @@ class Caller:
 
     def require(self, grant: Grant, instance: str, *, job: str | None = None, node: str | None = None) -> None:
         """Raise ``Forbidden`` unless the token permits it; see ``access.policy.check``."""
-        policy.check(self.token.scope, grant, instance, job=job, node=node)
+        policy.check(self.scopes, grant, instance, job=job, node=node)
+
+    def permits(self, grant: Grant, instance: str) -> bool:
+        """Return whether the token has the grant itself, and not only for its own job or node."""
+        return any(policy.permits(scope, grant, instance) for scope in self.scopes)
+
+    def covers(self, instance: str) -> bool:
+        """Return whether a scope covers an instance; ``EVERY_INSTANCE``: whether it covers all of them."""
+        return any(policy.covers(scope, instance) for scope in self.scopes)
 
     def selected(self, instance: str | None) -> str:
         """Return the instance that a request names, else that of the token, which may be ``EVERY_INSTANCE``.
 
         Raises:
             Forbidden: the token does not cover the instance, whether there is such an instance or not.
+            BadInput: the request names none, and the token has scopes of several.
         """
-        name = instance or self.token.scope.instance
-        if not policy.covers(self.token.scope, name):
-            raise Forbidden(f"a token of scope {self.token.scope} is not for this instance")
-        return name
+        if instance:
+            if not self.covers(instance):
+                raise Forbidden(f"a token of scope {scopes_text(self.scopes)} is not for this instance")
+            return instance
+        own = {scope.instance for scope in self.scopes}
+        if EVERY_INSTANCE in own:
+            return EVERY_INSTANCE
+        if len(own) > 1:
+            raise BadInput(f"this token is of several instances; name one: ?instance={min(own)}")
+        return own.pop()
 
     @property
     def node(self) -> str:
-        """The node that the token belongs to; empty: it is no node's token."""
-        return self.token.scope.of if self.token.scope.grant is Grant.NODE else ""
+        """The node that the token belongs to; empty: it is of none, or of several."""
+        nodes = {scope.of for scope in self.scopes if scope.grant is Grant.NODE}
+        return nodes.pop() if len(nodes) == 1 else ""
 
 
 async def current_caller(request: Request) -> Caller:
     """Return the sender of the request. The authentication middleware has verified its token."""
     service: OperatorService = request.app.state.service
-    request.state.caller = caller = Caller(request.state.token, source_of(request), service.stores.calls)
+    request.state.caller = caller = Caller(request.state.identity, source_of(request), service.stores.calls)
     return caller
 
 

@@ -86,9 +86,9 @@ async def _handle(handle: Callable[[Request], Coroutine[Any, Any, Response]], re
 
 def _sender(request: Request) -> str:
     """Return who shares the places: a token's requests, or those of an address without one."""
-    token = getattr(request.state, "token", None)
-    if token is not None:
-        return f"token {token.id}"
+    caller = getattr(request.state, "identity", None)
+    if caller is not None:
+        return str(caller.name)
     return request.client.host if request.client else ""
 
 

@@ -41,6 +41,7 @@ from sexton.wal.port import (
     PinEnded,
     RegionOfAnotherNode,
     ReplayRefused,
+    TopicOfAnotherInstance,
     UnknownRegion,
     UnknownTopic,
 )
@@ -56,6 +57,7 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (NotAuthorized, 401),
     (Forbidden, 403),
     (RegionOfAnotherNode, 403),
+    (TopicOfAnotherInstance, 403),
     (ProtectionNotFound, 404),
     (UnknownCheck, 404),
     (UnknownInstance, 404),

@@ -70,6 +70,8 @@ def granted(own: TokenScope, requested: TokenScope | None) -> TokenScope:
     Raises:
         Forbidden: the requested scope permits more than the user's own.
     """
+    if own.grant is Grant.UNREADABLE:
+        raise Forbidden(f"the scope of this user cannot be read; an operator removes and adds the user: {own.of!r}")
     if requested is None or requested == own:
         return own
     if own.grant is Grant.ADMIN:

@@ -39,6 +39,12 @@ class LoginsBusy(SextonError):
     retry_seconds = 1
 
 
+class IssuerAway(SextonError):
+    """The keys of the issuer of JWTs are not known now."""
+
+    passes = True
+
+
 class UnknownUser(SextonError):
     """No user has that name."""
 

@@ -1,13 +1,20 @@
 """Tokens, users, scopes, and the records of calls, as values. Instants are in ms since 1970."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
+
+from pydantic import Field
 
 from sexton.kernel.message import Message
 
 EVERY_INSTANCE = "*"
 """The instance of a scope that covers all instances. A request passes it if it belongs to no single instance: figures
-and stops of the whole deployment, and topics, whose rows name no instance. Only a scope that covers all permits it."""
+and stops of the whole deployment. Only a scope that covers all permits it."""
+
+UNKNOWN_INSTANCE = ""
+"""The instance of a plan, a check or a topic that is unknown. Only a scope of every instance covers it, so a token of
+one instance receives the same refusal as for what belongs to another one."""
 
 
 class Grant(StrEnum):
@@ -25,19 +32,44 @@ class Grant(StrEnum):
     """``sync:JOB``: read and change the protections of JOB and of JOB:RUN."""
     NODE = "node"
     """``node:ID``: the reports and queries of the node with this name."""
+    UNREADABLE = "unreadable"
+    """Nothing. Only of a stored scope that this version cannot read; no text names it."""
 
 
 class TokenScope(NamedTuple):
-    """A grant in one instance, or in every one; for ``sync`` and ``node``, ``of`` is the job or the node."""
+    """A grant in one instance, or in every one.
+
+    ``of`` is the job or the node for ``sync`` and ``node``, and the stored text for ``unreadable``.
+    """
 
     grant: Grant
     of: str
     instance: str
 
     def __str__(self) -> str:
+        if self.grant is Grant.UNREADABLE:
+            return f"{self.of!r} cannot be read; revoke it"
         name = f"{self.grant}:{self.of}" if self.of else str(self.grant)
         is_complete = self.instance == EVERY_INSTANCE and self.grant in (Grant.READ, Grant.ADMIN)
         return name if is_complete else f"{name}@{self.instance}"
+
+
+class CallerIdentity(NamedTuple):
+    """Who sends a request, and what that permits: each of the scopes by itself."""
+
+    name: str
+    """In the log of calls."""
+    scopes: tuple[TokenScope, ...]
+
+    @classmethod
+    def of_subject(cls, issuer: str, subject: str, scopes: tuple[TokenScope, ...]) -> "CallerIdentity":
+        """Return the identity of a subject that an issuer of JWTs has named."""
+        return cls(f"{subject} of {issuer} ({scopes_text(scopes)})", scopes)
+
+
+def scopes_text(scopes: Iterable[TokenScope]) -> str:
+    """Return scopes as people read them."""
+    return ", ".join(map(str, scopes))
 
 
 class Token(Message):
@@ -51,6 +83,8 @@ class Token(Message):
     expires_at: int = 0
     revoked_at: int | None = None
     revoked_by: str = ""
+    last_used_at: int | None = None
+    """When it was last used, to about a minute; None: never."""
     of_user: str | None = None
     """The user whose login issued the token; None: created at the command line."""
 
@@ -59,6 +93,11 @@ class Token(Message):
         """The caller in the call log. It names the user, because a user's token is deleted long before the log is."""
         user = "" if self.of_user is None else f"user {self.of_user}, "
         return f"{user}token {self.id} ({self.scope})"
+
+    @property
+    def identity(self) -> CallerIdentity:
+        """The caller that sends the token."""
+        return CallerIdentity(self.name, (self.scope,))
 
 
 class User(Message):
@@ -72,3 +111,17 @@ class User(Message):
     """When the password was last set."""
     removed_at: int | None = None
     removed_by: str = ""
+
+
+class OidcSettings(Message):
+    """Which JWTs are accepted. ``scopes``: value of the claim → scopes of Sexton."""
+
+    issuer: str = ""
+    """Empty: none is."""
+    audience: str = ""
+    jwks: str = ""
+    """URL or file of the issuer's public keys."""
+    claim: str = ""
+    scopes: Mapping[str, Sequence[str]] = Field(default_factory=dict)
+    leeway_seconds: int = 30
+    max_outage_seconds: int = 86_400

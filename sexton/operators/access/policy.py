@@ -8,9 +8,12 @@ from typing import NamedTuple
 
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.errors import Forbidden, Unauthenticated
-from sexton.operators.access.model import EVERY_INSTANCE, Grant, Token, TokenScope
+from sexton.operators.access.model import EVERY_INSTANCE, UNKNOWN_INSTANCE, Grant, Token, TokenScope, scopes_text
 
-MAX_DAYS = 3_650
+MAX_DAYS, DEFAULT_DAYS = 366, 90
+DAY_MS = 86_400_000
+USE_INTERVAL_MS = 60_000
+EXPIRES_SOON_MS, USED_LATELY_MS = 14 * DAY_MS, 14 * DAY_MS
 SECRET_BYTES = 32
 ID_CHARACTERS = 12
 LADDER = (Grant.READ, Grant.OWNER, Grant.OPERATE, Grant.ADMIN)
@@ -53,20 +56,33 @@ def scope(text: str) -> TokenScope:
     return TokenScope(Grant(grant), of, instance or EVERY_INSTANCE)
 
 
+def stored_scope(text: str) -> TokenScope:
+    """Return the scope of a row; one that cannot be read permits nothing, and the other rows are still read."""
+    try:
+        return scope(text)
+    except BadInput:
+        return TokenScope(Grant.UNREADABLE, text, UNKNOWN_INSTANCE)
+
+
 def token_text(id_: str, secret: str) -> str:
     """Return the text of a token, as its holder stores it."""
     return f"sxt_{id_}_{secret}"
 
 
+def bearer(authorization: str) -> str:
+    """Return the token in an ``Authorization`` header; empty: it has none."""
+    kind, _, token = authorization.strip().partition(" ")
+    return token.strip() if kind.lower() == "bearer" else ""
+
+
 def presented(authorization: str) -> Presented:
-    """Return the token in an ``Authorization`` header.
+    """Return the token of Sexton in an ``Authorization`` header.
 
     Raises:
         Unauthenticated: the header has no token of Sexton.
     """
-    kind, _, token = authorization.strip().partition(" ")
-    match = _TOKEN.fullmatch(token.strip())
-    if kind.lower() != "bearer" or match is None:
+    match = _TOKEN.fullmatch(bearer(authorization))
+    if match is None:
         raise Unauthenticated("send a token: `Authorization: Bearer sxt_…`; make one: sexton token create")
     return Presented(match[1], match[2])
 
@@ -91,37 +107,71 @@ def valid(token: Token | None, stored: str, sent: Presented, now: int) -> Token:
         raise Unauthenticated(f"token {token.id} is revoked; {remedy}")
     if now >= token.expires_at:
         raise Unauthenticated(f"token {token.id} has expired; {remedy}")
+    if token.scope.grant is Grant.UNREADABLE:
+        raise Unauthenticated(f"the scope of token {token.id} cannot be read, so it permits nothing; {remedy}")
     return token
 
 
+def is_use_due(token: Token, now: int) -> bool:
+    """Return whether a use of the token is stored now: at most once a minute, so that most requests write nothing."""
+    return token.last_used_at is None or now - token.last_used_at >= USE_INTERVAL_MS
+
+
+def renewed(token: Token, now: int, days: int) -> Token:
+    """Return a token that ends ``days`` from now, and not earlier than before.
+
+    Raises:
+        BadInput: it was revoked, has expired, cannot be read, or was issued for a login.
+    """
+    remedy = "make another: sexton token create"
+    if token.of_user is not None:
+        raise BadInput(f"token {token.id} was issued for a login and cannot be renewed; log in again: POST /v1/token")
+    if token.revoked_at is not None or now >= token.expires_at:
+        state = "has expired" if token.revoked_at is None else "is revoked"
+        raise BadInput(f"token {token.id} {state} and cannot be renewed; {remedy}")
+    if token.scope.grant is Grant.UNREADABLE:
+        raise BadInput(f"the scope of token {token.id} cannot be read; revoke it and {remedy}")
+    if now + days * DAY_MS < token.expires_at:
+        raise BadInput(f"token {token.id} ends later than in {days} days already; to end it: sexton token revoke")
+    return token.model_copy(update={"expires_at": now + days * DAY_MS})
+
+
+def permits(scope_: TokenScope, required: Grant, instance: str) -> bool:
+    """Return whether the scope has a grant in an instance; scopes of jobs and nodes have none."""
+    return covers(scope_, instance) and scope_.grant in LADDER and LADDER.index(scope_.grant) >= LADDER.index(required)
+
+
 def check(
-    scope_: TokenScope, required: Grant, instance: str, *, job: str | None = None, node: str | None = None
+    scopes: Collection[TokenScope], required: Grant, instance: str, *, job: str | None = None, node: str | None = None
 ) -> None:
-    """Raise ``Forbidden`` unless the scope permits a request.
+    """Raise ``Forbidden`` unless one of the scopes permits a request.
 
     The message does not name the instance: a request may name a plan or a check, and the caller does not learn whose.
 
     Args:
-        scope_: of the token.
+        scopes: of the caller.
         required: ``read``, ``owner``, ``operate`` or ``admin``.
         instance: the instance that the request is about; ``EVERY_INSTANCE``: it belongs to no single one.
         job: the job that the request is about, if any: its own token is accepted too.
         node: the node that the request is about, if any: its own token is accepted too.
     """
-    if covers(scope_, instance):
-        if scope_.grant in LADDER and LADDER.index(scope_.grant) >= LADDER.index(required):
-            return
-        if scope_.grant is Grant.SYNC and job is not None and runs(scope_.of, job):
-            return
-        if scope_.grant is Grant.NODE and node is not None and scope_.of == node:
-            return
+    if any(
+        permits(scope_, required, instance) or (covers(scope_, instance) and _is_own(scope_, job, node))
+        for scope_ in scopes
+    ):
+        return
     where = "for every instance" if instance == EVERY_INSTANCE else "for the instance of the request"
     accepted = str(required)
     if job is not None:
         accepted += f", or the job's own (sync:{job.partition(':')[0]})"
     if node is not None:
         accepted += f", or the node's own (node:{node or 'ID'})"
-    raise Forbidden(f"this needs a token of scope {accepted}, {where}; this one has {scope_}")
+    raise Forbidden(f"this needs a token of scope {accepted}, {where}; this one has {scopes_text(scopes)}")
+
+
+def _is_own(scope_: TokenScope, job: str | None, node: str | None) -> bool:
+    is_job = scope_.grant is Grant.SYNC and job is not None and runs(scope_.of, job)
+    return is_job or (scope_.grant is Grant.NODE and node is not None and scope_.of == node)
 
 
 def covers(scope_: TokenScope, instance: str) -> bool:
@@ -129,17 +179,22 @@ def covers(scope_: TokenScope, instance: str) -> bool:
     return scope_.instance in (EVERY_INSTANCE, instance)
 
 
-def check_log(scope_: TokenScope, consumers: Collection[str]) -> None:
+def check_log(scopes: Collection[TokenScope], required: Grant, instance: str, consumers: Collection[str]) -> None:
     """Raise ``Forbidden`` if a job's token is sent for a log that is not registered for the job.
 
     Args:
-        scope_: of the token; ``check`` has accepted it.
+        scopes: of the caller; ``check`` has accepted them.
+        required: as for ``check``: a caller with this grant may read a log that no job has registered.
+        instance: of the log.
         consumers: the names of the log's registered consumers.
     """
-    if scope_.grant is Grant.SYNC and not any(runs(scope_.of, name) for name in consumers):
+    if any(permits(scope_, required, instance) for scope_ in scopes):
+        return
+    jobs = [scope_.of for scope_ in scopes if scope_.grant is Grant.SYNC and covers(scope_, instance)]
+    if not any(runs(job, name) for job in jobs for name in consumers):
         raise Forbidden(
-            f"no consumer {scope_.of} of this log is registered; a token of scope operate@INSTANCE registers it: "
-            f"PUT /v1/consumers/{scope_.of}"
+            f"no consumer {', '.join(jobs)} of this log is registered; a token of scope operate@INSTANCE registers it: "
+            f"PUT /v1/consumers/{jobs[0] if jobs else 'C'}"
         )
 
 

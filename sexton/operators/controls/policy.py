@@ -78,20 +78,19 @@ def halt_by_instance(controls: Sequence[Control], now: int) -> Callable[[str], H
     return lambda instance: _halt(by_kind, instance, closed_until)
 
 
-def stopped(controls: Iterable[Control]) -> Halt | None:
-    """Return the stop of everything, or None: for work that belongs to no instance."""
+def stop_by_instance(controls: Iterable[Control]) -> Callable[[str], Halt | None]:
+    """Return a function from an instance to its stop, or that of everything: for work without lists and windows."""
     stops = {control.name: control for control in controls if control.kind is ControlKind.STOP}
-    return _stop_of(stops, ALL, "everything", "--all")
+    return lambda instance: _stop(stops, instance)
 
 
 def _halt(by_kind: ControlsByKind, instance: str, closed_until: int | None) -> Halt | None:
     stops = by_kind[ControlKind.STOP]
-    return (
-        _stop_of(stops, ALL, "everything", "--all")
-        or _stop_of(stops, instance, instance, instance)
-        or _list_halt(by_kind, instance)
-        or _window_halt(by_kind, closed_until)
-    )
+    return _stop(stops, instance) or _list_halt(by_kind, instance) or _window_halt(by_kind, closed_until)
+
+
+def _stop(stops: Mapping[str, Control], instance: str) -> Halt | None:
+    return _stop_of(stops, ALL, "everything", "--all") or _stop_of(stops, instance, instance, instance)
 
 
 def _stop_of(stops: Mapping[str, Control], name: str, subject: str, start_argument: str) -> Halt | None:

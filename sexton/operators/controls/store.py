@@ -2,7 +2,7 @@
 
 import os
 import pwd
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection, delete, select
 
@@ -12,7 +12,7 @@ from sexton.database.guard import UnknownInstance
 from sexton.database.rows import upsert
 from sexton.kernel.errors import BadInput
 from sexton.operators.controls.model import ALL, Control, ControlKind, Halt
-from sexton.operators.controls.policy import halt, parse_window, stopped, vault_whitelist
+from sexton.operators.controls.policy import halt, parse_window, stop_by_instance, vault_whitelist
 from sexton.operators.controls.port import Halted, NotEnabled
 
 NAME_CHARACTERS = 200
@@ -67,9 +67,9 @@ class ControlStore:
         """Return why the instance must not be worked on now, or None, in the caller's transaction."""
         return halt(self.all_in(c), instance, self._db.now(c))
 
-    def stopped(self, c: Connection) -> Halt | None:
-        """Return the stop of everything, or None, in the caller's transaction: for work that belongs to no instance."""
-        return stopped(self.all_in(c))
+    def stops(self, c: Connection) -> Callable[[str], Halt | None]:
+        """Return a function from an instance to its stop, or that of everything, in the caller's transaction."""
+        return stop_by_instance(self.all_in(c))
 
     def admit(self, instance: str) -> frozenset[str]:
         """Return the vault whitelist (empty: every vault) if a round may begin, be it only to observe.

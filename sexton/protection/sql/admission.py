@@ -1,10 +1,11 @@
-"""Decide whether a job may open a registration."""
+"""Decide whether a job may open a registration, and how much it may protect."""
 
-from sqlalchemy import Connection, and_, func, select
+from sqlalchemy import Connection, and_, func, or_, select
 
 from sexton.database.engine import Database
+from sexton.protection import policy
 from sexton.protection.errors import Exists, GcIsRunning, MaxCount
-from sexton.protection.model import Protection, ProtectionSettings, ProtectionState
+from sexton.protection.model import JobUsage, Protection, ProtectionSettings, ProtectionState
 from sexton.protection.sql.ending import end_due
 
 
@@ -17,16 +18,27 @@ def ensure_same(registered: Protection, registration: Protection) -> None:
         raise Exists(f"job {job} has a protection of other objects; release it, or use another name")
 
 
-def ensure_admitted(db: Database, c: Connection, instance: str, now: int, settings: ProtectionSettings) -> None:
-    """Raise ``GcIsRunning`` or ``MaxCount`` where no protection may be opened now (ms since 1970).
+def ensure_admitted(
+    db: Database, c: Connection, registration: Protection, now: int, settings: ProtectionSettings, *, by_job: bool
+) -> None:
+    """Raise ``GcIsRunning``, ``JobQuotaExceeded`` or ``MaxCount`` where no protection may be opened now.
 
-    At the maximum, protections that are due end first.
+    At a maximum, protections that are due end first. ``by_job``: its own token registers the job. Its first protection
+    is admitted even if the instance has its maximum, so that other jobs cannot use up the place of this one.
     """
+    instance, job = registration.instance, registration.job
     if settings.strict_gate:
         lease = db.t.lease
         is_busy = and_(lease.c.instance == instance, lease.c.state == "BUSY", lease.c.expires_at > now)
         if c.execute(select(lease.c.owner).where(is_busy).limit(1)).first() is not None:
             raise GcIsRunning(f"a round of {instance} runs and strict_gate is on; try again when it has ended")
+    usage = job_usage(db, c, instance, job)
+    if usage.protections >= settings.job_max_protections:
+        end_due(db, c, instance, now, settings)
+        usage = job_usage(db, c, instance, job)
+    policy.check_quota(job, usage._replace(protections=usage.protections + 1), settings)
+    if by_job and not usage.protections:
+        return
     if _active_count(db, c, instance) >= settings.max_count:
         end_due(db, c, instance, now, settings)
         if (count := _active_count(db, c, instance)) >= settings.max_count:
@@ -34,6 +46,24 @@ def ensure_admitted(db: Database, c: Connection, instance: str, now: int, settin
                 f"{instance} has {count} active protections, sync_protection_max_count allows {settings.max_count}; "
                 f"see: sexton protection list {instance}"
             )
+
+
+def ensure_objects_fit(
+    db: Database, c: Connection, registration: Protection, objects: int, settings: ProtectionSettings
+) -> None:
+    """Raise ``JobQuotaExceeded`` if the job of a registration would protect too many objects with these."""
+    usage = job_usage(db, c, registration.instance, registration.job)
+    policy.check_quota(registration.job, usage._replace(objects=usage.objects + objects), settings)
+
+
+def job_usage(db: Database, c: Connection, instance: str, run: str) -> JobUsage:
+    """Return what the job of a run uses, with all of its runs."""
+    t, job = db.t.protection, policy.job_of(run)
+    # Not LIKE: its patterns do not tell small letters from capital ones on SQLite.
+    is_of_job = or_(t.c.job == job, func.substr(t.c.job, 1, len(job) + 1) == f"{job}:")
+    sums = [func.coalesce(func.sum(column), 0) for column in (t.c.objects, t.c.bytes)]
+    row = c.execute(select(func.count(), *sums).where(t.c.instance == instance, is_of_job)).one()
+    return JobUsage(*map(int, row))
 
 
 def _active_count(db: Database, c: Connection, instance: str) -> int:

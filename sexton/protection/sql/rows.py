@@ -1,12 +1,13 @@
-"""Convert rows of ``protection`` to values, and compute the digests that identify a registration."""
+"""Convert rows of ``protection`` to values, store items, and compute the digests that identify a registration."""
 
 import hashlib
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Boolean, Connection, Select, Text, literal, select, true
 
 from sexton.database.engine import Database
+from sexton.database.rows import as_rows, upsert
 from sexton.protection.errors import ProtectionNotFound
 from sexton.protection.model import Item, Protection, Sealed
 
@@ -60,6 +61,17 @@ def find_row(
     if row is None:
         raise ProtectionNotFound(f"{instance} has no protection of job {job}; see: sexton protection list {instance}")
     return row
+
+
+def insert_items(db: Database, c: Connection, instance: str, registration_id: int, items: Iterable[Item]) -> None:
+    """Store the items of a registration; items that it has already are left out."""
+    item = db.t.protection_item
+    rows = as_rows(db, (i._asdict() for i in items), vault=Text(), key=Text(), prefix=Boolean())
+    columns = {"instance": literal(instance), "vault": rows.c.vault, "key": rows.c.key}
+    columns |= {"prefix": rows.c.prefix, "protection": literal(registration_id)}
+    # SQLite takes ON after the FROM clause of a SELECT without a WHERE clause for a join condition.
+    selected = select(*columns.values()).where(true())
+    c.execute(upsert(db, item).from_select([*columns], selected).on_conflict_do_nothing())
 
 
 def digest(items: Iterable[Item], filter_: bytes = b"") -> str:

@@ -8,15 +8,14 @@ chunk the guard is taken for an instant: this separates the claims that are comm
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
-from sqlalchemy import Boolean, Connection, Text, and_, delete, func, insert, literal, select, true, update
+from sqlalchemy import Connection, and_, delete, insert, select, true, update
 
 from sexton.database.contract_errors import check_text
 from sexton.database.counters import PROTECTIONS, add_to_counters
 from sexton.database.engine import Database
-from sexton.database.guard import UnknownInstance, deciding
-from sexton.database.rows import as_rows, upsert
+from sexton.database.guard import deciding
 from sexton.kernel.crash_points import reached
 from sexton.protection import policy
 from sexton.protection.errors import Invalid
@@ -31,8 +30,9 @@ from sexton.protection.model import (
     Sealed,
 )
 from sexton.protection.sql import claimed_objects, ending
-from sexton.protection.sql.admission import ensure_admitted, ensure_same
-from sexton.protection.sql.rows import digest, find_row, protection, select_protections
+from sexton.protection.sql.admission import ensure_admitted, ensure_objects_fit, ensure_same, job_usage
+from sexton.protection.sql.rows import digest, find_row, insert_items, protection, select_protections
+from sexton.protection.sql.watermark import store_watermark
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +40,13 @@ log = logging.getLogger(__name__)
 class ProtectionStore:
     """Implements ``protection.port.Register``, and changes and lists protections."""
 
-    def __init__(self, db: Database, settings: ProtectionSettings) -> None:
-        self._db, self._settings = db, settings
+    def __init__(self, db: Database, settings: ProtectionSettings, *, by_job: bool = False) -> None:
+        """``by_job``: the callers are jobs with tokens of their own, which may do less than operators."""
+        self._db, self._settings, self._by_job = db, settings, by_job
+
+    def for_job(self) -> Self:
+        """Return the same register for callers that are jobs."""
+        return type(self)(self._db, self._settings, by_job=True)
 
     def open(self, registration: Protection, seconds: int | None, filter_: Filter | None = None) -> Protection:
         """Open a registration, or return the one that the job opened before, if it is the same.
@@ -54,6 +59,7 @@ class ProtectionStore:
         Raises:
             Exists: the job has another protection, or a finished one.
             MaxCount: the instance has the maximum number of active protections.
+            JobQuotaExceeded: the job, with its runs, would have more than its quota.
             GcIsRunning: a round runs, and ``strict_gate`` is on.
             Invalid: a text or the duration is not valid.
         """
@@ -65,14 +71,20 @@ class ProtectionStore:
             registered = self._find(c, registration.instance, registration.job)
             if registered is not None:
                 ensure_same(registered, registration)
-                until = max(registered.expires_at, policy.expiry(now, seconds, self._settings))
+                until = policy.repeated(registered, now, seconds, self._settings, by_job=self._by_job)
                 c.execute(update(t).where(t.c.id == registered.id).values(expires_at=until))
                 return registered.model_copy(update={"expires_at": until})
-            ensure_admitted(self._db, c, registration.instance, now, self._settings)
+            ensure_admitted(self._db, c, registration, now, self._settings, by_job=self._by_job)
             values = registration.model_dump(include={"instance", "job", "owner", "description", "valid_ts", "digest"})
             values |= {"state": ProtectionState.OPEN, "registered_at": now, "changes": 1}
             values |= {"expires_at": policy.expiry(now, seconds, self._settings)}
-            values |= {"filter": None if filter_ is None else bytes(filter_)}
+            if self._by_job:
+                policy.check_age(registration.job, now, values["expires_at"], self._settings)
+            if filter_ is not None:
+                if self._by_job:
+                    policy.check_job_filter(filter_)
+                ensure_objects_fit(self._db, c, registration, filter_.count, self._settings)
+                values |= {"filter": bytes(filter_), "objects": filter_.count}
             c.execute(insert(t).values(**values))
             opened = self._find(c, registration.instance, registration.job)
             assert opened is not None
@@ -86,6 +98,8 @@ class ProtectionStore:
         Raises:
             ProtectionNotFound: there is no such registration.
             Invalid: it is sealed, the chunk is too large, or its number was used for other items.
+            JobQuotaExceeded: the job, with its runs, would protect more objects than its quota. Chunks of two runs that
+                are stored at the same moment may together exceed it.
         """
         if len(items) > CHUNK_ITEMS:
             raise Invalid(f"{len(items)} items in one chunk; at most {CHUNK_ITEMS}")
@@ -100,21 +114,14 @@ class ProtectionStore:
                 return _result(stored_chunk.result)
             if row.state != ProtectionState.OPEN:
                 raise Invalid(f"the protection of job {job} is sealed; register under another name")
-            self._insert_items(c, instance, row.id, items)
+            ensure_objects_fit(self._db, c, protection(row), len(items), self._settings)
+            insert_items(self._db, c, instance, row.id, items)
+            counts = {"changes": t.c.changes + 1, "objects": t.c.objects + len(items)}
             sizes = sorted({*row.sizes, *(len(item.key) for item in items if item.prefix)})
-            c.execute(update(t).where(t.c.id == row.id).values(changes=t.c.changes + 1, sizes=sizes))
+            c.execute(update(t).where(t.c.id == row.id).values(**counts, sizes=sizes))
             c.execute(insert(chunk).values(protection=row.id, number=number, digest=chunk_digest))
         reached("protection.added")
         return None
-
-    def _insert_items(self, c: Connection, instance: str, registration_id: int, items: Sequence[Item]) -> None:
-        item = self._db.t.protection_item
-        rows = as_rows(self._db, (i._asdict() for i in items), vault=Text(), key=Text(), prefix=Boolean())
-        columns = {"instance": literal(instance), "vault": rows.c.vault, "key": rows.c.key}
-        columns |= {"prefix": rows.c.prefix, "protection": literal(registration_id)}
-        # SQLite takes ON after the FROM clause of a SELECT without a WHERE clause for a join condition.
-        selected = select(*columns.values()).where(true())
-        c.execute(upsert(self._db, item).from_select([*columns], selected).on_conflict_do_nothing())
 
     def wait_for_claims(self, instance: str) -> None:
         """Take the guard for an instant: claims that could not see the committed rows are committed by then."""
@@ -146,12 +153,20 @@ class ProtectionStore:
     def store_result(
         self, instance: str, job: str, number: int, result: Sealed, *, registration_id: int | None = None
     ) -> Sealed:
-        """Store the result of a chunk; return the one that was stored first. ``ProtectionNotFound``."""
-        chunk = self._db.t.protection_chunk
+        """Store the result of a chunk; return the one that was stored first.
+
+        Raises:
+            ProtectionNotFound: there is no such registration.
+            JobQuotaExceeded: the job, with its runs, would protect more bytes than its quota.
+        """
+        t, chunk = self._db.t.protection, self._db.t.protection_chunk
         with self._locked(instance, job, registration_id) as (c, row):
             is_chunk = and_(chunk.c.protection == row.id, chunk.c.number == number)
             is_first = and_(is_chunk, chunk.c.result.is_(None))
-            c.execute(update(chunk).where(is_first).values(result=result.model_dump(mode="json")))
+            values = {"result": result.model_dump(mode="json")}
+            if c.execute(update(chunk).where(is_first).values(**values)).rowcount:
+                c.execute(update(t).where(t.c.id == row.id).values(bytes=t.c.bytes + result.bytes))
+                policy.check_quota(job, job_usage(self._db, c, instance, job), self._settings)
             return Sealed(**c.execute(select(chunk.c.result).where(is_chunk)).scalar_one())
 
     def results(self, instance: str, job: str, *, registration_id: int | None = None) -> Mapping[int, Sealed | None]:
@@ -202,10 +217,13 @@ class ProtectionStore:
             ProtectionNotFound: there is no such protection; perhaps a round found it overdue and ended it.
             SoftDeleted: it is finished.
             Invalid: it would expire earlier than before, or the duration is out of range.
+            JobQuotaExceeded: a job's own token would extend it further than to its greatest age.
         """
         t = self._db.t.protection
         with self._locked(instance, job, of) as (c, row):
             until = policy.renewed(protection(row), self._db.now(c), seconds, self._settings, at_least=at_least)
+            if self._by_job and until > row.expires_at:
+                policy.check_age(job, row.registered_at, until, self._settings)
             c.execute(update(t).where(t.c.id == row.id).values(expires_at=until))
             return protection(find_row(self._db, c, instance, job))
 
@@ -237,16 +255,7 @@ class ProtectionStore:
             UnknownInstance: the instance is not registered.
             Invalid: the watermark is above the value already.
         """
-        t = self._db.t.instance
-        with self._db.write() as c:
-            is_forward = and_(t.c.id == instance, func.coalesce(t.c.watermark, value) <= value)
-            values = {"watermark": value, "watermark_at": self._db.now(c)}
-            if c.execute(update(t).where(is_forward).values(**values)).rowcount == 1:
-                return
-            row = c.execute(select(t.c.watermark).where(t.c.id == instance)).one_or_none()
-        if row is None:
-            raise UnknownInstance(instance)
-        raise Invalid(f"the watermark of {instance} is {row.watermark} already; it cannot move back to {value}")
+        store_watermark(self._db, instance, value)
 
     def list_protections(self, instance: str | None = None) -> Sequence[Protection]:
         """Return the protections of an instance, or of all instances, the oldest first."""

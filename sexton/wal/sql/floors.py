@@ -37,10 +37,12 @@ class FloorStore:
     def __init__(self, db: Database, settings: WalSettings, controls: ControlStore) -> None:
         self._db, self._settings, self._controls = db, settings, controls
 
-    def stopped(self) -> Halt | None:
-        """Return the operator's order that stops all deletion, if there is one."""
+    def stopped(self, topics: Iterable[Topic]) -> Mapping[str, Halt]:
+        """Return the operators' stops of topics: of their instances, or of everything."""
         with self._db.read() as c:
-            return self._controls.stopped(c)
+            stop_of = self._controls.stops(c)
+        stops = {topic.name: stop_of(topic.instance) for topic in topics}
+        return {name: stop for name, stop in stops.items() if stop is not None}
 
     def state_before_read(self, names: Sequence[str]) -> LogStateBeforeRead:
         """Return what must be read before the log; see ``LogStateBeforeRead``."""
@@ -71,12 +73,16 @@ class FloorStore:
         with self._db.read() as c:
             now = self._db.now(c)
             topics, regions = read_topics(self._db, c, names), read_regions(self._db, c, names)
-            urls: dict[str, str] = {row.name: row.url for row in c.execute(select(node.c.name, node.c.url))}
+            rows = c.execute(select(node.c.instance, node.c.name, node.c.url))
+            urls = {(row.instance, row.name): row.url for row in rows}
         candidates: list[FlushCandidate] = []
         for topic in topics.values():
             if topic.enabled and not topic.quarantined and topic.log_end is not None:
                 candidates += policy.regions_to_flush(topic, topic.log_end, regions[topic.name], now, self._settings)
-        addressed = [region.model_copy(update={"url": urls.get(region.node, "")}) for region in candidates]
+        addressed = [
+            region.model_copy(update={"url": urls.get((topics[region.topic].instance, region.node), "")})
+            for region in candidates
+        ]
         return sorted(addressed, key=lambda region: (-region.bytes, -region.entries, region.topic, region.region))
 
     def judge(self, answers: Answers, before: LogStateBeforeRead) -> Mapping[str, PurgeVerdict]:
@@ -139,13 +145,14 @@ class FloorStore:
             self._accept_pending_reports(c, trusted, read_regions(self._db, c, names, lock=True))
             self._record_move_ends(c, topics, trusted, before)
             regions, pins = read_regions(self._db, c, names), read_pins(self._db, c, names)
-            halt = self._controls.stopped(c)
+            stop_of = self._controls.stops(c)
             for name, topic in topics.items():
                 holding = [region for region in regions[name] if region.state is not RegionState.GONE]
                 state = TopicState(topic, answers[name], policy.TopicReaders(holding, pins[name]))
                 if name in trusted:
                     state = self._release_regions(c, state, now)
-                verdict = verdict_rows.topic_verdict(state, halt, now, self._settings, before.safe.get(name, 0))
+                halt, safe = stop_of(topic.instance), before.safe.get(name, 0)
+                verdict = verdict_rows.topic_verdict(state, halt, now, self._settings, safe)
                 decisions.append(verdict_rows.decide(state, verdict, now, raises=raises))
             self._update_topics(c, [decision.topic_row for decision in decisions])
             self._insert_purges(c, [decision.purge_row for decision in decisions if decision.purge_row is not None])

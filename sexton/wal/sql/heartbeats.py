@@ -32,13 +32,16 @@ class HeartbeatStore:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def record_reports(self, node: str, reports: Sequence[LeaderReport], url: str = "") -> HeartbeatReceipt:
+    def record_reports(
+        self, instance: str, node: str, reports: Sequence[LeaderReport], url: str = ""
+    ) -> HeartbeatReceipt:
         """Raise what regions need by the reports of their leaders; ``reports.merge`` documents the rule.
 
         A report is ignored if it is in another epoch than the map or an opening made known, comes from a follower, is
-        about a region that is not mapped, or has impossible numbers.
+        about a region that is not mapped in a topic of the instance, or has impossible numbers.
 
         Args:
+            instance: the node's; topics of other instances are unknown to it.
             node: who reports.
             reports: one for each region and topic.
             url: where the node takes requests to flush; empty: the address that it reported before.
@@ -50,8 +53,8 @@ class HeartbeatStore:
         with self._db.write() as c:
             now = self._db.now(c)
             if url:
-                self._store_address(c, {"name": node, "url": url, "seen_at": now})
-            stored = self._lock_regions(c, {(report.topic, report.region) for report in possible})
+                self._store_address(c, {"instance": instance, "name": node, "url": url, "seen_at": now})
+            stored = self._lock_regions(c, instance, {(report.topic, report.region) for report in possible})
             merged: dict[RegionKey, Region] = {}
             of_others: list[Region] = []
             counted = 0
@@ -71,14 +74,15 @@ class HeartbeatStore:
         waiting = sum(region.pending_keep_from is not None for region in merged.values())
         return HeartbeatReceipt(taken=counted - waiting, waiting=waiting, ignored=len(reports) - counted)
 
-    def _lock_regions(self, c: Connection, keys: Collection[RegionKey]) -> dict[RegionKey, StoredRegion]:
-        """Return these regions as stored; none of them changes until the transaction ends."""
+    def _lock_regions(self, c: Connection, instance: str, keys: Collection[RegionKey]) -> dict[RegionKey, StoredRegion]:
+        """Return those of the regions that are the instance's; none of them changes until the transaction ends."""
         if not keys:
             return {}
         db, r, t = self._db, self._db.t.wal_region, self._db.t.wal_topic
         named = as_rows(db, [{"topic": topic, "region": region} for topic, region in keys], topic=Text(), region=Text())
         same_region = and_(r.c.topic == named.c.topic, r.c.region == named.c.region)
         query = select(r, t.c.log_end).select_from(named).join(r, same_region).join(t, t.c.name == r.c.topic)
+        query = query.where(t.c.instance == instance)
         # Lock in one order: two nodes that report the same rows would deadlock.
         locking = query.order_by(r.c.topic, r.c.region).with_for_update(of=r)
         columns = r.c.keys()
@@ -103,4 +107,4 @@ class HeartbeatStore:
     def _store_address(self, c: Connection, row: Mapping[str, Any]) -> None:
         t = self._db.t.wal_node
         insert = upsert(self._db, t).values(**row)
-        c.execute(insert.on_conflict_do_update(index_elements=[t.c.name], set_=dict(row)))
+        c.execute(insert.on_conflict_do_update(index_elements=[t.c.instance, t.c.name], set_=dict(row)))

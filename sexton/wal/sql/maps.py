@@ -14,7 +14,7 @@ from sexton.wal.mapping import remapped
 from sexton.wal.model import MAX_EPOCH, Region, RegionState, Topic
 from sexton.wal.orders import MapOrder, RegionMapping, RegionMove
 from sexton.wal.port import EpochTooHigh, OldMap
-from sexton.wal.sql.rows import deciding, ensure_topic, read_regions, read_topic
+from sexton.wal.sql.rows import check_instance, deciding, ensure_topic, read_regions, read_topic
 
 
 class MapStore:
@@ -27,6 +27,7 @@ class MapStore:
         """Store a map; sending the same map again only renews its age. A region is mapped before its first append.
 
         Raises:
+            TopicOfAnotherInstance: another instance has mapped or enabled the topic.
             OldMap: a newer map is known, or another map of this generation.
             EpochTooHigh: a region's epoch is above the ceiling.
             BadInput: a region appears twice, or begins below the floor: read the topic's end again, and map it there.
@@ -36,9 +37,10 @@ class MapStore:
         db, t = self._db, self._db.t.wal_topic
         digest = _digest(order)
         with db.write() as c:
-            ensure_topic(db, c, order.topic)
+            ensure_topic(db, c, order.topic, order.instance)
         with deciding(db, order.topic) as c:
             now, topic = db.now(c), read_topic(db, c, order.topic)
+            check_instance(topic, order.instance)
             _refuse_older(topic, order, digest)
             columns: dict[str, Any] = {"generation": order.generation, "mapped_at": now, "map_digest": digest}
             if not _is_repeated(topic, order):

@@ -73,8 +73,10 @@ class ResetStore:
             c.execute(update(r).where(same_region).values(**columns))
             return Region(**{**row._mapping, **columns})
 
-    def reset_topic(self, name: str) -> Topic:
+    def reset_topic(self, name: str, instance: str | None = None) -> Topic:
         """Forget a topic, as if it had been created again; a quarantine ends. The topic stays enabled.
+
+        ``instance``: to which it belongs from now on; None: as before.
 
         Nothing is purged until the owner has sent its map again and all regions have reported, in epochs above the
         known ones, so that no earlier report counts. Their manifests prove nothing: their ids may be those of a deleted
@@ -84,7 +86,7 @@ class ResetStore:
             UnknownTopic: no owner or operator has named the topic.
         """
         db, t, r, pin = self._db, self._db.t.wal_topic, self._db.t.wal_region, self._db.t.wal_pin
-        topic_columns = dict(FORGET_TOPIC)
+        topic_columns = FORGET_TOPIC | ({} if instance is None else {"instance": instance})
         with deciding(db, name) as c:
             if (read_topic(db, c, name).generation or 0) > MAX_GENERATION:
                 topic_columns["generation"] = 0

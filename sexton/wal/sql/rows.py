@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, and_, select, update
 from sexton.database.engine import Database
 from sexton.database.rows import in_list, upsert
 from sexton.wal.model import BlockReason, Pin, Region, RegionState, Topic
-from sexton.wal.port import UnknownTopic
+from sexton.wal.port import TopicOfAnotherInstance, UnknownTopic
 
 
 @contextmanager
@@ -65,9 +65,19 @@ def read_pins(db: Database, c: Connection, names: Sequence[str]) -> dict[str, li
     return pins
 
 
-def ensure_topic(db: Database, c: Connection, name: str) -> None:
-    """Add a topic unless it is known already."""
-    c.execute(upsert(db, db.t.wal_topic).values(name=name).on_conflict_do_nothing())
+def ensure_topic(db: Database, c: Connection, name: str, instance: str) -> None:
+    """Add a topic of an instance unless it is known already; raises ``TopicOfAnotherInstance``.
+
+    Only a reset gives a topic to another instance, and the caller decides about the topic later: it checks again.
+    """
+    c.execute(upsert(db, db.t.wal_topic).values(name=name, instance=instance).on_conflict_do_nothing())
+    check_instance(read_topic(db, c, name), instance)
+
+
+def check_instance(topic: Topic, instance: str) -> None:
+    """Raise ``TopicOfAnotherInstance`` unless the topic belongs to the instance."""
+    if topic.instance != instance:
+        raise TopicOfAnotherInstance(topic.name, instance)
 
 
 def needs_deleted_entries(db: Database) -> ColumnElement[bool]:

@@ -24,10 +24,17 @@ class WalStore:
         with self._db.read() as c:
             return read_topic(self._db, c, name)
 
-    def topics(self, after: str = "", limit: int = 100, *, enabled: bool | None = None) -> Sequence[Topic]:
-        """Return the topics whose names come after one, by name; ``enabled``: only these, or only the others."""
+    def topics(
+        self, after: str = "", limit: int = 100, *, instance: str | None = None, enabled: bool | None = None
+    ) -> Sequence[Topic]:
+        """Return the topics whose names come after one, by name.
+
+        ``instance``: only its topics; None: those of all. ``enabled``: only these, or only the others.
+        """
         t = self._db.t.wal_topic
         query = select(t.c.name).where(t.c.name > after).order_by(t.c.name).limit(limit)
+        if instance is not None:
+            query = query.where(t.c.instance == instance)
         if enabled is not None:
             query = query.where(t.c.enabled.is_(enabled))
         with self._db.read() as c:
@@ -50,11 +57,15 @@ class WalStore:
         with self._db.read() as c:
             return {row.topic: row.regions for row in c.execute(counts)}
 
-    def enable(self, name: str, mode: Mode) -> Topic:
-        """Purge a topic from now on; repeatable. A topic may be enabled before it has a map."""
+    def enable(self, name: str, mode: Mode, instance: str) -> Topic:
+        """Purge a topic of an instance from now on; repeatable. A topic may be enabled before it has a map.
+
+        Raises:
+            TopicOfAnotherInstance: another instance has mapped the topic, or it is enabled for another one.
+        """
         t = self._db.t.wal_topic
         with self._db.write() as c:
-            ensure_topic(self._db, c, name)
+            ensure_topic(self._db, c, name, instance)
             # Reasons from before it was enabled no longer matter, and the topic is due at once.
             columns: dict[str, Any] = {"ok_at": self._db.now(c), "checked_at": None, "blocked": {}, "fault": ""}
             c.execute(update(t).where(t.c.name == name, t.c.enabled.is_(False)).values(**columns))

@@ -27,11 +27,13 @@ def _fill(deployment: Deployment) -> EmbeddedLog:
     log, wal = EmbeddedLog(db), WalService(db, WalSettings(), ControlStore(db))
     for name in TOPICS:
         log.create(name)
-        wal.maps.put(MapOrder(topic=name, generation=1, regions=(RegionMapping(region="r1", first=0),)))
+        wal.maps.put(
+            MapOrder(instance="shop", topic=name, generation=1, regions=(RegionMapping(region="r1", first=0),))
+        )
         log.append(name, [b"entry %d" % n for n in range(ENTRIES)])
-        wal.store.enable(name, Mode.DELETE)
+        wal.store.enable(name, Mode.DELETE, "shop")
         report = LeaderReport(topic=name, region="r1", epoch=0, streams=(Stream(flushed=FLUSHED),))
-        wal.heartbeats.record_reports("n1", [report])
+        wal.heartbeats.record_reports("shop", "n1", [report])
     return log
 
 

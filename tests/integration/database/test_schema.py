@@ -55,7 +55,7 @@ NULLABLE = {
     "protection": {"valid_ts", "finished_at", "filter", "sealed"},
     "protection_item": set[str](),
     "protection_chunk": {"result"},
-    "token": {"revoked_at", "of_user"},
+    "token": {"revoked_at", "last_used_at", "of_user"},
     "call": {"begun_id"},
     "call_head": set[str](),
     "check_run": {"ended_at", "evidence", "missing_inputs", "progress", "open_counts"},

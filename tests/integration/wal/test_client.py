@@ -71,8 +71,8 @@ class Served:
 
     def __init__(self, api: Api, place: LogPlace, topics: TopicStores) -> None:
         self.api, self.place, self.topics = api, place, topics
-        self.node = Sexton(api.url, api.token("node:n1@*"), patience_seconds=2)
-        self.owner = Sexton(api.url, api.token("operate@*"), patience_seconds=2)
+        self.node = Sexton(api.url, api.token("node:n1@shop"), patience_seconds=2)
+        self.owner = Sexton(api.url, api.token("operate@shop"), patience_seconds=2)
 
     def topic(self, entries: int) -> str:
         """Make a topic of which region r1 needs everything."""
@@ -96,7 +96,7 @@ class Served:
 
 @pytest.fixture
 def served(tmp_path: Path, place: LogPlace) -> Iterator[Served]:
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}")
+    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
     with Api(rig, wal={"replay_pin_ttl_seconds": 10}) as api:
         served_api = Served(api, place, TopicStores(rig.db, place))
         yield served_api
@@ -171,9 +171,12 @@ def test_refused_opening_names_the_missing_entries(served: Served) -> None:
         list(replay)
     with pytest.raises(OldEpoch), served.replay(topic, flushed=29, epoch=2):
         raise AssertionError("entered")
-    with pytest.raises(RequestRefused, match="unknown topic wal-none") as unknown, served.replay("wal-none"):
+    with (
+        pytest.raises(RequestRefused, match="not for topic wal-none: no map of its instance") as unknown,
+        served.replay("wal-none"),
+    ):
         raise AssertionError("entered")
-    assert (unknown.value.code, unknown.value.status) == ("UNKNOWN_TOPIC", 404)
+    assert (unknown.value.code, unknown.value.status) == ("FORBIDDEN", 403)
 
 
 def test_replay_renews_its_pin_while_it_reads(served: Served) -> None:
@@ -220,7 +223,7 @@ def test_maps_and_heartbeats_over_http_reach_the_stores(served: Served) -> None:
 
 def test_node_token_is_for_its_own_node_only(served: Served) -> None:
     topic = served.topic(20)
-    other = Sexton(served.api.url, served.api.token("node:n2@*"), patience_seconds=2)
+    other = Sexton(served.api.url, served.api.token("node:n2@shop"), patience_seconds=2)
 
     with served.replay(topic) as replay:
         for ask in (
@@ -232,7 +235,7 @@ def test_node_token_is_for_its_own_node_only(served: Served) -> None:
                 ask()
         answer = httpx.delete(
             f"{served.api.url}/v1/topics/{topic}/replays/{replay.pin.id}",
-            headers={"Authorization": f"Bearer {served.api.token('node:n2@*')}"},
+            headers={"Authorization": f"Bearer {served.api.token('node:n2@shop')}"},
         )
         list(replay)
     other.close()
@@ -245,7 +248,7 @@ def test_another_nodes_token_moves_nothing_of_a_region(served: Served) -> None:
     served.flushed(topic, "r1", 4)
     before = served.topics.store.regions(topic)
     report = RegionReport(topic=topic, region="r1", epoch=0, streams=(StreamReport(flushed=19),))
-    with Sexton(served.api.url, served.api.token("node:n2@*"), patience_seconds=2) as other:
+    with Sexton(served.api.url, served.api.token("node:n2@shop"), patience_seconds=2) as other:
         with pytest.raises(RegionOfAnotherNode, match="is node n1's, not n2's"):
             other.heartbeat("n2", Heartbeat(reports=(report,)))
         for claimed, refusal in (("", RegionOfAnotherNode), ("n2", RegionOfAnotherNode), ("n1", RequestRefused)):
@@ -261,7 +264,7 @@ def test_another_nodes_token_moves_nothing_of_a_region(served: Served) -> None:
 
 def test_invalid_request_is_refused_as_a_whole(served: Served) -> None:
     topic = served.topic(20)
-    head = {"Authorization": f"Bearer {served.api.token('operate@*')}"}
+    head = {"Authorization": f"Bearer {served.api.token('operate@shop')}"}
     report = {"topic": topic, "region": "r1", "epoch": 0, "streams": [{"flushed": 5}]}
     bad = [
         ("PUT", f"/v1/topics/{topic}/regions", {"generation": -1}),

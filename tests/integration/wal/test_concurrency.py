@@ -33,7 +33,7 @@ def test_concurrent_heartbeats_maps_and_purges_all_end(topics: TopicStores) -> N
     for topic in TOPICS:
         log.create(topic)  # type: ignore[attr-defined]
         log.append(topic, [b"entry"] * 1_000)  # type: ignore[attr-defined]
-        topics.store.enable(topic, Mode.DELETE)
+        topics.store.enable(topic, Mode.DELETE, "shop")
         topics.map(topic, *(RegionMapping(region=name, first=0) for name in names))
     deadline = time.monotonic() + SECONDS
     rounds: dict[str, int] = {}
@@ -51,11 +51,11 @@ def test_concurrent_heartbeats_maps_and_purges_all_end(topics: TopicStores) -> N
             for t in TOPICS
             for r in order
         ]
-        topics.heartbeats.record_reports("node", reports)
+        topics.heartbeats.record_reports("shop", "node", reports)
 
     def remap(n: int) -> None:
         regions = tuple(RegionMapping(region=name) for name in names[::-1])
-        topics.maps.put(MapOrder(topic=TOPICS[n % 2], generation=10 + n, regions=regions))
+        topics.maps.put(MapOrder(instance="shop", topic=TOPICS[n % 2], generation=10 + n, regions=regions))
 
     work: dict[str, Callable[[int], object]] = {
         "heartbeats": lambda n: hear(names, n),

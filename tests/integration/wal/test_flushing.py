@@ -29,7 +29,9 @@ def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def report(topics: TopicStores, topic: str, region: str, last: int, *, node: str, url: str = "") -> None:
     streams = (Stream(flushed=last),)
-    topics.heartbeats.record_reports(node, [LeaderReport(topic=topic, region=region, epoch=0, streams=streams)], url)
+    topics.heartbeats.record_reports(
+        "shop", node, [LeaderReport(topic=topic, region=region, epoch=0, streams=streams)], url
+    )
 
 
 def flush(topics: TopicStores, *names: str, seconds: float = 10.0) -> Flushed:

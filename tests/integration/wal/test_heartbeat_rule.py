@@ -37,7 +37,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
     schema.init(url, DEPLOYMENT)
     db = Database.open(url)
     with db.write() as c:
-        c.execute(insert(db.t.wal_topic).values(name="wal-0"))
+        c.execute(insert(db.t.wal_topic).values(name="wal-0", instance="shop"))
         c.execute(insert(db.t.wal_region).values(**Region(topic="wal-0", region="r1").model_dump()))
     yield db
     db.close()
@@ -65,7 +65,7 @@ def test_stored_heartbeat_agrees_with_the_rule(
         c.execute(update(database.t.wal_region).values(**region.model_dump()))
     report = LeaderReport(topic="wal-0", region="r1", epoch=0, streams=tuple(streams))
 
-    receipt = HeartbeatStore(database).record_reports("n1", [report])
+    receipt = HeartbeatStore(database).record_reports("shop", "n1", [report])
 
     after, expected = stored(database), merge(region, reported_need(report), log_end)
     assert after.reported_at is not None

@@ -41,7 +41,7 @@ def test_impossible_number_spoils_no_other_report(topics: TopicStores, number: i
         LeaderReport(topic=other, region="r2", epoch=0, streams=(Stream(flushed=49),)),
     ]
 
-    receipt = topics.heartbeats.record_reports("n", reports)
+    receipt = topics.heartbeats.record_reports("shop", "n", reports)
 
     assert (receipt.taken, receipt.ignored) == (1, 1)
     assert topics.purger.purge([topic, other])[other].floor == 50
@@ -79,7 +79,7 @@ def test_unstorable_sum_spoils_no_other_report(topics: TopicStores) -> None:
     )
     storable = LeaderReport(topic=topic, region="r2", epoch=0, streams=(Stream(flushed=9),))
 
-    receipt = topics.heartbeats.record_reports("n", [unstorable, storable])
+    receipt = topics.heartbeats.record_reports("shop", "n", [unstorable, storable])
 
     assert (receipt.taken, receipt.ignored) == (1, 1)
 

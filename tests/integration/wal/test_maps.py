@@ -29,6 +29,7 @@ def test_map_ends_the_epochs_below_its_own(topics: TopicStores) -> None:
 def test_repeated_map_with_less_undrop_time_is_the_same(topics: TopicStores) -> None:
     topic = topics.topic(10)
     order = MapOrder(
+        instance="shop",
         topic=topic,
         generation=7,
         regions=(RegionMapping(region="r1"), RegionMapping(region="r2")),

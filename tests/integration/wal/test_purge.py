@@ -2,12 +2,14 @@
 
 import pytest
 
+from sexton.database.engine import Database
 from sexton.kernel.crash_points import OF_WAL, installed
 from sexton.operators.controls.model import ALL, ControlKind
 from sexton.operators.controls.store import ControlStore
+from sexton.operators.registry.store import Registry
 from sexton.wal.model import BlockReason, Mode
 from sexton.wal.orders import RegionDrop, RegionMapping
-from tests.integration.wal.logs import EntryGone
+from tests.integration.wal.logs import EmbeddedPlace, EntryGone
 from tests.integration.wal.topic_stores import DAY, TopicStores
 from tests.support.crashes import Crash, crash_at
 
@@ -185,3 +187,36 @@ def test_stop_blocks_deletion_below_a_persisted_floor(topics: TopicStores) -> No
 
     assert [b.why for b in stopped.verdict.blocked] == [BlockReason.STOPPED]
     assert (start_while_stopped, topics.start(topic)) == (0, 49)
+
+
+def test_stop_of_an_instance_stops_its_topics_alone(db: Database) -> None:
+    topics = TopicStores(db, EmbeddedPlace(db))
+    topic = topics.topic(100)
+    topics.map(topic, RegionMapping(region="r1", first=0))
+    topics.purge(topic)
+    topics.flushed(topic, "r1", 49)
+    for name in ("shop", "lake"):
+        Registry(db).add_instance(name)
+    controls = ControlStore(db)
+    controls.put(ControlKind.STOP, "shop", "a test", "the tester")
+    stopped = topics.purge(topic)
+    controls.remove(ControlKind.STOP, "shop")
+    controls.put(ControlKind.STOP, "lake", "a test", "the tester")
+
+    assert ([b.why for b in stopped.verdict.blocked], stopped.freed) == ([BlockReason.STOPPED], 0)
+    assert "shop is stopped by the tester: a test" in stopped.verdict.blocked[0].said
+    assert topics.purge(topic).freed == 49
+
+
+def test_stop_between_floor_and_deletion_deletes_nothing(db: Database) -> None:
+    topics = TopicStores(db, EmbeddedPlace(db))
+    topic = topics.topic(100)
+    topics.map(topic, RegionMapping(region="r1", first=0))
+    topics.purge(topic)
+    topics.flushed(topic, "r1", 49)
+    Registry(db).add_instance("shop")
+
+    with installed(lambda point: point == "wal.floor" and ControlStore(db).put(ControlKind.STOP, "shop")):
+        purged = topics.purge(topic)
+
+    assert (purged.floor, purged.freed) == (50, 0)

@@ -49,7 +49,7 @@ def test_topic_added_during_a_purge_waits_for_the_next(topics: TopicStores) -> N
 
         def raise_floors(self, *arguments: Any) -> Any:
             verdicts = topics.floors.raise_floors(*arguments)
-            topics.store.enable(new, Mode.DELETE)
+            topics.store.enable(new, Mode.DELETE, "shop")
             return verdicts
 
     assert list(Purger(topics.place.log, Floors()).purge([topic, new])) == [topic]  # type: ignore[arg-type]

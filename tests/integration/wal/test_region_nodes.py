@@ -16,7 +16,7 @@ def report(topics: TopicStores, topic: str, node: str, *regions: str, epoch: int
     """Report each region flushed up to an entry."""
     streams = (Stream(flushed=last),)
     reports = [LeaderReport(topic=topic, region=region, epoch=epoch, streams=streams) for region in regions]
-    topics.heartbeats.record_reports(node, reports)
+    topics.heartbeats.record_reports("shop", node, reports)
 
 
 def order(topic: str, node: str, epoch: int) -> OpenRegionOrder:
@@ -129,7 +129,7 @@ def test_reset_frees_a_region_unless_the_map_names_a_node(topics: TopicStores, r
 
 def test_lagging_region_is_asked_at_the_node_of_the_map(topics: TopicStores) -> None:
     topic = topics.mapped_topic(100, of_node("n1"))
-    topics.heartbeats.record_reports("n1", [], "http://n1:4000")
+    topics.heartbeats.record_reports("shop", "n1", [], "http://n1:4000")
     floors = topics.floors
     floors._settings = floors._settings.model_copy(update={"flush_entries": 10})
 

@@ -159,10 +159,12 @@ def test_stream_restored_alone_is_read_again(topics: TopicStores) -> None:
     topics.map(topic, RegionMapping(region="r1", first=0))
     topics.purge(topic)
     two = (Stream(flushed=100), Stream(flushed=50, idle=120))
-    topics.heartbeats.record_reports("n", [LeaderReport(topic=topic, region="r1", epoch=0, streams=two)])
+    topics.heartbeats.record_reports("shop", "n", [LeaderReport(topic=topic, region="r1", epoch=0, streams=two)])
     topics.place.append(topic, 70)
     pending = (Stream(flushed=100, idle=195), Stream(flushed=190))  # above the known end: it waits
-    receipt = topics.heartbeats.record_reports("n", [LeaderReport(topic=topic, region="r1", epoch=0, streams=pending)])
+    receipt = topics.heartbeats.record_reports(
+        "shop", "n", [LeaderReport(topic=topic, region="r1", epoch=0, streams=pending)]
+    )
 
     # the first stream's files were restored from a backup: it lacks 71..100
     pin = topics.replays.open(OpenRegionOrder(topic=topic, region="r1", epoch=1, flushed=(70, 190), node="n"))

@@ -53,7 +53,7 @@ def test_region_that_moved_since_the_backup_blocks(topics: TopicStores, resets: 
 
 def test_restored_map_does_not_count_until_sent_again(topics: TopicStores, resets: ResetStore) -> None:
     topic = topics.topic(100)
-    order = MapOrder(topic=topic, generation=7, regions=(RegionMapping(region="r1", first=0),))
+    order = MapOrder(instance="shop", topic=topic, generation=7, regions=(RegionMapping(region="r1", first=0),))
     topics.maps.put(order)
     topics.purge(topic)
     topics.flushed(topic, "r1", 49)

@@ -27,7 +27,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def enabled(db: Database, *names: str) -> None:
     for name in names:
-        WalService(db, WAL_SETTINGS, ControlStore(db)).store.enable(name, Mode.DELETE)
+        WalService(db, WAL_SETTINGS, ControlStore(db)).store.enable(name, Mode.DELETE, "shop")
 
 
 def test_due_topics_are_paged_by_name_over_several_runs(db: Database, few: None) -> None:
@@ -83,7 +83,12 @@ def test_topic_with_much_to_delete_is_due_early(db: Database) -> None:
     wal = WalService(db, WAL_SETTINGS, ControlStore(db))
     for name in names:
         wal.maps.put(
-            MapOrder(topic=name, generation=1, regions=(RegionMapping(region="r"), RegionMapping(region="s", first=0)))
+            MapOrder(
+                instance="shop",
+                topic=name,
+                generation=1,
+                regions=(RegionMapping(region="r"), RegionMapping(region="s", first=0)),
+            )
         )
     needs = {"many": 350, "large": 60, "small": 60, "silent": None, "gone": 350}
     with db.write() as c:
@@ -123,7 +128,7 @@ def test_topics_that_stay_due_delay_no_other(topics: TopicStores, monkeypatch: p
     t = topics.db.t.wal_topic
     for n in range(5):
         name = f"aaa-{n}"
-        topics.store.enable(name, Mode.DELETE)  # deleted in Kafka, and still enabled in Sexton
+        topics.store.enable(name, Mode.DELETE, "shop")  # deleted in Kafka, and still enabled in Sexton
         if reason != "deleted in Kafka":
             topics.place.log.create(name)  # type: ignore[attr-defined]
             topics.place.append(name, 30)
@@ -134,7 +139,7 @@ def test_topics_that_stay_due_delay_no_other(topics: TopicStores, monkeypatch: p
                 c.execute(update(t).where(t.c.name == name).values(mapped_at=1))
     topics.place.log.create("zzz")  # type: ignore[attr-defined]
     topics.place.append("zzz", 30)
-    topics.store.enable("zzz", Mode.DELETE)
+    topics.store.enable("zzz", Mode.DELETE, "shop")
     topics.map("zzz", RegionMapping(region="r1", first=0))
     topics.purger.preview(["zzz"])
     topics.flushed("zzz", "r1", 19)
@@ -151,6 +156,6 @@ def test_topic_is_due_at_once_when_enabled(topics: TopicStores) -> None:
     topics.purge(topic)
     topics.wait(8 * 3_600)
 
-    enabled_topic = topics.store.enable(topic, Mode.DELETE)
+    enabled_topic = topics.store.enable(topic, Mode.DELETE, "shop")
 
     assert (enabled_topic.blocked, enabled_topic.checked_at) == ({}, None)

@@ -43,7 +43,7 @@ class TopicStores:
         name = self.place.topic(**options)  # type: ignore[arg-type]
         if entries:
             self.place.append(name, entries)
-        self.store.enable(name, mode)
+        self.store.enable(name, mode, "shop")
         return name
 
     def mapped_topic(self, entries: int, *regions: str | RegionMapping) -> str:
@@ -64,7 +64,9 @@ class TopicStores:
         self._generation += 1
         mappings = tuple(r if isinstance(r, RegionMapping) else RegionMapping(region=r) for r in regions)
         moves = tuple(m if isinstance(m, RegionMove) else RegionMove(region=m) for m in moved)
-        order = MapOrder(topic=topic, generation=self._generation, regions=mappings, moved=moves, dropped=dropped)
+        order = MapOrder(
+            instance="shop", topic=topic, generation=self._generation, regions=mappings, moved=moves, dropped=dropped
+        )
         return self.maps.put(order)
 
     def flushed(
@@ -73,12 +75,12 @@ class TopicStores:
         """Send a report of a region with one stream."""
         streams = (Stream(flushed=last, idle=idle),)
         report = LeaderReport(topic=topic, region=region, epoch=epoch, streams=streams, leader=leader)
-        return self.heartbeats.record_reports("node-1", [report])
+        return self.heartbeats.record_reports("shop", "node-1", [report])
 
     def report(self, topic: str, region: str, *streams: Stream, epoch: int = 0) -> HeartbeatReceipt:
         """Send a report of a region's leader with several streams."""
         report = LeaderReport(topic=topic, region=region, epoch=epoch, streams=streams)
-        return self.heartbeats.record_reports("node-1", [report])
+        return self.heartbeats.record_reports("shop", "node-1", [report])
 
     def purge(self, topic: str) -> Purged:
         """Purge a topic once."""

@@ -643,6 +643,8 @@ CREATE TABLE sexton.protection (
     changes bigint NOT NULL DEFAULT 0,
     sizes jsonb NOT NULL DEFAULT '[]',  -- lengths of its prefixes, in characters
     filter bytea,  -- a Bloom filter of keys
+    objects bigint NOT NULL DEFAULT 0,  -- objects and prefixes, or the keys of the filter; counted in its job's quota
+    bytes bigint NOT NULL DEFAULT 0,  -- of the objects that were looked up
     sealed jsonb,  -- the result of its registration
     UNIQUE (instance, job)
 );
@@ -720,6 +722,7 @@ CREATE INDEX finding_mark ON sexton.finding (instance, mark) WHERE mark <> '';
 -- One row per Kafka topic that is purged.
 CREATE TABLE sexton.wal_topic (
     name text COLLATE "C" PRIMARY KEY,
+    instance text NOT NULL CHECK (instance <> ''),  -- whose topic it is: scopes of tokens are compared with it
     kafka_id text NOT NULL DEFAULT '',
     enabled boolean NOT NULL DEFAULT false,
     mode text NOT NULL DEFAULT 'delete' CHECK (mode IN ('delete', 'logical')),
@@ -793,9 +796,11 @@ CREATE TABLE sexton.wal_purge (
 
 -- One row per node that reports, with the URL at which Sexton asks it to flush.
 CREATE TABLE sexton.wal_node (
-    name text COLLATE "C" PRIMARY KEY,
+    instance text NOT NULL,  -- nodes of two instances may have the same name
+    name text COLLATE "C" NOT NULL,
     url text NOT NULL,
-    seen_at timestamptz NOT NULL
+    seen_at timestamptz NOT NULL,
+    PRIMARY KEY (instance, name)
 );
 
 -- One row per topic of the embedded log, which replaces Kafka on one machine.
@@ -1017,6 +1022,7 @@ CREATE TABLE sexton.token (
     expires_at timestamptz NOT NULL,
     revoked_at timestamptz,
     revoked_by text NOT NULL DEFAULT '',
+    last_used_at timestamptz,  -- to about a minute
     of_user text COLLATE "C"  -- the user whose password it was given for; null: made at the command line
 );
 CREATE INDEX token_of_user ON sexton.token (of_user) WHERE of_user IS NOT NULL;

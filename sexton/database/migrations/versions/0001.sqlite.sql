@@ -424,6 +424,8 @@ CREATE TABLE sexton_protection (
     changes integer NOT NULL DEFAULT 0,
     sizes text NOT NULL DEFAULT '[]',  -- lengths of its prefixes, in characters
     filter blob,  -- a Bloom filter of keys
+    objects integer NOT NULL DEFAULT 0,  -- objects and prefixes, or the keys of the filter; counted in its job's quota
+    bytes integer NOT NULL DEFAULT 0,  -- of the objects that were looked up
     sealed text,  -- the result of its registration
     UNIQUE (instance, job)
 );
@@ -500,6 +502,7 @@ CREATE INDEX sexton_finding_mark ON sexton_finding (instance, mark) WHERE mark <
 -- One row per Kafka topic that is purged.
 CREATE TABLE sexton_wal_topic (
     name text PRIMARY KEY NOT NULL,
+    instance text NOT NULL CHECK (instance <> ''),  -- whose topic it is: scopes of tokens are compared with it
     kafka_id text NOT NULL DEFAULT '',
     enabled boolean NOT NULL DEFAULT false,
     mode text NOT NULL DEFAULT 'delete' CHECK (mode IN ('delete', 'logical')),
@@ -573,9 +576,11 @@ CREATE TABLE sexton_wal_purge (
 
 -- One row per node that reports, with the URL at which Sexton asks it to flush.
 CREATE TABLE sexton_wal_node (
-    name text PRIMARY KEY NOT NULL,
+    instance text NOT NULL,  -- nodes of two instances may have the same name
+    name text NOT NULL,
     url text NOT NULL,
-    seen_at integer NOT NULL
+    seen_at integer NOT NULL,
+    PRIMARY KEY (instance, name)
 );
 
 -- One row per topic of the embedded log, which replaces Kafka on one machine.
@@ -797,6 +802,7 @@ CREATE TABLE sexton_token (
     expires_at integer NOT NULL,
     revoked_at integer,
     revoked_by text NOT NULL DEFAULT '',
+    last_used_at integer,  -- to about a minute
     of_user text  -- the user whose password it was given for; null: made at the command line
 );
 CREATE INDEX sexton_token_of_user ON sexton_token (of_user) WHERE of_user IS NOT NULL;

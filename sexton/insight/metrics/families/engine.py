@@ -91,6 +91,8 @@ def families(f: Figures) -> Iterator[Metric]:
     yield GaugeMetricFamily("sexton_round_interval_seconds", interval, value=f.interval_seconds)
     text = "Objects of an instance that may be deleted within 24 hours without approval (max_delete_objects)."
     yield GaugeMetricFamily("sexton_max_delete_objects", text, value=f.max_delete_objects)
+    text = "Tokens of the API that were used within the last 14 days and end within the next 14."
+    yield GaugeMetricFamily("sexton_expiring_tokens", text, value=f.expiring_tokens)
     text = "Seconds from the mark (prepared: its transaction's expiry) until it is due."
     retention = GaugeMetricFamily("sexton_retention_seconds", text, labels=["kind"])
     for kind, seconds in sorted(f.retention_seconds.items()):

@@ -23,6 +23,7 @@ from sexton.insight.stores import InsightStores
 from sexton.kernel.errors import SextonError
 from sexton.marks.sql.leases import busy
 from sexton.marks.sql.rows import CLAIMED, waits
+from sexton.operators.access.sql.tokens import is_expiring
 from sexton.operators.controls.policy import halt
 from sexton.protection.model import ProtectionState
 from sexton.recycle.model import DAY_MS, RoundReport
@@ -120,6 +121,7 @@ class FigureStore:
             binlogs=tuple(binlog_figures(self._db, c, now)),
             binlog_interval_seconds=self._binlog_interval,
             counters=dict(read_counters(self._db, c)),
+            expiring_tokens=c.execute(select(func.count()).where(is_expiring(self._db, now))).scalar_one(),
         )
 
     def _instances(self, c: Connection, now: int) -> list[Row[Any]]:

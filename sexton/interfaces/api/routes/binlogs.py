@@ -107,8 +107,7 @@ def read(
     consumer: str | None = None,
 ) -> RecordPage:
     """Return the records of a log behind one: ``TOO_NEW`` if there is none yet, refused if they are deleted."""
-    caller.require(Grant.READ, instance, job=consumer)
-    _check_log(service, caller, instance, db, table or "")
+    _require_log(service, caller, Grant.READ, (instance, db, table or ""), consumer)
     return service.stores.binlogs.records.read(instance, db, table or "", after, limit)
 
 
@@ -127,8 +126,9 @@ def register(
 
     A job's own token repeats the registration of its logs, also for further runs; an operator sends the first one.
     """
+    log = (instance, body.db, body.table or "")
     with caller.recorded(Deed("binlog consumer register", instance, Grant.OPERATE, consumer, job=consumer), keeps=True):
-        _check_log(service, caller, instance, body.db, body.table or "")
+        _require_log(service, caller, Grant.OPERATE, log, consumer)
         return service.stores.binlogs.consumers.register(instance, consumer, body.db, body.table or "", body.after)
 
 
@@ -156,6 +156,13 @@ def remove(
         service.stores.binlogs.consumers.remove(instance, consumer, db, table or "")
 
 
-def _check_log(service: OperatorService, caller: Caller, instance: str, db: str, table: str) -> None:
-    """Raise ``Forbidden`` if a job's token is sent for a log that no operator registered for the job."""
-    policy.check_log(caller.token.scope, service.stores.binlogs.consumers.names(instance, db, table))
+def _require_log(
+    service: OperatorService, caller: Caller, grant: Grant, log: tuple[str, str, str], job: str | None
+) -> None:
+    """Raise ``Forbidden`` unless the token permits it; a job's own only for a log that an operator registered for it.
+
+    ``log``: instance, database and table.
+    """
+    instance = log[0]
+    caller.require(grant, instance, job=job)
+    policy.check_log(caller.scopes, grant, instance, service.stores.binlogs.consumers.names(*log))

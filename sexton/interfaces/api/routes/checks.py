@@ -9,7 +9,7 @@ from sexton.check.port import UnknownCheck
 from sexton.check.sql import peers
 from sexton.interfaces.api.caller import CoveredInstance, CurrentCaller, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
-from sexton.operators.access.model import EVERY_INSTANCE, Grant
+from sexton.operators.access.model import EVERY_INSTANCE, UNKNOWN_INSTANCE, Grant
 from sexton.protocol.checks import ChecksBody, Findings, Inventory
 
 routes = APIRouter(prefix="/v1", route_class=GuardedRoute)
@@ -31,7 +31,7 @@ def check(check: Number, service: Service, caller: CurrentCaller) -> CheckReport
     try:
         report = service.stores.checks.report(check)
     except UnknownCheck:
-        caller.require(Grant.READ, EVERY_INSTANCE)
+        caller.require(Grant.READ, UNKNOWN_INSTANCE)
         raise
     caller.require(Grant.READ, report.run.instance)
     return report

@@ -72,5 +72,5 @@ def _stop(name: str, reason: str, service: Service, caller: CurrentCaller, *, ev
     with caller.recorded(Deed("stop", name, Grant.OPERATE, reason=reason), keeps=True):
         if not everything:
             service.stores.registry.instance(name)
-        service.stores.controls.put(ControlKind.STOP, name, reason, by=caller.token.name)
+        service.stores.controls.put(ControlKind.STOP, name, reason, by=caller.name)
     return StopResult(instance=name, stopped=True)

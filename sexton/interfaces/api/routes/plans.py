@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Request
 from sexton.interfaces.api.caller import Caller, CurrentCaller, Deed, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.operator_service import OperatorService
-from sexton.operators.access.model import EVERY_INSTANCE, Grant
+from sexton.operators.access.model import UNKNOWN_INSTANCE, Grant
 from sexton.operators.controls.port import NotEnabled
 from sexton.protocol.plans import PlanDetails, StartedRound
 from sexton.recycle.errors import PlanRefused
@@ -22,7 +22,7 @@ Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
 def plan(instance: str, service: Service, caller: CurrentCaller) -> PlanDetails:
     """Store and return the plan of what a round would delete now: everything that is due."""
     with caller.recorded(Deed("plan", instance, Grant.OPERATE)):
-        planned = service.plan(instance, caller.token.name)
+        planned = service.plan(instance, caller.name)
     return PlanDetails(
         plan=planned.plan,
         state=service.stores.plans.approvals.state(planned.plan.id),
@@ -57,8 +57,8 @@ def apply(plan: Number, request: Request, service: Service, caller: CurrentCalle
             plan, instance, service.settings.policy()
         )  # the round repeats this check and the next one
         service.stores.controls.admit(instance)
-        order = RecycleRequest(instance=instance, plan=plan, requested_by=caller.token.name)
-        with store.approvals.approving(plan, instance, caller.token.name):
+        order = RecycleRequest(instance=instance, plan=plan, requested_by=caller.name)
+        with store.approvals.approving(plan, instance, caller.name):
             run = request.app.state.rounds.start(order)
     return StartedRound(plan=plan, instance=instance, workflow=run.workflow, run=run.run)
 
@@ -68,7 +68,7 @@ def _readable(plan: int, service: OperatorService, caller: Caller) -> Plan:
     try:
         stored = service.stores.plans.find_plan(plan)
     except PlanRefused:
-        caller.require(Grant.READ, EVERY_INSTANCE)
+        caller.require(Grant.READ, UNKNOWN_INSTANCE)
         raise
     caller.require(Grant.READ, stored.instance)
     return stored

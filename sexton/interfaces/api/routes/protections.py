@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
-from sexton.interfaces.api.caller import CurrentCaller, Deed, Service
+from sexton.interfaces.api.caller import Caller, CurrentCaller, Deed, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.lanes import reserved
 from sexton.interfaces.operator_service import OperatorService
@@ -14,7 +14,9 @@ from sexton.protection.errors import Invalid
 from sexton.protection.filter import Filter
 from sexton.protection.model import Item, Protection, Sealed
 from sexton.protection.policy import canonical
+from sexton.protection.registrar import Registrar
 from sexton.protection.sql.rows import digest
+from sexton.protection.sql.store import ProtectionStore
 from sexton.protocol.body import MAX_ITEMS_BYTES
 from sexton.protocol.protections import Finish, Items, Registration, Release, Renewal, Seal, Watermark
 
@@ -44,10 +46,10 @@ def register(instance: str, body: Registration, service: Service, caller: Curren
     Idempotent: a repeated registration returns the first one.
     """
     with caller.recorded(Deed("register", instance, Grant.OPERATE, body.job, job=body.job), keeps=True):
-        return _register(instance, body, service)
+        return _register(instance, body, service, caller)
 
 
-def _register(instance: str, body: Registration, service: OperatorService) -> Protection:
+def _register(instance: str, body: Registration, service: OperatorService, caller: Caller) -> Protection:
     object_filter = None if body.filter is None else Filter.decode(body.filter)
     items = sorted(set(_items(service, instance, body)))
     chunked = body.digest is not None
@@ -63,16 +65,17 @@ def _register(instance: str, body: Registration, service: OperatorService) -> Pr
         digest=body.digest or digest(items, filter_bytes),
     )
     if chunked:
-        return service.stores.protections.open(protection, body.ttl_seconds)
-    registrar = service.stores.registrar
-    return registrar.register_at_once(protection, items, body.ttl_seconds, object_filter, body.on_missing)
+        return _protections(service, caller, instance).open(protection, body.ttl_seconds)
+    return _registrar(service, caller, instance).register_at_once(
+        protection, items, body.ttl_seconds, object_filter, body.on_missing
+    )
 
 
 @routes.put("/protections/{job}/chunks/{number}", max_body_size=MAX_ITEMS_BYTES)
 def chunk(instance: str, job: str, number: Number, body: Items, service: Service, caller: CurrentCaller) -> Sealed:
     """Register one chunk; the answer names its objects that are missing or being deleted. Idempotent by number."""
     with caller.routine(Deed("register chunk", instance, Grant.OPERATE, job, job=job)):
-        return service.stores.registrar.add(instance, job, number, _items(service, instance, body))
+        return _registrar(service, caller, instance).add(instance, job, number, _items(service, instance, body))
 
 
 @routes.post("/protections/{job}/seal")
@@ -87,7 +90,8 @@ def seal(instance: str, job: str, body: Seal, service: Service, caller: CurrentC
 def renew(instance: str, job: str, body: Renewal, service: Service, caller: CurrentCaller) -> Protection:
     """Extend a protection."""
     with caller.routine(Deed("renew", instance, Grant.OPERATE, job, job=job)):
-        return service.stores.protections.renew(instance, job, body.ttl_seconds, of=body.id, at_least=body.at_least)
+        protections = _protections(service, caller, instance)
+        return protections.renew(instance, job, body.ttl_seconds, of=body.id, at_least=body.at_least)
 
 
 @routes.post("/protections/{job}/finish")
@@ -103,7 +107,7 @@ def finish(instance: str, job: str, service: Service, caller: CurrentCaller, bod
 def release(instance: str, job: str, body: Release, service: Service, caller: CurrentCaller) -> Protection:
     """End a protection at once. Permitted for the job itself and for administrators."""
     with caller.recorded(Deed("release", instance, Grant.ADMIN, job, body.reason, job=job)):
-        return service.stores.protections.release(instance, job, f"{caller.token.name}: {body.reason}")
+        return service.stores.protections.release(instance, job, f"{caller.name}: {body.reason}")
 
 
 @routes.put("/watermark", status_code=204)
@@ -111,6 +115,17 @@ def watermark(instance: str, body: Watermark, service: Service, caller: CurrentC
     """Store how far the owner has come. The next round ends the finished protections below this value."""
     with caller.recorded(Deed("watermark", instance, Grant.OWNER, str(body.value))):
         service.stores.protections.watermark(instance, body.value)
+
+
+def _protections(service: OperatorService, caller: Caller, instance: str) -> ProtectionStore:
+    """Return the register; a caller that is permitted only because the job is its own has a job's limits."""
+    protections = service.stores.protections
+    return protections if caller.permits(Grant.OPERATE, instance) else protections.for_job()
+
+
+def _registrar(service: OperatorService, caller: Caller, instance: str) -> Registrar:
+    registrar = service.stores.registrar
+    return registrar if caller.permits(Grant.OPERATE, instance) else registrar.for_job()
 
 
 def _items(service: OperatorService, instance: str, body: Items) -> Sequence[Item]:

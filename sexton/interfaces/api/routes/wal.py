@@ -1,23 +1,25 @@
 """Kafka topics that regions share: region maps of owners, heartbeats and replays of nodes; see ``sexton.wal``.
 
-A topic belongs to no instance, so every route here needs a scope that covers every instance.
+A topic belongs to one instance. A token of another instance receives the same refusal for it as for an unknown topic.
 """
 
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
 
-from sexton.interfaces.api.caller import Caller, CurrentCaller, Deed, Service
+from sexton.interfaces.api.caller import Caller, CoveredInstance, CurrentCaller, Deed, SelectedInstance, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.lanes import reserved
 from sexton.interfaces.operator_service import OperatorService
 from sexton.kernel.errors import BadInput
-from sexton.operators.access.model import EVERY_INSTANCE, Grant
+from sexton.operators.access.errors import Forbidden
+from sexton.operators.access.model import EVERY_INSTANCE, UNKNOWN_INSTANCE, Grant, scopes_text
 from sexton.protocol.body import MAX_ITEMS_BYTES
 from sexton.protocol.topics import NODE, TOPIC, Heartbeat, RegionMap, Replay, StartedPurge, Topics
 from sexton.wal.messages import PurgeRequest
 from sexton.wal.model import Pin, Topic
 from sexton.wal.orders import HeartbeatReceipt, LeaderReport, MapOrder, OpenRegionOrder
+from sexton.wal.port import UnknownTopic
 
 routes = APIRouter(prefix="/v1", route_class=GuardedRoute)
 Name = Annotated[str, Path(pattern=TOPIC)]
@@ -27,51 +29,58 @@ After = Annotated[str, Query(max_length=249, description="only topics whose name
 
 
 @routes.get("/topics")
-def topics(service: Service, caller: CurrentCaller, after: After = "") -> Topics:
-    """Return at most 1,000 topics in the order of their names."""
-    caller.require(Grant.READ, EVERY_INSTANCE)
-    return Topics(topics=tuple(service.stores.wal.store.topics(after, 1_000)))
+def topics(service: Service, caller: CurrentCaller, instance: CoveredInstance, after: After = "") -> Topics:
+    """Return at most 1,000 topics in the order of their names, of one instance or of all that the token covers."""
+    caller.require(Grant.READ, instance)
+    of_instance = None if instance == EVERY_INSTANCE else instance
+    return Topics(topics=tuple(service.stores.wal.store.topics(after, 1_000, instance=of_instance)))
 
 
 @routes.get("/topics/{topic}")
 def show(topic: Name, service: Service, caller: CurrentCaller) -> Topic:
     """Return a topic: its floor, the last state of its log, and what blocks its purge."""
-    caller.require(Grant.READ, EVERY_INSTANCE)
-    return service.stores.wal.store.topic(topic)
+    return _permitted(topic, Grant.READ, service, caller)
 
 
 @routes.put("/topics/{topic}/regions", max_body_size=MAX_ITEMS_BYTES)
-def regions(topic: Name, body: RegionMap, service: Service, caller: CurrentCaller) -> Topic:
-    """Store all regions of the topic, before the first append of each. Repeating a map renews its freshness."""
-    with caller.routine(Deed("wal map", "", Grant.OWNER, topic)):
-        return service.stores.wal.maps.put(MapOrder(topic=topic, **body.model_dump()))
+def regions(topic: Name, body: RegionMap, service: Service, caller: CurrentCaller, instance: SelectedInstance) -> Topic:
+    """Store all regions of the topic, before the first append of each. Repeating a map renews its freshness.
+
+    The first map gives the topic to the instance.
+    """
+    with caller.routine(Deed("wal map", instance, Grant.OWNER, topic)):
+        return service.stores.wal.maps.put(MapOrder(instance=instance, topic=topic, **body.model_dump()))
 
 
 @routes.post("/topics/{topic}/purge", status_code=202)
 def purge(topic: Name, request: Request, service: Service, caller: CurrentCaller) -> StartedPurge:
     """Start the purge of a topic. Do not wait for its end."""
-    with caller.recorded(Deed("wal purge", "", Grant.OPERATE, topic)):
-        service.stores.wal.store.topic(topic)
-        run = request.app.state.rounds.purge(PurgeRequest(topic=topic, requested_by=caller.token.name))
+    known = _permitted(topic, Grant.OPERATE, service, caller)
+    with caller.recorded(Deed("wal purge", known.instance, Grant.OPERATE, topic)):
+        run = request.app.state.rounds.purge(PurgeRequest(topic=topic, requested_by=caller.name))
     return StartedPurge(topic=topic, workflow=run.workflow, run=run.run)
 
 
 @routes.post("/nodes/{node}/heartbeat", max_body_size=MAX_ITEMS_BYTES)
-def heartbeat(node: Node, body: Heartbeat, service: Service, caller: CurrentCaller) -> HeartbeatReceipt:
-    """Store the reports of a node. A report that is outdated or impossible is ignored.
+def heartbeat(
+    node: Node, body: Heartbeat, service: Service, caller: CurrentCaller, instance: SelectedInstance
+) -> HeartbeatReceipt:
+    """Store the reports of a node. A report that is outdated, impossible or of another instance's topic is ignored.
 
     With a report of another node's region the answer is a refusal; the node's other reports are stored.
     """
-    with caller.routine(Deed("wal heartbeat", "", Grant.OPERATE, node, node=node)):
+    with caller.routine(Deed("wal heartbeat", instance, Grant.OPERATE, node, node=node)):
         reports = [LeaderReport.model_validate(report, from_attributes=True) for report in body.reports]
-        return service.stores.wal.heartbeats.record_reports(node, reports, body.url)
+        return service.stores.wal.heartbeats.record_reports(instance, node, reports, body.url)
 
 
 @routes.post("/topics/{topic}/replays", status_code=201)
 def open_(topic: Name, body: Replay, service: Service, caller: CurrentCaller) -> Pin:
     """Pin the entries that a region must read before it opens. Refused if some are deleted; the error names them."""
     node = body.node or caller.node
-    with caller.recorded(Deed("wal replay", "", Grant.OPERATE, f"{topic}/{body.region}", node=node), keeps=True):
+    known = _permitted(topic, Grant.OPERATE, service, caller, node=node)
+    subject = f"{topic}/{body.region}"
+    with caller.recorded(Deed("wal replay", known.instance, Grant.OPERATE, subject, node=node), keeps=True):
         if not node:
             raise BadInput("name the node that opens the region: this token is no node's")
         order = OpenRegionOrder(topic=topic, **(body.model_dump() | {"node": node}))
@@ -82,8 +91,7 @@ def open_(topic: Name, body: Replay, service: Service, caller: CurrentCaller) ->
 @reserved
 def renew(topic: Name, replay: Id, service: Service, caller: CurrentCaller) -> Pin:
     """Extend a pin by its own length."""
-    node = _node_of(replay, service, caller)
-    with caller.routine(Deed("wal replay renew", "", Grant.OPERATE, f"{topic}/{replay}", node=node)):
+    with caller.routine(_about_replay("wal replay renew", topic, replay, service, caller)):
         return service.stores.wal.replays.renew(replay)
 
 
@@ -91,13 +99,42 @@ def renew(topic: Name, replay: Id, service: Service, caller: CurrentCaller) -> P
 @reserved
 def release(topic: Name, replay: Id, service: Service, caller: CurrentCaller) -> None:
     """End a replay. Idempotent."""
-    node = _node_of(replay, service, caller)
-    with caller.recorded(Deed("wal replay release", "", Grant.OPERATE, f"{topic}/{replay}", node=node)):
+    with caller.recorded(_about_replay("wal replay release", topic, replay, service, caller)):
         service.stores.wal.replays.release(replay)
 
 
-def _node_of(replay: str, service: OperatorService, caller: Caller) -> str:
-    """Return the node of a replay; for an unknown replay the caller's own node, as there is nothing to protect."""
-    caller.require(Grant.OPERATE, EVERY_INSTANCE, node=caller.node)  # before a row is read
+def _about_replay(action: str, topic: str, replay: str, service: OperatorService, caller: Caller) -> Deed:
+    """Return what changes a replay of a topic, if the caller may do that; an unknown replay is nobody's."""
+    known, node = _permitted(topic, Grant.OPERATE, service, caller, node=caller.node), caller.node
     pin = service.stores.wal.replays.find(replay)
-    return caller.node if pin is None else pin.node
+    if pin is not None:  # it may be of another topic than the path names
+        known, node = _permitted(pin.topic, Grant.OPERATE, service, caller, node=pin.node), pin.node
+    return Deed(action, known.instance, Grant.OPERATE, f"{known.name}/{replay}", node=node)
+
+
+def _permitted(topic: str, grant: Grant, service: OperatorService, caller: Caller, *, node: str | None = None) -> Topic:
+    """Return a topic whose instance the token covers; a token of one instance learns nothing about others.
+
+    Raises:
+        Forbidden: the token does not permit it, does not cover the topic's instance, or no such topic is known in its
+            own instance.
+        UnknownTopic: the topic is unknown, and the token covers every instance.
+    """
+    known = _find(topic, service)
+    instance = UNKNOWN_INSTANCE if known is None else known.instance
+    if not caller.covers(instance):
+        raise Forbidden(
+            f"a token of scope {scopes_text(caller.scopes)} is not for topic {topic}: no map of its instance names it, "
+            f"and no operator has enabled it there; the owner sends its map first: PUT /v1/topics/{topic}/regions"
+        )
+    caller.require(grant, instance, node=node)
+    if known is None:
+        raise UnknownTopic(topic)
+    return known
+
+
+def _find(topic: str, service: OperatorService) -> Topic | None:
+    try:
+        return service.stores.wal.store.topic(topic)
+    except UnknownTopic:
+        return None

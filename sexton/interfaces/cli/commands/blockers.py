@@ -34,7 +34,8 @@ def blockers(
         instances = registry.instances() if instance is None else [registry.instance(instance)]
         rows = [b for i in instances for b in _instance_blockers(service, i)]
         if instance is None:
-            rows = [*_without_repetition(rows), *_topic_blockers(service)]
+            rows = _without_repetition(rows)
+        rows = [*rows, *_topic_blockers(service, instance)]
     if as_json:
         print_json([b.model_dump(mode="json") for b in rows])
         return
@@ -48,10 +49,14 @@ def _row(b: Blocker) -> tuple[object, ...]:
     return b.instance, b.held_by, b.what, utc_column(b.since), utc_column(b.until), explanation
 
 
-def _topic_blockers(service: "OperatorService") -> Iterator[Blocker]:
+def _topic_blockers(service: "OperatorService", instance: str | None) -> Iterator[Blocker]:
     """Yield each reason for which a topic is not purged now."""
-    for topic in service.stores.wal.store.topics("", MAX_TOPICS, enabled=True):
-        common = {"instance": "(topics)", "what": f"topic {topic.name}", "way_out": f"sexton wal explain {topic.name}"}
+    for topic in service.stores.wal.store.topics("", MAX_TOPICS, instance=instance, enabled=True):
+        common = {
+            "instance": topic.instance,
+            "what": f"topic {topic.name}",
+            "way_out": f"sexton wal explain {topic.name}",
+        }
         if topic.quarantined:
             yield Blocker(held_by="quarantine", why=topic.quarantined, **common)
         for reason, since in topic.blocked.items():

@@ -71,8 +71,7 @@ def stop(
         service.stores.controls.put(ControlKind.STOP, name, reason)
     what, argument = ("every instance", "--all") if everything else (name, name)
     typer.echo(f"{what} is stopped, {EFFECTIVE}: no more marks are claimed or deleted")
-    if everything:
-        typer.echo("topics are not purged either")
+    typer.echo(f"topics{'' if everything else f' of {name}'} are not purged either")
     typer.echo(f"claimed marks stay claimed, and are finished after: sexton start {argument}")
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sexton.interfaces.cli.context import Json, open_database
+from sexton.interfaces.cli.doctor.tokens import expiry_text
 from sexton.interfaces.cli.output import print_json
 from sexton.interfaces.cli.render.status import show_binlogs, show_instance, show_topics
 
@@ -22,9 +23,11 @@ def status(as_json: Json = False) -> None:
     """
     with open_database() as service:
         overview, topics, binlogs = service.status(), service.wal_figures(), _binlog_counts(service.db)
+        expiring = service.stores.tokens.expiring()
         ui_url = service.settings.temporal.ui_url
     if as_json:
-        more = {"topics": topics.model_dump(mode="json"), "binlogs": binlogs.model_dump(mode="json")}
+        more: dict[str, object] = {"topics": topics.model_dump(mode="json"), "binlogs": binlogs.model_dump(mode="json")}
+        more["expiring_tokens"] = [{"id": t.id, "scope": str(t.scope), "expires_at": t.expires_at} for t in expiring]
         print_json(overview.model_dump(mode="json") | more)
         return
     if overview.instances:
@@ -37,6 +40,8 @@ def status(as_json: Json = False) -> None:
         show_topics(topics)
     if binlogs.databases:
         show_binlogs(binlogs)
+    for token in expiring:
+        typer.echo(f"{expiry_text(token)}; renew it: sexton token renew {token.id}")
     if ui_url:
         typer.echo(f"Temporal UI: {ui_url}")
 

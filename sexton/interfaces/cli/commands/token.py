@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from sexton.operators.access.model import Token
 
 app = typer.Typer(help="Tokens of the API.", no_args_is_help=True)
-EXPIRES_SOON_MS = 14 * 86_400_000
-"""The list shows the days left of a token that expires within this time."""
+Days = Annotated[int, typer.Option(help="How many days it is valid, 1 to 366.")]
+Id = Annotated[str, typer.Argument(metavar="TOKEN", help="Its id, the part after sxt_.")]
 
 
 @app.command("create")
@@ -21,7 +21,7 @@ def create(
     scope: Annotated[
         str, typer.Option(help="read, read@I, owner@I, operate@I, admin, sync:JOB@I or node:ID@I.", metavar="SCOPE")
     ],
-    days: Annotated[int, typer.Option(help="How many days it is valid.", min=1, max=3_650)] = 90,
+    days: Days = 90,
     note: Annotated[str, typer.Option(help="Its user and its purpose.")] = "",
     as_json: Json = False,
 ) -> None:
@@ -29,8 +29,8 @@ def create(
 
     I is an instance, or * for every one (not for a job). Scope read allows queries; owner also allows maps, records,
     placements, drops and the watermark; operate also allows stop, start, plan, apply and register; admin also allows
-    releasing the protections of others. sync:JOB@I allows the protections of JOB and its runs, JOB:RUN. Kafka topics
-    belong to no instance: their owner and nodes have owner@* and node:ID@*.
+    releasing the protections of others. sync:JOB@I allows the protections of JOB and its runs, JOB:RUN; node:ID@I
+    allows the reports of node ID.
 
     Example: sexton token create --scope sync:copy@shop --days 30 --note 'nightly copy to Lisbon'
     """
@@ -62,16 +62,24 @@ def list_(as_json: Json = False) -> None:
     if as_json:
         print_json([_as_json(t) for t in tokens])
         return
-    columns = ("token", "scope", "created (UTC)", "by", "until (UTC)", "", "note")
-    rows = [
-        (t.id, t.scope, utc_column(t.created_at), t.created_by, utc_column(t.expires_at), _state(t, now), t.note)
-        for t in tokens
-    ]
+    columns = ("token", "scope", "created (UTC)", "by", "until (UTC)", "used (UTC)", "", "note")
+    rows = [_row(token, now) for token in tokens]
     show_table("" if rows else "there is no token; make one: sexton token create --scope SCOPE", columns, rows)
 
 
+@app.command("renew")
+def renew(token: Id, days: Days = 90) -> None:
+    """Let a token end this many days from now. Its secret stays, so programs that use it need no change.
+
+    Example: sexton token renew 3f9c0a1b2c4d --days 90
+    """
+    with open_database() as service, log_call(service, "token renew", subject=token, reason=f"for {days} days"):
+        renewed = service.stores.tokens.renew(token, days)
+    typer.echo(f"token {renewed.id}, scope {renewed.scope}, is valid until {utc(renewed.expires_at)}")
+
+
 @app.command("revoke")
-def revoke(token: Annotated[str, typer.Argument(metavar="TOKEN", help="Its id, the part after sxt_.")]) -> None:
+def revoke(token: Id) -> None:
     """Revoke a token now. Repeatable.
 
     Example: sexton token revoke 3f9c0a1b2c4d
@@ -87,7 +95,15 @@ def _as_json(token: "Token") -> dict[str, object]:
     return token.model_dump(mode="json") | {"scope": str(token.scope)}
 
 
+def _row(token: "Token", now: int) -> tuple[object, ...]:
+    created, until = utc_column(token.created_at), utc_column(token.expires_at)
+    used = "never" if token.last_used_at is None else utc_column(token.last_used_at)
+    return token.id, token.scope, created, token.created_by, until, used, _state(token, now), token.note
+
+
 def _state(token: "Token", now: int) -> str:
+    from sexton.operators.access.policy import EXPIRES_SOON_MS
+
     if token.revoked_at is not None:
         return f"revoked by {token.revoked_by}"
     if now >= token.expires_at:

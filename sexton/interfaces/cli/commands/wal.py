@@ -1,12 +1,15 @@
 """`sexton wal`: list Kafka topics that regions share, how far each is purged, and what blocks the rest."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, WrongUsage, log_call, open_database, require_reason
+from sexton.interfaces.cli.context import Json, WrongUsage, log_call, one_instance, open_database, require_reason
 from sexton.interfaces.cli.output import print_json, quantity, show_table
 from sexton.interfaces.cli.render.topics import purge_row, show_explanation, topic_row
+
+if TYPE_CHECKING:
+    from sexton.interfaces.operator_service import OperatorService
 
 app = typer.Typer(help="Kafka topics that regions share, and how far they are purged.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")]
@@ -18,6 +21,7 @@ PAGE_ROWS = 1_000
 @app.command("list")
 def list_(
     after: Annotated[str, typer.Option(help="Only topics whose names come after this one.")] = "",
+    instance: Annotated[str | None, typer.Option(help="Only topics of this instance.")] = None,
     as_json: Json = False,
 ) -> None:
     """Print topics, a thousand at a time.
@@ -28,7 +32,9 @@ def list_(
     """
     with open_database() as service:
         store = service.stores.wal.store
-        page = store.topics(after, PAGE_ROWS + 1)
+        if instance is not None:
+            service.stores.registry.instance(instance)
+        page = store.topics(after, PAGE_ROWS + 1, instance=instance)
         lost_regions = store.lost([t.name for t in page])
     topics = page[:PAGE_ROWS]
     if as_json:
@@ -36,7 +42,7 @@ def list_(
         return
     rows = [topic_row(t, lost_regions.get(t.name, 0)) for t in topics]
     none = "no topic is known: owners send maps of them over the API; or begin with: sexton wal enable TOPIC"
-    columns = ("topic", "purge", "last_purged_entry_id", "entries kept", "about", "checked (UTC)", "state")
+    columns = ("topic", "instance", "purge", "last_purged_entry_id", "entries kept", "about", "checked (UTC)", "state")
     show_table("" if rows else none, columns, rows)
     if len(page) > PAGE_ROWS:
         typer.echo(f"these are the first {PAGE_ROWS}; the next: --after {topics[-1].name}")
@@ -64,9 +70,12 @@ def explain(topic: Name, as_json: Json = False) -> None:
 @app.command("enable")
 def enable(
     topics: Names,
+    instance: Annotated[str | None, typer.Option(help="Whose topics they are; needed if there are several.")] = None,
     logical: Annotated[bool, typer.Option("--logical", help="Only raise floors; Kafka's retention deletes.")] = False,
 ) -> None:
     """Enable purges of topics. Nothing is deleted before the owner's map and the reports of all regions have arrived.
+
+    A topic belongs to the instance whose owner mapped it first, or for which it was enabled first.
 
     Example: sexton wal enable orders-wal
     """
@@ -75,17 +84,17 @@ def enable(
     from sexton.wal.port import LogFault
 
     with open_database() as service:
-        wal = service.stores.wal
+        wal, of_instance = service.stores.wal, one_instance(service, instance)
         facts_by_topic = wal.log.facts(topics)
         for name in topics:
-            with log_call(service, "wal enable", "", name):
+            with log_call(service, "wal enable", of_instance, name):
                 facts = facts_by_topic[name]
                 if isinstance(facts, LogFault):
                     raise facts  # transient faults too: otherwise a mistyped name would stay on the list
                 if facts.partitions != 1:
                     count = quantity(facts.partitions, "partition")
                     raise BadInput(f"topic {name} has {count}; entry ids need a topic with exactly one partition")
-                wal.store.enable(name, Mode.LOGICAL if logical else Mode.DELETE)
+                wal.store.enable(name, Mode.LOGICAL if logical else Mode.DELETE, of_instance)
             typer.echo(f"topic {name} is purged from now on{', by its floor alone' if logical else ''}")
     typer.echo(f"see: sexton wal explain {topics[0]}")
 
@@ -98,7 +107,7 @@ def disable(topics: Names) -> None:
     """
     with open_database() as service:
         for name in topics:
-            with log_call(service, "wal disable", "", name, blocks_deletion=True):
+            with log_call(service, "wal disable", instance_of(service, name), name, blocks_deletion=True):
                 service.stores.wal.store.disable(name)
             typer.echo(f"topic {name} is no longer purged, until: sexton wal enable {name}")
 
@@ -143,10 +152,11 @@ def reset(
     if region is None and (to is not None or epoch is not None):
         raise WrongUsage("--to and --epoch set what one region needs: name it with --region")
     with open_database() as service:
-        service.stores.wal.store.topic(topic)
+        instance = instance_of(service, topic)
         if not yes:
             typer.confirm(_reset_question(topic, region), abort=True, err=True)
-        with log_call(service, "wal reset", "", topic if region is None else f"{topic}/{region}", text):
+        subject = topic if region is None else f"{topic}/{region}"
+        with log_call(service, "wal reset", instance, subject, text):
             if region is None:
                 service.stores.wal.resets.reset_topic(topic)
             else:
@@ -158,6 +168,29 @@ def reset(
         typer.echo(
             f"region {region} needs topic {topic} from entry {start} on; it opens there, in epoch {lowest} or above"
         )
+
+
+@app.command("assign")
+def assign(
+    topic: Name,
+    instance: Annotated[str, typer.Argument(help="Whose topic it is from now on.")],
+    reason: Reason,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Give a topic to another instance, and forget all that is known of it, as a reset does.
+
+    It is purged again when the new owner has sent its map and its regions have reported, in newer epochs.
+
+    Example: sexton wal assign orders-wal shop --reason 'the map of test had the wrong name'
+    """
+    text = require_reason(reason)
+    with open_database() as service:
+        before, after = instance_of(service, topic), one_instance(service, instance)
+        if not yes:
+            typer.confirm(f"Take topic {topic} from {before} and give it to {after}?", abort=True, err=True)
+        with log_call(service, "wal assign", after, f"{topic}, of {before} before", text):
+            service.stores.wal.resets.reset_topic(topic, after)
+    typer.echo(f"topic {topic} belongs to {after}: its owner must send its map now, with newer epochs")
 
 
 @app.command("restored")
@@ -172,6 +205,11 @@ def restored(reason: Reason) -> None:
     with open_database() as service, log_call(service, "wal restored", "", "", text, blocks_deletion=True):
         waiting = service.stores.wal.resets.distrust_maps()
     typer.echo(f"{quantity(waiting, 'enabled topic waits', 'enabled topics wait')} for a map of the owner")
+
+
+def instance_of(service: "OperatorService", topic: str) -> str:
+    """Return the instance of a topic, for the log of calls. Raise ``UnknownTopic``."""
+    return service.stores.wal.store.topic(topic).instance
 
 
 def _reset_question(topic: str, region: str | None) -> str:

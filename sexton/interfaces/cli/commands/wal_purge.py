@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.commands.wal import Name
+from sexton.interfaces.cli.commands.wal import Name, instance_of
 from sexton.interfaces.cli.context import NO_WORKER, Json, ask_temporal, log_call, open_database
 from sexton.interfaces.cli.output import print_json
 from sexton.interfaces.cli.render.topics import show_explanation, show_purge_report
@@ -30,11 +30,11 @@ def purge(
 
     with open_database() as service:
         store = service.stores.wal.store
-        store.topic(topic)
+        instance = instance_of(service, topic)
         if dry_run:
             _dry_run(service, topic, as_json)
             return
-        with log_call(service, "wal purge", "", topic):
+        with log_call(service, "wal purge", instance, topic):
             request = PurgeRequest(topic=topic, requested_by="cli")
             report = PURGES.run(service.settings, request, lambda message: typer.echo(message, err=True))
         topic_after = store.topic(topic)
@@ -114,8 +114,8 @@ def _signal(topic: str, signal: str, effect: str) -> None:
     from sexton.runtime.temporal.purges import PURGES
 
     with open_database() as service:
-        service.stores.wal.store.topic(topic)
-        with log_call(service, f"wal {signal}", "", topic, blocks_deletion=signal in ("cancel", "pause")):
+        instance = instance_of(service, topic)
+        with log_call(service, f"wal {signal}", instance, topic, blocks_deletion=signal in ("cancel", "pause")):
             settings = service.settings
             workers = ask_temporal(settings, lambda client: PURGES.signal(client, settings, topic, signal))
     typer.echo(f"Sent {signal} to the purge of topic {topic}: {effect}")

@@ -15,6 +15,7 @@ from sexton.interfaces.cli.doctor.binlogs import examine_binlogs
 from sexton.interfaces.cli.doctor.finding import DoctorFinding, show_findings
 from sexton.interfaces.cli.doctor.roles import examine_roles
 from sexton.interfaces.cli.doctor.temporal import examine_temporal
+from sexton.interfaces.cli.doctor.tokens import examine_issuer, examine_tokens
 from sexton.interfaces.cli.doctor.topics import examine_wal
 from sexton.interfaces.cli.doctor.work import examine_work
 from sexton.kernel.errors import SextonError
@@ -30,8 +31,8 @@ MIN_FREE_GIB = 1.0
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False) -> None:
     """Check everything this process depends on.
 
-    Settings, database and its roles, S3, disk, Temporal, workers, schedule, vaults, halts, topics and binlogs. Each
-    fault is printed with what to do about it.
+    Settings, database and its roles, tokens, S3, disk, Temporal, workers, schedule, vaults, halts, topics and binlogs.
+    Each fault is printed with what to do about it.
 
     Example: sexton doctor
     """
@@ -62,6 +63,7 @@ def examine() -> Iterator[DoctorFinding]:
     yield _s3(settings)
     yield _disk(settings)
     yield _metrics(settings)
+    yield from examine_issuer(settings)
     if database.state != "FAIL" and settings.deployment:
         yield from _examine_stores(settings)
 
@@ -74,6 +76,7 @@ def _examine_stores(settings: "Settings") -> Iterator[DoctorFinding]:
     try:
         stores = DeploymentStores(db, settings.engine_settings())
         yield from examine_roles(stores)
+        yield from examine_tokens(stores)
         yield _spark(stores, settings)
         yield from examine_work(stores)
         yield from examine_wal(stores)

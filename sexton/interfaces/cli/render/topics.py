@@ -22,7 +22,16 @@ def topic_row(topic: "Topic", lost_regions: int) -> tuple[object, ...]:
     entries = "-" if topic.log_end is None else f"{topic.log_end - (topic.log_start or 0):,}"
     size = _size(_estimated_bytes(topic) or None)
     checked = utc_column(topic.checked_at)
-    return topic.name, _mode(topic), last_purged(topic), entries, size, checked, _state(topic, lost_regions)
+    return (
+        topic.name,
+        topic.instance,
+        _mode(topic),
+        last_purged(topic),
+        entries,
+        size,
+        checked,
+        _state(topic, lost_regions),
+    )
 
 
 def purge_row(purge: "Purge") -> tuple[object, ...]:
@@ -81,7 +90,9 @@ def _show_state(explanation: "TopicExplanation") -> None:
     topic, verdict = explanation.topic, explanation.verdict
     log_was_read = not any(block.why is BlockReason.FAULT for block in verdict.blocked)
     entries = _entries_in_log(topic, log_was_read=log_was_read)
-    typer.echo(f"topic {topic.name}: {_mode(topic)}; last_purged_entry_id {last_purged(topic)}; {entries}")
+    typer.echo(
+        f"topic {topic.name} of {topic.instance}: {_mode(topic)}; last_purged_entry_id {last_purged(topic)}; {entries}"
+    )
     if verdict.quarantine:
         typer.echo(f"QUARANTINED: {verdict.quarantine}")
         typer.echo(

@@ -1,20 +1,31 @@
 """Store tokens as rows. A secret is shown once, when it is created; only its digest is stored."""
 
+import logging
 import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, or_, select, update
 
 from sexton.database.contract_errors import check_text
-from sexton.database.engine import Database
+from sexton.database.engine import AWAY, Database, first_line
 from sexton.kernel.errors import BadInput
 from sexton.operators.access import policy
 from sexton.operators.access.errors import Unauthenticated, UnknownToken
 from sexton.operators.access.model import Token, TokenScope
-from sexton.operators.access.policy import ID_CHARACTERS, MAX_DAYS, SECRET_BYTES, UNKNOWN_TOKEN_DIGEST, Presented
+from sexton.operators.access.policy import (
+    DAY_MS,
+    EXPIRES_SOON_MS,
+    ID_CHARACTERS,
+    MAX_DAYS,
+    SECRET_BYTES,
+    UNKNOWN_TOKEN_DIGEST,
+    USE_INTERVAL_MS,
+    USED_LATELY_MS,
+    Presented,
+)
 
-DAY_MS = 86_400_000
+log = logging.getLogger(__name__)
 NOTE_CHARACTERS = 500
 DELETED_AT_ONCE = 100
 
@@ -28,8 +39,7 @@ class TokenStore:
     def create(self, scope: TokenScope, days: int, by: str, note: str = "") -> tuple[Token, str]:
         """Return a new token, and its text for the holder. Raise ``BadInput`` for an invalid duration, note or name."""
         check_text(note, by)
-        if not 0 < days <= MAX_DAYS:
-            raise BadInput(f"a token is valid for 1 to {MAX_DAYS} days, not for {days}")
+        _check_days(days)
         if len(note) > NOTE_CHARACTERS:
             raise BadInput(f"a note has up to {NOTE_CHARACTERS} characters, this one has {len(note)}")
         with self._db.write() as c:
@@ -47,21 +57,57 @@ class TokenStore:
         c.execute(insert(self._db.t.token).values(**values, digest=policy.digest(secret)))
         return token, policy.token_text(id_, secret)
 
-    def authenticate(self, authorization: str) -> Token:
-        """Return the token in an ``Authorization`` header; raise ``Unauthenticated`` if it is not valid."""
-        [verdict] = self.verify([policy.presented(authorization)])
+    def authenticate(self, authorization: str) -> tuple[Token, int]:
+        """Return the token in an ``Authorization`` header, and the time; raise ``Unauthenticated`` if it is invalid."""
+        [verdict], now = self.verify([policy.presented(authorization)])
         if isinstance(verdict, Unauthenticated):
             raise verdict
-        return verdict
+        return verdict, now
 
-    def verify(self, presented: Sequence[Presented]) -> list[Token | Unauthenticated]:
-        """Return, for each of these, the valid token or why there is none."""
+    def verify(self, presented: Sequence[Presented]) -> tuple[list[Token | Unauthenticated], int]:
+        """Return, for each of these, the valid token or why there is none; and the time (ms since 1970)."""
         t = self._db.t.token
         with self._db.read() as c:
             query = select(t).where(t.c.id.in_({sent.id for sent in presented}))
             rows = {row.id: row for row in c.execute(query)}
             now = self._db.now(c)
-        return [_verdict(rows.get(sent.id), sent, now) for sent in presented]
+        return [_verdict(rows.get(sent.id), sent, now) for sent in presented], now
+
+    def record_use(self, token: Token) -> None:
+        """Store that an authenticated token was used, at most once a minute. A request never fails because of it."""
+        t = self._db.t.token
+        try:
+            with self._db.write() as c:
+                now = self._db.now(c)
+                is_due = or_(t.c.last_used_at.is_(None), t.c.last_used_at <= now - USE_INTERVAL_MS)
+                c.execute(update(t).where(t.c.id == token.id, is_due).values(last_used_at=now))
+        except AWAY as e:
+            log.warning("the use of token %s was not stored: %s", token.id, first_line(e))
+
+    def renew(self, id_: str, days: int) -> Token:
+        """Let a valid token end ``days`` from now; its secret stays.
+
+        Raises:
+            UnknownToken: there is none.
+            BadInput: the duration is invalid, or the token has ended, belongs to a login, or ends later already.
+        """
+        _check_days(days)
+        t = self._db.t.token
+        with self._db.write() as c:
+            now = self._db.now(c)
+            row = c.execute(select(t).where(t.c.id == id_).with_for_update()).one_or_none()
+            if row is None:
+                raise _unknown(id_)
+            token = policy.renewed(_token(row), now, days)
+            c.execute(update(t).where(t.c.id == id_).values(expires_at=token.expires_at))
+        return token
+
+    def expiring(self) -> Sequence[Token]:
+        """Return the tokens that were used lately and end within two weeks, those that end first at the beginning."""
+        t = self._db.t.token
+        with self._db.read() as c:
+            query = select(t).where(is_expiring(self._db, self._db.now(c)))
+            return [_token(row) for row in c.execute(query.order_by(t.c.expires_at, t.c.id))]
 
     def revoke(self, id_: str, by: str) -> Token:
         """Revoke a token at once; repeating it changes nothing. Raise ``UnknownToken`` if there is none."""
@@ -71,7 +117,7 @@ class TokenStore:
             c.execute(valid.values(revoked_at=self._db.now(c), revoked_by=by))
             row = c.execute(select(t).where(t.c.id == id_)).one_or_none()
         if row is None:
-            raise UnknownToken(f"there is no token {id_}; see: sexton token list")
+            raise _unknown(id_)
         return _token(row)
 
     def all(self) -> Sequence[Token]:
@@ -106,6 +152,23 @@ def _verdict(row: Row[Any] | None, sent: Presented, now: int) -> Token | Unauthe
         return e
 
 
+def is_expiring(db: Database, now: int) -> ColumnElement[bool]:
+    """Return the condition that a program used a token lately, and that it ends soon; tokens of logins always do."""
+    t = db.t.token
+    is_valid = and_(t.c.of_user.is_(None), t.c.revoked_at.is_(None), t.c.expires_at > now)
+    return and_(is_valid, t.c.expires_at < now + EXPIRES_SOON_MS, t.c.last_used_at >= now - USED_LATELY_MS)
+
+
+def _check_days(days: int) -> None:
+    if not 0 < days <= MAX_DAYS:
+        remedy = "; renew it before it ends: sexton token renew TOKEN" if days > 0 else ""
+        raise BadInput(f"a token is valid for 1 to {MAX_DAYS} days, not for {days}{remedy}")
+
+
+def _unknown(id_: str) -> UnknownToken:
+    return UnknownToken(f"there is no token {id_}; see: sexton token list")
+
+
 def _token(row: Row[Any]) -> Token:
     fields = {name: value for name, value in row._mapping.items() if name in Token.model_fields and name != "scope"}
-    return Token(scope=policy.scope(row.scope), **fields)
+    return Token(scope=policy.stored_scope(row.scope), **fields)

@@ -98,4 +98,4 @@ class UserStore:
 
 def _user(row: Row[Any]) -> User:
     fields = {name: value for name, value in row._mapping.items() if name in User.model_fields and name != "scope"}
-    return User(scope=policy.scope(row.scope), **fields)
+    return User(scope=policy.stored_scope(row.scope), **fields)

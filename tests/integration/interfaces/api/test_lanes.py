@@ -11,11 +11,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from sexton.interfaces.api.authentication import TokenCheck
 from sexton.interfaces.api.lanes import RequestLane, TooManyRequests
+from sexton.interfaces.api.token_verifier import TokenVerifier
 from sexton.operators.access import policy
 from sexton.operators.access.errors import Unauthenticated
-from sexton.operators.access.model import Token
+from sexton.operators.access.model import CallerIdentity
 from sexton.operators.access.policy import Presented
 from sexton.operators.access.sql.tokens import TokenStore
 from tests.integration.interfaces.api.conftest import Ask
@@ -77,10 +77,10 @@ async def test_requests_that_wait_are_authenticated_together(rig: Rig, monkeypat
 
     monkeypatch.setattr(TokenStore, "verify", counted)
     headers = [f"Bearer {secret}"] + [f"Bearer sxt_{n:012x}_{'x' * 43}" for n in range(700)]
-    check = TokenCheck(TokenStore(rig.db))
+    check = TokenVerifier(TokenStore(rig.db))
     verdicts = await asyncio.gather(*(check.authenticate(each) for each in headers), return_exceptions=True)
 
-    assert [type(verdict) for verdict in verdicts] == [Token] + [Unauthenticated] * 700
+    assert [type(verdict) for verdict in verdicts] == [CallerIdentity] + [Unauthenticated] * 700
     assert sizes == [500, 201]
 
 

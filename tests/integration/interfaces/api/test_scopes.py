@@ -7,13 +7,11 @@ import httpx
 import pytest
 from starlette.routing import Route as AppRoute
 
-from sexton.replication.binlog.model import LogRetention
-from sexton.runtime.stores import DeploymentStores
-from sexton.wal.sql.rows import ensure_topic
 from tests.integration.interfaces.api.conftest import Ask
-from tests.integration.interfaces.api.routes import EVERYBODY, OPEN, PIN, PRINCIPALS, ROUTES, Route
+from tests.integration.interfaces.api.routes import EVERYBODY, OPEN, PRINCIPALS, ROUTES, Route
+from tests.integration.interfaces.api.two_instances import fill_database, fill_stores
 from tests.servers.api import Api
-from tests.support.rig import Rig, put
+from tests.support.rig import Rig
 
 
 @pytest.fixture
@@ -25,26 +23,15 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
 
 @pytest.fixture
 def root(rig: Rig, tmp_path: Path) -> Path:
-    """Fill the vault, topic, log, consumer, plan and check of ``a`` that the requests name."""
-    root = rig.local(tmp_path / "v", instance="a")
-    put(root, "data/a.dat")
-    pin = {"id": PIN, "topic": "orders", "region": "r1", "start": 0, "node": "n7", "kafka_id": "", "log_end": 0}
-    with rig.db.write() as c:
-        ensure_topic(rig.db, c, "orders")
-        now = rig.db.now(c)
-        c.execute(rig.db.t.wal_pin.insert().values(**pin, opened_at=now, expires_at=now + 60_000))
+    root = tmp_path / "v"
+    fill_database(rig, root)
     return root
 
 
 @pytest.fixture
 def api(rig: Rig, root: Path) -> Iterator[Api]:
     with Api(rig) as served:
-        stores: DeploymentStores = served.app.state.service.stores
-        stores.binlogs.configs.put("a", "sales", "", LogRetention(ttl_seconds=60))
-        stores.binlogs.configs.put("a", "secret", "", LogRetention(ttl_seconds=60))
-        stores.binlogs.consumers.register("a", "copy", "sales")
-        assert served.app.state.service.plan("a", "test").plan.id == 1
-        assert rig.runs.begin("a", "run").id == 1
+        fill_stores(rig, served)
         yield served
 
 

@@ -106,3 +106,14 @@ def test_old_calls_are_deleted_by_the_next_round(rig: Rig) -> None:
 
     assert [c.subject for c in calls.last(10) if c.source == "cli@here"] == ["lately"]
     assert calls.verify().fault is None
+
+
+def test_request_stores_when_its_token_was_used(http: httpx.Client, api: Api, rig: Rig) -> None:
+    text = api.token("read")
+    unused = [token.last_used_at for token in api.tokens.all()]
+    for _ in range(2):  # the second is answered on the same connection, after the first use is stored
+        http.get("/v1/status", headers={"Authorization": f"Bearer {text}"})
+    used = [token.last_used_at for token in api.tokens.all()]
+
+    assert unused == [None]
+    assert used[0] is not None

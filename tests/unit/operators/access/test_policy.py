@@ -43,7 +43,7 @@ UNKNOWN = (
 
 def permits(scope: str, required: Grant, instance: str, *, job: str | None = None, node: str | None = None) -> bool:
     try:
-        policy.check(policy.scope(scope), required, instance, job=job, node=node)
+        policy.check([policy.scope(scope)], required, instance, job=job, node=node)
     except Forbidden:
         return False
     return True
@@ -115,17 +115,30 @@ def test_a_node_is_admitted_to_itself_alone() -> None:
 
 def test_a_refusal_does_not_name_the_instance() -> None:
     with pytest.raises(Forbidden) as caught:
-        policy.check(policy.scope("operate@shop"), Grant.READ, "hidden")
+        policy.check([policy.scope("operate@shop")], Grant.READ, "hidden")
 
     assert "hidden" not in str(caught.value)
     assert "operate@shop" in str(caught.value)
 
 
 def test_only_registered_jobs_are_admitted_to_a_log() -> None:
-    job = policy.scope("sync:copy@a")
-    policy.check_log(job, ["copy:1"])
-    policy.check_log(policy.scope("read@a"), [])
+    job, reader = policy.scope("sync:copy@a"), policy.scope("read@a")
+    policy.check_log([job], Grant.READ, "a", ["copy:1"])
+    policy.check_log([reader], Grant.READ, "a", [])
+    policy.check_log([job, reader], Grant.READ, "a", [])
 
     for consumers in ([], ["copy2", "cop"]):
-        with pytest.raises(Forbidden, match="PUT /v1/consumers/copy"):
-            policy.check_log(job, consumers)
+        for scopes, grant in (([job], Grant.READ), ([job, reader], Grant.OPERATE)):
+            with pytest.raises(Forbidden, match="PUT /v1/consumers/copy"):
+                policy.check_log(scopes, grant, "a", consumers)
+
+
+def test_several_scopes_permit_what_each_of_them_permits() -> None:
+    scopes = [policy.scope(text) for text in ("read@a", "operate@b", "sync:copy@a")]
+    policy.check(scopes, Grant.OPERATE, "b")
+    policy.check(scopes, Grant.READ, "a")
+    policy.check(scopes, Grant.OPERATE, "a", job="copy:1")
+
+    for grant, instance, job in ((Grant.OPERATE, "a", None), (Grant.READ, "*", None), (Grant.OPERATE, "a", "other")):
+        with pytest.raises(Forbidden, match="read@a, operate@b, sync:copy@a"):
+            policy.check(scopes, grant, instance, job=job)

@@ -1,0 +1,112 @@
+"""Verify JWTs of a company's own issuer (OpenID Connect), and map a claim to scopes of Sexton."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jwt
+
+from sexton.operators.access import policy
+from sexton.operators.access.errors import Forbidden, Unauthenticated
+from sexton.operators.access.jwks import ALGORITHMS, IssuerKeys
+from sexton.operators.access.model import CallerIdentity, OidcSettings, TokenScope
+
+REQUIRED_CLAIMS = ("iss", "aud", "sub", "exp", "iat")
+MAX_CHARACTERS = 8_192
+MAX_SUBJECT_CHARACTERS = 200
+MAX_LIFETIME_SECONDS = 86_400
+"""A JWT cannot be revoked here, so one that lasts longer than a day is refused."""
+LISTED_CLAIM = "scope"
+"""The claim whose text is a list, separated by spaces (RFC 8693); the text of every other claim is one value."""
+
+
+class OidcVerifier:
+    """Verifies the JWTs of one issuer."""
+
+    def __init__(self, settings: OidcSettings, keys: IssuerKeys | None = None) -> None:
+        self._settings = settings
+        self._keys = keys or IssuerKeys(settings.jwks, settings.max_outage_seconds)
+        self._scopes = {value: tuple(map(policy.scope, texts)) for value, texts in settings.scopes.items()}
+
+    def authenticate(self, text: str) -> CallerIdentity:
+        """Return the caller that a JWT names, with all scopes to which the values of its claim map.
+
+        Raises:
+            Unauthenticated: it is not a valid token of the issuer for this audience.
+            Forbidden: no value of its claim maps to a scope.
+            IssuerAway: the issuer's keys are not known now.
+        """
+        key = self._keys.find(*_signed_with(text))
+        settings = self._settings
+        try:
+            claims = jwt.decode(
+                text,
+                key,
+                algorithms=[key.algorithm_name],
+                audience=settings.audience,
+                issuer=settings.issuer,
+                leeway=settings.leeway_seconds,
+                options={"require": list(REQUIRED_CLAIMS)},
+            )
+        except (jwt.PyJWTError, ValueError, TypeError, OverflowError) as e:
+            raise Unauthenticated(f"this token is not accepted: {_reason(e)}") from e
+        subject = _checked_subject(claims)
+        scopes = self._mapped(claims.get(settings.claim))
+        if not scopes:
+            raise Forbidden(f"no value of claim {settings.claim} of this token maps to a scope: see [oidc.scopes]")
+        return CallerIdentity.of_subject(settings.issuer, subject, scopes)
+
+    def _mapped(self, value: Any) -> tuple[TokenScope, ...]:
+        """Return the scopes of all values of a claim, each once."""
+        values = value if isinstance(value, list) else [value]
+        if isinstance(value, str) and self._settings.claim == LISTED_CLAIM:
+            values = value.split()
+        mapped = [scope for v in values if isinstance(v, str) for scope in self._scopes.get(v, ())]
+        return tuple(dict.fromkeys(mapped))
+
+
+def is_jwt(text: str) -> bool:
+    """Return whether a bearer token has the form of a signed JWT."""
+    return text.count(".") == 2
+
+
+def _signed_with(text: str) -> tuple[str, str]:
+    """Return the key id and the algorithm that a token names; only a key of that id and type verifies it."""
+    if len(text) > MAX_CHARACTERS:
+        raise Unauthenticated(f"this token has more than {MAX_CHARACTERS} characters")
+    try:
+        header = jwt.get_unverified_header(text)
+    except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
+        raise Unauthenticated("this token is no JWT") from None
+    key_id, algorithm = header.get("kid"), header.get("alg")
+    if algorithm not in ALGORITHMS.values():
+        raise Unauthenticated(f"tokens must be signed with {' or '.join(ALGORITHMS.values())}")
+    if not isinstance(key_id, str):
+        raise Unauthenticated("the header of this token names no key (kid)")
+    return key_id, str(algorithm)
+
+
+def _checked_subject(claims: Mapping[str, Any]) -> str:
+    """Return the subject of a verified token, if it can be stored in the log of calls."""
+    try:
+        lifetime = int(claims["exp"]) - int(claims["iat"])
+    except (TypeError, ValueError, OverflowError):
+        raise Unauthenticated("the times of this token are no numbers") from None
+    subject = claims["sub"]
+    if lifetime > MAX_LIFETIME_SECONDS:
+        raise Unauthenticated(f"this token lasts {lifetime:,} s; at most {MAX_LIFETIME_SECONDS:,} s are accepted")
+    if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT_CHARACTERS or not subject.isprintable():
+        raise Unauthenticated(f"the subject of this token is no text of 1 to {MAX_SUBJECT_CHARACTERS} characters")
+    return subject
+
+
+def _reason(error: Exception) -> str:
+    """Return why a token is not valid, without any part of the token."""
+    reasons = {
+        jwt.ExpiredSignatureError: "it has expired",
+        jwt.ImmatureSignatureError: "it is not valid yet",
+        jwt.InvalidAudienceError: "it is for another audience",
+        jwt.InvalidIssuerError: "it is of another issuer",
+        jwt.InvalidSignatureError: "its signature is wrong",
+        jwt.MissingRequiredClaimError: f"it needs the claims {', '.join(REQUIRED_CLAIMS)}",
+    }
+    return next((text for kind, text in reasons.items() if isinstance(error, kind)), "it is malformed")

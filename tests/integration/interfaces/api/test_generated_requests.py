@@ -1,0 +1,175 @@
+"""Requests that schemathesis generates from the OpenAPI document, with a token of each grant.
+
+No request is answered with a fault of the server, a token that reads changes nothing, and every other token changes
+only tables of its grant and only rows of its instance.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis import Case, GenerationMode
+from sqlalchemy import select
+
+from config.settings import Settings
+from sexton.interfaces.api.app import create
+from tests.integration.interfaces.api.routes import EXAMPLE
+from tests.integration.interfaces.api.two_instances import fill_database, fill_stores
+from tests.servers.api import Api
+from tests.support.rig import DEPLOYMENT, Rig
+
+FEW, MANY = 2, 60
+"""Requests of each kind for each route and scope, in `make test` and in `make soak`."""
+NEEDS_TEMPORAL = ("/v1/topics/{topic}/purge", "/v1/plans/{plan}/apply")
+"""They answer 503 here, because no Temporal server runs."""
+LOGIN = "/v1/token"
+"""It needs no token; ``test_login`` tests it."""
+
+LOG = {"call"}
+GUARD = {"instance_guard"}
+JOB = LOG | GUARD | {"protection", "protection_item", "protection_chunk", "counter", "binlog_consumer"}
+NODE = LOG | {"wal_region", "wal_pin", "wal_node", "backend", "replica", "binlog_partition_cut", "journal_follower"}
+OWNER = (
+    LOG
+    | GUARD
+    | {"instance", "wal_topic", "wal_region", "replica", "journal", "journal_head", "binlog_log", "binlog"}
+    | {"binlog_round", "binlog_table_record", "binlog_partition_version", "binlog_partition_cut", "binlog_consumer"}
+)
+OPERATE = OWNER | JOB | NODE | {"control", "plan", "wal_topic"}
+MAY_CHANGE = {
+    "read": set[str](),
+    "read@a": set[str](),
+    "owner@a": OWNER,
+    "operate@a": OPERATE,
+    "admin": OPERATE,
+    "sync:copy@a": JOB,
+    "node:n7@a": NODE,
+}
+"""Scope → tables that requests with it may change."""
+
+
+@contextmanager
+def two_instances(url: str, directory: Path) -> Iterator[tuple[Rig, Api]]:
+    """Serve a rig in which everything that the examples name exists."""
+    rig = Rig(url).instance("a").instance("b")
+    fill_database(rig, directory / "v")
+    with Api(rig) as api:
+        fill_stores(rig, api)
+        yield rig, api
+    rig.db.close()
+
+
+def rows(rig: Rig) -> dict[str, frozenset[Any]]:
+    """Return the rows of every table. A token's use is stored in its own row, whatever it permits."""
+    names = {table: name for name, table in vars(rig.db.t).items()}
+    with rig.db.read() as c:
+        return {
+            name: frozenset(str(row._mapping) for row in c.execute(select(table)))
+            for table, name in names.items()
+            if name != "token"
+        }
+
+
+def of_b(rig: Rig) -> dict[str, frozenset[str]]:
+    """Return the rows of instance ``b`` in every table that names an instance, except the log of calls."""
+    tables = {name: table for name, table in vars(rig.db.t).items() if "instance" in table.c and name != "call"}
+    with rig.db.read() as c:
+        return {
+            name: frozenset(str(row._mapping) for row in c.execute(select(table).where(table.c.instance == "b")))
+            for name, table in tables.items()
+        }
+
+
+@cache
+def generated(count: int) -> dict[str, list[Case]]:
+    """Return for each route some requests: half of them valid by the document, half about ``a``. Made once for all."""
+    with TemporaryDirectory() as directory:
+        rig = Rig(f"sqlite:///{directory}/sexton.db")
+        document = create(Settings(deployment=DEPLOYMENT, database_url=rig.url), rig.db).openapi()
+        rig.db.close()
+    modes = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+    cases: dict[str, list[Case]] = {}
+    for result in schemathesis.openapi.from_dict(document).get_all_operations():
+        operation = result.ok()
+        if operation.path != LOGIN:
+            strategy = st.one_of(*(operation.as_strategy(generation_mode=mode) for mode in modes))
+            cases.setdefault(operation.path, []).extend(drawn(st.builds(about_a, strategy, st.booleans()), count))
+    return cases
+
+
+def drawn(strategy: st.SearchStrategy[Case], count: int) -> list[Case]:
+    """Return some requests of a strategy, the same in each run."""
+    cases: list[Case] = []
+
+    @settings(
+        max_examples=count,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=strategy)
+    def draw(case: Case) -> None:
+        cases.append(case)
+
+    draw()
+    return cases
+
+
+def about_a(case: Case, is_about_a: bool) -> Case:
+    """Return the request, or one about things that exist in ``a``."""
+    if is_about_a:
+        parameters = case.path_parameters if isinstance(case.path_parameters, dict) else {}
+        case.path_parameters = {name: EXAMPLE.get(name, value) for name, value in parameters.items()}
+        query = case.query if isinstance(case.query, dict) else {}
+        if "instance" in {parameter.name for parameter in case.operation.query}:
+            case.query = {**query, "instance": "a"}
+    return case
+
+
+def send_generated(api: Api, scope: str, count: int) -> list[str]:
+    """Send requests for each route; return those that were answered with a fault of the server."""
+    headers = {"Authorization": f"Bearer {api.token(scope)}"}
+    faults = []
+    with requests.Session() as session:
+        for path, cases in generated(count).items():
+            for case in cases:
+                answer = case.call(base_url=api.url, session=session, headers=headers, timeout=30)
+                if answer.status_code >= 500 and (answer.status_code, path in NEEDS_TEMPORAL) != (503, True):
+                    faults.append(f"{answer.status_code} {case.as_curl_command()}: {answer.content[:200]!r}")
+    return faults
+
+
+def check_scope(rig: Rig, api: Api, scope: str, count: int) -> None:
+    before, before_b = rows(rig), of_b(rig)
+
+    faults = send_generated(api, scope, count)
+
+    after = rows(rig)
+    assert faults == []
+    assert {name for name in after if after[name] != before[name]} - MAY_CHANGE[scope] == set()
+    if scope.endswith("@a"):
+        assert of_b(rig) == before_b
+
+
+@pytest.mark.parametrize("scope", MAY_CHANGE)
+def test_generated_requests_change_only_what_a_scope_may(tmp_path: Path, scope: str) -> None:
+    with two_instances(f"sqlite:///{tmp_path / 'sexton.db'}", tmp_path) as (rig, api):
+        check_scope(rig, api, scope, FEW)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("scope", MAY_CHANGE)
+def test_many_generated_requests_change_no_more(clean_url: str, tmp_path: Path, scope: str) -> None:
+    with two_instances(clean_url, tmp_path) as (rig, api):
+        check_scope(rig, api, scope, MANY)

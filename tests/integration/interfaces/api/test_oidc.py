@@ -1,0 +1,192 @@
+"""JWTs of a company's own issuer are accepted beside tokens of Sexton; forged, foreign and expired ones are not."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from sexton.operators.call_log.store import CallStore
+from tests.servers.api import Api
+from tests.servers.issuer import Issuer
+from tests.support.rig import Rig
+
+SCOPES = {
+    "ops": ["operate@shop"],
+    "readers": ["read"],
+    "copiers": ["sync:copy@shop", "read@lake"],
+    "nodes": ["node:n1@shop", "node:n2@shop"],
+}
+Send = Callable[..., httpx.Response]
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    with Issuer() as issuer:
+        issuer.add_key("k1")
+        issuer.add_key("k2", curve=True)
+        yield issuer
+
+
+@pytest.fixture
+def api(tmp_path: Path, issuer: Issuer) -> Iterator[Api]:
+    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance("shop").instance("lake")
+    with Api(rig, oidc=issuer.settings(**SCOPES)) as served:
+        yield served
+    rig.db.close()
+
+
+@pytest.fixture
+def send(api: Api) -> Iterator[Send]:
+    with httpx.Client(base_url=api.url, timeout=30) as http:
+
+        def sent(token: str, method: str = "GET", path: str = "/v1/status", body: object = None) -> httpx.Response:
+            return http.request(method, path, json=body, headers={"Authorization": f"Bearer {token}"})
+
+        yield sent
+
+
+def test_token_of_each_algorithm_is_accepted(issuer: Issuer, send: Send, api: Api) -> None:
+    statuses = [send(issuer.token(key_id)).status_code for key_id in ("k1", "k2")]
+    listed = send(issuer.token(aud=["another", "sexton-test"], nbf=int(time.time()) + 20))
+
+    assert statuses == [200, 200]
+    assert [i["instance"] for i in listed.json()["instances"]] == ["shop"]
+    assert send(api.token("read@lake")).json()["instances"][0]["instance"] == "lake"
+
+
+def test_caller_in_the_log_is_issuer_and_subject(issuer: Issuer, send: Send, api: Api) -> None:
+    send(issuer.token(sub="ada@example.org"), "POST", "/v1/instances/shop/stop", {"reason": "a test"})
+    send(issuer.token(groups=["readers", "copiers"]), "POST", "/v1/instances/shop/start")
+
+    refused, stopped = CallStore(api.app.state.service.db).last(2)
+    assert stopped.who == f"ada@example.org of {issuer.url} (operate@shop)"
+    assert (stopped.outcome, refused.outcome) == ("ok", "FORBIDDEN")
+    assert refused.who == f"robot-7 of {issuer.url} (read, sync:copy@shop, read@lake)"
+
+
+def test_forged_token_is_refused(issuer: Issuer, send: Send) -> None:
+    stranger = rsa.generate_private_key(65537, 2_048)
+    good = issuer.token()
+    head, claims, signature = good.split(".")
+    other_claims = issuer.token(groups=["readers"]).split(".")[1]
+    forged = {
+        "none": issuer.forged({"alg": "none", "typ": "JWT", "kid": "k1"}),
+        "None": issuer.forged({"alg": "None", "kid": "k1"}),
+        "HS256 with the public key": issuer.forged({"alg": "HS256", "kid": "k1"}, issuer.public_pem("k1")),
+        "HS256 called RS256": issuer.forged({"alg": "RS256", "kid": "k1"}, issuer.public_pem("k1")),
+        "ES256 with the id of the RSA key": issuer.token("k1", signed_by=issuer.keys["k2"]),
+        "another key": issuer.token("k1", signed_by=stranger),
+        "unknown key": issuer.token("k9", signed_by=stranger),
+        "other claims": f"{head}.{other_claims}.{signature}",
+        "no signature": f"{head}.{claims}.",
+        "no key id": issuer.forged({"alg": "RS256"}),
+        "key id of another type": issuer.forged({"alg": "RS256", "kid": ["k1"]}),
+        "header is no object": issuer.forged([]),  # type: ignore[arg-type]
+        "unknown critical header": issuer.forged({"alg": "RS256", "kid": "k1", "crit": ["x"], "x": 1}),
+        "no JWT": "a.b.c",
+        "too long": good + "A" * 9_000,
+    }
+
+    answers = {name: send(token) for name, token in forged.items()}
+
+    assert {name: a.status_code for name, a in answers.items()} == dict.fromkeys(forged, 401)
+    assert not [name for name, token in forged.items() if token[-20:] in answers[name].text]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"aud": "another"}, "another audience"),
+        ({"aud": None}, "claims"),
+        ({"iss": "https://elsewhere"}, "another issuer"),
+        ({"iss": None}, "claims"),
+        ({"exp": 1}, "lasts|expired"),
+        ({"exp": None}, "claims"),
+        ({"exp": "soon"}, "malformed"),
+        ({"exp": float("inf")}, "malformed"),
+        ({"iat": None}, "claims"),
+        ({"sub": None}, "claims"),
+        ({"sub": 7}, "malformed"),
+        ({"sub": ""}, "subject"),
+        ({"sub": "a\u202eb"}, "subject"),
+        ({"sub": "x" * 201}, "subject"),
+    ],
+)
+def test_token_with_a_wrong_claim_is_refused(
+    issuer: Issuer, send: Send, changes: dict[str, object], reason: str
+) -> None:
+    answer = send(issuer.token(**changes))
+
+    assert answer.status_code == 401
+    assert any(text in answer.json()["detail"] for text in reason.split("|"))
+
+
+def test_times_are_compared_with_a_small_leeway(issuer: Issuer, send: Send) -> None:
+    now = int(time.time())
+    accepted = [{"exp": now - 10, "iat": now - 100}, {"iat": now + 10}, {"nbf": now + 10}]
+    refused = [{"exp": now - 60, "iat": now - 100}, {"iat": now + 90}, {"nbf": now + 90}, {"exp": now + 90_000}]
+
+    assert [send(issuer.token(**changes)).status_code for changes in accepted] == [200] * 3
+    assert [send(issuer.token(**changes)).status_code for changes in refused] == [401] * 4
+
+
+def test_claim_that_maps_to_nothing_permits_nothing(issuer: Issuer, send: Send) -> None:
+    values: list[object] = ["strangers", ["strangers"], [], None, 7, {"ops": True}, [["ops"]], "ops readers", "OPS"]
+
+    answers = [send(issuer.token(groups=value)) for value in values]
+
+    assert [a.status_code for a in answers] == [403] * len(values)
+    assert "maps to a scope" in answers[0].json()["detail"]
+
+
+def test_list_of_values_gives_all_of_their_scopes(issuer: Issuer, send: Send) -> None:
+    token = issuer.token(groups=["copiers", "nobody", "ops", "ops"])
+    both = [send(token, path=f"/v1/status?instance={name}").status_code for name in ("shop", "lake")]
+    unnamed = send(token)
+    watermark = send(token, "PUT", "/v1/instances/lake/watermark", {"value": 1})
+    stop = send(token, "POST", "/v1/instances/shop/stop", {"reason": "a test"})
+    of_job = send(issuer.token(groups="copiers"), path="/v1/instances/shop/protections/copy:1")
+
+    assert both == [200, 200]
+    assert (unnamed.status_code, "?instance=lake" in unnamed.json()["detail"]) == (422, True)
+    assert (watermark.status_code, stop.status_code, of_job.status_code) == (403, 200, 404)
+
+
+def test_caller_with_two_nodes_reports_for_each(issuer: Issuer, send: Send) -> None:
+    token = issuer.token(groups="nodes")
+    beats = [send(token, "POST", f"/v1/nodes/{n}/heartbeat", {"reports": []}).status_code for n in ("n1", "n2", "n3")]
+
+    assert beats == [200, 200, 403]
+
+
+def test_unknown_keys_do_not_make_the_api_ask_again(issuer: Issuer, send: Send) -> None:
+    assert send(issuer.token()).status_code == 200
+    before = issuer.requests
+    storm = [send(issuer.token(f"random-{n}", signed_by=issuer.keys["k1"])).status_code for n in range(50)]
+
+    assert storm == [401] * 50
+    assert issuer.requests == before
+
+
+def test_unreachable_issuer_is_a_temporary_refusal(issuer: Issuer, send: Send, api: Api) -> None:
+    token = issuer.token()
+    issuer.stop()
+
+    answer = send(token)
+
+    assert (answer.status_code, answer.json()["code"]) == (503, "ISSUER_AWAY")
+    assert "retry-after" in answer.headers
+    assert send(api.token("read")).status_code == 200
+
+
+def test_without_an_issuer_no_jwt_is_accepted(issuer: Issuer, tmp_path: Path) -> None:
+    rig = Rig(f"sqlite:///{tmp_path / 'other.db'}").instance()
+    with Api(rig) as served:
+        answer = httpx.get(f"{served.url}/v1/status", headers={"Authorization": f"Bearer {issuer.token()}"})
+    rig.db.close()
+
+    assert answer.status_code == 401
+    assert issuer.requests == 0

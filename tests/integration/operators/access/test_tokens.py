@@ -1,0 +1,143 @@
+"""Tokens have a limited lifetime, their use is stored, and one that cannot be read breaks no other."""
+
+import pytest
+from sqlalchemy import update
+
+from sexton.kernel.errors import BadInput
+from sexton.operators.access import policy
+from sexton.operators.access.errors import Forbidden, Unauthenticated, UnknownToken
+from sexton.operators.access.login import Logins
+from sexton.operators.access.model import Grant, Token
+from sexton.operators.access.sql.tokens import TokenStore
+from sexton.operators.access.sql.users import UserStore
+from tests.support.rig import DAY, Rig
+
+PASSWORD = "a-horse-of-correct-batteries"
+
+
+@pytest.fixture
+def tokens(rig: Rig) -> TokenStore:
+    return TokenStore(rig.db)
+
+
+def create(tokens: TokenStore, days: int = 90, scope: str = "read") -> tuple[Token, str]:
+    token, text = tokens.create(policy.scope(scope), days, "test")
+    return token, f"Bearer {text}"
+
+
+def spoil(rig: Rig, table: str, scope: str) -> None:
+    """Store a scope that this version cannot read."""
+    with rig.db.write() as c:
+        c.execute(update(getattr(rig.db.t, table)).values(scope=scope))
+
+
+@pytest.mark.parametrize("stored", ["operate", "root@*", "", "sync:copy"])
+def test_unreadable_scope_permits_nothing_and_breaks_no_list(rig: Rig, tokens: TokenStore, stored: str) -> None:
+    spoiled, text = create(tokens, scope="admin")
+    spoil(rig, "token", stored)
+    good, good_text = create(tokens)
+
+    with pytest.raises(Unauthenticated, match="permits nothing"):
+        tokens.authenticate(text)
+    with pytest.raises(BadInput, match="revoke it"):
+        tokens.renew(spoiled.id, 90)
+    shown = {token.id: str(token.scope) for token in tokens.all()}
+    revoked = tokens.revoke(spoiled.id, "test")
+
+    assert tokens.authenticate(good_text)[0].id == good.id
+    assert shown == {good.id: "read", spoiled.id: f"{stored!r} cannot be read; revoke it"}
+    assert revoked.revoked_at is not None
+
+
+def test_unreadable_scope_of_a_user_issues_no_token(rig: Rig) -> None:
+    users, logins = UserStore(rig.db), Logins(rig.db)
+    users.add("ada", PASSWORD, policy.scope("admin"), "test")
+    spoil(rig, "api_user", "operate")
+    users.add("bob", PASSWORD, policy.scope("read"), "test")
+
+    for requested in (None, policy.scope("read")):
+        with pytest.raises(Forbidden, match="cannot be read"):
+            logins.login("ada", PASSWORD, "here", requested)
+
+    assert logins.login("bob", PASSWORD, "here")[0].scope == policy.scope("read")
+    assert [str(user.scope) for user in users.all()] == ["'operate' cannot be read; revoke it", "read"]
+
+
+def test_no_text_names_an_unreadable_scope() -> None:
+    for text in ("unreadable", "unreadable@*", "unreadable:x@shop"):
+        with pytest.raises(BadInput):
+            policy.scope(text)
+    for grant in Grant:
+        scope = policy.stored_scope("operate")
+        with pytest.raises(Forbidden):
+            policy.check([scope], grant if grant in policy.LADDER else Grant.READ, "", job="operate", node="operate")
+
+
+def test_use_is_stored_at_most_once_a_minute(rig: Rig, tokens: TokenStore) -> None:
+    _, text = create(tokens)
+    first, now = tokens.authenticate(text)
+    tokens.record_use(first)
+    second, _ = tokens.authenticate(text)
+    rig.later(61)
+    third, later = tokens.authenticate(text)
+
+    assert (first.last_used_at, policy.is_use_due(first, now)) == (None, True)
+    assert policy.is_use_due(second, second.last_used_at or 0) is False
+    assert policy.is_use_due(third, later) is True
+
+
+def test_lifetime_of_a_token_has_a_ceiling(tokens: TokenStore) -> None:
+    for days in (367, 3_650):
+        with pytest.raises(BadInput, match=r"1 to 366 days.*sexton token renew"):
+            create(tokens, days)
+    with pytest.raises(BadInput, match="1 to 366 days"):
+        create(tokens, 0)
+
+    token, _ = create(tokens, 366)
+    assert token.expires_at - token.created_at == 366 * DAY * 1000
+
+
+def test_renewed_token_keeps_its_secret(rig: Rig, tokens: TokenStore) -> None:
+    token, text = create(tokens, 30)
+    rig.later(20 * DAY)
+    renewed = tokens.renew(token.id, 90)
+    rig.later(80 * DAY)
+
+    assert renewed.expires_at > token.expires_at
+    assert tokens.authenticate(text)[0].id == token.id
+    with pytest.raises(BadInput, match="ends later"):
+        tokens.renew(token.id, 1)
+    with pytest.raises(BadInput, match="1 to 366"):
+        tokens.renew(token.id, 400)
+
+
+def test_ended_token_is_not_renewed(rig: Rig, tokens: TokenStore) -> None:
+    UserStore(rig.db).add("ada", PASSWORD, policy.scope("read"), "test")
+    of_login, _ = Logins(rig.db).login("ada", PASSWORD, "here")
+    expired, revoked = create(tokens, 1)[0], create(tokens)[0]
+    tokens.revoke(revoked.id, "test")
+
+    with pytest.raises(BadInput, match="log in again"):
+        tokens.renew(of_login.id, 90)
+    rig.later(2 * DAY)
+    for token, reason in ((expired, "has expired"), (revoked, "is revoked")):
+        with pytest.raises(BadInput, match=reason):
+            tokens.renew(token.id, 90)
+    with pytest.raises(UnknownToken):
+        tokens.renew("0" * 12, 90)
+
+
+def test_token_in_use_that_ends_soon_is_named(rig: Rig, tokens: TokenStore) -> None:
+    used, unused, lasting, revoked = (create(tokens, days)[0] for days in (10, 10, 60, 10))
+    for token in (used, lasting, revoked):
+        tokens.record_use(token)
+    tokens.revoke(revoked.id, "test")
+
+    assert unused.id not in {t.id for t in tokens.expiring()}
+    assert [t.id for t in tokens.expiring()] == [used.id]
+    rig.later(11 * DAY)
+    assert [t.id for t in tokens.expiring()] == []  # the first one has ended
+    rig.later(36 * DAY)
+    assert [t.id for t in tokens.expiring()] == []  # 13 days left, and not used since 47
+    tokens.record_use(lasting)
+    assert [t.id for t in tokens.expiring()] == [lasting.id]
