@@ -1,6 +1,7 @@
 """One recycle round of one instance: lease → adopt → plan → waves of kinds, range by range → report."""
 
 import asyncio
+import datetime as dt
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception
@@ -81,13 +82,16 @@ class RecycleInstance(Controls):
         )
 
     async def on_pause(self) -> None:
+        """Release the lease while the round is paused."""
         self._show("PAUSED")
         await self._release("paused")
 
     async def on_resume(self) -> None:
+        """Release the lease, if the round still has it."""
         await self._release("resumed")  # the interrupted work continues under a new epoch
 
     async def on_backoff(self) -> None:
+        """Release the lease while the round backs off."""
         self._show("BACKING_OFF")
         await self._release(f"backing off for {self._backoff_seconds:.0f} s: {self._error}")
 
@@ -160,14 +164,17 @@ class RecycleInstance(Controls):
             cutoffs=opened.cutoffs,
             excluded_vaults=opened.excluded_vaults,
         )
+        began = workflow.now()
         try:
             receipt = await workflow.execute_activity_method(
                 RecycleActivities.adopt_claimed, order, **BATCH_DELETE, summary="finish what earlier rounds claimed"
             )
-        except ActivityError as e:
-            if is_cancelled_exception(e) or failed_attempt(e).stops_every_kind:
+        except (ActivityError, asyncio.CancelledError) as e:  # not ``finally``: an evicted workflow has no time
+            self._ledger.add_adoption_time(_milliseconds_since(began))
+            if not isinstance(e, ActivityError) or is_cancelled_exception(e) or failed_attempt(e).stops_every_kind:
                 raise
             return error_message(e)
+        self._ledger.add_adoption_time(_milliseconds_since(began))
         self._ledger.add_adoption(receipt)
         stop_if_cancelled()
         return ""
@@ -185,7 +192,7 @@ class RecycleInstance(Controls):
             plan = await workflow.execute_activity_method(
                 RecycleActivities.make_plan, self._request, **PAGED, summary="plan the marks that are due"
             )
-        self._plan_id = plan.id
+        self._plan_id = plan.id or None  # 0: it was not stored, because nothing is due
         stop_if_cancelled()
         return plan
 
@@ -267,6 +274,11 @@ class RecycleInstance(Controls):
         if self._error:
             lines.append(f"error: {self._error}")
         return lines
+
+
+def _milliseconds_since(began: dt.datetime) -> int:
+    """Return how long ago an instant of this workflow was."""
+    return round((workflow.now() - began).total_seconds() * 1000)
 
 
 def _conclusion_of(error: BaseException) -> Conclusion:

@@ -31,8 +31,6 @@ FRESH_MS = 2 * 86_400_000
 """No decision is based on a run older than this."""
 SHRINK_RATIO = 0.5
 """A run that sees less than this share of the last whole run's objects proves nothing."""
-MAX_ORPHAN_SHARE = 0.01
-"""Largest share of the objects that a repair may mark: more indicates a fault of the check or of the metadata."""
 PREFIXES_NOTE = (
     "{prefixes:,} live rows are prefixes: the loss of an object inside a prefix cannot be detected, and "
     "max_delete_fraction is not in force; show one row per object"
@@ -193,17 +191,6 @@ def repairable(finding: Finding) -> bool:
     is_reserved = finding.key.startswith(RESERVED_PREFIX)
     has_remedy = finding.type in (FindingType.ORPHAN, FindingType.LOST)
     return has_remedy and finding.state is FindingState.OPEN and finding.confirmed_at is not None and not is_reserved
-
-
-def too_many(vault: str, orphans: int, objects: int) -> str:
-    """Return why this number of orphans of a vault is not marked; empty: it may be marked."""
-    if orphans <= objects * MAX_ORPHAN_SHARE:
-        return ""
-    share = f"{100 * orphans / objects:.1f} %" if objects else "all"
-    return (
-        f"{orphans:,} orphans are {share} of the {objects:,} objects of vault {vault}; "
-        f"a repair marks at most {100 * MAX_ORPHAN_SHARE:g} %"
-    )
 
 
 def reports_loss_too_late(interval_seconds: int, versions_days: int) -> bool:

@@ -1,13 +1,10 @@
 """Read the status of every instance for one screen, and how much a running round has deleted. SQL alone."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
-
 from sqlalchemy import ColumnElement, Connection, Table, and_, func, select
-from sqlalchemy.exc import SQLAlchemyError
 
 from sexton.check.model import RunState
 from sexton.database.engine import Database
+from sexton.insight.progress import read_progress
 from sexton.insight.stores import InsightStores
 from sexton.insight.views import Checked, InstanceStatus, KindStatus, Overview, Running
 from sexton.marks.lease import LeaseState
@@ -18,16 +15,9 @@ from sexton.operators.registry.store import Instance, names_a_view
 from sexton.recycle.model import RoundReport, RoundState
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.model import Policy
+from sexton.recycle.planning.sql.due_pages import next_due
 from sexton.recycle.planning.sql.measure import find_kinds
 from sexton.recycle.rounds.sql.store import JOB
-
-
-class KindProgressRow(NamedTuple):
-    """Marks of one kind that a round has claimed and removed so far, and objects that it has deleted."""
-
-    claimed: int
-    removed: int
-    objects: int
 
 
 def overview(db: Database, stores: InsightStores, policy: Policy, slots: int, only: str | None = None) -> Overview:
@@ -48,18 +38,6 @@ def overview(db: Database, stores: InsightStores, policy: Policy, slots: int, on
         is_busy = busy(lease, JOB, db.now(c))
         slots_used = _count(c, lease, is_busy)
     return Overview(slots_used=slots_used, slots=slots, instances=statuses)
-
-
-def gone(db: Database, round_: int) -> Mapping[str, KindProgressRow]:
-    """Return what a round has deleted so far, by kind; empty where the database does not answer."""
-    t = db.t.tally
-    sums = [func.sum(t.c.claimed), func.sum(t.c.removed), func.sum(t.c.deleted + t.c.absent + t.c.hidden)]
-    try:
-        with db.read() as c:
-            rows = c.execute(select(t.c.kind, *sums).where(t.c.round == round_).group_by(t.c.kind)).all()
-    except SQLAlchemyError:  # only a progress bar needs it
-        return {}
-    return {kind: KindProgressRow(int(claimed), int(removed), int(objects)) for kind, claimed, removed, objects in rows}
 
 
 def _instance_status(db: Database, instance: Instance, stores: InsightStores, policy: Policy) -> InstanceStatus:
@@ -125,6 +103,7 @@ def _running(db: Database, c: Connection, instance: str, now: int) -> Running | 
             waiting_since=round_row.waiting_since,
             leased=leased,
             cut_off=cut_off,
+            progress=read_progress(db, c, round_row.id),
         )
     if lease_row is not None:
         return Running(round=None, since=lease_row.acquired_at, leased=leased, cut_off=cut_off)
@@ -171,4 +150,12 @@ def _kind_status(db: Database, c: Connection, instance: str, kind: str, policy: 
     due = and_(waiting, mark.c.retention_starts_at <= (cutoff if cutoff is not None else 0))
     due_marks, due_bytes = c.execute(select(func.count(), func.coalesce(func.sum(mark.c.bytes), 0)).where(due)).one()
     note = "" if cutoff is not None else "kept: no retention is set for this kind; set kinds.NAME.retention_seconds"
-    return KindStatus(kind=kind, waiting=marks, due=due_marks, due_bytes=due_bytes, oldest=oldest, note=note)
+    return KindStatus(
+        kind=kind,
+        waiting=marks,
+        due=due_marks,
+        due_bytes=due_bytes,
+        oldest=oldest,
+        next_due=next_due(db, c, instance, kind, policy, now),
+        note=note,
+    )

@@ -15,7 +15,59 @@ class KindStatus(Message):
     due: int
     due_bytes: int
     oldest: int | None
+    next_due: int | None = None
+    """When the first mark is due that is not due yet; None: there is none."""
     note: str = ""
+
+
+class KindCounts(Message):
+    """One kind of a running round.
+
+    Marks: ``due`` by the plan, ``claimed``, ``removed``. Objects: ``planned``, ``listed`` so far, and ``objects`` that
+    are gone. ``estimated``: the plan did not list them.
+    """
+
+    kind: str
+    due: int = 0
+    claimed: int = 0
+    removed: int = 0
+    planned: int = 0
+    estimated: bool = False
+    listed: int = 0
+    objects: int = 0
+
+    @property
+    def expected(self) -> int:
+        """Return how many objects will be gone at the end, by what is known now."""
+        return max(self.planned, self.listed, self.objects)
+
+
+class RoundCounts(Message):
+    """How far a running round is, and how long it has run (ms)."""
+
+    kinds: tuple[KindCounts, ...] = ()
+    elapsed_ms: int = 0
+
+    @property
+    def objects(self) -> int:
+        """Return how many objects are gone."""
+        return sum(k.objects for k in self.kinds)
+
+    @property
+    def expected(self) -> int:
+        """Return how many objects will be gone at the end, by what is known now."""
+        return sum(k.expected for k in self.kinds)
+
+    @property
+    def estimated(self) -> bool:
+        """Return whether the expected number is an estimate."""
+        return any(k.estimated for k in self.kinds)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Return the remaining time at the rate so far, None before the first object is gone."""
+        left = self.expected - self.objects
+        return left * self.elapsed_ms / self.objects / 1000 if self.objects else None
 
 
 class Running(Message):
@@ -27,6 +79,7 @@ class Running(Message):
     waiting_since: int | None = None
     leased: bool = False
     cut_off: bool = False
+    progress: RoundCounts = RoundCounts()
 
 
 class Checked(Message):

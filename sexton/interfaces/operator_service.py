@@ -6,6 +6,7 @@ import what they need themselves.
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from config.settings import Settings
@@ -30,10 +31,13 @@ class PlanPreview(NamedTuple):
     """A stored plan, with what an operator should know before applying it."""
 
     plan: "Plan"
+    """Its number is 0 if nothing is due: then it is not stored."""
     cost: "Estimate"
     observes: bool
     holds: "Sequence[Hold]"
     halt: "Halt | None"
+    next_due: "tuple[int, str] | None" = None
+    """When the next mark is due that is not due yet (ms since 1970), and its kind; None: no mark waits."""
 
 
 class OperatorService:
@@ -66,8 +70,11 @@ class OperatorService:
         context = WhyContext(self.settings.policy(), stores.insight, stores.owners, stores.audit)
         return story(self.db, name, instance, context)
 
-    def plan(self, instance: str, by: str) -> PlanPreview:
-        """Store and return a plan of everything that is due now. Raise ``UnknownInstance``."""
+    def plan(self, instance: str, by: str, *, count: bool = False) -> PlanPreview:
+        """Return a plan of everything that is due now, and store it unless it is empty. Raise ``UnknownInstance``.
+
+        ``count``: list what the marks name; otherwise the objects under prefixes are estimated.
+        """
         stores, policy = self.stores, self.settings.policy()
         observes = stores.registry.instance(instance).mode == "observe"
         owners, plans = stores.owners, stores.plans
@@ -76,8 +83,24 @@ class OperatorService:
         if not observes and halt is None:
             # The round that applies the plan does this too, so the plan contains what the owner marks here.
             owners.mark_due(instance, plans.retentions.cutoffs(instance, policy), lambda: None)
-        plan = plans.plan_for_operator(instance, policy, by, lambda: owners.live_objects(instance))
-        return PlanPreview(plan, self.cost(plan), observes, stores.holds.active(instance), halt)
+        counter = partial(self._count_objects, instance) if count else None
+        plan = plans.plan_for_operator(instance, policy, by, lambda: owners.live_objects(instance), counter)
+        next_due = plans.next_due(instance, policy)
+        return PlanPreview(plan, self.cost(plan), observes, stores.holds.active(instance), halt, next_due)
+
+    def _count_objects(self, instance: str, marks: "Sequence[DueMark]") -> int:
+        """Return how many objects due marks name; prefixes are listed."""
+        from sexton.marks.policy import Unplaced, places
+
+        expansions, objects = self.stores.owners.expand(instance, marks, lambda: None), 0
+        for mark in marks:
+            with suppress(Unplaced):
+                for place in places(mark, expansions.get(mark.ref)):
+                    objects += len(place.keys or ())
+                    if place.prefix is not None:
+                        vault = self.stores.vaults_of_any_round.get(instance, place.vault)
+                        objects += sum(map(len, vault.list(place.prefix)))
+        return objects
 
     def due_items(self, instance: str, marks_per_kind: int) -> "Iterator[Item]":
         """Yield keys and prefixes that some due marks of each kind would delete; marks of live objects are left out."""

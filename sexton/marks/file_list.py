@@ -4,7 +4,8 @@ A file is known by its number in its batch; the files of a list have consecutive
 as compressed JSON: one row of SQL for some thousand files, which the same transactions read and write as every row.
 """
 
-from collections import Counter
+from bisect import bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import groupby
@@ -18,14 +19,17 @@ from sexton.marks.file_results import (
     WAY_OUT,
     DamagedList,
     FileResults,
+    Origin,
     dump,
     load,
 )
-from sexton.marks.model import NO_LAST_FILE, File, FilePage, Ref
-from sexton.storage.model import PAGE_KEYS, KeyOutcome
+from sexton.marks.model import DONE, NO_LAST_FILE, File, FilePage, Ref
+from sexton.storage.model import PAGE_KEYS, KeyOutcome, KeyResult
 
 LIST_FILES = 5_000
 """Files of one list, at most: it is decoded in a few milliseconds."""
+NO_ORIGIN = Origin(0)
+"""The origin of a file that was not tried yet."""
 LISTS_DECODED = 16
 """Decoded lists that a process keeps, each of up to about 1 MB."""
 
@@ -40,7 +44,10 @@ class FileRun(NamedTuple):
 
 
 class ListedFile(NamedTuple):
-    """One file of a list. ``bytes``: None if its size is unknown; ``outcome``: None if it was not tried yet."""
+    """One file of a list. ``bytes``: None if its size is unknown; ``outcome``: None if it was not tried yet.
+
+    ``stated``: as in ``File``; ``origin``: which round tried it, and the batch of its outcome.
+    """
 
     number: int
     ref: Ref
@@ -49,29 +56,31 @@ class ListedFile(NamedTuple):
     bytes: int | None
     outcome: KeyOutcome | None
     reason: str
+    stated: int | None = None
+    origin: Origin = NO_ORIGIN
 
 
 class FileSums(NamedTuple):
     """Sums over the files of one mark with one outcome in one vault.
 
-    ``bytes``: of deleted and hidden objects, as far as known; ``unmeasured``: files of unknown size.
+    ``bytes``: of deleted and hidden objects, as measured, otherwise as the owner states them; 0 where neither is known.
     """
 
     vault: str
     outcome: KeyOutcome | None
     files: int
     bytes: int
-    unmeasured: int
     reason: str | None
 
 
 class _Files(NamedTuple):
-    """What never changes in a list. ``sizes``, ``etags``: None if no file has one."""
+    """What never changes in a list. ``sizes``, ``etags``, ``stated``: None if no file has one."""
 
     runs: Sequence[FileRun]
     keys: Sequence[str]
     sizes: Sequence[int | None] | None
     etags: Sequence[str] | None
+    stated: Sequence[int | None] | None
 
 
 class FileList:
@@ -80,7 +89,7 @@ class FileList:
     def __init__(self, batch: int, first: int, files: _Files, results: FileResults) -> None:
         """``first``: the number of the first file."""
         self.batch, self.first, self.results = batch, first, results
-        self.runs, self.keys, self._sizes, self._etags = files
+        self.runs, self.keys, self._sizes, self._etags, self._stated = files
 
     @classmethod
     def of(cls, batch: int, first: int, files: Sequence[File]) -> "FileList":
@@ -93,7 +102,8 @@ class FileList:
             start = end
         sizes = [f.bytes for f in files] if any(f.bytes is not None for f in files) else None
         etags = [f.etag for f in files] if any(f.etag for f in files) else None
-        listed = _Files(runs, [f.key for f in files], sizes, etags)
+        stated = [f.stated for f in files] if any(f.stated is not None for f in files) else None
+        listed = _Files(runs, [f.key for f in files], sizes, etags, stated)
         return cls(batch, first, listed, FileResults.untried(len(files)))
 
     @classmethod
@@ -108,7 +118,7 @@ class FileList:
     def encode_files(self) -> bytes:
         """Return the files, without their outcomes, as bytes."""
         stored_runs = [(run.ref.kind, run.ref.id, run.vault, run.end - run.start) for run in self.runs]
-        return dump([stored_runs, self.keys, self._sizes, self._etags])
+        return dump([stored_runs, self.keys, self._sizes, self._etags, self._stated])
 
     @property
     def last(self) -> int:
@@ -139,9 +149,17 @@ class FileList:
             if refs is None or run.ref in refs:
                 for n in range(run.start, run.end):
                     if codes[n] != DROPPED:
-                        outcome, reason = OUTCOMES.get(codes[n]), reasons.get(n, "")
+                        origin = self.results.origin(n)
                         yield ListedFile(
-                            self.first + n, run.ref, run.vault, self.keys[n], self._size(n), outcome, reason
+                            self.first + n,
+                            run.ref,
+                            run.vault,
+                            self.keys[n],
+                            self._size(n),
+                            OUTCOMES.get(codes[n]),
+                            reasons.get(n, ""),
+                            self._share(n),
+                            origin if origin.batch else origin._replace(batch=self.batch),
                         )
 
     def count(self, codes: Collection[int], after: int = 0, to: int = NO_LAST_FILE) -> int:
@@ -166,6 +184,36 @@ class FileList:
             for vault, positions in sorted(by_vault.items())
             for start in range(0, len(positions), PAGE_KEYS)
         ]
+
+    def record(self, by_number: Mapping[int, KeyResult], round_: int) -> Mapping[tuple[str, str], Mapping[str, int]]:
+        """Store outcomes, by numbers of files, of which those of other lists are skipped; return what was deleted now.
+
+        The counts are by (kind, vault); their names are those of ``KindVaultCounts``. A file that was done before, in
+        this round or an earlier one, is not counted again.
+        """
+        counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        starts = [run.start for run in self.runs]
+        for number, result in by_number.items():
+            position = number - self.first
+            if 0 <= position < len(self.keys) and self.results.record(position, result, round_):
+                run = self.runs[bisect_right(starts, position) - 1]
+                self._count(counts[run.ref.kind, run.vault], position, result.outcome)
+        return {key: of_key for key, of_key in counts.items() if of_key}
+
+    def _count(self, counts: Counter[str], position: int, outcome: KeyOutcome) -> None:
+        """Count an object that is gone now; a failure is counted when its mark is settled."""
+        if outcome not in DONE:
+            return
+        counts[str(outcome)] += 1
+        if outcome is KeyOutcome.HIDDEN:
+            counts["bytes_hidden"] += self._known_bytes(position)
+        elif outcome is KeyOutcome.DELETED:
+            if (size := self._size(position)) is not None:
+                counts["bytes_freed"] += size
+            elif (stated := self._share(position)) is not None:
+                counts["bytes_estimated"] += stated
+            else:
+                counts["size_unknown"] += 1
 
     def sums(self, refs: Set[Ref]) -> dict[Ref, list[FileSums]]:
         """Return sums over the files of each of these marks, by vault and outcome."""
@@ -196,26 +244,32 @@ class FileList:
         measured = self.results.sizes.get(position)
         return measured if measured is not None or self._sizes is None else self._sizes[position]
 
+    def _share(self, position: int) -> int | None:
+        """Return a file's share of the bytes that its owner states; None: the owner states none."""
+        return None if self._stated is None else self._stated[position]
+
+    def _known_bytes(self, position: int) -> int:
+        """Return a file's size as measured, otherwise as its owner states it; 0 where neither is known."""
+        size = self._size(position)
+        return (self._share(position) or 0) if size is None else size
+
     def _page(self, vault: str, positions: Sequence[int]) -> FilePage:
         etags = ("",) * len(positions) if self._etags is None else [self._etags[n] for n in positions]
         return FilePage(vault, [self.first + n for n in positions], [self.keys[n] for n in positions], etags)
 
     def _sums(self, run: FileRun, code: int, files: int) -> FileSums:
         outcome = OUTCOMES.get(code)
-        if self._sizes is None and not self.results.sizes:
-            sizes: list[int | None] = []
-            unmeasured = files
-        else:
-            positions = [n for n in range(run.start, run.end) if self.results.codes[n] == code]
-            sizes = [self._size(n) for n in positions]
-            unmeasured = sizes.count(None)
-        freed = sum(size or 0 for size in sizes) if outcome in (KeyOutcome.DELETED, KeyOutcome.HIDDEN) else 0
+        freed = 0
+        has_sizes = self._sizes is not None or self._stated is not None or self.results.sizes
+        if has_sizes and outcome in (KeyOutcome.DELETED, KeyOutcome.HIDDEN):
+            positions = (n for n in range(run.start, run.end) if self.results.codes[n] == code)
+            freed = sum(self._known_bytes(n) for n in positions)
         reasons = self.results.reasons
         reason = None
         if reasons:
             in_run = (reasons[n] for n in range(run.start, run.end) if self.results.codes[n] == code and n in reasons)
             reason = max(in_run, default=None)
-        return FileSums(run.vault, outcome, files, freed, unmeasured, reason)
+        return FileSums(run.vault, outcome, files, freed, reason)
 
 
 @lru_cache(LISTS_DECODED)
@@ -225,13 +279,13 @@ def _decode(files: bytes) -> _Files:
     start = 0
     value = load(files)
     try:
-        stored_runs, keys, sizes, etags = value
+        stored_runs, keys, sizes, etags, stated = value
         for kind, id_, vault, count in stored_runs:
             runs.append(FileRun(Ref(kind, id_), vault, start, start + count))
             start += count
     except (ValueError, TypeError) as e:
         raise DamagedList(f"a stored file list is damaged ({e}); {WAY_OUT}") from e
-    return _Files(runs, keys, sizes, etags)
+    return _Files(runs, keys, sizes, etags, stated)
 
 
 def lists_of(batch: int, first: int, files: Sequence[File]) -> Iterator[FileList]:

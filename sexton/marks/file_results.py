@@ -3,7 +3,7 @@
 import json
 import zlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from sexton.kernel.errors import SextonError
 from sexton.marks.model import DONE
@@ -26,6 +26,13 @@ UNDONE_CODES = frozenset((UNTRIED, CODES[KeyOutcome.FAILED]))
 DONE_CODES = frozenset(CODES[outcome] for outcome in DONE)
 
 
+class Origin(NamedTuple):
+    """Which round tried a file, and in which batch its outcome was stored first; 0: in that of its list."""
+
+    round: int
+    batch: int = 0
+
+
 class DamagedList(SextonError):
     """A stored file list cannot be read: its bytes were changed."""
 
@@ -33,9 +40,25 @@ class DamagedList(SextonError):
 class FileResults:
     """The outcome of each file of a list, by its position. Outcomes only move towards done."""
 
-    def __init__(self, codes: bytearray, reasons: dict[int, str], sizes: dict[int, int]) -> None:
-        """``reasons``: of failures, ``sizes``: as measured by the deletion; both by position."""
+    def __init__(
+        self,
+        codes: bytearray,
+        reasons: dict[int, str],
+        sizes: dict[int, int],
+        round_: int = 0,
+        origins: dict[int, Origin] | None = None,
+    ) -> None:
+        """Hold the results.
+
+        Args:
+            codes: one for each file.
+            reasons: position → why the delete failed.
+            sizes: position → bytes, as measured by the deletion.
+            round_: the round that tried the files first; 0: none has.
+            origins: position → which round tried the file last, where it is not ``round_`` and this list's batch.
+        """
         self.codes, self.reasons, self.sizes = codes, reasons, sizes
+        self.round, self.origins = round_, origins or {}
 
     @classmethod
     def untried(cls, files: int) -> "FileResults":
@@ -47,42 +70,57 @@ class FileResults:
         """Read encoded results; raise ``DamagedList`` if they are damaged."""
         value = load(data)
         try:
-            codes, reasons, sizes = value
-            by_position = [{int(position): one for position, one in values.items()} for values in (reasons, sizes)]
-            return cls(bytearray(codes, "ascii"), *by_position)
+            codes, reasons, sizes, round_, origins = value
+            failures, measured = ({int(position): one for position, one in v.items()} for v in (reasons, sizes))
+            tried_by = {int(position): Origin(*one) for position, one in origins.items()}
+            return cls(bytearray(codes, "ascii"), failures, measured, int(round_), tried_by)
         except (ValueError, TypeError, AttributeError) as e:
             raise DamagedList(f"stored results are damaged ({e}); {WAY_OUT}") from e
 
     def encode(self) -> bytes:
         """Return the results as bytes: a few dozen, where all files have the same outcome."""
-        return dump([self.codes.decode("ascii"), self.reasons, self.sizes])
+        return dump([self.codes.decode("ascii"), self.reasons, self.sizes, self.round, self.origins])
 
     @property
     def all_dropped(self) -> bool:
         """Return whether nothing is left of the list."""
         return self.codes.count(DROPPED) == len(self.codes)
 
-    def record(self, position: int, result: KeyResult) -> None:
-        """Store an outcome, unless the file is done or dropped already. A throttled file stays untried."""
+    def record(self, position: int, result: KeyResult, round_: int = 0) -> bool:
+        """Store an outcome, unless the file is done or dropped already; return whether it was stored.
+
+        A throttled file stays untried. ``round_``: the round that tried the file.
+        """
         if self.codes[position] not in UNDONE_CODES or result.outcome is KeyOutcome.THROTTLED:
-            return
+            return False
+        self.round = self.round or round_
+        self.origins.pop(position, None)
+        if round_ != self.round:
+            self.origins[position] = Origin(round_)
         self.codes[position] = CODES[result.outcome]
         self.reasons.pop(position, None)
         if result.reason:
             self.reasons[position] = result.reason[:500]
         if result.bytes is not None:
             self.sizes[position] = result.bytes
+        return True
+
+    def origin(self, position: int) -> Origin:
+        """Return which round tried a file last."""
+        return self.origins.get(position) or Origin(self.round)
 
     def retry(self, position: int) -> None:
         """Let a failed file be tried again."""
         self.codes[position] = UNTRIED
         self.reasons.pop(position, None)
+        self.origins.pop(position, None)
 
     def drop(self, position: int) -> None:
         """Take a file out of the list."""
         self.codes[position] = DROPPED
         self.reasons.pop(position, None)
         self.sizes.pop(position, None)
+        self.origins.pop(position, None)
 
 
 def dump(value: Any) -> bytes:

@@ -127,7 +127,11 @@ class Fenced(StrEnum):
 
 
 class File(NamedTuple):
-    """An object that a mark will delete. ``bytes``: None if its size is unknown."""
+    """An object that a mark will delete.
+
+    ``bytes``: as listed, None if no listing was needed. ``stated``: its share of the bytes that the owner states for
+    the mark; None if the owner states none.
+    """
 
     kind: str
     id: str
@@ -135,6 +139,7 @@ class File(NamedTuple):
     key: str
     bytes: int | None
     etag: str = ""
+    stated: int | None = None
 
 
 class ClaimedMark(NamedTuple):

@@ -25,9 +25,12 @@ class RoundState(StrEnum):
 class Counts(Message):
     """Counts of objects and, for ``claimed`` and ``removed``, of marks.
 
-    ``bytes_estimated``: the owners' numbers, where no size was measured. ``hidden``: objects behind delete markers.
+    ``listed``: objects that the round found, page by page, also those of marks that it then kept.
+    ``bytes_estimated``: the owners' numbers, where no size was measured. ``size_unknown``: deleted objects of which
+    neither is known. ``hidden``: objects behind delete markers.
     """
 
+    listed: int = 0
     claimed: int = 0
     removed: int = 0
     deleted: int = 0
@@ -36,6 +39,7 @@ class Counts(Message):
     failed: int = 0
     bytes_freed: int = 0
     bytes_estimated: int = 0
+    size_unknown: int = 0
     bytes_hidden: int = 0
 
 
@@ -58,6 +62,7 @@ class KindReport(Message):
     deleted: int = 0
     hidden: int = 0
     bytes: int = 0
+    size_unknown: int = 0
     elapsed_ms: int = 0
     kept: KeptCounts = Field(default_factory=dict)
     error: str = ""
@@ -80,8 +85,6 @@ class RoundReport(Counts):
     waiting: int = 0
     kept: KeptCounts = Field(default_factory=dict)
     protected_bytes: int = 0
-    begun: int = 0
-    """Deleted objects of claimed marks that are not finished; the round that finishes these marks counts them."""
     faults: int = 0
     """Marks kept because a vault could not be verified or an owner did not answer: an operator must act."""
     tallies: tuple[KindVaultCounts, ...] = ()
@@ -90,5 +93,7 @@ class RoundReport(Counts):
     """Each vault of the instance: ``normal``, or why the round excluded it."""
     leases: int = 1
     lost_leases: int = 0
+    adoption_ms: int = 0
+    """The time for marks that earlier rounds had claimed; it is in none of the kinds' times."""
     started_at: int | None = None
     ended_at: int | None = None

@@ -102,8 +102,8 @@ class DatabaseReader:
     def _stored_files(self) -> Iterator[tuple[tuple[str, str], str, str, str]]:
         """Yield mark, vault, key and the code of the outcome of each stored file; ``x``: it was dropped."""
         for files, results in self._c.execute("SELECT files, results FROM sexton_file_list ORDER BY batch, last"):
-            runs, keys, _, _ = json.loads(zlib.decompress(files))
-            codes, _, _ = json.loads(zlib.decompress(results))
+            runs, keys, *_ = json.loads(zlib.decompress(files))
+            codes, *_ = json.loads(zlib.decompress(results))
             names = [((kind, id_), vault) for kind, id_, vault, count in runs for _ in range(count)]
             for (owner, vault), key, code in zip(names, keys, codes, strict=True):
                 if code != "x":

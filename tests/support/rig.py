@@ -204,7 +204,7 @@ class Rig:
         for wave in waves(by_name, body.policy.after):
             for kind in wave:
                 self.recycle(opened, body, by_name[kind], ledger, self.rounds.checked_range)
-        report = self.rounds.close(ledger.close_order(opened, body.id, body, "SUCCEEDED", ""))
+        report = self.rounds.close(ledger.close_order(opened, body.id or None, body, "SUCCEEDED", ""))
         self.rounds.forget_expired(instance, lambda: None)
         return report
 

@@ -16,10 +16,9 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select
 from sexton.database.engine import Database
 from sexton.database.ranges import READ_ROWS, beyond
 from sexton.marks.live import LiveEntry, Part
+from sexton.marks.sql.orphans import found_by_check
 from sexton.marks.sql.rows import CLAIMED, waits
 
-ORPHAN = "orphan"
-"""The kind of the marks that a repair makes."""
 WAITING, CLAIMED_MARKS, QUARANTINED = "waiting marks", "claimed marks", "quarantined marks"
 SOURCES = (WAITING, CLAIMED_MARKS, QUARANTINED)
 """The sources of marks; together they hold each mark once."""
@@ -61,11 +60,6 @@ def is_in(mark: Table, instance: str, source: str) -> ColumnElement[bool]:
         QUARANTINED: and_(mark.c.state != CLAIMED, mark.c.quarantined_reason.is_not(None)),
     }
     return and_(mark.c.instance == instance, conditions[source])
-
-
-def found_by_check(mark: Table) -> ColumnElement[bool]:
-    """Return the condition that a check made the mark of an orphan: such a mark names the exact object by its ETag."""
-    return and_(mark.c.kind == ORPHAN, mark.c.etags.is_not(None))
 
 
 def _between(mark: Table, part: Part) -> ColumnElement[bool]:

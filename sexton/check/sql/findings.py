@@ -66,12 +66,15 @@ def _changes(t: Table, new: Any) -> dict[str, Any]:
     return values
 
 
-def is_repairable(db: Database, instance: str, type_: FindingType) -> ColumnElement[bool]:
-    """Return the condition that a finding of this type is open and confirmed."""
+def is_repairable(db: Database, instance: str, type_: FindingType, key_prefix: str = "") -> ColumnElement[bool]:
+    """Return the condition that a finding of this type is open and confirmed, and that its key begins with a prefix."""
     t = db.t.finding
-    return and_(
+    confirmed = and_(
         t.c.instance == instance, t.c.type == type_, t.c.state == FindingState.OPEN, t.c.confirmed_at.is_not(None)
     )
+    if not key_prefix:
+        return confirmed
+    return and_(confirmed, func.substr(t.c.key, 1, len(key_prefix)) == key_prefix)  # never LIKE: it may contain % and _
 
 
 def open_counts(db: Database, c: Connection, instance: str) -> list[tuple[str, int, int]]:

@@ -11,12 +11,14 @@ from sqlalchemy import ColumnElement, Connection, and_, literal_column, select
 
 from sexton.check.model import FindingState, Run
 from sexton.check.policy import FRESH_MS
-from sexton.check.sources.marks import ORPHAN, QUARANTINED, WAITING, found_by_check, is_in
+from sexton.check.sources.marks import QUARANTINED, WAITING, is_in
 from sexton.check.sql.store import CheckStore
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.database.ranges import beyond
 from sexton.database.rows import in_list
+from sexton.marks.orphans import ORPHAN
+from sexton.marks.sql.orphans import found_by_check
 
 PAGE_MARKS = 1_000
 _Position = tuple[int, str]

@@ -1,7 +1,8 @@
 """Repair findings: confirmed orphans become marks, with retention and undo; lost objects are restored from versions.
 
-Nothing is deleted here. The marks wait like any other, and the round that deletes them is a plan under the same limits.
-Each condition is verified once more before a repair: the run, the share of orphans, its proof and the object.
+Nothing is deleted here. The marks wait like any other, and the round that deletes them is a plan under the same limits;
+above a share of a vault's objects that plan waits for an operator's approval.
+Each condition is verified once more before a repair: the run, its proof and the object.
 """
 
 import re
@@ -13,14 +14,15 @@ from sqlalchemy import Text, and_, cast, insert, update
 
 from sexton.check.model import Finding, FindingState, FindingType, RepairResult, Run, RunState
 from sexton.check.object_lookup import existing
-from sexton.check.policy import FRESH_MS, repairable, too_many
-from sexton.check.sources.marks import ORPHAN
+from sexton.check.policy import FRESH_MS, repairable
 from sexton.check.sql.store import CheckStore
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.database.rows import in_list
 from sexton.kernel.errors import BadInput
 from sexton.marks.live import names_prefix
+from sexton.marks.orphans import ORPHAN
+from sexton.marks.sql.orphans import unapproved
 from sexton.storage.model import ListedObject
 from sexton.storage.port import Vault, Vaults
 
@@ -39,25 +41,41 @@ class Repairs:
         """``vaults`` must compare rounds with the database: a database behind its vaults repairs nothing."""
         self._db, self._runs, self._vaults = db, runs, vaults
 
-    def orphans(self, instance: str, *, dry_run: bool = False) -> RepairResult:
-        """Mark the confirmed orphans; with ``dry_run`` only count them.
+    def orphans(
+        self, instance: str, *, key_prefix: str = "", limit: int | None = None, dry_run: bool = False
+    ) -> RepairResult:
+        """Mark confirmed orphans; with ``dry_run`` only count them.
+
+        Above a share of a vault's objects no round deletes the marks without approval (``awaits``).
+
+        Args:
+            instance: the instance.
+            key_prefix: only orphans whose key begins with it.
+            limit: at most so many, the oldest findings first; None: all.
+            dry_run: only count them.
 
         Raises:
-            RepairRefused: the last run is not whole, or too old, or there are too many orphans.
+            RepairRefused: the last run is not whole, or too old.
             VaultFault: the identity of a vault cannot be verified, or this database is older than its marker.
         """
         run = self._trusted_run(instance)
-        counts = self._runs.count_repairable(instance, FindingType.ORPHAN)
-        self._ensure_few(instance, run, counts)
-        total = RepairResult(found=sum(counts.values()))
+        found = sum(self._runs.count_repairable(instance, FindingType.ORPHAN, key_prefix).values())
+        total = RepairResult(found=found if limit is None else min(found, limit))
         if dry_run:
             return total
-        for page in self._pages(instance, FindingType.ORPHAN):
+        for page in self._pages(instance, FindingType.ORPHAN, key_prefix, limit):
             objects = existing(self._vaults, instance, _keys_by_vault(page))
             certain = [f for f in page if repairable(f) and f.proven_in == run.id and _is_same(f, objects)]
             marked = self._mark(instance, run, certain)
             total = total.plus(RepairResult(marked=marked, kept=len(page) - len(certain)))
         return total
+
+    def awaits(self, instance: str, *, key_prefix: str = "", limit: int | None = None) -> str:
+        """Return why no round deletes orphans without approval once these are marked; empty: rounds do."""
+        counts = self._runs.count_repairable(instance, FindingType.ORPHAN, key_prefix)
+        more = {vault: number if limit is None else min(number, limit) for vault, number in counts.items()}
+        with self._db.read() as c:
+            return unapproved(self._db, c, instance, more)
 
     def lost(self, instance: str, *, dry_run: bool = False) -> RepairResult:
         """Restore lost objects from the versions that their bucket keeps; with ``dry_run`` only count them.
@@ -95,20 +113,13 @@ class Repairs:
             self._vaults.confirm(instance, listing.vault)
         return run
 
-    def _ensure_few(self, instance: str, run: Run, orphans: Mapping[str, int]) -> None:
-        """Refuse the repair if a vault has too many orphans (vault → how many)."""
-        objects = {listing.vault: listing.objects for listing in run.evidence.listings} if run.evidence else {}
-        for vault, number in orphans.items():
-            if reason := too_many(vault, number, objects.get(vault, 0)):
-                raise RepairRefused(
-                    f"{reason}. Review them: sexton check findings {instance}; accept those that are correct"
-                )
-
-    def _pages(self, instance: str, type_: FindingType) -> Iterator[Sequence[Finding]]:
-        after = 0
-        while page := self._runs.repairable(instance, type_, after, PAGE_FINDINGS):
+    def _pages(
+        self, instance: str, type_: FindingType, key_prefix: str = "", limit: int | None = None
+    ) -> Iterator[Sequence[Finding]]:
+        after, left = 0, 2**63 if limit is None else limit
+        while page := self._runs.repairable(instance, type_, after, min(PAGE_FINDINGS, left), key_prefix):
             yield page
-            after = page[-1].id
+            after, left = page[-1].id, left - len(page)
 
     def _mark(self, instance: str, run: Run, findings: Sequence[Finding]) -> int:
         """Mark orphans and set their findings to REPAIRED, in one transaction; return how many.

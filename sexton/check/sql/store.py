@@ -220,17 +220,23 @@ class CheckStore:
         with self._db.read() as c:
             return [as_finding(row) for row in c.execute(query.order_by(t.c.id).limit(limit))]
 
-    def repairable(self, instance: str, type_: FindingType, after: int, limit: int) -> list[Finding]:
-        """Return open confirmed findings of a type with ids above ``after``, in the order of their ids."""
+    def repairable(
+        self, instance: str, type_: FindingType, after: int, limit: int, key_prefix: str = ""
+    ) -> list[Finding]:
+        """Return open confirmed findings of a type with ids above ``after``, in the order of their ids.
+
+        ``key_prefix``: only findings whose key begins with it.
+        """
         t = self._db.t.finding
-        query = select(t).where(is_repairable(self._db, instance, type_), t.c.id > after)
+        query = select(t).where(is_repairable(self._db, instance, type_, key_prefix), t.c.id > after)
         with self._db.read() as c:
             return [as_finding(row) for row in c.execute(query.order_by(t.c.id).limit(limit))]
 
-    def count_repairable(self, instance: str, type_: FindingType) -> dict[str, int]:
-        """Return vault → open confirmed findings of a type."""
+    def count_repairable(self, instance: str, type_: FindingType, key_prefix: str = "") -> dict[str, int]:
+        """Return vault → open confirmed findings of a type whose key begins with a prefix."""
         t = self._db.t.finding
-        counts = select(t.c.vault, func.count()).where(is_repairable(self._db, instance, type_)).group_by(t.c.vault)
+        repairable = is_repairable(self._db, instance, type_, key_prefix)
+        counts = select(t.c.vault, func.count()).where(repairable).group_by(t.c.vault)
         with self._db.read() as c:
             return {row[0]: row[1] for row in c.execute(counts)}
 

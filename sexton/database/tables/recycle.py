@@ -67,6 +67,7 @@ tally = Table(
     Column("round", BigInteger, primary_key=True),
     Column("kind", Text, primary_key=True),
     Column("vault", Text, primary_key=True),
+    Column("listed", BigInteger),  # objects found, page by page, also those of marks that are kept then
     Column("claimed", BigInteger),
     Column("removed", BigInteger),
     Column("deleted", BigInteger),
@@ -75,6 +76,7 @@ tally = Table(
     Column("failed", BigInteger),
     Column("bytes_freed", BigInteger),
     Column("bytes_estimated", BigInteger),
+    Column("size_unknown", BigInteger),  # objects deleted whose size neither the store nor the owner states
     Column("bytes_hidden", BigInteger),
 )
 """One row per round, kind and vault: counts of the deletion so far."""

@@ -207,4 +207,5 @@ def _expand(mark_row: Any, context: WhyContext) -> Expansion:
 
 
 def _due_mark(mark_row: Any) -> DueMark:
-    return DueMark(**{column: mark_row._mapping[column] for column in MARK_COLUMNS})
+    etags = tuple(mark_row._mapping["etags"] or ())  # of an orphan: without them no owner knows it as one
+    return DueMark(**{column: mark_row._mapping[column] for column in MARK_COLUMNS}, etags=etags)

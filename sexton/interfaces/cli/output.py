@@ -113,6 +113,22 @@ def human_bytes(count: int) -> str:
     raise AssertionError("unreachable")
 
 
+def freed(size: int, unknown: int) -> str:
+    """Return how many bytes were freed; ``unknown``: objects in addition whose size nobody knows."""
+    if not unknown:
+        return human_bytes(size)
+    return f"{human_bytes(size)} + {unknown:,} unknown" if size else "unknown"
+
+
+def time_left(seconds: float | None) -> str:
+    """Return about how long something takes from now on, to be put after a text; empty where that is unknown."""
+    if seconds is None:
+        return ""
+    if seconds < 90:
+        return f", about {seconds:.0f} s left"
+    return f", about {seconds / 60:.0f} min left" if seconds < 5_400 else f", about {seconds / 3600:.1f} h left"
+
+
 def utc(instant: int | None) -> str:
     """Return an instant (ms since 1970) with its zone; ``-`` for None."""
     return "-" if instant is None else f"{utc_column(instant, 'seconds')} UTC"

@@ -1,7 +1,7 @@
 """Show a progress bar for each kind on the operator's terminal while a round runs; nothing if stderr is no terminal."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
-    from sexton.insight.status import KindProgressRow
+    from sexton.insight.views import KindCounts, RoundCounts
     from sexton.recycle.rounds.model import KindProgress
 
 PHASES_WITHOUT_PROGRESS = ("PAUSED", "BACKING_OFF")
@@ -29,16 +29,17 @@ class ProgressDisplay:
         self._started: dict[str, tuple[float, int]] = {}
         self._phase = ""
 
-    def update(self, progress: RoundProgress, deleted_rows: Mapping[str, "KindProgressRow"]) -> None:
+    def update(self, progress: RoundProgress, counts: "RoundCounts") -> None:
         """Show the progress of the round.
 
         Args:
             progress: the workflow's own numbers, which change at the end of a range.
-            deleted_rows: kind → the database's numbers of the round, which change with each page.
+            counts: the database's numbers of the round, which change with each page.
         """
         self._show_phase(progress)
+        by_kind = {kind.kind: kind for kind in counts.kinds}
         for kind in progress.kinds:
-            self._show_kind(kind, deleted_rows.get(kind.kind))
+            self._show_kind(kind, by_kind.get(kind.kind))
 
     def _show_phase(self, progress: RoundProgress) -> None:
         number = f"round {progress.round} " if progress.round else ""
@@ -50,19 +51,23 @@ class ProgressDisplay:
             self._bars.console.print(line, markup=False)
         self._phase = progress.doing
 
-    def _show_kind(self, kind: "KindProgress", row: "KindProgressRow | None") -> None:
-        scanned = max(kind.scanned, (row.claimed if row else 0) + sum(kind.kept.values()))
-        objects = max(kind.objects, row.objects if row else 0)
+    def _show_kind(self, kind: "KindProgress", counts: "KindCounts | None") -> None:
+        """Show one kind: the bar moves with its objects, or with its marks where these have no objects."""
+        scanned = max(kind.scanned, (counts.claimed if counts else 0) + sum(kind.kept.values()))
+        objects = max(kind.objects, counts.objects if counts else 0)
+        expected = max(objects, counts.expected if counts else 0)
         if kind.kind not in self._kind_bars:
             self._kind_bars[kind.kind] = self._bars.add_task(kind.kind, total=kind.due, marks="", objects="")
             self._started[kind.kind] = (time.monotonic(), objects)
         done = kind.due if kind.finished else min(scanned, kind.due)
+        listed = f", {counts.listed:,} listed" if counts and counts.listed > objects else ""
+        of_expected = f"/{'~' if counts and counts.estimated else ''}{expected:,}" if expected else ""
         self._bars.update(
             self._kind_bars[kind.kind],
-            completed=done,
-            total=kind.due,
+            completed=done if kind.finished or not expected else objects,
+            total=kind.due if kind.finished or not expected else expected,
             marks=f"{done:,}/{kind.due:,} marks",
-            objects=f"{objects:,} objects{self._rate(kind.kind, objects)}",
+            objects=f"{objects:,}{of_expected} objects{listed}{self._rate(kind.kind, objects)}",
         )
 
     def _rate(self, kind: str, objects: int) -> str:

@@ -114,11 +114,11 @@ async def _update(handle: "WorkflowHandle[Any, RoundReport]", db: "Database", di
     from temporalio.client import WorkflowQueryFailedError, WorkflowQueryRejectedError
     from temporalio.service import RPCError
 
-    from sexton.insight.status import gone
+    from sexton.insight.progress import NOTHING, round_progress
 
     try:
         progress = await handle.query("progress", result_type=RoundProgress, rpc_timeout=QUERY_PATIENCE)
     except (RPCError, WorkflowQueryFailedError, WorkflowQueryRejectedError):
         return
-    deleted_rows = await asyncio.to_thread(gone, db, progress.round) if progress.round else {}
-    display.update(progress, deleted_rows)
+    counts = await asyncio.to_thread(round_progress, db, progress.round) if progress.round else NOTHING
+    display.update(progress, counts)

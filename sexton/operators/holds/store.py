@@ -5,9 +5,19 @@ A hold blocks only marks that are not claimed yet: a claim is irrevocable. ``pla
 
 import logging
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, and_, func, insert, or_, select, true, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    and_,
+    func,
+    insert,
+    or_,
+    select,
+    true,
+    update,
+)
 
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
@@ -20,6 +30,7 @@ from sexton.marks.keepers import Kept, by_hold
 from sexton.marks.sql.file_lists import may_have_prefix, of_instance, read_lists
 from sexton.marks.sql.rows import refs_in
 from sexton.operators.controls.store import whoami
+from sexton.operators.holds import conditions
 from sexton.storage.policy import check_listing
 
 log = logging.getLogger(__name__)
@@ -99,9 +110,7 @@ class HoldStore:
         if hold.scope == "prefix":
             return None
         mark = self._db.t.mark
-        blocked = and_(mark.c.instance == hold.instance, mark.c.state != "CLAIMED")
-        if hold.scope == "mark":
-            blocked = and_(blocked, self._is_or_descends_from(hold))
+        blocked = and_(mark.c.instance == hold.instance, mark.c.state != "CLAIMED", conditions.names(self._db, hold))
         with self._db.read() as c:
             return int(c.execute(select(func.count()).select_from(mark).where(blocked)).scalar_one())
 
@@ -157,7 +166,7 @@ class HoldStore:
         mark = self._db.t.mark
         of_hold = mark.c.instance == hold.instance
         if hold.scope == "mark":
-            of_hold = and_(of_hold, self._is_or_descends_from(hold))
+            of_hold = and_(of_hold, conditions.is_or_descends_from(self._db, hold))
             unclaimed = c.execute(select(mark.c.state).where(of_hold, mark.c.state != "CLAIMED").limit(1)).first()
             if unclaimed is None and (fate := self._fate(c, hold)):
                 raise TooLate(f"{hold.mark_kind} {hold.mark_id} is {fate}; see: sexton why {hold.mark_id}")
@@ -172,28 +181,9 @@ class HoldStore:
             (self._db.t.mark, "claimed: its files are being deleted"),
             (self._db.t.mark_history, "already deleted"),
         ):
-            if c.execute(select(table.c.id).where(self._is(table, hold))).first() is not None:
+            if c.execute(select(table.c.id).where(conditions.is_held(table, hold))).first() is not None:
                 return fate
         return ""
-
-    def _is(self, table: Table, hold: Hold) -> ColumnElement[bool]:
-        """Return the condition that a row is the mark that the hold names."""
-        return and_(table.c.instance == hold.instance, and_(table.c.id == hold.mark_id, table.c.kind == hold.mark_kind))
-
-    def _is_or_descends_from(self, hold: Hold) -> ColumnElement[bool]:
-        """Return the condition that a mark is the one that the hold names, or one of its descendants."""
-        mark = self._db.t.mark
-        return or_(self._is(mark, hold), tuple_(mark.c.kind, mark.c.id).in_(self._descendants(hold)))
-
-    def _descendants(self, hold: Hold) -> Select[Any]:
-        """Select the descendants of the mark that the hold names. UNION ends a circle of parents."""
-        mark = self._db.t.mark
-        of_instance = mark.c.instance == hold.instance
-        is_child = and_(of_instance, mark.c.parent_kind == hold.mark_kind, mark.c.parent_id == hold.mark_id)
-        below = select(mark.c.kind, mark.c.id).where(is_child).cte("below", recursive=True)
-        is_grandchild = and_(of_instance, mark.c.parent_kind == below.c.kind, mark.c.parent_id == below.c.id)
-        below = below.union(select(mark.c.kind, mark.c.id).where(is_grandchild))
-        return select(below.c.kind, below.c.id)
 
     def _touches_prefix(self, c: Connection, hold: Hold) -> ColumnElement[bool]:
         """Return the condition that a mark has an undone file, or a prefix of its own, under the hold's prefix."""
@@ -209,8 +199,7 @@ class HoldStore:
         except DamagedList as e:
             log.warning("%s", e)
             return true()  # any claimed mark may have a file there: the hold is placed, and counts them all
-        by_prefix = and_(mark.c.vault == hold.vault, func.substr(mark.c.prefix, 1, len(prefix)) == prefix)
-        return or_(refs_in(db, mark, with_file), by_prefix)
+        return or_(refs_in(db, mark, with_file), conditions.has_prefix_under(self._db, hold))
 
 
 def _check_texts(hold: Hold, seconds: int) -> None:

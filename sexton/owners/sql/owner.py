@@ -30,6 +30,7 @@ from sexton.owners.sql.live_marks import LiveMarks
 from sexton.owners.sql.live_sessions import reading
 from sexton.owners.sql.live_view import is_about
 from sexton.owners.sql.loose_keys import LooseKeys
+from sexton.owners.sql.orphans import expand_orphans
 
 STATEMENT_SECONDS = 20
 """Longest statement that reads the view, below the heartbeat timeout; a longer one raises ``OwnerSilent``."""
@@ -75,8 +76,8 @@ class SqlOwner:
         """Do nothing: the owner's transactions time out by themselves, and their marks become due."""
 
     def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Callable[[], None]) -> Mapping[Ref, Expansion]:
-        """Return nothing: the marks name their own vault and files."""
-        return {}
+        """Return orphans only: all other marks name their own vault and files, and what they belong to."""
+        return expand_orphans(self._db, instance, marks)
 
     def fence(
         self, instance: str, batch: int, marks: Sequence[Ref], heartbeat: Callable[[], None]

@@ -90,6 +90,7 @@ class ProgressReporter:
     reported_at: float = float("-inf")
 
     def __call__(self) -> None:
+        """Send a heartbeat; report the progress if that is due."""
         state, deletion, active_lease = self.state, self.deletion, self.active_lease
         if state and deletion and active_lease and time.monotonic() - self.reported_at >= REPORT_SECONDS:
             self.reported_at = time.monotonic()

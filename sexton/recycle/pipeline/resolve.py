@@ -4,7 +4,7 @@ The owner answers which marks are live, which files they stand for, and whether 
 be resolved is kept or quarantined with a reason. This step decides no deletion: the claim does.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from sexton.kernel.crash_points import reached
@@ -171,6 +171,7 @@ class Resolver:
     def _list(
         self, work: BatchWork, chunk: Chunk, mark: DueMark, mark_places: Sequence[Place], first_pages: FirstPages
     ) -> None:
+        shares = stated_shares(mark.bytes, mark_places)
         for place in mark_places:
             name = place.vault
             if work.active_lease.faults.get(name) in GIVEN_UP:  # a range waits for a vault only once
@@ -179,7 +180,10 @@ class Resolver:
             vault = self._vaults.get(work.instance, name)
             for page in pages_of(vault, mark, place, first_pages.get(place)):
                 work.active_lease.keep_alive()
-                chunk.unstored += [File(mark.kind, mark.id, name, *key_bytes_etag) for key_bytes_etag in page]
+                chunk.unstored += [
+                    File(mark.kind, mark.id, name, key, size, etag, next(shares, None) if size is None else None)
+                    for key, size, etag in page
+                ]
                 chunk.files += len(page)
                 if len(chunk.unstored) >= STORE_FILES:
                     self._store_files(work, chunk)
@@ -204,6 +208,16 @@ class Resolver:
         if stored:
             self._stores.files.drop(work.token, [mark.ref], chunk.files_after)
         chunk.unstored = [file for file in chunk.unstored if (file.kind, file.id) != mark.ref]
+
+
+def stated_shares(stated: int, mark_places: Sequence[Place]) -> Iterator[int]:
+    """Yield for each key of a mark its share of the bytes that the owner states for the mark. Pure.
+
+    None, where the owner states 0, which means unknown, or where a prefix is in these bytes, too.
+    """
+    if stated and all(place.keys is not None for place in mark_places):
+        keys = sum(len(place.keys or ()) for place in mark_places)
+        yield from (stated * (n + 1) // keys - stated * n // keys for n in range(keys))
 
 
 def _limit_keys(due: Sequence[DueMark]) -> Sequence[DueMark]:

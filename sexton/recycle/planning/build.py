@@ -9,7 +9,7 @@ def build_for_operator(facts: PlanFacts, limit: Allowance | None) -> Plan:
 
     Where the instance only observes, nothing awaits approval: nothing is deleted.
     """
-    _, awaiting = divide(facts.due, limit, facts.used, facts.stopped, facts.rejected)
+    _, awaiting = divide(facts.due, limit, facts.used, facts.stopped, facts.questioned)
     reasons = {kind.kind: kind.awaits for kind in awaiting} if facts.instance_policy.enabled else {}
     kinds = (due.whole.model_copy(update={"awaits": reasons.get(due.whole.kind, "")}) for due in facts.due)
     whole = {"kinds": tuple(kind for kind in kinds if kind.marks), "whole": facts.instance_policy.enabled}
@@ -19,7 +19,7 @@ def build_for_operator(facts: PlanFacts, limit: Allowance | None) -> Plan:
 def build_for_round(facts: PlanFacts, limit: Allowance | None) -> tuple[Plan, Plan]:
     """Return the plan that a round applies now, and the plan that awaits approval; the second may have no kinds."""
     plan = _empty_plan(facts, limit)
-    unapproved, awaiting = divide(facts.due, limit, facts.used, facts.stopped, facts.rejected)
+    unapproved, awaiting = divide(facts.due, limit, facts.used, facts.stopped, facts.questioned)
     allowance = limit.objects if limit is not None else None
     return (
         plan.model_copy(update={"kinds": tuple(unapproved), "allowance": allowance}),

@@ -50,19 +50,23 @@ class Estimate(Message):
 def rate(reports: Sequence[RoundReport]) -> float:
     """Return the objects deleted per second in these rounds, over the sum of the times of all kinds.
 
-    Where nothing was deleted, return an assumed rate.
+    The time for marks that earlier rounds had claimed counts too, because their objects do. Where nothing was deleted,
+    return an assumed rate.
     """
-    deleted = sum(k.deleted + k.hidden for r in reports for k in r.kinds if k.elapsed_ms)
-    elapsed_ms = sum(k.elapsed_ms for r in reports for k in r.kinds if k.deleted + k.hidden)
+    deleting = [r for r in reports if any(k.deleted + k.hidden for k in r.kinds)]
+    deleted = sum(k.deleted + k.hidden for r in deleting for k in r.kinds if k.elapsed_ms or r.adoption_ms)
+    elapsed_ms = sum(k.elapsed_ms for r in deleting for k in r.kinds if k.deleted + k.hidden)
+    elapsed_ms += sum(r.adoption_ms for r in deleting)
     return 1000 * deleted / elapsed_ms if deleted and elapsed_ms else float(ASSUMED_KEYS_PER_SECOND)
 
 
 def estimate(plan: Plan, prices: PriceList, keys_per_second: float) -> Estimate:
     """Return about what it costs to apply a plan at this rate."""
-    objects = sum(k.objects for k in plan.kinds)
-    objects_under_prefixes = sum(max(0, k.objects - k.keys) for k in plan.kinds)
+    sums = [k.unheld for k in plan.kinds]
+    objects = sum(k.objects for k in sums)
+    objects_under_prefixes = sum(max(0, k.objects - k.keys) for k in sums)
     delete_requests = ceil(objects / PAGE_KEYS)
-    list_requests = LISTINGS * sum(k.prefixes for k in plan.kinds) + objects_under_prefixes // PAGE_KEYS
+    list_requests = LISTINGS * sum(k.prefixes for k in sums) + objects_under_prefixes // PAGE_KEYS
     price = delete_requests * prices.delete_per_1000_requests + list_requests * prices.list_per_1000_requests
     return Estimate(
         objects=objects,

@@ -75,7 +75,7 @@ def divide(
     limit: Allowance | None,
     used: int,
     stopped: Collection[str] = (),
-    rejected: Mapping[str, str] = MappingProxyType({}),
+    questioned: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[list[KindPlan], list[KindPlan]]:
     """Return what a round may delete now, and what awaits approval, with the reason on each kind of the second list.
 
@@ -84,19 +84,19 @@ def divide(
         limit: how many objects of limited kinds may be deleted within 24 hours; None: there is no limit.
         used: how many of them were claimed without approval within the last 24 hours.
         stopped: kinds of which a round found more objects than were estimated.
-        rejected: kinds that an operator has rejected, with the operator and the reason as text.
+        questioned: kinds that need an approval whatever their size, and why.
     """
     underestimated = {d.whole.kind for d in due if d.whole.kind in stopped and d.whole.limited and d.agreed.marks}
     exceeding: Collection[str] = ()
     if limit is not None:
-        measured = [d.agreed for d in due if d.whole.kind not in underestimated | rejected.keys()]
+        measured = [d.agreed for d in due if d.whole.kind not in underestimated | questioned.keys()]
         exceeding = underestimated | kinds_over_limit(measured, limit.objects, used)
     allowed: list[KindPlan] = []
     awaiting: list[KindPlan] = []
     for d in due:
         kind = d.whole.kind
-        if kind in rejected and d.whole.marks:
-            awaiting.append(_awaiting(d, f"{kind}: {rejected[kind]}", stopped=False))
+        if kind in questioned and d.whole.marks:
+            awaiting.append(_awaiting(d, f"{kind}: {questioned[kind]}", stopped=False))
         elif limit is not None and kind in exceeding:
             reason = explain_over_limit(d.whole, limit, used)
             if kind in underestimated:
@@ -126,11 +126,11 @@ def kinds_over_limit(kinds: Sequence[KindPlan], allowed: int, used: int) -> froz
     """
     left = max(0, allowed - used)
     exceeding = set()
-    for kind in sorted((k for k in kinds if k.limited), key=lambda k: (k.objects, k.kind)):
-        if kind.objects > left:
+    for kind in sorted((k for k in kinds if k.limited), key=lambda k: (k.unheld.objects, k.kind)):
+        if kind.unheld.objects > left:
             exceeding.add(kind.kind)
         else:
-            left -= kind.objects
+            left -= kind.unheld.objects
     return frozenset(exceeding)
 
 
@@ -142,8 +142,9 @@ def shortened(agreed: Mapping[str, int], configured: Mapping[str, int]) -> dict[
 def explain_over_limit(kind: KindPlan, limit: Allowance, used: int) -> str:
     """Return why a kind that does not fit under the limit awaits approval."""
     about = "about " if kind.estimated else ""
+    held = f" beside {kind.marks - kind.unheld.marks:,} held ones" if kind.held else ""
     return (
-        f"{kind.kind}: {kind.marks:,} marks with {about}{kind.objects:,} objects are due, "
+        f"{kind.kind}: {kind.unheld.marks:,} marks with {about}{kind.unheld.objects:,} objects are due{held}, "
         f"{used:,} objects were claimed without approval in the last 24 h, and {limit.reason}"
     )
 

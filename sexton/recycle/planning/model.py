@@ -51,6 +51,22 @@ class PlannedShard(Message):
     """None: the last shard, which ends at the cutoff."""
 
 
+class MarkSums(Message):
+    """Sums over marks; ``objects`` and ``bytes`` as in ``KindPlan``."""
+
+    marks: int = 0
+    keys: int = 0
+    prefixes: int = 0
+    objects: int = 0
+    bytes: int = 0
+
+
+class HeldMarks(MarkSums):
+    """Due marks of one kind that a hold blocks, as far as their rows show it; a mark of two holds counts for one."""
+
+    hold: int
+
+
 class KindPlan(Message):
     """One kind of a plan: marks due at the cutoff, and what is known of their size.
 
@@ -77,6 +93,14 @@ class KindPlan(Message):
     """A round found more objects than were estimated and stopped at the limit."""
     shards: tuple[PlannedShard, ...] = ()
     """The marks in shards of about the same size, in the order of their positions; empty: one shard."""
+    held: tuple[HeldMarks, ...] = ()
+    """What holds blocked of this when the plan was made. The marks are still the plan's: a hold may end before."""
+
+    @property
+    def unheld(self) -> MarkSums:
+        """Return the sums without the marks that holds block."""
+        names = MarkSums.model_fields
+        return MarkSums(**{name: getattr(self, name) - sum(getattr(h, name) for h in self.held) for name in names})
 
 
 class Plan(Message):
@@ -163,8 +187,8 @@ class PlanFacts(NamedTuple):
     """Objects that count against the limits, claimed within the last 24 hours."""
     stopped: frozenset[str]
     """Kinds of which a round found more objects than were estimated."""
-    rejected: Mapping[str, str]
-    """Kinds that an operator has rejected, and who did so and why."""
+    questioned: Mapping[str, str]
+    """Kinds that need an approval whatever their size, and why: one was rejected, or many orphans were found."""
 
     @property
     def needs_limit(self) -> bool:

@@ -24,6 +24,7 @@ class Ledger:
         self._faults = dict(carried.faults) if carried else {}
         self._adopted = dict(carried.kept_by_adoption) if carried else {}
         self._quarantined_by_adoption = carried.quarantined_by_adoption if carried else 0
+        self._adoption_ms = carried.adoption_ms if carried else 0
 
     def begin(self, plan: Plan) -> None:
         """Open the books of a plan's kinds."""
@@ -40,6 +41,10 @@ class Ledger:
         self._adopted = receipt.kept
         self._quarantined_by_adoption += receipt.quarantined
         self._faults |= receipt.faults
+
+    def add_adoption_time(self, took_ms: int) -> None:
+        """Enter for how long (ms) the round worked on marks that earlier rounds had claimed."""
+        self._adoption_ms += took_ms
 
     def unfinished_shards(self, kind: str) -> list[int]:
         """Return the numbers of a kind's shards that are not finished."""
@@ -146,6 +151,7 @@ class Ledger:
             faults=self._faults,
             leases=self.leases,
             lost_leases=self.leases_lost,
+            adoption_ms=self._adoption_ms,
         )
 
     def carried(self, run: str, opened: OpenedRound | None, plan_id: int | None) -> Carried:
@@ -161,6 +167,7 @@ class Ledger:
             faults=self._faults,
             kept_by_adoption=self._adopted,
             quarantined_by_adoption=self._quarantined_by_adoption,
+            adoption_ms=self._adoption_ms,
         )
 
     def _update(self, kind: str, **changed: object) -> None:

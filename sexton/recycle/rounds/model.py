@@ -114,6 +114,7 @@ class Carried(Message):
     faults: dict[str, str]
     kept_by_adoption: KeptCounts = Field(default_factory=dict)
     quarantined_by_adoption: int = 0
+    adoption_ms: int = 0
 
 
 class RecycleRequest(Message):
@@ -158,6 +159,7 @@ class CloseOrder(Message):
     faults: dict[str, str] = Field(default_factory=dict)
     leases: int = 1
     lost_leases: int = 0
+    adoption_ms: int = 0
 
 
 class TickRequest(Message):

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from sexton.check.sql.repair import RepairRefused
 from tests.integration.check.conftest import Owned, file_keys, live_view
 from tests.servers.s3 import RunningS3
 from tests.support.rig import DAY
@@ -44,7 +43,9 @@ def test_k13_iceberg_4194_spellings_of_a_name_are_one_object(
     assert (report.run.missing_inputs, report.found) == ((), {})
 
 
-def test_iceberg_4194_repair_of_all_objects_is_refused(bucketed: Owned, s3_server: RunningS3, bucket: str) -> None:
+def test_iceberg_4194_no_round_deletes_all_objects_unapproved(
+    bucketed: Owned, s3_server: RunningS3, bucket: str
+) -> None:
     client = s3_server.client()
     for key in file_keys(20):
         client.put_object(Bucket=bucket, Key=f"warehouse/{key}", Body=b"x" * 10)
@@ -54,5 +55,9 @@ def test_iceberg_4194_repair_of_all_objects_is_refused(bucketed: Owned, s3_serve
         bucketed.check()
 
     assert len(bucketed.open_findings(confirmed=True)["ORPHAN"]) == 20
-    with pytest.raises(RepairRefused, match="20 orphans are 100"):
-        bucketed.repairs.orphans("shop")
+    assert "20 orphans are 100" in bucketed.repairs.awaits("shop")
+    bucketed.repairs.orphans("shop")
+    bucketed.later(3 * DAY)
+    bucketed.check()
+    bucketed.later(60)
+    assert bucketed.round().deleted == 0

@@ -10,6 +10,8 @@ from sexton.contract import NewMark
 from sexton.insight.metrics.figures.store import FigureStore
 from sexton.storage.local.vault import LocalVault
 from tests.integration.check.conftest import Owned, file_keys
+from tests.support.kept import kept_texts
+from tests.support.planned import waiting_plans
 from tests.support.rig import DAY, stores_of
 from tests.support.transactions import owner_write
 
@@ -227,12 +229,48 @@ def test_k14_a_database_behind_its_vault_repairs_nothing(owned: Owned) -> None:
     assert copy.count("mark") == 0
 
 
-def test_k14_orphans_above_one_percent_are_not_marked(owned: Owned) -> None:
-    orphaned(owned, *(f"data/t9/x{i}_0.dat" for i in range(5)))
+def fall_due(owned: Owned) -> None:
+    """Let the retention of orphans pass, with a check as every day."""
+    owned.later(3 * DAY + 60)
+    owned.check()
+    owned.later(60)
 
-    with pytest.raises(RepairRefused, match=r"5 orphans are 1\.2 % of the 405 objects of vault disk"):
-        owned.repairs.orphans("shop")
-    assert owned.count("mark") == 0
+
+def test_k14_orphans_above_one_percent_await_approval(owned: Owned) -> None:
+    orphaned(owned, *(f"data/t9/x{i}_0.dat" for i in range(5)))
+    reason = owned.repairs.awaits("shop")
+    marked = owned.repairs.orphans("shop").marked
+    fall_due(owned)
+
+    unapproved = owned.round()
+    [plan] = waiting_plans(owned)
+    approved = owned.round(plan=plan)
+
+    assert "5 orphans are 1.2 % of the 405 objects of vault disk" in reason
+    assert (marked, unapproved.deleted, kept_texts(unapproved)) == (5, 0, {f"approval of plan {plan}": 5})
+    assert reason in owned.rounds.find_plan(plan).awaits
+    assert approved.deleted == 5
+
+
+def test_several_small_repairs_await_approval_together(owned: Owned) -> None:
+    orphaned(owned, *(f"data/t9/x{i}_0.dat" for i in range(5)))
+    marked = [owned.repairs.orphans("shop", limit=limit).marked for limit in (3, 1)]
+    few = owned.repairs.awaits("shop", limit=0)
+    marked.append(owned.repairs.orphans("shop", limit=9).marked)
+    fall_due(owned)
+
+    assert (marked, few) == ([3, 1, 1], "")
+    assert (owned.round().deleted, len(waiting_plans(owned))) == (0, 1)
+
+
+def test_a_repair_below_a_prefix_marks_no_other_orphan(owned: Owned) -> None:
+    orphaned(owned, "data/t9/x_0.dat", "data/t91/x_0.dat", "data/t8/x_0.dat")
+
+    counted = owned.repairs.orphans("shop", key_prefix="data/t91", dry_run=True)
+    done = owned.repairs.orphans("shop", key_prefix="data/t91")
+
+    assert (counted.found, done.found, done.marked) == (1, 1, 1)
+    assert owned.open_findings()["ORPHAN"] == {"data/t9/x_0.dat", "data/t8/x_0.dat"}
 
 
 def test_k15_a_late_commit_removes_the_orphans_mark(owned: Owned) -> None:

@@ -7,7 +7,9 @@ from sexton import contract
 from sexton.check.sql import orphan_proofs
 from sexton.contract import NewMark
 from sexton.marks.model import Reason
+from sexton.operators.holds.store import Hold
 from tests.integration.check.conftest import Owned, file_keys
+from tests.support.command import run
 from tests.support.kept import kept_texts
 from tests.support.rig import DAY, put
 from tests.support.transactions import owner_write
@@ -189,3 +191,26 @@ def test_refuted_marks_are_removed_in_pages(owned: Owned, monkeypatch: pytest.Mo
     owned.check()
 
     assert owned.count("mark") == 1
+
+
+def test_hold_on_a_table_reaches_an_orphan_by_its_key(owned: Owned, capsys: pytest.CaptureFixture[str]) -> None:
+    owned.registry.set_key_pattern("shop", r"data/(?P<table>[a-z0-9_]+)/(?P<record>[A-Za-z0-9.-]+)_\d+\.dat")
+    orphaned(owned, "data/user_events/a_0.dat", "data/user/b_0.dat", "data/user_events2/c_0.dat")
+    owned.repairs.orphans("shop")
+    hold = Hold(instance="shop", scope="mark", mark_kind="table", mark_id="user_events", reason="audit")
+    placed, _ = owned.holds.place(hold, 9 * DAY)
+
+    deleted = collect(owned)
+    why = run(owned, capsys, "why", "data/user_events/a_0.dat").out
+
+    assert (deleted, (owned.root / "data/user_events/a_0.dat").exists()) == (2, True)
+    assert f"kept by {placed.kept}" in why
+
+
+def test_hold_on_a_record_still_reaches_its_orphan(owned: Owned) -> None:
+    orphaned(owned, "data/t9/a_0.dat")
+    owned.repairs.orphans("shop")
+    hold = Hold(instance="shop", scope="mark", mark_kind="rowset", mark_id="a", reason="audit")
+    owned.holds.place(hold, 9 * DAY)
+
+    assert collect(owned) == 0

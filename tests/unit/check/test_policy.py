@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from sexton.check.model import Evidence, Finding, FindingState, FindingType, Listing, PreviousRun
-from sexton.check.policy import judge, latest_judged_write, old_enough, repairable, reports_loss_too_late, too_many
+from sexton.check.policy import judge, latest_judged_write, old_enough, repairable, reports_loss_too_late
+from sexton.marks.orphans import too_many
 
 WHOLE = Evidence(
     cutoff=1_000,
@@ -111,7 +112,7 @@ def test_k08_only_confirmed_known_findings_are_repairable(changed: dict[str, Any
     assert repairable(confirmed.model_copy(update=changed)) is may
 
 
-def test_k14_repair_of_over_1_percent_of_objects_is_refused() -> None:
+def test_k14_over_1_percent_of_the_objects_need_an_approval() -> None:
     assert too_many("hot", 10, 1_000) == ""
     assert "1.1 % of the 1,000 objects of vault hot" in too_many("hot", 11, 1_000)
     assert too_many("hot", 1, 0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sexton.marks import file_list
 from sexton.marks.file_list import FileList, lists_of
-from sexton.marks.file_results import DONE_CODES, OUTCOMES, UNDONE_CODES, DamagedList, FileResults
+from sexton.marks.file_results import DONE_CODES, OUTCOMES, UNDONE_CODES, DamagedList, FileResults, Origin
 from sexton.marks.model import File, Ref
 from sexton.storage.model import KeyOutcome, KeyResult
 
@@ -102,7 +102,6 @@ def test_a_list_answers_as_single_rows_would(listed: Sequence[File], steps: Sequ
         sums = files.sums({ref}).get(ref, [])
         freed = [r.file.bytes or 0 for r in own if r.outcome in (KeyOutcome.DELETED, KeyOutcome.HIDDEN)]
         assert (sum(n.files for n in sums), sum(n.bytes for n in sums)) == (len(own), sum(freed))
-        assert sum(n.unmeasured for n in sums) == sum(r.file.bytes is None for r in own)
 
 
 def test_numbers_continue_over_the_lists_of_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,3 +155,35 @@ def test_a_done_file_keeps_its_outcome(outcome: KeyOutcome) -> None:
     results.record(0, KeyResult("a", KeyOutcome.ABSENT))
 
     assert results.codes[0] == (done if outcome is not KeyOutcome.FAILED else ord("a"))
+
+
+def test_an_outcome_is_counted_once_with_its_size() -> None:
+    listed = [
+        File("dropped", "a", "cold", "measured", 5),
+        File("dropped", "a", "cold", "stated", None, stated=7),
+        File("orphan", "b", "warm", "unknown", None),
+        File("orphan", "b", "warm", "hidden", 3),
+    ]
+    files = FileList.of(1, FIRST, listed)
+    outcomes = dict.fromkeys(range(FIRST, FIRST + 3), KeyOutcome.DELETED) | {FIRST + 3: KeyOutcome.HIDDEN}
+    results = {number: KeyResult("", outcome) for number, outcome in outcomes.items()}
+
+    first = files.record(results, 4)
+    files = FileList.decode(1, FIRST, files.encode_files(), files.results.encode())
+
+    assert first == {
+        ("dropped", "cold"): {"deleted": 2, "bytes_freed": 5, "bytes_estimated": 7},
+        ("orphan", "warm"): {"deleted": 1, "size_unknown": 1, "hidden": 1, "bytes_hidden": 3},
+    }
+    assert files.record(results, 5) == {}
+    assert {file.origin for file in files.files()} == {Origin(4, 1)}
+
+
+def test_a_failure_that_ends_later_is_of_the_later_round() -> None:
+    files = FileList.of(1, 1, [File("dropped", "a", "cold", key, 1) for key in "xy"])
+    files.record({1: KeyResult("x", KeyOutcome.DELETED), 2: KeyResult("y", KeyOutcome.FAILED)}, 4)
+
+    counts = files.record({1: KeyResult("x", KeyOutcome.ABSENT), 2: KeyResult("y", KeyOutcome.DELETED)}, 5)
+
+    assert counts == {("dropped", "cold"): {"deleted": 1, "bytes_freed": 1}}
+    assert [file.origin.round for file in files.files()] == [4, 5]

@@ -528,6 +528,7 @@ CREATE TABLE sexton.tally (
     round bigint NOT NULL REFERENCES sexton.round (id),
     kind text NOT NULL,
     vault text NOT NULL,
+    listed bigint NOT NULL DEFAULT 0,  -- objects found, page by page, also those of marks that are kept then
     claimed bigint NOT NULL DEFAULT 0,
     removed bigint NOT NULL DEFAULT 0,
     deleted bigint NOT NULL DEFAULT 0,
@@ -536,6 +537,7 @@ CREATE TABLE sexton.tally (
     failed bigint NOT NULL DEFAULT 0,
     bytes_freed bigint NOT NULL DEFAULT 0,
     bytes_estimated bigint NOT NULL DEFAULT 0,
+    size_unknown bigint NOT NULL DEFAULT 0,  -- objects deleted whose size neither the store nor the owner states
     bytes_hidden bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (round, kind, vault)
 );

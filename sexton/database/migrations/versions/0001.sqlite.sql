@@ -309,6 +309,7 @@ CREATE TABLE sexton_tally (
     round integer NOT NULL REFERENCES sexton_round (id),
     kind text NOT NULL,
     vault text NOT NULL,
+    listed integer NOT NULL DEFAULT 0,  -- objects found, page by page, also those of marks that are kept then
     claimed integer NOT NULL DEFAULT 0,
     removed integer NOT NULL DEFAULT 0,
     deleted integer NOT NULL DEFAULT 0,
@@ -317,6 +318,7 @@ CREATE TABLE sexton_tally (
     failed integer NOT NULL DEFAULT 0,
     bytes_freed integer NOT NULL DEFAULT 0,
     bytes_estimated integer NOT NULL DEFAULT 0,
+    size_unknown integer NOT NULL DEFAULT 0,  -- objects deleted whose size neither the store nor the owner states
     bytes_hidden integer NOT NULL DEFAULT 0,
     PRIMARY KEY (round, kind, vault)
 );

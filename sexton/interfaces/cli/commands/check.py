@@ -205,6 +205,8 @@ def repair(
     instance: Instance,
     orphans: Annotated[bool, typer.Option("--orphans", help="Mark confirmed orphans for deletion.")] = False,
     lost: Annotated[bool, typer.Option("--lost", help="Undelete lost objects from object versions.")] = False,
+    key_prefix: Annotated[str, typer.Option(metavar="PREFIX", help="Only orphans whose key begins with it.")] = "",
+    limit: Annotated[int | None, typer.Option(min=1, help="Only so many orphans, the oldest findings first.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: Json = False,
@@ -212,26 +214,34 @@ def repair(
     """Repair confirmed findings of the last check.
 
     The check must be complete. This command deletes nothing. Orphans become marks of kind orphan: they wait for their
-    retention, appear in a round's plan, and can be undropped until a round claims them. Marking more than one object in
-    a hundred is refused.
+    retention, appear in a round's plan, and can be undropped until a round claims them. If more than one object in a
+    hundred of a vault waits as an orphan, that plan waits for an operator's approval.
 
     Example: sexton check repair shop --orphans
     """
     if orphans == lost:
         raise WrongUsage("name what to repair: --orphans or --lost, exactly one of the two")
+    if lost and (key_prefix or limit):
+        raise WrongUsage("--key-prefix and --limit go with --orphans")
     with open_database() as service:
         repairs = service.stores.repairs
-        run_repair = repairs.orphans if orphans else repairs.lost
+        some = partial(repairs.orphans, key_prefix=key_prefix, limit=limit)
+        run_repair = some if orphans else repairs.lost
         action = f"check repair {'orphans' if orphans else 'lost'}"
         with nullcontext() if dry_run else log_call(service, action, instance):
             result = run_repair(instance, dry_run=True)
+            awaits = ""
+            if orphans and result.found:
+                awaits = repairs.awaits(instance, key_prefix=key_prefix, limit=limit)
+            if awaits and not as_json:
+                typer.echo(f"no round will delete orphans before an operator has applied a plan with them: {awaits}")
             if not dry_run and result.found:
                 if not yes:
                     question = _action(result.found, orphans=orphans)
                     typer.confirm(f"{question[0].upper()}{question[1:]}?", abort=True, err=True)
                 result = run_repair(instance)
     if as_json:
-        print_json(result.model_dump() | {"dry_run": dry_run})
+        print_json(result.model_dump() | {"dry_run": dry_run, "awaits": awaits})
     else:
         typer.echo(_repair_summary(instance, result, orphans=orphans, dry_run=dry_run))
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.context import Json, WrongUsage, log_call, one_instance, open_database
-from sexton.interfaces.cli.output import print_json
+from sexton.interfaces.cli.output import print_json, utc
 from sexton.interfaces.cli.render.plans import show_plan, show_plans
 from sexton.interfaces.cli.render.report import end
 from sexton.kernel.printable import printable
@@ -13,7 +13,7 @@ from sexton.recycle.planning.model import Plan
 from sexton.recycle.rounds.model import RecycleRequest
 
 if TYPE_CHECKING:
-    from sexton.interfaces.operator_service import OperatorService
+    from sexton.interfaces.operator_service import OperatorService, PlanPreview
 
 
 def plan(
@@ -24,12 +24,15 @@ def plan(
         int | None, typer.Option(metavar="PLAN", help="Reject a plan that waits for approval.", min=1, max=2**63 - 1)
     ] = None,
     reason: Annotated[str, typer.Option(help="With --reject: why.")] = "",
+    count: Annotated[bool, typer.Option("--count", help="List the prefixes, instead of estimating.")] = False,
     as_json: Json = False,
 ) -> None:
     """Store and print what a round would delete now. Exit code 0: nothing to do, 2: something to do.
 
-    The plan contains everything that is due. It also shows what no round deletes without approval: deletions over a
-    limit of 24 hours, and marks that are due only because a retention was shortened. Applying the plan approves it.
+    The plan contains everything that is due; what holds block is not in its numbers. Objects under a prefix are
+    estimated (~) until `--count` lists them. Without anything to do no plan is stored. It also shows what no round
+    deletes without approval: deletions over a limit of 24 hours, and marks that are due only because a retention was
+    shortened. Applying the plan approves it.
 
     `--list` shows plans and their state. A plan that waits for approval is AWAITING_APPROVAL for 24 hours; then a new
     plan replaces it. A plan that waits only for the limit of 24 hours is deleted without approval once it fits the
@@ -44,7 +47,7 @@ def plan(
     elif as_list:
         _list(instance, last, as_json)
     else:
-        _plan(instance, as_json)
+        _plan(instance, count, as_json)
 
 
 def apply(
@@ -55,7 +58,7 @@ def apply(
     """Delete exactly what a stored plan contains; print the report.
 
     Only marks up to the plan's cutoff are deleted. The plan is refused when it is out of date: marks were undropped or
-    deleted, settings changed, or the plan waited for approval for more than 24 hours. Applying a plan approves it: no
+    deleted, settings changed, or the plan is more than 24 hours old. Applying a plan approves it: no
     limit applies to it.
 
     Ctrl-C stops waiting, not the round. Exit code 0: everything that could be deleted was deleted, 1: a deletion failed
@@ -103,19 +106,19 @@ def _confirm_apply(instance: str, as_json: bool) -> None:
     typer.confirm(f"Delete these files of {instance} permanently?", abort=True, err=True)
 
 
-def _plan(instance: str | None, as_json: bool) -> None:
+def _plan(instance: str | None, count: bool, as_json: bool) -> None:
     with open_database() as service:
         name = one_instance(service, instance)
         with log_call(service, "plan", name):
-            preview = service.plan(name, "cli")
+            preview = service.plan(name, "cli", count=count)
     stored_plan = preview.plan
     if as_json:
         print_json(stored_plan.model_dump(mode="json") | {"estimate": preview.cost.model_dump()})
     else:
         show_plan(stored_plan, preview.cost)
-        _show_next_step(stored_plan, preview.observes)
+        _show_next_step(stored_plan, preview)
         for hold in preview.holds:
-            typer.echo(f"{hold.kept} blocks {printable(hold.what)}; the numbers above do not take it into account")
+            typer.echo(f"{hold.kept} blocks {printable(hold.what)}")
         if preview.halt is not None:
             typer.echo(f"nothing can be deleted now: {printable(str(preview.halt))}")
     if stored_plan.marks or stored_plan.claimed:
@@ -147,10 +150,15 @@ def _reject(plan: int, reason: str, as_json: bool) -> None:
     typer.echo("rounds delete these kinds without approval again in 7 days, or when a later plan with them is applied")
 
 
-def _show_next_step(plan: Plan, observes: bool) -> None:
+def _show_next_step(plan: Plan, preview: "PlanPreview") -> None:
     if not plan.marks:
-        typer.echo("nothing new is due")
-    elif observes:
+        later = (
+            f"the next mark ({preview.next_due[1]}) is due at {utc(preview.next_due[0])}" if preview.next_due else ""
+        )
+        typer.echo(f"nothing new is due; {later or 'no mark waits'}")
+    elif not sum(k.unheld.marks for k in plan.kinds):
+        typer.echo(f"holds block everything that is due; see: sexton blockers {plan.instance}")
+    elif preview.observes:
         typer.echo(f"{plan.instance} only observes; to delete: sexton enable {plan.instance}, sexton apply {plan.id}")
     else:
         typer.echo(f"to delete exactly this: sexton apply {plan.id}")

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.context import NO_WORKER, Json, log_call, open_database
-from sexton.interfaces.cli.output import first_line, human_bytes, print_json, show_table, utc, utc_column
+from sexton.interfaces.cli.output import first_line, freed, print_json, show_table, time_left, utc, utc_column
 from sexton.interfaces.cli.render.report import end, show_report
 from sexton.recycle.rounds.model import RecycleRequest
 
 if TYPE_CHECKING:
+    from sexton.insight.views import RoundCounts
     from sexton.recycle.rounds.sql.reports import RoundRow
 
 app = typer.Typer(help="Rounds.", no_args_is_help=True)
@@ -44,7 +45,8 @@ def _row(r: "RoundRow") -> tuple[object, ...]:
     if r.report is None:
         return r.id, r.instance, r.state, *times, "", "", first_line(r.waiting or "")
     note = r.report.error or ("observed only" if r.report.observed else "")
-    numbers = (r.report.deleted, human_bytes(r.report.bytes_freed))
+    size = r.report.bytes_freed + r.report.bytes_estimated
+    numbers = (r.report.deleted, freed(size, r.report.size_unknown))
     return r.id, r.instance, r.report.state, *times, *numbers, first_line(note)
 
 
@@ -53,22 +55,34 @@ def show_(
     number: Annotated[int, typer.Argument(metavar="ROUND", help="The round's number.", min=1, max=2**63 - 1)],
     as_json: Json = False,
 ) -> None:
-    """Print the report of one round.
+    """Print the report of one round, or how far it is.
 
     Example: sexton round show 12
     """
+    from sexton.insight.progress import NOTHING, round_progress
+
     with open_database() as service:
         row = service.stores.reports.round(number)
+        counts = round_progress(service.db, number) if row.report is None else NOTHING
     if as_json:
-        print_json(row.model_dump(mode="json"))
+        progress = {"progress": counts.model_dump(mode="json")} if row.report is None else {}
+        print_json(row.model_dump(mode="json") | progress)
     elif row.report is not None:
         show_report(row.report)
     else:
-        _show_without_report(row)
+        _show_without_report(row, counts)
 
 
-def _show_without_report(row: "RoundRow") -> None:
+def _show_without_report(row: "RoundRow", counts: "RoundCounts") -> None:
     typer.echo(f"round {row.id} of {row.instance}: {row.state}, begun {utc(row.started_at)}, no report")
+    columns = ("kind", "due", "claimed", "removed", "planned objects", "listed", "gone")
+    kinds = [
+        (k.kind, k.due, k.claimed, k.removed, f"{'~' if k.estimated else ''}{k.planned:,}", k.listed, k.objects)
+        for k in counts.kinds
+    ]
+    show_table("", columns, kinds)
+    if counts.expected:
+        typer.echo(f"{counts.objects:,} of {counts.expected:,} objects gone{time_left(counts.seconds_left)}")
     if row.waiting:
         typer.echo(f"it has had no lease since {utc(row.waiting_since)}: {row.waiting}")
     elif row.ended_at is not None:

@@ -1,5 +1,6 @@
 """Print plans."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -7,6 +8,7 @@ import typer
 
 from sexton.interfaces.cli.output import human_bytes, kept_counts, show_table, utc_column
 from sexton.kernel.printable import printable
+from sexton.marks.keepers import by_hold
 from sexton.recycle.planning.estimate import Estimate
 from sexton.recycle.planning.model import KindPlan, Plan
 
@@ -16,13 +18,17 @@ if TYPE_CHECKING:
 
 def show_plan(plan: Plan, cost: Estimate) -> None:
     """Print the contents of a plan, what waits for approval, and its cost."""
-    typer.echo(f"plan {plan.id} of {plan.instance}, policy {plan.policy.version}")
+    number = plan.id or "(empty, not stored)"
+    typer.echo(f"plan {number} of {plan.instance}, policy {plan.policy.version}")
     columns = ("kind", "marks", "keys", "prefixes", "objects", "bytes*", "oldest (UTC)", "after (UTC)", "before (UTC)")
     show_table("", columns, [_kind_row(k) for k in plan.kinds])
     if plan.kinds:
         typer.echo("* as reported by the owner; marks of the kind that are older than `before` are deleted")
         typer.echo(_cost(cost))
-    typer.echo(f"kept: {kept_counts(plan.kept)}")
+    kept = Counter(plan.kept)
+    for held in (held for kind in plan.kinds for held in kind.held):
+        kept[by_hold(held.hold)] += held.marks
+    typer.echo(f"kept: {kept_counts(kept)}")
     if plan.claimed:
         typer.echo(f"claimed by earlier rounds and finished first: {plan.claimed}")
     for k in plan.kinds:
@@ -30,8 +36,11 @@ def show_plan(plan: Plan, cost: Estimate) -> None:
             typer.echo(f"not deleted without approval: {printable(k.awaits)}")
     if plan.note:
         typer.echo(f"note: {printable(plan.note)}")
+    if any(k.estimated for k in plan.kinds):
+        count = f"to list them: sexton plan {plan.instance} --count"
+        typer.echo(f"~ is an estimate, which may be far too low: no listing has counted the prefixes; {count}")
     if plan.marks:
-        typer.echo("this is an upper bound: vaults, holds and live objects are checked when the plan is applied")
+        typer.echo("these marks at most: vaults, holds, protections and live objects are checked when it is applied")
 
 
 def show_plans(rows: "Sequence[PlanRow]") -> None:
@@ -49,9 +58,10 @@ def show_plans(rows: "Sequence[PlanRow]") -> None:
 
 
 def _kind_row(kind: KindPlan) -> tuple[object, ...]:
-    objects = f"~{kind.objects:,}" if kind.estimated else f"{kind.objects:,}"
+    sums = kind.unheld
+    objects = f"~{sums.objects:,}" if kind.estimated else f"{sums.objects:,}"
     times = (utc_column(kind.oldest), utc_column(kind.since or None), utc_column(kind.cutoff))
-    return kind.kind, kind.marks, kind.keys, kind.prefixes, objects, human_bytes(kind.bytes), *times
+    return kind.kind, sums.marks, sums.keys, sums.prefixes, objects, human_bytes(sums.bytes), *times
 
 
 def _row(p: "PlanRow") -> tuple[object, ...]:

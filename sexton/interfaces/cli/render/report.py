@@ -2,7 +2,7 @@
 
 import typer
 
-from sexton.interfaces.cli.output import human_bytes, kept_counts, print_json, quantity, show_table, utc
+from sexton.interfaces.cli.output import freed, human_bytes, kept_counts, print_json, quantity, show_table, utc
 from sexton.marks.keepers import KeepReason, way_out
 from sexton.recycle.model import SUCCEEDED, RoundReport
 
@@ -48,10 +48,12 @@ def _leases(report: RoundReport) -> str:
 
 def _show_kinds(report: RoundReport) -> None:
     rows = [
-        (k.kind, k.due, k.claimed, k.removed, k.deleted, human_bytes(k.bytes), f"{k.elapsed_ms / 1000:.1f}")
+        (k.kind, k.due, k.claimed, k.removed, k.deleted, freed(k.bytes, k.size_unknown), f"{k.elapsed_ms / 1000:.1f}")
         for k in report.kinds
     ]
-    show_table("", ("kind", "due", "claimed", "removed", "deleted", "bytes", "seconds"), rows)
+    show_table("", ("kind", "due", "claimed", "removed", "deleted", "freed", "seconds"), rows)
+    if report.adoption_ms:
+        typer.echo(f"before that, {report.adoption_ms / 1000:.1f} s for marks that earlier rounds had claimed")
     if rows:
         typer.echo("")
 
@@ -65,12 +67,12 @@ def _show_vaults(report: RoundReport) -> None:
             t.absent,
             t.hidden,
             t.failed,
-            human_bytes(t.bytes_freed),
+            freed(t.bytes_freed + t.bytes_estimated, t.size_unknown),
             human_bytes(t.bytes_estimated),
         )
         for t in report.tallies
     ]
-    show_table("", ("kind", "vault", "deleted", "absent", "hidden", "failed", "freed", "estimated"), rows)
+    show_table("", ("kind", "vault", "deleted", "absent", "hidden", "failed", "freed", "estimated part"), rows)
     if rows:
         typer.echo("")
 
@@ -97,11 +99,8 @@ def _show_problems(report: RoundReport) -> None:
     if report.quarantined:
         typer.echo(f"quarantined in this round: {report.quarantined}; see: sexton quarantine list {report.instance}")
     if report.waiting:
-        deleted = (
-            f", {quantity(report.begun, 'object')} of them are deleted already and were counted" if report.begun else ""
-        )
         marks = quantity(report.waiting, "mark")
-        typer.echo(f"claimed and not finished: {marks}; the next round tries them again{deleted}")
+        typer.echo(f"claimed and not finished: {marks}; the next round deletes what is left of them")
     if report.error and report.error != report.state.lower():
         label = report.state.lower() if report.state in ("CANCELLED", "STOPPED") else "error"
         typer.echo(f"{label}: {report.error}", err=True)

@@ -4,7 +4,16 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sexton.interfaces.cli.output import first_line, human_bytes, kept_counts, quantity, show_table, utc, utc_column
+from sexton.interfaces.cli.output import (
+    first_line,
+    human_bytes,
+    kept_counts,
+    quantity,
+    show_table,
+    time_left,
+    utc,
+    utc_column,
+)
 from sexton.kernel.printable import printable
 
 if TYPE_CHECKING:
@@ -78,10 +87,21 @@ def _show_state(i: "InstanceStatus") -> None:
 
 
 def _show_marks(i: "InstanceStatus") -> None:
-    rows = [(f"  {k.kind}", k.waiting, k.due, human_bytes(k.due_bytes), utc_column(k.oldest), k.note) for k in i.kinds]
+    rows = [
+        (
+            f"  {k.kind}",
+            k.waiting,
+            k.due,
+            human_bytes(k.due_bytes),
+            utc_column(k.oldest),
+            utc_column(k.next_due),
+            k.note,
+        )
+        for k in i.kinds
+    ]
     if not rows:
         typer.echo("  no mark waits")
-    show_table("", ("  kind", "marked", "due", "due bytes", "oldest (UTC)", ""), rows)
+    show_table("", ("  kind", "marked", "due", "due bytes", "oldest (UTC)", "next due (UTC)", ""), rows)
     second_pass = f" ({quantity(i.late, 'prefix', 'prefixes')} of them: second pass later)" if i.late else ""
     typer.echo(f"  claimed, not yet deleted: {i.claimed}{second_pass}")
     see = f"; see: sexton quarantine list {i.instance}" if i.quarantined else ""
@@ -136,6 +156,15 @@ def _checks(i: "InstanceStatus") -> str:
     return "; ".join([*parts, f"the last complete one: {utc(checked.whole) if checked.whole else 'none'}{last}"])
 
 
+def _progress(r: "Running") -> str:
+    """Return how far a running round is, as far as its rows show it."""
+    counts = r.progress
+    if not counts.expected:
+        return ""
+    about = "about " if counts.estimated else ""
+    return f": {counts.objects:,} of {about}{counts.expected:,} objects deleted{time_left(counts.seconds_left)}"
+
+
 def _running(r: "Running") -> str:
     name = f"round {r.round}" if r.round else "a round"
     if r.cut_off:
@@ -144,7 +173,7 @@ def _running(r: "Running") -> str:
             "if its workflow no longer exists, the next round takes over"
         )
     if r.leased:
-        return f"{name} is running since {utc(r.since)}"
+        return f"{name} is running since {utc(r.since)}{_progress(r)}"
     if r.waiting:
         return f"{name} has had no lease since {utc(r.waiting_since)}: {first_line(r.waiting)}"
     return f"{name}, begun {utc(r.since)}, has no lease now"

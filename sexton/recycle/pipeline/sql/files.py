@@ -1,6 +1,7 @@
 """Store the exact files of a batch before the claim; read them in pages for the deletion."""
 
 import logging
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from sexton.marks.sql.file_lists import (
 )
 from sexton.marks.sql.rows import refs_in
 from sexton.recycle.pipeline.port import DroppedFiles
+from sexton.recycle.pipeline.sql import round_counts
 from sexton.recycle.pipeline.sql.write_token import verify
 from sexton.storage.model import KeyOutcome
 
@@ -53,7 +55,11 @@ class FileStore:
             return beyond
         with self._db.write() as tx:
             verify(self._db, tx, token)
-            return _add(self._db, tx, token, files, beyond)
+            last = _add(self._db, tx, token, files, beyond)
+            listed = Counter((file.kind, file.vault) for file in files)
+            counts = {kind_and_vault: {"listed": number} for kind_and_vault, number in listed.items()}
+            round_counts.increment(self._db, tx, token.round, counts)
+            return last
 
     def last_number(self, token: WriteToken) -> int:
         """Return the number of the last file that is stored in the batch."""
@@ -165,8 +171,8 @@ def _is_claimed_by(row: Any, token: WriteToken) -> bool:
 def carry_over(db: Database, tx: Connection, token: WriteToken, refs_by_batch: Mapping[int, Collection[Ref]]) -> None:
     """Carry the done files of marks from earlier batches into this one; their undone files are dropped.
 
-    A second pass that was cut short in an earlier round has deleted some files: the batch that finishes it logs and
-    counts them.
+    A second pass that was cut short in an earlier round has deleted some files: the batch that finishes it logs them,
+    as of the round that deleted them.
     """
     t = db.t.file_list
     with_lists = select(t.c.batch).distinct().where(in_list(db, t.c.batch, sorted(refs_by_batch)))
@@ -187,9 +193,10 @@ def carry_over(db: Database, tx: Connection, token: WriteToken, refs_by_batch: M
 def _carry(db: Database, tx: Connection, token: WriteToken, source: FileList, done: Sequence[ListedFile]) -> None:
     """Store done files of a list again, with their outcomes, in this batch."""
     first = _last_number(db, tx, token) + 1
-    copy = FileList.of(token.batch, first, [File(*f.ref, f.vault, f.key, f.bytes) for f in done])
+    copy = FileList.of(token.batch, first, [File(*f.ref, f.vault, f.key, f.bytes, stated=f.stated) for f in done])
     for position, file in enumerate(done):
         copy.results.codes[position] = source.results.codes[file.number - source.first]
+        copy.results.origins[position] = file.origin
     add_list(db, tx, token.instance, copy)
 
 

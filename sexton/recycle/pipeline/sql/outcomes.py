@@ -1,17 +1,18 @@
 """Store the outcome of each file, page by page; read outcomes for the log of deletions."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from sqlalchemy import Connection, and_, func, select, update
+from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import OperationalError
 
 from sexton.database.engine import Database, is_locked
 from sexton.kernel.crash_points import reached
 from sexton.marks.file_list import FileList
-from sexton.marks.file_results import OUTCOMES, FileResults
+from sexton.marks.file_results import OUTCOMES
 from sexton.marks.model import DeletedSoFar, FilePage, Ref, WriteToken
-from sexton.marks.sql.file_lists import Span, find_spans, in_span, read_lists
+from sexton.marks.sql.file_lists import Span, find_spans, in_span, read_lists, save_results
 from sexton.recycle.audit.model import AuditRow
+from sexton.recycle.pipeline.sql import round_counts
 from sexton.recycle.pipeline.sql.write_token import verify
 from sexton.storage.model import KeyResult
 
@@ -45,17 +46,12 @@ class OutcomeStore:
         reached("outcomes.recorded")
 
     def _record(self, tx: Connection, token: WriteToken, by_number: Mapping[int, KeyResult]) -> None:
-        """Store outcomes in the lists that contain these numbers; the files themselves are not read."""
-        t, db = self._db.t.file_list, self._db
-        span = in_span(db, Span(token.batch, min(by_number) - 1, max(by_number)))
-        columns = select(t.c.first, t.c.last, t.c.results).where(span).order_by(t.c.last)
-        for row in tx.execute(columns.with_for_update()).all():
-            file_results = FileResults.decode(row.results)
-            for number, result in by_number.items():
-                if row.first <= number <= row.last:
-                    file_results.record(number - row.first, result)
-            is_list = and_(t.c.batch == token.batch, t.c.last == row.last)
-            tx.execute(update(t).where(is_list).values(results=file_results.encode()))
+        """Store outcomes in the lists that contain these numbers, and count in the round what is gone now."""
+        span = in_span(self._db, Span(token.batch, min(by_number) - 1, max(by_number)))
+        for files in read_lists(self._db, tx, span, lock=True):
+            counts = files.record(by_number, token.round)
+            save_results(self._db, tx, files)
+            round_counts.increment(self._db, tx, token.round, counts)
 
     def deleted_so_far(self, token: WriteToken, kind: str) -> DeletedSoFar:
         """Return what the token's round has deleted of a kind so far."""
@@ -87,25 +83,38 @@ class OutcomeStore:
             return sum(files.count(OUTCOMES, after=after, to=to) for files in lists)
 
     def _outcomes(self, token: WriteToken, span: Span, refs: frozenset[Ref] | None) -> Iterator[Sequence[AuditRow]]:
-        """Yield rows of the log of deletions, enough at once for a file of the log."""
+        """Yield rows of the log of deletions, enough at once for a file of the log.
+
+        What an earlier round deleted is logged as of that round, which may have ended before it logged all of it.
+        """
         rows: list[AuditRow] = []
         after = span.after
         while (page := self._read_page(span._replace(after=after), skip_damaged=refs is None)) is not None:
-            at, files = page
+            now, files = page
             after = files.last
+            tried = [f for f in files.files(refs) if f.outcome is not None and span.after < f.number <= span.to]
+            ends = self._ends_of_rounds({f.origin.round for f in tried} - {token.round})
             rows += [
                 AuditRow(
-                    at, token.instance, token.round, token.batch, f.number, *f.ref, f.vault, f.key, f.bytes,
-                    f.outcome, f.reason,
+                    ends.get(f.origin.round, now), token.instance, f.origin.round, f.origin.batch, f.number, *f.ref,
+                    f.vault, f.key, f.bytes, str(f.outcome), f.reason,
                 )
-                for f in files.files(refs)
-                if f.outcome is not None and span.after < f.number <= span.to
+                for f in tried
             ]  # fmt: skip
             if len(rows) >= AUDITED_AT_ONCE:
                 yield rows
                 rows = []
         if rows:
             yield rows
+
+    def _ends_of_rounds(self, rounds: Collection[int]) -> Mapping[int, int]:
+        """Return when earlier rounds ended, in ms since 1970: none works beside this one."""
+        if not rounds:
+            return {}
+        t = self._db.t.round
+        ended = select(t.c.id, t.c.ended_at).where(t.c.id.in_(sorted(rounds)), t.c.ended_at.is_not(None))
+        with self._db.read() as tx:
+            return {row.id: row.ended_at for row in tx.execute(ended)}
 
     def _read_page(self, span: Span, *, skip_damaged: bool) -> tuple[int, FileList] | None:
         """Return the next list of a span, and the time; None: there is none. In a transaction of its own."""

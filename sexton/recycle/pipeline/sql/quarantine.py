@@ -14,11 +14,10 @@ from sexton.database.rows import as_rows, upsert
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 from sexton.marks.file_list import FileSums, add_sums
-from sexton.marks.model import DONE, RESOLVED_AGAIN, SEVERAL, MarkState, Reason, Ref, Unresolvable, WriteToken
+from sexton.marks.model import DONE, RESOLVED_AGAIN, MarkState, Reason, Ref, Unresolvable, WriteToken
 from sexton.marks.sql.file_lists import drop_files, find_spans, in_span, read_lists, remove_damaged_lists
 from sexton.marks.sql.leases import may_be_deleting, seconds_of_requests
 from sexton.marks.sql.rows import named_by, refs_in
-from sexton.recycle.pipeline.sql import round_counts
 from sexton.recycle.pipeline.sql.write_token import verify
 
 AWAITS_SECOND_PASS = "SWEPT"
@@ -196,12 +195,6 @@ class QuarantineStore:
             for span in spans:
                 drop_files(self._db, c, span, [ref], skip_damaged=True)
                 remove_damaged_lists(self._db, c, span)
-            if deleted.files:  # counted in the round that deleted them, whose report is written
-                in_round = select(self._db.t.batch.c.round).where(self._db.t.batch.c.id == locked.batch)
-                counts = {"deleted": deleted.files, "bytes_freed": deleted.bytes}
-                round_counts.increment(
-                    self._db, c, c.execute(in_round).scalar_one(), {(ref.kind, locked.vault or SEVERAL): counts}
-                )
         return _value(locked)
 
     def _move_to_history(self, c: Connection, instance: str, ref: Ref, why: str, deleted: _DeletedFiles) -> None:

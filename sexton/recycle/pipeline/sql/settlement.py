@@ -1,5 +1,6 @@
 """Settle claimed marks after a deletion: move them to history, let them wait for a second pass, or count failures."""
 
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -38,7 +39,6 @@ from sexton.recycle.pipeline.sql.write_token import verify
 
 SUMS: dict[str, Any] = {"kind": Text(), "id": Text(), "objects": BigInteger(), "bytes": BigInteger()}
 """Columns of rows that say what was deleted of each mark."""
-REMOVED = {"removed": 1}
 
 
 class SettlementStore:
@@ -258,23 +258,20 @@ def _settled_refs(by_settlement: Mapping[Settlement, Sequence[DeletionProgress]]
     return [m.ref for settlement, marks in by_settlement.items() if settlement not in still_needed for m in marks]
 
 
-def _counts(by_settlement: Mapping[Settlement, Sequence[DeletionProgress]]) -> dict[tuple[str, str], dict[str, int]]:
-    """Return what to add to the round: objects when their mark has ended, a failure in each round it fails."""
-    counts: dict[tuple[str, str], dict[str, int]] = {}
+def _counts(
+    by_settlement: Mapping[Settlement, Sequence[DeletionProgress]],
+) -> Mapping[tuple[str, str], Mapping[str, int]]:
+    """Return what to add to the round: marks that are removed, and a failure in each round in which a file fails. Pure.
+
+    Objects that are gone were counted with their outcomes.
+    """
+    counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for settlement, marks in by_settlement.items():
         for m in marks:
-            for vault, of_vault in m.counts(settlement).items():
-                _add(counts, (m.ref.kind, vault), of_vault)
+            for vault, failed in m.failed.items():
+                counts[m.ref.kind, vault]["failed"] += failed
             if settlement is Settlement.GONE:
-                _add(counts, (m.ref.kind, m.vault), REMOVED)
+                counts[m.ref.kind, m.vault]["removed"] += 1
                 for child in m.absorbed:
-                    _add(counts, (child.kind, SEVERAL), REMOVED)
+                    counts[child.kind, SEVERAL]["removed"] += 1
     return counts
-
-
-def _add(total: dict[tuple[str, str], dict[str, int]], key: tuple[str, str], counts: Mapping[str, int]) -> None:
-    """Add counts that are not 0 to those of a kind and vault."""
-    for name, number in counts.items():
-        if number:
-            of_key = total.setdefault(key, {})
-            of_key[name] = of_key.get(name, 0) + number

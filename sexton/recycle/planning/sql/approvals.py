@@ -183,7 +183,8 @@ class ApprovalStore:
         if row is None or row.instance != instance:
             raise PlanRefused(f"plan {plan} is not an open plan of {instance}; {_remedy(instance)}")
         if (state := shown_state(row, self._db.now(c))) not in (PlanState.PLANNED, PlanState.AWAITING):
-            raise PlanRefused(f"plan {plan} of {instance} is {state} and cannot be applied; {_remedy(instance)}")
+            old = ": it is more than a day old" if state == PlanState.EXPIRED else ""
+            raise PlanRefused(f"plan {plan} of {instance} is {state} and cannot be applied{old}; {_remedy(instance)}")
         return row
 
     def open_plans(self, c: Connection, instance: str, now: int, *, lock: bool = False) -> Sequence[Plan]:

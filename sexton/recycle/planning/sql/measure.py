@@ -1,7 +1,8 @@
 """Measure what is due: count marks, keys and bytes in rows, and estimate objects that only a listing would show."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import (
@@ -13,6 +14,7 @@ from sqlalchemy import (
     case,
     cast,
     extract,
+    false,
     func,
     literal,
     not_,
@@ -29,16 +31,17 @@ from sexton.marks.model import InstanceMode, MarkState
 from sexton.marks.sql.rows import CLAIMED, waits
 from sexton.recycle.model import DAY_MS, RoundReport
 from sexton.recycle.pipeline.model import Cursor
-from sexton.recycle.planning.limits import ASSUMED_OBJECTS, is_limited
-from sexton.recycle.planning.model import InstancePolicy, KindPlan, PlannedShard, Policy
+from sexton.recycle.planning.limits import is_limited
+from sexton.recycle.planning.model import HeldMarks, InstancePolicy, KindPlan, PlannedShard, Policy
 from sexton.recycle.planning.policy import for_owner, shard_count
+from sexton.recycle.planning.sql.means import MeanObjects
 
 AGES_MODULUS = 2**31 - 1
 """Each age is taken modulo this number, so that a sum over any number of marks fits into the column."""
 PAGE_MARKS = 50_000
 """Marks that one statement counts."""
-SAMPLE_ROWS = 1_000
-"""The newest rows from which the number of objects under a prefix is estimated."""
+SUMMED = ("marks", "keys", "prefixes", "bytes")
+"""Sums that are counted in rows, the same for all marks and for held ones."""
 
 
 def no_heartbeat() -> None:
@@ -58,15 +61,31 @@ class Measure:
     """Counts over one instance's marks, in one transaction."""
 
     def __init__(
-        self, db: Database, c: Connection, instance: str, policy: Policy, heartbeat: Callable[[], None] = no_heartbeat
+        self,
+        db: Database,
+        c: Connection,
+        instance: str,
+        policy: Policy,
+        heartbeat: Callable[[], None] = no_heartbeat,
+        holds: Mapping[int, ColumnElement[bool]] = MappingProxyType({}),
     ) -> None:
-        """``heartbeat``: called between two pages of marks; it raises if the count must stop."""
+        """Count in one transaction.
+
+        Args:
+            db: the database.
+            c: a connection of the transaction.
+            instance: whose marks are counted.
+            policy: its policy.
+            heartbeat: called between two pages of marks; it raises if the count must stop.
+            holds: number of a hold → the condition that it blocks a mark (``holds.conditions.names``).
+        """
         self._heartbeat = heartbeat
+        self._holds = holds
         self._db = db
         self._c = c
         self._instance = instance
         self._policy = policy
-        self._recent_means: dict[str, float] | None = None
+        self._means = MeanObjects(db, c, instance)
 
     def count_waiting(self, kind: str) -> int:
         """Return how many marks of a kind are neither claimed nor quarantined, due or not."""
@@ -91,23 +110,44 @@ class Measure:
             due = and_(due, mark.c.retention_starts_at > since)
         oldest: int | None = None
         sums: Counter[str] = Counter()
+        held: dict[int, Counter[str]] = {hold: Counter() for hold in self._holds}
         for page in self._pages(due):
             row = self._c.execute(self._sums().where(page)).one()._mapping
             oldest = row["oldest"] if oldest is None else oldest
-            sums.update({column: int(value) for column, value in row.items() if column != "oldest"})
-        unlisted = 0 if kind in self._policy.fileless else sums["unlisted"]
-        objects = sums["keys"] + (round(unlisted * self._mean_objects(kind)) if unlisted else 0)
+            sums.update(_counts(row))
+            for hold, of_hold in held.items():
+                of_hold.update(_counts(self._c.execute(self._sums().where(page, self._only_by(hold))).one()._mapping))
+        objects = self._objects(kind, sums)
         return KindPlan(
             kind=kind,
             cutoff=cutoff,
             since=since,
             oldest=oldest,
             objects=objects,
-            estimated=unlisted > 0,
+            estimated=self._unlisted(kind, sums) > 0,
             limited=is_limited(kind, self._policy),
             shards=tuple(self._shards(due, sums["marks"], shard_count(sums["marks"], objects))),
-            **{column: sums[column] for column in ("marks", "keys", "prefixes", "bytes", "ages")},
+            held=tuple(
+                HeldMarks(hold=hold, objects=self._objects(kind, of_hold), **{name: of_hold[name] for name in SUMMED})
+                for hold, of_hold in held.items()
+                if of_hold["marks"]
+            ),
+            **{column: sums[column] for column in (*SUMMED, "ages")},
         )
+
+    def _objects(self, kind: str, sums: Mapping[str, int]) -> int:
+        """Return for how many objects marks stand: the keys that they name, and estimates of their prefixes."""
+        unlisted = self._unlisted(kind, sums)
+        return sums["keys"] + (round(unlisted * self._means.of(kind)) if unlisted else 0)
+
+    def _unlisted(self, kind: str, sums: Mapping[str, int]) -> int:
+        """Return how many of these marks have files that only a listing would show."""
+        return 0 if kind in self._policy.fileless else sums["unlisted"]
+
+    def _only_by(self, hold: int) -> ColumnElement[bool]:
+        """Return the condition that a hold blocks a mark, and none of the holds before it does."""
+        before = [condition for number, condition in self._holds.items() if number < hold]
+        return and_(self._holds[hold], not_(or_(false(), *before)))
 
     def _pages(self, marks: ColumnElement[bool]) -> Iterator[ColumnElement[bool]]:
         """Yield conditions that divide marks of a kind in the order of their index: no statement takes long."""
@@ -213,52 +253,10 @@ class Measure:
             return cast(func.floor(extract("epoch", instant) * 1000), BigInteger())
         return type_coerce(instant, BigInteger())
 
-    def _mean_objects(self, kind: str) -> float:
-        """Return how many objects one recent mark of the kind had, of marks that named no keys."""
-        if self._recent_means is None:
-            # Marks that wait for their second pass are all there is to learn from on the first days.
-            self._recent_means = self._means_of_second_passes() | self._means_of_history()
-        if kind not in self._recent_means:  # the newest history rows are all of other kinds
-            self._recent_means[kind] = self._mean_of_rounds(kind)
-        return self._recent_means[kind]
 
-    def _means_of_history(self) -> dict[str, float]:
-        """Return the mean number of objects by kind, of the newest rows of history."""
-        history = self._db.t.mark_history
-        newest = (
-            select(history.c.kind, history.c.objects, history.c["keys"].label("named"))
-            .where(history.c.instance == self._instance, history.c.absorbed.is_(False), history.c.discarded.is_(None))
-            .order_by(history.c.gone_at.desc())
-            .limit(SAMPLE_ROWS)
-            .subquery()
-        )
-        means = select(newest.c.kind, func.avg(newest.c.objects)).where(newest.c.named.is_(None))
-        return {kind: float(mean) for kind, mean in self._c.execute(means.group_by(newest.c.kind))}
-
-    def _means_of_second_passes(self) -> dict[str, float]:
-        """Return the mean number of objects by kind, of marks that wait for their second pass."""
-        mark = self._db.t.mark
-        cleared = (
-            select(mark.c.kind, mark.c.objects_gone)
-            .where(mark.c.instance == self._instance, mark.c.state == CLAIMED, mark.c.first_pass_at.is_not(None))
-            .where(mark.c["keys"].is_(None))
-            .limit(SAMPLE_ROWS)
-            .subquery()
-        )
-        means = select(cleared.c.kind, func.avg(cleared.c.objects_gone)).group_by(cleared.c.kind)
-        return {kind: float(mean) for kind, mean in self._c.execute(means)}
-
-    def _mean_of_rounds(self, kind: str) -> float:
-        """Return how many objects a mark of the kind had, by the tallies of rounds."""
-        tally, round_ = self._db.t.tally, self._db.t.round
-        of_instance = and_(round_.c.id == tally.c.round, round_.c.instance == self._instance)
-        objects = tally.c.deleted + tally.c.absent + tally.c.hidden
-        tallies = select(tally.c.removed, objects.label("objects")).join(round_, of_instance)
-        tallies = tallies.where(tally.c.kind == kind, tally.c.removed > 0)
-        recent = tallies.order_by(tally.c.round.desc()).limit(SAMPLE_ROWS).subquery()
-        sums = select(func.sum(recent.c.objects).label("objects"), func.sum(recent.c.removed).label("removed"))
-        row = self._c.execute(sums).one()
-        return float(row.objects) / float(row.removed) if row.removed else ASSUMED_OBJECTS
+def _counts(row: Mapping[Any, Any]) -> dict[str, int]:
+    """Return the counts of a row of ``Measure._sums``. Pure."""
+    return {column: int(value) for column, value in row.items() if column != "oldest"}
 
 
 def find_kinds(db: Database, instance: str) -> Sequence[str]:

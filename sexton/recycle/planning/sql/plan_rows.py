@@ -9,7 +9,7 @@ from sexton.recycle.model import DAY_MS
 from sexton.recycle.planning.model import Plan, PlanRow, PlanState
 
 EXPIRES_MS = DAY_MS
-"""How long a plan awaits approval; then another one is made with that day's numbers."""
+"""How long a plan can be applied, or awaits approval; then another one is made with that day's numbers."""
 
 
 def insert_plan(db: Database, c: Connection, plan: Plan, by: str) -> Plan:
@@ -28,9 +28,11 @@ def insert_plan(db: Database, c: Connection, plan: Plan, by: str) -> Plan:
 
 
 def shown_state(row: Any, now: int) -> PlanState:
-    """Return a plan's state as it is shown, by its row."""
-    if row.state != PlanState.PLANNED or row.awaits is None:
+    """Return a plan's state as it is shown, by its row: no plan can be applied a day after it was made."""
+    if row.state != PlanState.PLANNED:
         return PlanState(row.state)
+    if row.awaits is None:
+        return PlanState.PLANNED if row.created_at + EXPIRES_MS > now else PlanState.EXPIRED
     if row.rejected:
         return PlanState.REJECTED
     if row.expires_at > now:
@@ -43,10 +45,10 @@ def plan_row(row: Any, now: int) -> PlanRow:
     plan = Plan.model_validate(row.body)
     return PlanRow(
         state=shown_state(row, now),
-        marks=plan.marks,
-        objects=sum(k.objects for k in plan.kinds),
-        bytes=sum(k.bytes for k in plan.kinds),
-        kinds=tuple(f"{k.marks:,} {k.kind}" for k in plan.kinds),
+        marks=sum(k.unheld.marks for k in plan.kinds),
+        objects=sum(k.unheld.objects for k in plan.kinds),
+        bytes=sum(k.unheld.bytes for k in plan.kinds),
+        kinds=tuple(f"{k.unheld.marks:,} {k.kind}" for k in plan.kinds),
         since=plan.awaits_since,
         awaits=row.awaits or "",
         approved_by=row.approved_by or "",

@@ -2,10 +2,14 @@
 
 from collections.abc import Callable, Sequence
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from sexton.database.engine import Database
 from sexton.marks.keepers import KeepReason, Kept, by_plan
+from sexton.marks.model import DueMark
+from sexton.marks.orphans import ORPHAN
+from sexton.marks.sql.orphans import unapproved
+from sexton.operators.holds import conditions
 from sexton.owners.port import OwnerSilent
 from sexton.recycle.errors import PlanRefused
 from sexton.recycle.planning import limits
@@ -14,10 +18,13 @@ from sexton.recycle.planning.build import build_for_operator, build_for_round
 from sexton.recycle.planning.limits import Allowance
 from sexton.recycle.planning.model import DueKind, InstancePolicy, Plan, PlanFacts, Policy
 from sexton.recycle.planning.sql.approvals import ApprovalStore
+from sexton.recycle.planning.sql.due_pages import next_due, unheld_marks
 from sexton.recycle.planning.sql.measure import Measure, find_kinds, no_heartbeat, policy_of
 from sexton.recycle.planning.sql.plan_rows import insert_plan
 from sexton.recycle.planning.sql.retentions import RetentionStore
 
+CountObjects = Callable[[Sequence[DueMark]], int]
+"""List what some due marks name, and return how many objects that are."""
 LiveObjects = Callable[[], int | None]
 """Count the owner's live objects; None where the owner cannot; raises ``OwnerSilent``."""
 
@@ -34,16 +41,39 @@ class PlanStore:
         self.approvals = ApprovalStore(db)
         self.retentions = RetentionStore(db)
 
-    def plan_for_operator(self, instance: str, policy: Policy, by: str, live_objects: LiveObjects = _uncounted) -> Plan:
-        """Store and return a plan of everything that is due, to be reviewed and applied by an operator.
+    def plan_for_operator(
+        self,
+        instance: str,
+        policy: Policy,
+        by: str,
+        live_objects: LiveObjects = _uncounted,
+        count_objects: CountObjects | None = None,
+    ) -> Plan:
+        """Return a plan of everything that is due, to be reviewed and applied by an operator; store it unless empty.
+
+        ``count_objects``: lists what the marks name, so that the plan has counts instead of estimates.
 
         Raises:
             UnknownInstance: no such instance.
         """
         facts = self._read(instance, policy)
+        if count_objects is not None:
+            facts = facts._replace(due=[self._count(instance, due, count_objects) for due in facts.due])
         plan = build_for_operator(facts, _limit(facts, live_objects))
+        return self._store(plan, by) if plan.kinds or plan.claimed else plan
+
+    def _store(self, plan: Plan, by: str) -> Plan:
         with self._db.write() as tx:
             return insert_plan(self._db, tx, plan, by)
+
+    def _count(self, instance: str, due: DueKind, count_objects: CountObjects) -> DueKind:
+        """Return a due kind with the objects that a listing shows, instead of an estimate."""
+        if not due.whole.estimated:
+            return due
+        objects = sum(map(count_objects, unheld_marks(self._db, instance, due.whole)))
+        objects += sum(held.objects for held in due.whole.held)
+        whole = due.whole.model_copy(update={"objects": objects, "estimated": False})
+        return due._replace(whole=whole, agreed=whole if due.agreed is due.whole else due.agreed)
 
     def plan_for_round(
         self,
@@ -54,6 +84,8 @@ class PlanStore:
         heartbeat: Callable[[], None] = no_heartbeat,
     ) -> Plan:
         """Fix cutoffs and counts for a round and store them; what needs an approval waits in a plan of its own.
+
+        A plan without marks is not stored: its number is 0.
 
         Args:
             instance: the instance to plan for.
@@ -68,8 +100,8 @@ class PlanStore:
         facts = self._read(instance, policy, heartbeat)
         limit = _limit(facts, live_objects)
         if not facts.instance_policy.enabled:
-            with self._db.write() as tx:
-                return insert_plan(self._db, tx, build_for_operator(facts, limit), by)
+            observed = build_for_operator(facts, limit)
+            return self._store(observed, by) if observed.kinds else observed
         plan, awaiting = build_for_round(facts, limit)
         with self._db.write() as tx:
             if number := self.approvals.replace_open(tx, awaiting, by, heartbeat):
@@ -80,7 +112,15 @@ class PlanStore:
             )
             disputed = [due.whole.kind for due in facts.due if due.whole.kind in shortened]
             self.retentions.agree_undisputed(tx, facts.instance_policy, disputed)
-            return insert_plan(self._db, tx, plan, by)
+            return insert_plan(self._db, tx, plan, by) if plan.kinds else plan
+
+    def next_due(self, instance: str, policy: Policy) -> tuple[int, str] | None:
+        """Return when the next mark is due that is not due yet (ms since 1970), and its kind; None: no mark waits."""
+        kinds = find_kinds(self._db, instance)
+        with self._db.read() as tx:
+            of_instance, now = policy_of(self._db, tx, instance, policy).policy, self._db.now(tx)
+            instants = ((next_due(self._db, tx, instance, kind, of_instance, now), kind) for kind in kinds)
+            return min(((at, kind) for at, kind in instants if at is not None), default=None)
 
     def find_plan(self, plan: int) -> Plan:
         """Return a stored plan, or raise ``PlanRefused``. One that an operator applies has no limit."""
@@ -92,12 +132,19 @@ class PlanStore:
         stored = Plan.model_validate(row.body | {"id": plan})
         return stored if row.approved_at is None else stored.model_copy(update={"allowance": None})
 
+    def _questioned(self, tx: Connection, instance: str, kinds: Sequence[str], now: int) -> dict[str, str]:
+        """Return the kinds that need an approval whatever their size, and why."""
+        reason = unapproved(self._db, tx, instance) if ORPHAN in kinds else ""
+        orphans = {ORPHAN: reason} if reason else {}
+        return orphans | self.approvals.rejected_kinds(tx, instance, now)
+
     def _read(self, instance: str, policy: Policy, heartbeat: Callable[[], None] = no_heartbeat) -> PlanFacts:
         """Read what a plan is built from; the cost follows what is due."""
         kinds = find_kinds(self._db, instance)
         with self._db.read() as tx:
             instance_policy, now = policy_of(self._db, tx, instance, policy), self._db.now(tx)
-            measure = Measure(self._db, tx, instance, instance_policy.policy, heartbeat)
+            holds = conditions.in_force(self._db, tx, instance)
+            measure = Measure(self._db, tx, instance, instance_policy.policy, heartbeat, holds)
             due, kept = _due(measure, instance_policy, kinds, now)
             kept |= {Kept(KeepReason.QUARANTINED, reason): n for reason, n in measure.count_quarantined().items()}
             open_plans = self.approvals.open_plans(tx, instance, now)
@@ -110,7 +157,7 @@ class PlanStore:
                 claimed=measure.count_claimed(now),
                 used=measure.count_used(now),
                 stopped=measure.kinds_stopped_at_limit() | stopped_kinds,
-                rejected=self.approvals.rejected_kinds(tx, instance, now),
+                questioned=self._questioned(tx, instance, kinds, now),
             )
 
 

@@ -8,10 +8,8 @@ from sexton.database.counters import NORMAL
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
-from sexton.marks.file_results import DONE_CODES
 from sexton.marks.keepers import count_faults
 from sexton.marks.model import MarkState
-from sexton.marks.sql.file_lists import Span, in_span, read_lists
 from sexton.recycle.model import KindReport, KindVaultCounts, RoundReport
 from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.recycle.rounds.model import CloseOrder, KindProgress
@@ -77,7 +75,7 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
     t, instance, round_ = db.t, order.opened.lease.instance, order.opened.round
     rows = c.execute(select(t.tally).where(t.tally.c.round == round_).order_by(t.tally.c.kind, t.tally.c.vault))
     tallies = tuple(KindVaultCounts(**r._mapping) for r in rows)
-    waiting, begun = _count_claimed(db, c, instance)
+    waiting = _count_claimed(db, c, instance)
     vaults = {name: order.faults.get(name, NORMAL) for name in order.opened.vaults}
     faults = count_faults(order.kept)
     if not faults and not {NORMAL, NOT_LISTED}.issuperset(vaults.values()):
@@ -99,7 +97,6 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
         due=order.due,
         quarantined=order.quarantined,
         waiting=waiting,
-        begun=begun,
         kept=order.kept,
         protected_bytes=order.protected_bytes,
         faults=faults,
@@ -108,24 +105,17 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
         vaults=vaults,
         leases=order.leases,
         lost_leases=order.lost_leases,
+        adoption_ms=order.adoption_ms,
         started_at=started,
         **sums,
     )
 
 
-def _count_claimed(db: Database, c: Connection, instance: str) -> tuple[int, int]:
-    """Return how many claimed marks await their first pass, and how many of their files are gone already."""
+def _count_claimed(db: Database, c: Connection, instance: str) -> int:
+    """Return how many claimed marks await their first pass."""
     mark = db.t.mark
     claimed = and_(mark.c.instance == instance, mark.c.state == MarkState.CLAIMED, mark.c.first_pass_at.is_(None))
-    unfinished = and_(claimed, mark.c.quarantined_reason.is_(None))
-    marks = int(c.execute(select(func.count()).where(unfinished)).scalar_one())
-    if not marks:
-        return 0, 0
-    batches = c.execute(select(mark.c.batch).where(unfinished).distinct()).scalars()
-    lists = (
-        files for batch in sorted(batches) for files in read_lists(db, c, in_span(db, Span(batch)), skip_damaged=True)
-    )
-    return marks, sum(files.count(DONE_CODES) for files in lists)
+    return int(c.execute(select(func.count()).where(claimed, mark.c.quarantined_reason.is_(None))).scalar_one())
 
 
 def _kinds(
@@ -155,5 +145,6 @@ def _kind_report(
         deleted=sum(tally.deleted for tally in tallies),
         hidden=sum(tally.hidden for tally in tallies),
         bytes=sum(tally.bytes_freed + tally.bytes_estimated for tally in tallies),
+        size_unknown=sum(tally.size_unknown for tally in tallies),
         **progress.model_dump(include=fields) if progress else {},
     )

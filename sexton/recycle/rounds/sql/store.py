@@ -74,10 +74,19 @@ class RoundStore:
     def plan(
         self, instance: str, policy: Policy, by: str, heartbeat: Callable[[], None] = measure.no_heartbeat
     ) -> Plan:
-        """Fix the cutoffs and counts of a plan, and store it; ``heartbeat`` is called between pages of marks."""
+        """Fix the cutoffs and counts of a plan, and store it; ``heartbeat`` is called between pages of marks.
+
+        The running round names it from then on, so that its progress can be compared with it.
+        """
         with self._db.write() as c:
             record_work(self._db, c, "plan", instance, by=by)
-        return self.plans.plan_for_round(instance, policy, by, partial(self._live_objects, instance), heartbeat)
+        plan = self.plans.plan_for_round(instance, policy, by, partial(self._live_objects, instance), heartbeat)
+        if plan.id:
+            t = self._db.t.round
+            unplanned = and_(t.c.instance == instance, t.c.state == RoundState.RUNNING, t.c.plan.is_(None))
+            with self._db.write() as c:
+                c.execute(update(t).where(unplanned, t.c.waiting.is_(None)).values(plan=plan.id))
+        return plan
 
     def find_plan(self, plan: int) -> Plan:
         """Return a stored plan, or raise ``PlanRefused``."""

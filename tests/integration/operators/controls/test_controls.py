@@ -129,11 +129,11 @@ def test_a_stopped_round_counts_its_deletions_once(
     rig.later(10_801)
     second = rig.round()
 
-    assert (first.state, first.waiting, first.deleted) == (STOPPED, 30, 0)
-    assert first.begun == 30 - left > 0
-    already_deleted = f"{first.begun} objects of them are deleted already and were counted"
-    assert f"the next round tries them again, {already_deleted}" in shown
-    assert (second.waiting, second.begun, second.deleted) == (0, 0, 31)
+    assert (first.state, first.waiting, first.deleted) == (STOPPED, 30, 30 - left)
+    assert 0 < first.bytes_freed == 10 * first.deleted
+    assert f"{first.deleted} deleted" in shown
+    assert "the next round deletes what is left of them" in shown
+    assert (second.waiting, second.deleted) == (0, left + 1)
     assert listing(root) == {}
 
 
@@ -145,8 +145,8 @@ def test_a_round_stopped_before_deleting_reports_no_deletion(
     report = stopped(rig, "claim.committed")
     shown = run(rig, capsys, "round", "show", str(report.round)).out
 
-    assert (report.waiting, report.begun) == (30, 0)
-    assert "claimed and not finished: 30 marks; the next round tries them again\n" in shown
+    assert (report.waiting, report.deleted) == (30, 0)
+    assert "claimed and not finished: 30 marks; the next round deletes what is left of them\n" in shown
 
 
 def test_a_stop_just_before_the_claim_prevents_it(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ DUE = DueMark(kind="dropped", id="m", retention_starts_at=0, vault="disk", prefi
 DELETED = KeyResult(key="m.dat", outcome=KeyOutcome.DELETED)
 CLAIM = Candidate(M)
 GONE = DeletionProgress(
-    M, "disk", 0, DeletionCounts(prefix=None, first_pass_at=None, files=1, done=1, failed=0), None, {}
+    M, "disk", 0, DeletionCounts(prefix=None, first_pass_at=None, files=1, done=1, failed=0), None, (1, 0), {}
 )
 Write = Callable[[Stores, WriteToken], object]
 WRITES: dict[str, Write] = {

@@ -130,7 +130,7 @@ def test_only_a_waiting_plan_can_be_rejected(shop: Limited) -> None:
     shop.later(DAY)
     applied = awaited(shop)
     shop.begin_apply(applied)
-    states = {4_711: "there is no such plan", looked: "PLANNED", number: PlanState.REJECTED, expired: "EXPIRED"}
+    states = {4_711: "there is no such plan", looked: "EXPIRED", number: PlanState.REJECTED, expired: "EXPIRED"}
 
     for plan, state in (states | {applied: "APPLYING"}).items():
         with pytest.raises(PlanRefused, match=f"plan {plan} awaits no approval: {state}"):

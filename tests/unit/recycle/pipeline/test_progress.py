@@ -1,4 +1,4 @@
-"""Sums over the files of a claimed mark: what settles it, and what its round counts."""
+"""Sums over the files of a claimed mark: what settles it, and which failures its round counts."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -23,11 +23,10 @@ def make_files(
     size: int = 0,
     *,
     vault: str = "disk",
-    unmeasured: int = 0,
     reason: str | None = None,
 ) -> Any:
     """Return the sums over a mark's files of one outcome."""
-    return SimpleNamespace(vault=vault, outcome=outcome, files=files, bytes=size, unmeasured=unmeasured, reason=reason)
+    return SimpleNamespace(vault=vault, outcome=outcome, files=files, bytes=size, reason=reason)
 
 
 def test_bytes_that_are_hidden_are_not_freed() -> None:
@@ -36,27 +35,15 @@ def test_bytes_that_are_hidden_are_not_freed() -> None:
     )
 
     assert progress.gone == (3, 20)
-    counts = progress.counts(Settlement.GONE)["disk"]
-    assert (counts["bytes_freed"], counts["bytes_hidden"], counts["deleted"], counts["hidden"]) == (20, 5, 2, 1)
 
 
-def test_unmeasured_files_count_once_as_their_owner_said() -> None:
-    files = [make_files(KeyOutcome.DELETED, vault=v, unmeasured=1) for v in ("disk", "cold")]
-
-    progress = DeletionProgress.of(make_mark(), files)
-
-    assert progress.gone == (2, 70)
-    assert progress.counts(Settlement.GONE)["disk"]["bytes_estimated"] == 70
-    assert progress.counts(Settlement.GONE)["cold"] == {"deleted": 1}
-
-
-def test_a_mark_that_waits_counts_nothing_but_failures() -> None:
+def test_failures_are_counted_by_vault() -> None:
     files = [make_files(KeyOutcome.DELETED, 3, 30), make_files(KeyOutcome.FAILED, 2, reason="AccessDenied")]
 
     progress = DeletionProgress.of(make_mark(), files)
 
     assert (progress.settlement, progress.reason) == (Settlement.FAILED, "AccessDenied")
-    assert progress.counts(Settlement.FAILED) == {"disk": {"failed": 2}}
+    assert progress.failed == {"disk": 2}
 
 
 def test_a_changed_object_gives_the_reason_before_a_failure() -> None:
@@ -86,5 +73,4 @@ def test_a_record_goes_only_when_each_file_is_gone(
     assert progress.ref == Ref("dropped", "t")
     assert finished == all(row.outcome in gone for row in files)
     if progress.settlement is Settlement.GONE:
-        counts = progress.counts(Settlement.GONE).values()
-        assert sum(n.get(outcome, 0) for n in counts for outcome in gone) == sum(row.files for row in files)
+        assert progress.failed == {}

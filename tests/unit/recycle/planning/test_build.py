@@ -21,7 +21,7 @@ def kind(name: str, objects: int) -> KindPlan:
 def facts(*due: KindPlan, instance_policy: InstancePolicy = TERMS, used: int = 0) -> PlanFacts:
     kinds = [DueKind(k, k) for k in due]
     return PlanFacts(
-        instance_policy, 9, kinds, kept={QUARANTINED: 1}, claimed=4, used=used, stopped=frozenset(), rejected={}
+        instance_policy, 9, kinds, kept={QUARANTINED: 1}, claimed=4, used=used, stopped=frozenset(), questioned={}
     )
 
 
@@ -92,7 +92,7 @@ def plan_facts(draw: st.DrawFn) -> PlanFacts:
         claimed=0,
         used=draw(st.integers(0, 20)),
         stopped=draw(st.frozensets(names, max_size=2)),
-        rejected=draw(st.dictionaries(names, st.just("anna rejected it"), max_size=2)),
+        questioned=draw(st.dictionaries(names, st.just("anna rejected it"), max_size=2)),
     )
 
 
@@ -115,7 +115,7 @@ def test_a_round_deletes_nothing_that_needs_approval(due_facts: PlanFacts, limit
 
     agreed = {due.whole.kind: due.agreed.marks for due in due_facts.due}
     for allowed in plan.kinds:
-        assert allowed.kind not in due_facts.rejected
+        assert allowed.kind not in due_facts.questioned
         assert (allowed.awaits, allowed.marks) == ("", agreed[allowed.kind])
         if limit is not None and allowed.limited:
             assert allowed.kind not in due_facts.stopped

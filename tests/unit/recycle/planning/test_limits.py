@@ -239,3 +239,11 @@ def test_rate_comes_from_the_last_rounds_or_is_assumed() -> None:
 
     assert rate([ran, ran]) == 2_000
     assert rate([]) == rate([RoundReport(round=2, instance="shop")]) == ASSUMED_KEYS_PER_SECOND
+
+
+def test_the_rate_counts_the_time_for_earlier_marks() -> None:
+    report = RoundReport(
+        round=1, instance="shop", adoption_ms=9_000, kinds=(KindReport(kind="a", deleted=6_000, elapsed_ms=1_000),)
+    )
+
+    assert rate([report]) == 600

@@ -1,0 +1,66 @@
+"""A running round shows what it has listed and deleted, page by page, and about how long the rest takes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.insight.progress import NOTHING, round_progress
+from sexton.kernel.crash_points import installed
+from tests.support.command import run
+from tests.support.crashes import Crash, crash_at
+from tests.support.rig import Rig, put
+
+FILES, PAGE = 30, 10
+
+
+@pytest.fixture
+def worker(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rig:
+    """A worker that deletes pages of ten keys one after the other; a prefix with thirty files is due."""
+    monkeypatch.setattr("sexton.marks.file_list.PAGE_KEYS", PAGE)
+    worker = Rig(rig.url, threads=1, beside=False)
+    root = worker.local(tmp_path / "v")
+    for n in range(FILES):
+        put(root, f"t/{n:02}.dat")
+    worker.mark("dropped", NewMark(id="p", vault="disk", prefix="t/"))
+    worker.later(10_801)
+    return worker
+
+
+def cut_off(rig: Rig, point: str, times: int = 1) -> None:
+    """Run a round whose worker dies at a point."""
+    with pytest.raises(Crash), installed(crash_at(point, times)):
+        rig.round()
+
+
+@pytest.mark.parametrize(
+    ("point", "times", "listed", "gone"),
+    [("claim.committed", 1, FILES, 0), ("outcomes.recorded", 1, FILES, 10), ("outcomes.recorded", 2, FILES, 20)],
+)
+def test_counts_move_with_each_page(worker: Rig, point: str, times: int, listed: int, gone: int) -> None:
+    cut_off(worker, point, times)
+    [kind] = round_progress(worker.db, worker.registry.last_round("shop")[0]).kinds
+    worker.db.close()
+
+    assert (kind.kind, kind.due, kind.claimed, kind.planned, kind.estimated) == ("dropped", 1, 1, 10, True)
+    assert (kind.listed, kind.objects, kind.expected) == (listed, gone, FILES)
+
+
+def test_commands_show_how_far_a_round_is(worker: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    cut_off(worker, "outcomes.recorded", 2)
+    number = str(worker.registry.last_round("shop")[0])
+
+    shown = run(worker, capsys, "round", "show", number).out
+    status = run(worker, capsys, "status").out
+    as_json = json.loads(run(worker, capsys, "round", "show", number, "--json").out)
+    worker.db.close()
+
+    assert "20 of 30 objects gone, about " in shown
+    assert "is running since" in status
+    assert ": 20 of about 30 objects deleted, about " in status
+    assert as_json["progress"]["kinds"][0]["objects"] == 20
+
+
+def test_a_round_that_does_not_exist_has_no_progress(rig: Rig) -> None:
+    assert round_progress(rig.db, 2**40) == NOTHING

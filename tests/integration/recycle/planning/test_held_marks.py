@@ -1,0 +1,131 @@
+"""A plan's numbers leave out what holds block, name the holds, and call an estimate an estimate."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.operators.holds.store import Hold
+from sexton.recycle.errors import PlanRefused
+from sexton.recycle.planning.model import MarkSums, PlanState
+from tests.support.command import run
+from tests.support.planned import DAY, Limited, kind_plan, limited_policy, waiting_plans
+from tests.support.rig import Rig, put
+
+DUE_SECONDS = 10_801
+
+
+@pytest.fixture
+def shop(rig: Rig) -> Iterator[Limited]:
+    """Two tables with three marks each: one of two keys, a prefix, and a child of the prefix's mark."""
+    shop = Limited(rig.url)
+    shop.policy = limited_policy(objects=2_000)
+    for table in ("clicks", "users"):
+        parent = ("table", table)
+        keys = tuple(f"{table}/{n}.dat" for n in range(2))
+        shop.mark(
+            "dropped",
+            NewMark(id=f"{table}-keys", vault="disk", keys=keys, bytes=20, parent=parent),
+            NewMark(id=f"{table}-prefix", vault="disk", prefix=f"{table}/p/", bytes=5, parent=parent),
+            NewMark(id=f"{table}-child", vault="disk", keys=(f"{table}/c",), parent=("dropped", f"{table}-prefix")),
+        )
+    shop.later(DUE_SECONDS)
+    yield shop
+    shop.db.close()
+
+
+HOLDS = {
+    "table": Hold(instance="shop", scope="mark", mark_kind="table", mark_id="clicks", reason="x"),
+    "mark": Hold(instance="shop", scope="mark", mark_kind="dropped", mark_id="clicks-prefix", reason="x"),
+    "prefix": Hold(instance="shop", scope="prefix", vault="disk", prefix="clicks/", reason="x"),
+    "prefix of a key": Hold(instance="shop", scope="prefix", vault="disk", prefix="clicks/1", reason="x"),
+    "instance": Hold(instance="shop", scope="instance", reason="x"),
+}
+NOTHING = MarkSums()
+EVERYTHING = MarkSums(marks=6, keys=6, prefixes=2, objects=26, bytes=50)
+ONE_TABLE = MarkSums(marks=3, keys=3, prefixes=1, objects=13, bytes=25)
+
+
+@pytest.mark.parametrize(
+    ("names", "held", "unheld"),
+    [
+        ((), (), EVERYTHING),
+        (("table",), (3,), ONE_TABLE),
+        (("mark",), (2,), MarkSums(marks=4, keys=5, prefixes=1, objects=15, bytes=45)),
+        (("prefix",), (3,), ONE_TABLE),
+        (("prefix of a key",), (1,), MarkSums(marks=5, keys=4, prefixes=2, objects=24, bytes=30)),
+        (("instance",), (6,), NOTHING),
+        (("mark", "table"), (2, 1), ONE_TABLE),
+        (("table", "mark"), (3,), ONE_TABLE),
+    ],
+)
+def test_holds_are_deducted_and_named(
+    shop: Limited, tmp_path: Path, names: tuple[str, ...], held: tuple[int, ...], unheld: MarkSums
+) -> None:
+    shop.local(tmp_path / "v")
+    for name in names:
+        shop.holds.place(HOLDS[name], DAY)
+
+    planned = kind_plan(shop.plan_as_operator(), "dropped")
+
+    assert (planned.marks, planned.unheld) == (6, unheld)
+    assert tuple(part.marks for part in planned.held) == held
+
+
+def test_held_objects_need_no_approval(shop: Limited) -> None:
+    shop.policy = limited_policy(objects=20)
+    over = shop.plan()
+    shop.holds.place(HOLDS["table"], DAY)
+    within = shop.plan()
+
+    assert (over.marks, within.marks, waiting_plans(shop)) == (0, 6, [])
+
+
+def test_the_command_names_holds_and_counts_on_request(
+    shop: Limited, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = shop.local(tmp_path / "v")
+    for n in range(40):
+        put(root, f"users/p/{n}.dat")
+    hold, _ = shop.holds.place(HOLDS["table"], DAY)
+
+    shown = run(shop, capsys, "plan", "shop")
+    counted = run(shop, capsys, "plan", "shop", "--count")
+    as_json = json.loads(run(shop, capsys, "plan", "shop", "--count", "--json").out)
+
+    assert (shown.code, counted.code) == (2, 2)
+    assert f"kept: 3 by {hold.kept}" in shown.out
+    assert "~13" in shown.out
+    assert "~ is an estimate" in shown.out
+    assert "sexton plan shop --count" in shown.out
+    assert ("~ is" in counted.out, " 43 " in counted.out, "kept: 3 by hold " in counted.out) == (False, True, True)
+    assert as_json["estimate"]["objects"] == 43
+
+
+def test_an_empty_plan_is_not_stored_and_names_a_time(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    nothing = run(rig, capsys, "plan", "shop")
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("m",)))
+    rig.mark("orphan", NewMark(id="o", vault="disk", keys=("o",)))
+    row = rig.row("dropped", "m")
+    planned = run(rig, capsys, "plan", "shop")
+    status = json.loads(run(rig, capsys, "status", "--json").out)
+    report = rig.round()
+
+    [due] = [k["next_due"] for k in status["instances"][0]["kinds"] if k["kind"] == "dropped"]
+    assert (nothing.code, planned.code, rig.count("plan")) == (0, 0, 0)
+    assert "no mark waits" in nothing.out
+    assert "nothing new is due; the next mark (dropped) is due at " in planned.out
+    assert (due - row.marked_at, report.plan, report.state) == (10_800_000, None, "SUCCEEDED")
+
+
+def test_a_plan_that_is_a_day_old_cannot_be_applied(shop: Limited) -> None:
+    plan = shop.plan_as_operator().id
+    shop.later(DAY - 60)
+    shop.rounds.plans.approvals.check_apply(plan, "shop", shop.policy)
+    shop.later(60)
+
+    with pytest.raises(PlanRefused, match="EXPIRED and cannot be applied: it is more than a day old; make a new one"):
+        shop.begin_apply(plan)
+    assert shop.rounds.plans.approvals.state(plan) == PlanState.EXPIRED
