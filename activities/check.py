@@ -44,7 +44,7 @@ class CheckActivities:
     def look_again(self, order: SecondCheckOrder) -> Evidence:
         """Check LOST and SIZE_MISMATCH findings again; find unfinished uploads and contradicting records."""
         with refusals(), AutoHeartbeat(STATEMENT_SECONDS) as heart:
-            return self._checker.check_again(order.order, heart.heartbeat)
+            return self._checker.check_again(order.order, order.evidence, heart.heartbeat)
 
     @activity.defn(no_thread_cancel_exception=True)
     def conclude_check(self, order: ConcludeOrder) -> CheckReport:

@@ -100,17 +100,17 @@ class Checker:
         self._runs.store_evidence(order.run, evidence)
         return evidence
 
-    def check_again(self, order: CheckOrder, heartbeat: Heartbeat) -> Evidence:
+    def check_again(self, order: CheckOrder, reported: Evidence, heartbeat: Heartbeat) -> Evidence:
         """Check LOST and SIZE_MISMATCH findings a second time; find unfinished uploads and contradicting records.
 
         Returns:
-            The stored evidence, with the counts and notes of this step.
+            The stored evidence, with the notes of the workflow (``reported``) and the counts and notes of this step.
 
         Raises:
             UnknownCheck: there is no such run of the instance.
         """
         order = self._checked(order)
-        evidence = _evidence_of(order.run)
+        evidence = _with_remarks(_evidence_of(order.run), reported)
         too_late, notes = self._vaults_reporting_too_late(order, heartbeat)
         try:
             self._verify_findings(order.run, heartbeat)

@@ -128,7 +128,7 @@ ORDERS: Mapping[str, Mapping[str, str]] = {
     "compare": CHECK,
     "look_again": {
         **_below("order", CHECK),
-        "evidence": "rows: the evidence that the comparison stored is used",
+        "evidence": "rows: the evidence that the comparison stored is used, with errors and notes of the order",
     },
     "conclude_check": {
         "instance": "rows: the instance of the row is used",

@@ -235,8 +235,8 @@ class Rig:
     def check(self, compare: Compare | None = None, *, run: str | None = None, instance: str = "shop") -> CheckReport:
         """Check once, as the workflow does; return the report."""
         order = self.checker.begin(CheckRequest(instance=instance, by="test"), run or uuid.uuid4().hex).order
-        self.checker.compare(compare or self.direct, order, lambda: None)
-        evidence = self.checker.check_again(order, lambda: None)
+        evidence = self.checker.compare(compare or self.direct, order, lambda: None)
+        evidence = self.checker.check_again(order, evidence, lambda: None)
         return self.checker.conclude(ConcludeOrder(instance=instance, run=order.run, evidence=evidence))
 
     def open_findings(self, instance: str = "shop", *, confirmed: bool = False) -> dict[str, set[str]]:
