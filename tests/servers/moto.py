@@ -23,9 +23,17 @@ class MotoS3:
     def __init__(self, endpoint_url: str) -> None:
         self.endpoint_url = endpoint_url
 
+    @property
+    def access_key(self) -> str:
+        return os.environ["AWS_ACCESS_KEY_ID"]
+
+    @property
+    def secret_key(self) -> str:
+        return os.environ["AWS_SECRET_ACCESS_KEY"]
+
     def client(self) -> S3Client:
         """Return an S3 client of this server."""
-        return s3.client(self.endpoint_url, os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"])
+        return s3.client(self.endpoint_url, self.access_key, self.secret_key)
 
     def create_bucket(self) -> str:
         """Create a bucket; return its name."""

@@ -7,18 +7,13 @@ import pytest
 
 from sexton.operators.registry.add_vault import add_vault
 from sexton.storage.model import KeyOutcome, VaultSpec
-from tests.servers import moto
 from tests.servers.moto import MotoS3
 from tests.support.rig import DEPLOYMENT, Rig
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MotoS3]:
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("AWS_ACCESS_KEY_ID", "moto")
-        environment.setenv("AWS_SECRET_ACCESS_KEY", "moto")
-        with moto.serving(tmp_path_factory.mktemp("moto")) as running:
-            yield running
+@pytest.fixture
+def server(moto_server: MotoS3) -> MotoS3:
+    return moto_server
 
 
 @pytest.fixture
@@ -49,6 +44,28 @@ def test_probe_leaves_only_the_marker_of_the_vault(rig: Rig, server: MotoS3) -> 
     assert added.probe is not None
     assert (added.probe.versioning, added.probe.order, added.probe.paging, added.probe.left) == ("", "byte", True, 0)
     assert _keys(server, bucket) == ["wh/_sexton/vault.json"]
+
+
+def test_probe_detects_what_the_server_ignores(rig: Rig, server: MotoS3) -> None:
+    bucket = server.create_bucket()
+
+    probe = add_vault(rig.registry, _spec(bucket, conditional=True), DEPLOYMENT, server.endpoint_url).probe
+
+    assert probe is not None
+    assert (probe.etag_single, probe.etag_multi, probe.wrong_credentials_refused) == (True, False, False)
+    assert (probe.quiet, probe.tells_absent, probe.per_key_errors) == (False, False, None)
+
+
+def test_key_that_the_server_cannot_list_is_kept(rig: Rig, server: MotoS3) -> None:
+    bucket = server.create_bucket()
+    server.client().put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    add_vault(rig.registry, _spec(bucket, versions="purge"), DEPLOYMENT, server.endpoint_url)
+    server.client().put_object(Bucket=bucket, Key="wh/d/c\x01c", Body=b"x")
+
+    result = rig.vaults.get("shop", "cold").delete(["d/c\x01c"])[0]
+
+    assert (result.outcome, result.reason[:4]) == (KeyOutcome.THROTTLED, "500:")
+    assert server.client().head_object(Bucket=bucket, Key="wh/d/c\x01c")["ContentLength"] == 1
 
 
 def test_vault_lists_and_deletes_exactly_the_named_keys(rig: Rig, server: MotoS3) -> None:
