@@ -46,6 +46,38 @@ def test_a_role_is_granted_an_instance_and_loses_it(offline: Run, postgres: Clus
     postgres.drop_database(admin_url)
 
 
+def test_a_live_view_is_named_and_read_with_a_second_login(offline: Run, postgres: Cluster) -> None:
+    sexton, reader = f"s_{secrets.token_hex(4)}", f"r_{secrets.token_hex(4)}"
+    admin_url = postgres.create_database()
+    with psycopg.connect(admin_url.replace("+psycopg", ""), autocommit=True) as c:
+        c.execute(f"CREATE ROLE {sexton} LOGIN; CREATE ROLE {reader} LOGIN; CREATE SCHEMA shop".encode())
+        c.execute(f"GRANT CREATE ON DATABASE {admin_url.rpartition('/')[2]} TO {sexton}".encode())
+        c.execute(
+            b"CREATE VIEW shop.sexton_live AS SELECT 'f' AS kind, '1' AS id, 'disk' AS vault, 'a' AS key, 1 AS bytes"
+        )
+        c.execute(f"GRANT USAGE ON SCHEMA shop TO {reader}; GRANT SELECT ON shop.sexton_live TO {reader}".encode())
+    own = partial(offline, SEXTON_DATABASE_URL=admin_url.replace("postgres@", f"{sexton}@"))
+    both = partial(own, SEXTON_LIVE_DATABASE_URL=admin_url.replace("postgres@", f"{reader}:s3cret@"))
+
+    own("init")
+    added = own("instance", "add", "shop", "--live-view", "shop.sexton_live")
+    alone, beside = (
+        {f["about"]: f["state"] for f in json.loads(run("doctor", "--json").stdout)} for run in (own, both)
+    )
+
+    assert added.returncode == 0, added.stderr
+    assert json.loads(own("instance", "list", "--json").stdout)[0]["live_view"] == "shop.sexton_live"
+    assert (alone["live login"], alone["live objects"]) == ("WARN", "WARN")  # Sexton's own role has no right to it
+    assert (beside["live login"], beside["live objects"]) == ("OK", "OK")
+    assert "s3cret" not in both("settings", "show").stdout
+    assert "not separate" in own("status").stdout
+    assert "not separate" not in both("status").stdout
+    assert own("instance", "live-view", "shop", "sexton_live").returncode == 1
+    assert own("instance", "live-view", "shop", "none").returncode == 0
+    assert [line for line in own("log").stdout.splitlines() if "instance live-view" in line]
+    postgres.drop_database(admin_url)
+
+
 def test_the_printed_sql_ends_with_the_grants(offline: Run) -> None:
     printed = offline("init", "--print-sql", "--dialect", "postgresql", "--grant-to", "shop_app")
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from sqlalchemy import Connection, TableClause, text
+from sqlalchemy import Connection, TableClause, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from sexton.check.model import Moment
@@ -62,7 +62,9 @@ class LiveSide:
         name = self._view_name(instance)
         with _silence_on_error():
             with reading(self._db) as live:
-                as_of = self._as_of(live, self._view(live, name), instance)
+                view = self._view(live, name)
+                live.execute(select(view).limit(0))  # a right or column that is missing is an error before any listing
+                as_of = self._as_of(live, view, instance)
             with self._db.read() as c:
                 live_moment.require_recent(as_of, self._db.now(c), self._max_age_seconds)
         return as_of

@@ -13,6 +13,7 @@ from sexton.marks.model import DueMark, Ref
 from sexton.marks.policy import covering_prefixes
 from sexton.owners.sql.live_keys import LAST_CHARACTER, ViewNames
 from sexton.owners.sql.loose_keys import LooseKeys
+from sexton.storage.object_names import canonical
 
 NAMES_AT_ONCE = 5_000
 """Keys and prefixes in one statement."""
@@ -89,9 +90,9 @@ class LiveMarks:
     def _covering_rows(self, mark: DueMark) -> Iterator[dict[str, Any]]:
         """Yield a row for each name with which the view may show or cover a key or the prefix of a mark."""
         for name in (mark.prefix,) if mark.prefix is not None else (mark.keys or ()):
-            spellings = self.loose.spellings(name)
-            for covering_name in {covering for spelling in spellings for covering in covering_prefixes(spelling)}:
-                for view_name in self.names.of(mark.vault, covering_name):
+            covering = {*covering_prefixes(name), *covering_prefixes(canonical(name))}
+            for spelling in {spelling for covered in covering for spelling in self.loose.spellings(covered)}:
+                for view_name in self.names.of(mark.vault, spelling):
                     yield _name_row(mark, view_name)
 
     def _prefixes(self, mark: DueMark) -> list[str]:
