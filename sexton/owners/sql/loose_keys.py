@@ -41,7 +41,7 @@ class LooseKeys(NamedTuple):
     """The rows of an instance's view whose keys are not in canonical form."""
 
     rows: Mapping[str, Mapping[str, str]]
-    """Vault → canonical key → the row, as people read it."""
+    """Vault → canonical key, in their order → the row, as people read it."""
     is_whole: bool
     """Whether these are all such rows."""
 
@@ -57,7 +57,7 @@ class LooseKeys(NamedTuple):
                     return rows[covering]
         if mark.prefix is None:
             return ""
-        keys, form = sorted(rows), canonical(mark.prefix)
+        keys, form = list(rows), canonical(mark.prefix)
         first = bisect_left(keys, form)
         return rows[keys[first]] if first < len(keys) and keys[first].startswith(form) else ""
 
@@ -109,7 +109,8 @@ def read(
             found += 1
             rows.setdefault(entry.vault, {})[entry.name] = f"{entry.record} shows {entry.key}"
     trusted = min(MOST_TRUSTED_SECONDS, TRUSTED_TIMES * (time.monotonic() - begun))
-    return LooseKeys(rows, is_whole), trusted
+    in_order = {vault: dict(sorted(of_vault.items())) for vault, of_vault in rows.items()}
+    return LooseKeys(in_order, is_whole), trusted
 
 
 def _pages(

@@ -158,9 +158,9 @@ class SqlOwner:
             refs = reader.by_id(marks) | reader.by_covering_key(marks) | reader.by_key_inside(marks)
             live_rows = {mark.ref: row for mark in marks if (row := loose.touched_by(mark))}
             live_rows |= {mark.ref: OLDER for mark in marks if live_moment.precedes(as_of, mark.retention_starts_at)}
-            live_rows |= dict.fromkeys(refs, "")
-            first = [mark for mark in marks if mark.ref in refs][:NAMED_LIVE]
-            return live_rows | {mark.ref: reader.rows_of(mark) for mark in first}
+            first = [mark for mark in marks if mark.ref in refs or mark.ref in live_rows][:NAMED_LIVE]
+            named = {mark.ref: reader.rows_of(mark) if mark.ref in refs else live_rows[mark.ref] for mark in first}
+            return dict.fromkeys(refs | live_rows.keys(), "") | named
 
     def _recent_as_of(self, c: Connection, view: TableClause, instance: str) -> int | None:
         """Return as of when the view is true, None: at any moment; raise ``OwnerSilent`` if that is too long ago."""
