@@ -130,6 +130,7 @@ async def spark_worker(client: Client, settings: Settings, db: Database, session
         database_url=without_password(settings.database_url),
         endpoint_url=settings.s3.endpoint_url,
         live_database_url=settings.live_database_url and without_password(settings.live_database_url),
+        trust=settings.trust(),
     )
     work = Work(
         where=where,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sexton.check.model import CheckSettings
+from sexton.kernel.trust import Trust
 from sexton.operators.controls.model import Control
 from sexton.protection.model import ProtectionSettings
 from sexton.replication.binlog.model import BinlogSettings
@@ -18,6 +19,7 @@ class EngineSettings:
 
     deployment: str
     endpoint_url: str = ""
+    trust: Trust = field(default_factory=Trust)
     controls: Sequence[Control] = ()
     interval_seconds: int = 3_600
     rounds_at_once: int = 16

@@ -1,6 +1,7 @@
 """The sections of the settings, each with its keys, units, defaults and bounds."""
 
 import re
+import ssl
 from ipaddress import ip_network
 from typing import Annotated, Any, Self
 
@@ -38,6 +39,16 @@ def check_deployment(text: str) -> str:
             "use 3 to 63 of a-z, 0-9 and '-', beginning with a letter or digit; `sexton init` prints a new one"
         )
     return text
+
+
+def check_ca_certs(path: str) -> str:
+    """Return the path of a file in PEM with certificates; raise ``ValueError`` if it has none."""
+    if path:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
+        except OSError as e:
+            raise ValueError(f"{path} cannot be read as certificates in PEM: {e}") from e
+    return path
 
 
 def _web(url: str) -> str:
@@ -111,9 +122,17 @@ def _networks(texts: list[str]) -> list[str]:
     return texts
 
 
+def _hosts(texts: list[str]) -> list[str]:
+    for text in texts:
+        if not re.fullmatch(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", text):
+            _networks([text])
+    return texts
+
+
 Web = Annotated[str, AfterValidator(_web)]
 Names = Annotated[list[str], _list_separated_by(",")]
 Networks = Annotated[list[str], _list_separated_by(","), AfterValidator(_networks)]
+Hosts = Annotated[list[str], _list_separated_by(","), AfterValidator(_hosts)]
 Windows = Annotated[list[str], _list_separated_by(";"), AfterValidator(_windows)]
 
 
@@ -218,6 +237,7 @@ class WalSection(_Section):
     purge_trigger_entries: Annotated[int, Field(ge=1, json_schema_extra={"unit": "entries"})] = 10_000_000
     purge_trigger_bytes: Annotated[int, Field(ge=1, json_schema_extra={"unit": "bytes"})] = 1_073_741_824
     flush: Annotated[str, Field(pattern="^(http|off)$")] = "http"
+    flush_nodes: Hosts = []
     flush_timeout_seconds: Annotated[int, Field(ge=1, le=3_600, json_schema_extra={"unit": "seconds"})] = 600
     trigger_flush_entries: Annotated[int, Field(ge=1, json_schema_extra={"unit": "entries"})] = 1_000_000
     trigger_flush_bytes: Annotated[int, Field(ge=1, json_schema_extra={"unit": "bytes"})] = 536_870_912

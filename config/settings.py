@@ -28,6 +28,7 @@ from config.sections import (
     SparkSection,
     TemporalSection,
     WalSection,
+    check_ca_certs,
     check_database,
     check_deployment,
     check_live_database,
@@ -35,6 +36,7 @@ from config.sections import (
 from config.sources import Layer, SettingsError, home, layers, load_home_env, masked
 from sexton.check.model import CheckSettings
 from sexton.kernel.errors import BadInput
+from sexton.kernel.trust import Trust
 from sexton.operators.controls.model import Control, ControlKind
 from sexton.protection.model import ProtectionSettings
 from sexton.recycle.planning.model import Policy
@@ -46,24 +48,13 @@ from sexton.wal.model import WalSettings
 __all__ = [
     "ENGINE_KINDS",
     "UNLIMITED",
-    "ApiSection",
-    "AuditSection",
-    "BinlogSection",
-    "CheckSection",
-    "KindSection",
     "MetricsSection",
     "OidcSection",
     "PricesSection",
-    "ProtectionSection",
     "RecycleSection",
-    "ReplicaSection",
-    "S3Section",
     "SettingRow",
     "Settings",
     "SettingsError",
-    "SparkSection",
-    "TemporalSection",
-    "WalSection",
     "explain",
     "home",
     "load",
@@ -86,6 +77,8 @@ class Settings(BaseSettings):
     deployment: Annotated[str, AfterValidator(check_deployment)] = ""
     database_url: Annotated[str, AfterValidator(check_database)] = "sqlite:///.sexton/sexton.db"
     live_database_url: Annotated[str, AfterValidator(check_live_database)] = ""
+    ca_certs: Annotated[str, AfterValidator(check_ca_certs)] = ""
+    insecure_http: bool = False
     temporal: TemporalSection = TemporalSection()
     s3: S3Section = S3Section()
     recycle: RecycleSection = RecycleSection()
@@ -183,6 +176,7 @@ class Settings(BaseSettings):
         return EngineSettings(
             deployment=self.require_deployment(),
             endpoint_url=self.s3.endpoint_url,
+            trust=self.trust(),
             controls=self.controls(),
             interval_seconds=recycle.recycle_interval_seconds,
             rounds_at_once=recycle.recycle_concurrency,
@@ -196,6 +190,10 @@ class Settings(BaseSettings):
             binlog=self.binlog_settings(),
             replica=self.replica_settings(),
         )
+
+    def trust(self) -> Trust:
+        """Return what outgoing connections trust."""
+        return Trust(ca_certs=self.ca_certs, insecure_http=self.insecure_http)
 
     def protection_settings(self) -> ProtectionSettings:
         """Return how long protections may last, and how many an instance may have."""
@@ -231,6 +229,8 @@ class Settings(BaseSettings):
             purge_bytes=section.purge_trigger_bytes,
             flush_timeout_seconds=section.flush_timeout_seconds,
             flushes=section.flush == "http",
+            flush_nodes=tuple(section.flush_nodes),
+            flushes_loopback=self.deployment.startswith(("demo-", "test-")),
             at_once=section.auto_purge_parallelism,
             kafka=section.kafka,
         )

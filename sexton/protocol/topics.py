@@ -6,6 +6,7 @@ from pydantic import BaseModel, FailFast, Field
 
 from sexton.kernel.message import Message
 from sexton.protocol.body import PRINTABLE, Body
+from sexton.wal.addresses import NODE_URL
 from sexton.wal.model import Facts, Pin, Topic
 from sexton.wal.orders import HeartbeatReceipt
 from sexton.wal.port import EpochTooHigh, LogFault, OldEpoch, OldMap, PinEnded, RegionOfAnotherNode, ReplayRefused
@@ -103,7 +104,7 @@ class RegionReport(Body):
 class Heartbeat(Body):
     """A node's report of its regions. ``url``: where the node answers ``POST /v1/regions/flush``."""
 
-    url: Annotated[str, Field(max_length=500, pattern=r"^$|^https?://[^\s/]+\S*$")] = ""
+    url: Annotated[str, Field(max_length=500, pattern=rf"^$|^{NODE_URL}$")] = ""
     reports: Annotated[tuple[RegionReport, ...], FailFast(), Field(max_length=MAX_REGIONS)] = ()
 
 

@@ -106,14 +106,17 @@ class DeploymentStores:
         from sexton.storage.vaults import ProvenVaults
 
         settings, registry = self.settings, self.registry
-        return ProvenVaults(registry.vault, settings.deployment, settings.endpoint_url, rounds=registry)
+        return ProvenVaults(
+            registry.vault, settings.deployment, settings.endpoint_url, rounds=registry, trust=settings.trust
+        )
 
     @cached_property
     def vaults_of_any_round(self) -> "ProvenVaults":
         """The vaults, proved except for the last round: for reading and repair, never for deleting."""
         from sexton.storage.vaults import ProvenVaults
 
-        return ProvenVaults(self.registry.vault, self.settings.deployment, self.settings.endpoint_url)
+        settings = self.settings
+        return ProvenVaults(self.registry.vault, settings.deployment, settings.endpoint_url, trust=settings.trust)
 
     @cached_property
     def owners(self) -> "Owners":
@@ -230,6 +233,7 @@ class DeploymentStores:
             self.registry.vaults,
             deployment=self.settings.deployment,
             endpoint_url=self.settings.endpoint_url,
+            trust=self.settings.trust,
             audit_url=self.settings.audit_url,
         )
 
@@ -245,7 +249,7 @@ class DeploymentStores:
         """Kafka topics that regions share."""
         from sexton.wal.wal import WalService
 
-        return WalService(self.db, self.settings.wal, self.controls)
+        return WalService(self.db, self.settings.wal, self.controls, self.settings.trust)
 
     @cached_property
     def binlogs(self) -> "BinlogService":

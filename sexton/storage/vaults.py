@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sexton.kernel.errors import BadInput
+from sexton.kernel.trust import STRICT, Trust
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import MARKER_KEY, Marker, VaultSpec
 from sexton.storage.port import AnnouncedRounds, Vault, VaultFault
@@ -21,17 +22,18 @@ ROW_SECONDS = 1.0
 """How long a vault's row is cached: otherwise a prefix of one file would cost three reads of the row."""
 
 
-def open_vault(spec: VaultSpec, *, endpoint_url: str) -> Vault:
+def open_vault(spec: VaultSpec, *, endpoint_url: str, trust: Trust = STRICT) -> Vault:
     """Return the vault that a row describes, unproved and without a request.
 
     Args:
         spec: the row.
         endpoint_url: the settings' S3 endpoint, used where the row names none; empty for AWS.
+        trust: of connections to an S3 service.
 
     Raises:
         BadInput: a local vault's location is not an absolute path.
     """
-    return LocalVault(spec) if spec.kind == "local" else S3Vault(spec, endpoint_url)
+    return LocalVault(spec) if spec.kind == "local" else S3Vault(spec, endpoint_url, trust)
 
 
 @dataclass
@@ -55,6 +57,7 @@ class ProvenVaults:
         endpoint_url: str = "",
         clock: Callable[[], float] = time.monotonic,
         rounds: AnnouncedRounds | None = None,
+        trust: Trust = STRICT,
     ) -> None:
         """Create it without opening a vault.
 
@@ -65,6 +68,7 @@ class ProvenVaults:
             clock: seconds that never go back.
             rounds: the rounds of our database, with which a vault's last round is compared. None skips this
                 comparison: only for reading vaults, never for deleting.
+            trust: of connections to S3 services.
 
         Raises:
             BadInput: the deployment id is empty, which would match every row without one.
@@ -72,15 +76,17 @@ class ProvenVaults:
         if not deployment:
             raise BadInput("the deployment id is empty; set SEXTON_DEPLOYMENT to the one `sexton init` printed")
         self._lookup, self._deployment, self._endpoint_url, self._clock = lookup, deployment, endpoint_url, clock
-        self._rounds = rounds
+        self._rounds, self._trust = rounds, trust
         self._opened: dict[tuple[str, str], _OpenVault] = {}
         self._lock = threading.Lock()
 
     @classmethod
-    def of_specs(cls, specs: Sequence[VaultSpec], deployment: str, endpoint_url: str = "") -> "ProvenVaults":
+    def of_specs(
+        cls, specs: Sequence[VaultSpec], deployment: str, endpoint_url: str = "", trust: Trust = STRICT
+    ) -> "ProvenVaults":
         """Return these vaults, for reading: their rows are not read from a database, nor their rounds compared."""
         specs_by_name = {(spec.instance, spec.name): spec for spec in specs}
-        return cls(lambda instance, name: specs_by_name[instance, name], deployment, endpoint_url)
+        return cls(lambda instance, name: specs_by_name[instance, name], deployment, endpoint_url, trust=trust)
 
     def get(self, instance: str, name: str) -> Vault:
         now = self._clock()
@@ -108,7 +114,7 @@ class ProvenVaults:
         with self._lock:
             opened = self._opened.get((instance, name))
             if opened is None or opened.spec != spec:  # a changed row is another vault until proved
-                opened = _OpenVault(spec, open_vault(spec, endpoint_url=self._endpoint_url))
+                opened = _OpenVault(spec, open_vault(spec, endpoint_url=self._endpoint_url, trust=self._trust))
                 self._opened[instance, name] = opened
             return opened
 

@@ -181,6 +181,10 @@ class WalSettings(Message):
     """A topic from which a purge could delete this much is due before its interval is over."""
     flush_timeout_seconds: int = 600
     flushes: bool = True
+    flush_nodes: tuple[str, ...] = ()
+    """Hosts and networks of the nodes that are asked to flush; none: everywhere but on this machine."""
+    flushes_loopback: bool = False
+    """Whether nodes on this machine are asked, too: in development."""
     at_once: int = 10
     """Pages of topics that are purged in parallel."""
     kafka: dict[str, str] = Field(default_factory=dict)

@@ -6,7 +6,9 @@ from functools import cached_property
 
 from sexton.database.engine import Database
 from sexton.kernel.errors import SextonError
+from sexton.kernel.trust import STRICT, Trust
 from sexton.operators.controls.store import ControlStore
+from sexton.wal.addresses import NodeAddresses
 from sexton.wal.flushing import Flusher
 from sexton.wal.model import WalSettings
 from sexton.wal.port import TopicLog
@@ -27,8 +29,8 @@ log = logging.getLogger(__name__)
 class WalService:
     """The WAL capability over one database. It connects to the log at its first use."""
 
-    def __init__(self, db: Database, settings: WalSettings, controls: ControlStore) -> None:
-        self._db, self._settings = db, settings
+    def __init__(self, db: Database, settings: WalSettings, controls: ControlStore, trust: Trust = STRICT) -> None:
+        self._db, self._settings, self._trust = db, settings, trust
         self.store, self.maps, self.heartbeats = WalStore(db), MapStore(db), HeartbeatStore(db)
         self.replays, self.resets = ReplayStore(db, settings), ResetStore(db)
         self.floors, self.schedule = FloorStore(db, settings, controls), WalSchedule(db, settings)
@@ -66,4 +68,7 @@ class WalService:
             return None
         from sexton.wal.nodes import HttpFlushClient
 
-        return Flusher(self.floors, HttpFlushClient(), self._settings.flush_timeout_seconds, self.purger.preview)
+        settings = self._settings
+        addresses = NodeAddresses(settings.flush_nodes, loopback=settings.flushes_loopback)
+        client = HttpFlushClient(addresses, trust=self._trust)
+        return Flusher(self.floors, client, settings.flush_timeout_seconds, self.purger.preview)

@@ -14,6 +14,7 @@ from examples.minidb.regions import Closed
 from examples.minidb.serving import serving
 from sexton.client import RequestRefused, Sexton
 from sexton.wal import flushing
+from sexton.wal.addresses import NodeAddresses
 from sexton.wal.flushing import Flusher
 from sexton.wal.model import Flushed
 from sexton.wal.nodes import HttpFlushClient
@@ -155,7 +156,7 @@ def test_w28_moved_region_blocks_its_old_topic_until_flushed(regions: Regions) -
 
 def test_region_flushes_on_an_http_request(regions: Regions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flushing, "POLL_SECONDS", 0.02)
-    http = HttpFlushClient()
+    http = HttpFlushClient(NodeAddresses(loopback=True))
     with serving(regions.node):
         last = regions.append("r1", 30)
         regions.purge()

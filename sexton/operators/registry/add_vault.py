@@ -4,6 +4,7 @@ import uuid
 from pathlib import Path
 
 from sexton.kernel.errors import BadInput
+from sexton.kernel.trust import STRICT, Trust
 from sexton.operators.registry.store import Registry
 from sexton.storage.model import Marker, VaultSpec
 from sexton.storage.policy import unsupported_options
@@ -12,14 +13,21 @@ from sexton.storage.vaults import open_vault
 
 
 def add_vault(
-    registry: Registry, spec: VaultSpec, deployment: str, endpoint_url: str, *, take_over: bool = False
+    registry: Registry,
+    spec: VaultSpec,
+    deployment: str,
+    endpoint_url: str,
+    *,
+    take_over: bool = False,
+    trust: Trust = STRICT,
 ) -> VaultSpec:
     """Register a place as a vault of this deployment, and return it as registered.
 
     The marker is written before the row: a row without a marker is a fault, but a marker without a row is found again
     when the command is repeated.
 
-    ``take_over``: give the marker of an unregistered vault of this deployment to the new vault.
+    ``take_over``: give the marker of an unregistered vault of this deployment to the new vault. ``trust``: of
+    connections to an S3 service.
 
     Raises:
         BadInput: the vault overlaps another one, its name is taken, the place is another vault already, or its store
@@ -28,7 +36,7 @@ def add_vault(
     """
     spec = _checked_spec(spec).model_copy(update={"deployment": deployment})
     registry.check_new_vault(spec, endpoint_url)
-    vault = open_vault(spec, endpoint_url=endpoint_url)
+    vault = open_vault(spec, endpoint_url=endpoint_url, trust=trust)
     marker = vault.read_marker()
     if marker is not None:
         _check_marker(registry, spec, marker, take_over=take_over)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from sexton.kernel.trust import STRICT, Trust
 from sexton.recycle.audit import naming
 from sexton.storage.model import VaultSpec
 from sexton.storage.port import Vault, Vaults
@@ -20,6 +21,7 @@ class AuditLocations:
         audit_url: str = "",
         deployment: str = "",
         endpoint_url: str = "",
+        trust: Trust = STRICT,
     ) -> None:
         """Create it without opening a location.
 
@@ -29,13 +31,14 @@ class AuditLocations:
             audit_url: see ``naming.place``; empty: each vault holds the log of its own objects.
             deployment: our deployment id.
             endpoint_url: the settings' S3 endpoint; empty for AWS.
+            trust: of connections to an S3 service.
 
         Raises:
             BadInput: ``audit_url`` names no location.
         """
         self._vaults, self._registered = vaults, registered
         spec = naming.separate_location(audit_url, deployment)
-        self._separate = None if spec is None else open_vault(spec, endpoint_url=endpoint_url)
+        self._separate = None if spec is None else open_vault(spec, endpoint_url=endpoint_url, trust=trust)
 
     def to_write(self, instance: str, vault: str) -> Vault:
         """Return where to write rows about objects of a vault.

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
+from sexton.kernel.trust import STRICT, Trust
 from sexton.replication.agent.model import GrantedCut, Removed
 from sexton.replication.agent.port import ApiRefused, ApiSilent, GrantedCutPage
 
@@ -47,7 +48,13 @@ class HttpCuts:
     """Implements ``port.CutSource``."""
 
     def __init__(
-        self, url: str, token: str, node: str, instance: str = "", wait: Callable[[float], None] = time.sleep
+        self,
+        url: str,
+        token: str,
+        node: str,
+        instance: str = "",
+        wait: Callable[[float], None] = time.sleep,
+        trust: Trust = STRICT,
     ) -> None:
         """Check the arguments; nothing is sent yet.
 
@@ -57,9 +64,11 @@ class HttpCuts:
             node: the id of this backend.
             instance: the instance of this backend.
             wait: sleeps for some seconds before a request is sent again.
+            trust: of the connection.
 
         Raises:
             BadInput: the URL or the token is invalid; the message does not show the token.
+            PlainHttp: the token would cross a network in clear text.
         """
         try:
             valid = _URL.fullmatch(url) and httpx.URL(url).host and urlsplit(url).port != 0
@@ -71,11 +80,13 @@ class HttpCuts:
             raise BadInput(
                 "the node's token is empty or has characters that no token has; create one: sexton token create"
             )
+        trust.check(url)
         self._url = f"{url.rstrip('/')}/v1/nodes/{quote(node, safe='')}/cuts"
         self._instance, self._wait = instance, wait
         headers = {"Authorization": f"Bearer {token}", "Accept-Encoding": "identity", "User-Agent": "sexton-backend"}
         # A redirect would send the token to another server.
-        self._http = httpx.Client(headers=headers, timeout=ANSWER_SECONDS, follow_redirects=False, trust_env=False)
+        options: dict[str, Any] = {"follow_redirects": False, "trust_env": False, "verify": trust.verify()}
+        self._http = httpx.Client(headers=headers, timeout=ANSWER_SECONDS, **options)
 
     def page(self, after: str) -> GrantedCutPage:
         parameters = {"instance": self._instance, "after": after, "limit": str(PAGE_CUTS), "queue": "true"}

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sexton.kernel.errors import BadInput, SextonError
+from sexton.kernel.trust import Trust
 from sexton.replication.agent.meta import SqliteMeta
 from sexton.replication.agent.model import ID
 from sexton.replication.agent.sweeping import BackendSweeper
@@ -71,7 +72,13 @@ def open_sweeper(backend: ServedBackend, environment: Mapping[str, str] = os.env
     meta = SqliteMeta(backend.data_dir, backend.id)
     try:
         with meta.proven():
-            cuts = HttpCuts(backend.api, token(environment), backend.id, backend.instance)
+            cuts = HttpCuts(
+                backend.api,
+                token(environment),
+                backend.id,
+                backend.instance,
+                trust=Trust.of_environment(environment),
+            )
         try:
             yield BackendSweeper(meta, cuts, backend.instance)
         finally:

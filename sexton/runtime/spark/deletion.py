@@ -102,6 +102,7 @@ def engine_of(work: Work) -> Engine:
     settings = EngineSettings(
         deployment=work.where.deployment,
         endpoint_url=work.where.endpoint_url,
+        trust=work.where.trust,
         controls=work.controls,
         # All requests of a task together carry one page: that much is repeated where a process is killed.
         requests_at_once=work.requests,

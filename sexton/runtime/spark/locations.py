@@ -9,6 +9,7 @@ from config.engine_settings import EngineSettings
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
+from sexton.kernel.trust import STRICT, Trust
 from sexton.runtime.stores import DeploymentStores
 from sexton.storage.model import VaultSpec
 from sexton.storage.vaults import ProvenVaults
@@ -23,10 +24,11 @@ class ConnectionTarget(Message):
     database_url: str
     endpoint_url: str = ""
     live_database_url: str = ""
+    trust: Trust = STRICT
 
     def stores(self) -> DeploymentStores:
         """Open the database, and return the stores over it."""
-        settings = EngineSettings(deployment=self.deployment, endpoint_url=self.endpoint_url)
+        settings = EngineSettings(deployment=self.deployment, endpoint_url=self.endpoint_url, trust=self.trust)
         return DeploymentStores(self.database(), settings)
 
     def database(self, connections: int | None = None) -> Database:
@@ -36,7 +38,7 @@ class ConnectionTarget(Message):
 
     def vaults(self, specs: Sequence[VaultSpec]) -> ProvenVaults:
         """Return these vaults, each proved by its marker; the driver has compared their rounds with the database."""
-        return ProvenVaults.of_specs(specs, self.deployment, self.endpoint_url)
+        return ProvenVaults.of_specs(specs, self.deployment, self.endpoint_url, self.trust)
 
 
 def _with_password(url: str, variable: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from botocore.exceptions import ClientError
 
+from sexton.kernel.trust import STRICT, PlainHttp, Trust
 from sexton.storage.model import KeyOutcome, KeyResult, VaultSpec
 from sexton.storage.port import UNREACHABLE, Throttled, VaultFault
 from sexton.storage.s3.wire import REQUEST_ERRORS, error_of, fault, s3_client
@@ -32,12 +33,13 @@ T = TypeVar("T")
 class S3Bucket:
     """Requests about one vault. Keys are relative to its prefix unless they are called full."""
 
-    def __init__(self, spec: VaultSpec, endpoint_url: str) -> None:
+    def __init__(self, spec: VaultSpec, endpoint_url: str, trust: Trust = STRICT) -> None:
         """Open without a request."""
         self.spec = spec
         self.name = spec.location
         self.prefix = spec.prefix
         self.endpoint = spec.endpoint or endpoint_url
+        self.trust = trust
         self._versioning: tuple[float, str | None] | None = None
 
     def full(self, key: str) -> str:
@@ -83,7 +85,10 @@ class S3Bucket:
     def call(self, request: "Callable[[S3Client], T]") -> T:
         """Send a request once; a failure is a ``VaultFault``."""
         try:
-            return request(s3_client(self.endpoint, self.spec.region, self.spec.profile))
+            self.trust.check(self.endpoint)
+            return request(s3_client(self.endpoint, self.spec.region, self.spec.profile, self.trust.ca_certs))
+        except PlainHttp as error:
+            raise self.fault("DENIED", str(error)) from error
         except REQUEST_ERRORS as error:
             raise fault(self.spec.name, error) from error
 

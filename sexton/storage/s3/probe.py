@@ -203,7 +203,7 @@ class _Trial:
     def wrong_credentials_refused(self) -> bool:
         """Return whether a wrong secret is refused; any other failure of that request is no refusal."""
         spec = self._bucket.spec
-        client = client_with_wrong_secret(self._bucket.endpoint, spec.region, spec.profile)
+        client = client_with_wrong_secret(self._bucket.endpoint, spec.region, spec.profile, self._bucket.trust.ca_certs)
         try:
             client.list_objects_v2(Bucket=self._bucket.name, Prefix=self._full(""), MaxKeys=1)
         except ClientError as error:

@@ -13,6 +13,7 @@ from botocore.exceptions import ClientError
 from pydantic import ValidationError
 
 from sexton.kernel.errors import BadInput
+from sexton.kernel.trust import STRICT, Trust
 from sexton.storage.model import (
     MARKER_KEY,
     PAGE_KEYS,
@@ -52,19 +53,20 @@ DESCENDANT_PAGES = 10
 class S3Vault:
     """Objects under ``spec.prefix`` of the bucket ``spec.location``. Safe to share between threads."""
 
-    def __init__(self, spec: VaultSpec, endpoint_url: str = "") -> None:
+    def __init__(self, spec: VaultSpec, endpoint_url: str = "", trust: Trust = STRICT) -> None:
         """Open without a request.
 
         Args:
             spec: the vault's row.
             endpoint_url: the settings' endpoint, used where the row names none; empty for AWS.
+            trust: of its connections.
 
         Raises:
             BadInput: the prefix is neither empty nor a folder's path.
         """
         check_root(spec.prefix)
         self.spec = spec
-        self._bucket = S3Bucket(spec, endpoint_url)
+        self._bucket = S3Bucket(spec, endpoint_url, trust)
 
     def read_marker(self) -> Marker | None:
         return self._marker_at(self.spec.prefix + MARKER_KEY)

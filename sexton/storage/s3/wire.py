@@ -14,7 +14,14 @@ from xml.etree import ElementTree
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError, ProfileNotFound
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    NoCredentialsError,
+    PartialCredentialsError,
+    ProfileNotFound,
+    SSLError,
+)
 from botocore.exceptions import CredentialRetrievalError as UnreadableCredentials
 from botocore.loaders import Loader, create_loader
 from botocore.parsers import ResponseParserError
@@ -50,30 +57,31 @@ _LOCKED = re.compile(r"object.?lock|\bWORM\b|retention|retain|legal.?hold", re.I
 _creating = threading.Lock()
 
 
-def s3_client(endpoint: str, region: str, profile: str) -> "S3Client":
+def s3_client(endpoint: str, region: str, profile: str, ca_certs: str = "") -> "S3Client":
     """Return the client for one store and login; thread-safe, created once per process.
 
     Args:
         endpoint: URL, or empty for AWS.
         region: empty for the profile's or environment's, else us-east-1.
         profile: empty for the default credential chain.
+        ca_certs: see ``Trust``.
     """
     with _creating:  # boto3 is thread-safe except for creating a client
-        return _make_client(endpoint, region, profile)
+        return _make_client(endpoint, region, profile, ca_certs)
 
 
-def client_with_wrong_secret(endpoint: str, region: str, profile: str) -> "S3Client":
+def client_with_wrong_secret(endpoint: str, region: str, profile: str, ca_certs: str = "") -> "S3Client":
     """Return a client that signs with our access key and a wrong secret; a store should refuse it."""
     with _creating:
         session = _session(profile)
         credentials = session.get_credentials()
         access_key = credentials.access_key if credentials else "nobody"
-        return _client_of(session, endpoint, region, (access_key, "not-the-secret"))
+        return _client_of(session, endpoint, region, ca_certs, (access_key, "not-the-secret"))
 
 
 @lru_cache(maxsize=256)
-def _make_client(endpoint: str, region: str, profile: str) -> "S3Client":
-    return _client_of(_session(profile), endpoint, region)
+def _make_client(endpoint: str, region: str, profile: str, ca_certs: str) -> "S3Client":
+    return _client_of(_session(profile), endpoint, region, ca_certs)
 
 
 @lru_cache(maxsize=1)
@@ -90,7 +98,11 @@ def _session(profile: str) -> boto3.Session:
 
 
 def _client_of(
-    session: boto3.Session, endpoint: str, region: str, login: tuple[str | None, str | None] = (None, None)
+    session: boto3.Session,
+    endpoint: str,
+    region: str,
+    ca_certs: str,
+    login: tuple[str | None, str | None] = (None, None),
 ) -> "S3Client":
     """Return a new client; ``login``: access key and secret, by default the session's own."""
     config = Config(
@@ -108,6 +120,7 @@ def _client_of(
         region_name=region,
         endpoint_url=endpoint or None,
         config=config,
+        verify=ca_certs or None,
         aws_access_key_id=login[0],
         aws_secret_access_key=login[1],
     )
@@ -227,6 +240,8 @@ def fault(vault: str, error: Exception) -> VaultFault:
         return VaultFault(vault, "DENIED", f"{error}; configure credentials for this vault")
     if isinstance(error, UnreadableReply | ResponseParserError | ValueError):
         return VaultFault(vault, "BAD_REPLY", f"{error}; check which program answers at this endpoint")
+    if isinstance(error, SSLError):
+        return VaultFault(vault, "UNREACHABLE", f"{error}; for a private authority set ca_certs")
     return VaultFault(vault, "UNREACHABLE", f"{error}; check endpoint and network")
 
 

@@ -10,6 +10,7 @@ import pytest
 from sexton.operators.controls.store import ControlStore
 from sexton.runtime.embedded.ports import free_port
 from sexton.wal import flushing
+from sexton.wal.addresses import NodeAddresses
 from sexton.wal.flushing import Flusher
 from sexton.wal.model import FlushCandidate, Flushed
 from sexton.wal.nodes import HttpFlushClient
@@ -20,6 +21,7 @@ from tests.integration.wal.flushing_node import FlushedRegions, flushing_node
 from tests.integration.wal.topic_stores import WAL_SETTINGS, TopicStores
 
 LAG = 1_000
+HERE = NodeAddresses(loopback=True)
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +38,7 @@ def report(topics: TopicStores, topic: str, region: str, last: int, *, node: str
 
 def flush(topics: TopicStores, *names: str, seconds: float = 10.0) -> Flushed:
     floors = FloorStore(topics.db, WAL_SETTINGS.model_copy(update={"flush_entries": LAG}), ControlStore(topics.db))
-    client = HttpFlushClient(1.0)
+    client = HttpFlushClient(HERE, 1.0)
     try:
         return Flusher(floors, client, seconds, topics.purger.preview).flush(names, lambda: None)
     finally:
@@ -157,7 +159,7 @@ def test_node_that_never_ends_its_answer_delays_nothing() -> None:
 
     def ask() -> None:
         with suppress(NodeSilent):
-            HttpFlushClient(timeout_seconds=0.5).flush(url, [lagging_region("n")])
+            HttpFlushClient(HERE, timeout_seconds=0.5).flush(url, [lagging_region("n")])
         ended.set()
 
     threading.Thread(target=ask, daemon=True).start()

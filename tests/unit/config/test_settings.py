@@ -8,6 +8,8 @@ import pytest
 
 from config.settings import Settings, SettingsError, explain, load, load_home_env
 from config.sources import home
+from sexton.kernel.trust import Trust
+from tests.servers.certificate import certificate
 
 
 def _write_home(text: str) -> None:
@@ -276,4 +278,18 @@ def test_a_setting_that_resembles_a_service_link_is_refused(monkeypatch: pytest.
     monkeypatch.setenv(name, "9464")
 
     with pytest.raises(SettingsError, match=name):
+        load()
+
+
+def test_outgoing_connections_follow_the_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    files = certificate(tmp_path)
+    monkeypatch.setenv("SEXTON_DEPLOYMENT", "shop-1")
+    monkeypatch.setenv("SEXTON_CA_CERTS", str(files.authority))
+    monkeypatch.setenv("SEXTON_INSECURE_HTTP", "true")
+    engine = load().engine_settings()
+    monkeypatch.setenv("SEXTON_CA_CERTS", str(files.key))
+
+    assert engine.trust == Trust(ca_certs=str(files.authority), insecure_http=True)
+    assert engine.trust == Trust.of_environment(os.environ | {"SEXTON_CA_CERTS": str(files.authority)})
+    with pytest.raises(SettingsError, match="cannot be read as certificates in PEM"):
         load()

@@ -73,7 +73,14 @@ def add(
         with log_call(service, "vault add", instance, name):
             settings = service.settings
             deployment, endpoint_url = settings.require_deployment(), settings.s3.endpoint_url
-            added = add_vault(service.stores.registry, spec, deployment, endpoint_url, take_over=take_over)
+            added = add_vault(
+                service.stores.registry,
+                spec,
+                deployment,
+                endpoint_url,
+                take_over=take_over,
+                trust=settings.trust(),
+            )
     place = f"{added.kind} {added.location}/{added.prefix}"
     typer.echo(f"vault {added.name} of {instance} is {place}, marker {added.uuid}")
 

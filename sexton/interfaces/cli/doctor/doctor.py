@@ -132,6 +132,10 @@ def _s3(settings: "Settings") -> DoctorFinding:
     endpoint = settings.s3.endpoint_url
     if not endpoint:
         return DoctorFinding("OK", "s3", "AWS, unless a vault names its own endpoint")
+    try:
+        settings.trust().check(endpoint)
+    except SextonError as e:
+        return DoctorFinding("FAIL", "s3", str(e), "set SEXTON_S3__ENDPOINT_URL, or SEXTON_INSECURE_HTTP")
     parts = urlsplit(endpoint)
     fault = _unreachable(str(parts.hostname), parts.port or {"http": 80, "https": 443}[parts.scheme])
     if fault:

@@ -4,15 +4,19 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from sexton.kernel.errors import BadInput
+from sexton.kernel.trust import PlainHttp, Trust
 from sexton.replication.agent.http import HttpCuts
 from sexton.replication.agent.model import GrantedCut, Removed, SweepOutcome
 from sexton.replication.agent.port import ApiRefused, ApiSilent
+from tests.servers.certificate import certificate
+from tests.servers.tls_proxy import tls_proxy
 
 TOKEN = "sxt_0123456789ab_secret"
 
@@ -188,3 +192,25 @@ def test_a_bad_address_or_token_is_refused_without_the_token(url: str, token: st
         HttpCuts(url, token, "7")
 
     assert "secret" not in str(told.value)
+
+
+def test_a_token_does_not_cross_a_network_in_clear_text() -> None:
+    with pytest.raises(PlainHttp, match="SEXTON_INSECURE_HTTP=true"):
+        HttpCuts("http://sexton.example:8470", TOKEN, "7")
+    HttpCuts("http://sexton.example:8470", TOKEN, "7", trust=Trust(insecure_http=True)).close()
+
+
+def test_an_api_with_a_private_authority_is_trusted(api: Api, tmp_path: Path) -> None:
+    files = certificate(tmp_path)
+    trusting = Trust.of_environment({"SEXTON_CA_CERTS": str(files.authority)})
+    api.answers = [{"cuts": []}]
+
+    with tls_proxy(("127.0.0.1", int(api.url.rpartition(":")[2])), files) as url:
+        for trust in (Trust(), trusting):
+            cuts = HttpCuts(url, TOKEN, "7", wait=lambda _: None, trust=trust)
+            if trust is trusting:
+                assert cuts.page("").cuts == []
+            else:
+                with pytest.raises(ApiSilent, match="CERTIFICATE_VERIFY_FAILED"):
+                    cuts.page("")
+            cuts.close()

@@ -16,6 +16,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 import worker
 from config.settings import load
 from sexton.kernel.errors import BadInput
+from sexton.kernel.trust import PlainHttp
 from sexton.replication.agent.model import SweepOrder, Swept
 from sexton.replication.agent.port import NoStore, OtherBackend
 from sexton.replication.agent.serving import ServedBackend, catching_up, open_sweeper, token
@@ -114,6 +115,11 @@ def test_a_backend_does_not_start_without_its_directory(node: Node, tmp_path: Pa
     with pytest.raises(BadInput), open_sweeper(ServedBackend("a/b", node.directory), environment):
         pass
     with pytest.raises(BadInput, match="SEXTON_NODE_TOKEN"), open_sweeper(ServedBackend("7", node.directory), {}):
+        pass
+    far = ServedBackend("7", node.directory, "http://sexton.example:8470")
+    with pytest.raises(PlainHttp), open_sweeper(far, environment):
+        pass
+    with open_sweeper(far, environment | {"SEXTON_INSECURE_HTTP": "true"}):
         pass
 
 

@@ -72,7 +72,7 @@ def test_no_request_outlasts_the_wait_of_a_take_over(monkeypatch: pytest.MonkeyP
     keys = [f"k{n}" for n in range(10)] + ([f"odd\x01{n}" for n in range(10)] if case == "odd keys" else [])
     changes = {"conditional": case == "conditional", "versions": "purge" if case == "purging" else "keep"}
 
-    cold = S3Vault(SPEC.model_copy(update=changes), "http://store")
+    cold = S3Vault(SPEC.model_copy(update=changes), "https://store")
     cold.prepare_delete()
     began = store.now
 
@@ -85,7 +85,7 @@ def test_no_request_outlasts_the_wait_of_a_take_over(monkeypatch: pytest.MonkeyP
 
 def test_a_prepared_page_sends_its_delete_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     store = SlowStore().install(monkeypatch)
-    cold = S3Vault(SPEC, "http://store")
+    cold = S3Vault(SPEC, "https://store")
     cold.prepare_delete()
     prepared_at = store.now
 

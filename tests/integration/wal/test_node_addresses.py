@@ -1,0 +1,173 @@
+"""Sexton connects only to addresses where a node may be, whatever the node has reported."""
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from config.sections import WalSection
+from config.settings import Settings
+from sexton.kernel.trust import Trust
+from sexton.protocol.topics import Heartbeat
+from sexton.wal.addresses import NodeAddresses
+from sexton.wal.nodes import HttpFlushClient
+from sexton.wal.port import NodeSilent
+from tests.integration.wal.flushing_node import FlushedRegions, flushing_node
+from tests.integration.wal.test_flushing import lagging_region
+from tests.servers.certificate import certificate
+
+Answers = Callable[[str], list[str]]
+LOOPBACK = ("127.0.0.0/8",)
+
+
+@contextmanager
+def _names(monkeypatch: pytest.MonkeyPatch, answers: Answers) -> Iterator[None]:
+    """Let names have other addresses; numbers keep theirs."""
+    resolve = socket.getaddrinfo
+
+    def answer(host: str, port: Any, *more: Any, **named: Any) -> Any:
+        return [found for address in answers(host) for found in resolve(address, port, *more, **named)]
+
+    with monkeypatch.context() as m:
+        m.setattr(socket, "getaddrinfo", answer)
+        yield
+
+
+def _flush(addresses: NodeAddresses, url: str, trust: Trust | None = None) -> None:
+    client = HttpFlushClient(addresses, 5.0, trust or Trust(insecure_http=True))
+    try:
+        client.flush(url, [lagging_region("n")])
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize(
+    ("allowed", "address"),
+    [
+        ((), "10.1.2.3"),
+        ((), "2001:db8::1"),
+        (("10.1.0.0/16",), "10.1.2.3"),
+        (("node.example",), "10.1.2.3"),
+        (("*.example",), "10.1.2.3"),
+        (LOOPBACK, "127.0.0.1"),
+    ],
+)
+def test_a_permitted_address_of_a_node_is_used(
+    monkeypatch: pytest.MonkeyPatch, allowed: tuple[str, ...], address: str
+) -> None:
+    with _names(monkeypatch, lambda _: [address]):
+        node = NodeAddresses(allowed).resolve("http://node.example:4000/base")
+
+    assert (node.host, node.port, node.addresses) == ("node.example", 4000, (address,))
+
+
+@pytest.mark.parametrize(
+    ("allowed", "address"),
+    [
+        ((), "127.0.0.1"),
+        ((), "::1"),
+        ((), "::ffff:127.0.0.1"),
+        ((), "169.254.169.254"),
+        ((), "::ffff:169.254.169.254"),
+        ((), "fe80::1"),
+        ((), "0.0.0.0"),
+        ((), "224.0.0.1"),
+        (("169.254.0.0/16",), "169.254.169.254"),
+        (("node.example",), "127.0.0.1"),
+        (("10.1.0.0/16",), "10.2.0.1"),
+        (("other.example", "*.other"), "10.1.2.3"),
+        (("*.node.example",), "10.1.2.3"),
+    ],
+)
+def test_another_address_of_a_node_is_refused(
+    monkeypatch: pytest.MonkeyPatch, allowed: tuple[str, ...], address: str
+) -> None:
+    with _names(monkeypatch, lambda _: [address]), pytest.raises(NodeSilent, match="where no node may be"):
+        NodeAddresses(allowed).resolve("http://node.example:4000")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://node",
+        "http://user:password@node",
+        "http://node/?a=b",
+        "http://node/#a",
+        "http://node:99999",
+        "http://[::1",
+        "http://127.0.0.1\\@node",
+        "http:///path",
+    ],
+)
+def test_a_url_with_more_than_host_and_path_is_refused(url: str) -> None:
+    with pytest.raises(NodeSilent, match="is not an address of a node"):
+        _flush(NodeAddresses(loopback=True), url)
+
+
+def test_a_second_answer_of_a_name_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[FlushedRegions] = []
+    forbidden = iter([["127.0.0.1"]])
+
+    with flushing_node(lambda regions: taken.append(regions) or 202) as url:
+        port = url.rpartition(":")[2]
+        with _names(monkeypatch, lambda host: next(forbidden, ["127.0.0.9"]) if "example" in host else [host]):
+            _flush(NodeAddresses(("127.0.0.1/32",)), f"http://node.example:{port}")
+
+    assert len(taken) == 1
+
+
+def test_the_next_address_of_a_node_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[FlushedRegions] = []
+
+    with flushing_node(lambda regions: taken.append(regions) or 202) as url:
+        port = url.rpartition(":")[2]
+        with _names(monkeypatch, lambda host: ["127.0.0.2", "127.0.0.1"] if "example" in host else [host]):
+            _flush(NodeAddresses(LOOPBACK), f"http://node.example:{port}")
+
+    assert len(taken) == 1
+
+
+def test_a_node_with_a_certificate_of_a_private_authority(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    files = certificate(tmp_path)
+    taken: list[FlushedRegions] = []
+    trusting = Trust(ca_certs=str(files.authority))
+
+    with flushing_node(lambda regions: taken.append(regions) or 202, files) as url:
+        port = url.rpartition(":")[2]
+        with pytest.raises(NodeSilent, match="CERTIFICATE_VERIFY_FAILED"):
+            _flush(NodeAddresses(LOOPBACK), f"https://localhost:{port}", Trust())
+        _flush(NodeAddresses(LOOPBACK), f"https://localhost:{port}", trusting)
+        _flush(NodeAddresses(LOOPBACK), f"https://127.0.0.1:{port}", trusting)
+        with (
+            _names(monkeypatch, lambda host: ["127.0.0.1"]),
+            pytest.raises(NodeSilent, match="CERTIFICATE_VERIFY_FAILED"),
+        ):
+            _flush(NodeAddresses(LOOPBACK), f"https://node.example:{port}", trusting)
+
+    assert len(taken) == 2
+
+
+def test_plain_http_to_a_node_on_another_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        _names(monkeypatch, lambda _: ["127.0.0.1"]),
+        pytest.raises(NodeSilent, match="insecure_http"),
+    ):
+        _flush(NodeAddresses(LOOPBACK), "http://node.example:1", Trust())
+
+
+@pytest.mark.parametrize("url", ["http://user@node", "http://node/?a", "http://node/#a", "node:4000"])
+def test_a_heartbeat_with_such_a_url_is_refused(url: str) -> None:
+    with pytest.raises(ValidationError, match="url"):
+        Heartbeat(url=url, reports=())
+    assert Heartbeat(url="https://node:4000/base", reports=()).url == "https://node:4000/base"
+
+
+@pytest.mark.parametrize(("deployment", "loopback"), [("demo-1", True), ("test-1", True), ("shop-1", False)])
+def test_nodes_on_this_machine_are_for_development(deployment: str, loopback: bool) -> None:
+    settings = Settings(deployment=deployment, wal=WalSection(flush_nodes=["*.example", "10.0.0.0/8"])).wal_settings()
+
+    assert (settings.flushes_loopback, settings.flush_nodes) == (loopback, ("*.example", "10.0.0.0/8"))
