@@ -12,6 +12,9 @@ EVERY_INSTANCE = "*"
 """The instance of a scope that covers all instances. A request passes it if it belongs to no single instance: figures
 and stops of the whole deployment. Only a scope that covers all permits it."""
 
+ANY_NODE = "*"
+"""The node of a request for which the token of any node of the instance is accepted; no node has this name."""
+
 UNKNOWN_INSTANCE = ""
 """The instance of a plan, a check or a topic that is unknown. Only a scope of every instance covers it, so a token of
 one instance receives the same refusal as for what belongs to another one."""

@@ -8,7 +8,15 @@ from typing import NamedTuple
 
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.errors import Forbidden, Unauthenticated
-from sexton.operators.access.model import EVERY_INSTANCE, UNKNOWN_INSTANCE, Grant, Token, TokenScope, scopes_text
+from sexton.operators.access.model import (
+    ANY_NODE,
+    EVERY_INSTANCE,
+    UNKNOWN_INSTANCE,
+    Grant,
+    Token,
+    TokenScope,
+    scopes_text,
+)
 
 MAX_DAYS, DEFAULT_DAYS = 366, 90
 DAY_MS = 86_400_000
@@ -153,7 +161,7 @@ def check(
         required: ``read``, ``owner``, ``operate`` or ``admin``.
         instance: the instance that the request is about; ``EVERY_INSTANCE``: it belongs to no single one.
         job: the job that the request is about, if any: its own token is accepted too.
-        node: the node that the request is about, if any: its own token is accepted too.
+        node: the node that the request is about, if any: its own token is accepted too; ``ANY_NODE``: that of each.
     """
     if any(
         permits(scope_, required, instance) or (covers(scope_, instance) and _is_own(scope_, job, node))
@@ -165,13 +173,13 @@ def check(
     if job is not None:
         accepted += f", or the job's own (sync:{job.partition(':')[0]})"
     if node is not None:
-        accepted += f", or the node's own (node:{node or 'ID'})"
+        accepted += f", or the node's own (node:{'ID' if node in ('', ANY_NODE) else node})"
     raise Forbidden(f"this needs a token of scope {accepted}, {where}; this one has {scopes_text(scopes)}")
 
 
 def _is_own(scope_: TokenScope, job: str | None, node: str | None) -> bool:
     is_job = scope_.grant is Grant.SYNC and job is not None and runs(scope_.of, job)
-    return is_job or (scope_.grant is Grant.NODE and node is not None and scope_.of == node)
+    return is_job or (scope_.grant is Grant.NODE and node in (scope_.of, ANY_NODE))
 
 
 def covers(scope_: TokenScope, instance: str) -> bool:

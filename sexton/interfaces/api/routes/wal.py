@@ -13,7 +13,7 @@ from sexton.interfaces.api.lanes import reserved
 from sexton.interfaces.operator_service import OperatorService
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.errors import Forbidden
-from sexton.operators.access.model import EVERY_INSTANCE, UNKNOWN_INSTANCE, Grant, scopes_text
+from sexton.operators.access.model import ANY_NODE, EVERY_INSTANCE, UNKNOWN_INSTANCE, Grant, scopes_text
 from sexton.protocol.body import MAX_ITEMS_BYTES
 from sexton.protocol.topics import NODE, TOPIC, Heartbeat, RegionMap, Replay, StartedPurge, Topics
 from sexton.wal.messages import PurgeRequest
@@ -105,7 +105,7 @@ def release(topic: Name, replay: Id, service: Service, caller: CurrentCaller) ->
 
 def _about_replay(action: str, topic: str, replay: str, service: OperatorService, caller: Caller) -> Deed:
     """Return what changes a replay of a topic, if the caller may do that; an unknown replay is nobody's."""
-    known, node = _permitted(topic, Grant.OPERATE, service, caller, node=caller.node), caller.node
+    known, node = _permitted(topic, Grant.OPERATE, service, caller, node=ANY_NODE), ANY_NODE
     pin = service.stores.wal.replays.find(replay)
     if pin is not None:  # it may be of another topic than the path names
         known, node = _permitted(pin.topic, Grant.OPERATE, service, caller, node=pin.node), pin.node

@@ -162,6 +162,21 @@ def test_caller_with_two_nodes_reports_for_each(issuer: Issuer, send: Send) -> N
     assert beats == [200, 200, 403]
 
 
+def test_caller_with_two_nodes_ends_its_own_replays(issuer: Issuer, send: Send, api: Api) -> None:
+    token = issuer.token(groups="nodes")
+    regions = [{"region": name, "first": 0, "node": node} for name, node in (("r2", "n2"), ("r3", "n3"))]
+    send(issuer.token(), "PUT", "/v1/topics/orders/regions", {"generation": 1, "regions": regions})
+    replays = "/v1/topics/orders/replays"
+    unnamed = send(token, "POST", replays, {"region": "r2", "epoch": 1})
+    own = send(token, "POST", replays, {"region": "r2", "epoch": 1, "node": "n2"}).json()["id"]
+    other = send(issuer.token(), "POST", replays, {"region": "r3", "epoch": 1, "node": "n3"}).json()["id"]
+
+    renewed = [send(token, "PATCH", f"{replays}/{replay}").status_code for replay in (own, other)]
+    ended = [send(token, "DELETE", f"{replays}/{replay}").status_code for replay in (own, other)]
+
+    assert (unnamed.status_code, renewed, ended) == (403, [200, 403], [204, 403])
+
+
 def test_unknown_keys_do_not_make_the_api_ask_again(issuer: Issuer, send: Send) -> None:
     assert send(issuer.token()).status_code == 200
     before = issuer.requests
