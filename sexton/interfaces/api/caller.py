@@ -39,6 +39,7 @@ class Caller:
     def __init__(self, identity: CallerIdentity, source: str, calls: CallStore) -> None:
         self._identity, self.source, self._calls = identity, source, calls
         self._forbidden: CallRecord | None = None
+        self._is_logged = False
 
     @property
     def name(self) -> str:
@@ -69,16 +70,17 @@ class Caller:
             yield
 
     def log_refusal(self, request: str, outcome: str) -> None:
-        """Log that the token did not permit a request (``METHOD TEMPLATE``); repetitions are counted."""
-        call = self._forbidden or CallRecord(who=self.name, source=self.source, action=request)
-        self._calls.refused(call, outcome)
+        """Log that a request (``METHOD TEMPLATE``) was refused, unless its deed was logged; repetitions are counted."""
+        if not self._is_logged:
+            call = self._forbidden or CallRecord(who=self.name, source=self.source, action=request)
+            self._calls.refused(call, outcome)
 
     def _permitted(self, deed: Deed) -> CallRecord:
         call = CallRecord(who=self.name, source=self.source, action=deed.action, instance=deed.instance)
         call = call.model_copy(update={"subject": deed.subject, "reason": deed.reason})
         self._forbidden = call
         self.require(deed.grant, deed.instance or EVERY_INSTANCE, job=deed.job, node=deed.node)
-        self._forbidden = None
+        self._forbidden, self._is_logged = None, True
         return call
 
     def require(self, grant: Grant, instance: str, *, job: str | None = None, node: str | None = None) -> None:

@@ -52,6 +52,8 @@ REFUSALS = (SextonError, *AWAY)
 """Errors with a sentence for the caller: those of Sexton, and those of an unreachable database."""
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
+READING = ("GET", "HEAD")
+"""Methods whose refusals are logged only if the token does not permit the request."""
 STATUS: tuple[tuple[type[Exception], int], ...] = (
     (Unauthenticated, 401),
     (NotAuthorized, 401),
@@ -104,9 +106,9 @@ def install(app: FastAPI) -> None:
 
 async def _answer(request: Request, error: Exception) -> JSONResponse:
     caller = getattr(request.state, "caller", None)
-    if isinstance(error, Forbidden) and caller is not None:
+    if caller is not None and (isinstance(error, Forbidden) or request.method not in READING):
         template = f"{request.method} {getattr(request.scope.get('route'), 'path', '')}"
-        await run_in_threadpool(caller.log_refusal, template, code_of(error))
+        await run_in_threadpool(caller.log_refusal, template, problem(error).code)
     return answer(error, f"{request.method} {request.url.path}")
 
 
