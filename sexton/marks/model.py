@@ -129,8 +129,7 @@ class Fenced(StrEnum):
 class File(NamedTuple):
     """An object that a mark will delete.
 
-    ``bytes``: as listed, None if no listing was needed. ``stated``: its share of the bytes that the owner states for
-    the mark; None if the owner states none.
+    ``bytes``: as listed, None if no listing was needed. ``stated``: its share of the bytes that the owner states, if any.
     """
 
     kind: str
@@ -202,7 +201,6 @@ class Unresolvable(NamedTuple):
 
 OWNERS_REASONS = (Reason.OWNER_CORRUPT, Reason.SCHEMA_MISSING)
 """Reasons that only the owner can remove; each round asks it whether it has."""
-
 RESOLVED_AGAIN = (Reason.CHANGED, Reason.SCHEMA_MISSING)
 """Reasons for which a claimed mark's files are dropped when it is quarantined."""
 

@@ -120,7 +120,7 @@ ORDERS: Mapping[str, Mapping[str, str]] = {
         "outcome": REPORT,
         "error": REPORT,
         **dict.fromkeys(("scanned", "due", "kept", "protected_bytes", "quarantined", "kinds"), REPORT),
-        **dict.fromkeys(("faults", "leases", "lost_leases"), REPORT),
+        **dict.fromkeys(("faults", "leases", "lost_leases", "adoption_ms"), REPORT),
     },
     "due_instances": {},
     "nudge": {},

@@ -60,13 +60,10 @@ class CheckStore:
         t = self._db.t.check_run
         with self._db.write() as c:
             is_stale = and_(t.c.instance == instance, t.c.state == RunState.RUNNING, t.c.run != run)
-            lacks = ["it was cut off, another began"]
-            c.execute(
-                update(t).where(is_stale).values(state=RunState.PARTIAL, ended_at=self._db.now(c), missing_inputs=lacks)
-            )
-            values = {"instance": instance, "run": run, "state": RunState.RUNNING, "cutoff": self._db.now(c)}
-            values["asked_by"] = by
-            new_row = upsert(self._db, t).values(**values).on_conflict_do_nothing(index_elements=["run"])
+            now, lacks = self._db.now(c), ["it was cut off, another began"]
+            c.execute(update(t).where(is_stale).values(state=RunState.PARTIAL, ended_at=now, missing_inputs=lacks))
+            row = {"instance": instance, "run": run, "state": RunState.RUNNING, "cutoff": now, "asked_by": by}
+            new_row = upsert(self._db, t).values(**row).on_conflict_do_nothing(index_elements=["run"])
             is_new = c.execute(new_row.returning(t.c.id)).first() is not None
             begun_run = _run(c.execute(select(t).where(t.c.run == run)).one())
             if is_new:
@@ -120,10 +117,7 @@ class CheckStore:
                 store_seen(self._db, c, run, list(unique.values()))
 
     def confirm(self, run: Run, findings: Collection[int]) -> int:
-        """Confirm findings for which the second check found the same; return how many.
-
-        The confirmation counts once the run is whole.
-        """
+        """Confirm findings that the second check found again; return how many. It counts once the run is whole."""
         t = self._db.t.finding
         with self._db.write() as c:
             if not self._is_running(c, run):
