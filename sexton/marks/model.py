@@ -129,7 +129,7 @@ class Fenced(StrEnum):
 class File(NamedTuple):
     """An object that a mark will delete.
 
-    ``bytes``: as listed, None if no listing was needed. ``stated``: its share of the bytes that the owner states, if any.
+    ``bytes``: as listed, None if no listing was needed. ``stated``: its share of the bytes that the owner states.
     """
 
     kind: str
