@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
+from config.checks import check_ca_certs, check_database, check_deployment, check_live_database
 from config.engine_settings import EngineSettings
 from config.explain import SettingRow, rows, sentence
 from config.sections import (
@@ -28,10 +29,6 @@ from config.sections import (
     SparkSection,
     TemporalSection,
     WalSection,
-    check_ca_certs,
-    check_database,
-    check_deployment,
-    check_live_database,
 )
 from config.sources import Layer, SettingsError, home, layers, load_home_env, masked
 from sexton.check.model import CheckSettings

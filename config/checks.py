@@ -1,0 +1,40 @@
+"""Checks of the settings outside any section. Pydantic turns each ``ValueError`` into an error of its setting."""
+
+import re
+import ssl
+
+
+def check_database(url: str) -> str:
+    """Return a database's URL with its driver; raise ``ValueError`` for any but SQLite and PostgreSQL."""
+    for plain in ("postgresql://", "postgres://"):
+        if url.startswith(plain):
+            url = "postgresql+psycopg://" + url.removeprefix(plain)
+    if not re.match(r"sqlite:///.|postgresql\+psycopg://.", url):
+        raise ValueError("use sqlite:///PATH or postgresql://USER@HOST/NAME")
+    return url
+
+
+def check_live_database(url: str) -> str:
+    """Return the URL with which live views are read; raise ``ValueError`` for any but PostgreSQL."""
+    if url and not (url := check_database(url)).startswith("postgresql"):
+        raise ValueError("use postgresql://USER@HOST/NAME, or leave it empty: SQLite has no logins")
+    return url
+
+
+def check_deployment(text: str) -> str:
+    """Return a deployment id; raise ``ValueError`` if it is malformed."""
+    if text and not re.fullmatch(r"[a-z0-9][a-z0-9-]{2,62}", text):
+        raise ValueError(
+            "use 3 to 63 of a-z, 0-9 and '-', beginning with a letter or digit; `sexton init` prints a new one"
+        )
+    return text
+
+
+def check_ca_certs(path: str) -> str:
+    """Return the path of a file in PEM with certificates; raise ``ValueError`` if it has none."""
+    if path:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
+        except OSError as e:
+            raise ValueError(f"{path} cannot be read as certificates in PEM: {e}") from e
+    return path
