@@ -39,7 +39,8 @@ def _judge(kind: str, url: str, method: str, path: str, token: str, body: object
             began, status = time.time(), 0
             with suppress(httpx.HTTPError):
                 status = http.request(method, path, json=body, headers=headers).status_code
-        print(json.dumps(Answer(began, kind, status, time.time() - began)), flush=True)
+        line = json.dumps(Answer(began, kind, status, time.time() - began))
+        print(f"{line}\n", end="", flush=True)  # in one write: the threads share the output
         time.sleep(PAUSE_SECONDS)
 
 
