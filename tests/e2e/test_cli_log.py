@@ -76,6 +76,7 @@ CHANGES = {
     "pace": ("disk 5/s", "pace"),
     "instance add": ("more", "instance add"),
     "instance keys": ("shop data/.*", "instance keys"),
+    "instance live-view": ("shop none", "instance live-view"),
     "instance grant": ("shop app", "instance grant"),
     "instance revoke": ("shop app", "instance revoke"),
     "instance observe": ("shop", "observe"),
@@ -111,6 +112,7 @@ CHANGES = {
     "protection watermark": ("shop 7", "watermark"),
     "protection selftest": ("shop --yes", "protection selftest"),
     "wal enable": ("orders", "wal enable"),
+    "wal assign": ("orders shop --reason x --yes", "wal assign"),
     "wal disable": ("orders", "wal disable"),
     "wal reset": ("orders --reason x --yes", "wal reset"),
     "wal restored": ("--reason x", "wal restored"),
@@ -134,6 +136,7 @@ CHANGES = {
     "replica full-copy": ("t1 be-1 --reason x", "replica full-copy"),
     "replica decommission": ("be-1 --yes", "replica decommission"),
     "token create": ("--scope read", "token create"),
+    "token renew": ("0123456789ab", "token renew"),
     "token revoke": ("0123456789ab", "token revoke"),
     "user add": ("ada --scope read --password-stdin", "user add"),
     "user password": ("ada --password-stdin", "user password"),
@@ -159,7 +162,7 @@ def filled(shop: Database) -> Database:
     """Fill the database with what the commands name: a topic, a log, a backend, a finding, a hold, a plan."""
     stores = stores_of(shop)
     with shop.write() as c:
-        ensure_topic(shop, c, "orders")
+        ensure_topic(shop, c, "orders", "shop")
     stores.binlogs.configs.put("shop", "sales", "", LogRetention(ttl_seconds=60))
     tablet = Tablet(tablet="t1", part="p1", copies=(Copy(backend="be-1", uid="u1"),))
     stores.binlogs.placements.place("shop", Placement(db="sales", table="orders", tablets=(tablet,)))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from sqlalchemy import text
 
+from sexton.contract import NewMark
 from sexton.replication.binlog.model import LogRetention
 from sexton.runtime.stores import DeploymentStores
 from sexton.wal.sql.rows import ensure_topic
@@ -13,9 +14,11 @@ from tests.support.rig import Rig, put
 
 
 def fill_database(rig: Rig, root: Path) -> None:
-    """Add the vault and the topic of ``a``, with a replay."""
+    """Add the vault and the topic of ``a``, with a replay, and a mark that is due."""
     rig.local(root, instance="a")
     put(root, "data/a.dat")
+    rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("data/a.dat",), bytes=10), instance="a")
+    rig.later(10_801)
     pin = {"id": PIN, "topic": "orders", "region": "r1", "start": 0, "node": "n7", "kafka_id": "", "log_end": 0}
     with rig.db.write() as c:
         if rig.db.dialect == "postgresql":  # a database that other tests have used: the examples name number 1
