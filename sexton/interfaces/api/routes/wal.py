@@ -55,8 +55,10 @@ def regions(topic: Name, body: RegionMap, service: Service, caller: CurrentCalle
 @routes.post("/topics/{topic}/purge", status_code=202)
 def purge(topic: Name, request: Request, service: Service, caller: CurrentCaller) -> StartedPurge:
     """Start the purge of a topic. Do not wait for its end."""
-    known = _permitted(topic, Grant.OPERATE, service, caller)
-    with caller.recorded(Deed("wal purge", known.instance, Grant.OPERATE, topic)):
+    known = _find(topic, service)
+    instance = UNKNOWN_INSTANCE if known is None else known.instance
+    with caller.recorded(Deed("wal purge", instance, Grant.OPERATE, topic)):
+        _permitted(topic, Grant.OPERATE, service, caller)
         run = request.app.state.rounds.purge(PurgeRequest(topic=topic, requested_by=caller.name))
     return StartedPurge(topic=topic, workflow=run.workflow, run=run.run)
 

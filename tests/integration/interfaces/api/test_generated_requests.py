@@ -34,7 +34,8 @@ LONGEST_WAIT_SECONDS = 0.1
 LOGIN = "/v1/token"
 """It needs no token; ``test_login`` tests it."""
 
-LOG = {"call"}
+LOG = {"call", "call_head"}
+"""A refused request is logged, too."""
 JOB = LOG | {"protection", "protection_item", "protection_chunk", "counter", "binlog_consumer"}
 NODE = LOG | {"wal_region", "wal_pin", "wal_node", "backend", "replica", "binlog_partition_cut", "journal_follower"}
 OWNER = (
@@ -44,8 +45,8 @@ OWNER = (
 )
 OPERATE = OWNER | JOB | NODE | {"control", "plan", "wal_topic"}
 MAY_CHANGE = {
-    "read": set[str](),
-    "read@a": set[str](),
+    "read": LOG,
+    "read@a": LOG,
     "owner@a": OWNER,
     "operate@a": OPERATE,
     "admin": OPERATE,

@@ -50,7 +50,7 @@ def test_unreadable_scope_permits_nothing_and_breaks_no_list(rig: Rig, tokens: T
 
 
 def test_unreadable_scope_of_a_user_issues_no_token(rig: Rig) -> None:
-    users, logins = UserStore(rig.db), Logins(rig.db)
+    users, logins = UserStore(rig.db), Logins(rig.db, rig.operators.calls)
     users.add("ada", PASSWORD, policy.scope("admin"), "test")
     spoil(rig, "api_user", "operate")
     users.add("bob", PASSWORD, policy.scope("read"), "test")
@@ -113,7 +113,7 @@ def test_renewed_token_keeps_its_secret(rig: Rig, tokens: TokenStore) -> None:
 
 def test_ended_token_is_not_renewed(rig: Rig, tokens: TokenStore) -> None:
     UserStore(rig.db).add("ada", PASSWORD, policy.scope("read"), "test")
-    of_login, _ = Logins(rig.db).login("ada", PASSWORD, "here")
+    of_login, _ = Logins(rig.db, rig.operators.calls).login("ada", PASSWORD, "here")
     expired, revoked = create(tokens, 1)[0], create(tokens)[0]
     tokens.revoke(revoked.id, "test")
 

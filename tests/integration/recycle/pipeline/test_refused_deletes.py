@@ -67,7 +67,7 @@ def test_an_undelete_needs_all_files_that_the_owner_names(
     root = rig.local(tmp_path / "v")
     put(root, "k0.dat")
     put(root, "k1.dat")
-    rig.recycler = rig.recycler_of(NamingOwner(rig.db, rig.registry.vaults))
+    rig.recycler = rig.recycler_of(NamingOwner(rig.db, rig.registry))
     rig.mark("dropped", NewMark(id="m", vault=None))
     rig.later(DUE_SECONDS)
     with monkeypatch.context() as patch:

@@ -127,7 +127,7 @@ def test_a_mark_with_two_places_at_fault_is_kept_once(
             both = (Place(vault="disk", prefix="t/"), Place(vault="other", prefix="t/"))
             return {mark.ref: Expansion(places=both) for mark in marks}
 
-    rig.owner = TwoPlaces(rig.db, rig.registry.vaults)
+    rig.owner = TwoPlaces(rig.db, rig.registry)
     rig.recycler = rig.recycler_of(rig.owner)
     order = prefix_in_second_pass(rig, root)
 
