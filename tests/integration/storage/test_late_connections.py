@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sexton.kernel.trust import Trust
 from sexton.storage.model import KeyOutcome, VaultSpec
 from sexton.storage.port import VaultFault
 from sexton.storage.s3.bucket import S3Bucket
@@ -60,7 +61,9 @@ def delete_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Delete]:
                 socket, "getaddrinfo", lambda host, *rest: addresses if host == "store.test" else look_up(host, *rest)
             )
             spec = VaultSpec(instance="shop", name="cold", kind="s3", location=f"bucket-{silent}")
-            return delete(S3Bucket(spec, f"http://store.test:{port}"), [Target("a.dat")])
+            return delete(
+                S3Bucket(spec, f"http://store.test:{port}", trust=Trust(insecure_http=True)), [Target("a.dat")]
+            )
 
         yield delete_with
     server.shutdown()

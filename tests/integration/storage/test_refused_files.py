@@ -71,7 +71,7 @@ def test_a_key_refused_alone_fails_with_the_stores_message(
 
     report = rig.round()
 
-    assert (report.removed, report.deleted, report.failed, report.waiting) == (1, 1, 1, 1)
+    assert (report.removed, report.deleted, report.failed, report.waiting) == (1, 3, 1, 1)
     assert report.vaults == {"disk": "normal"}
     assert disk.asked == [["a.dat", "b.dat", "c.dat", "d.dat"], *[["b.dat"]] * (TRIES - 1)]
     assert set(listing(root)) == {"b.dat"}
