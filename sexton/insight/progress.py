@@ -41,6 +41,6 @@ def read_progress(db: Database, c: Connection, round_: int) -> RoundCounts:
 def _tallies(db: Database, c: Connection, round_: int) -> dict[str, KindCounts]:
     t = db.t.tally
     sums = [func.sum(t.c[name]).label(name) for name in ("claimed", "removed", "listed")]
-    gone = func.sum(t.c.deleted + t.c.absent + t.c.hidden).label("objects")
-    rows = c.execute(select(t.c.kind, *sums, gone).where(t.c.round == round_).group_by(t.c.kind))
+    objects = func.sum(t.c.deleted + t.c.absent + t.c.hidden).label("objects")
+    rows = c.execute(select(t.c.kind, *sums, objects).where(t.c.round == round_).group_by(t.c.kind))
     return {row.kind: KindCounts(**row._mapping) for row in rows}

@@ -186,7 +186,7 @@ class FileList:
         ]
 
     def record(self, by_number: Mapping[int, KeyResult], round_: int) -> Mapping[tuple[str, str], Mapping[str, int]]:
-        """Store outcomes, by numbers of files, of which those of other lists are skipped; return what was deleted now.
+        """Store the outcomes of this list's files by their numbers; return what was deleted now.
 
         The counts are by (kind, vault); their names are those of ``KindVaultCounts``. A file that was done before, in
         this round or an earlier one, is not counted again.

@@ -93,10 +93,10 @@ def name_first(counts: Mapping[Kept, int]) -> dict[Kept, int]:
     """Return the counts with the first live marks by name, and all others in one count."""
     live = sorted(answer for answer in counts if answer.reason is KeepReason.LIVE and answer != LIVE)
     unnamed = live[NAMED_LIVE:]
-    named = {answer: marks for answer, marks in counts.items() if answer not in unnamed}
+    shown_counts = {answer: marks for answer, marks in counts.items() if answer not in unnamed}
     if unnamed:
-        named[LIVE] = named.get(LIVE, 0) + sum(counts[answer] for answer in unnamed)
-    return named
+        shown_counts[LIVE] = shown_counts.get(LIVE, 0) + sum(counts[answer] for answer in unnamed)
+    return shown_counts
 
 
 def by_hold(hold: int) -> Kept:

@@ -52,11 +52,11 @@ class NodeAddresses:
             answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as e:
             raise NodeSilent(f"{host} has no address: {e}") from e
-        found = list(dict.fromkeys(str(answer[4][0]) for answer in answers))
-        permitted = tuple(each for each in found if self._permits(host, each))
+        addresses = list(dict.fromkeys(str(answer[4][0]) for answer in answers))
+        permitted = tuple(each for each in addresses if self._permits(host, each))
         if not permitted:
             raise NodeSilent(
-                f"{host} is at {found[0]}, where no node may be; if one is, name the host or its network in "
+                f"{host} is at {addresses[0]}, where no node may be; if one is, name the host or its network in "
                 "wal.flush_nodes (never a link-local address)"
             )
         return NodeAddress(host, port, permitted)

@@ -59,8 +59,8 @@ class Repairs:
             VaultFault: the identity of a vault cannot be verified, or this database is older than its marker.
         """
         run = self._trusted_run(instance)
-        found = sum(self._runs.count_repairable(instance, FindingType.ORPHAN, key_prefix).values())
-        total = RepairResult(found=found if limit is None else min(found, limit))
+        orphans = sum(self._runs.count_repairable(instance, FindingType.ORPHAN, key_prefix).values())
+        total = RepairResult(found=orphans if limit is None else min(orphans, limit))
         if dry_run:
             return total
         for page in self._pages(instance, FindingType.ORPHAN, key_prefix, limit):

@@ -186,8 +186,8 @@ def _newest_round_events(db: Database, mark_row: Any) -> Iterator[Event]:
 def _live_events(mark_row: Any, context: WhyContext) -> Iterator[Event]:
     try:
         for rows in context.owner.live(mark_row.instance, [_due_mark(mark_row)], lambda: None).values():
-            named = f": {rows}" if rows else ""
-            yield Event(event="live", text=f"kept: its owner lists it as live{named}")
+            row_names = f": {rows}" if rows else ""
+            yield Event(event="live", text=f"kept: its owner lists it as live{row_names}")
     except OwnerSilent as e:
         yield Event(event="owner_silent", text=f"kept: {e}")
 

@@ -20,7 +20,7 @@ from sexton.operators.call_log.store import CallStore
 class Deed(NamedTuple):
     """What a request changes, as the log of calls has it, and the grant that it needs.
 
-    ``instance``: empty if the object belongs to none, as topics do; then the token must cover all. ``subject``: the
+    ``instance``: empty if the object belongs to none, or is unknown; then the token must cover all. ``subject``: the
     object of the action. ``job``, ``node``: see ``access.policy.check``.
     """
 

@@ -114,7 +114,7 @@ def human_bytes(count: int) -> str:
 
 
 def freed(size: int, unknown: int) -> str:
-    """Return how many bytes were freed; ``unknown``: objects in addition whose size nobody knows."""
+    """Return how many bytes were freed; ``unknown``: objects in addition whose size is unknown."""
     if not unknown:
         return human_bytes(size)
     return f"{human_bytes(size)} + {unknown:,} unknown" if size else "unknown"

@@ -58,7 +58,7 @@ class TokenScope(NamedTuple):
 
 
 class CallerIdentity(NamedTuple):
-    """Who sends a request, and what that permits: each of the scopes by itself."""
+    """The sender of a request, and its scopes; each scope alone permits what it names."""
 
     name: str
     """In the log of calls."""

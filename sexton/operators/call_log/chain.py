@@ -61,8 +61,8 @@ def trim(db: Database, c: Connection, before: int, most: int) -> int:
     head = _locked_head(db, c)
     end = min(head.id, head.trimmed_id + most)
     among_oldest = t.c.id.between(head.trimmed_id + 1, end)
-    kept = c.execute(select(func.min(t.c.id)).where(among_oldest, t.c.at >= before)).scalar_one()
-    last = end if kept is None else kept - 1
+    first_young = c.execute(select(func.min(t.c.id)).where(among_oldest, t.c.at >= before)).scalar_one()
+    last = end if first_young is None else first_young - 1
     if last <= head.trimmed_id:
         return 0
     hash_ = c.execute(select(t.c.hash).where(t.c.id == last)).scalar_one_or_none()

@@ -32,7 +32,7 @@ LEFT = "LEFT"
 RETENTION_MS = 400 * 86_400_000
 DELETED_AT_ONCE = 10_000
 UNLOGGED = (*AWAY, CallLogBroken)
-"""Errors because of which a row cannot be stored."""
+"""Errors that keep a row from being stored."""
 
 log = logging.getLogger(__name__)
 
@@ -112,8 +112,8 @@ class CallStore:
         """Return the rows of the chain behind one, in their order."""
         t = self._db.t.call
         with self._db.read() as c:
-            found = c.execute(select(t).where(t.c.id > after).order_by(t.c.id).limit(count))
-            return [CallRow(**row._mapping) for row in found]
+            rows = c.execute(select(t).where(t.c.id > after).order_by(t.c.id).limit(count))
+            return [CallRow(**row._mapping) for row in rows]
 
     def newest(self) -> int:
         """Return the number of the newest row; 0: there is none."""

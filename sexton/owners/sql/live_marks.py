@@ -1,4 +1,4 @@
-"""Find the marks of which the live view shows anything, by id, by key, or by prefix in either direction."""
+"""Find the marks that overlap with rows of the live view: by id, by key, or by prefix in either direction."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ NAMED_ROWS = 3
 
 @dataclass(frozen=True)
 class LiveMarks:
-    """Finds the marks of which the view shows anything; each method checks one kind of overlap."""
+    """Finds the marks that overlap with rows of the view; each method checks one kind of overlap."""
 
     db: Database
     c: Connection

@@ -52,9 +52,9 @@ class DeletionProgress:
             lacking=mark.lacking,
         )
         reason = reasons.get(KeyOutcome.CHANGED) or reasons.get(KeyOutcome.FAILED)
-        gone = (total[KeyOutcome.DELETED] + total[KeyOutcome.HIDDEN], freed)
+        deleted = (total[KeyOutcome.DELETED] + total[KeyOutcome.HIDDEN], freed)
         home = mark.vault or SEVERAL
-        return cls(Ref(mark.kind, mark.id), home, mark.failures, deletion_counts, reason, gone, failed)
+        return cls(Ref(mark.kind, mark.id), home, mark.failures, deletion_counts, reason, deleted, failed)
 
     @property
     def settlement(self) -> Settlement:

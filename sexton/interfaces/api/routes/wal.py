@@ -106,7 +106,7 @@ def release(topic: Name, replay: Id, service: Service, caller: CurrentCaller) ->
 
 
 def _about_replay(action: str, topic: str, replay: str, service: OperatorService, caller: Caller) -> Deed:
-    """Return what changes a replay of a topic, if the caller may do that; an unknown replay is nobody's."""
+    """Return what changes a replay of a topic, if the caller may do that; an unknown replay belongs to no node."""
     known, node = _permitted(topic, Grant.OPERATE, service, caller, node=ANY_NODE), ANY_NODE
     pin = service.stores.wal.replays.find(replay)
     if pin is not None:  # it may be of another topic than the path names

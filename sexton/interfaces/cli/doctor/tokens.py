@@ -19,10 +19,10 @@ def examine_tokens(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
     """Yield a warning about tokens that a program used lately and that end within two weeks; none if there are none."""
     expiring = stores.tokens.expiring()
     if expiring:
-        named = "; ".join(expiry_text(token) for token in expiring[:MAX_NAMED])
+        token_texts = "; ".join(expiry_text(token) for token in expiring[:MAX_NAMED])
         more = f"; and {len(expiring) - MAX_NAMED} more" if len(expiring) > MAX_NAMED else ""
         todo = "renew those still needed: sexton token renew TOKEN; or create others: sexton token create"
-        yield DoctorFinding("WARN", "tokens", f"{named}{more}", todo)
+        yield DoctorFinding("WARN", "tokens", f"{token_texts}{more}", todo)
 
 
 def examine_issuer(settings: "Settings") -> Iterator[DoctorFinding]:

@@ -25,10 +25,10 @@ def show_plan(plan: Plan, cost: Estimate) -> None:
     if plan.kinds:
         typer.echo("* as reported by the owner; marks of the kind that are older than `before` are deleted")
         typer.echo(_cost(cost))
-    kept = Counter(plan.kept)
+    keep_counts = Counter(plan.kept)
     for held in (held for kind in plan.kinds for held in kind.held):
-        kept[by_hold(held.hold)] += held.marks
-    typer.echo(f"kept: {kept_counts(kept)}")
+        keep_counts[by_hold(held.hold)] += held.marks
+    typer.echo(f"kept: {kept_counts(keep_counts)}")
     if plan.claimed:
         typer.echo(f"claimed by earlier rounds and finished first: {plan.claimed}")
     for k in plan.kinds:

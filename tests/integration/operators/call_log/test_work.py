@@ -18,9 +18,10 @@ def test_every_round_that_begins_is_logged_with_its_run(rig: Rig) -> None:
     rig.rounds.plan("shop", rig.policy, "")
 
     assert again.round == opened.round
-    assert [(c.who, c.action, c.instance, c.subject, c.outcome) for c in work(rig)] == [
-        ("worker", "round", "shop", f"round {opened.round}, run run-of-a-stranger", "ok"),
-        ("worker", "plan", "shop", "", "ok"),
+    begun, sender = f"round {opened.round}, run run-of-a-stranger", "the order names no sender"
+    assert [(c.who, c.action, c.instance, c.subject, c.outcome, c.reason) for c in work(rig)] == [
+        ("worker", "round", "shop", begun, "ok", sender),
+        ("worker", "plan", "shop", "", "ok", sender),
     ]
 
 
