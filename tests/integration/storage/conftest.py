@@ -31,12 +31,12 @@ MOTO_LACKS = {
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run every test that needs S3 on two implementations; SeaweedFS, the usual one, is not in the test's name."""
-    if "s3_server" not in metafunc.fixturenames:
+    if "s3_kind" not in metafunc.fixturenames:
         return
     servers = {"weed": pytest.HIDDEN_PARAM, "moto": "moto"}
     if metafunc.function.__name__ in MOTO_LACKS:
         del servers["moto"]
-    metafunc.parametrize("s3_server", servers, indirect=True, ids=servers.values())
+    metafunc.parametrize("s3_kind", servers, indirect=True, ids=servers.values())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -52,7 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _is_on_moto(item: pytest.Item) -> bool:
-    return _parameters(item).get("s3_server") == "moto"
+    return _parameters(item).get("s3_kind") == "moto"
 
 
 def _parameters(item: pytest.Item) -> dict[str, object]:
@@ -71,9 +71,19 @@ def moto_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MotoS3]:
 
 
 @pytest.fixture
-def s3_server(request: pytest.FixtureRequest, s3_server: RunningS3) -> RunningS3 | MotoS3:
-    """Return one of two implementations of S3; tests that need S3 for some of their parameters only get SeaweedFS."""
-    if getattr(request, "param", "weed") == "weed":
+def s3_kind(request: pytest.FixtureRequest) -> str:
+    """Return which implementation of S3 a test runs on; tests that need S3 for some parameters only get SeaweedFS.
+
+    A parameter of ``s3_server`` itself would also be one of the server of the whole session, which pytest would stop
+    and start again, with new keys, whenever it changes.
+    """
+    return str(getattr(request, "param", "weed"))
+
+
+@pytest.fixture
+def s3_server(request: pytest.FixtureRequest, s3_kind: str, s3_server: RunningS3) -> RunningS3 | MotoS3:
+    """Return one of two implementations of S3."""
+    if s3_kind == "weed":
         return s3_server
     server: MotoS3 = request.getfixturevalue("moto_server")
     return server
