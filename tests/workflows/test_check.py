@@ -3,6 +3,7 @@
 import asyncio
 import datetime as dt
 import threading
+import time
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -106,11 +107,12 @@ async def test_second_check_is_refused_and_cancelled_one_is_partial(
     [shop] = shops(served.rig, tmp_path, 1)
     slow, listed = served.rig.direct.__class__._list, threading.Event()
 
-    def listing(self: Any, db: Any, spec: Any, until: Any, heartbeat: Any) -> Any:
-        slow(self, db, spec, until, heartbeat)
+    def listing(self: Any, db: Any, spec: Any, until: Any, pages: Any) -> Any:
+        slow(self, db, spec, until, pages)
         listed.set()
         while True:  # until it is cancelled
-            heartbeat()
+            pages.heartbeat()
+            time.sleep(0.01)
 
     with monkeypatch.context() as m:
         m.setattr("sexton.check.in_process.InProcessComparison._list", listing)
