@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import time
 import urllib.request
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from sexton.runtime.embedded.ports import Ports
 from sexton.runtime.embedded.s3_identity import create_identity
 
 READY_SECONDS = 60.0
+REGISTER_SECONDS = 10.0
+"""Volumes register within 5 s. One that a kill left unfinished never does, and holds no object: nobody waits for it."""
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """Ignores any http_proxy of the environment: a proxy cannot reach loopback."""
 _PARTS = ("master", "volume", "filer", "s3")
@@ -39,7 +42,7 @@ class S3Server:
         flags += [f"-{part}.port={port[part]}" for part in (*_PARTS, "admin")]
         # Not the admin's: its worker always dials the default, HTTP port + 10,000.
         flags += [f"-{part}.port.grpc={port[f'{part} grpc']}" for part in _PARTS]
-        self._data = data
+        self._data, self._healthy_since = data, 0.0
         self._master = f"127.0.0.1:{port['master']}.{port['master grpc']}"
         self.endpoint_url = f"http://127.0.0.1:{port['s3']}"
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "S3_", "WEED_"))}
@@ -49,6 +52,7 @@ class S3Server:
 
     def start(self) -> float:
         """Start the server; return the seconds until it answers."""
+        self._healthy_since = 0.0
         return self.child.start(self._answers, READY_SECONDS)
 
     def stop(self) -> None:
@@ -62,8 +66,10 @@ class S3Server:
                 pass
         except OSError:
             return False
+        self._healthy_since = self._healthy_since or time.monotonic()
         stored = len(list(self._data.glob("*.dat")))
-        return not stored or self._registered_volumes() >= stored
+        waited = time.monotonic() - self._healthy_since
+        return not stored or waited > REGISTER_SECONDS or self._registered_volumes() >= stored
 
     def _registered_volumes(self) -> int:
         """Ask the master over gRPC, with its own shell (0.6 s): no other port answers that."""
