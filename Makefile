@@ -9,7 +9,7 @@ RUN := $(VENV)/bin/python
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-check demo-wal demo-binlog test slow soak bench lint coverage
+.PHONY: help demo demo-check demo-wal demo-binlog test slow soak bench lint coverage lock sbom
 
 help:
 	@echo "make demo   a small database makes garbage in an object store; Sexton deletes it, and a worker is killed: a minute"
@@ -21,7 +21,8 @@ help:
 	@echo "            on a quiet machine (ARGS=--quick: small sizes, 5 minutes; tables and chart: docs/benchmarks.md)"
 	@echo
 	@echo "The first of them also makes .venv: about 2 minutes and 1.6 GB, from PyPI. Python 3.11 or newer is needed."
-	@echo "Further: make lint, make coverage, make slow (the demo, Spark on a cluster), make soak (also long runs)."
+	@echo "Further: make lint, make coverage, make slow (the demo, Spark on a cluster), make soak (also long runs),"
+	@echo "make lock (requirements.lock: hashes of what an installation gets), make sbom (dist/sbom.json, CycloneDX)."
 
 demo: $(VENV)/.stamp
 	@$(RUN) -m examples.demo $(ARGS)
@@ -50,6 +51,16 @@ bench: $(VENV)/.bench
 
 lint: $(VENV)/.stamp
 	@$(RUN) -m tests lint
+
+# Asks PyPI for the hashes of every file of every version in constraints.txt that an installation needs: 5 minutes.
+lock: $(VENV)/.stamp
+	@$(RUN) -m piptools compile --quiet --strip-extras --generate-hashes --no-header --no-annotate --no-emit-options \
+		--extra api --extra client --extra embedded --extra kafka --extra spark \
+		-c constraints.txt -o requirements.lock pyproject.toml
+
+sbom: $(VENV)/.stamp
+	@mkdir -p dist
+	@$(RUN) -m cyclonedx_py requirements requirements.lock --pyproject pyproject.toml --output-reproducible -o dist/sbom.json
 
 # One line with its seconds per step; what a step prints is shown only when it fails.
 step = @began=$$(date +%s); said=$$(mktemp); printf '%s ... ' "$(1)"; \

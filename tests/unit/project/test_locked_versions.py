@@ -1,0 +1,77 @@
+"""`requirements.lock` pins all that an installation gets, by hash; `make sbom` lists the same."""
+
+import json
+import subprocess
+import sys
+from importlib.metadata import requires
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[3]
+EXTRAS = {"api", "client", "embedded", "kafka", "spark"}
+
+
+def constraints() -> dict[str, str]:
+    """Return each package's version in constraints.txt."""
+    lines = (ROOT / "constraints.txt").read_text().split()
+    return {canonicalize_name(name): version for name, _, version in (line.partition("==") for line in lines)}
+
+
+def lock() -> dict[str, tuple[str, list[str]]]:
+    """Return each package's version and hashes in requirements.lock."""
+    entries = (ROOT / "requirements.lock").read_text().replace("\\\n", " ").splitlines()
+    found = {}
+    for entry in entries:
+        requirement, *hashes = entry.split()
+        name, _, version = requirement.partition("==")
+        found[canonicalize_name(name)] = (version, hashes)
+    return found
+
+
+def needed(name: str, extras: set[str]) -> set[tuple[str, frozenset[str]]]:
+    """Return what a package needs here, each with the extras that are asked of it."""
+    wanted = [Requirement(text) for text in requires(name) or ()]
+    return {
+        (canonicalize_name(r.name), frozenset(r.extras))
+        for r in wanted
+        if r.marker is None or any(r.marker.evaluate({"extra": extra}) for extra in {"", *extras})
+    }
+
+
+def test_every_package_has_hashes_and_nothing_else() -> None:
+    entries = lock()
+
+    assert all(hashes for _, hashes in entries.values())
+    assert all(h.startswith("--hash=sha256:") and len(h) == 78 for _, hashes in entries.values() for h in hashes)
+
+
+def test_lock_has_the_versions_that_are_tested() -> None:
+    tested = constraints()
+
+    assert {name: version for name, (version, _) in lock().items()} == {name: tested[name] for name in lock()}
+
+
+def test_lock_has_all_that_an_installation_needs() -> None:
+    seen: set[tuple[str, frozenset[str]]] = set()
+    left = needed("sexton", EXTRAS)
+    while left:
+        package = left.pop()
+        seen.add(package)
+        left |= needed(package[0], set(package[1])) - seen
+
+    assert {name for name, _ in seen} == set(lock())
+
+
+def test_sbom_lists_what_the_lock_pins(tmp_path: Path) -> None:
+    out = tmp_path / "sbom.json"
+    command = [sys.executable, "-m", "cyclonedx_py", "requirements", "requirements.lock"]
+    subprocess.run([*command, "--pyproject", "pyproject.toml", "-o", str(out)], cwd=ROOT, check=True, timeout=100)
+    bom = json.loads(out.read_text())
+
+    assert bom["bomFormat"] == "CycloneDX"
+    assert bom["metadata"]["component"]["name"] == "sexton"
+    assert {(canonicalize_name(c["name"]), c["version"]) for c in bom["components"]} == {
+        (name, version) for name, (version, _) in lock().items()
+    }
