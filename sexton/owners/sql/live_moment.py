@@ -11,6 +11,7 @@ from sqlalchemy import table as table_clause
 from sexton.database.engine import Database
 from sexton.database.tables import Instant
 from sexton.owners.port import OwnerSilent
+from sexton.owners.sql import live_code
 
 AS_OF = "as_of"
 AS_OF_VIEW = "{}_as_of"
@@ -56,7 +57,7 @@ def read(db: Database, c: Connection, view: TableClause, is_own_row: ColumnEleme
         is_own_row: the condition that a row of the view is about the instance.
 
     Raises:
-        OwnerSilent: the view is a copy that does not say how old it is.
+        OwnerSilent: the view is a copy that does not say how old it is, or reading it would run code of its owner.
     """
     as_of_view = AS_OF_VIEW.format(view.name)
     for name, is_meant in ((as_of_view, true()), (view.name, is_own_row)):
@@ -66,6 +67,7 @@ def read(db: Database, c: Connection, view: TableClause, is_own_row: ColumnEleme
             continue
         if db.dialect == "postgresql" and type_ != INSTANT_TYPE:
             raise OwnerSilent(f"{name}.{AS_OF} is {type_}; make it {INSTANT_TYPE}")
+        live_code.require_plain(db, c, view.schema, name)
         source = table_clause(name, column(AS_OF, Instant()), schema=view.schema)
         as_of = c.execute(
             select(func.min(source.c.as_of, type_=Instant())).select_from(source).where(is_meant)

@@ -30,6 +30,7 @@ from sexton.marks.live import LiveEntry, Part, names_prefix
 from sexton.marks.policy import covering_prefixes
 from sexton.operators.registry.store import NO_VIEW, Instance
 from sexton.owners.port import OwnerSilent
+from sexton.owners.sql import live_code
 
 LIVE_VIEW = "sexton_live"
 """The usual name. A relation of this name that no instance names is never read, but also never overlooked."""
@@ -80,9 +81,10 @@ def load(db: Database, c: Connection, name: str) -> TableClause:
     The columns are read each time, as an owner may change the view while Sexton runs.
 
     Raises:
-        OwnerSilent: there is no such view.
+        OwnerSilent: there is no such view, or reading it would run code of its owner.
     """
     schema, _, relation = name.rpartition(".")
+    live_code.require_plain(db, c, schema or None, relation)
     names = {"view": relation, "schema": schema or None}
     present_columns = set(c.execute(text(_COLUMNS_QUERY[db.dialect]), names).scalars())
     if not present_columns:

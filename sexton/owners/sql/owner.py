@@ -8,6 +8,7 @@ no such check.
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
 
 from sqlalchemy import (
     Connection,
@@ -24,7 +25,7 @@ from sexton.marks.keepers import NAMED_LIVE
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 from sexton.operators.registry.store import Registry
 from sexton.owners.port import COUNT_SECONDS, FindRefs, OwnerSilent, Verify, nothing_to_verify
-from sexton.owners.sql import live_keys, live_moment, live_view, loose_keys
+from sexton.owners.sql import live_code, live_keys, live_moment, live_view, loose_keys
 from sexton.owners.sql.live_keys import ViewNames
 from sexton.owners.sql.live_marks import LiveMarks
 from sexton.owners.sql.live_sessions import reading
@@ -37,6 +38,20 @@ STATEMENT_SECONDS = 20
 OLDER = "the live view was last true before the mark was made; it is deleted after the next refresh"
 RECHECK_SECONDS = 60
 """How long it is trusted how the view names objects."""
+
+
+Found = TypeVar("Found")
+
+
+class _Look(NamedTuple, Generic[Found]):
+    """What a look at a whole view found, for as long as the view is not defined anew."""
+
+    found: Found
+    definition: str
+    until: float
+
+    def counts(self, definition: str) -> bool:
+        return self.definition == definition and time.monotonic() <= self.until
 
 
 class SqlOwner:
@@ -56,8 +71,8 @@ class SqlOwner:
             max_age_seconds: how old a copy of the live view may be.
         """
         self._db, self._registry, self._max_age_seconds = db, registry, max_age_seconds
-        self._names: dict[tuple[str, str], tuple[ViewNames, float]] = {}
-        self._loose: dict[tuple[str, str], tuple[LooseKeys, float]] = {}
+        self._names: dict[tuple[str, str], _Look[ViewNames]] = {}
+        self._loose: dict[tuple[str, str], _Look[LooseKeys]] = {}
 
     def mark_due(
         self,
@@ -172,24 +187,24 @@ class SqlOwner:
 
     def _loose_keys(self, c: Connection, view: TableClause, instance: str, heartbeat: Callable[[], None]) -> LooseKeys:
         """Return the rows whose keys are not in canonical form, as a look of a moment ago found them."""
-        known_as = (instance, view.fullname)
-        loose, until = self._loose.get(known_as, (loose_keys.NONE, 0.0))
-        if time.monotonic() > until:
+        known_as, definition = (instance, view.fullname), live_code.definition(self._db, c, view)
+        look = self._loose.get(known_as)
+        if look is None or not look.counts(definition):
             vaults = {spec.name: spec for spec in self._registry.vaults(instance)}
             loose, seconds = loose_keys.read(self._db, c, view, is_about(view, instance), vaults, heartbeat)
-            self._loose[known_as] = loose, time.monotonic() + seconds
-        return loose
+            look = self._loose[known_as] = _Look(loose, definition, time.monotonic() + seconds)
+        return look.found
 
     def _view_names(self, c: Connection, view: TableClause, instance: str) -> ViewNames:
         """Return how the view names objects; raise ``OwnerSilent`` if a row names no object."""
         is_own_row = is_about(view, instance)
-        known_as = (instance, view.fullname)
-        names, until = self._names.get(known_as, (None, 0.0))
-        if names is None or time.monotonic() > until:  # without an index each look reads the whole view
+        known_as, definition = (instance, view.fullname), live_code.definition(self._db, c, view)
+        look = self._names.get(known_as)
+        if look is None or not look.counts(definition):  # without an index each look reads the whole view
             vaults = {spec.name: spec for spec in self._registry.vaults(instance)}
             names = live_keys.read(self._db, c, view, is_own_row, vaults)
-            self._names[known_as] = names, time.monotonic() + RECHECK_SECONDS
-        return names
+            look = self._names[known_as] = _Look(names, definition, time.monotonic() + RECHECK_SECONDS)
+        return look.found
 
     def _set_timeout(self, c: Connection, seconds: int) -> None:
         if self._db.dialect == "postgresql":

@@ -39,6 +39,7 @@ LINES = tuple(
 """Tables. An owner's role has rights for two of them: see ``expected``."""
 FUNCTIONS = {
     "sexton.now()": True,
+    "sexton.session_role()": False,
     "sexton.granted_instances()": True,
     "sexton.verify_granted(text)": True,
     "sexton.prepare(text,text,text[],text,text[],interval)": True,

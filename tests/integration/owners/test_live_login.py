@@ -1,4 +1,7 @@
-"""Functions of an owner's live view run with the rights of the login that reads it: they can change nothing."""
+"""Were a function of a live view to run, it would run as the login that reads the view, and could change nothing.
+
+No such function runs (test_live_code.py). These tests take that net away, and try the one below it.
+"""
 
 import secrets
 from collections.abc import Callable, Iterator
@@ -18,6 +21,7 @@ from sexton.insight.why.story import story
 from sexton.interfaces.cli.doctor.roles import examine_roles, live_role_problems
 from sexton.kernel.errors import BadInput
 from sexton.owners.port import OwnerSilent
+from sexton.owners.sql import live_code
 from sexton.runtime.stores import DeploymentStores
 from tests.integration.check.conftest import Owned, file_keys
 from tests.servers.postgres import Cluster
@@ -81,6 +85,11 @@ def open_shop(postgres_url: str, reader: str, tmp_path: Path) -> Iterator[Callab
         shop.db.close()
 
 
+@pytest.fixture
+def functions_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_code, "require_plain", lambda *_: None)
+
+
 def show(shop: Owned, body: str) -> None:
     """Create the view, in which a function with this body returns the key of the live file."""
     body = body.replace("%", "%%")  # the driver's own placeholders
@@ -100,6 +109,7 @@ def superusers(shop: Owned) -> int:
         return int(c.execute(text("SELECT count(*) FROM pg_roles WHERE rolsuper")).scalar_one())
 
 
+@pytest.mark.usefixtures("functions_run")
 @pytest.mark.parametrize("login", ["second", "own"])
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_a_function_of_the_view_changes_nothing(open_shop: Callable[[str], Owned], login: str, attack: str) -> None:
@@ -114,6 +124,7 @@ def test_a_function_of_the_view_changes_nothing(open_shop: Callable[[str], Owned
     assert (granted_roles(shop.db), superusers(shop)) == ({}, before)
 
 
+@pytest.mark.usefixtures("functions_run")
 def test_a_function_of_the_view_reads_no_marks(open_shop: Callable[[str], Owned]) -> None:
     shop = open_shop("second")
     show(shop, "PERFORM count(*) FROM sexton.mark")
@@ -121,6 +132,7 @@ def test_a_function_of_the_view_reads_no_marks(open_shop: Callable[[str], Owned]
     assert all("permission denied for schema sexton" in why for why in kept_texts(shop.round()))
 
 
+@pytest.mark.usefixtures("functions_run")
 @pytest.mark.parametrize("login", ["second", "own"])
 def test_nothing_that_a_function_sets_outlives_its_use(open_shop: Callable[[str], Owned], login: str) -> None:
     shop = open_shop(login)
@@ -137,6 +149,7 @@ def test_nothing_that_a_function_sets_outlives_its_use(open_shop: Callable[[str]
     assert before[1:] == ("on", "pg_catalog,pg_temp", 0, 0)
 
 
+@pytest.mark.usefixtures("functions_run")
 def test_own_login_never_reads_the_view_beside_a_second(open_shop: Callable[[str], Owned], reader: str) -> None:
     shop = open_shop("second")
     show(shop, f"IF session_user <> '{reader}' THEN RAISE EXCEPTION 'read as %', session_user; END IF")
@@ -157,6 +170,7 @@ def test_own_login_never_reads_the_view_beside_a_second(open_shop: Callable[[str
     assert not any("read as" in told for told in texts)
 
 
+@pytest.mark.usefixtures("functions_run")
 def test_a_second_login_of_another_database_is_refused(
     postgres: Cluster, postgres_url: str, open_shop: Callable[[str], Owned]
 ) -> None:

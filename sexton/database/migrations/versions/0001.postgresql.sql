@@ -188,12 +188,22 @@ CREATE INDEX mark_history_gone ON sexton.mark_history (instance, gone_at);
 CREATE INDEX mark_history_children ON sexton.mark_history (instance, parent_kind, parent_id)
     WHERE parent_id IS NOT NULL;
 
+-- Return the role that logged in, whose rights count; null for a superuser who does not own this schema. A superuser's
+-- session runs code of owners: automatic ANALYZE evaluates the expressions of their indexes. It is a member of every
+-- role, so that code would have every instance.
+CREATE FUNCTION sexton.session_role() RETURNS name
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN (SELECT r.rolname FROM pg_roles r WHERE r.rolname = session_user
+        AND (NOT r.rolsuper OR r.oid = (SELECT relowner FROM pg_class WHERE oid = 'sexton.mark'::regclass)));
+END $$;
+
 -- Return the instances that are granted to the role that logged in, or to a role of which it is a member.
 CREATE FUNCTION sexton.granted_instances() RETURNS text[]
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN ARRAY(SELECT g.instance FROM sexton.instance_role g JOIN pg_roles r ON r.rolname = g.role
-        WHERE pg_has_role(session_user, r.oid, 'MEMBER'));
+        WHERE pg_has_role(sexton.session_role(), r.oid, 'MEMBER'));
 END $$;
 
 -- Raise SX004 unless the role that logged in may change marks of this instance. A role that may delete any mark is
@@ -201,7 +211,7 @@ END $$;
 CREATE FUNCTION sexton.verify_granted(instance text) RETURNS boolean
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF (has_table_privilege(session_user, 'sexton.mark', 'DELETE')
+    IF (has_table_privilege(sexton.session_role(), 'sexton.mark', 'DELETE')
         OR instance = ANY (sexton.granted_instances())) IS NOT TRUE THEN
         RAISE EXCEPTION USING ERRCODE = 'SX004', MESSAGE = format(
             'SX004 instance %1$s is not granted to role %2$s; see: sexton instance grant', instance, session_user);
