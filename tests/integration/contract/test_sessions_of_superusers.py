@@ -59,9 +59,9 @@ class Town:
         self.sql(f'GRANT CREATE ON DATABASE "{self.name}" TO {self.own}', "postgres")
         self.sql(f"CREATE SCHEMA {self.shop} AUTHORIZATION {self.shop}", "postgres")
         self.rig = Rig(url.replace("postgres@", f"{self.own}@")).instance("shop").instance("bank")
-        roles.grant(self.rig.url, self.shop)
-        roles.grant_instance(self.rig.db, "shop", self.shop)
-        roles.grant_instance(self.rig.db, "bank", bank)
+        for instance, role in (("shop", self.shop), ("bank", bank)):
+            roles.grant(self.rig.url, role)
+            roles.grant_instance(self.rig.db, instance, role)
         self.root = self.rig.local(tmp_path / "bank", instance="bank")
         self.rig.mark("dropped", NewMark(id="t", vault="disk", prefix="t/"), instance="bank")
         self.sql("SELECT sexton.prepare('bank', 'load', ARRAY['p'], 'disk', ARRAY['p/'], interval '9 h')", self.own)
