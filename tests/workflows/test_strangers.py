@@ -1,6 +1,8 @@
 """A stranger who reaches Temporal starts and signals workflows: nothing is deleted that the rows do not allow."""
 
 import asyncio
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,12 +21,16 @@ from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.recycle.planning.model import Plan
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.model import Carried, OpenedRound, RecycleRequest
+from sexton.recycle.rounds.recycler import Recycler
+from sexton.recycle.rounds.sql.store import RoundStore
 from tests.support.orders import HANDLERS
 from tests.support.rig import DEPLOYMENT, Rig, listing, put
 from tests.workflows.conftest import Served, fill, slow
 from workflows import ids
 
-STATES = ("WAITING", "RECYCLING", "PAUSED", "BACKING_OFF", "ENDED")
+STATES = ("WAITING", "ADOPTING", "PLANNING", "RECYCLING", "PAUSED", "BACKING_OFF", "CLOSING", "ENDED")
+SLOWED = {"ADOPTING": (Recycler, "adopt"), "PLANNING": (RoundStore, "plan"), "CLOSING": (RoundStore, "close")}
+"""Phases that are over at once unless their step takes a second."""
 SIGNALS = [name for name, line in HANDLERS[ids.RECYCLE].items() if line.startswith("signal")]
 KEPT = {"kept/held.dat", "kept/young.dat"}
 
@@ -40,6 +46,14 @@ def fill_shop(rig: Rig, root: Path, shop: str) -> None:
     rig.holds.place(held, 3_600)
 
 
+def delayed(step: Callable[..., Any]) -> Callable[..., Any]:
+    def slowly(*given: Any, **named: Any) -> Any:
+        time.sleep(1)
+        return step(*given, **named)
+
+    return slowly
+
+
 async def reach(served: Served, shop: str, state: str, monkeypatch: pytest.MonkeyPatch) -> WorkflowHandle[Any, Any]:
     """Start a round and wait until it is in a state."""
     if state == "WAITING":
@@ -50,6 +64,9 @@ async def reach(served: Served, shop: str, state: str, monkeypatch: pytest.Monke
             raise BadInput("broken for the test")
 
         monkeypatch.setattr(ClaimStore, "claim", broken)
+    if state in SLOWED:
+        store, name = SLOWED[state]
+        monkeypatch.setattr(store, name, delayed(getattr(store, name)))
     handle = await served.start(shop)
     if state == "PAUSED":
         await handle.signal("pause")
