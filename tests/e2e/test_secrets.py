@@ -12,6 +12,8 @@ from pathlib import Path
 import boto3
 import httpx
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError
 
 from sexton.database import schema
@@ -20,10 +22,13 @@ from sexton.runtime.embedded.child import Child
 from sexton.runtime.embedded.ports import free_port, write_atomically
 from sexton.runtime.embedded.stack import Stack
 from sexton.runtime.spark.server import ConnectServer, missing, properties
+from tests.servers.kafka import Broker
 from tests.servers.postgres import Cluster
 from tests.support.leaks import record_secret
 
 DEPLOYMENT = "test-secrets"
+KAFKA = ("bootstrap.servers", "security.protocol", "sasl.mechanism", "sasl.username", "sasl.password")
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
 @dataclass
@@ -33,6 +38,7 @@ class Used:
     stack: Stack
     url: str
     secrets: dict[str, str] = field(default_factory=dict)
+    topics: dict[str, str] = field(default_factory=dict)
     printed: str = ""
     command_lines: str = ""
 
@@ -50,8 +56,8 @@ class Used:
         return done.stdout.strip()
 
     def variables(self) -> dict[str, str]:
-        names = {"SEXTON_DATABASE_URL": self.url, "SEXTON_DEPLOYMENT": DEPLOYMENT}
-        return names | {"SEXTON_HOME": str(self.stack.home)}
+        names = {"SEXTON_DATABASE_URL": self.url, "SEXTON_DEPLOYMENT": DEPLOYMENT, "SEXTON_HOME": str(self.stack.home)}
+        return names | self.topics | {"SEXTON_SPARK__SPARK_THRESHOLD_OBJECTS": "2"}
 
     def note_command_lines(self) -> None:
         for file in Path("/proc").glob("[0-9]*/cmdline"):
@@ -62,14 +68,15 @@ class Used:
 
 
 @pytest.fixture(scope="module")
-def used(tmp_path_factory: pytest.TempPathFactory, postgres: Cluster) -> Iterator[Used]:
-    """Use a stack over PostgreSQL as operators, a job and a worker do, under an umask that hides nothing."""
+def used(tmp_path_factory: pytest.TempPathFactory, postgres: Cluster, kafka_jars: Path) -> Iterator[Used]:
+    """Use a stack over PostgreSQL as operators, a job and workers do, under an umask that hides nothing."""
     umask = os.umask(0)
     home = tmp_path_factory.mktemp("used") / "deep" / "home"
     database_password, s3_key = f"db-{secrets.token_hex(16)}", secrets.token_hex(20)
     url = postgres.create_database().replace("postgres@", f"postgres:{database_password}@")
     stack = Stack(home)
     used = Used(stack, url, {"database password": database_password, "S3 key": s3_key})
+    broker, used.topics, used.secrets["Kafka password"] = kafka_with_logins(tmp_path_factory.mktemp("kafka"))
     with pytest.MonkeyPatch.context() as m:
         m.setenv("SEXTON_DEPLOYMENT", DEPLOYMENT)
         try:
@@ -80,11 +87,16 @@ def used(tmp_path_factory: pytest.TempPathFactory, postgres: Cluster) -> Iterato
             )
             stack.start(print)
             schema.init(url, DEPLOYMENT)
+            broker.format()
+            broker.start()
             stack.start_worker(settings=used.variables())
+            stack.launch_worker("worker-spark", used.variables(), ("--role", "spark"))
+            stack.await_worker("worker-spark")
             m.setenv("SEXTON_DATABASE_URL", url)
             _use(used)
             yield used
         finally:
+            broker.kill()
             stack.stop()
             os.umask(umask)
 
@@ -100,9 +112,13 @@ def _use(used: Used) -> None:
         aws_secret_access_key=env["AWS_SECRET_ACCESS_KEY"],
     )
     s3.create_bucket(Bucket=bucket)
-    s3.put_object(Bucket=bucket, Key="data/a.dat", Body=b"x")
+    for name in "abc":
+        s3.put_object(Bucket=bucket, Key=f"data/{name}.dat", Body=b"x")
     password = used.secrets["password"] = f"password-{secrets.token_hex(16)}"
-    used.sexton("instance", "add", "shop")
+    rows = "SELECT 'table' AS kind, 'a' AS id, 'cold' AS vault, 'data/a.dat' AS key, 1 AS bytes"
+    with create_engine(used.url).begin() as c:
+        c.execute(text(f"CREATE VIEW public.shop_live AS {rows}"))
+    used.sexton("instance", "add", "shop", "--live-view", "public.shop_live")
     used.sexton("vault", "add", "shop", "cold", "--s3", bucket)
     used.sexton("enable", "shop")
     token = used.sexton("token", "create", "--scope", "operate@shop", silent=True)
@@ -110,12 +126,44 @@ def _use(used: Used) -> None:
     used.sexton("user", "add", "ada", "--scope", "admin", "--password-stdin", typed=f"{password}\n")
     used.sexton("round", "run", "shop")
     used.sexton("check", "run", "shop")
+    _use_topic(used)
     _use_api(used, token, password)
     used.note_command_lines()
     for words in ("settings show", "settings show --json", "doctor", "log --json", "token list --json", "status"):
         used.sexton(*words.split())
     for value in used.secrets.values():
         record_secret(value)
+
+
+def _use_topic(used: Used) -> None:
+    """Purge a topic, and ask for it with a wrong password, too."""
+    admin = AdminClient({name: used.topics[f"SEXTON_WAL__KAFKA__{name.replace('.', '_').upper()}"] for name in KAFKA})
+    admin.create_topics([NewTopic("entries", 1, 1)])["entries"].result(30)
+    used.sexton("wal", "enable", "entries", "--instance", "shop")
+    used.sexton("wal", "explain", "entries")
+    used.sexton("wal", "purge", "entries")
+    right, wrong = used.topics, f"wrong-{secrets.token_hex(16)}"
+    used.secrets["wrong Kafka password"] = wrong
+    used.topics = right | {"SEXTON_WAL__KAFKA__SASL_PASSWORD": wrong}
+    used.sexton("wal", "explain", "entries")
+    used.topics = right
+
+
+def kafka_with_logins(home: Path) -> tuple[Broker, dict[str, str], str]:
+    """Return a broker that asks for a password, the settings of its clients, and the password."""
+    password = f"kafka-{secrets.token_hex(16)}"
+    login = f'{PLAIN} required username="sexton" password="{password}" user_sexton="{password}";'
+    options = {
+        "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.plaintext.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.plaintext.plain.sasl.jaas.config": login,
+    }
+    broker = Broker(home, 0, [(free_port(), free_port())], **options)
+    values = (f"127.0.0.1:{broker.port}", "SASL_PLAINTEXT", "PLAIN", "sexton", password)
+    names = (f"SEXTON_WAL__KAFKA__{name.replace('.', '_').upper()}" for name in KAFKA)
+    return broker, dict(zip(names, values, strict=True)), password
 
 
 def _use_api(used: Used, token: str, password: str) -> None:
@@ -135,15 +183,16 @@ def _use_api(used: Used, token: str, password: str) -> None:
         used.printed += http.get(f"/v1/why?key={token}&instance=shop", headers={"Authorization": token}).text
 
 
-def found(used: Used, text: str) -> list[str]:
-    return [name for name, value in used.secrets.items() if value in text]
+def found(used: Used, written: str) -> list[str]:
+    return [name for name, value in used.secrets.items() if value in written]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_stack_was_used(used: Used) -> None:
-    assert len(used.secrets) == 5
-    assert "round 1 of shop: SUCCEEDED" in (used.printed)
+    assert len(used.secrets) == 7
+    assert "round 1 of shop: SUCCEEDED" in used.printed
+    assert "compared on Spark" in used.printed
     assert "postgresql+psycopg://postgres:***@127.0.0.1" in used.printed
 
 
@@ -162,11 +211,11 @@ def test_no_secret_is_in_a_file_of_the_stack(used: Used) -> None:
 def test_no_secret_is_in_the_database(used: Used) -> None:
     db = Database.open(used.url)
     with db.read() as c:
-        text = "\n".join(str(c.execute(table.select()).all()) for table in db.t.all())
+        rows = "\n".join(str(c.execute(table.select()).all()) for table in db.t.all())
     db.close()
 
-    assert "operate@shop" in text
-    assert found(used, text) == []
+    assert "operate@shop" in rows
+    assert found(used, rows) == []
 
 
 @pytest.mark.slow
