@@ -12,7 +12,10 @@ from sexton.kernel.errors import BadInput
 from sexton.storage.model import MARKER_KEY, PAGE_SECONDS, RESERVED_PREFIX, KeyOutcome, KeyResult, Probe, VaultSpec
 
 ID_CHARACTERS = frozenset(string.ascii_letters + string.digits + ".-")
-"""Characters of ids; every other character is a separator. A CHECK in the schema has the same rule."""
+"""Characters of ids; every other character is a separator. A CHECK in the schema has the same rule.
+
+Ids may contain ``_``, too, where no prefix ends with it: a trigger of the schema decides that by the instance's owner.
+"""
 _RESERVED = RESERVED_PREFIX.rstrip("/")
 DRAFT = ".draft-"
 """Prefix of the name of Sexton's own local file until it is complete."""
@@ -48,14 +51,14 @@ def check_listing(prefix: str) -> None:
 def check_prefix(prefix: str) -> None:
     """Refuse a prefix under which nothing may be deleted: as ``check_listing``, and also one that ends inside an id.
 
-    Ids are made of letters, digits, ``.`` and ``-``; after one of these the next character may belong to the same id.
+    After a letter, digit, ``.`` or ``-`` the next character may belong to the same id.
 
     Raises:
         BadInput: the prefix is such a one.
     """
     check_listing(prefix)
     if prefix[-1] in ID_CHARACTERS or not prefix[-1].isascii():
-        raise BadInput(f"prefix {prefix!r} also matches {prefix}2; end it with a separator such as '/' or '_'")
+        raise BadInput(f"prefix {prefix!r} also matches {prefix}2; end it with a separator such as '/'")
 
 
 def check_root(prefix: str) -> None:

@@ -27,7 +27,7 @@ from sexton.storage.model import ListedObject
 from sexton.storage.port import Vault, Vaults
 
 PAGE_FINDINGS = 500
-_ID = re.compile(r"[A-Za-z0-9.-]{1,128}")
+_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
 class RepairRefused(BadInput):

@@ -36,7 +36,7 @@ def test_marks_of_an_unknown_instance_are_refused(rig: Rig, instance: str) -> No
 
 
 BAD = {
-    "id is text of 128": [{"id": i, "keys": ["k"]} for i in ("", "a" * 129, "a_b", "é", "a/b", "a b", "a\n")],
+    "id is text of 128": [{"id": i, "keys": ["k"]} for i in ("", "a" * 129, "é", "a/b", "a b", "a\n")],
     "prefix ends with a separator": [{"prefix": p} for p in ("", "data/12", "data/x.dat")],
     "prefix stays inside": [
         {"prefix": p}
@@ -71,6 +71,32 @@ def test_a_mark_may_have_1000_keys_and_a_128_character_id(rig: Rig) -> None:
     rig.mark("dropped", NewMark(id="a" * 128, vault="disk", keys=tuple(f"k{n}" for n in range(1_000))))
 
     assert len(rig.row("dropped", "a" * 128)._mapping["keys"]) == 1_000
+
+
+def test_n7_an_id_may_have_an_underscore(rig: Rig) -> None:
+    prepare(rig, ["user_events.v2"], 60, prefix="data/user_events.v2/")
+    rig.mark("dropped", NewMark(id="user_events", vault="disk", keys=("data/a_b_",)))
+
+    assert rig.count("mark") == 2
+
+
+def test_n7_a_prefix_12_would_include_the_files_of_12_3(rig: Rig) -> None:
+    for mark in (NewMark(id="12", vault="disk", prefix="data/12_"), NewMark(id="3", vault="disk", prefix="_")):
+        with pytest.raises(BadInput, match=r"SX006.*another separator than _"):
+            rig.mark("dropped", mark)
+    with pytest.raises(BadInput, match=r"SX006.*another separator than _"):
+        prepare(rig, ["12"], 60, prefix="data/12_")
+
+    assert rig.count("mark") == 0
+
+
+def test_n7_ids_of_a_catalog_have_no_underscore(rig: Rig) -> None:
+    rig.registry.add_instance("lake", "catalog")
+    with pytest.raises(BadInput, match=r"catalog have no _"):
+        rig.mark("dropped", NewMark(id="12_3", vault="disk", prefix="data/12_3_"), instance="lake")
+    rig.mark("dropped", NewMark(id="12", vault="disk", prefix="data/12_"), instance="lake")
+
+    assert rig.count("mark", instance="lake") == 1
 
 
 @pytest.mark.parametrize("ttl", [0, -1, 366 * 86_400 + 1, 10**18, float("nan"), float("inf")])

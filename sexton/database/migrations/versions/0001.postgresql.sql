@@ -139,7 +139,7 @@ CREATE TABLE sexton.mark (
     -- the kind and filters.
     PRIMARY KEY (id, kind, instance),
     CONSTRAINT mark_kind_is_a_name CHECK (kind ~ '^[a-z][a-z0-9_-]{0,31}$'),
-    CONSTRAINT mark_id_is_text_of_128 CHECK (id ~ '^[A-Za-z0-9.-]{1,128}$'),
+    CONSTRAINT mark_id_is_text_of_128 CHECK (id ~ '^[A-Za-z0-9._-]{1,128}$'),
     CONSTRAINT mark_state_is_known CHECK (state IN ('MARKED', 'FENCED', 'CLAIMED')),
     CONSTRAINT mark_names_prefix_or_keys CHECK (prefix IS NULL OR keys IS NULL),
     CONSTRAINT mark_prefix_ends_with_a_separator CHECK (
@@ -249,6 +249,15 @@ BEGIN
     IF culprit IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'SX004',
             MESSAGE = format('SX004 unknown instance: %s; register it with: sexton instance add', culprit);
+    END IF;
+    -- Either an instance's ids have no underscore, or its prefixes do not end with one: 12_ is also how 12_3 begins.
+    SELECT f.kind || ' ' || f.id || ' of ' || f.instance INTO culprit
+    FROM fresh f JOIN sexton.instance i ON i.id = f.instance
+    WHERE CASE i.owner WHEN 'catalog' THEN strpos(f.id, '_') > 0 ELSE right(f.prefix, 1) = '_' END LIMIT 1;
+    IF culprit IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'SX006',
+            MESSAGE = format('SX006 %s: ', culprit)
+                || 'a prefix ends with another separator than _, such as /; ids of a catalog have no _';
     END IF;
     EXECUTE 'SELECT f.kind || '' '' || f.id || '' since '' || h.gone_at || '' (batch '' || h.batch || '')'''
         ' FROM fresh f JOIN sexton.mark_history h USING (instance, kind, id) LIMIT 1' INTO culprit;

@@ -114,7 +114,7 @@ CREATE TABLE sexton_mark (
     CONSTRAINT mark_kind_is_a_name CHECK (
         kind GLOB '[a-z]*' AND kind NOT GLOB '*[^a-z0-9_-]*' AND length(kind) <= 32),
     CONSTRAINT mark_id_is_text_of_128 CHECK (
-        id NOT GLOB '*[^A-Za-z0-9.-]*' AND instr(id, char(0)) = 0 AND length(id) BETWEEN 1 AND 128),
+        id NOT GLOB '*[^A-Za-z0-9._-]*' AND instr(id, char(0)) = 0 AND length(id) BETWEEN 1 AND 128),
     CONSTRAINT mark_state_is_known CHECK (state IN ('MARKED', 'FENCED', 'CLAIMED')),
     CONSTRAINT mark_names_prefix_or_keys CHECK (prefix IS NULL OR keys IS NULL),
     CONSTRAINT mark_prefix_ends_with_a_separator CHECK (
@@ -175,6 +175,10 @@ CREATE TRIGGER sexton_mark_arrives BEFORE INSERT ON sexton_mark BEGIN
     SELECT RAISE(ABORT, 'SX005 gone: history remembers this mark; ids are never used again')
     WHERE EXISTS (SELECT 1 FROM sexton_mark_history h
                   WHERE h.instance = NEW.instance AND h.kind = NEW.kind AND h.id = NEW.id);
+    -- Either an instance's ids have no underscore, or its prefixes do not end with one: 12_ is also how 12_3 begins.
+    SELECT RAISE(ABORT, 'SX006 a prefix ends with another separator than _, such as /; ids of a catalog have no _')
+    WHERE EXISTS (SELECT 1 FROM sexton_instance i WHERE i.id = NEW.instance AND CASE i.owner
+        WHEN 'catalog' THEN instr(NEW.id, '_') > 0 ELSE substr(NEW.prefix, -1) = '_' END);
     -- INSERT OR REPLACE deletes the old row without a delete trigger.
     SELECT RAISE(ABORT, 'SX001 collected: this mark is claimed')
     WHERE EXISTS (SELECT 1 FROM sexton_mark m
