@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from sexton.wal.port import NodeSilent
 
-NODE_URL = r"https?://[^\s/?#@\\]+(/[^\s?#\\]*)?"
-"""A host, perhaps a port and a path: no user, no query, no fragment."""
+NODE_URL = r"https?://[A-Za-z0-9._~:\[\]-]+(/[A-Za-z0-9._~:/%!$&'()*+,;=@-]*)?"
+"""A host, perhaps a port and a path: no user, no query, no fragment, and no character that a URL must encode."""
 _PORTS = {"http": 80, "https": 443}
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

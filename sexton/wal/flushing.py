@@ -3,9 +3,10 @@
 A node that does not answer delays no other: the entries that its regions need stay, and every other purge proceeds.
 """
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
 from sexton.wal.model import FlushCandidate, Flushed
 from sexton.wal.port import Floors, FlushClient, NodeSilent
@@ -61,30 +62,41 @@ class Flusher:
             by_node.setdefault((region.node, region.url), []).append(region)
         accepted: list[FlushCandidate] = []
         silent: dict[str, str] = {}
+        interrupted = threading.Event()
+
+        def may_ask() -> bool:
+            return time.monotonic() < deadline and not interrupted.is_set()
+
         pool = ThreadPoolExecutor(PARALLEL_NODES, thread_name_prefix="flush")
         try:
             requests = {
-                pool.submit(self._ask_node, node, url, regions, deadline): (node, regions)
+                pool.submit(self._ask_node, node, url, regions, may_ask): (node, regions)
                 for (node, url), regions in by_node.items()
             }
-            for request in as_completed(requests):
+            pending = set(requests)
+            while pending:
+                answered, pending = wait(pending, POLL_SECONDS, FIRST_COMPLETED)
                 heartbeat()
-                node, regions = requests[request]
-                taken, reason = request.result()
-                accepted += regions[:taken]
-                if reason:
-                    silent[node] = reason
+                for request in answered:
+                    node, regions = requests[request]
+                    taken, reason = request.result()
+                    accepted += regions[:taken]
+                    if reason:
+                        silent[node] = reason
         finally:  # when interrupted, wait for the requests under way, and send no others
+            interrupted.set()
             pool.shutdown(cancel_futures=True)
         return accepted, silent
 
-    def _ask_node(self, node: str, url: str, regions: Sequence[FlushCandidate], deadline: float) -> tuple[int, str]:
+    def _ask_node(
+        self, node: str, url: str, regions: Sequence[FlushCandidate], may_ask: Callable[[], bool]
+    ) -> tuple[int, str]:
         """Ask one node; return how many of its regions it accepted, and why not the others."""
         for start in range(0, len(regions), REGIONS_PER_REQUEST):
             try:
                 if not url:
                     raise NodeSilent(f"node {node or '(none)'} never reported where it takes requests")
-                if time.monotonic() >= deadline:
+                if not may_ask():
                     raise NodeSilent(f"no time was left to ask {url}")
                 self._client.flush(url, regions[start : start + REGIONS_PER_REQUEST])
             except NodeSilent as e:

@@ -161,7 +161,6 @@ def test_region_flushes_on_an_http_request(regions: Regions, monkeypatch: pytest
         last = regions.append("r1", 30)
         regions.purge()
         flushed = Flusher(regions.wal.floors, http, 20, regions.wal.purger.preview).flush([A], lambda: None)
-    http.close()
 
     assert flushed == Flushed(asked=1, flushed=1)
     assert regions.purge() == last + 1

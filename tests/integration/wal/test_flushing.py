@@ -39,10 +39,7 @@ def report(topics: TopicStores, topic: str, region: str, last: int, *, node: str
 def flush(topics: TopicStores, *names: str, seconds: float = 10.0) -> Flushed:
     floors = FloorStore(topics.db, WAL_SETTINGS.model_copy(update={"flush_entries": LAG}), ControlStore(topics.db))
     client = HttpFlushClient(HERE, 1.0)
-    try:
-        return Flusher(floors, client, seconds, topics.purger.preview).flush(names, lambda: None)
-    finally:
-        client.close()
+    return Flusher(floors, client, seconds, topics.purger.preview).flush(names, lambda: None)
 
 
 def lagging(topics: TopicStores, lags: dict[str, int]) -> str:
@@ -159,7 +156,7 @@ def test_node_that_never_ends_its_answer_delays_nothing() -> None:
 
     def ask() -> None:
         with suppress(NodeSilent):
-            HttpFlushClient(HERE, timeout_seconds=0.5).flush(url, [lagging_region("n")])
+            HttpFlushClient(HERE, attempt_seconds=0.5).flush(url, [lagging_region("n")])
         ended.set()
 
     threading.Thread(target=ask, daemon=True).start()

@@ -39,10 +39,7 @@ def _names(monkeypatch: pytest.MonkeyPatch, answers: Answers) -> Iterator[None]:
 
 def _flush(addresses: NodeAddresses, url: str, trust: Trust | None = None) -> None:
     client = HttpFlushClient(addresses, 5.0, trust or Trust(insecure_http=True))
-    try:
-        client.flush(url, [lagging_region("n")])
-    finally:
-        client.close()
+    client.flush(url, [lagging_region("n")])
 
 
 @pytest.mark.parametrize(
