@@ -18,6 +18,13 @@ NODE_URL = r"https?://[A-Za-z0-9._~:\[\]-]+(/[A-Za-z0-9._~:/%!$&'()*+,;=@-]*)?"
 _PORTS = {"http": 80, "https": 443}
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_NOWHERE = ipaddress.IPv4Address(0)
+_THIS_NETWORK = ipaddress.ip_network("0.0.0.0/8")
+_IPV4_AT_THE_END = tuple(map(ipaddress.ip_network, ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96")))
+"""IPv4-compatible, IPv4-mapped and IPv4-translated addresses, and those of NAT64."""
+_LOCAL_NAT64 = ipaddress.ip_network("64:ff9b:1::/48")
 
 
 class NodeAddress(NamedTuple):
@@ -35,8 +42,9 @@ class NodeAddresses:
         """Store the rules.
 
         Args:
-            allowed: hosts, ``*.`` before a domain for all hosts in it, and networks; none: every host.
-            loopback: whether nodes may be on this machine, as in development. A network in ``allowed`` permits it, too.
+            allowed: hosts, ``*.`` before a domain for all hosts in it, and networks; none: every host but this machine.
+            loopback: whether nodes may be on this machine, as in development. Without it a network in ``allowed``
+                permits loopback, and a network or a host there permits this machine's other addresses.
         """
         self._hosts, self._networks, self._loopback = list[str](), list[Network](), loopback
         for each in allowed:
@@ -62,16 +70,62 @@ class NodeAddresses:
         return NodeAddress(host, port, permitted)
 
     def _permits(self, host: str, text: str) -> bool:
-        address: ipaddress.IPv4Address | ipaddress.IPv6Address = ipaddress.ip_address(text.partition("%")[0])
-        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-            address = address.ipv4_mapped
-        if address.is_link_local or address.is_multicast or address.is_unspecified:
+        if "%" in text:  # a zone: an address of one link
             return False
-        if any(address in network for network in self._networks):
+        address = ipaddress.ip_address(text)
+        reached = _carried(address) or (address,)
+        if any(_is_nowhere(each) for each in reached):
+            return False
+        if self._has(address) or all(self._has(each) for each in reached):
             return True
-        if address.is_loopback and not self._loopback:
+        if not self._loopback and any(each.is_loopback for each in reached):
             return False
-        return not (self._hosts or self._networks) or any(_names(pattern, host) for pattern in self._hosts)
+        if any(_names(pattern, host) for pattern in self._hosts):
+            return True
+        if self._hosts or self._networks:
+            return False
+        return self._loopback or not any(_is_own(each) for each in (address, *reached))
+
+    def _has(self, address: Address) -> bool:
+        return any(address in network for network in self._networks)
+
+
+def _carried(address: Address) -> tuple[Address, ...]:
+    """Return the IPv4 addresses that an IPv6 address leads to by a translator or a tunnel.
+
+    A network that uses ``64:ff9b:1::/48`` chooses one of four places for the address (RFC 6052); all of them count.
+    """
+    if isinstance(address, ipaddress.IPv4Address) or address.is_loopback or address.is_unspecified:
+        return ()
+    packed = address.packed
+    if address in _LOCAL_NAT64:
+        places = (packed[6:8] + packed[9:11], packed[7:8] + packed[9:12], packed[9:13], packed[12:])
+        return tuple(ipaddress.IPv4Address(place) for place in places if place[0]) or (_NOWHERE,)
+    if any(address in network for network in _IPV4_AT_THE_END):
+        return (ipaddress.IPv4Address(packed[12:]),)
+    return address.teredo or ((address.sixtofour,) if address.sixtofour is not None else ())
+
+
+def _is_nowhere(address: Address) -> bool:
+    """Return whether an address is of no host, of several, or of one link only: clouds answer for machines there."""
+    if address.is_loopback:
+        return False
+    no_host = address.is_unspecified or address.is_multicast or address.is_reserved or address in _THIS_NETWORK
+    return no_host or address.is_link_local
+
+
+def _is_own(address: Address) -> bool:
+    """Return whether an address is this machine's: a socket can have it. Nothing is sent.
+
+    Where the system lets sockets have foreign addresses (``ip_nonlocal_bind``), every address counts as an own one.
+    """
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((str(address), 0))
+    except OSError:
+        return False
+    return True
 
 
 def _names(pattern: str, host: str) -> bool:

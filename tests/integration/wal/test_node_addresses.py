@@ -2,7 +2,8 @@
 
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,13 @@ def _flush(addresses: NodeAddresses, url: str, trust: Trust | None = None) -> No
         (("node.example",), "10.1.2.3"),
         (("*.example",), "10.1.2.3"),
         (LOOPBACK, "127.0.0.1"),
+        (LOOPBACK, "::ffff:127.0.0.1"),
+        (("::1/128",), "::1"),
+        ((), "64:ff9b::10.1.2.3"),
+        ((), "64:ff9b:1::10.1.2.3"),
+        ((), "2002:a01:203::1"),
+        (("10.1.0.0/16",), "64:ff9b::10.1.2.3"),
+        (("64:ff9b::/96",), "64:ff9b::10.1.2.3"),
     ],
 )
 def test_a_permitted_address_of_a_node_is_used(
@@ -59,7 +67,8 @@ def test_a_permitted_address_of_a_node_is_used(
     with _names(monkeypatch, lambda _: [address]):
         node = NodeAddresses(allowed).resolve("http://node.example:4000/base")
 
-    assert (node.host, node.port, node.addresses) == ("node.example", 4000, (address,))
+    assert (node.host, node.port) == ("node.example", 4000)
+    assert [ip_address(each) for each in node.addresses] == [ip_address(address)]
 
 
 @pytest.mark.parametrize(
@@ -73,6 +82,27 @@ def test_a_permitted_address_of_a_node_is_used(
         ((), "fe80::1"),
         ((), "0.0.0.0"),
         ((), "224.0.0.1"),
+        ((), "fe80::1%lo"),
+        ((), "0.1.2.3"),
+        ((), "240.0.0.1"),
+        ((), "255.255.255.255"),
+        ((), "::127.0.0.1"),
+        ((), "::169.254.169.254"),
+        ((), "::ffff:0:169.254.169.254"),
+        ((), "64:ff9b::127.0.0.1"),
+        ((), "64:ff9b::169.254.169.254"),
+        ((), "64:ff9b::255.255.255.255"),
+        ((), "64:ff9b:1::169.254.169.254"),
+        ((), "64:ff9b:1:a9fe:a9:fe00::"),
+        ((), "64:ff9b:1:a9:fe:a9fe::"),
+        ((), "64:ff9b:1:0:a9:fea9:fe00:0"),
+        ((), "64:ff9b:1::"),
+        ((), "2002:a9fe:a9fe::1"),
+        ((), "2002:7f00:1::1"),
+        ((), "2001:0:4136:e378:8000:63bf:5601:5601"),
+        ((), "2001:0:a9fe:a9fe:8000:63bf:3fff:fdd2"),
+        (("10.2.0.0/16",), "64:ff9b::10.1.2.3"),
+        (("64:ff9b::/96",), "64:ff9b::169.254.169.254"),
         (("169.254.0.0/16",), "169.254.169.254"),
         (("node.example",), "127.0.0.1"),
         (("10.1.0.0/16",), "10.2.0.1"),
@@ -87,9 +117,38 @@ def test_another_address_of_a_node_is_refused(
         NodeAddresses(allowed).resolve("http://node.example:4000")
 
 
+def _own_addresses() -> list[str]:
+    """Return the addresses from which this machine sends into a network. Nothing is sent."""
+    own: list[str] = []
+    for family, far in ((socket.AF_INET, "198.51.100.1"), (socket.AF_INET6, "2001:db8::1")):
+        with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((far, 9))
+            own.append(probe.getsockname()[0])
+    return own
+
+
+def test_an_own_address_of_this_machine_needs_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = _own_addresses()
+    if not own:
+        pytest.skip("this machine is in no network")
+    own += [str(ip_address(f"64:ff9b::{address}")) for address in own if "." in address]
+
+    for address in own:
+        with _names(monkeypatch, lambda _, address=address: [address]):
+            for refusing in ((), ("other.example",), ("10.99.0.0/16",)):
+                with pytest.raises(NodeSilent, match="where no node may be"):
+                    NodeAddresses(refusing).resolve("http://node.example")
+            for permitting in (("node.example",), (address,)):
+                assert NodeAddresses(permitting).resolve("http://node.example").addresses == (address,)
+            assert NodeAddresses(loopback=True).resolve("http://node.example").addresses == (address,)
+
+
 @pytest.mark.parametrize(
     "url",
     [
+        "http://[fe80::1%25eth0]",
+        "http://n\x1b[2Jode",
+        "http://node/<b>",
         "ftp://node",
         "http://user:password@node",
         "http://node/?a=b",
@@ -156,7 +215,10 @@ def test_plain_http_to_a_node_on_another_machine_is_refused(monkeypatch: pytest.
         _flush(NodeAddresses(LOOPBACK), "http://node.example:1", Trust())
 
 
-@pytest.mark.parametrize("url", ["http://user@node", "http://node/?a", "http://node/#a", "node:4000"])
+@pytest.mark.parametrize(
+    "url",
+    ["http://user@node", "http://node/?a", "http://node/#a", "node:4000", "http://n\x1b]0;x\x07", "http://n/[a](b)"],
+)
 def test_a_heartbeat_with_such_a_url_is_refused(url: str) -> None:
     with pytest.raises(ValidationError, match="url"):
         Heartbeat(url=url, reports=())
