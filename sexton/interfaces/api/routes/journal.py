@@ -16,7 +16,14 @@ routes = APIRouter(prefix="/v1", route_class=GuardedRoute)
 POLL_SECONDS = 0.5
 After = Annotated[int, Query(ge=0, le=2**62, description="the last entry that was applied")]
 Wait = Annotated[float, Query(ge=0, le=30, description="seconds to wait if there is no entry yet")]
-Follower = Annotated[str, Query(max_length=128, description="entries that it has not applied are retained for it")]
+Follower = Annotated[
+    str,
+    Query(
+        pattern=r"^([A-Za-z0-9][A-Za-z0-9._/-]{0,127})?$",
+        description="the name of a node; entries that it has not applied are retained for it",
+    ),
+]
+"""A name that the scope ``node:ID`` can have, so never ``ANY_NODE``."""
 
 
 @routes.get("/journal")

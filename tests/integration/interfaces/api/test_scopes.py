@@ -5,6 +5,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from sqlalchemy import select
 from starlette.routing import Route as AppRoute
 
 from tests.integration.interfaces.api.conftest import Ask
@@ -124,3 +125,21 @@ def test_a_job_reads_only_logs_that_are_registered_for_it(ask: Ask) -> None:
     assert before == (200, 200, 403, 403)
     assert (own, by_owner, by_operator) == (200, 403, 200)
     assert (read("secret", "copy"), register("secret", "copy")) == (200, 200)
+
+
+def test_a_node_follows_the_journal_under_its_own_name_only(rig: Rig, ask: Ask) -> None:
+    paths = ("/v1/journal?follower={}&instance=a", "/v1/journal/snapshot?follower={}&instance=a")
+    answers = {
+        name: [ask("GET", path.format(name), scope="node:n7@a") for path in paths]
+        for name in ("n7", "n1", "*", "%00", "n7%0A", "")
+    }
+
+    statuses = {name: [answer.status_code for answer in found] for name, found in answers.items()}
+    refused = {"*": [422, 422], "%00": [422, 422], "n7%0A": [422, 422]}
+    assert statuses == refused | {"n7": [200, 200], "n1": [403, 403], "": [403, 403]}
+    assert "the node's own (node:n1)" in answers["n1"][0].json()["detail"]
+    assert "follower" in answers["*"][0].json()["detail"]
+    assert ask("GET", paths[0].format("*"), scope="admin").status_code == 422
+    journal = rig.db.t.journal_follower
+    with rig.db.read() as c:
+        assert list(c.execute(select(journal.c.name)).scalars()) == ["n7"]
