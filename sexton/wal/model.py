@@ -11,9 +11,11 @@ MOST = 2**63 - 2
 """The largest entry id: its successor must still fit into 64 bits."""
 
 MAX_EPOCH = 2**48
-"""The last epoch of a region."""
+"""The last epoch of a region, and the last generation of a map."""
 MAX_EPOCH_STEP = 2**20
 """How much an opening may raise an epoch, so that no node uses up a region's epochs. The owner's map may raise more."""
+MAX_GENERATION_STEP = 2**36
+"""How much a map may raise its generation, so that a wrong number does not use them up: two years in ms."""
 
 
 class Mode(StrEnum):

@@ -11,10 +11,10 @@ from sexton.database.engine import Database
 from sexton.database.rows import upsert
 from sexton.kernel.errors import BadInput
 from sexton.wal.mapping import remapped
-from sexton.wal.model import MAX_EPOCH, Region, RegionState, Topic
+from sexton.wal.model import MAX_EPOCH, MAX_GENERATION_STEP, Region, RegionState, Topic
 from sexton.wal.orders import MapOrder, RegionMapping, RegionMove
 from sexton.wal.port import EpochTooHigh, OldMap
-from sexton.wal.sql.rows import check_instance, deciding, ensure_topic, read_regions, read_topic
+from sexton.wal.sql.rows import check_instance, deciding, ensure_topic, read_regions, read_topic, read_topics
 
 
 class MapStore:
@@ -29,7 +29,7 @@ class MapStore:
         Raises:
             TopicOfAnotherInstance: another instance has mapped or enabled the topic.
             OldMap: a newer map is known, or another map of this generation.
-            EpochTooHigh: a region's epoch is above the ceiling.
+            EpochTooHigh: a region's epoch or the generation is above the ceiling, or raises the generation too far.
             BadInput: a region appears twice, or begins below the floor: read the topic's end again, and map it there.
         """
         _refuse_duplicates(order)
@@ -37,11 +37,14 @@ class MapStore:
         db, t = self._db, self._db.t.wal_topic
         digest = _digest(order)
         with db.write() as c:
+            if order.topic not in read_topics(db, c, [order.topic]):
+                _refuse_far_ahead(Topic(name=order.topic), order)  # a refused map takes no name
             ensure_topic(db, c, order.topic, order.instance)
         with deciding(db, order.topic) as c:
             now, topic = db.now(c), read_topic(db, c, order.topic)
             check_instance(topic, order.instance)
             _refuse_older(topic, order, digest)
+            _refuse_far_ahead(topic, order)
             columns: dict[str, Any] = {"generation": order.generation, "mapped_at": now, "map_digest": digest}
             if not _is_repeated(topic, order):
                 stored = {row.region: row for row in read_regions(db, c, [order.topic], lock=True)[order.topic]}
@@ -89,12 +92,33 @@ def _refuse_older(topic: Topic, order: MapOrder, digest: str) -> None:
     if topic.generation is not None and order.generation < topic.generation:
         raise OldMap(
             f"topic {order.topic}: map generation {order.generation} is older than {topic.generation}, which is known"
+            f"{_way_out(topic, topic.generation)}"
         )
     if _is_repeated(topic, order) and digest != topic.map_digest:
         raise OldMap(
             f"topic {order.topic}: another map of generation {order.generation} is known; send this one with a higher "
             "generation"
         )
+
+
+def _refuse_far_ahead(topic: Topic, order: MapOrder) -> None:
+    """Refuse a generation above the ceiling, or too far above the known one; a reset forgets which one is known."""
+    about, known = f"topic {order.topic}: map generation {order.generation}", topic.generation
+    if known is None or not topic.map_digest:
+        if order.generation > MAX_EPOCH:
+            raise EpochTooHigh(f"{about} is above the last possible one, {MAX_EPOCH}; count maps, one by one")
+    elif order.generation > min(known + MAX_GENERATION_STEP, MAX_EPOCH):
+        raise EpochTooHigh(
+            f"{about} is too far above generation {known}, which is known: a map raises it by {MAX_GENERATION_STEP:,} "
+            f"at most, and to {MAX_EPOCH} at most; send generation {known + 1}{_way_out(topic, known)}"
+        )
+
+
+def _way_out(topic: Topic, known: int) -> str:
+    """Return what an operator does about a known generation that leaves too few higher ones."""
+    if known + MAX_GENERATION_STEP <= MAX_EPOCH:
+        return ""
+    return f"; few higher ones are left: an operator starts them again with: sexton wal reset {topic.name}"
 
 
 def _is_repeated(topic: Topic, order: MapOrder) -> bool:

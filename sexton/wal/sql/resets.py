@@ -9,7 +9,7 @@ from sqlalchemy import case, select, update
 
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
-from sexton.wal.model import MAX_EPOCH, KeepFromSource, Region, RegionState, Topic
+from sexton.wal.model import MAX_EPOCH, MAX_GENERATION_STEP, KeepFromSource, Region, RegionState, Topic
 from sexton.wal.port import EpochTooHigh, UnknownRegion
 from sexton.wal.reports import FORGET_REPORTS
 from sexton.wal.sql.rows import deciding, read_topic
@@ -18,8 +18,6 @@ FORGET_PROGRESS: dict[str, Any] = FORGET_REPORTS | {"flushed": [], "source": Kee
 """The columns of a region after a reset: its manifest proves nothing."""
 NO_EPOCH = -1
 """The epoch of a region that had used up its epochs: no report counts until the owner's map or an opening names one."""
-MAX_GENERATION = 2**62
-"""A reset forgets a generation above it: the owner could hardly send a higher one."""
 FORGET_TOPIC: dict[str, Any] = {
     "kafka_id": "",
     "floor": None,
@@ -88,8 +86,8 @@ class ResetStore:
         db, t, r, pin = self._db, self._db.t.wal_topic, self._db.t.wal_region, self._db.t.wal_pin
         topic_columns = FORGET_TOPIC | ({} if instance is None else {"instance": instance})
         with deciding(db, name) as c:
-            if (read_topic(db, c, name).generation or 0) > MAX_GENERATION:
-                topic_columns["generation"] = 0
+            if (read_topic(db, c, name).generation or 0) > MAX_EPOCH - MAX_GENERATION_STEP:
+                topic_columns["generation"] = 0  # too few higher ones are left
             # Dropped and moved regions block deletion until the owner names them again: if the topic is the same, all
             # their entries still exist.
             holding = select(r.c.region).where(r.c.topic == name, r.c.state != RegionState.GONE).limit(1)

@@ -3,8 +3,10 @@
 import pytest
 
 from sexton.kernel.errors import BadInput
+from sexton.wal.model import MAX_EPOCH, MAX_GENERATION_STEP, MOST
 from sexton.wal.orders import MapOrder, RegionDrop, RegionMapping
-from sexton.wal.port import OldEpoch, OldMap
+from sexton.wal.port import EpochTooHigh, OldEpoch, OldMap, UnknownTopic
+from sexton.wal.sql.resets import ResetStore
 from tests.integration.wal.topic_stores import TopicStores
 
 
@@ -54,3 +56,44 @@ def test_old_or_contradictory_map_is_refused(topics: TopicStores, topic: str) ->
     with pytest.raises(OldMap):
         topics.map(topic, "r1")
     assert [r.region for r in topics.store.regions(topic)] == ["r1", "r2"]
+
+
+@pytest.mark.parametrize("generation", [MAX_GENERATION_STEP + 2, MAX_EPOCH, MAX_EPOCH + 1, MOST])
+def test_map_raises_the_generation_by_a_bounded_step(topics: TopicStores, generation: int) -> None:
+    topic = topics.mapped_topic(10)
+    before = topics.store.topic(topic), topics.store.regions(topic)
+    order = MapOrder(instance="shop", topic=topic, generation=generation, regions=(RegionMapping(region="r2"),))
+
+    with pytest.raises(EpochTooHigh, match=r"generation 1, .*send generation 2"):
+        topics.maps.put(order)
+
+    assert (topics.store.topic(topic), topics.store.regions(topic)) == before
+    highest = order.model_copy(update={"generation": MAX_GENERATION_STEP + 1})
+    assert topics.maps.put(highest).generation == MAX_GENERATION_STEP + 1
+    with pytest.raises(OldMap, match=f"generation 2 is older than {MAX_GENERATION_STEP + 1}, which is known"):
+        topics.maps.put(order.model_copy(update={"generation": 2}))
+
+
+def test_first_map_above_the_ceiling_takes_no_name(topics: TopicStores) -> None:
+    order = MapOrder(instance="shop", topic="orders", generation=MAX_EPOCH + 1)
+
+    with pytest.raises(EpochTooHigh, match=str(MAX_EPOCH)):
+        topics.maps.put(order)
+
+    with pytest.raises(UnknownTopic):
+        topics.store.topic("orders")
+    assert topics.maps.put(order.model_copy(update={"generation": MAX_EPOCH})).generation == MAX_EPOCH
+
+
+@pytest.mark.parametrize("generation", [MAX_EPOCH - 1, MAX_EPOCH])
+def test_reset_accepts_the_maps_that_follow(topics: TopicStores, resets: ResetStore, generation: int) -> None:
+    order = MapOrder(instance="shop", topic=topics.topic(10), generation=generation)
+    topics.maps.put(order)
+    with pytest.raises(OldMap, match=f"sexton wal reset {order.topic}"):
+        topics.maps.put(order.model_copy(update={"generation": 7}))
+
+    resets.reset_topic(order.topic)
+
+    instant = 1_800_000_000_000
+    for later in (instant, instant + 1):
+        assert topics.maps.put(order.model_copy(update={"generation": later})).generation == later

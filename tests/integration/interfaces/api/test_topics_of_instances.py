@@ -123,3 +123,17 @@ def test_refused_purge_is_recorded_with_the_topics_instance(rig: Rig, ask: Ask) 
 
     call = CallStore(rig.db).last(1)[0]
     assert (call.action, call.instance, call.subject) == ("wal purge", "a", "orders")
+
+
+def test_only_the_owner_learns_the_known_generation(rig: Rig, ask: Ask) -> None:
+    before = rows(rig)
+    path = "/v1/topics/{}/regions?instance=a"
+    high, old = (ask("PUT", path.format("orders"), MAP | {"generation": g}, scope="owner@a") for g in (2**62, 0))
+    nodes = {ask("PUT", path.format(t), MAP | {"generation": 2**62}, scope="node:n1@a").text for t in ("orders", "x")}
+
+    assert (high.status_code, high.json()["code"], old.status_code) == (409, "EPOCH_TOO_HIGH", 409)
+    assert "generation 1," in high.json()["detail"]
+    assert "older than 1," in old.json()["detail"]
+    assert [text for text in nodes if "owner" in text and "generation" not in text] == list(nodes)
+    assert len(nodes) == 1
+    assert rows(rig) == before
