@@ -13,7 +13,15 @@ from sexton.protocol.protections import (
     ProtectionNotFound,
     SoftDeleted,
 )
-from sexton.protocol.topics import EpochTooHigh, OldEpoch, OldMap, PinEnded, RegionOfAnotherNode, ReplayRefused
+from sexton.protocol.topics import (
+    EpochTooHigh,
+    OldEpoch,
+    OldMap,
+    PinEnded,
+    RegionOfAnotherNode,
+    ReplayRefused,
+    TooManyReplays,
+)
 
 _NUMBERED: dict[str, Callable[[str], SextonError]] = {
     kind.name: kind
@@ -21,7 +29,8 @@ _NUMBERED: dict[str, Callable[[str], SextonError]] = {
 }
 """Refusals of protections, by code. They have numbers; a ``NOT_FOUND`` without a number is not theirs."""
 _UNNUMBERED: dict[str, Callable[[str], SextonError]] = {
-    code_of(kind("")): kind for kind in (OldMap, OldEpoch, EpochTooHigh, RegionOfAnotherNode, ReplayRefused, PinEnded)
+    code_of(kind("")): kind
+    for kind in (OldMap, OldEpoch, EpochTooHigh, RegionOfAnotherNode, ReplayRefused, TooManyReplays, PinEnded)
 }
 TOO_OLD, JOURNAL_AHEAD = "TOO_OLD", "JOURNAL_AHEAD"
 

@@ -9,7 +9,16 @@ from sexton.protocol.body import PRINTABLE, Body
 from sexton.wal.addresses import NODE_URL
 from sexton.wal.model import Facts, Pin, Topic
 from sexton.wal.orders import HeartbeatReceipt
-from sexton.wal.port import EpochTooHigh, LogFault, OldEpoch, OldMap, PinEnded, RegionOfAnotherNode, ReplayRefused
+from sexton.wal.port import (
+    EpochTooHigh,
+    LogFault,
+    OldEpoch,
+    OldMap,
+    PinEnded,
+    RegionOfAnotherNode,
+    ReplayRefused,
+    TooManyReplays,
+)
 
 __all__ = [
     "TOPIC",
@@ -32,6 +41,7 @@ __all__ = [
     "ReplayRefused",
     "StartedPurge",
     "StreamReport",
+    "TooManyReplays",
     "Topic",
     "Topics",
 ]

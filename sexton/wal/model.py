@@ -16,6 +16,8 @@ MAX_EPOCH_STEP = 2**20
 """How much an opening may raise an epoch, so that no node uses up a region's epochs. The owner's map may raise more."""
 MAX_GENERATION_STEP = 2**36
 """How much a map may raise its generation, so that a wrong number does not use them up: two years in ms."""
+MAX_REPLAYS = 100
+"""Pins that a node may have on one region: a node that crashes while it opens leaves one, until that expires."""
 
 
 class Mode(StrEnum):

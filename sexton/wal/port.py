@@ -12,6 +12,7 @@ Errors, all under ``SextonError``::
     EpochTooHigh    an epoch is above the ceiling, or too far above the last one
     RegionOfAnotherNode  the region is led by another node
     ReplayRefused   a region must not open
+    TooManyReplays  a node has too many pins on one region
     PinEnded        a pin was released or has expired
 """
 
@@ -150,6 +151,10 @@ class ReplayRefused(SextonError):
     def __init__(self, detail: str, missing: Missing | None = None) -> None:
         super().__init__(detail)
         self.missing = missing
+
+
+class TooManyReplays(SextonError):
+    """A node has too many replays of one region: each retains entries until it is released or has expired."""
 
 
 class PinEnded(SextonError):

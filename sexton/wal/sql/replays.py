@@ -2,14 +2,14 @@
 
 import uuid
 
-from sqlalchemy import Connection, and_, delete, insert, select, update
+from sqlalchemy import Connection, and_, delete, func, insert, select, update
 
 from sexton.database.engine import Database
 from sexton.kernel.errors import SextonError
-from sexton.wal.model import Pin, Region, Topic, WalSettings
+from sexton.wal.model import MAX_REPLAYS, Pin, Region, Topic, WalSettings
 from sexton.wal.opening import decide_opening
 from sexton.wal.orders import OpenRegionOrder
-from sexton.wal.port import PinEnded, of_another_node
+from sexton.wal.port import PinEnded, TooManyReplays, of_another_node
 from sexton.wal.sql.rows import deciding, read_topic
 
 
@@ -29,6 +29,7 @@ class ReplayStore:
             OldEpoch: a newer leader is known, or the manifest names less than was reported in this epoch.
             RegionOfAnotherNode: another node leads it.
             ReplayRefused: entries that it needs are deleted, or it is unknown which entries it needs.
+            TooManyReplays: the node has ``MAX_REPLAYS`` pins on the region.
         """
         db, r = self._db, self._db.t.wal_region
         with deciding(db, order.topic) as c:
@@ -107,5 +108,13 @@ class ReplayStore:
             expires_at=now + self._settings.pin_ttl_seconds * 1000,
         )
         c.execute(delete(t).where(t.c.topic == order.topic, t.c.expires_at <= now))
+        of_node = and_(t.c.topic == order.topic, t.c.region == order.region, t.c.node == order.node)
+        count, next_end = c.execute(select(func.count(), func.min(t.c.expires_at)).where(of_node)).one()
+        if count >= MAX_REPLAYS:
+            raise TooManyReplays(
+                f"node {order.node} opens region {order.region} with {count} replays already: end those that are over "
+                f"(DELETE /v1/topics/{order.topic}/replays/ID), or wait until one expires, for at most "
+                f"{(next_end - now) // 1000 + 1:,} s"
+            )
         c.execute(insert(t).values(**pin.model_dump(exclude={"lasts_ms"})))
         return pin.model_copy(update={"lasts_ms": pin.expires_at - now})

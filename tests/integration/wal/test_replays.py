@@ -2,9 +2,9 @@
 
 import pytest
 
-from sexton.wal.model import KeepFromSource
+from sexton.wal.model import MAX_REPLAYS, KeepFromSource
 from sexton.wal.orders import LeaderReport, OpenRegionOrder, RegionMapping, Stream
-from sexton.wal.port import OldEpoch, PinEnded, ReplayRefused, UnknownRegion, UnknownTopic
+from sexton.wal.port import OldEpoch, PinEnded, ReplayRefused, TooManyReplays, UnknownRegion, UnknownTopic
 from tests.integration.wal.topic_stores import TopicStores
 from tests.support.transactions import recorded_transactions
 
@@ -34,6 +34,27 @@ def test_w15_pinned_entries_stay_until_the_pin_is_released(topics: TopicStores, 
     topics.replays.release(pin.id)
     topics.replays.release(pin.id)
     assert topics.purge(topic).floor == 121
+
+
+def test_node_has_a_largest_number_of_replays_of_a_region(topics: TopicStores) -> None:
+    topic = topics.mapped_topic(10, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
+    pins = [topics.open(topic, "r1", None, epoch=1) for _ in range(MAX_REPLAYS)]
+    topics.wait(100)
+    before = topics.store.regions(topic)
+
+    with pytest.raises(TooManyReplays, match=r"region r1 .*100 replays .*DELETE .*at most \d+ s"):
+        topics.open(topic, "r1", None, epoch=2)
+
+    assert topics.store.regions(topic) == before
+    assert topics.open(topic, "r2", None).start == 0
+    topics.replays.release(pins[0].id)
+    assert topics.open(topic, "r1", None, epoch=1).start == 0
+    topics.map(topic, RegionMapping(region="r1", node="node-2"), RegionMapping(region="r2"))
+    other = OpenRegionOrder(topic=topic, region="r1", epoch=2, node="node-2")
+    assert topics.replays.open(other).start == 0  # the node that led it before does not keep the next one out
+    topics.map(topic, RegionMapping(region="r1", node="node-1"), RegionMapping(region="r2"))
+    topics.wait(201)
+    assert topics.open(topic, "r1", None, epoch=3).start == 0
 
 
 def test_w16_dead_reader_blocks_until_its_pin_expires(topics: TopicStores, topic: str) -> None:
