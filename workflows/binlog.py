@@ -16,6 +16,7 @@ with workflow.unsafe.imports_passed_through():
     from sexton.replication.binlog.messages import Backends, GcProgress, GcReport, GcRequest, WaitingOrder
     from sexton.replication.binlog.model import CutReport
     from workflows import ids
+    from workflows.details import show
     from workflows.errors import error_message, error_type, is_permanent
     from workflows.options import BACKEND_SWEEP, CATALOG_READ, CATALOG_WRITE, MAX_TRIES, backoff
     from workflows.signals import Controls, RetryAfter, stop_if_cancelled
@@ -170,7 +171,6 @@ class GcBinlog(Controls):
         """Show the run's progress in the Temporal UI."""
         self._doing, cut = doing, self._cut or CutReport()
         lines = [
-            f"**{doing}** {self._instance}",
             f"logs cut: {cut.cut}, records: {cut.records}",
             f"blocked: {cut.held}, waiting for approval: {cut.waiting}",
             f"backends: {self._backends} done, {len(self._remaining)} deleting, {self._away} did not answer",
@@ -179,4 +179,4 @@ class GcBinlog(Controls):
             lines.append(f"nothing was cut: {cut.refused}")
         if self._error:
             lines.append(f"error: {self._error}")
-        workflow.set_current_details("\n".join([*lines, *self._messages]))
+        show(doing, self._instance, [*lines, *self._messages])

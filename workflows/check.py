@@ -23,6 +23,7 @@ with workflow.unsafe.imports_passed_through():
         SecondCheckOrder,
     )
     from workflows import ids, options
+    from workflows.details import show
     from workflows.errors import error_message, error_type
     from workflows.options import CATALOG_READ, CATALOG_WRITE, COMPARE
     from workflows.spark import on_spark, was_not_taken
@@ -39,15 +40,15 @@ class CheckInstance:
     @workflow.run
     async def run(self, request: CheckRequest) -> CheckReport:
         """Check once and return the report; an incomplete check reports the inputs that it lacks."""
-        workflow.set_current_details("**BEGINNING**")
+        show("BEGINNING")
         opened = await workflow.execute_activity_method(
             CheckActivities.begin_check, request, **CATALOG_WRITE, summary=f"begin a check of {request.instance}"
         )
         evidence = Evidence(cutoff=opened.order.run.cutoff, listings=())
         try:
-            workflow.set_current_details(f"**COMPARING** check {opened.order.run.id}")
+            show("COMPARING", f"check {opened.order.run.id}")
             evidence = await self._compare(opened)
-            workflow.set_current_details(f"**CHECKING LOST OBJECTS AGAIN** check {opened.order.run.id}")
+            show("CHECKING LOST OBJECTS AGAIN", f"check {opened.order.run.id}")
             evidence = await workflow.execute_activity_method(
                 CheckActivities.look_again,
                 SecondCheckOrder(order=opened.order, evidence=evidence),
@@ -103,9 +104,7 @@ class CheckInstance:
         report = await workflow.execute_activity_method(
             CheckActivities.conclude_check, order, **CATALOG_WRITE, summary="conclude the check"
         )
-        workflow.set_current_details(
-            "\n".join([f"**{report.run.state}** check {report.run.id}", *report.run.missing_inputs])
-        )
+        show(report.run.state, f"check {report.run.id}", report.run.missing_inputs)
         return report
 
 

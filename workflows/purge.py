@@ -13,6 +13,7 @@ with workflow.unsafe.imports_passed_through():
     from sexton.wal.messages import PurgeOutcome, PurgePreview, PurgeProgress, PurgeReport, PurgeRequest, purge_outcome
     from sexton.wal.model import Flushed, Purged
     from workflows import ids
+    from workflows.details import show
     from workflows.errors import error_message, is_permanent
     from workflows.options import MAX_TRIES, WAL_FLUSH, WAL_PAGE, backoff
     from workflows.signals import Controls, RetryAfter, cancel_and_wait, stop_if_cancelled
@@ -131,9 +132,9 @@ class PurgeWal(Controls):
     def _show(self, doing: str) -> None:
         """Show in the Temporal UI what the purge is doing."""
         self._doing = doing
-        lines = [f"**{doing}** {self._topic}"]
+        lines: list[str] = []
         if self._preview is not None:
             lines.append(f"regions that should flush: {self._preview.behind}")
         if self._error:
             lines.append(f"error: {self._error}")
-        workflow.set_current_details("\n".join(lines))
+        show(doing, self._topic, lines)

@@ -12,6 +12,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.wal import WalActivities
     from sexton.wal.messages import PurgeRoundProgress, PurgeRoundRequest, TopicPage, TopicPageReport, TopicPages
     from workflows import ids
+    from workflows.details import show
     from workflows.errors import error_message
     from workflows.options import CATALOG_WRITE, WAL_FLUSH
     from workflows.signals import Controls, InterruptedBySignal
@@ -90,10 +91,9 @@ class PurgeWalRound(Controls):
         """Show the round's progress in the Temporal UI."""
         self._doing, report = doing, self._report
         lines = [
-            f"**{doing}** {self._pages_done()} of {self._page_count} pages",
             f"floors raised: {report.raised}",
             f"blocked: {report.blocked}, quarantined: {report.quarantined}, losses: {report.losses}, "
             f"faults: {report.faults}",
             *report.said,
         ]
-        workflow.set_current_details("\n".join(lines))
+        show(doing, f"{self._pages_done()} of {self._page_count} pages", lines)

@@ -17,6 +17,7 @@ with workflow.unsafe.imports_passed_through():
     from sexton.recycle.rounds.model import OpenedRound, OpenRoundOrder, RecycleRequest, ReleaseOrder, RoundProgress
     from workflows import ids
     from workflows.attempt import AttemptResult, Conclusion, Ending, conclude, failed_attempt
+    from workflows.details import show
     from workflows.errors import error_message
     from workflows.options import BATCH_DELETE, CATALOG_READ, CATALOG_WRITE, LEASE, MAX_LEASES_LOST, PAGED
     from workflows.signals import RETRY_NOW, Controls, RetryAfter, stop_if_cancelled
@@ -262,18 +263,14 @@ class RecycleInstance(Controls):
         """Show the round's progress in the Temporal UI; ``state``: that of the report, empty while the round runs."""
         changed = self._doing != doing
         self._doing = doing
-        workflow.set_current_details("\n".join(self._details(state or doing)))
+        show(state or doing, f"round {self._opened.round}" if self._opened else "", self._details())
         if changed and self._opened is not None and self._opened.attributes:
             instance = ids.ATTRIBUTE_INSTANCE.value_set(self._request.instance)
             workflow.upsert_search_attributes([instance, ids.ATTRIBUTE_STATE.value_set(state or doing)])
 
-    def _details(self, title: str) -> list[str]:
-        """Return the lines that people see: the phase or the state, the kinds, and the last error."""
-        round_number = f" round {self._opened.round}" if self._opened else ""
-        lines = [f"**{title}**{round_number}", *self._ledger.lines]
-        if self._error:
-            lines.append(f"error: {self._error}")
-        return lines
+    def _details(self) -> list[str]:
+        """Return the lines that people see: the kinds, and the last error."""
+        return [*self._ledger.lines, *([f"error: {self._error}"] if self._error else [])]
 
 
 def _milliseconds_since(began: dt.datetime) -> int:

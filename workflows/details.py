@@ -1,0 +1,20 @@
+"""Show in the Temporal UI what a workflow does: as Markdown, though names and errors come from other programs."""
+
+import re
+from collections.abc import Iterable
+
+from temporalio import workflow
+
+_MARKUP = re.compile(r"[\\`*_\[\]<>~|#&!]")
+_NOT_PRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
+
+
+def show(state: str, subject: str = "", lines: Iterable[str] = ()) -> None:
+    """Show the state of a workflow in bold, its subject beside it, and further lines; nothing in them is markup."""
+    title = " ".join([f"**{plain(state)}**", *([plain(subject)] if subject else [])])
+    workflow.set_current_details("\n".join([title, *map(plain, lines)]))
+
+
+def plain(text: str) -> str:
+    """Return a text that Markdown renders as one line, as it is: no link, no image, no markup, no control character."""
+    return _MARKUP.sub(r"\\\g<0>", _NOT_PRINTABLE.sub(" ", text))
