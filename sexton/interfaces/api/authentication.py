@@ -76,6 +76,6 @@ class AuthenticationMiddleware:
         path = "/".join(part if part in self._words else "*" for part in scope["path"].split("/")[:MAX_SEGMENTS])
         call = CallRecord(who="unknown", source=source, action=f"{scope['method']} {path}")
         if caller is None:
-            self._calls.refused(call, outcome, key=("unknown", network(source)))
+            self._calls.refused(call, outcome, address=network(source))
         else:
             self._calls.refused(call.model_copy(update={"who": caller.name}), outcome)

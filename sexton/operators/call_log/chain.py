@@ -15,6 +15,7 @@ from sexton.operators.call_log.model import CallRecord, CallRow, ChainHead
 
 TEXT_CHARACTERS = 500
 """The longest text that is stored of a field."""
+TEXTS = frozenset({"who", "source", "action", "instance", "subject", "outcome", "reason"})
 
 
 def append(db: Database, c: Connection, call: CallRecord, begun_id: int | None = None) -> int:
@@ -30,9 +31,8 @@ def append(db: Database, c: Connection, call: CallRecord, begun_id: int | None =
         CallLogBroken: there is no head.
     """
     t, head = db.t, _locked_head(db, c)
-    texts = {name: storable(text) for name, text in call.model_dump(exclude={"id", "at", "role", "times"}).items()}
     row = CallRow(
-        **texts,
+        **storable(call).model_dump(include=set(TEXTS)),
         id=head.id + 1,
         at=db.now(c),
         role=_session_role(db, c),
@@ -73,9 +73,10 @@ def trim(db: Database, c: Connection, before: int, most: int) -> int:
     return deleted
 
 
-def storable(text: str) -> str:
-    """Return the text as a database can store it: a call is not refused because of its reason or subject."""
-    return text.replace("\0", "").encode(errors="replace").decode()[:TEXT_CHARACTERS]
+def storable(call: CallRecord) -> CallRecord:
+    """Return the call with texts that a database can store: no call is refused because of its reason or subject."""
+    texts = {name: getattr(call, name).replace("\0", "").encode(errors="replace").decode() for name in TEXTS}
+    return call.model_copy(update={name: text[:TEXT_CHARACTERS] for name, text in texts.items()})
 
 
 def _session_role(db: Database, c: Connection) -> str:

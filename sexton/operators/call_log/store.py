@@ -6,7 +6,7 @@ logged afterwards; their repetitions are counted.
 """
 
 import logging
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,6 +31,10 @@ LEFT = "LEFT"
 """The outcome of a call whose caller left (Ctrl-C); work that it started may continue."""
 RETENTION_MS = 400 * 86_400_000
 DELETED_AT_ONCE = 10_000
+ROUTINE_KEY = ("source", "action", "instance", "subject")
+"""Calls of one caller that are the same in these fields are repetitions."""
+REFUSAL_KEY = ("source", "action", "instance", "outcome")
+UNKNOWN_CALLERS_KEY = ("subject", "outcome")
 UNLOGGED = (*AWAY, CallLogBroken)
 """Errors that keep a row from being stored."""
 
@@ -77,16 +81,15 @@ class CallStore:
         except SextonError as e:
             self.refused(call, code_of(e))
             raise
-        key = (call.who, call.source, call.action, call.instance, call.subject)
-        self._count(self.routine_calls, key, call.model_copy(update={"outcome": DONE}))
+        self._count(self.routine_calls, ROUTINE_KEY, call.model_copy(update={"outcome": DONE}))
 
-    def refused(self, call: CallRecord, outcome: str, key: Hashable = None) -> None:
+    def refused(self, call: CallRecord, outcome: str, address: str = "") -> None:
         """Log a call that was refused and changed nothing: the first of some minutes, and the number of the rest.
 
-        ``key``: calls with the same key are repetitions; None: those of the same caller, action and outcome.
+        ``address``: of a caller without identity; empty: the call names its caller.
         """
-        key = key or (call.who, call.source, call.action, call.instance, outcome)
-        self._count(self.refusals, key, call.model_copy(update={"outcome": outcome}))
+        key = UNKNOWN_CALLERS_KEY if address else REFUSAL_KEY
+        self._count(self.refusals, key, call.model_copy(update={"outcome": outcome}), address)
 
     def store_counts(self, *, all_: bool = False) -> None:
         """Store the counts of repeated calls whose time is over, or of all. A process calls this now and then."""
@@ -148,12 +151,13 @@ class CallStore:
         except UNLOGGED as e:
             log.warning("the outcome of call %d (%s) was not logged: %s", call_id, outcome, first_line(e))
 
-    def _count(self, repeats: Repeats, key: Hashable, call: CallRecord) -> None:
-        window = repeats.count(key, call)
+    def _count(self, repeats: Repeats, key: Sequence[str], call: CallRecord, address: str = "") -> None:
+        call = chain.storable(call)
+        window = repeats.count(tuple(getattr(call, name) for name in key), call, address)
         if window is None:
             return
         try:
-            window.begun_id = self.append(call)
+            window.begun_id = self.append(window.call)
         except UNLOGGED as e:
             repeats.forget(window)
             log.warning("%r of %r was not logged: %s", call.action, call.who, first_line(e))

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from sexton.operators.call_log.model import CallRecord
+from sexton.operators.call_log.repeats import MOST_REFUSED
 from sexton.operators.call_log.store import CallStore
 from tests.integration.interfaces.api.conftest import Ask
 from tests.integration.interfaces.api.routes import OPEN, ROUTES, Route
@@ -157,6 +158,31 @@ def test_heartbeats_are_one_row_with_a_count(api: Api, rig: Rig) -> None:
 
     assert answers == {200}
     assert [(c.action, c.subject, c.outcome, c.times) for c in calls(rig)] == [("wal heartbeat", "n7", "ok", 30)]
+
+
+def test_a_token_that_varies_its_calls_adds_few_rows(api: Api, rig: Rig) -> None:
+    scope = "node:n7@a"
+    long_name, body = "x" * 5_000, {"reports": []}
+    with httpx.Client(base_url=api.url, headers={"Authorization": f"Bearer {api.token(scope)}"}) as http:
+        http.request(long_name, "/v1/plans/1")
+        for n in range(50):
+            assert http.request(f"GET{n}", "/v1/plans/1").status_code == 403
+        for n in range(80):
+            answer = http.get("/v1/journal", params={"follower": f"n7{n}"})
+            assert answer.status_code == 403
+        assert http.post("/v1/nodes/n7/heartbeat", json=body).status_code == 200
+    httpx.get(f"{api.url}/v1/status")
+    api.app.state.service.stores.calls.store_counts(all_=True)
+
+    logged = calls(rig)
+    assert [(c.action, c.times) for c in logged if c.who != "unknown"][-2:] == [
+        ("further calls", 121),
+        ("wal heartbeat", 1),
+    ]
+    assert all(scope in c.who for c in logged[:-1])
+    assert (logged[-1].who, logged[-1].outcome) == ("unknown", "UNAUTHENTICATED")
+    assert len(logged) == MOST_REFUSED + 3
+    assert len(logged[0].action) == 500
 
 
 def test_counts_are_stored_when_the_api_ends(rig: Rig, root: Path) -> None:
