@@ -34,7 +34,6 @@ from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access.model import OidcSettings
 from sexton.operators.access.oidc import OidcVerifier
 from sexton.operators.call_log.store import CallStore
-from sexton.protocol.body import MAX_BODY_BYTES
 from sexton.protocol.problems import ProblemDocument
 from sexton.runtime.temporal.starter import RoundStarter
 
@@ -51,7 +50,6 @@ def create(settings: Settings, db: Database) -> FastAPI:
         openapi_url=None,  # FastAPI would write the whole document again for every request
         docs_url=None,  # the page loads scripts from another site
         redoc_url=None,
-        max_body_size=MAX_BODY_BYTES,
         lifespan=_counting_calls,
         responses={"4XX": refusal, "5XX": refusal},
     )

@@ -14,12 +14,26 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
+from sexton.interfaces.api.errors import BodyTooLarge
 from sexton.interfaces.api.lanes import Lanes, RequestLane, is_reserved
+from sexton.interfaces.api.large_bodies import receive
 from sexton.interfaces.api.parsing import SMALL_BYTES, parse
+from sexton.protocol.body import MAX_BODY_BYTES
 
 
 class GuardedRoute(APIRoute):
-    """A route whose body is read before its request takes a place: a slow sender holds none."""
+    """A route whose body is read before its request takes a place: a slow sender holds none.
+
+    Only a body that may be large has a place while it is read. A reserved request never has one, so its body is small.
+    """
+
+    def __init__(
+        self, path: str, endpoint: Callable[..., Any], *, max_body_size: int | None = None, **named: Any
+    ) -> None:
+        # Not FastAPI's limit: it hides every other refusal of a request whose body is too large, also 401 and 403.
+        limit = MAX_BODY_BYTES if max_body_size is None else max_body_size
+        self._max_body_bytes = min(limit, SMALL_BYTES) if is_reserved(endpoint) else limit
+        super().__init__(path, endpoint, **named)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler of FastAPI within the limits."""
@@ -31,17 +45,25 @@ class GuardedRoute(APIRoute):
             sender = _sender(request)
             async with AsyncExitStack() as places:
                 if adapter is not None:
-                    if _may_be_large(request) and not is_reserved(self.endpoint):
-                        await places.enter_async_context(lanes.large_bodies.place(sender))
-                    request = _GuardedRequest(request.scope, request.receive, adapter, sender)
                     try:
-                        await request.body()
+                        body = await self._receive_body(request, places, sender)
                     except ClientDisconnect:
                         return Response(status_code=400)  # no client reads it
+                    request = _GuardedRequest(request.scope, request.receive, body, adapter, sender)
                 await places.enter_async_context(self._lane(lanes).place(sender))
                 return await _handle(handle, request)
 
         return guarded
+
+    async def _receive_body(self, request: Request, places: AsyncExitStack, sender: str) -> bytes:
+        limit, length = self._max_body_bytes, _stated_length(request)
+        if length is not None and length > limit:
+            raise BodyTooLarge(limit)
+        if limit <= SMALL_BYTES or (length is not None and length <= SMALL_BYTES):
+            return await receive(request.stream(), limit)
+        lanes: Lanes = request.app.state.lanes
+        place = await places.enter_async_context(lanes.large_bodies.place(sender))
+        return await place.receive(request.stream(), limit)
 
     def _lane(self, lanes: Lanes) -> RequestLane:
         """Return the lane of the endpoint. A coroutine is a long poll: it needs no thread while it waits."""
@@ -51,25 +73,31 @@ class GuardedRoute(APIRoute):
 
 
 class _GuardedRequest(Request):
-    """A request whose ``json()`` returns the validated body if it is large. FastAPI accepts that as it is."""
+    """A request whose body has arrived. ``json()`` returns a large body validated, which FastAPI accepts as it is."""
 
-    def __init__(self, scope: Scope, receive: Receive, adapter: TypeAdapter[Any], sender: str) -> None:
-        super().__init__(scope, receive)
-        self._adapter, self._sender = adapter, sender
+    def __init__(self, scope: Scope, receive_: Receive, body: bytes, adapter: TypeAdapter[Any], sender: str) -> None:
+        super().__init__(scope, receive_)
+        self._whole_body, self._adapter, self._sender = body, adapter, sender
         self.refusal: Exception | None = None
 
+    async def body(self) -> bytes:
+        return self._whole_body
+
     async def json(self) -> Any:
-        body = await self.body()
-        if len(body) <= SMALL_BYTES:
-            return await super().json()
+        try:
+            if len(self._whole_body) <= SMALL_BYTES:
+                return await super().json()
+            return await self._parsed()
+        except Exception as e:
+            self.refusal = e
+            raise
+
+    async def _parsed(self) -> Any:
         lanes: Lanes = self.app.state.lanes
         async with lanes.parser.place(self._sender):
             began = time.monotonic()
             try:
-                return await lanes.parser_threads.run(parse, body, self._adapter)
-            except Exception as e:
-                self.refusal = e
-                raise
+                return await lanes.parser_threads.run(parse, self._whole_body, self._adapter)
             finally:
                 # Parsing holds Python's lock. For as long again, no other body is parsed and all other requests run.
                 await sleep(time.monotonic() - began)
@@ -92,6 +120,9 @@ def _sender(request: Request) -> str:
     return request.client.host if request.client else ""
 
 
-def _may_be_large(request: Request) -> bool:
-    length = request.headers.get("content-length", "")
-    return "transfer-encoding" in request.headers or (length.isdigit() and int(length) > SMALL_BYTES)
+def _stated_length(request: Request) -> int | None:
+    """Return the length of the body as its head has it; None: unknown, because it comes in chunks."""
+    if "transfer-encoding" in request.headers:
+        return None
+    length = request.headers.get("content-length", "0")
+    return int(length) if length.isdecimal() else None

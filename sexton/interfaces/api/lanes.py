@@ -13,17 +13,12 @@ from typing import Any, ParamSpec, TypeVar
 
 import anyio.to_thread
 
-from sexton.kernel.errors import SextonError
+from sexton.interfaces.api.errors import TooManyRequests
+from sexton.interfaces.api.large_bodies import LargeBodies
 
 P = ParamSpec("P")
 T = TypeVar("T")
 _RESERVED = "sexton_reserved"
-
-
-class TooManyRequests(SextonError):
-    """One token has as many requests under way as it may."""
-
-    passes = True
 
 
 class RequestLane:
@@ -66,8 +61,7 @@ class Lanes:
         self.ordinary = RequestLane(places=8, per_token=16)
         self.reserved = RequestLane(places=8, per_token=16)
         self.long_polls = RequestLane(places=256, per_token=16)
-        self.large_bodies = RequestLane(places=8, per_token=4)
-        """Bounds the memory: a place is held from the body's first byte until its request is answered."""
+        self.large_bodies = LargeBodies(places=8, per_token=4)
         self.parser = RequestLane(places=1, per_token=16)
         self.parser_threads = Threads(1)
         self.poll_threads, self.health_threads = Threads(2), Threads(1)

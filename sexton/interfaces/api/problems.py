@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from sexton.check.port import UnknownCheck
 from sexton.database.engine import AWAY, BROKEN, NOT_HELD, first_line
 from sexton.database.guard import UnknownInstance
-from sexton.interfaces.api.lanes import TooManyRequests
+from sexton.interfaces.api.errors import BodyTooLarge, SlowBody, TooManyRequests
 from sexton.kernel.errors import BadInput, SextonError, code_of
 from sexton.operators.access.errors import (
     Forbidden,
@@ -71,6 +71,7 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (UnknownConsumer, 404),
     (UnknownTablet, 404),
     (UnknownBackend, 404),
+    (SlowBody, 408),
     (Exists, 409),
     (SoftDeleted, 409),
     (PlanRefused, 409),
@@ -89,6 +90,7 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (PinEnded, 410),
     (RecordsTrimmed, 410),
     (JournalTrimmed, 410),
+    (BodyTooLarge, 413),
     (MaxCount, 429),
     (TooManyReplays, 429),
     (LoginsThrottled, 429),
@@ -124,7 +126,7 @@ def answer(error: Exception, request: str) -> JSONResponse:
     headers = {"Cache-Control": "no-store"}
     if document.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    if isinstance(error, TooManyRequests | Unauthenticated):
+    if isinstance(error, SlowBody | TooManyRequests | Unauthenticated):
         headers["Connection"] = "close"  # the rest of the body would be read, however large it is
     if document.status == 503:
         headers["Retry-After"] = str(RETRY_SECONDS)

@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from sexton.interfaces.api.parsing import SMALL_BYTES
 from sexton.operators.controls.model import ControlKind
 from sexton.protection.filter import Filter
 from sexton.protection.model import Item
@@ -158,7 +159,9 @@ def test_an_invalid_body_is_refused_without_repeating_it(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "limit"), [("/v1/instances/shop/stop", MAX_BODY_BYTES), (HERE, MAX_ITEMS_BYTES)], ids=["small", "items"]
+    ("path", "limit"),
+    [("/v1/instances/shop/stop", SMALL_BYTES), (f"{HERE}/copy/seal", MAX_BODY_BYTES), (HERE, MAX_ITEMS_BYTES)],
+    ids=["reserved", "small", "items"],
 )
 @pytest.mark.parametrize("told", [True, False], ids=["with its length", "in pieces"])
 def test_a_body_that_is_too_large_is_refused(api: Api, path: str, limit: int, told: bool) -> None:
@@ -168,7 +171,8 @@ def test_a_body_that_is_too_large_is_refused(api: Api, path: str, limit: int, to
 
     answer = httpx.post(f"{api.url}{path}", content=content, headers=headers, timeout=60)
 
-    assert answer.status_code == 413
+    assert problem_of(answer) == (413, "BODY_TOO_LARGE", None)
+    assert f"{limit:,} bytes" in answer.json()["detail"]
 
 
 def test_plans_need_the_scope_to_be_made_and_applied(ask: Ask, rig: Rig) -> None:

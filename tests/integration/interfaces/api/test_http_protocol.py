@@ -42,3 +42,17 @@ def test_an_invalid_rest_of_a_body_is_not_an_error(api: Api, caplog: pytest.LogC
 
     assert (answer[:13], rest) == (b"HTTP/1.1 200 ", b"")
     assert caplog.messages == []
+
+
+@pytest.mark.parametrize(("scope", "status"), [("", 401), ("node:n1@shop", 403)])
+def test_a_body_of_no_valid_request_is_not_read(api: Api, scope: str, status: int) -> None:
+    authorization = f"Authorization: Bearer {api.token(scope)}\r\n" if scope else ""
+    with socket.create_connection(api.address, timeout=30) as client:
+        head = (
+            f"POST /v1/instances/shop/protections HTTP/1.1\r\nHost: x\r\n{authorization}Content-Length: 5000000\r\n\r\n"
+        )
+        client.sendall(head.encode())
+        answer = client.recv(4_096)
+
+    assert answer.startswith(f"HTTP/1.1 {status} ".encode())
+    assert b"application/problem+json" in answer

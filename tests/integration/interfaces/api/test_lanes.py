@@ -11,7 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from sexton.interfaces.api.lanes import RequestLane, TooManyRequests
+from sexton.interfaces.api.errors import TooManyRequests
+from sexton.interfaces.api.lanes import RequestLane
 from sexton.interfaces.api.token_verifier import TokenVerifier
 from sexton.operators.access import policy
 from sexton.operators.access.errors import Unauthenticated
