@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope
 from sexton.interfaces.api.errors import BodyTooLarge
 from sexton.interfaces.api.lanes import Lanes, RequestLane, is_reserved
 from sexton.interfaces.api.large_bodies import receive
-from sexton.interfaces.api.parsing import SMALL_BYTES, parse
+from sexton.interfaces.api.parsing import SMALL_BYTES, load, parse
 from sexton.protocol.body import MAX_BODY_BYTES
 
 
@@ -86,7 +86,7 @@ class _GuardedRequest(Request):
     async def json(self) -> Any:
         try:
             if len(self._whole_body) <= SMALL_BYTES:
-                return await super().json()
+                return load(self._whole_body)
             return await self._parsed()
         except Exception as e:
             self.refusal = e

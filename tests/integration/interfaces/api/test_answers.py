@@ -175,6 +175,22 @@ def test_a_body_that_is_too_large_is_refused(api: Api, path: str, limit: int, to
     assert f"{limit:,} bytes" in answer.json()["detail"]
 
 
+@pytest.mark.parametrize("padding", [0, SMALL_BYTES], ids=["small", "large"])
+def test_a_number_with_too_many_digits_is_refused(api: Api, padding: int) -> None:
+    headers = {"Authorization": f"Bearer {api.token('admin')}", "Content-Type": "application/json"}
+    content = b'{"job": "copy", "owner": "ada", "ttl_seconds": ' + b"9" * 5_000 + b"}" + b" " * padding
+
+    answer = httpx.post(f"{api.url}{HERE}", content=content, headers=headers)
+
+    assert problem_of(answer) == (422, "BAD_INPUT", None)
+    assert "too many digits" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("path", ["/v1/checks/N", "/v1/plans/N", "/v1/journal?after=N", "/v1/journal?wait=N"])
+def test_a_long_number_in_an_address_is_refused(ask: Ask, path: str) -> None:
+    assert problem_of(ask("GET", path.replace("N", "9" * 5_000))) == (422, "INVALID_REQUEST", None)
+
+
 def test_plans_need_the_scope_to_be_made_and_applied(ask: Ask, rig: Rig) -> None:
     made = ask("POST", "/v1/instances/shop/plans").json()
     shown = ask("GET", f"/v1/plans/{made['plan']['id']}", scope="read").json()
