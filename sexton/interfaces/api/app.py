@@ -50,6 +50,7 @@ def create(settings: Settings, db: Database) -> FastAPI:
         openapi_url=None,  # FastAPI would write the whole document again for every request
         docs_url=None,  # the page loads scripts from another site
         redoc_url=None,
+        redirect_slashes=False,  # a redirect would lead to the host that the request names
         lifespan=_counting_calls,
         responses={"4XX": refusal, "5XX": refusal},
     )

@@ -191,6 +191,13 @@ def test_a_long_number_in_an_address_is_refused(ask: Ask, path: str) -> None:
     assert problem_of(ask("GET", path.replace("N", "9" * 5_000))) == (422, "INVALID_REQUEST", None)
 
 
+def test_no_answer_leads_to_the_host_that_a_request_names(ask: Ask) -> None:
+    answer = ask("GET", "/v1/status/")
+
+    assert problem_of(answer) == (404, "HTTP_404", None)
+    assert "Location" not in answer.headers
+
+
 def test_plans_need_the_scope_to_be_made_and_applied(ask: Ask, rig: Rig) -> None:
     made = ask("POST", "/v1/instances/shop/plans").json()
     shown = ask("GET", f"/v1/plans/{made['plan']['id']}", scope="read").json()
