@@ -9,7 +9,7 @@ from sexton.client.api_call import ApiCall
 from sexton.client.errors import Unreachable
 
 PATIENCE_SECONDS = 30.0
-TEMPORARY_STATUSES = frozenset({502, 503, 504})
+TEMPORARY_STATUSES = frozenset({408, 502, 503, 504})
 LONGEST_WAIT_SECONDS = 5.0
 _EXPONENTIAL_WAIT = wait_exponential_jitter(multiplier=0.2, max=LONGEST_WAIT_SECONDS)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import httpx
@@ -10,7 +11,7 @@ import pytest
 from sexton.client import AsyncSexton, Sexton, Unreachable, calls
 from sexton.client.api_call import ApiCall, Steps
 from sexton.client.methods import ApiMethods
-from sexton.client.retrying import TemporaryAnswer, last_answer, may_repeat, request_options
+from sexton.client.retrying import TemporaryAnswer, final_answer, last_answer, may_repeat, request_options
 from sexton.client.sender import ApiMethod, AsyncSender, SyncSender
 
 PING = ApiCall[str]("GET", "/v1/ping", str)
@@ -75,6 +76,12 @@ def test_unrepeatable_request_is_resent_only_if_it_never_arrived() -> None:
     assert not may_repeat(calls.plan("shop"), TemporaryAnswer(httpx.Response(503)))
     assert may_repeat(calls.status(), httpx.ReadTimeout("slow"))
     assert may_repeat(calls.status(), TemporaryAnswer(httpx.Response(503)))
+
+
+@pytest.mark.parametrize(("status", "is_temporary"), [(408, True), (503, True), (413, False), (422, False)])
+def test_a_body_that_arrived_slowly_is_sent_again(status: int, is_temporary: bool) -> None:
+    with pytest.raises(TemporaryAnswer) if is_temporary else nullcontext():
+        assert final_answer(httpx.Response(status)).status_code == status
 
 
 def test_last_answer_is_returned_and_silence_is_unreachable() -> None:
