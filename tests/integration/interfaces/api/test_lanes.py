@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+from pydantic import TypeAdapter
 
+from sexton.interfaces.api import guarded_route
 from sexton.interfaces.api.errors import TooManyRequests
 from sexton.interfaces.api.lanes import RequestLane
 from sexton.interfaces.api.token_verifier import TokenVerifier
@@ -65,6 +68,27 @@ def test_stop_in_chunks_does_not_wait_for_large_bodies(api: Api, ask: Ask) -> No
         stop = ask("POST", "/v1/stop", chunks=[b'{"reason":', b'"x"}'])
 
     assert stop.status_code == 200
+
+
+def test_large_body_is_parsed_beside_other_requests(api: Api, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    release, entered = threading.Event(), threading.Event()
+    parse = guarded_route.parse
+
+    def waits(body: bytes, adapter: TypeAdapter[Any]) -> object:
+        entered.set()
+        assert release.wait(60)
+        return parse(body, adapter)
+
+    monkeypatch.setattr(guarded_route, "parse", waits)
+    with ThreadPoolExecutor(1) as sender:
+        upload = sender.submit(ask, "PUT", "/v1/instances/shop/protections/copy/chunks/0", "x" * 99_999)
+        try:
+            assert entered.wait(60)
+            health = ask("GET", "/healthz")
+        finally:
+            release.set()
+
+    assert (health.status_code, upload.result().status_code) == (200, 422)
 
 
 async def test_requests_that_wait_are_authenticated_together(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
