@@ -56,6 +56,13 @@ def test_plan_uses_the_prices_of_the_settings(offline: Run, waits: int) -> None:
     assert (plan["estimate"]["money"], plan["estimate"]["currency"]) == (5.0, "EUR")
 
 
+def test_n3_plan_names_the_limit_that_is_not_in_force(offline: Run, waits: int) -> None:
+    without_fraction = offline("plan", "shop", SEXTON_RECYCLE__MAX_DELETE_FRACTION="1")
+
+    assert "note: max_delete_fraction is not in force" in offline("plan", "shop").stdout
+    assert "note:" not in without_fraction.stdout
+
+
 def test_waiting_plan_is_listed_with_the_command_to_apply_it(offline: Run, waits: int) -> None:
     listed = offline("plan", "--list")
     programs = {p["id"]: p for p in json.loads(offline("plan", "shop", "--list", "--json").stdout)}
