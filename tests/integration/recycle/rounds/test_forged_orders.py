@@ -68,6 +68,26 @@ def test_h1_a_plan_without_approval_allows_no_range(rig: Rig) -> None:
         rig.rounds.checked_range(order.model_copy(update={"plan": plan.id}), rig.policy)
 
 
+def test_h1_an_approved_plan_allows_no_later_cutoff(rig: Rig) -> None:
+    plan, ledger = rig.rounds.plans.plan_for_operator("shop", rig.policy, "anna"), Ledger()
+    rig.approve(plan.id)
+    opened = rig.rounds.open("shop", uuid.uuid4().hex, plan.id, rig.policy)
+    ledger.begin(plan)
+    order = ledger.next_range(opened, plan, plan.kinds[0], 0)
+    assert rig.rounds.checked_range(order, rig.policy).cutoff == order.cutoff
+
+    with pytest.raises(OrderRefused, match="goes beyond plan"):
+        rig.rounds.checked_range(order.model_copy(update={"cutoff": order.cutoff + 1}), rig.policy)
+
+
+def test_h1_a_plan_of_a_shorter_retention_allows_no_range(rig: Rig) -> None:
+    _, order = begun(rig)
+    longer = rig.policy.model_copy(update={"retention_seconds": rig.policy.retention_seconds | {order.kind: 99_999}})
+
+    with pytest.raises(OrderRefused, match="younger than its retention allows"):
+        rig.rounds.checked_range(order, longer)
+
+
 def test_h1_an_order_without_its_limit_is_refused(rig: Rig) -> None:
     limited = rig.policy.model_copy(update={"unlimited": (), "max_delete_objects": 5, "max_delete_fraction": 1.0})
     rig.policy = limited
