@@ -108,6 +108,21 @@ def test_closed_connections_do_not_count() -> None:
     assert (admitted, [is_closed(each) for each in (*silent, newest)]) == (True, [False] * 4)
 
 
+def test_listener_accepts_as_the_limits_permit() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as plain, ExitStack() as opened:
+        clients = [opened.enter_context(socket.create_connection(plain.getsockname())) for _ in range(2)]
+        with LimitedListener(fileno=plain.detach()) as listener:
+            listener.connections = Connections(set(), limit=4)
+            for client in clients:
+                opened.enter_context(listener.accept()[0])
+                client.settimeout(0)
+                with pytest.raises(BlockingIOError):
+                    listener.accept()
+            closed = [is_closed(client) for client in clients]
+
+    assert closed == [True, False]
+
+
 def test_event_loop_runs_between_accepts() -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=9) as plain, ExitStack() as clients:
         for _ in range(5):
