@@ -16,6 +16,8 @@ ID_CHARACTERS = frozenset(string.ascii_letters + string.digits + ".-")
 
 Ids may contain ``_``, too, where no prefix ends with it: a trigger of the schema decides that by the instance's owner.
 """
+MAX_KEY_BYTES = 1_024
+"""The longest key of S3, and of a mark: a CHECK in the schema has the same rule."""
 _RESERVED = RESERVED_PREFIX.rstrip("/")
 DRAFT = ".draft-"
 """Prefix of the name of Sexton's own local file until it is complete."""

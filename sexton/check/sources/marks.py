@@ -14,10 +14,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select, true
 
 from sexton.database.engine import Database
-from sexton.database.ranges import READ_ROWS, beyond
+from sexton.database.ranges import beyond
 from sexton.marks.live import LiveEntry, Part
 from sexton.marks.sql.orphans import found_by_check
-from sexton.marks.sql.rows import CLAIMED, waits
+from sexton.marks.sql.rows import CLAIMED, MARKS_AT_ONCE, waits
 
 WAITING, CLAIMED_MARKS, QUARANTINED = "waiting marks", "claimed marks", "quarantined marks"
 SOURCES = (WAITING, CLAIMED_MARKS, QUARANTINED)
@@ -48,7 +48,7 @@ def read(db: Database, c: Connection, instance: str, part: Part, vaults: Collect
     for source in [part.source] if part.source else SOURCES:
         in_part = and_(is_in(mark, instance, source), _between(mark, part))
         query: Any = select(*columns).where(in_part, names_files, ~found_by_check(mark))
-        for rows in c.execution_options(yield_per=READ_ROWS).execute(query).partitions():
+        for rows in c.execution_options(yield_per=MARKS_AT_ONCE).execute(query).partitions():
             yield [entry for row in rows for entry in _entries(row, vaults)]
 
 

@@ -24,6 +24,7 @@ from sexton.marks.live import names_prefix
 from sexton.marks.orphans import ORPHAN
 from sexton.marks.sql.orphans import unapproved
 from sexton.storage.model import ListedObject
+from sexton.storage.policy import MAX_KEY_BYTES
 from sexton.storage.port import Vault, Vaults
 
 PAGE_FINDINGS = 500
@@ -66,6 +67,7 @@ class Repairs:
         for page in self._pages(instance, FindingType.ORPHAN, key_prefix, limit):
             objects = existing(self._vaults, instance, _keys_by_vault(page))
             certain = [f for f in page if repairable(f) and f.proven_in == run.id and _is_same(f, objects)]
+            certain = [f for f in certain if len(f.key.encode()) <= MAX_KEY_BYTES]  # others only in a directory
             marked = self._mark(instance, run, certain)
             total = total.plus(RepairResult(marked=marked, kept=len(page) - len(certain)))
         return total

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, FromClause, Table, and_, false, literal_column, or_
+from sqlalchemy import Column, ColumnElement, Connection, FromClause, Select, Table, and_, false, literal_column, or_
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
@@ -11,6 +11,11 @@ from sexton.marks.model import DueMark, Ref
 
 CLAIMED: ColumnElement[str] = literal_column("'CLAIMED'")
 """Text instead of a parameter: the planner must see in a prepared statement that the partial indexes apply."""
+
+MARKS_AT_ONCE = 50
+"""Rows that are in memory at once: a mark may name 1,000 keys of 1,024 bytes."""
+MOST_KEYS = 5_000
+"""Keys after which no further mark is read."""
 
 
 def waits(mark: Table) -> ColumnElement[bool]:
@@ -22,6 +27,20 @@ def due_columns(mark: Table) -> list[Column[Any]]:
     """Return the columns of ``mark`` that ``due_mark`` reads."""
     names = ("kind", "id", "retention_starts_at", "vault", "prefix", "keys", "bytes", "first_pass_at", "etags")
     return [mark.c[name] for name in names]
+
+
+def read_due(c: Connection, query: Select[Any]) -> list[DueMark]:
+    """Return the marks of a query of ``due_columns``: at least one if there is any, and up to ``MOST_KEYS`` keys."""
+    marks: list[DueMark] = []
+    keys = 0
+    rows = c.execute(query, execution_options={"yield_per": MARKS_AT_ONCE})
+    for row in rows:
+        marks.append(due_mark(row))
+        keys += len(marks[-1].keys or ())
+        if keys >= MOST_KEYS:
+            break
+    rows.close()
+    return marks
 
 
 def due_mark(row: Any) -> DueMark:

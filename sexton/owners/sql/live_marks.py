@@ -1,7 +1,8 @@
 """Find the marks that overlap with rows of the live view: by id, by key, or by prefix in either direction."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, FromClause, Select, TableClause, Text, and_, or_, select, tuple_
@@ -44,7 +45,7 @@ class LiveMarks:
 
     def by_covering_key(self, marks: Sequence[DueMark]) -> set[Ref]:
         """Return the marks with a key or prefix that a live row names or covers."""
-        rows = [row for mark in marks for row in self._covering_rows(mark)]
+        rows = (row for mark in marks for row in self._covering_rows(mark))  # half as many as the keys have characters
         refs: set[Ref] = set()
         for names in self._pages(rows, NAMES_AT_ONCE):
             is_same_key = tuple_(self.view.c.vault, self.view.c.key) == tuple_(names.c.vault, names.c.name)
@@ -54,7 +55,7 @@ class LiveMarks:
 
     def by_key_inside(self, marks: Sequence[DueMark]) -> set[Ref]:
         """Return the marks with a prefix under which a live row has its key."""
-        rows = [_name_row(mark, view_name) for mark in marks for view_name in self._prefixes(mark)]
+        rows = (_name_row(mark, view_name) for mark in marks for view_name in self._prefixes(mark))
         refs: set[Ref] = set()
         for prefixes in self._pages(rows, PREFIXES_AT_ONCE):
             key: ColumnElement[str] = self.view.c.key
@@ -68,24 +69,28 @@ class LiveMarks:
 
     def rows_of(self, mark: DueMark) -> str:
         """Return the first live rows that a mark touches, as people read them."""
-        self.heartbeat()
         view = self.view
-        names = [row["name"] for row in self._covering_rows(mark)]
-        touches = [
-            and_(view.c.kind == mark.kind, view.c.id == mark.id),
-            and_(view.c.vault == mark.vault, in_list(self.db, view.c.key, names)),
-        ]
+        texts: set[str] = set()
+        for touches in self._overlaps(mark):
+            self.heartbeat()
+            rows = select(view.c.kind, view.c.id, view.c.key).where(touches, self.is_own_row).limit(NAMED_ROWS + 1)
+            texts |= {f"{row[0]}/{row[1]} shows {row[2]}" for row in self.c.execute(rows)}
+            if len(texts) > NAMED_ROWS:
+                break
+        more = " and more" if len(texts) > NAMED_ROWS else ""
+        return ", ".join(sorted(texts)[:NAMED_ROWS]) + more
+
+    def _overlaps(self, mark: DueMark) -> Iterator[ColumnElement[bool]]:
+        """Yield conditions of which a live row fulfils one if the mark touches it."""
+        view = self.view
+        yield and_(view.c.kind == mark.kind, view.c.id == mark.id)
+        names = (row["name"] for row in self._covering_rows(mark))
+        while page := list(islice(names, NAMES_AT_ONCE)):
+            yield and_(view.c.vault == mark.vault, in_list(self.db, view.c.key, page))
         if mark.prefix is not None:
             key: ColumnElement[str] = view.c.key.collate("C") if self.db.dialect == "postgresql" else view.c.key
             inside = [and_(key >= n, key < n + LAST_CHARACTER) for n in self._prefixes(mark)]
-            touches.append(and_(view.c.vault == mark.vault, or_(*inside)))
-        texts: set[str] = set()
-        for touch in touches:
-            if len(texts) <= NAMED_ROWS:
-                rows = select(view.c.kind, view.c.id, view.c.key).where(touch, self.is_own_row).limit(NAMED_ROWS + 1)
-                texts |= {f"{row[0]}/{row[1]} shows {row[2]}" for row in self.c.execute(rows)}
-        more = " and more" if len(texts) > NAMED_ROWS else ""
-        return ", ".join(sorted(texts)[:NAMED_ROWS]) + more
+            yield and_(view.c.vault == mark.vault, or_(*inside))
 
     def _covering_rows(self, mark: DueMark) -> Iterator[dict[str, Any]]:
         """Yield a row for each name with which the view may show or cover a key or the prefix of a mark."""
@@ -100,11 +105,12 @@ class LiveMarks:
         spellings = self.loose.spellings(mark.prefix) if mark.prefix is not None else set()
         return [view_name for spelling in spellings for view_name in self.names.of(mark.vault, spelling)]
 
-    def _pages(self, rows: Sequence[Mapping[str, Any]], size: int) -> Iterator[FromClause]:
+    def _pages(self, rows: Iterable[Mapping[str, Any]], size: int) -> Iterator[FromClause]:
         """Yield the rows as clauses of at most ``size`` rows, with a heartbeat before each."""
-        for start in range(0, len(rows), size):
+        remaining = iter(rows)
+        while page := list(islice(remaining, size)):
             self.heartbeat()
-            yield as_rows(self.db, rows[start : start + size], kind=Text(), id=Text(), vault=Text(), name=Text())
+            yield as_rows(self.db, page, kind=Text(), id=Text(), vault=Text(), name=Text())
 
     def _refs(self, query: Select[Any]) -> set[Ref]:
         return {Ref(row[0], row[1]) for row in self.c.execute(query)}

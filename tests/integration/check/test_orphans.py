@@ -46,6 +46,15 @@ def test_an_orphan_found_by_every_check_is_deleted(owned: Owned) -> None:
     assert owned.check().found == {}
 
 
+def test_a_repair_keeps_an_orphan_whose_key_is_too_long(owned: Owned) -> None:
+    owned.registry.set_key_pattern("shop", ANY)
+    orphaned(owned, "data/" + "long/" * 220 + "a_0.dat", "data/t9/a_0.dat")
+
+    repaired = owned.repairs.orphans("shop")
+
+    assert (repaired.marked, repaired.kept) == (1, 1)
+
+
 @pytest.mark.parametrize(
     ("written", "key"),
     [

@@ -45,6 +45,13 @@ BAD = {
     "keys are 1 to 1000": [{"keys": []}, {"keys": [str(n) for n in range(1_001)]}],
     "names prefix or keys": [{"keys": ["k"], "prefix": "a/"}],
     "bytes are 0 to 1 pib": [{"keys": ["k"], "bytes": -1}],
+    "texts have at most 1024 bytes": [
+        {"vault": "v" * 1_025, "keys": ["k"]},
+        {"prefix": "é" * 512 + "/"},
+        {"keys": ["k"], "owner_txn": "t" * 1_025},
+        {"keys": ["k"], "parent": ("p" * 1_025, "id")},
+        {"keys": ["k"], "parent": ("table", "p" * 1_000_000)},
+    ],
 }
 
 
@@ -59,6 +66,16 @@ def test_a_mark_that_breaks_a_rule_is_refused_with_its_id(rig: Rig, rule: str) -
                 prepare(rig, ["good"], 60, prefix=wrong["prefix"])
 
     assert rig.count("mark") == 0
+
+
+@pytest.mark.parametrize("key", ["k" * 1_025, "é" * 513, "a/" * 500_000])
+def test_a_key_longer_than_1024_bytes_is_refused(rig: Rig, key: str) -> None:
+    rig.mark("dropped", NewMark(id="longest", vault="disk", keys=("k" * 1_024, "é" * 512)))
+
+    with pytest.raises(BadInput, match="SX006 .*at most 1024"):
+        rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("short", key)))
+
+    assert rig.count("mark") == 1
 
 
 @pytest.mark.parametrize("kind", ["", "Dropped", "9a", "a b", "a" * 33, "drop/ped"])

@@ -1,5 +1,6 @@
 """A mark that touches an object of the owner's live view is kept."""
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,9 @@ from sqlalchemy import Connection, event, text
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.marks.keepers import LIVE, NAMED_LIVE, KeepReason, Kept, describe, way_out
+from sexton.marks.model import DueMark
 from sexton.marks.policy import covering_prefixes
+from sexton.owners.sql import live_marks
 from sexton.recycle.model import RoundReport
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, listing, put
@@ -227,3 +230,20 @@ def test_n5_a_report_names_only_the_first_of_many_marks(rig: Rig, root: Path) ->
 @pytest.mark.parametrize("separator", "/_=#: ~@+,é")
 def test_a_live_prefix_may_end_with_any_separator(separator: str) -> None:
     assert f"data/t1{separator}" in covering_prefixes(f"data/t1{separator}a.dat")
+
+
+def test_a_live_view_is_queried_for_deep_keys_in_pages(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_marks, "NAMES_AT_ONCE", 500)
+    with owner_write(rig.db) as c:
+        c.execute(text("CREATE INDEX live_by_key ON live (vault, key)"))
+    live(rig, key="00/")
+    mark = DueMark("dropped", "m", 0, "disk", None, tuple(f"{n:02}/" + "d/" * 510 for n in range(50)), 0)
+    rig.owner.live("shop", [mark], lambda: None)  # loads what the first call imports and compiles
+    tracemalloc.start()
+
+    live_rows = rig.owner.live("shop", [mark], lambda: None)
+
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert live_rows == {mark.ref: "rowset/L shows 00/"}
+    assert peak_bytes < 30_000_000

@@ -150,6 +150,10 @@ CREATE TABLE sexton.mark (
     CONSTRAINT mark_keys_are_1_to_1000 CHECK (
         keys IS NULL OR (jsonb_typeof(keys) = 'array' AND jsonb_array_length(keys) BETWEEN 1 AND 1000)),
     CONSTRAINT mark_bytes_are_0_to_1_pib CHECK (bytes BETWEEN 0 AND 1125899906842624),
+    -- A worker reads many marks at once. mark_inserted limits each key, also to the length of an S3 key.
+    CONSTRAINT mark_texts_have_at_most_1024_bytes CHECK (
+        octet_length(vault) <= 1024 AND octet_length(prefix) <= 1024 AND octet_length(owner_txn) <= 1024
+        AND octet_length(parent_kind) <= 1024 AND octet_length(parent_id) <= 1024),
     -- Cursors are milliseconds: a scan would return a mark with a finer instant after itself, again and again.
     CONSTRAINT mark_expires_at_a_millisecond CHECK (date_trunc('milliseconds', expires_at) = expires_at),
     CONSTRAINT mark_parent_is_whole CHECK ((parent_kind IS NULL) = (parent_id IS NULL))
@@ -233,8 +237,8 @@ CREATE POLICY granted_inserts ON sexton.mark FOR INSERT WITH CHECK (
     CASE WHEN instance = ANY ((SELECT sexton.granted_instances())::text[]) THEN true
     ELSE sexton.verify_granted(instance) END);
 
--- Refuse marks of unknown instances and of ids that are gone. One statement for all inserted marks: a row trigger would
--- cost the owner's bulk marks a look-up per row.
+-- Refuse marks of unknown instances, of ids that are gone, and with long keys. One statement for all inserted marks: a
+-- row trigger would cost the owner's bulk marks a look-up per row.
 -- marked_at has the bare clock as default (docs/adr/0002), because a function of Sexton would be called for each row;
 -- demo and test deployments add their offset here.
 -- EXECUTE plans its statement at each call. Statements without parameters keep their plan for the whole session, and a
@@ -264,6 +268,12 @@ BEGIN
     IF culprit IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'SX005',
             MESSAGE = format('SX005 gone: %s; ids are never used again', culprit);
+    END IF;
+    EXECUTE 'SELECT format(''%s %s has a key of %s bytes'', f.kind, f.id, octet_length(k.key))'
+        ' FROM fresh f, jsonb_array_elements_text(f.keys) k (key) WHERE octet_length(k.key) > 1024 LIMIT 1' INTO culprit;
+    IF culprit IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'SX006',
+            MESSAGE = format('SX006 %s; a key has at most 1024, as in S3', culprit);
     END IF;
     IF (SELECT offset_seconds FROM sexton.clock) > 0 THEN
         EXECUTE 'UPDATE sexton.mark m SET marked_at = m.marked_at + c.offset_seconds * interval ''1 second'''

@@ -132,6 +132,11 @@ CREATE TABLE sexton_mark (
         AND typeof(vault) IN ('text', 'null') AND typeof(prefix) IN ('text', 'null')
         AND typeof(keys) IN ('text', 'null')
         AND typeof(parent_kind) IN ('text', 'null') AND typeof(parent_id) IN ('text', 'null')),
+    -- A worker reads many marks at once. sexton_mark_arrives limits each key, also to the length of an S3 key.
+    CONSTRAINT mark_texts_have_at_most_1024_bytes CHECK (
+        length(CAST(vault AS blob)) <= 1024 AND length(CAST(prefix AS blob)) <= 1024
+        AND length(CAST(owner_txn AS blob)) <= 1024
+        AND length(CAST(parent_kind AS blob)) <= 1024 AND length(CAST(parent_id AS blob)) <= 1024),
     CONSTRAINT mark_parent_is_whole CHECK ((parent_kind IS NULL) = (parent_id IS NULL))
 );
 CREATE INDEX sexton_mark_claimed ON sexton_mark (instance, batch, last_file, kind, id) WHERE state = 'CLAIMED';
@@ -168,7 +173,7 @@ CREATE INDEX sexton_mark_history_gone ON sexton_mark_history (instance, gone_at)
 CREATE INDEX sexton_mark_history_children ON sexton_mark_history (instance, parent_kind, parent_id)
     WHERE parent_id IS NOT NULL;
 
--- Refuse marks of unknown instances, of ids that are gone, and columns that only Sexton may set.
+-- Refuse marks of unknown instances, of ids that are gone, with long keys, and columns that only Sexton may set.
 CREATE TRIGGER sexton_mark_arrives BEFORE INSERT ON sexton_mark BEGIN
     SELECT RAISE(ABORT, 'SX004 unknown instance; register it with: sexton instance add')
     WHERE NOT EXISTS (SELECT 1 FROM sexton_instance i WHERE i.id = NEW.instance);
@@ -187,6 +192,9 @@ CREATE TRIGGER sexton_mark_arrives BEFORE INSERT ON sexton_mark BEGIN
     WHERE NEW.state <> 'MARKED' OR NEW.claimed_at IS NOT NULL OR NEW.batch IS NOT NULL OR NEW.first_pass_at IS NOT NULL
        OR (NEW.expires_at IS NOT NULL AND NEW.kind <> 'prepared')
        OR abs(NEW.marked_at - CAST(round((julianday('now') - 2440587.5) * 86400000) AS integer)) > 60000;
+    SELECT RAISE(ABORT, 'SX006 a key of this mark is too long; a key has at most 1024 bytes, as in S3')
+    WHERE EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(NEW.keys) THEN NEW.keys END)
+                  WHERE length(CAST(value AS blob)) > 1024);
 END;
 
 -- A default cannot read a table, so this trigger adds the offset of a demo or test deployment.

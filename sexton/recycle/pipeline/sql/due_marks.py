@@ -16,7 +16,7 @@ from sexton.marks.model import (
     Ref,
     WriteToken,
 )
-from sexton.marks.sql.rows import due_columns, due_mark, refs_in
+from sexton.marks.sql.rows import due_columns, read_due, refs_in
 from sexton.recycle.pipeline.model import Cursor
 from sexton.recycle.pipeline.sql.files import carry_over
 from sexton.recycle.pipeline.sql.write_token import verify
@@ -31,21 +31,24 @@ class DueMarkStore:
     def select_due(
         self, instance: str, kind: str, cutoff: int, after: Cursor, limit: int, until: Cursor | None = None
     ) -> Sequence[DueMark]:
-        """Return the next due marks after a cursor, up to another one, as they became due: an index range."""
+        """Return the next due marks after a cursor, up to another one, as they became due: an index range.
+
+        They are fewer than ``limit`` where they name many keys.
+        """
         mark = self._db.t.mark
         position = (mark.c.retention_starts_at, mark.c.id)
         between = beyond(position, (after.retention_starts_at, after.id))
         if until is not None:
             between &= ~beyond(position, (until.retention_starts_at, until.id))
         with self._db.read() as c:
-            rows = c.execute(
+            return read_due(
+                c,
                 select(*due_columns(mark))
                 .where(mark.c.instance == instance, mark.c.kind == kind, mark.c.state != MarkState.CLAIMED)
                 .where(mark.c.quarantined_reason.is_(None), mark.c.retention_starts_at <= cutoff, between)
                 .order_by(*position)
-                .limit(limit)
+                .limit(limit),
             )
-            return [due_mark(row) for row in rows.all()]
 
     def claimed_marks(self, token: WriteToken, after: ClaimedMark, limit: int) -> Sequence[ClaimedMark]:
         """Return claimed, unquarantined marks of the batch in the order of their files, but for absorbed ones."""
@@ -86,7 +89,7 @@ class DueMarkStore:
                 .order_by(mark.c.kind, mark.c.id)
                 .limit(limit)
             )
-            marks = [due_mark(row) for row in c.execute(second_pass_due)]
+            marks = read_due(c, second_pass_due)
             self._move_into(c, token, [m.ref for m in marks])
             return marks
 

@@ -8,7 +8,7 @@ from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.database.ranges import beyond
 from sexton.marks.model import OWNERS_REASONS, DueMark, MarkState, Reason, Ref, WriteToken
-from sexton.marks.sql.rows import due_columns, due_mark, refs_in
+from sexton.marks.sql.rows import due_columns, read_due, refs_in
 from sexton.recycle.pipeline.sql.write_token import verify
 
 ASKED_AT_ONCE = 10_000
@@ -29,7 +29,7 @@ class OwnerMarkStore:
             page = select(*due_columns(mark)).where(of_owner, beyond((mark.c.kind, mark.c.id), after))
             page = page.order_by(mark.c.kind, mark.c.id).limit(ASKED_AT_ONCE)
             with self._db.read() as tx:
-                marks = [due_mark(row) for row in tx.execute(page)]
+                marks = read_due(tx, page)
             if not marks:
                 return
             yield marks

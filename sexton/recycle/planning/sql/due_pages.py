@@ -7,7 +7,7 @@ from sqlalchemy import Connection, and_, false, func, not_, or_, select
 from sexton.database.engine import Database
 from sexton.database.ranges import beyond
 from sexton.marks.model import DueMark
-from sexton.marks.sql.rows import due_columns, due_mark, waits
+from sexton.marks.sql.rows import due_columns, read_due, waits
 from sexton.operators.holds import conditions
 from sexton.recycle.planning.model import KindPlan, Policy
 
@@ -26,7 +26,7 @@ def unheld_marks(db: Database, instance: str, planned: KindPlan) -> Iterator[Seq
     while True:
         page = select(*due_columns(mark)).where(due, beyond(position, after)).order_by(*position).limit(PAGE_MARKS)
         with db.read() as c:
-            marks = [due_mark(row) for row in c.execute(page)]
+            marks = read_due(c, page)
         if not marks:
             return
         yield marks
