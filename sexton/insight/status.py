@@ -43,7 +43,6 @@ def overview(db: Database, stores: InsightStores, policy: Policy, slots: int, on
 def _instance_status(db: Database, instance: Instance, stores: InsightStores, policy: Policy) -> InstanceStatus:
     name = instance.id
     mark, hold, protection = db.t.mark, db.t.hold, db.t.protection
-    kinds = find_kinds(db, name)
     next_round = stores.schedule.next_round(name)
     with db.read() as c:
         now = db.now(c)
@@ -54,6 +53,7 @@ def _instance_status(db: Database, instance: Instance, stores: InsightStores, po
             select(columns.failures, columns.last_success_at, columns.owner).where(columns.id == name)
         ).one()
         policy = rules.for_owner(policy, row.owner)
+        kinds = find_kinds(db, c, name, policy.retention_seconds)
         running = _running(db, c, name, now)
         last, last_ended = _last_report(db, c, name)
         return InstanceStatus(
@@ -66,7 +66,8 @@ def _instance_status(db: Database, instance: Instance, stores: InsightStores, po
             failures=row.failures,
             last_success=row.last_success_at,
             holds=_count(c, hold, active_hold),
-            kinds=tuple(_kind_status(db, c, name, kind, policy, now) for kind in kinds),
+            kinds=tuple(_kind_status(db, c, name, kind, policy, now) for kind in kinds.names),
+            more_kinds=kinds.more,
             claimed=_count(c, mark, claimed),
             late=_count(c, mark, and_(claimed, mark.c.first_pass_at.is_not(None))),
             quarantined=_quarantined(db, c, name),

@@ -115,6 +115,8 @@ class InstanceStatus(Message):
     last_success: int | None
     holds: int
     kinds: tuple[KindStatus, ...]
+    more_kinds: int = 0
+    """At least so many kinds without a retention that ``kinds`` does not list."""
     claimed: int
     late: int
     quarantined: dict[str, int]

@@ -29,11 +29,11 @@ class Shift(Message):
 
 def shifts(db: Database, instance: str, before: Policy, after: Policy) -> Iterator[Shift]:
     """Yield what changes for an instance, kind by kind; only kinds whose retention differs."""
-    kinds = find_kinds(db, instance)
     with db.read() as c:
         now, old, new = db.now(c), policy_of(db, c, instance, before), policy_of(db, c, instance, after)
         measure = Measure(db, c, instance, new.policy)
-        for kind in kinds:
+        retentions = {*old.policy.retention_seconds, *new.policy.retention_seconds}
+        for kind in find_kinds(db, c, instance, retentions).names:
             old_seconds, new_seconds = old.policy.retention_seconds.get(kind), new.policy.retention_seconds.get(kind)
             if old_seconds == new_seconds:
                 continue

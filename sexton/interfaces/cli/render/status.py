@@ -102,6 +102,8 @@ def _show_marks(i: "InstanceStatus") -> None:
     if not rows:
         typer.echo("  no mark waits")
     show_table("", ("  kind", "marked", "due", "due bytes", "oldest (UTC)", "next due (UTC)", ""), rows)
+    if i.more_kinds:
+        typer.echo(f"  and at least {i.more_kinds:,} more kinds without a retention, whose marks are kept")
     second_pass = f" ({quantity(i.late, 'prefix', 'prefixes')} of them: second pass later)" if i.late else ""
     typer.echo(f"  claimed, not yet deleted: {i.claimed}{second_pass}")
     see = f"; see: sexton quarantine list {i.instance}" if i.quarantined else ""

@@ -1,9 +1,9 @@
 """Measure what is due: count marks, keys and bytes in rows, and estimate objects that only a listing would show."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
@@ -38,6 +38,10 @@ from sexton.recycle.planning.sql.means import MeanObjects
 
 AGES_MODULUS = 2**31 - 1
 """Each age is taken modulo this number, so that a sum over any number of marks fits into the column."""
+MOST_KINDS = 20
+"""Kinds without a retention that are named."""
+MOST_COUNTED = 1_000
+"""Further kinds that are counted."""
 PAGE_MARKS = 50_000
 """Marks that one statement counts."""
 SUMMED = ("marks", "keys", "prefixes", "bytes")
@@ -259,12 +263,29 @@ def _counts(row: Mapping[Any, Any]) -> dict[str, int]:
     return {column: int(value) for column, value in row.items() if column != "oldest"}
 
 
-def find_kinds(db: Database, instance: str) -> Sequence[str]:
-    """Return the kinds of an instance's unclaimed marks, read from the index with one seek for each kind."""
+class FoundKinds(NamedTuple):
+    """The kinds of an instance's unclaimed marks: all that have a retention, and the first of the others."""
+
+    names: Sequence[str]
+    more: int = 0
+    """At least so many other kinds, which have no retention; they are not named."""
+
+
+def find_kinds(db: Database, c: Connection, instance: str, retentions: Collection[str]) -> FoundKinds:
+    """Return the kinds of an instance's unclaimed marks, read from the index with one seek for each kind.
+
+    ``retentions``: kinds with a retention. An owner's role may use any number of others.
+    """
     mark = db.t.mark
     waiting = and_(mark.c.instance == instance, mark.c.state != MarkState.CLAIMED, mark.c.quarantined_reason.is_(None))
     hop = select(func.min(mark.c.kind).label("kind")).where(waiting).cte("hop", recursive=True)
     step = select(func.min(mark.c.kind)).where(waiting, mark.c.kind > hop.c.kind).scalar_subquery()
     hop = hop.union_all(select(step).where(hop.c.kind.is_not(None)))
-    with db.read() as tx:
-        return list(tx.execute(select(hop.c.kind).where(hop.c.kind.is_not(None))).scalars())
+    seeks = len(retentions) + MOST_KINDS + MOST_COUNTED
+    kinds = list(c.execute(select(hop.c.kind).where(hop.c.kind.is_not(None)).limit(seeks)).scalars())
+    others = [kind for kind in kinds if kind not in retentions]
+    if len(others) <= MOST_KINDS:
+        return FoundKinds(kinds)
+    of_kind = select(mark.c.kind).where(waiting).limit(1)
+    known = [kind for kind in retentions if c.execute(of_kind.where(mark.c.kind == kind)).first() is not None]
+    return FoundKinds(sorted([*known, *others[:MOST_KINDS]]), len(others) - MOST_KINDS)

@@ -116,9 +116,9 @@ class PlanStore:
 
     def next_due(self, instance: str, policy: Policy) -> tuple[int, str] | None:
         """Return when the next mark is due that is not due yet (ms since 1970), and its kind; None: no mark waits."""
-        kinds = find_kinds(self._db, instance)
         with self._db.read() as tx:
             of_instance, now = policy_of(self._db, tx, instance, policy).policy, self._db.now(tx)
+            kinds = of_instance.retention_seconds
             instants = ((next_due(self._db, tx, instance, kind, of_instance, now), kind) for kind in kinds)
             return min(((at, kind) for at, kind in instants if at is not None), default=None)
 
@@ -140,12 +140,14 @@ class PlanStore:
 
     def _read(self, instance: str, policy: Policy, heartbeat: Callable[[], None] = no_heartbeat) -> PlanFacts:
         """Read what a plan is built from; the cost follows what is due."""
-        kinds = find_kinds(self._db, instance)
         with self._db.read() as tx:
             instance_policy, now = policy_of(self._db, tx, instance, policy), self._db.now(tx)
+            kinds, more = find_kinds(self._db, tx, instance, instance_policy.policy.retention_seconds)
             holds = conditions.in_force(self._db, tx, instance)
             measure = Measure(self._db, tx, instance, instance_policy.policy, heartbeat, holds)
             due, kept = _due(measure, instance_policy, kinds, now)
+            if more:
+                kept[Kept(KeepReason.UNKNOWN_KIND, f"(and at least {more:,} others)")] = more  # a mark each, or more
             kept |= {Kept(KeepReason.QUARANTINED, reason): n for reason, n in measure.count_quarantined().items()}
             open_plans = self.approvals.open_plans(tx, instance, now)
             stopped_kinds = {kind.kind for plan in open_plans for kind in plan.kinds if kind.stopped}
