@@ -23,6 +23,8 @@ from sexton.storage.port import Throttled, UnknownVault, VaultFault, Vaults
 
 PAGE_FINDINGS = 1_000
 """Findings that are stored in one page."""
+LIVE_SECONDS = 14_400
+"""How long the live side may take to be read: an owner's view may show rows without an end."""
 MAX_ATTEMPTS = 6
 """Attempts to list a vault whose busy store cuts listings short, with waits of 1, 2, 4 … s between them."""
 
@@ -129,11 +131,14 @@ class InProcessComparison:
     ) -> Evidence:
         """Store the live side; return the evidence with its counts."""
         live_prefixes = Counter[str]()
+        until = time.monotonic() + LIVE_SECONDS
         self._live.wait_for_refresh(order.instance, evidence.listed_at or 0, heartbeat)
         with self._live.snapshot(order.instance) as moment:
             for part in moment.parts:
                 for page in self._live.read(order.instance, moment.name, part):
                     heartbeat()
+                    if time.monotonic() > until:
+                        raise OwnerSilent(f"the owner's records were read for {LIVE_SECONDS:,} s without an end")
                     exact = [entry for entry in page if not entry.prefix]
                     prefixes = [entry for entry in page if entry.prefix]
                     db.executemany(_ADD_ENTRY, ((e.vault, e.name, e.key, e.live, e.bytes, e.record) for e in exact))

@@ -39,6 +39,8 @@ from sexton.kernel.errors import BadInput
 
 SQLITE_BUSY_SECONDS = 10
 LOCK_NOT_AVAILABLE = "55P03"
+QUERY_CANCELED = "57014"
+"""A statement reached its time limit."""
 LOCK_SECONDS = 5
 """How long a statement waits for an owner's lock; a round must not hang on a transaction that was left open."""
 AWAY = (DBAPIError, NoConnection)

@@ -19,7 +19,7 @@ from sexton.marks.sql.rows import refs_in
 from sexton.operators.registry.store import Registry, names_a_view
 from sexton.owners.port import OwnerSilent
 from sexton.owners.sql import live_view
-from sexton.owners.sql.live_sessions import reading
+from sexton.owners.sql.live_sessions import STATEMENT_SECONDS, reading
 from sexton.storage.object_names import url_roots
 
 MAX_STORIES = 100
@@ -61,7 +61,7 @@ def _live_stories(db: Database, registry: Registry, names: set[str], instance: s
     instances = [i for i in registry.instances() if instance in (None, i.id) and i.owner == "sql"]
     for view, named_by in {i.live_view: i.id for i in instances if names_a_view(i)}.items():
         try:
-            with reading(db) as c:
+            with reading(db, look_seconds=STATEMENT_SECONDS) as c:
                 rows = live_view.rows_of(db, c, view, sorted(names))
         except (OwnerSilent, SQLAlchemyError) as e:
             text = f"it is unknown whether this is live: {e if isinstance(e, OwnerSilent) else first_line(e)}"

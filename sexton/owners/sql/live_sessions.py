@@ -1,15 +1,19 @@
 """Open the sessions in which owners' live views are read: with the second login, if the settings name one.
 
 The functions that a view calls run with the rights of the login that reads it. So these sessions only read, and
-Sexton's own login never reads a view of an owner while there is a second one.
+Sexton's own login never reads a view of an owner while there is a second one. An owner decides what its view computes,
+and may lock it: every statement and every transaction has a time limit, after which the owner counts as silent.
 """
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, event, text
+from sqlalchemy.exc import OperationalError
 
-from sexton.database.engine import Database
+from sexton.database.engine import LOCK_NOT_AVAILABLE, LOCK_SECONDS, QUERY_CANCELED, Database, first_line
 from sexton.owners.port import OwnerSilent
 
 PROVED = "sexton_same_database"
@@ -17,36 +21,85 @@ PROVED = "sexton_same_database"
 _DATABASE = "SELECT pg_postmaster_start_time()::text, oid::text FROM pg_database WHERE datname = current_database()"
 
 
+STATEMENT_SECONDS = 20
+"""Longest statement that reads a view (PostgreSQL): below the heartbeat timeout."""
+LOOK_SECONDS = 300
+"""How long a transaction may begin further statements."""
+
+
+class OwnerSlow(OwnerSilent):
+    """The live view did not answer in time."""
+
+
 @contextmanager
-def reading(db: Database) -> Iterator[Connection]:
+def reading(db: Database, seconds: int | None = None, look_seconds: int | None = None) -> Iterator[Connection]:
     """Open a transaction that reads live views.
 
+    Args:
+        db: the database.
+        seconds: how long a statement may take (PostgreSQL); None: ``STATEMENT_SECONDS``.
+        look_seconds: how long the transaction may begin further statements; None: ``LOOK_SECONDS``.
+
     Raises:
-        OwnerSilent: the second login leads to another database, such as a replica that lags.
+        OwnerSilent: the second login leads to another database, such as a replica that lags; the view did not answer
+            in time, or is locked.
     """
-    with db.live.read() as c:
+    with db.live.read() as c, _limited(db, c, seconds or STATEMENT_SECONDS, look_seconds or LOOK_SECONDS):
         _prove(db, c)
         yield c
 
 
 @contextmanager
-def reading_at(db: Database, moment: str, own: Connection | None = None) -> Iterator[Connection]:
+def reading_at(
+    db: Database, moment: str, own: Connection | None = None, *, seconds: int | None = None
+) -> Iterator[Connection]:
     """Open a transaction that reads live views in the snapshot of another transaction.
 
     Args:
         db: the database.
         moment: the name of the snapshot, as ``Database.share`` returned it.
         own: a transaction of Sexton's own login. On SQLite, which has no logins, the views are read in it.
+        seconds: how long a statement may take (PostgreSQL), and the transaction may begin further ones; None:
+            ``STATEMENT_SECONDS``.
 
     Raises:
-        OwnerSilent: the second login leads to another database.
+        OwnerSilent: as ``reading``.
     """
     if db.live is db and own is not None:
         yield own
         return
-    with db.live.snapshot(moment) as live:
+    with (
+        db.live.snapshot(moment) as live,
+        _limited(db, live, seconds or STATEMENT_SECONDS, seconds or STATEMENT_SECONDS),
+    ):
         _prove(db, live)
         yield live
+
+
+@contextmanager
+def _limited(db: Database, c: Connection, seconds: int, look_seconds: int) -> Iterator[None]:
+    """Limit the time of statements, of waits for locks, and of the transaction."""
+    until = time.monotonic() + look_seconds
+
+    def in_time(*_: Any) -> None:
+        if time.monotonic() > until:
+            raise OwnerSlow(f"the live view was read for {look_seconds:,} s without an end; make it faster")
+
+    if db.dialect == "postgresql":
+        c.exec_driver_sql(f"SET LOCAL statement_timeout = {seconds * 1000}")
+        c.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCK_SECONDS * 1000}")
+    event.listen(c, "before_cursor_execute", in_time)
+    try:
+        yield
+    except OperationalError as e:
+        state = getattr(e.orig, "sqlstate", None)
+        if state == QUERY_CANCELED:
+            raise OwnerSlow(f"the live view did not answer within {seconds:,} s ({first_line(e)})") from e
+        if state == LOCK_NOT_AVAILABLE:
+            raise OwnerSlow(f"the live view is locked by a transaction of its owner ({first_line(e)})") from e
+        raise
+    finally:
+        event.remove(c, "before_cursor_execute", in_time)
 
 
 def _prove(db: Database, c: Connection) -> None:

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from sqlalchemy import ColumnElement, Connection, LargeBinary, TableClause, and_, case, cast, func, or_, select, text
 from sqlalchemy.exc import OperationalError
 
-from sexton.database.engine import Database
+from sexton.database.engine import QUERY_CANCELED, Database
 from sexton.database.ranges import READ_ROWS
 from sexton.marks.live import LiveEntry
 from sexton.marks.model import DueMark
@@ -34,7 +34,6 @@ MOST_TRUSTED_SECONDS = 600
 """For how long at most: no retention is shorter, so a row that contradicts a mark from the beginning is seen."""
 ENCODERS = ("/", "", "/-_.!~*'()", "/;,?:@&=+$-_.!~*'()#")
 """Characters that common encoders of paths and URLs leave alone."""
-QUERY_CANCELED = "57014"
 
 
 class LooseKeys(NamedTuple):

@@ -16,7 +16,6 @@ from sqlalchemy import (
     case,
     func,
     select,
-    text,
 )
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
@@ -28,14 +27,14 @@ from sexton.owners.port import COUNT_SECONDS, FindRefs, OwnerSilent, Verify, not
 from sexton.owners.sql import live_code, live_keys, live_moment, live_view, loose_keys
 from sexton.owners.sql.live_keys import ViewNames
 from sexton.owners.sql.live_marks import LiveMarks
-from sexton.owners.sql.live_sessions import reading
+from sexton.owners.sql.live_sessions import OwnerSlow, reading
 from sexton.owners.sql.live_view import is_about
 from sexton.owners.sql.loose_keys import LooseKeys
 from sexton.owners.sql.orphans import expand_orphans
 
-STATEMENT_SECONDS = 20
-"""Longest statement that reads the view, below the heartbeat timeout; a longer one raises ``OwnerSilent``."""
 OLDER = "the live view was last true before the mark was made; it is deleted after the next refresh"
+SILENT_SECONDS = 300
+"""How long a view is not read that did not answer in time; meanwhile every mark is kept."""
 RECHECK_SECONDS = 60
 """How long it is trusted how the view names objects."""
 
@@ -73,6 +72,7 @@ class SqlOwner:
         self._db, self._registry, self._max_age_seconds = db, registry, max_age_seconds
         self._names: dict[tuple[str, str], _Look[ViewNames]] = {}
         self._loose: dict[tuple[str, str], _Look[LooseKeys]] = {}
+        self._silences: dict[str, tuple[str, float]] = {}
 
     def mark_due(
         self,
@@ -116,8 +116,7 @@ class SqlOwner:
         try:
             if (name := live_view.named(self._db, self._registry.instance(instance))) is None:
                 return None
-            with reading(self._db) as c:
-                self._set_timeout(c, COUNT_SECONDS)
+            with reading(self._db, COUNT_SECONDS, COUNT_SECONDS) as c:
                 view = live_view.load(self._db, c, name)
                 self._recent_as_of(c, view, instance)
                 self._view_names(c, view, instance)
@@ -146,6 +145,9 @@ class SqlOwner:
         Raises:
             OwnerSilent: the view cannot be read, or it is missing and marks were made by a check.
         """
+        silence, until = self._silences.get(instance, ("", 0.0))
+        if time.monotonic() < until:
+            raise OwnerSilent(silence)
         try:
             try:
                 return self._live_refs(instance, marks, heartbeat)
@@ -153,6 +155,9 @@ class SqlOwner:
                 if not e.connection_invalidated:
                     raise
             return self._live_refs(instance, marks, heartbeat)  # a broken connection says nothing about the view
+        except OwnerSlow as e:  # the marks of a large range must not each wait as long, in slots of other instances
+            self._silences[instance] = (str(e), time.monotonic() + SILENT_SECONDS)
+            raise
         except SQLAlchemyError as e:
             raise OwnerSilent(f"the live view cannot be read: {first_line(e)}") from e
 
@@ -165,7 +170,6 @@ class SqlOwner:
                 )
             return {}
         with reading(self._db) as c:
-            self._set_timeout(c, STATEMENT_SECONDS)
             view = live_view.load(self._db, c, name)
             as_of = self._recent_as_of(c, view, instance)
             names, loose = self._view_names(c, view, instance), self._loose_keys(c, view, instance, heartbeat)
@@ -205,7 +209,3 @@ class SqlOwner:
             names = live_keys.read(self._db, c, view, is_own_row, vaults)
             look = self._names[known_as] = _Look(names, definition, time.monotonic() + RECHECK_SECONDS)
         return look.found
-
-    def _set_timeout(self, c: Connection, seconds: int) -> None:
-        if self._db.dialect == "postgresql":
-            c.execute(text(f"SET LOCAL statement_timeout = {seconds * 1000}"))

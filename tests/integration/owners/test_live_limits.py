@@ -1,0 +1,126 @@
+"""A live view that computes without an end, or that its owner has locked, is unreadable; nothing waits for it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy import text
+
+from sexton.check.model import RunState
+from sexton.check.sources import live_side
+from sexton.contract import NewMark
+from sexton.insight.metrics.figures.store import FigureStore
+from sexton.insight.status import overview
+from sexton.insight.why.context import WhyContext
+from sexton.insight.why.story import story
+from sexton.interfaces.cli.doctor.roles import examine_roles
+from sexton.marks.model import DueMark
+from sexton.owners.port import OwnerSilent
+from sexton.owners.sql import live_sessions, owner
+from tests.support.kept import kept_texts
+from tests.support.rig import INTERVAL, Rig, listing, put, stores_of
+from tests.support.transactions import owner_write
+
+ENDLESS = "'file'::text AS kind, g::text AS id, 'disk'::text AS vault, 'k'::text AS key FROM generate_series(1, 1e15) g"
+MARK = DueMark("dropped", "m", 0, "disk", None, ("data/a",), 0)
+
+
+@pytest.fixture(autouse=True)
+def _limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_sessions, "STATEMENT_SECONDS", 2)
+    monkeypatch.setattr(live_sessions, "LOCK_SECONDS", 1)
+    monkeypatch.setattr(live_side, "STATEMENT_SECONDS", 2)
+
+
+@pytest.fixture
+def shop(postgres_rig: Rig, tmp_path: Path) -> Rig:
+    """An instance with a due mark of one file."""
+    put(postgres_rig.local(tmp_path / "v"), "data/a")
+    postgres_rig.mark("dropped", NewMark(id="m", vault="disk", keys=("data/a",)))
+    postgres_rig.later(10_801)
+    return postgres_rig
+
+
+@pytest.fixture
+def locked(shop: Rig) -> Iterator[Rig]:
+    """The instance's view reads a table that an open transaction of the owner has locked."""
+    with owner_write(shop.db) as c:
+        c.execute(text("CREATE TABLE live (kind text, id text, vault text, key text)"))
+        c.execute(text("CREATE VIEW sexton_live AS SELECT * FROM live"))
+    connection = psycopg.connect(shop.url.replace("postgresql+psycopg", "postgresql"))
+    connection.execute("LOCK TABLE public.live IN ACCESS EXCLUSIVE MODE")
+    yield shop
+    connection.close()
+
+
+def endless(shop: Rig) -> None:
+    with owner_write(shop.db) as c:
+        c.execute(text(f"CREATE VIEW sexton_live AS SELECT {ENDLESS}"))
+
+
+def why(shop: Rig) -> str:
+    stores = stores_of(shop.db)
+    context = WhyContext(shop.policy, stores.insight, stores.owners, stores.audit)
+    stories = story(shop.db, "data/a", "shop", context)
+    return " ".join(event.text for told in stories for event in told.events)
+
+
+def test_an_endless_view_keeps_everything_and_is_named(shop: Rig, tmp_path: Path) -> None:
+    endless(shop)
+
+    report, checked = shop.round(), shop.check()
+
+    assert listing(tmp_path / "v") == {"data/a": 10}
+    assert any("did not answer within 2 s" in kept for kept in kept_texts(report))
+    assert checked.run.state is RunState.PARTIAL
+    assert "did not answer within 2 s" in " ".join(checked.run.missing_inputs)
+    assert "did not answer within 2 s" in why(shop)
+
+
+def test_many_slow_statements_end_with_their_transaction(shop: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_sessions, "LOOK_SECONDS", -1)
+    with owner_write(shop.db) as c:
+        c.execute(text("CREATE VIEW sexton_live AS SELECT ''::text kind, ''::text id, ''::text vault, ''::text AS key"))
+
+    with pytest.raises(OwnerSilent, match="without an end"):
+        shop.owner.live("shop", [MARK], lambda: None)
+
+
+def test_a_locked_view_keeps_everything_and_is_named(locked: Rig, tmp_path: Path) -> None:
+    report, checked = locked.round(), locked.check()
+
+    assert listing(tmp_path / "v") == {"data/a": 10}
+    assert any("is locked by a transaction of its owner" in kept for kept in kept_texts(report))
+    assert "is locked" in " ".join(checked.run.missing_inputs)
+    assert "is locked" in why(locked)
+
+
+@pytest.mark.parametrize("silent_seconds", [0, 300])
+def test_a_view_that_is_slow_is_not_read_again_soon(
+    locked: Rig, silent_seconds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, "SILENT_SECONDS", silent_seconds)
+    with pytest.raises(OwnerSilent, match="is locked"):
+        locked.owner.live("shop", [MARK], lambda: None)
+    locked.sql("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted")
+
+    if silent_seconds:
+        with pytest.raises(OwnerSilent, match="is locked"):
+            locked.owner.live("shop", [MARK], lambda: None)
+    else:
+        assert locked.owner.live("shop", [MARK], lambda: None) == {}
+
+
+def test_a_locked_view_stops_no_other_instance_nor_command(locked: Rig, tmp_path: Path) -> None:
+    locked.instance("other")
+    put(locked.local(tmp_path / "w", instance="other"), "data/b")
+    locked.registry.set_live_view("other", "none")
+    locked.mark("dropped", NewMark(id="n", vault="disk", keys=("data/b",)), instance="other")
+    locked.later(10_801)
+    stores = stores_of(locked.db)
+
+    assert locked.round("other").deleted == 1
+    assert len(overview(locked.db, stores.insight, locked.policy, 1).instances) == 2
+    assert len(FigureStore(locked.db, stores.insight, locked.policy, INTERVAL).read().instances) == 2
+    assert list(examine_roles(stores))
