@@ -5,6 +5,8 @@ from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Connection, Select, and_, func, literal, select, true, tuple_
 
+MOST_BOUND = 4_096
+"""Characters of a bound of a range."""
 READ_ROWS = 2_000
 """Rows fetched at once."""
 
@@ -29,6 +31,7 @@ def ranges(c: Connection, ids: Select[Any], rows: int) -> list[tuple[str, str]]:
     """Return ranges (after, up to) of about ``rows`` ids each, which together hold every id, also those added later."""
     column = ids.selected_columns[0].label("id")
     numbered = ids.with_only_columns(column, func.row_number().over(order_by=column).label("n")).subquery()
-    ends = list(c.execute(select(numbered.c.id).where(numbered.c.n % rows == 0).order_by(numbered.c.id)).scalars())
+    end = func.substr(numbered.c.id, 1, MOST_BOUND)  # any text that is between two ids may be a bound
+    ends = list(c.execute(select(end).where(numbered.c.n % rows == 0).order_by(numbered.c.id)).scalars())
     points = ["", *dict.fromkeys(ends)]
     return list(zip(points, [*points[1:], ""], strict=True))

@@ -1,14 +1,28 @@
 """Live entries: objects that the owner's records or marks name, and the parts in which they are read. Pure values."""
 
+import hashlib
 from typing import NamedTuple
 
 from sexton.storage.object_names import canonical
-from sexton.storage.policy import ID_CHARACTERS
+from sexton.storage.policy import ID_CHARACTERS, MAX_KEY_BYTES
+
+MOST_SHOWN = 1_000
+"""Characters of an owner's text that are read where people will read it."""
+MOST_KEY = 4_097
+"""Characters of a live key that are read: more than any object's key has."""
 
 
 def names_prefix(key: str, size: int | None) -> bool:
     """Return whether a live row names a prefix. A row with a size is an object, whatever its key ends with."""
     return size is None and key[-1] not in ID_CHARACTERS
+
+
+def short_key(key: str) -> str:
+    """Return a key of at most 1,024 bytes: a longer one is cut, and ends with a digest of the whole."""
+    data = key.encode(errors="surrogatepass")
+    if len(data) <= MAX_KEY_BYTES:
+        return key
+    return f"{data[:1_000].decode(errors='ignore')}…{hashlib.sha256(data).hexdigest()[:16]}"
 
 
 class LiveEntry(NamedTuple):

@@ -15,7 +15,7 @@ from sexton.check.model import Moment
 from sexton.check.port import Heartbeat, NoLiveSide
 from sexton.check.sources import catalog, marks
 from sexton.database.engine import Database, first_line
-from sexton.marks.live import LiveEntry, Part
+from sexton.marks.live import LiveEntry, Part, short_key
 from sexton.operators.registry.store import Registry
 from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.owners.port import OwnerSilent
@@ -174,4 +174,10 @@ def _resolved(entry: LiveEntry, vaults: Mapping[str, VaultSpec], *, exists: bool
     """
     if exists and not entry.live:
         entry = entry._replace(live=True)
-    return live_keys.resolved(entry, vaults)
+    entry = live_keys.resolved(entry, vaults)
+    # No object of S3 has such a key: the row is a loss with a name that can be stored.
+    return entry._replace(key=short_key(entry.key)) if _is_in_s3(entry, vaults) else entry
+
+
+def _is_in_s3(entry: LiveEntry, vaults: Mapping[str, VaultSpec]) -> bool:
+    return entry.vault in vaults and vaults[entry.vault].kind == "s3"

@@ -22,6 +22,7 @@ from sqlalchemy import (
 from sexton.check.model import Discrepancy, Finding, FindingState, FindingType, Run
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows, upsert
+from sexton.marks.live import MOST_SHOWN, short_key
 
 _FIELDS = tuple(Discrepancy.model_fields)
 _KEY = ["instance", "type", "vault", "key"]
@@ -39,7 +40,11 @@ def store_seen(db: Database, c: Connection, run: Run, discrepancies: Sequence[Di
     """
     t = db.t.finding
     # No database column holds NUL; such a key is stored with a replacement character, and is never a candidate.
-    data = (d.model_dump(mode="json") | {"key": d.key.replace("\0", "\ufffd")} for d in discrepancies)
+    # Nor does an index hold a long one: an owner's view may show any text as a key.
+    data = (
+        d.model_dump(mode="json") | {"key": short_key(d.key.replace("\0", "\ufffd")), "record": d.record[:MOST_SHOWN]}
+        for d in discrepancies
+    )
     text_columns = dict.fromkeys(("type", "vault", "key", "etag", "record", "detail"), Text())
     rows = as_rows(db, data, **text_columns, expected=BigInteger(), size=BigInteger())
     now = literal(db.now(c), t.c.first_seen.type)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, Connection, TableClause, and_, false, func, or_, select
 
 from sexton.database.engine import Database
-from sexton.marks.live import LiveEntry
+from sexton.marks.live import MOST_SHOWN, LiveEntry
 from sexton.owners.port import OwnerSilent
 from sexton.storage.model import VaultSpec
 from sexton.storage.object_names import S3_SCHEMES, NotInAnyVault, resolve, url_roots
@@ -66,7 +66,9 @@ def read(
 
     def first_key(vault: str, ranges: Sequence[Range]) -> str | None:
         is_inside = or_(false(), *(and_(key >= r.first, key < r.end) for r in ranges))
-        found = select(view.c.key).where(view.c.vault == vault, is_inside, is_own_row).limit(1)
+        found = (
+            select(func.substr(view.c.key, 1, MOST_SHOWN)).where(view.c.vault == vault, is_inside, is_own_row).limit(1)
+        )
         return c.execute(found).scalar()
 
     for vault in _named_vaults(c, view, is_own_row):
@@ -92,7 +94,7 @@ def resolved(entry: LiveEntry, vaults: Mapping[str, VaultSpec]) -> LiveEntry:
         if vault not in vaults:
             return entry  # it is in a vault of which no object is compared here
     if not key or vault != entry.vault or entry.key not in [root + key for root in url_roots(vaults[vault])]:
-        raise OwnerSilent(f"{entry.record} has the key {entry.key!r} in vault {entry.vault}; {REMEDY}")
+        raise OwnerSilent(f"{entry.record} has the key {entry.key[:MOST_SHOWN]!r} in vault {entry.vault}; {REMEDY}")
     return entry._replace(key=key)
 
 
@@ -129,8 +131,11 @@ def _below(prefix: str) -> Range:
 
 def _named_vaults(c: Connection, view: TableClause, is_own_row: ColumnElement[bool]) -> Iterator[str]:
     """Yield the names of the vaults in the rows that name the instance, each by one look-up in an index."""
-    names = select(func.min(view.c.vault)).where(is_own_row, view.c.key.is_not(None))
+    first = func.min(view.c.vault)
+    names = select(func.substr(first, 1, MOST_SHOWN)).where(is_own_row, view.c.key.is_not(None))
     vault = c.execute(names).scalar()
     while vault is not None:
+        if len(vault) >= MOST_SHOWN:
+            raise OwnerSilent(f"{view.name} shows a vault whose name is too long: {vault[:100]}…; {REMEDY}")
         yield vault
         vault = c.execute(names.where(view.c.vault > vault)).scalar()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, FromClause, Select, TableClause, Text, and_, or_, select, tuple_
+from sqlalchemy import ColumnElement, Connection, FromClause, Select, TableClause, Text, and_, func, or_, select, tuple_
 from sqlalchemy import literal as sql_literal
 
 from sexton.database.engine import Database
@@ -23,6 +23,8 @@ PREFIXES_AT_ONCE = 100
 300,000 live rows."""
 NAMED_ROWS = 3
 """Live rows that are named of one mark."""
+NAMED_CHARACTERS = 1_024
+"""Characters of their texts that are named."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,8 @@ class LiveMarks:
         texts: set[str] = set()
         for touches in self._overlaps(mark):
             self.heartbeat()
-            rows = select(view.c.kind, view.c.id, view.c.key).where(touches, self.is_own_row).limit(NAMED_ROWS + 1)
+            columns = (func.substr(column, 1, NAMED_CHARACTERS) for column in (view.c.kind, view.c.id, view.c.key))
+            rows = select(*columns).where(touches, self.is_own_row).limit(NAMED_ROWS + 1)
             texts |= {f"{row[0]}/{row[1]} shows {row[2]}" for row in self.c.execute(rows)}
             if len(texts) > NAMED_ROWS:
                 break

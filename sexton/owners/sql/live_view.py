@@ -13,6 +13,7 @@ from sqlalchemy import (
     and_,
     cast,
     column,
+    func,
     literal,
     null,
     or_,
@@ -26,7 +27,7 @@ from sexton.database.engine import Database
 from sexton.database.ranges import READ_ROWS, ranges, within
 from sexton.database.rows import in_list
 from sexton.database.tables import Instant
-from sexton.marks.live import LiveEntry, Part, names_prefix
+from sexton.marks.live import MOST_KEY, MOST_SHOWN, LiveEntry, Part, names_prefix
 from sexton.marks.policy import covering_prefixes
 from sexton.operators.registry.store import NO_VIEW, Instance
 from sexton.owners.port import OwnerSilent
@@ -132,17 +133,29 @@ def rows_of(
     covering_keys = [key for covered in names for key in covering_prefixes(covered)]
     view = load(db, c, name)
     row_instance = view.c.instance if "instance" in view.c else null()
-    query = select(row_instance, view.c.kind, view.c.id, view.c.vault, view.c.key)
+    texts = (row_instance, view.c.kind, view.c.id, view.c.vault, view.c.key)
+    query = select(*(beginning(column) for column in texts))
     rows = c.execute(query.where(or_(view.c.key.in_(covering_keys), view.c.id.in_(names))).limit(100))
     return [(row[0], row[1], row[2], row[3], row[4]) for row in rows]
 
 
-def _rows(view: TableClause, instance: str) -> Select[tuple[str, str, str, str, int | None, str | None]]:
+def beginning(column: ColumnElement[Any], characters: int = MOST_SHOWN) -> ColumnElement[str]:
+    """Return the beginning of an owner's text: it may be larger than memory."""
+    return func.substr(column, 1, characters, type_=Text())
+
+
+def _rows(view: TableClause, instance: str) -> Select[Any]:
     # The owner may compute the size as a sum, which is a decimal.
     size = cast(view.c.bytes if "bytes" in view.c else null(), BigInteger())
     row_instance = view.c.instance if "instance" in view.c else literal(instance)
-    columns = (view.c.vault, view.c.key, view.c.kind, view.c.id, size, row_instance)
-    return select(*columns).where(_names_an_object(view, instance))
+    return select(
+        beginning(view.c.vault),
+        beginning(view.c.key, MOST_KEY),
+        beginning(view.c.kind),
+        beginning(view.c.id),
+        size,
+        beginning(row_instance),
+    ).where(_names_an_object(view, instance))
 
 
 def _names_an_object(view: TableClause, instance: str) -> ColumnElement[bool]:

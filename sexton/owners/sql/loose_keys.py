@@ -17,13 +17,15 @@ from sqlalchemy.exc import OperationalError
 
 from sexton.database.engine import QUERY_CANCELED, Database
 from sexton.database.ranges import READ_ROWS
-from sexton.marks.live import LiveEntry
+from sexton.marks.live import MOST_KEY, MOST_SHOWN, LiveEntry
 from sexton.marks.model import DueMark
 from sexton.marks.policy import covering_prefixes
 from sexton.owners.sql.live_keys import resolved
 from sexton.storage.model import VaultSpec
 from sexton.storage.object_names import canonical
 
+MOST_ID = 300
+"""Characters of a vault, kind or id that are read; the row is only named with them."""
 MOST_ROWS = 10_000
 """Rows that are kept in memory; a view with more writes its keys so as a rule."""
 LOOK_SECONDS = 10
@@ -106,7 +108,7 @@ def read(
         entry = resolved(entry, vaults)
         if entry.vault in vaults and entry.name != entry.key:
             found += 1
-            rows.setdefault(entry.vault, {})[entry.name] = f"{entry.record} shows {entry.key}"
+            rows.setdefault(entry.vault, {})[entry.name] = f"{entry.record} shows {entry.key[:MOST_SHOWN]}"
     trusted = min(MOST_TRUSTED_SECONDS, TRUSTED_TIMES * (time.monotonic() - begun))
     in_order = {vault: dict(sorted(of_vault.items())) for vault, of_vault in rows.items()}
     return LooseKeys(in_order, is_whole), trusted
@@ -121,7 +123,11 @@ def _pages(
 ) -> Iterator[LiveEntry | None]:
     """Yield the rows that may not be in canonical form; None: the database did not find them in time."""
     names_object = and_(is_own_row, view.c.vault.is_not(None), view.c.key.is_not(None))
-    query = select(view.c.vault, view.c.key, view.c.kind, view.c.id).where(names_object, _may_be_loose(db, view.c.key))
+    key = func.substr(view.c.key, 1, MOST_KEY)
+    record = (func.substr(column, 1, MOST_ID) for column in (view.c.kind, view.c.id))
+    query = select(func.substr(view.c.vault, 1, MOST_ID), key, *record).where(
+        names_object, _may_be_loose(db, view.c.key)
+    )
     savepoint = c.begin_nested()
     try:
         if db.dialect == "postgresql":
