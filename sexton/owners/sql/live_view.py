@@ -144,7 +144,7 @@ def beginning(column: ColumnElement[Any], characters: int = MOST_SHOWN) -> Colum
     return func.substr(column, 1, characters, type_=Text())
 
 
-def _rows(view: TableClause, instance: str) -> Select[Any]:
+def _rows(view: TableClause, instance: str) -> Select[str, str, str, str, int, str]:
     # The owner may compute the size as a sum, which is a decimal.
     size = cast(view.c.bytes if "bytes" in view.c else null(), BigInteger())
     row_instance = view.c.instance if "instance" in view.c else literal(instance)
