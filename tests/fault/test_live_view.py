@@ -42,6 +42,7 @@ def test_live_view_is_read_again_for_a_late_file_that_failed(faulty: Faulty) -> 
 
 def test_unreadable_live_view_raises_instead_of_a_count(tmp_path: Path) -> None:
     rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    rig.local(tmp_path / "v")
     owner = SqlOwner(rig.db, rig.registry)
     assert owner.live_objects("shop") is None
     with owner_write(rig.db) as c:

@@ -13,6 +13,7 @@ from typing import Generic, NamedTuple, TypeVar
 from sqlalchemy import (
     Connection,
     TableClause,
+    and_,
     case,
     func,
     select,
@@ -108,7 +109,9 @@ class SqlOwner:
         """Do nothing: the mark is the only record, and the engine removes it."""
 
     def live_objects(self, instance: str) -> int | None:
-        """Return how many rows the view shows; None without a view, or where a row is a prefix.
+        """Return how many objects the view shows; None without a view, or where a row is a prefix.
+
+        They are rows of the instance's vaults, and never more than the objects that the last complete check listed.
 
         Raises:
             OwnerSilent: the view cannot be read, or not in time.
@@ -120,7 +123,9 @@ class SqlOwner:
                 view = live_view.load(self._db, c, name)
                 self._recent_as_of(c, view, instance)
                 self._view_names(c, view, instance)
-                return self._count(c, view, instance)
+                shown = self._count(c, view, instance)
+            listed = self._listed_objects(instance)
+            return shown if shown is None or listed is None else min(shown, listed)
         except SQLAlchemyError as e:
             raise OwnerSilent(f"the rows of the live view cannot be counted: {first_line(e)}") from e
 
@@ -131,9 +136,20 @@ class SqlOwner:
         else:
             is_prefix = view.c.key.op("GLOB")("*[^A-Za-z0-9.-]")
         prefixes = func.coalesce(func.sum(case((is_prefix, 1), else_=0)), 0)
-        counts = select(func.count(), prefixes).select_from(view).where(is_about(view, instance))
-        row_count, prefix_count = c.execute(counts).one()
+        vaults = [spec.name for spec in self._registry.vaults(instance)]
+        is_object = and_(is_about(view, instance), view.c.key.is_not(None), view.c.vault.in_(vaults))
+        row_count, prefix_count = c.execute(select(func.count(), prefixes).select_from(view).where(is_object)).one()
         return None if prefix_count else int(row_count)
+
+    def _listed_objects(self, instance: str) -> int | None:
+        """Return how many objects the last complete check listed, which no row of a view can raise."""
+        run = self._db.t.check_run
+        complete = select(run.c.evidence).where(run.c.instance == instance, run.c.state == "WHOLE")
+        with self._db.read() as own:
+            evidence = own.execute(complete.order_by(run.c.id.desc()).limit(1)).scalar()
+        if not evidence:
+            return None
+        return sum(listing.get("objects", 0) + listing.get("young", 0) for listing in evidence["listings"])
 
     def resolvable(self, instance: str, marks: Sequence[DueMark]) -> Collection[Ref]:
         """Return nothing: no mark is quarantined for a reason that only the owner can remove."""

@@ -24,7 +24,8 @@ def show(owned: Owned, *, key: str = "k", id_: str = "i", vault: str = "disk") -
 
 
 def test_a_long_key_is_a_loss_that_a_check_can_store(clean_url: str, s3_server: RunningS3, bucket: str) -> None:
-    owned = Owned(clean_url, endpoint_url=s3_server.endpoint_url).instance()
+    owned = Owned(clean_url, endpoint_url=s3_server.endpoint_url)
+    owned.instance()
     owned.s3(bucket)
     with shown_view(owned):
         show(owned, key=LONG, vault="cold")
