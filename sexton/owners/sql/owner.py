@@ -149,7 +149,7 @@ class SqlOwner:
             evidence = own.execute(complete.order_by(run.c.id.desc()).limit(1)).scalar()
         if not evidence:
             return None
-        return sum(listing.get("objects", 0) + listing.get("young", 0) for listing in evidence["listings"])
+        return sum(int(listing.get("objects", 0) + listing.get("young", 0)) for listing in evidence["listings"])
 
     def resolvable(self, instance: str, marks: Sequence[DueMark]) -> Collection[Ref]:
         """Return nothing: no mark is quarantined for a reason that only the owner can remove."""
