@@ -37,6 +37,8 @@ class SchemaAccess(NamedTuple):
     """``PRIVILEGE on OBJECT to ROLE``, each of which lets another role run code or write where Sexton trusts."""
     owner_roles: Sequence[str]
     """Roles to which instances are granted."""
+    lost_grants: Sequence[tuple[str, str]]
+    """Instance and role of each grant to a role that was dropped since, even if another one has its name now."""
 
 
 def foreign_owner(c: Connection, schema: str) -> str | None:
@@ -83,7 +85,10 @@ def grant_instance(db: Database, instance: str, role: str) -> None:
     _require_roles(db)
     check_name(role)
     may_use = "SELECT has_schema_privilege(oid, 'sexton', 'USAGE') FROM pg_roles WHERE rolname = :r"
-    insertion = "INSERT INTO sexton.instance_role (instance, role) VALUES (:i, :r) ON CONFLICT DO NOTHING"
+    insertion = (
+        "INSERT INTO sexton.instance_role (instance, role, role_oid) SELECT CAST(:i AS text), rolname, oid "
+        "FROM pg_roles WHERE rolname = :r ON CONFLICT (instance, role) DO UPDATE SET role_oid = excluded.role_oid"
+    )
     try:
         with db.write() as c:
             if (allowed := c.execute(text(may_use), {"r": role}).scalar()) is None:
@@ -131,6 +136,7 @@ def read_access(c: Connection) -> SchemaAccess:
         foreign_objects=foreign,
         writers=writers,
         owner_roles=owner_roles,
+        lost_grants=[(row[0], row[1]) for row in c.execute(text(_LOST_GRANTS))],
     )
 
 
@@ -160,6 +166,10 @@ FROM (VALUES ('sexton.mark'::regclass::oid), ('sexton.mark_history'::regclass::o
 _WHO = """
 SELECT current_user, (SELECT rolsuper FROM pg_roles WHERE rolname = current_user),
     (SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = 'sexton'), current_setting('search_path')
+"""
+_LOST_GRANTS = """
+SELECT instance, role FROM sexton.instance_role g
+WHERE NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = g.role AND r.oid = g.role_oid) ORDER BY 1, 2
 """
 _OBJECTS = """
 WITH schemas AS (

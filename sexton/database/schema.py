@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
-from sexton.database.engine import Database, first_line
+from sexton.database.engine import Database, first_line, is_locked
 from sexton.database.roles import foreign_owner, sees_all_marks
 from sexton.database.tables import build
 from sexton.kernel.errors import BadInput, SextonError
@@ -21,6 +21,12 @@ VERSIONS = ("0001",)
 HEAD = VERSIONS[-1]
 SCHEMA_LOCK = 0x5E70
 """Advisory lock key: two ``sexton init`` at once must not both create the schema."""
+_LOCK_HOLDER = """
+SELECT l.pid, a.usename FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.locktype = 'advisory' AND l.classid = 0 AND l.objid = :k AND l.objsubid = 1 AND l.granted
+    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+LIMIT 1
+"""
 VERSION_TABLE = {"postgresql": ("alembic_version", "sexton"), "sqlite": ("sexton_alembic_version", None)}
 
 
@@ -68,6 +74,28 @@ def take(database_url: str) -> None:
     database = Database.open(database_url)
     with _answering(database):
         _take_schema(database)
+
+
+def lock_out_others(c: Connection, key: int) -> None:
+    """Take an advisory lock until the transaction ends.
+
+    Any role of the database can take the same lock, so nothing but the creation of schemas waits for one.
+
+    Raises:
+        SchemaError: another session holds the lock for seconds.
+    """
+    try:
+        with c.begin_nested():
+            c.execute(text("SELECT pg_advisory_xact_lock(:k)"), {"k": key})
+    except OperationalError as e:
+        if not is_locked(e):
+            raise
+        holder = c.execute(text(_LOCK_HOLDER), {"k": key}).one_or_none()
+        name = f"session {holder.pid} of role {holder.usename}" if holder else "another session"
+        end = f"SELECT pg_terminate_backend({holder.pid})" if holder else "run the command again"
+        raise SchemaError(
+            f"{name} holds the lock under which schemas are created; if it is no other sexton init, end it: {end}"
+        ) from e
 
 
 def refuse_foreign(c: Connection, name: str) -> None:
@@ -191,7 +219,7 @@ def _take_schema(database: Database) -> None:
     if database.dialect != "postgresql":
         return
     with database.write() as c:
-        c.execute(text("SELECT pg_advisory_xact_lock(:k)"), {"k": SCHEMA_LOCK})
+        lock_out_others(c, SCHEMA_LOCK)
         refuse_foreign(c, "sexton")
         c.execute(text("CREATE SCHEMA IF NOT EXISTS sexton"))
         refuse_foreign(c, "sexton")  # it may have been created in between

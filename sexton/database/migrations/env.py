@@ -3,10 +3,9 @@
 from typing import Any
 
 from alembic import context
-from sqlalchemy import text
 
 from sexton.database.engine import Database
-from sexton.database.schema import SCHEMA_LOCK, VERSION_TABLE
+from sexton.database.schema import SCHEMA_LOCK, VERSION_TABLE, lock_out_others
 
 config = context.config
 
@@ -27,6 +26,6 @@ else:
     database: Database = config.attributes["database"]
     with database.write() as connection:
         if database.dialect == "postgresql":
-            connection.execute(text("SELECT pg_advisory_xact_lock(:k)"), {"k": SCHEMA_LOCK})
+            lock_out_others(connection, SCHEMA_LOCK)
         context.configure(connection=connection, transactional_ddl=True, **_options(database.dialect))
         context.run_migrations()

@@ -115,7 +115,7 @@ def create(db: Database) -> None:
     tables = build(db.dialect)
     with db.write() as c:
         if db.dialect == "postgresql":
-            c.execute(text("SELECT pg_advisory_xact_lock(:k)"), {"k": CREATE_LOCK})
+            schema.lock_out_others(c, CREATE_LOCK)
             schema.refuse_foreign(c, SCHEMA)
             c.execute(CreateSchema(SCHEMA, if_not_exists=True))
             schema.refuse_foreign(c, SCHEMA)  # it may have been created in between

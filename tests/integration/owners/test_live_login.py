@@ -30,7 +30,7 @@ from tests.support.rig import DEPLOYMENT, listing, open_database, stores_of
 from tests.support.transactions import owner_write
 
 KEY = file_keys(1)[0]
-GRANT = "INSERT INTO sexton.instance_role VALUES ('shop', 'mallory') ON CONFLICT DO NOTHING"
+GRANT = "INSERT INTO sexton.instance_role VALUES ('shop', 'mallory', 0) ON CONFLICT DO NOTHING"
 ATTACKS = {
     "write": GRANT,
     "become a superuser": "EXECUTE format('ALTER ROLE %I SUPERUSER', session_user)",

@@ -69,6 +69,7 @@ CREATE TABLE sexton.instance (
 CREATE TABLE sexton.instance_role (
     instance text COLLATE "C" NOT NULL REFERENCES sexton.instance ON DELETE CASCADE,
     role text COLLATE "C" NOT NULL,
+    role_oid oid NOT NULL,  -- a role that is created again under this name has another one, and no grant
     PRIMARY KEY (instance, role)
 );
 
@@ -206,7 +207,8 @@ END $$;
 CREATE FUNCTION sexton.granted_instances() RETURNS text[]
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN ARRAY(SELECT g.instance FROM sexton.instance_role g JOIN pg_roles r ON r.rolname = g.role
+    RETURN ARRAY(SELECT g.instance FROM sexton.instance_role g
+        JOIN pg_roles r ON r.rolname = g.role AND r.oid = g.role_oid
         WHERE pg_has_role(sexton.session_role(), r.oid, 'MEMBER'));
 END $$;
 

@@ -99,6 +99,10 @@ def access_problems(access: "SchemaAccess") -> Iterator[DoctorFinding]:
     if access.writers:
         names = ", ".join(access.writers[:MAX_NAMED])
         yield _fault(f"other roles can change what Sexton trusts: {names}", "REVOKE these privileges")
+    if access.lost_grants:
+        names = ", ".join(f"{instance} to {lost}" for instance, lost in access.lost_grants[:MAX_NAMED])
+        todo = "sexton instance revoke INSTANCE ROLE; for a new role of that name, or after a restore: instance grant"
+        yield _fault(f"instances are granted to roles that were dropped: {names}", todo)
     if access.search_path.replace(" ", "") != SEARCH_PATH:
         todo = f"let the pooler pass options, or: ALTER ROLE {role} SET search_path = {SEARCH_PATH}"
         yield _fault(f"sessions find names in {access.search_path}, not only in {SEARCH_PATH}", todo)

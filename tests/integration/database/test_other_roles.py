@@ -1,0 +1,88 @@
+"""What a role of PostgreSQL leaves behind or holds gives nothing to others, and blocks no command without a word."""
+
+import secrets
+from collections.abc import Callable, Iterator
+
+import psycopg
+import pytest
+from sqlalchemy import create_engine, text
+
+from sexton import contract
+from sexton.contract import InstanceNotRegistered
+from sexton.database import roles, schema
+from sexton.interfaces.cli.doctor.roles import access_problems
+from sexton.owners.catalog import tables
+from tests.support.rig import DEPLOYMENT, Rig
+
+CREATES: dict[int, Callable[[Rig], None]] = {
+    schema.SCHEMA_LOCK: lambda rig: schema.init(rig.url, DEPLOYMENT),
+    tables.CREATE_LOCK: lambda rig: tables.create(rig.db),
+}
+
+
+@pytest.fixture
+def role(postgres_rig: Rig) -> Iterator[str]:
+    """A role to which the instance ``shop`` is granted."""
+    name = f"r_{secrets.token_hex(4)}"
+    create(postgres_rig, name)
+    roles.grant_instance(postgres_rig.db, "shop", name)
+    yield name
+    drop(postgres_rig, name)
+
+
+def create(rig: Rig, name: str) -> None:
+    rig.sql(f"CREATE ROLE {name} LOGIN")
+    roles.grant(rig.url, name)
+
+
+def drop(rig: Rig, name: str) -> None:
+    rig.sql(f"DROP OWNED BY {name}; DROP ROLE {name}")
+
+
+def prepare(rig: Rig, role: str) -> None:
+    engine = create_engine(rig.url.replace("postgres@", f"{role}@"))
+    try:
+        with engine.begin() as c:
+            contract.prepare(c, "shop", "load", [secrets.token_hex(4)], "disk", ["r/"], 60)
+    finally:
+        engine.dispose()
+
+
+def lost_grants(rig: Rig) -> str:
+    with rig.db.read() as c:
+        problems = access_problems(roles.read_access(c))
+    return "; ".join(problem.detail for problem in problems if "granted" in problem.detail)
+
+
+def test_a_new_role_of_a_dropped_roles_name_has_no_grant(postgres_rig: Rig, role: str) -> None:
+    prepare(postgres_rig, role)
+    assert lost_grants(postgres_rig) == ""
+    drop(postgres_rig, role)
+    create(postgres_rig, role)
+
+    with pytest.raises(InstanceNotRegistered, match=f"SX004 .* {role}"):
+        prepare(postgres_rig, role)
+    assert lost_grants(postgres_rig) == f"instances are granted to roles that were dropped: shop to {role}"
+
+    roles.grant_instance(postgres_rig.db, "shop", role)
+    prepare(postgres_rig, role)
+    assert lost_grants(postgres_rig) == ""
+
+
+@pytest.mark.parametrize("key", CREATES)
+def test_a_lock_that_another_role_holds_is_named(postgres_rig: Rig, role: str, key: int) -> None:
+    url = postgres_rig.url.replace("postgres@", f"{role}@").replace("+psycopg", "")
+    with psycopg.connect(url) as mallory:
+        mallory.execute("SELECT pg_advisory_lock(%s)", (key,))
+        pid = mallory.info.backend_pid
+
+        with pytest.raises(schema.SchemaError, match=f"session {pid} of role {role} .*pg_terminate_backend"):
+            CREATES[key](postgres_rig)
+
+
+def test_a_lock_that_is_free_stops_no_init(postgres_rig: Rig) -> None:
+    schema.init(postgres_rig.url, DEPLOYMENT)
+    tables.create(postgres_rig.db)
+
+    with postgres_rig.db.read() as c:
+        assert c.execute(text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")).scalar_one() == 0
