@@ -201,6 +201,7 @@ class WalSection(_Section):
     purge_trigger_bytes: Annotated[int, Field(ge=1, json_schema_extra={"unit": "bytes"})] = 1_073_741_824
     flush: Annotated[str, Field(pattern="^(http|off)$")] = "http"
     flush_nodes: Hosts = []
+    flush_secret: Annotated[str, Field(pattern=r"^(\S{32,256})?$", repr=False)] = ""
     flush_timeout_seconds: Annotated[int, Field(ge=1, le=3_600, json_schema_extra={"unit": "seconds"})] = 600
     trigger_flush_entries: Annotated[int, Field(ge=1, json_schema_extra={"unit": "entries"})] = 1_000_000
     trigger_flush_bytes: Annotated[int, Field(ge=1, json_schema_extra={"unit": "bytes"})] = 536_870_912

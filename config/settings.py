@@ -227,6 +227,7 @@ class Settings(BaseSettings):
             flush_timeout_seconds=section.flush_timeout_seconds,
             flushes=section.flush == "http",
             flush_nodes=tuple(section.flush_nodes),
+            flush_secret=section.flush_secret,
             flushes_loopback=self.deployment.startswith(("demo-", "test-")),
             at_once=section.auto_purge_parallelism,
             kafka=section.kafka,

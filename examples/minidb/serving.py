@@ -2,11 +2,13 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from examples.minidb.node import Node
+from sexton.client import SIGNATURE_HEADER, is_signed
 
 PATH = "/v1/regions/flush"
 MAX_BODY_BYTES = 1 << 20
@@ -18,8 +20,12 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(node: Node) -> Iterator[str]:
-    """Serve on a free port of this machine, put the address into the node's heartbeats, and yield it."""
+def serving(node: Node, secret: str = "") -> Iterator[str]:
+    """Serve on a free port of this machine, put the address into the node's heartbeats, and yield it.
+
+    ``secret``: ``wal.flush_secret`` of Sexton's settings; a request that is not signed with it is refused. Empty: no
+    request is refused.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -27,7 +33,11 @@ def serving(node: Node) -> Iterator[str]:
             if self.path != PATH or not 0 < size <= MAX_BODY_BYTES:
                 self.send_error(404 if self.path != PATH else 413)
                 return
-            regions = sorted({region["region"] for region in json.loads(self.rfile.read(size))["regions"]})
+            body, signature = self.rfile.read(size), self.headers.get(SIGNATURE_HEADER, "")
+            if secret and not is_signed(secret, signature, self.path, body, time.time()):
+                self.send_error(403)
+                return
+            regions = sorted({region["region"] for region in json.loads(body)["regions"]})
             # Accepted, not done: a flush takes a while. The next heartbeat reports that it is done.
             self.send_response(202)
             self.send_header("Content-Length", "0")

@@ -11,6 +11,7 @@ from sexton.client.errors import JournalAhead, ProtectionLost, ReplayLost, Reque
 from sexton.client.following import Following
 from sexton.client.replaying import TopicEntry, TopicSource
 from sexton.client.sync import Sexton
+from sexton.kernel.signatures import SIGNATURE_HEADER, is_signed
 from sexton.protocol.binlogs import LogConfig, NewRecord
 from sexton.protocol.journal import FollowerState
 from sexton.protocol.protections import Filter, Item
@@ -27,6 +28,7 @@ from sexton.protocol.topics import (
 )
 
 __all__ = [
+    "SIGNATURE_HEADER",
     "AsyncSexton",
     "BackendReport",
     "CutDone",
@@ -57,4 +59,5 @@ __all__ = [
     "TopicEntry",
     "TopicSource",
     "Unreachable",
+    "is_signed",
 ]

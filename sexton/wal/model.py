@@ -187,6 +187,8 @@ class WalSettings(Message):
     flushes: bool = True
     flush_nodes: tuple[str, ...] = ()
     """Hosts and networks of the nodes that are asked to flush; none: everywhere but on this machine."""
+    flush_secret: str = Field(default="", repr=False)
+    """What requests to flush are signed with; empty: they are not."""
     flushes_loopback: bool = False
     """Whether nodes on this machine are asked, too: in development."""
     at_once: int = 10

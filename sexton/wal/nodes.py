@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from sexton.kernel.signatures import SIGNATURE_HEADER, sign_request
 from sexton.kernel.trust import STRICT, PlainHttp, Trust
 from sexton.wal.addresses import NodeAddress, NodeAddresses
 from sexton.wal.model import FlushCandidate
@@ -31,8 +32,14 @@ class HttpFlushClient:
     """
 
     def __init__(
-        self, addresses: NodeAddresses, attempt_seconds: float = ATTEMPT_SECONDS, trust: Trust = STRICT
+        self,
+        addresses: NodeAddresses,
+        attempt_seconds: float = ATTEMPT_SECONDS,
+        trust: Trust = STRICT,
+        secret: str = "",
     ) -> None:
+        """``secret``: what requests are signed with; empty: they are not."""
+        self._secret = secret
         self._addresses, self._trust, self._attempt_seconds = addresses, trust, attempt_seconds
         self._tls = httpx.create_ssl_context(trust.verify(), trust_env=False)  # the authorities of all other requests
 
@@ -42,7 +49,7 @@ class HttpFlushClient:
         node = self._addresses.resolve(url)
         try:
             self._trust.check(url)
-            status = asyncio.run(self._ask(url, node, _request(url, regions), deadline))
+            status = asyncio.run(self._ask(url, node, _request(url, regions, self._secret), deadline))
         except PlainHttp as e:
             raise NodeSilent(str(e)) from e
         except TimeoutError as e:
@@ -77,12 +84,14 @@ class HttpFlushClient:
             writer.transport.abort()  # the body of the answer is not needed, and may never end
 
 
-def _request(url: str, regions: Sequence[FlushCandidate]) -> bytes:
+def _request(url: str, regions: Sequence[FlushCandidate], secret: str) -> bytes:
     """Return the request as it is sent. ``NodeAddresses`` has verified that the URL has only a URL's characters."""
     parts = urlsplit(url)
     body = json.dumps({"regions": [{"topic": region.topic, "region": region.region} for region in regions]}).encode()
+    path = f"{parts.path.rstrip('/')}/v1/regions/flush"
+    signature = f"{SIGNATURE_HEADER}: {sign_request(secret, path, body, time.time())}\r\n" if secret else ""
     head = (
-        f"POST {parts.path.rstrip('/')}/v1/regions/flush HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n"
+        f"POST {path} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n{signature}"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode("ascii") + body

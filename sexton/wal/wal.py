@@ -70,5 +70,5 @@ class WalService:
 
         settings = self._settings
         addresses = NodeAddresses(settings.flush_nodes, loopback=settings.flushes_loopback)
-        client = HttpFlushClient(addresses, trust=self._trust)
+        client = HttpFlushClient(addresses, trust=self._trust, secret=settings.flush_secret)
         return Flusher(self.floors, client, settings.flush_timeout_seconds, self.purger.preview)

@@ -23,6 +23,8 @@ from tests.e2e.regions import A, B, Regions
 from tests.servers.api import Api
 from tests.support.rig import Rig
 
+SECRET = "flush-" * 6
+
 
 @pytest.fixture
 def regions(tmp_path: Path) -> Iterator[Regions]:
@@ -154,10 +156,11 @@ def test_w28_moved_region_blocks_its_old_topic_until_flushed(regions: Regions) -
     assert regions.maps.of("r1") == {B: "here"}
 
 
-def test_region_flushes_on_an_http_request(regions: Regions, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("secret", ["", SECRET], ids=["unsigned", "signed"])
+def test_region_flushes_on_an_http_request(regions: Regions, monkeypatch: pytest.MonkeyPatch, secret: str) -> None:
     monkeypatch.setattr(flushing, "POLL_SECONDS", 0.02)
-    http = HttpFlushClient(NodeAddresses(loopback=True))
-    with serving(regions.node):
+    http = HttpFlushClient(NodeAddresses(loopback=True), secret=secret)
+    with serving(regions.node, secret):
         last = regions.append("r1", 30)
         regions.purge()
         flushed = Flusher(regions.wal.floors, http, 20, regions.wal.purger.preview).flush([A], lambda: None)
@@ -165,6 +168,20 @@ def test_region_flushes_on_an_http_request(regions: Regions, monkeypatch: pytest
     assert flushed == Flushed(asked=1, flushed=1)
     assert regions.purge() == last + 1
     assert regions.are_complete("r1")
+
+
+@pytest.mark.parametrize("secret", ["", SECRET[::-1]], ids=["unsigned", "other secret"])
+def test_node_refuses_requests_of_other_senders(regions: Regions, secret: str) -> None:
+    regions.append("r1", 30)
+    regions.purge()
+    http = HttpFlushClient(NodeAddresses(loopback=True), secret=secret)
+    with serving(regions.node, SECRET):
+        regions.node.heartbeat()
+        flushed = Flusher(regions.wal.floors, http, 20, regions.wal.purger.preview).flush([A], lambda: None)
+
+    assert (flushed.asked, flushed.flushed) == (0, 0)
+    assert "403" in next(iter(flushed.silent.values()))
+    assert regions.purge() == 0
 
 
 def test_dropped_region_blocks_nothing_and_is_not_opened(regions: Regions) -> None:

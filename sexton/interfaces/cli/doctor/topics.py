@@ -8,7 +8,7 @@ from sexton.kernel.errors import SextonError
 
 if TYPE_CHECKING:
     from sexton.runtime.stores import DeploymentStores
-    from sexton.wal.model import Topic
+    from sexton.wal.model import Topic, WalSettings
     from sexton.wal.wal import WalService
 
 MAX_EXAMINED = 100
@@ -27,6 +27,7 @@ def examine_wal(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
         yield _log(wal, topics)
     if topics:
         yield _purges(wal, topics)
+        yield from examine_flushes(stores.settings.wal)
 
 
 def _log(wal: "WalService", topics: "Sequence[Topic]") -> DoctorFinding:
@@ -59,6 +60,13 @@ def _topic_problems(wal: "WalService", topics: "Sequence[Topic]", faults: "dict[
             if mistakes:
                 problems.append(f"{topic.name}: {'; '.join(mistakes)}")
     return problems
+
+
+def examine_flushes(settings: "WalSettings") -> Iterator[DoctorFinding]:
+    """Yield a warning if requests to flush are not signed; not for a deployment of a demo or a test."""
+    if settings.flushes and not settings.flush_secret and not settings.flushes_loopback:
+        found = "requests to flush are not signed, so nodes cannot tell Sexton's from others"
+        yield DoctorFinding("WARN", "flushes", found, "set wal.flush_secret; docs/wal-integration.md")
 
 
 def _purges(wal: "WalService", topics: "Sequence[Topic]") -> DoctorFinding:
