@@ -106,9 +106,9 @@ def prepare(
         connection: in a short transaction of its own.
         instance: the instance.
         owner_txn: the owner's name for the transaction.
-        ids: rowset ids, ``[A-Za-z0-9._-]``, at most 128 characters, never used before.
+        ids: rowset ids, ``[A-Za-z0-9.-]``, at most 128 characters, never used before.
         vault: the vault in which they will be written.
-        prefixes: one for each id, ending with a separator (not ``[A-Za-z0-9._-]``).
+        prefixes: one for each id, ending with a separator (not ``[A-Za-z0-9.-]``).
         txn_ttl_seconds: how long the transaction may take at most; after that and the retention its files are deleted.
         parents: a kind, and one id of that kind for each of ``ids``, to which the files belong: a hold on that parent
             applies to them too.

@@ -14,7 +14,7 @@ from sexton.storage.model import MARKER_KEY, PAGE_SECONDS, RESERVED_PREFIX, KeyO
 ID_CHARACTERS = frozenset(string.ascii_letters + string.digits + ".-")
 """Characters of ids; every other character is a separator. A CHECK in the schema has the same rule.
 
-Ids may contain ``_``, too, where no prefix ends with it: a trigger of the schema decides that by the instance's owner.
+Ids of some instances may contain ``_``, too; a trigger of the schema lets no prefix of theirs end with it.
 """
 MAX_KEY_BYTES = 1_024
 """The longest key of S3, and of a mark: a CHECK in the schema has the same rule."""

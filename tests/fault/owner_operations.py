@@ -37,7 +37,7 @@ class Load:
         tables = [i for i in w.items if i.thing.above is None and i.status in (LIVE, DROPPED)]
         above = None if self.table is None or not tables else pick(tables, self.table).id
         id_ = f"{'t' if above is None else 'r'}{number}"
-        item = Item(Thing(id_, above, self.vault, f"data/{id_}{'=' if self.flat else '/'}"))
+        item = Item(Thing(id_, above, self.vault, f"data/{id_}{'_' if self.flat else '/'}"))
         w.items.append(item)
         w.shop.prepare(item.thing)
         w.witness.marked("prepared", id_, TTL_SECONDS)

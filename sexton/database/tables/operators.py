@@ -16,6 +16,7 @@ instance = Table(
     Column("failures", BigInteger),
     Column("last_success_at", Instant),
     Column("owner", Text),  # sql or catalog
+    Column("underscore_in_ids", Boolean),  # otherwise prefixes may end with _
     Column("retentions", Json),  # kind → seconds, as an operator agreed to them
     # how far the owner has come, in its own numbers; a finished protection waits for it
     Column("watermark", BigInteger),

@@ -50,23 +50,32 @@ class Registry:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def add_instance(self, instance: str, owner: str = "sql") -> None:
+    def add_instance(self, instance: str, owner: str = "sql", *, underscore_in_ids: bool = False) -> None:
         """Register an instance in observe mode. Repeating it changes nothing.
 
+        Args:
+            instance: its name.
+            owner: ``sql`` or ``catalog``; a catalog's ids never contain ``_``.
+            underscore_in_ids: ids may contain ``_``; otherwise prefixes may end with it.
+
         Raises:
-            BadInput: the name is not ``[a-z0-9][a-z0-9_-]{0,62}``, or it is registered with another owner.
+            BadInput: the name is not ``[a-z0-9][a-z0-9_-]{0,62}``, or it is registered otherwise.
         """
-        t = self._db.t
+        if underscore_in_ids and owner == "catalog":
+            raise BadInput("a catalog's files are named TABLET/ROWSET_SEGMENT.dat, so its ids contain no _")
+        t, values = self._db.t, {"owner": owner, "underscore_in_ids": underscore_in_ids}
         try:
             with self._db.write() as c:
-                query = select(t.instance.c.owner).where(t.instance.c.id == instance)
-                registered_owner = c.execute(query).scalar_one_or_none()
-                if registered_owner is None:
-                    c.execute(insert(t.instance).values(id=instance, owner=owner))
+                query = select(*(t.instance.c[name] for name in values)).where(t.instance.c.id == instance)
+                registered = c.execute(query).mappings().one_or_none()
+                if registered is None:
+                    c.execute(insert(t.instance).values(id=instance, **values))
                     c.execute(insert(t.instance_guard).values(instance=instance))
-                elif registered_owner != owner:
+                elif registered != values:
+                    may = "may" if registered["underscore_in_ids"] else "may not"
                     raise BadInput(
-                        f"instance {instance} is registered with owner {registered_owner}; choose another name"
+                        f"instance {instance} is registered with owner {registered['owner']}, and its ids {may} "
+                        "contain _; choose another name"
                     )
         except IntegrityError as e:
             raise BadInput(

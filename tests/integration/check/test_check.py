@@ -67,11 +67,11 @@ def test_k02_k04_k08_objects_without_a_record_are_orphans(owned: Owned) -> None:
 
 def test_k03_an_object_of_a_mark_is_no_orphan(owned: Owned) -> None:
     owned.write_live(*file_keys(20))
-    for key in ("data/t2/p/r_0.dat", "data/t2/d_0.dat", "data/t3/x_0.dat", "data/t3/sub/y_0.dat"):
+    for key in ("data/t2/p_0.dat", "data/t2/d_0.dat", "data/t3/x_0.dat", "data/t3/sub/y_0.dat"):
         owned.write_old(key)
     owned.mark("dropped", NewMark(id="d", vault="disk", keys=("data/t2/d_0.dat",)))
     owned.mark("dropped", NewMark(id="t3", vault="disk", prefix="data/t3/"))
-    owned.mark("prepared", NewMark(id="p", vault="disk", prefix="data/t2/p/"))
+    owned.mark("prepared", NewMark(id="p", vault="disk", prefix="data/t2/p_"))
     report = owned.check()
     owned.later(4 * DAY)
     owned.sql("UPDATE {}mark SET state = 'CLAIMED', claimed_at = marked_at, batch = 1 WHERE id = 'd'")

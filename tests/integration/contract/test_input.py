@@ -91,29 +91,32 @@ def test_a_mark_may_have_1000_keys_and_a_128_character_id(rig: Rig) -> None:
 
 
 def test_n7_an_id_may_have_an_underscore(rig: Rig) -> None:
-    prepare(rig, ["user_events.v2"], 60, prefix="data/user_events.v2/")
-    rig.mark("dropped", NewMark(id="user_events", vault="disk", keys=("data/a_b_",)))
+    rig.registry.add_instance("lake", underscore_in_ids=True)
+    prepare(rig, ["user_events.v2"], 60, prefix="data/user_events.v2/", instance="lake")
+    rig.mark("dropped", NewMark(id="user_events", vault="disk", keys=("data/a_b_",)), instance="lake")
 
     assert rig.count("mark") == 2
 
 
 def test_n7_a_prefix_12_would_include_the_files_of_12_3(rig: Rig) -> None:
+    rig.registry.add_instance("lake", underscore_in_ids=True)
     for mark in (NewMark(id="12", vault="disk", prefix="data/12_"), NewMark(id="3", vault="disk", prefix="_")):
-        with pytest.raises(BadInput, match=r"SX006.*another separator than _"):
-            rig.mark("dropped", mark)
-    with pytest.raises(BadInput, match=r"SX006.*another separator than _"):
-        prepare(rig, ["12"], 60, prefix="data/12_")
+        with pytest.raises(BadInput, match=r"SX006 the .*prefix"):
+            rig.mark("dropped", mark, instance="lake")
+    with pytest.raises(BadInput, match=r"SX006 the .*prefix"):
+        prepare(rig, ["12"], 60, prefix="data/12_", instance="lake")
+    with pytest.raises(BadInput, match=r"SX006 the id.* contains _"):
+        rig.mark("dropped", NewMark(id="12_3", vault="disk", prefix="data/12_3/"))
+    rig.mark("dropped", NewMark(id="12", vault="disk", prefix="data/12_"))
 
-    assert rig.count("mark") == 0
+    assert rig.count("mark") == 1
 
 
-def test_n7_ids_of_a_catalog_have_no_underscore(rig: Rig) -> None:
-    rig.registry.add_instance("lake", "catalog")
-    with pytest.raises(BadInput, match=r"catalog have no _"):
-        rig.mark("dropped", NewMark(id="12_3", vault="disk", prefix="data/12_3_"), instance="lake")
-    rig.mark("dropped", NewMark(id="12", vault="disk", prefix="data/12_"), instance="lake")
-
-    assert rig.count("mark", instance="lake") == 1
+def test_n7_an_instance_never_changes_its_rule(rig: Rig) -> None:
+    with pytest.raises(BadInput, match="its ids may not contain _"):
+        rig.registry.add_instance("shop", underscore_in_ids=True)
+    with pytest.raises(BadInput, match="a catalog's files"):
+        rig.registry.add_instance("lake", "catalog", underscore_in_ids=True)
 
 
 @pytest.mark.parametrize("ttl", [0, -1, 366 * 86_400 + 1, 10**18, float("nan"), float("inf")])

@@ -53,6 +53,8 @@ CREATE TABLE sexton.instance (
     last_success_at timestamptz,
     -- who knows what the marks mean: a database through SQL, or the reference catalog
     owner text NOT NULL DEFAULT 'sql' CHECK (owner IN ('sql', 'catalog')),
+    -- either ids may contain _, or prefixes may end with it: 12_ is also how 12_3 begins; never changed
+    underscore_in_ids boolean NOT NULL DEFAULT false,
     retentions jsonb,  -- kind -> seconds, as an operator agreed to them
     -- how far the owner has come, in its own numbers (not a time); a finished protection waits until it is past
     watermark bigint,
@@ -256,14 +258,14 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'SX004',
             MESSAGE = format('SX004 unknown instance: %s; register it with: sexton instance add', culprit);
     END IF;
-    -- Either an instance's ids have no underscore, or its prefixes do not end with one: 12_ is also how 12_3 begins.
-    SELECT f.kind || ' ' || f.id || ' of ' || f.instance INTO culprit
-    FROM fresh f JOIN sexton.instance i ON i.id = f.instance
-    WHERE CASE i.owner WHEN 'catalog' THEN strpos(f.id, '_') > 0 ELSE right(f.prefix, 1) = '_' END LIMIT 1;
+    SELECT CASE WHEN i.underscore_in_ids
+        THEN format('the prefix of %s %s ends with _, which ids of %s may contain; end it with /', f.kind, f.id, i.id)
+        ELSE format('the id of %s %s contains _, with which prefixes of %s may end; for such ids:'
+            ' sexton instance add --underscore-in-ids', f.kind, f.id, i.id) END
+    INTO culprit FROM fresh f JOIN sexton.instance i ON i.id = f.instance
+    WHERE CASE WHEN i.underscore_in_ids THEN right(f.prefix, 1) = '_' ELSE strpos(f.id, '_') > 0 END LIMIT 1;
     IF culprit IS NOT NULL THEN
-        RAISE EXCEPTION USING ERRCODE = 'SX006',
-            MESSAGE = format('SX006 %s: ', culprit)
-                || 'a prefix ends with another separator than _, such as /; ids of a catalog have no _';
+        RAISE EXCEPTION USING ERRCODE = 'SX006', MESSAGE = format('SX006 %s', culprit);
     END IF;
     EXECUTE 'SELECT f.kind || '' '' || f.id || '' since '' || h.gone_at || '' (batch '' || h.batch || '')'''
         ' FROM fresh f JOIN sexton.mark_history h USING (instance, kind, id) LIMIT 1' INTO culprit;

@@ -33,6 +33,8 @@ CREATE TABLE sexton_instance (
     last_success_at integer,
     -- who knows what the marks mean: a database through SQL, or the reference catalog
     owner text NOT NULL DEFAULT 'sql' CHECK (owner IN ('sql', 'catalog')),
+    -- either ids may contain _, or prefixes may end with it: 12_ is also how 12_3 begins; never changed
+    underscore_in_ids integer NOT NULL DEFAULT 0 CHECK (underscore_in_ids IN (0, 1)),
     retentions text,  -- kind -> seconds, as an operator agreed to them
     -- how far the owner has come, in its own numbers (not a time); a finished protection waits until it is past
     watermark integer,
@@ -180,10 +182,9 @@ CREATE TRIGGER sexton_mark_arrives BEFORE INSERT ON sexton_mark BEGIN
     SELECT RAISE(ABORT, 'SX005 gone: history remembers this mark; ids are never used again')
     WHERE EXISTS (SELECT 1 FROM sexton_mark_history h
                   WHERE h.instance = NEW.instance AND h.kind = NEW.kind AND h.id = NEW.id);
-    -- Either an instance's ids have no underscore, or its prefixes do not end with one: 12_ is also how 12_3 begins.
-    SELECT RAISE(ABORT, 'SX006 a prefix ends with another separator than _, such as /; ids of a catalog have no _')
-    WHERE EXISTS (SELECT 1 FROM sexton_instance i WHERE i.id = NEW.instance AND CASE i.owner
-        WHEN 'catalog' THEN instr(NEW.id, '_') > 0 ELSE substr(NEW.prefix, -1) = '_' END);
+    SELECT RAISE(ABORT, 'SX006 the id contains _, or the prefix ends with it: sexton instance add --underscore-in-ids')
+    WHERE EXISTS (SELECT 1 FROM sexton_instance i WHERE i.id = NEW.instance AND CASE i.underscore_in_ids
+        WHEN 1 THEN substr(NEW.prefix, -1) = '_' ELSE instr(NEW.id, '_') > 0 END);
     -- INSERT OR REPLACE deletes the old row without a delete trigger.
     SELECT RAISE(ABORT, 'SX001 collected: this mark is claimed')
     WHERE EXISTS (SELECT 1 FROM sexton_mark m

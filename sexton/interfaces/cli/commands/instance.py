@@ -23,6 +23,9 @@ def add(
         typer.Option(help="Which owner marks: SQL transactions of its own, or the reference catalog in this database."),
     ] = "sql",
     live_view: Annotated[str, typer.Option(help=VIEW_HELP)] = "",
+    underscore_in_ids: Annotated[
+        bool, typer.Option("--underscore-in-ids", help="Ids may contain _; then no prefix ends with it.")
+    ] = False,
 ) -> None:
     """Register an instance. It only observes (plans and reports, deletes nothing) until it is enabled.
 
@@ -33,7 +36,7 @@ def add(
     with open_database() as service, log_call(service, "instance add", name, owner, live_view):
         if owner == "catalog":
             tables.create(service.db)
-        service.stores.registry.add_instance(name, owner)
+        service.stores.registry.add_instance(name, owner, underscore_in_ids=underscore_in_ids)
         if live_view:
             service.stores.registry.set_live_view(name, live_view)
         mode = service.stores.registry.instance(name).mode
