@@ -35,22 +35,24 @@ class ViewNames(NamedTuple):
     """How the live view names the objects of an instance."""
 
     vaults: Mapping[str, VaultSpec]
-    has_urls: bool
 
     def of(self, vault: str | None, name: str) -> list[str]:
-        """Return the keys under which the view may show an object or prefix of a vault."""
+        """Return the keys under which the view may show an object or prefix of a vault.
+
+        URLs are always among them: a look that found none says nothing about a row that was written since.
+        """
         spec = self.vaults.get(vault or "")
-        return [name, *(root + name for root in url_roots(spec))] if self.has_urls and spec else [name]
+        return [name, *(root + name for root in url_roots(spec))] if spec else [name]
 
 
-def read(
+def require_placed(
     db: Database,
     c: Connection,
     view: TableClause,
     is_own_row: ColumnElement[bool],
     vaults: Mapping[str, VaultSpec],
-) -> ViewNames:
-    """Return how the view names objects. With an index on vault and key, it reads a few rows.
+) -> None:
+    """Refuse a view with a row that means no object. With an index on vault and key, it reads a few rows.
 
     Args:
         db: the database.
@@ -74,8 +76,6 @@ def read(
     for vault in _named_vaults(c, view, is_own_row):
         if (misplaced := first_key(vault, misplaced_keys(vault, vaults))) is not None:
             raise OwnerSilent(f"{view.name} shows the key {misplaced!r} in vault {vault}; {REMEDY}")
-    url_ranges = [_below(f"{scheme}://") for scheme in SCHEMES]
-    return ViewNames(vaults, has_urls=any(first_key(vault, url_ranges) is not None for vault in vaults))
 
 
 def resolved(entry: LiveEntry, vaults: Mapping[str, VaultSpec]) -> LiveEntry:

@@ -16,7 +16,7 @@ from sexton.owners.sql.live_keys import LAST_CHARACTER, ViewNames
 from sexton.owners.sql.loose_keys import LooseKeys
 from sexton.storage.object_names import canonical
 
-NAMES_AT_ONCE = 5_000
+NAMES_AT_ONCE = 20_000
 """Keys and prefixes in one statement."""
 PREFIXES_AT_ONCE = 100
 """Prefixes in one statement. Without an index on (vault, key) each reads the whole view: 3.3 s per 100 prefixes over

@@ -40,13 +40,17 @@ OPTIONAL_COLUMNS = ("instance", "bytes", "as_of")
 TYPES = {"bytes": BigInteger(), "as_of": Instant()}
 _COLUMNS_QUERY = {
     "postgresql": (
-        "SELECT a.attname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "SELECT a.attname, format_type(a.atttypid, NULL), coalesce(l.collisdeterministic, true) "
+        "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
         "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "
+        "LEFT JOIN pg_collation l ON l.oid = a.attcollation "
         "WHERE c.relname = :view AND n.nspname = :schema "
         "AND c.relkind IN ('r', 'v', 'm', 'f', 'p') AND c.relpersistence <> 't'"
     ),
-    "sqlite": "SELECT name FROM pragma_table_info(:view) WHERE :schema IS NULL",
+    "sqlite": "SELECT name, 'text', true FROM pragma_table_info(:view) WHERE :schema IS NULL",
 }
+"""The columns of a view, their types, and whether equal texts are the same text."""
+_EXACT_TYPES = ("text", "character varying")
 _UNNAMED_QUERY = {
     "postgresql": (
         "SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
@@ -82,16 +86,22 @@ def load(db: Database, c: Connection, name: str) -> TableClause:
     The columns are read each time, as an owner may change the view while Sexton runs.
 
     Raises:
-        OwnerSilent: there is no such view, or reading it would run code of its owner.
+        OwnerSilent: there is no such view, a column is no exact text, or reading it would run code of its owner.
     """
     schema, _, relation = name.rpartition(".")
     live_code.require_plain(db, c, schema or None, relation)
     names = {"view": relation, "schema": schema or None}
-    present_columns = set(c.execute(text(_COLUMNS_QUERY[db.dialect]), names).scalars())
+    present_columns = {row[0]: row[1:] for row in c.execute(text(_COLUMNS_QUERY[db.dialect]), names)}
     if not present_columns:
         raise OwnerSilent(
             f"the live view {name} does not exist; create it, or name another one: sexton instance live-view"
         )
+    for column_name in present_columns.keys() & (set(COLUMNS) - TYPES.keys()):
+        type_, is_exact = present_columns[column_name]
+        if type_ not in _EXACT_TYPES or not is_exact:
+            # A char(8) loses blanks, and a collation may find that two keys are one.
+            what = type_ if is_exact else f"{type_} with a nondeterministic collation"
+            raise OwnerSilent(f'{name}.{column_name} is {what}; make it text, with a collation such as "C"')
     names_of_columns = [n for n in COLUMNS if n in present_columns or n not in OPTIONAL_COLUMNS]
     columns = [column(n, TYPES.get(n, Text())) for n in names_of_columns]
     return table_clause(relation, *columns, schema=schema or None)

@@ -37,7 +37,7 @@ OLDER = "the live view was last true before the mark was made; it is deleted aft
 SILENT_SECONDS = 300
 """How long a view is not read that did not answer in time; meanwhile every mark is kept."""
 RECHECK_SECONDS = 60
-"""How long it is trusted how the view names objects."""
+"""How long it is trusted at most that each row of the view means an object; less if a look is quick."""
 
 
 Found = TypeVar("Found")
@@ -221,7 +221,9 @@ class SqlOwner:
         known_as, definition = (instance, view.fullname), live_code.definition(self._db, c, view)
         look = self._names.get(known_as)
         if look is None or not look.counts(definition):  # without an index each look reads the whole view
-            vaults = {spec.name: spec for spec in self._registry.vaults(instance)}
-            names = live_keys.read(self._db, c, view, is_own_row, vaults)
-            look = self._names[known_as] = _Look(names, definition, time.monotonic() + RECHECK_SECONDS)
+            begun, vaults = time.monotonic(), {spec.name: spec for spec in self._registry.vaults(instance)}
+            live_keys.require_placed(self._db, c, view, is_own_row, vaults)
+            now = time.monotonic()
+            until = now + min(RECHECK_SECONDS, loose_keys.TRUSTED_TIMES * (now - begun))
+            look = self._names[known_as] = _Look(ViewNames(vaults), definition, until)
         return look.found

@@ -1,0 +1,74 @@
+"""An object that the live view shows at each moment is kept: while its row is rewritten, and however texts compare."""
+
+from pathlib import Path
+
+import pytest
+
+from sexton.contract import NewMark
+from tests.support.kept import kept_texts
+from tests.support.rig import Rig, listing, put
+from tests.support.transactions import owner_write
+
+VIEW = "CREATE VIEW shop_live AS SELECT 'file' AS kind, 'x' AS id, 'disk' AS vault, k AS key FROM shown"
+
+
+@pytest.fixture
+def root(rig: Rig, tmp_path: Path) -> Path:
+    """An instance with the object ``p/q/a``, which its view shows under its own key."""
+    root = rig.local(tmp_path / "v")
+    put(root, "p/q/a")
+    write(rig, "CREATE TABLE shown (k text)", "INSERT INTO shown VALUES ('p/q/a')", VIEW)
+    rig.registry.set_live_view("shop", "public.shop_live" if rig.db.dialect == "postgresql" else "shop_live")
+    return root
+
+
+def write(rig: Rig, *statements: str) -> None:
+    with owner_write(rig.db) as c:
+        for statement in statements:
+            c.exec_driver_sql(statement)
+
+
+@pytest.mark.parametrize("mark", [{"keys": ("p/q/a",)}, {"prefix": "p/q/"}], ids=["key", "prefix"])
+def test_n2_a_row_that_becomes_a_url_keeps_its_object(rig: Rig, root: Path, mark: dict[str, str]) -> None:
+    rig.mark("dropped", NewMark(id="m", vault="disk", **mark))  # type: ignore[arg-type]
+    rig.later(10_801)
+    first = kept_texts(rig.round())
+    write(rig, f"UPDATE shown SET k = 'file://{root}/p/q/a'")
+    second = kept_texts(rig.round())
+
+    assert first
+    assert second
+    assert set(listing(root)) == {"p/q/a"}
+
+
+INEXACT = {
+    "char": ("char(8)", "make it text"),
+    "name": ("name", "make it text"),
+    "ignores case": ('text COLLATE "shown_ci"', "nondeterministic"),
+}
+
+
+@pytest.mark.parametrize("how", INEXACT)
+@pytest.mark.parametrize("column", ["vault", "key"])
+def test_a_view_whose_texts_are_not_exact_keeps_everything(
+    postgres_rig: Rig, tmp_path: Path, how: str, column: str
+) -> None:
+    type_, said = INEXACT[how]
+    root = postgres_rig.local(tmp_path / "v")
+    put(root, "a")
+    types = {"vault": "text", "key": "text", column: type_}
+    write(
+        postgres_rig,
+        "CREATE COLLATION shown_ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false)",
+        f"CREATE VIEW shop_live AS SELECT text 'file' AS kind, text 'x' AS id, 'DISK'::{types['vault']} AS vault, "
+        f"'other'::{types['key']} AS key",
+    )
+    postgres_rig.registry.set_live_view("shop", "public.shop_live")
+    postgres_rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a",)))
+    postgres_rig.later(10_801)
+
+    [why] = kept_texts(postgres_rig.round())
+
+    assert said in why
+    assert f"shop_live.{column}" in why
+    assert set(listing(root)) == {"a"}
