@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Text, and_, select, update
+from sqlalchemy import ColumnElement, Connection, Text, and_, not_, or_, select, update
 
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows, upsert
@@ -54,7 +54,9 @@ class HeartbeatStore:
             now = self._db.now(c)
             if url:
                 self._store_address(c, {"instance": instance, "name": node, "url": url, "seen_at": now})
-            stored = self._lock_regions(c, instance, {(report.topic, report.region) for report in possible})
+            keys = {(report.topic, report.region) for report in possible}
+            stored = self._lock_regions(c, instance, node, keys)
+            stored |= self._regions_of_others(c, instance, node, keys - stored.keys())
             merged: dict[RegionKey, Region] = {}
             of_others: list[Region] = []
             counted = 0
@@ -74,20 +76,43 @@ class HeartbeatStore:
         waiting = sum(region.pending_keep_from is not None for region in merged.values())
         return HeartbeatReceipt(taken=counted - waiting, waiting=waiting, ignored=len(reports) - counted)
 
-    def _lock_regions(self, c: Connection, instance: str, keys: Collection[RegionKey]) -> dict[RegionKey, StoredRegion]:
-        """Return those of the regions that are the instance's; none of them changes until the transaction ends."""
+    def _lock_regions(
+        self, c: Connection, instance: str, node: str, keys: Collection[RegionKey]
+    ) -> dict[RegionKey, StoredRegion]:
+        """Return those of the regions that the node may report; none of them changes until the transaction ends.
+
+        Regions of other nodes are not locked: a node must not delay the reports of another one. PostgreSQL verifies
+        the leader again once it has the lock, so a region that was given away meanwhile is not returned.
+        """
+        return self._regions(c, instance, keys, self._may_report(node), lock=True)
+
+    def _regions_of_others(
+        self, c: Connection, instance: str, node: str, keys: Collection[RegionKey]
+    ) -> dict[RegionKey, StoredRegion]:
+        """Return those of the regions that another node leads, without a lock: their reports are only refused."""
+        return self._regions(c, instance, keys, not_(self._may_report(node)), lock=False)
+
+    def _may_report(self, node: str) -> ColumnElement[bool]:
+        """Return the condition that a region's leader, as in ``Region.leader``, is the node, or that it has none."""
+        r = self._db.t.wal_region
+        return or_(r.c.mapped_node == node, and_(r.c.mapped_node == "", r.c.node.in_(("", node))))
+
+    def _regions(
+        self, c: Connection, instance: str, keys: Collection[RegionKey], condition: ColumnElement[bool], *, lock: bool
+    ) -> dict[RegionKey, StoredRegion]:
+        """Return those of the regions that are the instance's and satisfy a condition."""
         if not keys:
             return {}
         db, r, t = self._db, self._db.t.wal_region, self._db.t.wal_topic
         named = as_rows(db, [{"topic": topic, "region": region} for topic, region in keys], topic=Text(), region=Text())
         same_region = and_(r.c.topic == named.c.topic, r.c.region == named.c.region)
         query = select(r, t.c.log_end).select_from(named).join(r, same_region).join(t, t.c.name == r.c.topic)
-        query = query.where(t.c.instance == instance)
-        # Lock in one order: two nodes that report the same rows would deadlock.
-        locking = query.order_by(r.c.topic, r.c.region).with_for_update(of=r)
+        query = query.where(t.c.instance == instance, condition)
+        if lock:  # in one order: two nodes that report the same rows would deadlock
+            query = query.order_by(r.c.topic, r.c.region).with_for_update(of=r)
         columns = r.c.keys()
         regions = {}
-        for *values, log_end in c.execute(locking):
+        for *values, log_end in c.execute(query):
             # Not validated again: a heartbeat may have thousands of rows.
             region = Region.model_construct(**dict(zip(columns, values, strict=True)))
             regions[region.topic, region.region] = StoredRegion(region, log_end)

@@ -34,7 +34,7 @@ class ReplayStore:
         db, r = self._db, self._db.t.wal_region
         with deciding(db, order.topic) as c:
             now, topic = db.now(c), read_topic(db, c, order.topic)
-            region = self._region(c, order.topic, order.region)
+            region = self._region(c, order.topic, order.region, lock=True)
             opening = decide_opening(region, topic, order)
             if isinstance(opening, SextonError):
                 raise opening
@@ -68,7 +68,11 @@ class ReplayStore:
             if row is None:
                 raise ended
             pin = Pin(**row._mapping)
-            region = self._region(c, pin.topic, pin.region)
+            # Read the region without a lock: a renewal must not wait for heartbeats, which lock rows of regions. Maps,
+            # openings and resets change the leader under the topic's lock. Only the first report of a region that has
+            # no leader sets one without it: a pin of the node before may then be renewed once more, which retains
+            # entries for longer and deletes none; the next renewal is refused.
+            region = self._region(c, pin.topic, pin.region, lock=False)
             if region is not None and region.leader not in ("", pin.node):
                 raise of_another_node(region, pin.node)
             oldest = pin.opened_at + self._settings.pin_max_seconds * 1000
@@ -87,10 +91,11 @@ class ReplayStore:
         with self._db.write() as c:
             c.execute(delete(t).where(t.c.id == id_))
 
-    def _region(self, c: Connection, topic: str, name: str) -> Region | None:
-        """Return a region, locked; None: no map has named it."""
+    def _region(self, c: Connection, topic: str, name: str, *, lock: bool) -> Region | None:
+        """Return a region; None: no map has named it. ``lock``: block reports for it until the transaction ends."""
         r = self._db.t.wal_region
-        row = c.execute(select(r).where(r.c.topic == topic, r.c.region == name).with_for_update()).first()
+        query = select(r).where(r.c.topic == topic, r.c.region == name)
+        row = c.execute(query.with_for_update() if lock else query).first()
         return None if row is None else Region(**row._mapping)
 
     def _insert_pin(self, c: Connection, topic: Topic, order: OpenRegionOrder, start: int, now: int) -> Pin:
