@@ -7,12 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from itertools import zip_longest
 
 from sexton.wal.model import FlushCandidate, Flushed
 from sexton.wal.port import Floors, FlushClient, NodeSilent
 
 MAX_REGIONS = 10_000
-"""Regions asked at a time; the next round asks the others. Those whose flushes free most come first."""
+"""Regions asked at a time; the next round asks the others. Nodes take turns, each with what its flushes free most."""
 REGIONS_PER_REQUEST = 1_000
 PARALLEL_NODES = 16
 POLL_SECONDS = 1.0
@@ -41,7 +42,7 @@ class Flusher:
     def flush(self, names: Sequence[str], heartbeat: Callable[[], None]) -> Flushed:
         """Ask the regions that block these topics, each once; return when they have flushed or the time is over."""
         deadline = time.monotonic() + self._timeout
-        candidates = self._floors.regions_to_flush(names)[:MAX_REGIONS]
+        candidates = _in_turns(self._floors.regions_to_flush(names))[:MAX_REGIONS]
         accepted, silent = self._ask_nodes(candidates, deadline, heartbeat)
         needs_before = {_key(region): region.keep_from for region in accepted}
         late = self._wait(names, needs_before, deadline, heartbeat)
@@ -57,9 +58,7 @@ class Flusher:
         self, candidates: Sequence[FlushCandidate], deadline: float, heartbeat: Callable[[], None]
     ) -> tuple[list[FlushCandidate], dict[str, str]]:
         """Ask nodes in parallel; return the regions whose nodes took the request, and why other nodes did not."""
-        by_node: dict[tuple[str, str], list[FlushCandidate]] = {}
-        for region in candidates:
-            by_node.setdefault((region.node, region.url), []).append(region)
+        by_node = _by_node(candidates)
         accepted: list[FlushCandidate] = []
         silent: dict[str, str] = {}
         interrupted = threading.Event()
@@ -125,3 +124,17 @@ class Flusher:
 
 def _key(region: FlushCandidate) -> RegionKey:
     return region.topic, region.region
+
+
+def _by_node(candidates: Sequence[FlushCandidate]) -> dict[tuple[str, str], list[FlushCandidate]]:
+    """Return the regions of each node and address, in their order."""
+    by_node: dict[tuple[str, str], list[FlushCandidate]] = {}
+    for region in candidates:
+        by_node.setdefault((region.node, region.url), []).append(region)
+    return by_node
+
+
+def _in_turns(candidates: Sequence[FlushCandidate]) -> list[FlushCandidate]:
+    """Return the first region of each node, then the second ones: one node must not use up the places of all."""
+    rows = zip_longest(*_by_node(candidates).values())
+    return [region for row in rows for region in row if region is not None]

@@ -181,5 +181,24 @@ def test_no_node_is_asked_after_the_flush_timeout() -> None:
     assert done.silent["n0"] == "no time was left to ask http://n0"
 
 
+def test_regions_of_one_node_leave_places_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flushing, "MAX_REGIONS", 4)
+    asked: dict[str, list[str]] = {}
+
+    class Behind:
+        def regions_to_flush(self, names: Sequence[str]) -> Sequence[FlushCandidate]:
+            many = [lagging_region("n1").model_copy(update={"region": f"r{n}"}) for n in range(9)]
+            return [*many, lagging_region("n2"), lagging_region("n3")]
+
+    class Client:
+        def flush(self, url: str, regions: Sequence[FlushCandidate]) -> None:
+            asked[url] = [region.region for region in regions]
+
+    done = Flusher(Behind(), Client(), 0.1, lambda _: None).flush(["t"], lambda: None)  # type: ignore[arg-type]
+
+    assert asked == {"http://n1": ["r0", "r1"], "http://n2": ["of n2"], "http://n3": ["of n3"]}
+    assert done.asked == 4
+
+
 def lagging_region(node: str) -> FlushCandidate:
     return FlushCandidate(topic="t", region=f"of {node}", node=node, keep_from=0, entries=1, url=f"http://{node}")
