@@ -8,7 +8,7 @@ for 7 again.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Text, and_, cast, delete, func, insert, literal, or_, select, update
 
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
@@ -17,6 +17,8 @@ from sexton.replication.journal.errors import FollowerAhead, JournalTrimmed
 from sexton.replication.journal.model import Follower, JournalEntry, JournalPage
 
 PAGE_ENTRIES = 100
+PAGE_CHARS = 2**20
+"""A page ends with the entry whose body reaches this many characters in total."""
 TRIMMED_AT_ONCE = 10_000
 
 
@@ -36,7 +38,7 @@ class JournalStore:
         return seq
 
     def read(self, instance: str, after: int, follower: str = "") -> JournalPage:
-        """Return the entries after a number, a hundred at most.
+        """Return the entries after a number, a hundred at most, and about 1 MiB of bodies.
 
         Args:
             instance: the instance of the journal.
@@ -47,7 +49,6 @@ class JournalStore:
             JournalTrimmed: the next entry is deleted.
             FollowerAhead: there was never an entry ``after``.
         """
-        t = self._db.t.journal
         check_text(follower)
         with self._db.write() if follower else self._db.read() as c:
             head, trimmed = self.bounds(c, instance)
@@ -56,10 +57,8 @@ class JournalStore:
             if after < trimmed:
                 raise JournalTrimmed(instance, after, trimmed + 1)
             if follower:
-                self._record_progress(c, instance, follower, after)
-            later = select(t.c.seq, t.c.op, t.c.body, t.c.at).where(t.c.instance == instance, t.c.seq > after)
-            rows = c.execute(later.order_by(t.c.seq).limit(PAGE_ENTRIES))
-            entries = tuple(JournalEntry(**row._mapping) for row in rows)
+                self._record_progress(c, instance, follower, after, head)
+            entries = self._page(c, instance, after)
             # The entries may have been trimmed since their bounds were read: never return a page with a hole.
             if head > after and (not entries or entries[0].seq != after + 1):
                 raise JournalTrimmed(instance, after, entries[0].seq if entries else head + 1)
@@ -124,10 +123,27 @@ class JournalStore:
             c.execute(update(head).where(head.c.instance == instance).values(trimmed=upto))
             return deleted
 
-    def _record_progress(self, c: Connection, instance: str, name: str, applied: int) -> None:
+    def _page(self, c: Connection, instance: str, after: int) -> tuple[JournalEntry, ...]:
+        """Return the next entries. The database adds up their sizes: bodies of other pages are not read."""
+        t = self._db.t.journal
+        later = select(t.c.seq, t.c.op, t.c.body, t.c.at).where(t.c.instance == instance, t.c.seq > after)
+        entry = later.order_by(t.c.seq).limit(PAGE_ENTRIES).subquery()
+        size = func.length(cast(entry.c.body, Text))
+        chars_before = func.sum(size).over(order_by=entry.c.seq, rows=(None, -1))
+        sized = select(entry, func.coalesce(chars_before, 0).label("chars_before")).subquery()
+        page = select(sized.c.seq, sized.c.op, sized.c.body, sized.c.at).where(sized.c.chars_before < PAGE_CHARS)
+        return tuple(JournalEntry(**row._mapping) for row in c.execute(page.order_by(sized.c.seq)))
+
+    def _record_progress(self, c: Connection, instance: str, name: str, applied: int, head: int) -> None:
+        """Store what a follower has applied. One that stands still below the head is not seen: it becomes LOST."""
         t = self._db.t.journal_follower
         values = {"applied": applied, "seen_at": self._db.now(c), "lost_at": None}
         new = upsert(self._db, t).values(instance=instance, name=name, **values)
-        # Never move back: a delayed poll reports less than a later one. A LOST follower counts again from any entry.
-        is_newer = or_(new.excluded.applied >= t.c.applied, t.c.lost_at.is_not(None))
-        c.execute(new.on_conflict_do_update(index_elements=["instance", "name"], set_=values, where=is_newer))
+        now_applied = new.excluded.applied
+        counts = or_(
+            now_applied > t.c.applied,
+            and_(now_applied == t.c.applied, literal(applied == head)),
+            # Never move back: a delayed poll reports less than a later one. A LOST follower may begin again earlier.
+            and_(now_applied < t.c.applied, t.c.lost_at.is_not(None)),
+        )
+        c.execute(new.on_conflict_do_update(index_elements=["instance", "name"], set_=values, where=counts))
