@@ -29,7 +29,7 @@ from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.protection.errors import Exists, MaxCount, ProtectionNotFound, SoftDeleted
 from sexton.protocol.problems import ProblemDocument
 from sexton.recycle.errors import PlanRefused, RoundEnded
-from sexton.replication.binlog.errors import OutOfOrder, RecordsTrimmed, UnknownConsumer, UnknownLog
+from sexton.replication.binlog.errors import OutOfOrder, RecordsTrimmed, TooManyRuns, UnknownConsumer, UnknownLog
 from sexton.replication.journal.errors import FollowerAhead, JournalTrimmed
 from sexton.replication.replicas.errors import BootTooHigh, LastCopy, UnknownBackend, UnknownTablet
 from sexton.runtime.temporal.purges import AlreadyPurging
@@ -93,6 +93,7 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (BodyTooLarge, 413),
     (MaxCount, 429),
     (TooManyReplays, 429),
+    (TooManyRuns, 429),
     (LoginsThrottled, 429),
     (NoArgon2, 501),
     (VaultFault, 503),

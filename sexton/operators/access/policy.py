@@ -188,7 +188,9 @@ def covers(scope_: TokenScope, instance: str) -> bool:
 
 
 def check_log(scopes: Collection[TokenScope], required: Grant, instance: str, consumers: Collection[str]) -> None:
-    """Raise ``Forbidden`` if a job's token is sent for a log that is not registered for the job.
+    """Raise ``Forbidden`` if a job's token is sent for a log that no operator has registered for the job.
+
+    Only the consumer that is named as the job counts: the job registers its runs itself.
 
     Args:
         scopes: of the caller; ``check`` has accepted them.
@@ -199,7 +201,7 @@ def check_log(scopes: Collection[TokenScope], required: Grant, instance: str, co
     if any(permits(scope_, required, instance) for scope_ in scopes):
         return
     jobs = [scope_.of for scope_ in scopes if scope_.grant is Grant.SYNC and covers(scope_, instance)]
-    if not any(runs(job, name) for job in jobs for name in consumers):
+    if not set(jobs) & set(consumers):
         raise Forbidden(
             f"no consumer {', '.join(jobs)} of this log is registered; a token of scope operate@INSTANCE registers it: "
             f"PUT /v1/consumers/{jobs[0] if jobs else 'C'}"

@@ -21,6 +21,10 @@ class UnknownConsumer(SextonError):
         super().__init__(f"no consumer {name} of {log} is registered; see: sexton binlog consumers")
 
 
+class TooManyRuns(SextonError):
+    """The job has ``MAX_RUNS`` runs as consumers of the log."""
+
+
 class RecordsTrimmed(SextonError):
     """The requested records are cut. ``first``: the lowest number that a record can have now."""
 

@@ -10,6 +10,8 @@ from sexton.kernel.message import Message
 
 MAX_COMMIT_SEQ = 2**62
 """Above every record number and version; the number after it still fits the column. A cut up to it is a full cut."""
+MAX_RUNS = 10
+"""The largest number of runs of one job, ``JOB:RUN``, that consume one log, as by default protections of a job."""
 UPSERT = "UPSERT"
 """The type of a record that created versions of partitions."""
 

@@ -124,7 +124,7 @@ def register(
 ) -> Consumer:
     """Register a consumer: records that it lacks are no longer deleted. Refused if one of them is deleted already.
 
-    A job's own token repeats the registration of its logs, also for further runs; an operator sends the first one.
+    A job's own token repeats the registration of its logs, also for up to ten runs; an operator sends the first one.
     """
     log = (instance, body.db, body.table or "")
     with caller.recorded(Deed("binlog consumer register", instance, Grant.OPERATE, consumer, job=consumer), keeps=True):
@@ -138,8 +138,9 @@ def acknowledge(
 ) -> Consumer:
     """Store up to which record a consumer has everything. Repeating one changes nothing."""
     with caller.routine(Deed("binlog acknowledge", instance, Grant.OPERATE, consumer, job=consumer)):
-        logs = service.stores.binlogs.consumers
-        return logs.acknowledge(instance, consumer, body.db, body.table or "", body.commit_seq)
+        log = (instance, body.db, body.table or "")
+        _require_log(service, caller, Grant.OPERATE, log, consumer)
+        return service.stores.binlogs.consumers.acknowledge(instance, consumer, body.db, log[2], body.commit_seq)
 
 
 @routes.delete("/consumers/{consumer}", status_code=204)

@@ -5,7 +5,7 @@ Registering takes the same guard as a cut, so a consumer is registered either be
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, select, update
 
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
@@ -13,8 +13,8 @@ from sexton.database.guard import deciding
 from sexton.database.rows import upsert
 from sexton.kernel.crash_points import reached
 from sexton.kernel.errors import BadInput
-from sexton.replication.binlog.errors import RecordsTrimmed, UnknownConsumer
-from sexton.replication.binlog.model import Consumer, Log
+from sexton.replication.binlog.errors import RecordsTrimmed, TooManyRuns, UnknownConsumer
+from sexton.replication.binlog.model import MAX_RUNS, Consumer, Log
 from sexton.replication.binlog.sql import rows
 from sexton.replication.names import check_names
 from sexton.replication.sql.log_rows import log_condition
@@ -42,6 +42,7 @@ class ConsumerStore:
             UnknownInstance, UnknownLog: it does not exist.
             RecordsTrimmed: records that the consumer lacks are cut.
             BadInput: ``after`` is above the last record.
+            TooManyRuns: the consumer is a run, and ``MAX_RUNS`` other runs of its job are registered.
         """
         check_names(database, table)
         check_names(name)
@@ -51,6 +52,7 @@ class ConsumerStore:
             now, log = db.now(c), self._readable_log(c, instance, database, table)
             acked = log.floor if after is None else after
             _check_position(log, acked)
+            self._check_runs(c, instance, name, log)
             values = {"acked": acked, "seen_at": now, "lost_at": None}
             new = upsert(db, t).values(instance=instance, name=name, db=database, tbl=table, since=now, **values)
             key = ["instance", "name", "db", "tbl"]
@@ -102,6 +104,21 @@ class ConsumerStore:
         check_text(database, table)
         with self._db.read() as c:
             return c.execute(select(t.c.name).where(log_condition(t, instance, (database, table)))).scalars().all()
+
+    def _check_runs(self, c: Connection, instance: str, name: str, log: Log) -> None:
+        """Raise ``TooManyRuns`` if a consumer ``JOB:RUN`` would be one run too many of its job."""
+        job, is_run, _ = name.partition(":")
+        if not is_run:
+            return
+        t = self._db.t.binlog_consumer
+        of_job = func.substr(t.c.name, 1, len(job) + 1) == f"{job}:"
+        others = and_(log_condition(t, instance, (log.db, log.tbl)), of_job, t.c.name != name)
+        count = c.execute(select(func.count()).where(others)).scalar_one()
+        if count >= MAX_RUNS:
+            raise TooManyRuns(
+                f"job {job} has {count} runs as consumers of {log.name} already: remove those that have ended "
+                "(DELETE /v1/consumers/JOB:RUN)"
+            )
 
     def _condition(self, instance: str, name: str, database: str, table: str) -> ColumnElement[bool]:
         t = self._db.t.binlog_consumer

@@ -127,6 +127,34 @@ def test_a_job_reads_only_logs_that_are_registered_for_it(ask: Ask) -> None:
     assert (read("secret", "copy"), register("secret", "copy")) == (200, 200)
 
 
+def test_a_job_loses_a_log_that_an_operator_removed(ask: Ask) -> None:
+    def codes(consumer: str) -> list[int]:
+        body = {"db": "sales", "commit_seq": 0}
+        answers = [
+            ask("GET", f"/v1/binlogs?db=sales&consumer={consumer}", scope="sync:copy@a"),
+            ask("POST", f"/v1/consumers/{consumer}/acknowledge", body, scope="sync:copy@a"),
+            ask("PUT", f"/v1/consumers/{consumer}", {"db": "sales"}, scope="sync:copy@a"),
+        ]
+        return [answer.status_code for answer in answers]
+
+    ask("PUT", "/v1/consumers/copy:1", {"db": "sales"}, scope="sync:copy@a")
+    before = codes("copy:1")
+    ask("DELETE", "/v1/consumers/copy?db=sales", scope="operate@a")
+
+    assert (before, codes("copy"), codes("copy:1")) == ([200] * 3, [403] * 3, [403] * 3)
+    assert ask("DELETE", "/v1/consumers/copy:1?db=sales", scope="sync:copy@a").status_code == 204
+
+
+def test_a_job_has_a_largest_number_of_runs_on_a_log(ask: Ask) -> None:
+    def register(consumer: str) -> int:
+        return ask("PUT", f"/v1/consumers/{consumer}", {"db": "sales"}, scope="sync:copy@a").status_code
+
+    assert [register(f"copy:{n}") for n in range(11)] == [200] * 10 + [429]
+    assert (register("copy:3"), register("copy")) == (200, 200)
+    ask("DELETE", "/v1/consumers/copy:3?db=sales", scope="sync:copy@a")
+    assert register("copy:10") == 200
+
+
 def test_a_node_follows_the_journal_under_its_own_name_only(rig: Rig, ask: Ask) -> None:
     paths = ("/v1/journal?follower={}&instance=a", "/v1/journal/snapshot?follower={}&instance=a")
     answers = {

@@ -123,11 +123,11 @@ def test_a_refusal_does_not_name_the_instance() -> None:
 
 def test_only_registered_jobs_are_admitted_to_a_log() -> None:
     job, reader = policy.scope("sync:copy@a"), policy.scope("read@a")
-    policy.check_log([job], Grant.READ, "a", ["copy:1"])
+    policy.check_log([job], Grant.READ, "a", ["copy", "copy:1"])
     policy.check_log([reader], Grant.READ, "a", [])
     policy.check_log([job, reader], Grant.READ, "a", [])
 
-    for consumers in ([], ["copy2", "cop"]):
+    for consumers in ([], ["copy2", "cop"], ["copy:1"]):
         for scopes, grant in (([job], Grant.READ), ([job, reader], Grant.OPERATE)):
             with pytest.raises(Forbidden, match="PUT /v1/consumers/copy"):
                 policy.check_log(scopes, grant, "a", consumers)
