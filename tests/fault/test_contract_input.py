@@ -33,6 +33,35 @@ def test_expiry_finer_than_a_millisecond_does_not_block_a_range(pg: Rig, tmp_pat
     assert kept_texts(report) == {"vault disk: NO_MARKER": 1}
 
 
+TTLS = {
+    "0.0005 seconds": False,
+    "8784 hours": True,
+    "8784 hours 1 second": False,
+    "12 mons 1 hour": True,
+    "12 mons 6 days": False,
+    "100000 mons -2999999 days": False,
+    "-100000 mons +3000001 days": False,
+    "-24300 mons +729001 days": False,
+    "-60000 mons +1800001 days": False,
+    "1000000 mons -29999999 days": False,
+    "178000000 years": False,
+    "-178000000 years": False,
+}
+
+
+@pytest.mark.parametrize("ttl", TTLS)
+def test_time_to_live_is_judged_by_its_instant(pg: Rig, ttl: str) -> None:
+    call = f"SELECT {{}}prepare('shop', 't', ARRAY['m'], 'disk', ARRAY['p/'], interval '{ttl}')"
+
+    if TTLS[ttl]:
+        pg.sql(call)
+    else:
+        with pytest.raises(DBAPIError, match="SX006 txn_ttl"):
+            pg.sql(call)
+
+    assert pg.count("mark") == TTLS[ttl]
+
+
 @pytest.mark.parametrize("value", ["1.5", "'abc'", "x'00'", "9223372036854775807", "-1"])
 def test_impossible_size_is_refused(rig: Rig, value: str) -> None:
     names = "(instance, kind, id, vault, keys, bytes)"

@@ -151,3 +151,15 @@ def test_an_owner_sets_no_state_or_time_of_a_mark(owner: sqlite3.Connection, col
             f"INSERT INTO sexton_mark (instance, kind, id, vault, prefix, {column}) "
             f"VALUES ('shop', 'dropped', 't1', 'disk', 'a/', {value})"
         )
+
+
+@pytest.mark.parametrize("days", [-1, 0, 366.0001, 1e9])
+def test_a_prepared_mark_expires_within_366_days(owner: sqlite3.Connection, days: float) -> None:
+    expires_at = int((time.time() + days * 86_400) * 1_000)
+    insert = "INSERT INTO sexton_mark (instance, kind, id, vault, prefix, expires_at) VALUES (?, ?, ?, ?, ?, ?)"
+
+    with pytest.raises(sqlite3.IntegrityError, match="SX006"):
+        owner.execute(insert, ("shop", "prepared", "r1", "disk", "a/", expires_at))
+    with pytest.raises(sqlite3.IntegrityError, match="SX006"):
+        owner.execute(insert, ("shop", "prepared", "r1", "disk", "a/", int(time.time() + 60) * 1_000 + 0.5))
+    owner.execute(insert, ("shop", "prepared", "r1", "disk", "a/", int((time.time() + 60) * 1_000)))

@@ -304,6 +304,8 @@ CREATE FUNCTION sexton.prepare(instance text, owner_txn text, ids text[], vault 
 RETURNS integer LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     n integer;
+    present timestamptz := sexton.now();
+    expires timestamptz;
 BEGIN
     PERFORM sexton.verify_granted(instance);
     IF cardinality(ids) IS DISTINCT FROM cardinality(prefixes) OR array_position(prefixes, NULL) IS NOT NULL
@@ -311,12 +313,18 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'SX006',
             MESSAGE = 'SX006 prepare takes one prefix for each id, and one parent where any is given';
     END IF;
-    IF txn_ttl IS NULL OR txn_ttl <= interval '0' OR txn_ttl > interval '366 days' THEN
+    BEGIN
+        expires := date_trunc('milliseconds', present + txn_ttl);
+    EXCEPTION WHEN datetime_field_overflow OR interval_field_overflow THEN
+        expires := NULL;
+    END;
+    -- The instant is compared, not the interval: for a comparison of intervals a month has 30 days and a day 24 hours.
+    IF (expires > present AND expires <= present + interval '8784 hours') IS NOT TRUE THEN
         RAISE EXCEPTION USING ERRCODE = 'SX006', MESSAGE = 'SX006 txn_ttl must be longer than 0 and at most 366 days';
     END IF;
     INSERT INTO sexton.mark (instance, kind, id, vault, prefix, owner_txn, expires_at, parent_kind, parent_id)
     SELECT prepare.instance, 'prepared', p.id, prepare.vault, p.prefix, prepare.owner_txn,
-        date_trunc('milliseconds', sexton.now() + txn_ttl), prepare.parent_kind, p.parent
+        expires, prepare.parent_kind, p.parent
     FROM unnest(ids, prefixes, parent_ids) AS p (id, prefix, parent);
     GET DIAGNOSTICS n = ROW_COUNT;
     RETURN n;

@@ -191,7 +191,9 @@ CREATE TRIGGER sexton_mark_arrives BEFORE INSERT ON sexton_mark BEGIN
                   WHERE m.instance = NEW.instance AND m.kind = NEW.kind AND m.id = NEW.id AND m.state <> 'MARKED');
     SELECT RAISE(ABORT, 'SX006 an owner names what goes, never its state or its time')
     WHERE NEW.state <> 'MARKED' OR NEW.claimed_at IS NOT NULL OR NEW.batch IS NOT NULL OR NEW.first_pass_at IS NOT NULL
-       OR (NEW.expires_at IS NOT NULL AND NEW.kind <> 'prepared')
+       OR (NEW.expires_at IS NOT NULL AND (NEW.kind <> 'prepared' OR typeof(NEW.expires_at) <> 'integer'))
+       OR NEW.expires_at - CAST(round((julianday('now') - 2440587.5) * 86400000) AS integer)
+          - (SELECT offset_seconds * 1000 FROM sexton_clock) NOT BETWEEN 1 AND 31622400000
        OR abs(NEW.marked_at - CAST(round((julianday('now') - 2440587.5) * 86400000) AS integer)) > 60000;
     SELECT RAISE(ABORT, 'SX006 a key of this mark is too long; a key has at most 1024 bytes, as in S3')
     WHERE EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(NEW.keys) THEN NEW.keys END)
