@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from sqlalchemy import Connection, select
 
 from sexton.database.engine import Database
-from sexton.database.rows import upsert
+from sexton.database.rows import MOST_SUM, plus, upsert
 
 NORMAL = "normal"
 """A vault's status in a round that could use it."""
@@ -15,12 +15,13 @@ protections ended."""
 
 
 def add_to_counters(db: Database, tx: Connection, instance: str, counts: Mapping[tuple[str, str], int]) -> None:
-    """Add to an instance's counters, by (name, label)."""
+    """Add to an instance's counters, by (name, label); no counter exceeds ``MOST_SUM``."""
     table = db.t.counter
-    for (name, label), n in sorted(counts.items()):
+    for (name, label), count in sorted(counts.items()):
+        n = min(count, MOST_SUM)
         row = upsert(db, table).values(instance=instance, name=name, label=label, value=n)
         key = ["instance", "name", "label"]
-        tx.execute(row.on_conflict_do_update(index_elements=key, set_={"value": table.c.value + n}))
+        tx.execute(row.on_conflict_do_update(index_elements=key, set_={"value": plus(db, table.c.value, n)}))
 
 
 def read_counters(db: Database, c: Connection) -> Mapping[tuple[str, str, str], int]:

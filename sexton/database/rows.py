@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import ARRAY, Column, ColumnElement, FromClause, Table, Text, any_, func, literal, select
+from sqlalchemy import ARRAY, BigInteger, Column, ColumnElement, FromClause, Table, Text, any_, func, literal, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import JSONB
 
@@ -16,6 +16,9 @@ from sexton.database.engine import Database
 
 NAME = "given"
 """Alias of the rows of ``as_rows`` in a statement."""
+MOST_SUM = 2**62 - 1
+"""Largest sum that is stored: two of them fit into a column. Owners state sizes, and no size may fail a statement."""
+_MEBI = 2**20
 
 
 def in_list(db: Database, column: ColumnElement[Any], values: Iterable[Any]) -> ColumnElement[bool]:
@@ -29,6 +32,23 @@ def in_list(db: Database, column: ColumnElement[Any], values: Iterable[Any]) -> 
 def upsert(db: Database, table: Table) -> Any:
     """Return an INSERT of the database's dialect: it has ``on_conflict_do_update`` and ``on_conflict_do_nothing``."""
     return (postgresql.insert if db.dialect == "postgresql" else sqlite.insert)(table)
+
+
+def plus(db: Database, column: ColumnElement[int], number: ColumnElement[int] | int) -> ColumnElement[int]:
+    """Return the sum of a column and a number from 0 to ``MOST_SUM``, at most ``MOST_SUM``."""
+    least: Any = func.least if db.dialect == "postgresql" else func.min
+    added: ColumnElement[int] = literal(number, BigInteger()) if isinstance(number, int) else number
+    return least(column, MOST_SUM - added, type_=BigInteger()) + added
+
+
+def sum_of(db: Database, column: ColumnElement[int], most: int = MOST_SUM) -> ColumnElement[int]:
+    """Return the sum of a column's values of 0 and more as an aggregate, at most ``most``; of no rows 0."""
+    if db.dialect == "postgresql":
+        return func.least(func.coalesce(func.sum(column), 0), most).cast(BigInteger())
+    # SQLite refuses a sum that exceeds 64 bits.
+    mebis = func.min(func.coalesce(func.sum(column // _MEBI), 0), MOST_SUM // _MEBI + 1)
+    rests = func.coalesce(func.sum(column % _MEBI), 0)
+    return func.min(mebis * _MEBI + rests, most, type_=BigInteger())
 
 
 def as_rows(db: Database, data: Iterable[Mapping[str, Any]], /, **columns: Any) -> FromClause:

@@ -4,6 +4,7 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, func, select
 
 from sexton.check.model import RunState
 from sexton.database.engine import Database
+from sexton.database.rows import sum_of
 from sexton.insight.progress import read_progress
 from sexton.insight.stores import InsightStores
 from sexton.insight.views import Checked, InstanceStatus, KindStatus, Overview, Running
@@ -149,7 +150,7 @@ def _kind_status(db: Database, c: Connection, instance: str, kind: str, policy: 
     cutoff = rules.cutoff(kind, policy, now)
     marks, oldest = c.execute(select(func.count(), func.min(mark.c.retention_starts_at)).where(waiting)).one()
     due = and_(waiting, mark.c.retention_starts_at <= (cutoff if cutoff is not None else 0))
-    due_marks, due_bytes = c.execute(select(func.count(), func.coalesce(func.sum(mark.c.bytes), 0)).where(due)).one()
+    due_marks, due_bytes = c.execute(select(func.count(), sum_of(db, mark.c.bytes)).where(due)).one()
     note = "" if cutoff is not None else "kept: no retention is set for this kind; set kinds.NAME.retention_seconds"
     return KindStatus(
         kind=kind,

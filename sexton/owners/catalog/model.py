@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from sexton.contract import MAX_BYTES
 from sexton.kernel.message import Message
 from sexton.owners.catalog.layout import IndexFormat
 
@@ -68,7 +69,7 @@ class Written(Message):
 
     rowset: str
     segments: int = Field(ge=0)
-    bytes: int = Field(default=0, ge=0)
+    bytes: int = Field(default=0, ge=0, le=MAX_BYTES)
     format: IndexFormat | None = None
     bitmap: bool = False
 

@@ -5,6 +5,8 @@ from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Select, Table, and_, exists, func, literal, select
 
+from sexton.contract import MAX_BYTES
+from sexton.database.rows import sum_of
 from sexton.marks.model import DueMark, Expansion, Ref
 from sexton.owners.catalog.layout import ROOT
 from sexton.owners.catalog.model import RowsetState
@@ -81,7 +83,7 @@ def mark_tablets(tx: CatalogTransaction, kind: str, parents: Sequence[str]) -> N
     visible = and_(
         rowset.c.tablet_id == t.c.id, rowset.c.instance == t.c.instance, rowset.c.state == RowsetState.VISIBLE
     )
-    size = select(func.coalesce(func.sum(rowset.c.bytes), 0)).where(visible).scalar_subquery()
+    size = select(sum_of(tx.db, rowset.c.bytes, MAX_BYTES)).where(visible).scalar_subquery()
     is_dropped = exists().where(parent.c.id == parent_id, parent.c.instance == t.c.instance, parent.c.dropped)
     tablets: Select[Any] = select(
         t.c.id,

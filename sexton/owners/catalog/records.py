@@ -9,6 +9,7 @@ from sqlalchemy import Table, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from sexton.database.engine import Database
+from sexton.database.rows import sum_of
 from sexton.owners.catalog.errors import AlreadyDropped, AlreadyThere, RecordNotFound
 from sexton.owners.catalog.model import RowsetState
 from sexton.owners.catalog.scope import CatalogTransaction
@@ -96,7 +97,7 @@ def update_counters(tx: CatalogTransaction, tablets: Collection[str]) -> None:
     )
     values = {
         "rowsets": select(func.count()).where(*is_visible).scalar_subquery(),
-        "bytes": select(func.coalesce(func.sum(rowset.c.bytes), 0)).where(*is_visible).scalar_subquery(),
+        "bytes": select(sum_of(tx.db, rowset.c.bytes)).where(*is_visible).scalar_subquery(),
     }
     # Locked by a statement of its own, so that the sums see what earlier holders of these locks have committed.
     tx.ids(

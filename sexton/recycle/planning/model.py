@@ -98,9 +98,9 @@ class KindPlan(Message):
 
     @property
     def unheld(self) -> MarkSums:
-        """Return the sums without the marks that holds block."""
-        names = MarkSums.model_fields
-        return MarkSums(**{name: getattr(self, name) - sum(getattr(h, name) for h in self.held) for name in names})
+        """Return the sums without the marks that holds block; each page of marks counts ``MOST_SUM`` bytes at most."""
+        held = {name: sum(getattr(h, name) for h in self.held) for name in MarkSums.model_fields}
+        return MarkSums(**{name: max(0, getattr(self, name) - number) for name, number in held.items()})
 
 
 class Plan(Message):

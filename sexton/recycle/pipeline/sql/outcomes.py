@@ -2,10 +2,11 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 from sqlalchemy.exc import OperationalError
 
 from sexton.database.engine import Database, is_locked
+from sexton.database.rows import sum_of
 from sexton.kernel.crash_points import reached
 from sexton.marks.file_list import FileList
 from sexton.marks.file_results import OUTCOMES
@@ -57,7 +58,7 @@ class OutcomeStore:
         """Return what the token's round has deleted of a kind so far."""
         t = self._db.t.tally
         sums = [t.c.removed, t.c.deleted + t.c.hidden, t.c.bytes_freed + t.c.bytes_estimated]
-        of_kind = select(*[func.coalesce(func.sum(n), 0) for n in sums])
+        of_kind = select(*[sum_of(self._db, n) for n in sums])
         with self._db.read() as tx:
             row = tx.execute(of_kind.where(t.c.round == token.round, t.c.kind == kind)).one()
         return DeletedSoFar(*(int(n) for n in row))

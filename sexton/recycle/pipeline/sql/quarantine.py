@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Select, Text, and_, delete, fu
 
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
-from sexton.database.rows import as_rows, upsert
+from sexton.database.rows import MOST_SUM, as_rows, plus, upsert
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 from sexton.marks.file_list import FileSums, add_sums
@@ -207,7 +207,7 @@ class QuarantineStore:
             "batch": func.coalesce(mark.c.claimed_batch, mark.c.batch, 0),
             "round": literal(0),
             "objects": mark.c.objects_gone + deleted.files,
-            "bytes": mark.c.bytes_gone + deleted.bytes,
+            "bytes": plus(self._db, mark.c.bytes_gone, min(deleted.bytes, MOST_SUM)),
             "discarded": literal(why[:500]),
         }
         is_mark = and_(mark.c.instance == instance, self._is(ref))

@@ -5,15 +5,16 @@ from collections.abc import Mapping
 from sqlalchemy import Connection
 
 from sexton.database.engine import Database
-from sexton.database.rows import upsert
+from sexton.database.rows import MOST_SUM, plus, upsert
 
 
 def increment(db: Database, tx: Connection, round_: int, counts: Mapping[tuple[str, str], Mapping[str, int]]) -> None:
-    """Add counts per (kind, vault); their names are those of ``KindVaultCounts``."""
+    """Add counts per (kind, vault), each at most ``MOST_SUM``; their names are those of ``KindVaultCounts``."""
     table = db.t.tally
-    for (kind, vault), numbers in sorted(counts.items()):
+    for (kind, vault), given in sorted(counts.items()):
+        numbers = {name: min(number, MOST_SUM) for name, number in given.items()}
         row = {"round": round_, "kind": kind, "vault": vault, **numbers}
-        sums = {name: table.c[name] + number for name, number in numbers.items()}
+        sums = {name: plus(db, table.c[name], number) for name, number in numbers.items()}
         tx.execute(
             upsert(db, table).values(row).on_conflict_do_update(index_elements=["round", "kind", "vault"], set_=sums)
         )

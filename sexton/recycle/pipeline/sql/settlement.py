@@ -18,7 +18,7 @@ from sqlalchemy import (
 )
 
 from sexton.database.engine import Database
-from sexton.database.rows import as_rows, upsert
+from sexton.database.rows import MOST_SUM, as_rows, plus, upsert
 from sexton.kernel.crash_points import reached
 from sexton.marks.file_list import FileSums, add_sums
 from sexton.marks.model import (
@@ -177,7 +177,7 @@ class SettlementStore:
             *[mark.c[n] for n in copied],
             func.coalesce(mark.c.claimed_batch, token.batch).label("batch"),
             (mark.c.objects_gone + deleted.c.objects).label("objects"),
-            (mark.c.bytes_gone + deleted.c.bytes).label("bytes"),
+            plus(db, mark.c.bytes_gone, deleted.c.bytes).label("bytes"),
             *[literal(v, history.c[n].type).label(n) for n, v in constants.items()],
         ).where(named_by(mark, deleted, token.instance))
         insert = upsert(db, history).from_select([*copied, "batch", "objects", "bytes", *constants], row)
@@ -235,14 +235,14 @@ class SettlementStore:
         mark = self._db.t.mark
         return {
             "objects_gone": mark.c.objects_gone + deleted.c.objects,
-            "bytes_gone": mark.c.bytes_gone + deleted.c.bytes,
+            "bytes_gone": plus(self._db, mark.c.bytes_gone, deleted.c.bytes),
         }
 
 
 def _sums(mark: DeletionProgress) -> dict[str, Any]:
     """Return what was deleted of a mark now, as a row of ``SUMS``."""
     objects, size = mark.gone
-    return {"kind": mark.ref.kind, "id": mark.ref.id, "objects": objects, "bytes": size}
+    return {"kind": mark.ref.kind, "id": mark.ref.id, "objects": objects, "bytes": min(size, MOST_SUM)}
 
 
 def _quarantine_reason(mark: DeletionProgress) -> str | None:

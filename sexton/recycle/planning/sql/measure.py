@@ -26,6 +26,7 @@ from sqlalchemy import (
 
 from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
+from sexton.database.rows import sum_of
 from sexton.marks.keepers import KeepReason, count_by_reason
 from sexton.marks.model import InstanceMode, MarkState
 from sexton.marks.sql.rows import CLAIMED, waits
@@ -205,7 +206,7 @@ class Measure:
             func.coalesce(func.sum(length(mark.c["keys"])), 0).label("keys"),
             func.coalesce(func.sum(case((mark.c.prefix.is_not(None), 1), else_=0)), 0).label("prefixes"),
             func.coalesce(func.sum(case((mark.c["keys"].is_(None), 1), else_=0)), 0).label("unlisted"),
-            func.coalesce(func.sum(mark.c.bytes), 0).label("bytes"),
+            sum_of(self._db, mark.c.bytes).label("bytes"),
             func.min(mark.c.retention_starts_at).label("oldest"),
             func.coalesce(func.sum(self._milliseconds(mark.c.retention_starts_at) % AGES_MODULUS), 0).label("ages"),
         )
