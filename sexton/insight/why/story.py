@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Table, Text, and_, false, func, literal, or_, select, true
+from sqlalchemy import ColumnElement, Connection, Select, Table, Text, and_, false, func, literal, or_, select
 from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
-from sexton.database.engine import Database, first_line
+from sexton.database.engine import QUERY_CANCELED, Database, first_line
 from sexton.insight.views import NOW, Event, Story
 from sexton.insight.why import catalog
 from sexton.insight.why.context import WhyContext
@@ -23,7 +23,12 @@ from sexton.owners.sql.live_sessions import STATEMENT_SECONDS, reading
 from sexton.storage.object_names import url_roots
 
 MAX_STORIES = 100
-"""Rows of marks, and rows of history, that one question returns."""
+"""Rows of marks, of history, and of a live view, that one question returns of each instance."""
+SEARCH_SECONDS = 30
+"""How long a statement that searches marks may take (PostgreSQL): their owners decide how much there is to read."""
+
+ANY = "(any)"
+"""Instance of a story that is about no single one."""
 
 
 def story(db: Database, name: str, instance: str | None, context: WhyContext) -> list[Story]:
@@ -33,10 +38,12 @@ def story(db: Database, name: str, instance: str | None, context: WhyContext) ->
     stories = _live_stories(db, registry, names | _urls_of(registry, names, instance), instance)
     with db.read() as c:
         now = db.now(c)
-        marks = c.execute(_select_named(db, db.t.mark, registry, names, instance)).all()
-        history = c.execute(_select_named(db, db.t.mark_history, registry, names, instance)).all()
+    marks, incomplete = _find_named(db, db.t.mark, registry, names, instance)
     stories += [_story(mark, events_of_mark(db, mark, names, context, now), now) for mark in marks]
+    stories += incomplete
+    history, incomplete = _find_named(db, db.t.mark_history, registry, names, instance)
     stories += [_story(row, events_of_history(db, row, names, context), now) for row in history]
+    stories += incomplete
     return stories or [*catalog.live(db, names, instance, context), *catalog.recorded(db, registry, names, instance)]
 
 
@@ -56,21 +63,34 @@ def _urls_of(registry: Registry, names: set[str], instance: str | None) -> set[s
 
 
 def _live_stories(db: Database, registry: Registry, names: set[str], instance: str | None) -> list[Story]:
-    """Return a story for each row of the instances' live views that has one of these names."""
+    """Return a story for each row with one of these names in a live view that is about an instance that names it."""
     stories = []
-    instances = [i for i in registry.instances() if instance in (None, i.id) and i.owner == "sql"]
-    for view, named_by in {i.live_view: i.id for i in instances if names_a_view(i)}.items():
+    instances_of: dict[str, list[str]] = {}
+    for i in registry.instances():
+        if instance in (None, i.id) and i.owner == "sql" and names_a_view(i):
+            instances_of.setdefault(i.live_view, []).append(i.id)
+    for view, named_by in instances_of.items():
+        # A row without an instance is about each instance that names the view.
+        anyone = named_by[0] if len(named_by) == 1 else ANY
         try:
             with reading(db, look_seconds=STATEMENT_SECONDS) as c:
-                rows = live_view.rows_of(db, c, view, sorted(names))
+                rows = live_view.rows_of(db, c, view, sorted(names), named_by, MAX_STORIES + 1)
         except (OwnerSilent, SQLAlchemyError) as e:
             text = f"it is unknown whether this is live: {e if isinstance(e, OwnerSilent) else first_line(e)}"
-            stories.append(Story(instance=named_by, events=(Event(event="owner_silent", text=text),)))
+            stories.append(Story(instance=anyone, events=(Event(event="owner_silent", text=text),)))
             continue
-        for row_instance, kind, id_, vault, key in rows:
+        for row_instance, kind, id_, vault, key in rows[:MAX_STORIES]:
             event = Event(event="live", text=f"live: {kind} {id_}, {key} in vault {vault}")
-            stories.append(Story(instance=row_instance or instance or "(any)", events=(event,)))
+            stories.append(Story(instance=row_instance or anyone, events=(event,)))
+        if len(rows) > MAX_STORIES:
+            stories.append(_more(anyone, f"rows of the live view {view}"))
     return stories
+
+
+def _more(instance: str, what: str) -> Story:
+    """Return that an instance has more than is shown."""
+    text = f"and more {what}: only the first {MAX_STORIES} are shown"
+    return Story(instance=instance, events=(Event(event="more", text=text),))
 
 
 def _story(row: Any, events: Iterable[Event], now: int) -> Story:
@@ -79,15 +99,49 @@ def _story(row: Any, events: Iterable[Event], now: int) -> Story:
     return Story(instance=row.instance, kind=row.kind, id=row.id, events=tuple(in_order))
 
 
-def _select_named(db: Database, table: Table, registry: Registry, names: set[str], instance: str | None) -> Select[Any]:
-    """Select marks or history rows that have one of these ids or keys, or a prefix or stored file that covers one."""
+def _find_named(
+    db: Database, table: Table, registry: Registry, names: set[str], instance: str | None
+) -> tuple[list[Any], list[Story]]:
+    """Return the first marks or history rows of each instance, and stories that say where the answer is incomplete."""
+    by_instance: dict[str, list[Any]] = {}
+    try:
+        with db.read() as c:
+            if db.dialect == "postgresql":
+                c.exec_driver_sql(f"SET LOCAL statement_timeout = {SEARCH_SECONDS * 1000}")
+            for row in c.execute(_select_named(db, c, table, registry, names, instance)):
+                by_instance.setdefault(row.instance, []).append(row)
+    except OperationalError as e:
+        if getattr(e.orig, "sqlstate", None) != QUERY_CANCELED:
+            raise
+        text = (
+            f"this answer is not complete: a search in {table.name} was ended after {SEARCH_SECONDS} s; "
+            "search one instance with --instance"
+        )
+        return [], [Story(instance=instance or ANY, events=(Event(event="incomplete", text=text),))]
+    what = "marks" if table is db.t.mark else "marks that are deleted"
+    more = [_more(i, what) for i, rows in by_instance.items() if len(rows) > MAX_STORIES]
+    return [row for rows in by_instance.values() for row in rows[:MAX_STORIES]], more
+
+
+def _select_named(
+    db: Database, c: Connection, table: Table, registry: Registry, names: set[str], instance: str | None
+) -> Select[Any]:
+    """Select marks or history rows that have one of these ids or keys, or a prefix or stored file that covers one.
+
+    Of each instance one row more than is shown: the marks of one instance leave those of another in the answer.
+    """
     conditions = [table.c.id.in_(names), _is_named_by_layout(db, table, registry, names)]
     for name in sorted(names):
         conditions += [table.c.prefix.in_(covering_prefixes(name)), _lists_key(db, table, name)]
     if table is db.t.mark:
-        conditions.append(_has_stored_file(db, table, names, instance))
-    rows = select(table).where(or_(*conditions)).limit(MAX_STORIES)
-    return rows if instance is None else rows.where(table.c.instance == instance)
+        instances = [i.id for i in registry.instances()] if instance is None else [instance]
+        conditions += [_has_stored_file(db, c, i, names) for i in instances]
+    is_named = or_(*conditions) if instance is None else and_(table.c.instance == instance, or_(*conditions))
+    key = (table.c.instance, table.c.kind, table.c.id)
+    place = func.row_number().over(partition_by=table.c.instance, order_by=(table.c.kind, table.c.id))
+    named = select(*key, place.label("place")).where(is_named).subquery("named")
+    is_same = and_(*(named.c[column.name] == column for column in key))
+    return select(table).join(named, is_same).where(named.c.place <= MAX_STORIES + 1).order_by(*key)
 
 
 def _lists_key(db: Database, table: Table, key: str) -> ColumnElement[bool]:
@@ -99,16 +153,16 @@ def _lists_key(db: Database, table: Table, key: str) -> ColumnElement[bool]:
     return and_(keys.is_not(None), select(1).where(listed.c.value == literal(key, Text())).exists())
 
 
-def _has_stored_file(db: Database, table: Table, names: set[str], instance: str | None) -> ColumnElement[bool]:
-    """Return the condition that a mark has one of these keys among the files that are being deleted."""
+def _has_stored_file(db: Database, c: Connection, instance: str, names: set[str]) -> ColumnElement[bool]:
+    """Return the condition that a mark of an instance has one of these keys among the files that are being deleted."""
     with_key: set[Ref] = set()
-    with db.read() as c:
-        of_scope = true() if instance is None else of_instance(db, instance)
-        for files in read_lists(db, c, of_scope, may_have_keys(db, min(names), max(names)), skip_damaged=True):
-            with_key |= {run.ref for run in files.runs if not names.isdisjoint(files.keys_of(run))}
-            if len(with_key) >= MAX_STORIES:
-                break
-    return refs_in(db, table, with_key)
+    may_have = may_have_keys(db, min(names), max(names))
+    for files in read_lists(db, c, of_instance(db, instance), may_have, skip_damaged=True):
+        with_key |= {run.ref for run in files.runs if not names.isdisjoint(files.keys_of(run))}
+        if len(with_key) > MAX_STORIES:
+            break
+    mark = db.t.mark
+    return and_(mark.c.instance == instance, refs_in(db, mark, with_key)) if with_key else false()
 
 
 def _is_named_by_layout(db: Database, table: Table, registry: Registry, names: set[str]) -> ColumnElement[bool]:

@@ -137,15 +137,26 @@ def entries_of(
 
 
 def rows_of(
-    db: Database, c: Connection, name: str, names: Sequence[str]
+    db: Database, c: Connection, name: str, names: Sequence[str], instances: Sequence[str], most: int
 ) -> list[tuple[str | None, str, str, str, str]]:
-    """Return (instance, kind, id, vault, key) of live rows that are or cover one of the names, or have it as id."""
+    """Return (instance, kind, id, vault, key) of live rows that are or cover one of the names, or have it as id.
+
+    Args:
+        db: the database.
+        c: a connection that may read the view.
+        name: the view.
+        names: keys and ids.
+        instances: instances that name the view; rows about another one are left out, as only its own view counts.
+        most: how many rows are read at most.
+    """
     covering_keys = [key for covered in names for key in covering_prefixes(covered)]
     view = load(db, c, name)
     row_instance = view.c.instance if "instance" in view.c else null()
     texts = (row_instance, view.c.kind, view.c.id, view.c.vault, view.c.key)
     query = select(*(beginning(column) for column in texts))
-    rows = c.execute(query.where(or_(view.c.key.in_(covering_keys), view.c.id.in_(names))).limit(100))
+    is_own_row = or_(*(is_about(view, instance) for instance in instances))
+    query = query.where(is_own_row, or_(view.c.key.in_(covering_keys), view.c.id.in_(names)))
+    rows = c.execute(query.limit(most))
     return [(row[0], row[1], row[2], row[3], row[4]) for row in rows]
 
 

@@ -1,0 +1,100 @@
+"""`sexton why` over all instances: what one owner writes neither hides nor invents what is shown of another one."""
+
+from collections import Counter
+
+import pytest
+from sqlalchemy import text
+
+from sexton.contract import NewMark
+from sexton.insight.views import Story
+from sexton.insight.why import story as why
+from sexton.insight.why.context import WhyContext
+from sexton.recycle.audit.locations import AuditLocations
+from sexton.recycle.audit.store import AuditReader
+from tests.support.claims import claim, token
+from tests.support.rig import Rig, stores_of
+from tests.support.transactions import owner_write
+
+
+def stories(rig: Rig, what: str, instance: str | None = None) -> list[Story]:
+    audit = AuditReader(rig.db, AuditLocations(rig.vaults, rig.registry.vaults))
+    return why.story(rig.db, what, instance, WhyContext(rig.policy, stores_of(rig.db).insight, rig.owner, audit))
+
+
+def instances_of(found: list[Story], event: str) -> Counter[str]:
+    return Counter(s.instance for s in found if any(e.event == event for e in s.events))
+
+
+@pytest.fixture
+def two(rig: Rig) -> Rig:
+    rig.instance("blog")
+    return rig
+
+
+def test_a_row_of_a_view_is_never_a_story_of_another_instance(two: Rig) -> None:
+    with owner_write(two.db) as c:
+        for name in ("of_shop", "of_both"):
+            c.execute(text(f"CREATE TABLE {name} (instance text, kind text, id text, vault text, key text)"))
+            for instance in ("'shop'", "'blog'", "'lake'", "NULL"):
+                c.execute(text(f"INSERT INTO {name} VALUES ({instance}, 'file', '{name}', 'disk', 'x')"))
+    schema = "" if two.db.dialect == "sqlite" else "public."
+    two.registry.set_live_view("shop", f"{schema}of_shop")
+
+    assert instances_of(stories(two, "x"), "live") == {"shop": 2}
+    assert instances_of(stories(two, "x", "shop"), "live") == {"shop": 2}
+    assert instances_of(stories(two, "x", "blog"), "live") == {}
+
+    for instance in ("shop", "blog"):
+        two.registry.set_live_view(instance, f"{schema}of_both")
+
+    assert instances_of(stories(two, "x"), "live") == {"shop": 1, "blog": 1, why.ANY: 1}
+    assert instances_of(stories(two, "x", "blog"), "live") == {"blog": 2}
+
+
+def test_marks_of_one_instance_hide_none_of_another(two: Rig) -> None:
+    many = [NewMark(id=f"m{n}", vault="disk", keys=("x",)) for n in range(why.MAX_STORIES + 1)]
+    two.mark("dropped", *many)
+    two.mark("dropped", NewMark(id="own", vault="disk", keys=("x",)), instance="blog")
+
+    found = stories(two, "x")
+
+    assert instances_of(found, "marked") == {"shop": why.MAX_STORIES, "blog": 1}
+    assert instances_of(found, "more") == {"shop": 1}
+    assert instances_of(stories(two, "x", "blog"), "more") == {}
+
+
+def test_rows_of_a_view_that_are_left_out_are_reported(two: Rig) -> None:
+    with owner_write(two.db) as c:
+        c.execute(text("CREATE TABLE many (kind text, id text, vault text, key text)"))
+        for n in range(why.MAX_STORIES + 1):
+            c.execute(text(f"INSERT INTO many VALUES ('file', '{n}', 'disk', 'x')"))
+    two.registry.set_live_view("shop", "many" if two.db.dialect == "sqlite" else "public.many")
+
+    found = stories(two, "x")
+
+    assert instances_of(found, "live") == {"shop": why.MAX_STORIES}
+    assert instances_of(found, "more") == {"shop": 1}
+
+
+def test_a_stored_file_names_a_mark_of_its_own_instance_only(two: Rig) -> None:
+    for instance in ("shop", "blog"):
+        two.mark("dropped", NewMark(id="m", vault="disk", prefix="elsewhere/"), instance=instance)
+    two.later(10_801)
+    claim(two, token(two), "dropped", "m")
+
+    found = stories(two, "data/m.dat")
+
+    assert instances_of(found, "marked") == {"shop": 1}
+
+
+def test_a_search_that_takes_too_long_is_reported(postgres_rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(why, "SEARCH_SECONDS", 1)
+    postgres_rig.mark("dropped", NewMark(id="m", vault="disk", keys=("x",)))
+
+    with postgres_rig.db.write() as c:
+        c.execute(text("LOCK TABLE sexton.mark IN ACCESS EXCLUSIVE MODE"))
+        [slow] = stories(postgres_rig, "x")
+
+    assert [e.event for e in slow.events] == ["incomplete"]
+    assert "not complete" in slow.events[0].text
+    assert instances_of(stories(postgres_rig, "x"), "marked") == {"shop": 1}
