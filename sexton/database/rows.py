@@ -38,7 +38,8 @@ def plus(db: Database, column: ColumnElement[int], number: ColumnElement[int] | 
     """Return the sum of a column and a number from 0 to ``MOST_SUM``, at most ``MOST_SUM``."""
     least: Any = func.least if db.dialect == "postgresql" else func.min
     added: ColumnElement[int] = literal(number, BigInteger()) if isinstance(number, int) else number
-    return least(column, MOST_SUM - added, type_=BigInteger()) + added
+    below: ColumnElement[int] = least(column, MOST_SUM - added, type_=BigInteger())
+    return below + added
 
 
 def sum_of(db: Database, column: ColumnElement[int], most: int = MOST_SUM) -> ColumnElement[int]:
