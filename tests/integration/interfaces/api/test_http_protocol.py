@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import socket
 
 import pytest
@@ -29,6 +30,44 @@ def test_a_body_in_ordinary_chunks_is_accepted(ask: Ask) -> None:
     registered = ask("POST", "/v1/instances/shop/protections", chunks=chunks)
 
     assert registered.status_code == 201
+
+
+SHORT_HEAD = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
+CLOSING = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (CLOSING + b"a:\r\n" * 98, 200),
+        (CLOSING + b"a:\r\n" * 99, 431),
+        (CLOSING.replace(b"\r", b"") + b"a:\n" * 5_000, 431),
+        (CLOSING + b"a: " + b"b" * (15 << 10) + b"\r\n", 200),
+        (CLOSING + b"a: " + b"b" * (16 << 10) + b"\r\n", 431),
+        (b"GET /healthz HTTP/1.1\r\n" + CHUNKED + b"0\r\n" + b"a:\r\n" * 5_000, 431),
+    ],
+    ids=["100 lines", "101 lines", "bare newlines", "15 KiB", "16 KiB", "trailer"],
+)
+def test_a_long_head_is_refused(api: Api, head: bytes, status: int) -> None:
+    assert _statuses(api, head + b"\r\n") == [status]
+
+
+def test_a_long_head_without_an_end_is_refused(api: Api) -> None:
+    assert _statuses(api, SHORT_HEAD + b"a:\r\n" * 100) == [431]
+
+
+def test_a_long_head_behind_others_is_refused(api: Api) -> None:
+    requests = [SHORT_HEAD, SHORT_HEAD, SHORT_HEAD + b"a:\r\n" * 100, SHORT_HEAD]
+
+    assert _statuses(api, b"".join(head + b"\r\n" for head in requests)) == [200, 200, 431]
+
+
+def _statuses(api: Api, sent: bytes) -> list[int]:
+    """Return the statuses of the answers until the server closes the connection."""
+    with socket.create_connection(api.address, timeout=30) as client:
+        client.sendall(sent)
+        answers = client.makefile("rb").read()
+    return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d+)", answers)]
 
 
 def test_an_invalid_rest_of_a_body_is_not_an_error(api: Api, caplog: pytest.LogCaptureFixture) -> None:
