@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
 from sexton.interfaces.api.errors import BodyTooLarge
-from sexton.interfaces.api.lanes import Lanes, RequestLane, is_reserved
+from sexton.interfaces.api.lanes import Lanes, RequestLane, is_reserved, is_stop
 from sexton.interfaces.api.large_bodies import receive
 from sexton.interfaces.api.parsing import SMALL_BYTES, load, parse
 from sexton.protocol.body import MAX_BODY_BYTES
@@ -50,7 +50,7 @@ class GuardedRoute(APIRoute):
                     except ClientDisconnect:
                         return Response(status_code=400)  # no client reads it
                     request = _GuardedRequest(request.scope, request.receive, body, adapter, sender)
-                await places.enter_async_context(self._lane(lanes).place(sender))
+                await places.enter_async_context(self._lane(lanes, request).place(sender))
                 return await _handle(handle, request)
 
         return guarded
@@ -65,8 +65,10 @@ class GuardedRoute(APIRoute):
         place = await places.enter_async_context(lanes.large_bodies.place(sender))
         return await place.receive(request.stream(), limit)
 
-    def _lane(self, lanes: Lanes) -> RequestLane:
-        """Return the lane of the endpoint. A coroutine is a long poll: it needs no thread while it waits."""
+    def _lane(self, lanes: Lanes, request: Request) -> RequestLane:
+        """Return the lane of a request. A coroutine is a long poll: it needs no thread while it waits."""
+        if is_stop(self.endpoint, getattr(request.state, "identity", None)):
+            return lanes.stops
         if is_reserved(self.endpoint):
             return lanes.reserved
         return lanes.long_polls if iscoroutinefunction(self.endpoint) else lanes.ordinary

@@ -1,11 +1,11 @@
 """Limit how many requests run at once, so that stops, renewals and releases find a free thread and connection.
 
-Requests that keep objects safe have a lane of their own, which no other request can fill. SQLAlchemy opens at most 15
-connections to SQLite and 30 to PostgreSQL, and anyio starts at most 40 threads: the other lanes together leave enough.
+Requests that keep objects safe have a lane of their own, which no other request can fill, and no single token either.
+Stops have one that no job and no node can enter. SQLAlchemy opens at most 15 connections to SQLite and 30 to
+PostgreSQL, and anyio starts at most 40 threads: all lanes together leave some on PostgreSQL, the others on SQLite.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -15,32 +15,47 @@ import anyio.to_thread
 
 from sexton.interfaces.api.errors import TooManyRequests
 from sexton.interfaces.api.large_bodies import LargeBodies
+from sexton.operators.access import policy
+from sexton.operators.access.model import CallerIdentity, Grant
 
 P = ParamSpec("P")
 T = TypeVar("T")
 _RESERVED = "sexton_reserved"
+_STOPS = "sexton_stops"
+
+
+class _Share:
+    """The requests of one token in a lane."""
+
+    def __init__(self, places: int) -> None:
+        self.requests, self.places = 0, asyncio.Semaphore(places)
 
 
 class RequestLane:
-    """Places for requests of one sort. A request waits for a place; one token cannot wait in all of the queue."""
+    """Places for requests of one sort. A request waits for a place; one token cannot wait in all of the queue.
 
-    def __init__(self, places: int, per_token: int) -> None:
+    ``at_once``: how many of the places one token can have; by default all of them.
+    """
+
+    def __init__(self, places: int, per_token: int, at_once: int | None = None) -> None:
         self._places, self._per_token = asyncio.Semaphore(places), per_token
-        self._requests: Counter[str] = Counter()
+        self._at_once = places if at_once is None else at_once
+        self._shares: dict[str, _Share] = {}
 
     @asynccontextmanager
     async def place(self, sender: str) -> AsyncIterator[None]:
         """Wait for a place and hold it. Raise ``TooManyRequests`` if the sender has its share already."""
-        if self._requests[sender] >= self._per_token:
+        share = self._shares.setdefault(sender, _Share(self._at_once))
+        if share.requests >= self._per_token:
             raise TooManyRequests(f"{self._per_token} requests of this token are under way; wait for an answer")
-        self._requests[sender] += 1
+        share.requests += 1
         try:
-            async with self._places:
+            async with share.places, self._places:
                 yield
         finally:
-            self._requests[sender] -= 1
-            if not self._requests[sender]:
-                del self._requests[sender]
+            share.requests -= 1
+            if not share.requests:
+                del self._shares[sender]
 
 
 class Threads:
@@ -59,12 +74,13 @@ class Lanes:
 
     def __init__(self) -> None:
         self.ordinary = RequestLane(places=8, per_token=16)
-        self.reserved = RequestLane(places=8, per_token=16)
+        self.reserved = RequestLane(places=8, per_token=16, at_once=2)
+        self.stops = RequestLane(places=4, per_token=16, at_once=2)
         self.long_polls = RequestLane(places=256, per_token=16)
         self.large_bodies = LargeBodies(places=8, per_token=4)
         self.parser = RequestLane(places=1, per_token=16)
         self.parser_threads = Threads(1)
-        self.poll_threads, self.health_threads = Threads(2), Threads(1)
+        self.poll_threads, self.health_threads, self.refusal_threads = Threads(2), Threads(1), Threads(2)
 
 
 def reserved(endpoint: Callable[P, T]) -> Callable[P, T]:
@@ -73,6 +89,20 @@ def reserved(endpoint: Callable[P, T]) -> Callable[P, T]:
     return endpoint
 
 
+def stopping(endpoint: Callable[P, T]) -> Callable[P, T]:
+    """Mark an endpoint whose requests have the lane of stops, if their tokens may stop anything."""
+    setattr(endpoint, _STOPS, True)
+    return reserved(endpoint)
+
+
+def is_stop(endpoint: Callable[..., Any], caller: CallerIdentity | None) -> bool:
+    """Return whether a request has the lane of stops: one of a job, a node or an owner will be refused."""
+    may_stop = caller is not None and any(
+        policy.permits(scope, Grant.OPERATE, scope.instance) for scope in caller.scopes
+    )
+    return may_stop and getattr(endpoint, _STOPS, False)
+
+
 def is_reserved(endpoint: Callable[..., Any]) -> bool:
-    """Return whether an endpoint was marked by ``reserved``."""
+    """Return whether an endpoint was marked by ``reserved`` or ``stopping``."""
     return getattr(endpoint, _RESERVED, False)

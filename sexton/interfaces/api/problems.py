@@ -9,13 +9,13 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from sexton.check.port import UnknownCheck
 from sexton.database.engine import AWAY, BROKEN, NOT_HELD, first_line
 from sexton.database.guard import UnknownInstance
 from sexton.interfaces.api.errors import BodyTooLarge, SlowBody, TooManyRequests
+from sexton.interfaces.api.lanes import Lanes
 from sexton.kernel.errors import BadInput, SextonError, code_of
 from sexton.operators.access.errors import (
     Forbidden,
@@ -113,7 +113,8 @@ async def _answer(request: Request, error: Exception) -> JSONResponse:
     caller = getattr(request.state, "caller", None)
     if caller is not None and (isinstance(error, Forbidden) or request.method not in READING):
         template = f"{request.method} {getattr(request.scope.get('route'), 'path', '')}"
-        await run_in_threadpool(caller.log_refusal, template, problem(error).code)
+        lanes: Lanes = request.app.state.lanes
+        await lanes.refusal_threads.run(caller.log_refusal, template, problem(error).code)
     return answer(error, f"{request.method} {request.url.path}")
 
 

@@ -14,12 +14,13 @@ import pytest
 from pydantic import TypeAdapter
 
 from sexton.interfaces.api import guarded_route
+from sexton.interfaces.api.caller import Caller, Deed
 from sexton.interfaces.api.errors import TooManyRequests
 from sexton.interfaces.api.lanes import RequestLane
 from sexton.interfaces.api.token_verifier import TokenVerifier
 from sexton.operators.access import policy
 from sexton.operators.access.errors import Unauthenticated
-from sexton.operators.access.model import CallerIdentity
+from sexton.operators.access.model import CallerIdentity, Grant
 from sexton.operators.access.policy import Presented
 from sexton.operators.access.sql.tokens import TokenStore
 from tests.integration.interfaces.api.conftest import Ask
@@ -51,6 +52,48 @@ def test_stop_runs_while_every_ordinary_place_is_taken(api: Api, ask: Ask, monke
         codes = {answer.result().status_code for answer in answers}
 
     assert (stop.status_code, health.status_code, codes) == (200, 200, {200})
+
+
+@pytest.mark.parametrize(
+    ("jobs", "requests", "other"),
+    [
+        (4, 4, ("operate@*", "/v1/stop", 200)),
+        (1, 12, ("sync:other@shop", "/v1/instances/shop/protections/other/renew", 404)),
+    ],
+    ids=["stop behind jobs", "job behind another"],
+)
+def test_requests_of_jobs_leave_places_to_others(
+    api: Api, monkeypatch: pytest.MonkeyPatch, jobs: int, requests: int, other: tuple[str, str, int]
+) -> None:
+    scope, path, status = other
+    release, entered = threading.Event(), threading.Semaphore(0)
+    recorded = Caller.recorded
+
+    def waits(caller: Caller, deed: Deed, *, keeps: bool = False) -> object:
+        if caller.scopes[0].grant is Grant.SYNC:
+            entered.release()
+            assert release.wait(60)
+        return recorded(caller, deed, keeps=keeps)
+
+    monkeypatch.setattr(Caller, "recorded", waits)
+    tokens = [api.token(f"sync:job{n}@shop") for n in range(jobs)] * requests
+    with ThreadPoolExecutor(len(tokens)) as senders:
+        refused = [senders.submit(_post, f"{api.url}/v1/stop", token, 90) for token in tokens]
+        try:
+            for _ in range(2 * jobs):
+                assert entered.acquire(timeout=60)
+            answered = _post(api.url + path, api.token(scope), 20)
+            entered_more = entered.acquire(blocking=False)
+        finally:
+            release.set()
+        codes = {answer.result() for answer in refused}
+
+    assert (answered, entered_more, codes) == (status, False, {403})
+
+
+def _post(url: str, token: str, timeout: int) -> int:
+    body = {"ttl_seconds": 60} if url.endswith("/renew") else {"reason": "x"}
+    return httpx.post(url, json=body, headers={"Authorization": f"Bearer {token}"}, timeout=timeout).status_code
 
 
 def test_stop_in_chunks_does_not_wait_for_large_bodies(api: Api, ask: Ask) -> None:
