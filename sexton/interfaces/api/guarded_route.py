@@ -5,11 +5,10 @@ from asyncio import sleep
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from inspect import iscoroutinefunction
-from typing import Any, cast
+from typing import Any
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
-from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
@@ -17,7 +16,7 @@ from starlette.types import Receive, Scope
 from sexton.interfaces.api.errors import BodyTooLarge
 from sexton.interfaces.api.lanes import Lanes, RequestLane, is_reserved, is_stop
 from sexton.interfaces.api.large_bodies import receive
-from sexton.interfaces.api.parsing import SMALL_BYTES, load, parse
+from sexton.interfaces.api.parsing import SMALL_BYTES, BodyValidator, load, parse
 from sexton.protocol.body import MAX_BODY_BYTES
 
 
@@ -38,18 +37,18 @@ class GuardedRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler of FastAPI within the limits."""
         handle = super().get_route_handler()
-        adapter = TypeAdapter[Any](cast(Any, self.body_field.field_info.annotation)) if self.body_field else None
+        validator = BodyValidator(self.body_field.field_info.annotation) if self.body_field else None
 
         async def guarded(request: Request) -> Response:
             lanes: Lanes = request.app.state.lanes
             sender = _sender(request)
             async with AsyncExitStack() as places:
-                if adapter is not None:
+                if validator is not None:
                     try:
                         body = await self._receive_body(request, places, sender)
                     except ClientDisconnect:
                         return Response(status_code=400)  # no client reads it
-                    request = _GuardedRequest(request.scope, request.receive, body, adapter, sender)
+                    request = _GuardedRequest(request.scope, request.receive, body, validator, sender)
                 await places.enter_async_context(self._lane(lanes, request).place(sender))
                 return await _handle(handle, request)
 
@@ -77,9 +76,9 @@ class GuardedRoute(APIRoute):
 class _GuardedRequest(Request):
     """A request whose body has arrived. ``json()`` returns a large body validated, which FastAPI accepts as it is."""
 
-    def __init__(self, scope: Scope, receive_: Receive, body: bytes, adapter: TypeAdapter[Any], sender: str) -> None:
+    def __init__(self, scope: Scope, receive_: Receive, body: bytes, validator: BodyValidator, sender: str) -> None:
         super().__init__(scope, receive_)
-        self._whole_body, self._adapter, self._sender = body, adapter, sender
+        self._whole_body, self._validator, self._sender = body, validator, sender
         self.refusal: Exception | None = None
 
     async def body(self) -> bytes:
@@ -99,7 +98,7 @@ class _GuardedRequest(Request):
         async with lanes.parser.place(self._sender):
             began = time.monotonic()
             try:
-                return await lanes.parser_threads.run(parse, self._whole_body, self._adapter)
+                return await lanes.parser_threads.run(parse, self._whole_body, self._validator)
             finally:
                 # Parsing holds Python's lock. For as long again, no other body is parsed and all other requests run.
                 await sleep(time.monotonic() - began)

@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
-from pydantic import TypeAdapter
 
 from sexton.interfaces.api import guarded_route
 from sexton.interfaces.api.caller import Caller, Deed
 from sexton.interfaces.api.errors import TooManyRequests
 from sexton.interfaces.api.lanes import RequestLane
+from sexton.interfaces.api.parsing import BodyValidator
 from sexton.interfaces.api.token_verifier import TokenVerifier
 from sexton.operators.access import policy
 from sexton.operators.access.errors import Unauthenticated
@@ -117,10 +116,10 @@ def test_large_body_is_parsed_beside_other_requests(api: Api, ask: Ask, monkeypa
     release, entered = threading.Event(), threading.Event()
     parse = guarded_route.parse
 
-    def waits(body: bytes, adapter: TypeAdapter[Any]) -> object:
+    def waits(body: bytes, validator: BodyValidator) -> object:
         entered.set()
         assert release.wait(60)
-        return parse(body, adapter)
+        return parse(body, validator)
 
     monkeypatch.setattr(guarded_route, "parse", waits)
     with ThreadPoolExecutor(1) as sender:

@@ -4,13 +4,13 @@ import json
 
 import pytest
 from fastapi.exceptions import RequestValidationError
-from pydantic import TypeAdapter
 
 from sexton.interfaces.api import parsing
 from sexton.kernel.errors import BadInput
 from sexton.protocol.protections import Items
+from sexton.protocol.topics import MAX_REGIONS, Heartbeat, RegionMap
 
-ITEMS = TypeAdapter(Items)
+ITEMS = parsing.BodyValidator(Items)
 
 
 def test_commas_in_names_are_no_values() -> None:
@@ -21,10 +21,35 @@ def test_commas_in_names_are_no_values() -> None:
         parsing.parse(body, ITEMS)
 
 
-@pytest.mark.parametrize("value", [b"{},", b'"":0,', b"1,"])
-def test_too_many_values_are_refused_before_parsing(value: bytes) -> None:
+@pytest.mark.parametrize(("value", "separators"), [(b"{},", 2), (b"[],", 2), (b'"":0,', 2), (b"1,", 1)])
+def test_too_many_values_are_refused_before_parsing(value: bytes, separators: int) -> None:
     with pytest.raises(BadInput, match="too many values"):
-        parsing.parse(b'{"objects":[' + value * (parsing.MAX_SEPARATORS + 1), ITEMS)
+        parsing.parse(b'{"objects":[' + value * (parsing.MAX_SEPARATORS // separators + 1), ITEMS)
+
+
+def test_too_many_quotes_are_refused_before_parsing() -> None:
+    name = ("," + '"' * 2) * (parsing.MAX_SEPARATORS + 1)
+
+    with pytest.raises(BadInput, match="too many values"):
+        parsing.parse(json.dumps({"objects": [name]}).encode(), ITEMS)
+
+
+def test_largest_heartbeat_is_accepted() -> None:
+    streams = [{"flushed": 2**53, "idle": 2**53}] * 2
+    report = {"topic": "t", "region": "r", "epoch": 1, "streams": streams, "leader": True}
+    body = json.dumps({"reports": [report] * MAX_REGIONS}).encode()
+
+    assert len(parsing.parse(body, parsing.BodyValidator(Heartbeat)).reports) == MAX_REGIONS
+
+
+def test_long_lists_are_validated_in_slices() -> None:
+    regions: list[dict[str, object]] = [{"region": f"r{n}"} for n in range(5_000)]
+    regions[2_345] = regions[3_456] = {"region": ""}
+    body = json.dumps({"generation": 1, "regions": regions}).encode()
+
+    with pytest.raises(RequestValidationError) as refused:
+        parsing.parse(body, parsing.BodyValidator(RegionMap))
+    assert [mistake["loc"] for mistake in refused.value.errors()] == [("body", "regions", 2_345, "region")]
 
 
 def test_too_many_mistakes_are_counted_not_listed() -> None:
