@@ -1,5 +1,6 @@
 """Large bodies are parsed within bounds."""
 
+import gc
 import json
 
 import pytest
@@ -34,12 +35,17 @@ def test_too_many_quotes_are_refused_before_parsing() -> None:
         parsing.parse(json.dumps({"objects": [name]}).encode(), ITEMS)
 
 
-def test_largest_heartbeat_is_accepted() -> None:
+def test_largest_heartbeat_needs_no_search_for_cycles() -> None:
     streams = [{"flushed": 2**53, "idle": 2**53}] * 2
     report = {"topic": "t", "region": "r", "epoch": 1, "streams": streams, "leader": True}
     body = json.dumps({"reports": [report] * MAX_REGIONS}).encode()
 
-    assert len(parsing.parse(body, parsing.BodyValidator(Heartbeat)).reports) == MAX_REGIONS
+    validator, before = parsing.BodyValidator(Heartbeat), [each["collections"] for each in gc.get_stats()]
+    heartbeat = parsing.parse(body, validator)
+    searches = [each["collections"] for each in gc.get_stats()]
+
+    assert len(heartbeat.reports) == MAX_REGIONS
+    assert (searches[2] - before[2], gc.isenabled()) == (0, True)
 
 
 def test_long_lists_are_validated_in_slices() -> None:
