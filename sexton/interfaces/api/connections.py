@@ -17,6 +17,7 @@ from enum import IntEnum
 from heapq import nsmallest
 from typing import Any
 
+from sexton.interfaces.api.rare_warning import RareWarning
 from sexton.operators.access.credentials import network
 
 log = logging.getLogger(__name__)
@@ -27,7 +28,7 @@ ADDRESSES = 4
 """At a limit, one address has at most one connection in so many."""
 CLOSED_AT_ONCE = 16
 """At a limit, one connection in so many is closed: the search for them must not be repeated for each new one."""
-LOG_SECONDS = 60
+CLOSINGS = "%d times a limit was reached, last by %s: the connections waiting longest for their clients are closed"
 
 Peer = tuple[str, int]
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -85,7 +86,7 @@ class Connections:
         self.limit = connection_limit() if limit is None else limit
         self._accepted: list[_Accepted] = []
         self._of_network: Counter[str] = Counter()
-        self._logged_at = -float(LOG_SECONDS)
+        self._closings = RareWarning(log, CLOSINGS)
 
     def admit(self, socket_: socket.socket, peer: Peer) -> bool:
         """Return whether a new connection is accepted; close others where it would exceed a limit."""
@@ -119,7 +120,7 @@ class Connections:
 
     def _close_longest_waiting(self, rivals: list[_Accepted], newest: Peer) -> bool:
         """Make room for a new connection; return whether there is any that waits for its client."""
-        self._report(newest)
+        self._closings.count(newest[0])
         self._observe(time.monotonic())
         waiting = [each for each in rivals if each.phase is not Phase.SERVER]
         number = max(1, len(rivals) // CLOSED_AT_ONCE)
@@ -138,16 +139,6 @@ class Connections:
         by_peer = {protocol.client: protocol for protocol in self._protocols}
         for each in self._accepted:
             each.observe(by_peer.get(each.peer), now)
-
-    def _report(self, newest: Peer) -> None:
-        """Log that a limit is reached, at most once a minute."""
-        if time.monotonic() - self._logged_at >= LOG_SECONDS:
-            self._logged_at = time.monotonic()
-            log.warning(
-                "%d connections, the newest from %s: the ones that have waited longest for their clients are closed",
-                len(self._accepted),
-                newest[0],
-            )
 
 
 class LimitedListener(socket.socket):

@@ -5,6 +5,7 @@ uvicorn parses all that it has received before any other request runs. So a body
 so is a head of many lines, before h11 sees its lines. The trailer of a body counts as a head.
 """
 
+import logging
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 import h11
 from h11._receivebuffer import ReceiveBuffer, blank_line_regex
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from sexton.interfaces.api.rare_warning import RareWarning
 
 MIN_CHUNK_BYTES = 512
 """On average, over the chunks of a body."""
@@ -23,6 +26,7 @@ MAX_HEAD_BYTES = 16 << 10
 TOO_SMALL = f"The chunks of the body are too small: send {MIN_CHUNK_BYTES} bytes or more in each, or a Content-Length."
 TOO_LONG = f"The head is too long: send {MAX_HEAD_LINES} lines and {MAX_HEAD_BYTES >> 10} KiB at most."
 INVALID = "Invalid HTTP request received."
+refusals = RareWarning(logging.getLogger(__name__), "%d requests refused: not HTTP, or too much work; last from %s")
 
 
 class _TooMuch(h11.RemoteProtocolError):
@@ -57,7 +61,7 @@ class _BoundedParser(h11.Connection):
             return self._next_event()
         except h11.RemoteProtocolError as e:
             self._refuse(e)
-            return h11.NEED_DATA  # else uvicorn would refuse it, too
+            return h11.NEED_DATA  # else uvicorn would refuse it, too, and log each one
 
     def _next_event(self) -> Any:
         event = super().next_event()
@@ -80,6 +84,7 @@ class BoundedProtocol(H11Protocol):
 
     def _refuse(self, error: h11.RemoteProtocolError) -> None:
         """Refuse an invalid request and close its connection; only close it if an answer has begun."""
+        refusals.count(self.client[0] if self.client else "")
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             self.transport.abort()
             return
@@ -92,3 +97,6 @@ class BoundedProtocol(H11Protocol):
         for event in (head, h11.Data(data=text.encode()), h11.EndOfMessage()):
             self.transport.write(self.conn.send(event))
         self.transport.close()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Do not log that a client asks for WebSockets: its request is answered as one without that wish."""

@@ -7,6 +7,8 @@ import socket
 
 import pytest
 
+from sexton.interfaces.api import http_protocol, rare_warning
+from sexton.interfaces.api.rare_warning import RareWarning
 from tests.integration.interfaces.api.conftest import Ask
 from tests.servers.api import Api
 
@@ -68,6 +70,21 @@ def _statuses(api: Api, sent: bytes) -> list[int]:
         client.sendall(sent)
         answers = client.makefile("rb").read()
     return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d+)", answers)]
+
+
+def test_bad_requests_are_logged_once_a_minute(
+    api: Api, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusals = RareWarning(logging.getLogger("test"), "%d from %s")
+    monkeypatch.setattr(http_protocol, "refusals", refusals)
+    upgrade = CLOSING + b"Connection: upgrade\r\nUpgrade: websocket\r\n\r\n"
+    with caplog.at_level(logging.WARNING):
+        statuses = [_statuses(api, request) for request in (b"\r\rx\r\n\r\n", b"x\r\n\r\n", upgrade)]
+        monkeypatch.setattr(rare_warning, "LOG_SECONDS", 0)
+        _statuses(api, b"x\r\n\r\n")
+
+    assert statuses == [[400], [400], [200]]
+    assert caplog.messages == ["1 from 127.0.0.1", "2 from 127.0.0.1"]
 
 
 def test_an_invalid_rest_of_a_body_is_not_an_error(api: Api, caplog: pytest.LogCaptureFixture) -> None:
