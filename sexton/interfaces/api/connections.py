@@ -28,6 +28,8 @@ ADDRESSES = 4
 """At a limit, one address has at most one connection in so many."""
 CLOSED_AT_ONCE = 16
 """At a limit, one connection in so many is closed: the search for them must not be repeated for each new one."""
+MAX_UNREAD_BYTES = 128 << 20
+"""Of all answers together: 64 KiB for each connection."""
 CLOSINGS = "%d times a limit was reached, last by %s: the connections waiting longest for their clients are closed"
 
 Peer = tuple[str, int]
@@ -52,7 +54,9 @@ class _Accepted:
 
     def __init__(self, socket_: socket.socket, peer: Peer, now: float) -> None:
         self.socket, self.peer, self.network = socket_, peer, network(peer[0])
-        self.phase, self.since, self._protocol, self._cycle = Phase.HEAD, now, None, None
+        self.phase, self.since = Phase.HEAD, now
+        self._protocol: Any = None
+        self._cycle: Any = None
 
     def observe(self, protocol: Any, now: float) -> None:
         """Store the phase; a new request begins a new one. Without a protocol there is no request: a TLS handshake."""
@@ -61,6 +65,11 @@ class _Accepted:
         if phase is not self.phase or cycle is not self._cycle:
             self.phase, self.since, self._cycle = phase, now, cycle
         self._protocol = protocol
+
+    @property
+    def unread(self) -> int:
+        """The bytes of answers that the client has not read."""
+        return self._protocol.transport.get_write_buffer_size() if self.phase is Phase.READER else 0
 
     def close(self) -> None:
         """End the connection; the event loop closes its file at its next turn."""
@@ -101,12 +110,22 @@ class Connections:
         return True
 
     def close_overdue(self) -> None:
-        """Close the connections that have waited too long for their clients."""
+        """Close the connections that have waited too long for their clients, and the slowest readers of too much."""
         now = time.monotonic()
         self._drop(each for each in self._accepted if each.socket.fileno() < 0)
         self._observe(now)
         for each in self._accepted:
             if now - each.since > SECONDS.get(each.phase, float("inf")):
+                each.close()
+        self._close_slowest_readers()
+
+    def _close_slowest_readers(self) -> None:
+        unread = sum(each.unread for each in self._accepted)
+        for each in sorted(self._accepted, key=lambda each: each.since):
+            if unread <= MAX_UNREAD_BYTES:
+                break
+            if each.unread:
+                unread -= each.unread
                 each.close()
 
     def _rivals(self, new: _Accepted) -> list[_Accepted]:

@@ -31,6 +31,14 @@ class Pairs:
             self.protocols.add(_Protocol(peer, cycle))
         return self.limits.admit(server, peer), client
 
+    def open_reader(self, host: str, unread: int) -> "_Unread":
+        """Open a connection whose client has so many bytes of an answer to read."""
+        self.open(host, busy=True)
+        (protocol,) = (each for each in self.protocols if not hasattr(each, "transport"))
+        protocol.cycle.response_complete = True
+        protocol.transport = answer = _Unread(unread)
+        return answer
+
     def close(self, host: str) -> None:
         """Open a connection and close it at once, as a client and then the event loop do."""
         self.open(host)
@@ -40,6 +48,17 @@ class Pairs:
 class _Protocol:
     def __init__(self, client: tuple[str, int], cycle: SimpleNamespace) -> None:
         self.client, self.cycle = client, cycle
+
+
+class _Unread:
+    def __init__(self, size: int) -> None:
+        self.size, self.is_closing = size, False
+
+    def get_write_buffer_size(self) -> int:
+        return self.size
+
+    def abort(self) -> None:
+        self.is_closing = True
 
 
 def is_closed(client: socket.socket) -> bool:
@@ -90,6 +109,15 @@ def test_a_silent_connection_is_closed_after_its_time(monkeypatch: pytest.Monkey
     pairs.limits.close_overdue()
 
     assert (before, is_closed(silent)) == (False, True)
+
+
+def test_slowest_readers_of_too_much_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MAX_UNREAD_BYTES", 250)
+    pairs = Pairs(limit=8)
+    readers = [pairs.open_reader("10.0.0.1", unread) for unread in (0, 100, 100, 100)]
+    pairs.limits.close_overdue()
+
+    assert [reader.is_closing for reader in readers] == [False, True, False, False]
 
 
 def test_a_sixteenth_is_closed_at_once() -> None:
