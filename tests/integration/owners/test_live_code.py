@@ -1,18 +1,15 @@
 """No code of an owner runs when its live view is read: a view that calls any is unreadable, and everything is kept."""
 
-import secrets
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
-from sqlalchemy import Connection
 
 from sexton.contract import NewMark
 from sexton.owners.port import OwnerSilent
-from sexton.owners.sql import live_code
 from tests.support.kept import kept_texts
-from tests.support.rig import Rig, listing, put
+from tests.support.rig import listing, put
+from tests.support.tenant import Tenant
 
 FUNCTION = "CREATE FUNCTION f(text) RETURNS text LANGUAGE plpgsql {} AS 'BEGIN RETURN $1; END'; "
 DOMAIN = FUNCTION.format("") + "CREATE DOMAIN odd AS text CHECK (f(VALUE) = VALUE); "
@@ -22,6 +19,12 @@ AGGREGATE = (
 )
 FILE = "CREATE TABLE file (k text); "
 SECURED = FILE + "ALTER TABLE file ENABLE ROW LEVEL SECURITY; "
+CAST = (
+    "CREATE TYPE state AS ENUM ('k'); "
+    "CREATE FUNCTION g(state) RETURNS {0} LANGUAGE sql AS 'SELECT NULL::{0}'; "
+    "CREATE CAST (state AS {0}) WITH FUNCTION g(state); "
+)
+OWN = FUNCTION.format("IMMUTABLE") + FILE
 
 
 def row(key: str, rest: str = "") -> str:
@@ -72,7 +75,41 @@ CODE = {
     "clock": ("", row("clock_timestamp()::text")),
     "chance": ("", row("random()::text")),
     "sample": (FILE, row("k", "FROM file TABLESAMPLE BERNOULLI (50)")),
+    "input of a type by its number": ("", row("domain_in('k', 25, -1)::text")),
+    "cast of an own type to JSON": (CAST.format("json") + FILE, row("to_json('k'::state)::text", "FROM file")),
+    "cast of an own type to text": (CAST.format("text") + FILE, row("'k'::state || k", "FROM file")),
+    "cast of a column by Sexton itself": (
+        CAST.format("bigint"),
+        "SELECT text 'file' AS kind, text 'x' AS id, text 'disk' AS vault, text 'k' AS key, 'k'::state AS bytes",
+    ),
+    "list of a domain": (DOMAIN + FILE, row("(('{' || k || '}')::odd[]::text[])[1]", "FROM file")),
+    "range of a domain": (
+        DOMAIN + "CREATE TYPE odds AS RANGE (subtype = odd); " + FILE,
+        row("('[' || k || ',' || k || ']')::odds::text", "FROM file"),
+    ),
+    "column of a composite type": (
+        DOMAIN + "CREATE TYPE pair AS (k odd); CREATE TABLE file (c pair)",
+        row("(jsonb_populate_record(c, jsonb_build_object('k', 'z'))).k::text", "FROM file"),
+    ),
+    "records with a domain": (DOMAIN, row("r.x::text[]::text", "FROM json_to_record('{}') AS r (x odd[])")),
+    "index on an expression": (OWN + "CREATE INDEX ON file ((k || f('x')))", row("k", "FROM file")),
+    "condition of an index": (OWN + "CREATE INDEX ON file (k) WHERE f('x') = 'x'", row("k", "FROM file")),
+    "statistics": (OWN + "CREATE STATISTICS st ON (k || f('x')) FROM file", row("k", "FROM file")),
+    "check of a table": (OWN + "ALTER TABLE file ADD CHECK (f('x') = 'x')", row("k", "FROM file")),
+    "check of a table that inherits": (
+        OWN + "CREATE TABLE child (CHECK (f('x') = 'x')) INHERITS (file)",
+        row("k", "FROM file"),
+    ),
+    "partition key": (
+        FUNCTION.format("IMMUTABLE") + "CREATE TABLE file (k text) PARTITION BY LIST ((k || f('x')))",
+        row("k", "FROM file"),
+    ),
+    "index of a materialized view": (
+        OWN + "CREATE MATERIALIZED VIEW copy AS SELECT k FROM file; CREATE INDEX ON copy ((k || f('x')))",
+        row("k", "FROM copy"),
+    ),
 }
+STATE = "CREATE TYPE state AS ENUM ('LIVE'); CREATE TABLE file (k text, s state); "
 PLAIN = {
     "columns of tables": (FILE + "CREATE TABLE other (k text)", row("k", "FROM file JOIN other USING (k)")),
     "a view below": ("CREATE VIEW below AS SELECT text 'k' AS k", row("k", "FROM below")),
@@ -94,34 +131,33 @@ PLAIN = {
         FUNCTION.format("IMMUTABLE") + "CREATE TABLE file (i text, k text GENERATED ALWAYS AS (f(i)) STORED)",
         row("k", "FROM file"),
     ),
+    "unions, casts and defaults": (
+        FILE + "CREATE TABLE other (n bigint, d json)",
+        row("coalesce(k, '')", "FROM file") + " UNION ALL " + row("n::text || (d ->> 'k') || n", "FROM other"),
+    ),
+    "records of documents": ("", row("r.k", "FROM jsonb_to_recordset('[]') AS r (k text, n bigint)")),
+    "own types as text": (STATE, row("k || s::text || concat(s, '-') || format('%s', s)", "FROM file")),
+    "own types in documents": (STATE, row("jsonb_build_object('s', s) ->> 's'", "FROM file WHERE s IN ('LIVE')")),
+    "moments of columns": (
+        "CREATE TABLE file (k text, at timestamptz, day date)",
+        row("k || at::date", "FROM file WHERE at < now() - interval '1 h' AND date_trunc('day', at) > day"),
+    ),
+    "plain objects of tables": (
+        FILE + "CREATE INDEX ON file (k); CREATE INDEX ON file (lower(k)) WHERE k <> ''; "
+        "ALTER TABLE file ADD CHECK (length(k) < 9); CREATE STATISTICS st ON (lower(k)), (upper(k)) FROM file",
+        row("k", "FROM file"),
+    ),
+    "partitions": (
+        "CREATE TYPE state AS ENUM ('LIVE'); CREATE TABLE file (k text, s state) PARTITION BY LIST (s); "
+        "CREATE TABLE live PARTITION OF file FOR VALUES IN ('LIVE')",
+        row("k", "FROM file WHERE s = 'LIVE'"),
+    ),
+    "a view that is read with its owner's rights": (
+        FILE + "CREATE VIEW below WITH (security_invoker = off) AS SELECT k FROM file",
+        row("k", "FROM below"),
+    ),
     "row security without functions": (SECURED + "CREATE POLICY p ON file USING (k <> '')", row("k", "FROM file")),
 }
-
-
-class Tenant:
-    """A role without rights of its own, with a schema of its name."""
-
-    def __init__(self, rig: Rig) -> None:
-        self.rig, self.name = rig, f"t_{secrets.token_hex(4)}"
-        rig.sql(f"CREATE ROLE {self.name} LOGIN; CREATE SCHEMA {self.name} AUTHORIZATION {self.name}")
-
-    def sql(self, statements: str) -> None:
-        url = self.rig.url.replace("+psycopg", "").replace("postgres@", f"{self.name}@")
-        with psycopg.connect(url, options=f"-c search_path={self.name} -c lock_timeout=200") as c:
-            c.execute(statements.encode())
-
-    def show(self, before: str, view: str) -> None:
-        self.sql(f"{before}; CREATE VIEW sexton_live AS {view}")
-
-    def require_plain(self, c: Connection) -> None:
-        live_code.require_plain(self.rig.db, c, self.name, "sexton_live")
-
-
-@pytest.fixture
-def tenant(postgres_rig: Rig) -> Iterator[Tenant]:
-    tenant = Tenant(postgres_rig)
-    yield tenant
-    postgres_rig.sql(f"DROP OWNED BY {tenant.name}; DROP ROLE {tenant.name}")
 
 
 def kept_by(tenant: Tenant, tmp_path: Path) -> str:
