@@ -103,21 +103,25 @@ _REFUSED = rf"""
         UNION ALL SELECT a.atttypid, 'made' FROM pg_attribute a WHERE a.attrelid = t.typrelid AND a.attnum > 0
     ) next (oid, use) WHERE next.oid >= 16384
 ), own_types AS (
-    SELECT t.oid, types.use, t.typtype, t.typelem
+    SELECT t.oid, types.use, t.typtype, t.typelem, t.typarray
     FROM types JOIN pg_type t ON t.oid = types.oid JOIN pg_roles r ON r.oid = t.typowner WHERE NOT r.rolsuper
+), operators AS (
+    SELECT o.oid, o.oprcode, r.rolsuper FROM trees, regexp_matches(tree, ' :(?:opno|eqop|sortop) (\d+)', 'g') f (id)
+        JOIN pg_operator o ON o.oid = f.id[1]::oid JOIN pg_roles r ON r.oid = o.oprowner
 ), functions (oid) AS (
     SELECT f.id[1]::oid FROM trees,
         regexp_matches(tree, ' :(?:funcid|opfuncid|aggfnoid|winfnoid|tsmhandler) (\d+)', 'g') f (id)
     UNION
-    SELECT o.oprcode::oid FROM trees, regexp_matches(tree, ' :(?:opno|eqop|sortop) (\d+)', 'g') f (id)
-        JOIN pg_operator o ON o.oid = f.id[1]::oid
+    SELECT oprcode::oid FROM operators
     UNION
-    SELECT k.castfunc FROM own_types t JOIN pg_cast k ON k.castsource = t.oid
+    SELECT k.castfunc FROM own_types t JOIN pg_cast k ON k.castsource IN (t.oid, t.typarray)
 ), refused (why) AS (
     SELECT 'calls ' || p.oid::regprocedure
     FROM functions f JOIN pg_proc p ON p.oid = f.oid JOIN pg_roles r ON r.oid = p.proowner
     WHERE NOT (r.rolsuper AND (p.provolatile = 'i' OR (p.provolatile = 's'
         AND p.pronamespace = 'pg_catalog'::regnamespace AND p.proname ~ '{_HARMLESS_STABLE}')))
+    UNION ALL
+    SELECT 'calls the operator ' || oid::regoperator FROM operators WHERE NOT rolsuper
     UNION ALL
     SELECT 'uses the type ' || format_type(t.oid, NULL) FROM own_types t
     WHERE CASE t.typtype WHEN 'e' THEN t.use = 'shown' WHEN 'd' THEN t.use = 'made' ELSE t.typelem = 0 END
@@ -135,6 +139,7 @@ SELECT why FROM refused ORDER BY why LIMIT 1
 """
 """Numbers of an owner's types are 16384 or more. A type is only read (a column has it), made (a value is converted to
 it, or computed), or shown (Sexton converts the column itself). Checks of a domain run only where a value is made.
+An own operator over a harmless function may still name another one as its negator, which the planner then calls.
 """
 _EXISTS = """
 SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace

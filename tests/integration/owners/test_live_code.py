@@ -78,6 +78,16 @@ CODE = {
     "input of a type by its number": ("", row("domain_in('k', 25, -1)::text")),
     "cast of an own type to JSON": (CAST.format("json") + FILE, row("to_json('k'::state)::text", "FROM file")),
     "cast of an own type to text": (CAST.format("text") + FILE, row("'k'::state || k", "FROM file")),
+    "cast of a list of an own type": (
+        CAST.format("text").replace("(state", "(state[]") + "CREATE TABLE file (s state)",
+        row("quote_literal(ARRAY(SELECT s FROM file))"),
+    ),
+    "own operator whose negator is called": (
+        "CREATE FUNCTION o(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT true'; "
+        "CREATE OPERATOR !== (LEFTARG = text, RIGHTARG = text, FUNCTION = o); "
+        "CREATE OPERATOR === (LEFTARG = text, RIGHTARG = text, FUNCTION = texteq, NEGATOR = !==); " + FILE,
+        row("k", "FROM file WHERE NOT (k === 'x')"),
+    ),
     "cast of a column by Sexton itself": (
         CAST.format("bigint"),
         "SELECT text 'file' AS kind, text 'x' AS id, text 'disk' AS vault, text 'k' AS key, 'k'::state AS bytes",
