@@ -57,7 +57,7 @@ def followers(instance: InstanceOption = None, as_json: Json = False) -> None:
     if as_json:
         print_json([f.model_dump(mode="json") | {"behind": max(0, head - f.applied)} for f in rows])
         return
-    columns = ("follower", "applied", "entries behind", "last contact (UTC)", "state")
+    columns = ("follower", "applied", "entries behind", "last progress (UTC)", "state")
     none = f"the journal of {name} has no followers"
     show_table("" if rows else none, columns, [_follower_row(f, head) for f in rows])
 
