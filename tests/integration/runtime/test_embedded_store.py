@@ -1,6 +1,7 @@
 """Of the embedded S3 server's ports only the S3 port obeys, and only whoever has its keys."""
 
 import re
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ HTTP_ATTACKS = (
     "/stats/disk",
 )
 """Left out: the master's `/ui` and the volume's `/status`, which show sizes and directories to anybody."""
+PORTS = 10
 NAME_OF_BUCKET = b"\n" + bytes([len(BUCKET)]) + BUCKET.encode()
 """A protobuf message whose first field is the bucket's name."""
 GRPC_ATTACKS = (
@@ -42,6 +44,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     server.start()
     client(server.endpoint_url, "access", "secret-secret").create_bucket(Bucket=BUCKET)
     client(server.endpoint_url, "access", "secret-secret").put_object(Bucket=BUCKET, Key=KEY, Body=BODY)
+    deadline = time.monotonic() + 30
+    while len(open_ports(server)) < PORTS and time.monotonic() < deadline:
+        time.sleep(0.1)  # parts that S3 does not need begin to listen later
     yield server
     server.stop()
 
@@ -102,7 +107,7 @@ def test_http_without_credentials_is_refused(store: S3Server) -> None:
         for method in ("GET", "DELETE", "POST")
     }
 
-    assert len(ports) == 10
+    assert len(ports) == PORTS
     assert not {call: status for call, status in answers.items() if status not in (None, 400, 401, 403, 404, 405)}
     assert sum(status is not None for status in answers.values()) >= 4 * len(HTTP_ATTACKS) * 3
     assert body(store) == BODY
