@@ -139,9 +139,9 @@ def _select_named(
     is_named = or_(*conditions) if instance is None else and_(table.c.instance == instance, or_(*conditions))
     key = (table.c.instance, table.c.kind, table.c.id)
     place = func.row_number().over(partition_by=table.c.instance, order_by=(table.c.kind, table.c.id))
-    named = select(*key, place.label("place")).where(is_named).subquery("named")
-    is_same = and_(*(named.c[column.name] == column for column in key))
-    return select(table).join(named, is_same).where(named.c.place <= MAX_STORIES + 1).order_by(*key)
+    first_rows = select(*key, place.label("place")).where(is_named).subquery("first_rows")
+    is_same = and_(*(first_rows.c[column.name] == column for column in key))
+    return select(table).join(first_rows, is_same).where(first_rows.c.place <= MAX_STORIES + 1).order_by(*key)
 
 
 def _lists_key(db: Database, table: Table, key: str) -> ColumnElement[bool]:

@@ -68,10 +68,10 @@ def require_placed(
 
     def first_key(vault: str, ranges: Sequence[Range]) -> str | None:
         is_inside = or_(false(), *(and_(key >= r.first, key < r.end) for r in ranges))
-        found = (
+        first_row = (
             select(func.substr(view.c.key, 1, MOST_SHOWN)).where(view.c.vault == vault, is_inside, is_own_row).limit(1)
         )
-        return c.execute(found).scalar()
+        return c.execute(first_row).scalar()
 
     for vault in _named_vaults(c, view, is_own_row):
         if (misplaced := first_key(vault, misplaced_keys(vault, vaults))) is not None:

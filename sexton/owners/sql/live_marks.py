@@ -84,7 +84,7 @@ class LiveMarks:
         return ", ".join(sorted(texts)[:NAMED_ROWS]) + more
 
     def _overlaps(self, mark: DueMark) -> Iterator[ColumnElement[bool]]:
-        """Yield conditions of which a live row fulfils one if the mark touches it."""
+        """Yield conditions; a live row that the mark touches fulfils at least one."""
         view = self.view
         yield and_(view.c.kind == mark.kind, view.c.id == mark.id)
         names = (row["name"] for row in self._covering_rows(mark))

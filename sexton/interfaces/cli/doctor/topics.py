@@ -65,8 +65,8 @@ def _topic_problems(wal: "WalService", topics: "Sequence[Topic]", faults: "dict[
 def examine_flushes(settings: "WalSettings") -> Iterator[DoctorFinding]:
     """Yield a warning if requests to flush are not signed; not for a deployment of a demo or a test."""
     if settings.flushes and not settings.flush_secret and not settings.flushes_loopback:
-        found = "requests to flush are not signed, so nodes cannot tell Sexton's from others"
-        yield DoctorFinding("WARN", "flushes", found, "set wal.flush_secret; docs/wal-integration.md")
+        detail = "requests to flush are not signed, so nodes cannot tell Sexton's from others"
+        yield DoctorFinding("WARN", "flushes", detail, "set wal.flush_secret; docs/wal-integration.md")
 
 
 def _purges(wal: "WalService", topics: "Sequence[Topic]") -> DoctorFinding:
