@@ -15,9 +15,16 @@ def check_database(url: str) -> str:
 
 
 def check_live_database(url: str) -> str:
-    """Return the URL with which live views are read; raise ``ValueError`` for any but PostgreSQL."""
+    """Return the URL with which live views are read; raise ``ValueError`` for any but PostgreSQL.
+
+    ``{instance}`` in the user's name stands for the instance whose view is read.
+    """
     if url and not (url := check_database(url)).startswith("postgresql"):
         raise ValueError("use postgresql://USER@HOST/NAME, or leave it empty: SQLite has no logins")
+    login, _, server = url.partition("://")[2].rpartition("@")
+    user, _, password = login.partition(":")
+    if "{" in user.replace("{instance}", "") or "{instance}" in password + server:
+        raise ValueError("use {instance} in the user's name only, and no other name in braces")
     return url
 
 

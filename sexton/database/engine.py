@@ -7,6 +7,7 @@ that a fail-over could roll back would let an undrop of deleted files succeed). 
 
 import re
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,11 +61,13 @@ class Database:
         self.engine = engine
         self.dialect: str = engine.dialect.name
         self.t: Tables = build(self.dialect)
-        self.live = self
-        """Sessions for the owners' live views, whose functions run with the rights of their login. They only read, and
-        nothing that a function sets outlives its transaction. On SQLite, which has no logins, the database itself."""
+        self._live_url: URL | None = None
+        self._live: dict[str, Database] = {}
+        self._live_lock = threading.Lock()
         self.has_live_login = False
-        """Whether these sessions have a login of their own."""
+        """Whether live views are read with another login than Sexton's own."""
+        self.has_live_login_each = False
+        """Whether each instance's live view is read with a login of its own."""
 
     @classmethod
     def open(cls, url: str, connections: int | None = None, live_url: str = "") -> "Database":
@@ -73,17 +76,33 @@ class Database:
         Args:
             url: of SQLite or PostgreSQL.
             connections: how many may be open at once; None: up to 30.
-            live_url: of the same PostgreSQL database, with the login that reads live views; empty: that of ``url``.
+            live_url: of the same PostgreSQL database, with the login that reads live views, in whose name {instance}
+                stands for the instance; empty: that of ``url``.
 
         Raises:
             BadInput: the URL is neither SQLite nor PostgreSQL.
         """
         database = cls(_engine(url, connections))
         if database.dialect == "postgresql":
-            database.live, database.has_live_login = cls(_live_engine(live_url or url)), bool(live_url)
+            database._live_url, database.has_live_login = _parsed(live_url or url), bool(live_url)
+            database.has_live_login_each = _INSTANCE in (database._live_url.username or "")
         elif live_url:
             raise BadInput("live_database_url is set, but database_url is SQLite, which has no logins; remove it")
         return database
+
+    def live(self, instance: str) -> "Database":
+        """Return sessions for the live view of an instance, whose functions run with the rights of their login.
+
+        They only read, and nothing that a function sets outlives its transaction. On SQLite, which has no logins, they
+        are the database itself.
+        """
+        if self._live_url is None:
+            return self
+        login = (self._live_url.username or "").replace(_INSTANCE, instance)
+        with self._live_lock:
+            if login not in self._live:
+                self._live[login] = Database(_live_engine(self._live_url.set(username=login)))
+            return self._live[login]
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -148,8 +167,9 @@ class Database:
     def close(self) -> None:
         """Close every pooled connection."""
         self.engine.dispose()
-        if self.live is not self:
-            self.live.close()
+        with self._live_lock:
+            for live in self._live.values():
+                live.close()
 
 
 def is_locked(error: OperationalError) -> bool:
@@ -175,7 +195,8 @@ _OPTIONS = (
 
 _LIVE_OPTIONS = f"{_OPTIONS} -c default_transaction_read_only=on"
 _LIVE_CONNECTIONS = 20
-"""Sessions that read live views at the same time; two of them stay open."""
+"""Sessions of one login that read live views at the same time; two of them stay open."""
+_INSTANCE = "{instance}"
 
 
 def now_column(dialect: str) -> ColumnElement[int]:
@@ -216,14 +237,14 @@ def _engine(url: str, connections: int | None) -> Engine:
     raise BadInput(f"database_url is for {backend}; use SQLite or PostgreSQL")
 
 
-def _live_engine(url: str) -> Engine:
+def _live_engine(url: URL) -> Engine:
     """Return an engine whose transactions are read-only, and whose sessions forget everything after each of them.
 
     A function of an owner's view may change its session: settings, prepared statements, locks. The next transaction
     of the session may read another owner's view, so no statement is prepared by name, and DISCARD ALL ends each use.
     """
     engine = create_engine(
-        _parsed(url).set(drivername="postgresql+psycopg"),
+        url.set(drivername="postgresql+psycopg"),
         isolation_level="READ COMMITTED",
         pool_size=2,
         max_overflow=_LIVE_CONNECTIONS - 2,

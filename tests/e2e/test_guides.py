@@ -120,7 +120,7 @@ def reader(
     host = f"127.0.0.1:{cluster.port}"
     filled_in = {
         "USER@HOST": f"sexton_svc@{host}",
-        "READER@HOST": f"sexton_reader@{host}",
+        "_reader@HOST": f"_reader@{host}",
         "127.0.0.1:7233": temporal_server.address,
         "127.0.0.1:9464": f"127.0.0.1:{free_port()}",
         "BUCKET/PREFIX": f"{bucket}/{FOLDER} --endpoint {s3_server.endpoint_url}",

@@ -49,7 +49,7 @@ class LiveSide:
             if view_name is None:
                 parts += catalog.parts(CatalogTransaction(self._db, c, instance), PART_ROWS) if name else []
             else:
-                with reading_at(self._db, name, c, seconds=STATEMENT_SECONDS) as live:
+                with reading_at(self._db, instance, name, c, seconds=STATEMENT_SECONDS) as live:
                     view = self._view(live, view_name)
                     at = min(at, self._as_of(live, view, instance) or at)
                     parts += live_view.parts(self._db, live, view, instance, PART_ROWS) if name else []
@@ -60,7 +60,7 @@ class LiveSide:
             return None
         name = self._view_name(instance)
         with _silence_on_error():
-            with reading(self._db, STATEMENT_SECONDS, STATEMENT_SECONDS) as live:
+            with reading(self._db, instance, STATEMENT_SECONDS, STATEMENT_SECONDS) as live:
                 view = self._view(live, name)
                 live.execute(select(view).limit(0))  # a right or column that is missing is an error before any listing
                 as_of = self._as_of(live, view, instance)
@@ -121,7 +121,7 @@ class LiveSide:
         """Yield the rows of the owner's view; ``own``: see ``reading_at``."""
         name = self._view_name(instance)
         exists = self._is_only_instance_of(name)
-        with _silence_on_error(), reading_at(self._db, moment, own, seconds=STATEMENT_SECONDS) as live:
+        with _silence_on_error(), reading_at(self._db, instance, moment, own, seconds=STATEMENT_SECONDS) as live:
             until = time.monotonic() + STATEMENT_SECONDS
             view = self._view(live, name)
             for page in live_view.read(self._db, live, view, instance, part):
@@ -137,7 +137,7 @@ class LiveSide:
                     return catalog.entries_of(CatalogTransaction(self._db, c, instance), records)
             name = self._view_name(instance)
             exists = self._is_only_instance_of(name)
-            with reading(self._db, STATEMENT_SECONDS, STATEMENT_SECONDS) as live:
+            with reading(self._db, instance, STATEMENT_SECONDS, STATEMENT_SECONDS) as live:
                 view = self._view(live, name)
                 entries = live_view.entries_of(self._db, live, view, instance, records)
         return [_resolved(entry, vaults, exists=exists) for entry in entries]

@@ -55,7 +55,7 @@ def compare(db: Database, instance: Instance, kind: str, ids: Sequence[str], aft
 @contextmanager
 def _reading(db: Database, instance: Instance) -> Iterator[Connection]:
     """Open a transaction of one snapshot, with the login that reads the instance's records: it needs no other rows."""
-    with db.snapshot() if instance.owner == "catalog" else reading_at(db, "") as c:
+    with db.snapshot() if instance.owner == "catalog" else reading_at(db, instance.id, "") as c:
         yield c
 
 

@@ -73,7 +73,7 @@ def _live_stories(db: Database, registry: Registry, names: set[str], instance: s
         # A row without an instance is about each instance that names the view.
         anyone = named_by[0] if len(named_by) == 1 else ANY
         try:
-            with reading(db, look_seconds=STATEMENT_SECONDS) as c:
+            with reading(db, named_by[0], look_seconds=STATEMENT_SECONDS) as c:
                 rows = live_view.rows_of(db, c, view, sorted(names), named_by, MAX_STORIES + 1)
         except (OwnerSilent, SQLAlchemyError) as e:
             text = f"it is unknown whether this is live: {e if isinstance(e, OwnerSilent) else first_line(e)}"

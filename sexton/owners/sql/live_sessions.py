@@ -1,8 +1,9 @@
 """Open the sessions in which owners' live views are read: with the second login, if the settings name one.
 
 The functions that a view calls run with the rights of the login that reads it. So these sessions only read, and
-Sexton's own login never reads a view of an owner while there is a second one. An owner decides what its view computes,
-and may lock it: every statement and every transaction has a time limit, after which the owner counts as silent.
+Sexton's own login never reads a view of an owner while there is a second one; there may be one for each instance. An
+owner decides what its view computes, and may lock it: every statement and every transaction has a time limit, after
+which the owner counts as silent.
 """
 
 import time
@@ -32,11 +33,14 @@ class OwnerSlow(OwnerSilent):
 
 
 @contextmanager
-def reading(db: Database, seconds: int | None = None, look_seconds: int | None = None) -> Iterator[Connection]:
-    """Open a transaction that reads live views.
+def reading(
+    db: Database, instance: str, seconds: int | None = None, look_seconds: int | None = None
+) -> Iterator[Connection]:
+    """Open a transaction that reads an instance's live view.
 
     Args:
         db: the database.
+        instance: the instance.
         seconds: how long a statement may take (PostgreSQL); None: ``STATEMENT_SECONDS``.
         look_seconds: how long the transaction may begin further statements; None: ``LOOK_SECONDS``.
 
@@ -44,19 +48,23 @@ def reading(db: Database, seconds: int | None = None, look_seconds: int | None =
         OwnerSilent: the second login leads to another database, such as a replica that lags; the view did not answer
             in time, or is locked.
     """
-    with db.live.read() as c, _limited(db, c, seconds or STATEMENT_SECONDS, look_seconds or LOOK_SECONDS):
+    with (
+        db.live(instance).read() as c,
+        _limited(db, c, seconds or STATEMENT_SECONDS, look_seconds or LOOK_SECONDS),
+    ):
         _prove(db, c)
         yield c
 
 
 @contextmanager
 def reading_at(
-    db: Database, moment: str, own: Connection | None = None, *, seconds: int | None = None
+    db: Database, instance: str, moment: str, own: Connection | None = None, *, seconds: int | None = None
 ) -> Iterator[Connection]:
-    """Open a transaction that reads live views in the snapshot of another transaction.
+    """Open a transaction that reads an instance's live view in the snapshot of another transaction.
 
     Args:
         db: the database.
+        instance: the instance.
         moment: the name of the snapshot, as ``Database.share`` returned it.
         own: a transaction of Sexton's own login. On SQLite, which has no logins, the views are read in it.
         seconds: how long a statement may take (PostgreSQL), and the transaction may begin further ones; None:
@@ -65,11 +73,11 @@ def reading_at(
     Raises:
         OwnerSilent: as ``reading``.
     """
-    if db.live is db and own is not None:
+    if db.dialect == "sqlite" and own is not None:
         yield own
         return
     with (
-        db.live.snapshot(moment) as live,
+        db.live(instance).snapshot(moment) as live,
         _limited(db, live, seconds or STATEMENT_SECONDS, seconds or STATEMENT_SECONDS),
     ):
         _prove(db, live)
@@ -104,7 +112,7 @@ def _limited(db: Database, c: Connection, seconds: int, look_seconds: int) -> It
 
 def _prove(db: Database, c: Connection) -> None:
     """Raise ``OwnerSilent`` unless a session is in the database of Sexton's own login: a copy may be older."""
-    if db.live is db or c.info.get(PROVED):
+    if db.dialect == "sqlite" or c.info.get(PROVED):
         return
     with db.read() as own:
         own_database = own.execute(text(_DATABASE)).one()

@@ -119,10 +119,10 @@ class SqlOwner:
         try:
             if (name := live_view.named(self._db, self._registry.instance(instance))) is None:
                 return None
-            with reading(self._db, COUNT_SECONDS, COUNT_SECONDS) as c:
+            with reading(self._db, instance, COUNT_SECONDS, COUNT_SECONDS) as c:
                 view = live_view.load(self._db, c, name)
                 self._recent_as_of(c, view, instance)
-                self._view_names(c, view, instance)
+                self._view_names(c, view, instance, live_code.definition(self._db, c, view))
                 shown = self._count(c, view, instance)
             listed = self._listed_objects(instance)
             return shown if shown is None or listed is None else min(shown, listed)
@@ -185,10 +185,12 @@ class SqlOwner:
                     f"name it: sexton instance live-view {instance}"
                 )
             return {}
-        with reading(self._db) as c:
+        with reading(self._db, instance) as c:
             view = live_view.load(self._db, c, name)
             as_of = self._recent_as_of(c, view, instance)
-            names, loose = self._view_names(c, view, instance), self._loose_keys(c, view, instance, heartbeat)
+            definition = live_code.definition(self._db, c, view)
+            names = self._view_names(c, view, instance, definition)
+            loose = self._loose_keys(c, view, instance, definition, heartbeat)
             reader = LiveMarks(self._db, c, view, is_about(view, instance), names, loose, heartbeat)
             refs = reader.by_id(marks) | reader.by_covering_key(marks) | reader.by_key_inside(marks)
             live_rows = {mark.ref: row for mark in marks if (row := loose.touched_by(mark))}
@@ -205,9 +207,11 @@ class SqlOwner:
                 live_moment.require_recent(as_of, self._db.now(own), self._max_age_seconds)
         return as_of
 
-    def _loose_keys(self, c: Connection, view: TableClause, instance: str, heartbeat: Callable[[], None]) -> LooseKeys:
+    def _loose_keys(
+        self, c: Connection, view: TableClause, instance: str, definition: str, heartbeat: Callable[[], None]
+    ) -> LooseKeys:
         """Return the rows whose keys are not in canonical form, as a look of a moment ago found them."""
-        known_as, definition = (instance, view.fullname), live_code.definition(self._db, c, view)
+        known_as = (instance, view.fullname)
         look = self._loose.get(known_as)
         if look is None or not look.counts(definition):
             vaults = {spec.name: spec for spec in self._registry.vaults(instance)}
@@ -215,10 +219,9 @@ class SqlOwner:
             look = self._loose[known_as] = _Look(loose, definition, time.monotonic() + seconds)
         return look.found
 
-    def _view_names(self, c: Connection, view: TableClause, instance: str) -> ViewNames:
+    def _view_names(self, c: Connection, view: TableClause, instance: str, definition: str) -> ViewNames:
         """Return how the view names objects; raise ``OwnerSilent`` if a row names no object."""
-        is_own_row = is_about(view, instance)
-        known_as, definition = (instance, view.fullname), live_code.definition(self._db, c, view)
+        is_own_row, known_as = is_about(view, instance), (instance, view.fullname)
         look = self._names.get(known_as)
         if look is None or not look.counts(definition):  # without an index each look reads the whole view
             begun, vaults = time.monotonic(), {spec.name: spec for spec in self._registry.vaults(instance)}

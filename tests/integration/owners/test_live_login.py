@@ -136,12 +136,12 @@ def test_a_function_of_the_view_reads_no_marks(open_shop: Callable[[str], Owned]
 @pytest.mark.parametrize("login", ["second", "own"])
 def test_nothing_that_a_function_sets_outlives_its_use(open_shop: Callable[[str], Owned], login: str) -> None:
     shop = open_shop(login)
-    with shop.db.live.read() as c:
+    with shop.db.live("shop").read() as c:
         before = c.execute(text(SESSION)).one()
     show(shop, f"IF NOT EXISTS (SELECT FROM pg_prepared_statements) THEN {LINGERING}; END IF")
 
     report = shop.round()
-    with shop.db.live.read() as c:
+    with shop.db.live("shop").read() as c:
         after = c.execute(text(SESSION)).one()
 
     assert kept_texts(report) == {"live": 1}
@@ -197,7 +197,7 @@ def test_doctor_reports_what_the_second_login_can_do(open_shop: Callable[[str], 
     shop = open_shop("second")
 
     def found() -> str:
-        with shop.db.read() as own, shop.db.live.read() as live:
+        with shop.db.read() as own, shop.db.live("shop").read() as live:
             return "; ".join(detail for detail, _ in live_role_problems(read_live_role(own, live)))
 
     assert found() == ""

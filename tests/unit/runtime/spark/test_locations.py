@@ -16,5 +16,6 @@ def test_both_logins_get_the_passwords_of_the_environment(monkeypatch: pytest.Mo
 
     db = ConnectionTarget.model_validate_json(where.model_dump_json()).database()
 
-    assert [(e.url.username, e.url.password) for e in (db.engine, db.live.engine)] == [("sexton", "a"), ("reader", "b")]
+    logins = [(e.url.username, e.url.password) for e in (db.engine, db.live("shop").engine)]
+    assert logins == [("sexton", "a"), ("reader", "b")]
     assert db.has_live_login
