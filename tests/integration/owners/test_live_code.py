@@ -188,7 +188,7 @@ def kept_by(tenant: Tenant, tmp_path: Path) -> str:
 def test_view_that_would_run_code_is_refused(tenant: Tenant, how: str) -> None:
     tenant.show(*CODE[how])
 
-    with tenant.rig.db.live.read() as c, pytest.raises(OwnerSilent, match="Sexton runs no code of an owner"):
+    with tenant.rig.db.live("shop").read() as c, pytest.raises(OwnerSilent, match="Sexton runs no code of an owner"):
         tenant.require_plain(c)
 
 
@@ -196,7 +196,7 @@ def test_view_that_would_run_code_is_refused(tenant: Tenant, how: str) -> None:
 def test_plain_view_is_read(tenant: Tenant, how: str) -> None:
     tenant.show(*PLAIN[how])
 
-    with tenant.rig.db.live.read() as c:
+    with tenant.rig.db.live("shop").read() as c:
         tenant.require_plain(c)
         c.exec_driver_sql(f"SELECT * FROM {tenant.name}.sexton_live")
 
@@ -206,7 +206,7 @@ def test_no_code_is_put_into_a_view_that_is_being_read(tenant: Tenant, relation:
     tenant.show(FUNCTION.format("") + "CREATE VIEW below AS SELECT text 'k' AS k", row("k", "FROM below"))
     changed = {"sexton_live": row("f('k')"), "below": "SELECT f('k') AS k"}[relation]
 
-    with tenant.rig.db.live.read() as c:
+    with tenant.rig.db.live("shop").read() as c:
         tenant.require_plain(c)
         with pytest.raises(psycopg.errors.LockNotAvailable):
             tenant.sql(f"CREATE OR REPLACE VIEW {relation} AS {changed}")

@@ -156,7 +156,7 @@ def test_a_lost_connection_to_the_view_does_not_hang_the_round(postgres_rig: Rig
             with postgres_rig.db.read() as other:
                 other.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": cut[0]})
 
-    event.listen(postgres_rig.db.live.engine, "before_cursor_execute", in_the_way)
+    event.listen(postgres_rig.db.live("shop").engine, "before_cursor_execute", in_the_way)
     report = run(postgres_rig)
 
     assert len(cut) == 1
