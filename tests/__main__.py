@@ -29,14 +29,17 @@ from tests.support import leaks
 HERE = Path(__file__).parent
 TIERS = ("unit", "integration", "activities", "replay", "workflows", "fault", "e2e")
 LONGEST_FIRST = (
-    "integration",
-    "integration/runtime/spark",
-    "fault",
     "e2e",
-    "integration/owners/catalog",
-    "fault/live",
+    "fault",
+    "integration/interfaces",
+    "integration/check",
     "fault/incidents",
+    "integration",
     "workflows",
+    "integration/owners/catalog",
+    "integration/owners",
+    "fault/live",
+    "integration/runtime/spark",
     "integration/wal",
     "integration/recycle",
     "integration/storage",

@@ -1,6 +1,7 @@
 """Compose the application over one database. Its OpenAPI description, ``/v1/openapi.json``, needs a token."""
 
 import asyncio
+import functools
 import importlib.metadata
 import json
 from collections.abc import AsyncIterator
@@ -69,11 +70,14 @@ def create(settings: Settings, db: Database) -> FastAPI:
         templates = [getattr(route, "path", "") for route in part.routes.routes]
         words |= {word for template in templates for word in template.split("/") if "{" not in word}
     app.include_router(health.guarded)
-    description = json.dumps(app.openapi(), separators=(",", ":"))
+
+    @functools.cache
+    def description() -> str:
+        return json.dumps(app.openapi(), separators=(",", ":"))
 
     @app.get("/v1/openapi.json", include_in_schema=False)
-    async def openapi() -> Response:
-        return Response(description, media_type="application/json")
+    async def openapi() -> Response:  # in the event loop: requests in threads would each write the first one
+        return Response(description(), media_type="application/json")
 
     problems.install(app)
     oidc = OidcVerifier(OidcSettings(**settings.oidc.model_dump())) if settings.oidc.issuer else None

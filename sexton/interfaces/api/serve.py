@@ -38,8 +38,10 @@ def serve(settings: Settings, db: Database) -> None:
     host, _, port = api.listen.rpartition(":")
     host = host.strip("[]")
     check_security(host, api)
+    app = create(settings, db)
+    app.openapi()  # FastAPI keeps it; to write it takes half a second, in which no request would be answered
     config = uvicorn.Config(
-        create(settings, db),
+        app,
         host=host,
         port=int(port),
         http=BoundedProtocol,
