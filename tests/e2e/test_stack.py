@@ -209,6 +209,7 @@ def test_dead_part_ends_the_stack_with_its_last_log_line(tmp_path: Path) -> None
     assert not list((tmp_path / "run").glob("*.pid"))
 
 
+@pytest.mark.slow
 def test_rounds_are_scheduled_once_over_restarts(tmp_path: Path) -> None:
     outputs = []
     for _ in range(2):

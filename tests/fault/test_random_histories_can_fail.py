@@ -174,6 +174,7 @@ def test_known_history_detects_a_missing_safety_piece(remove_safety: Patch, monk
     assert unbroken.witness.gone
 
 
+@pytest.mark.slow
 def test_random_histories_detect_a_missing_retention(monkeypatch: pytest.MonkeyPatch) -> None:
     no_retention(monkeypatch)
 

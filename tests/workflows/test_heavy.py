@@ -124,6 +124,7 @@ def scaled_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(ranges, name, 5)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("scaled_ranges")
 async def test_ten_million_objects_need_few_events(
     served: Served, shop: str, settings: Settings, tmp_path: Path

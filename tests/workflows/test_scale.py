@@ -37,7 +37,13 @@ def worker_process(rig: Rig, temporal_server: DevServer, tmp_path: Path) -> Iter
         assert process.wait(30) == 0
 
 
-@pytest.mark.parametrize("marks", [20_000, pytest.param(100_000, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])])
+@pytest.mark.parametrize(
+    "marks",
+    [
+        pytest.param(20_000, marks=pytest.mark.slow),
+        pytest.param(100_000, marks=[pytest.mark.soak, pytest.mark.timeout(1800)]),
+    ],
+)
 async def test_worker_memory_and_history_stay_small(
     rig: Rig, worker_process: int, temporal_server: DevServer, shop: str, tmp_path: Path, marks: int
 ) -> None:

@@ -118,6 +118,7 @@ def working(workers: list[Rig], store: FaultProxy) -> Iterator[Sequence[Future[N
             one.result()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "clean_url", ["postgresql"], indirect=True
 )  # SQLite has one writer, so workers take turns anyway

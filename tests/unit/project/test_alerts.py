@@ -95,6 +95,7 @@ def test_promtool_accepts_the_rules() -> None:
     assert f"SUCCESS: {len(rules())} rules found" in output
 
 
+@pytest.mark.slow
 def test_every_alert_fires_when_it_should_and_not_before() -> None:
     code, output = promtool("test", "rules", *map(str, CASES))
 
