@@ -1,5 +1,6 @@
 """Find the marks, history rows and live objects that a key or an id names, and return the story of each."""
 
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -26,6 +27,9 @@ MAX_STORIES = 100
 """Rows of marks, of history, and of a live view, that one question returns of each instance."""
 SEARCH_SECONDS = 30
 """How long a statement that searches marks may take (PostgreSQL): their owners decide how much there is to read."""
+
+VIEWS_SECONDS = 60
+"""How long one question may begin to read live views: each may take as long as its owner likes, up to its limit."""
 
 ANY = "(any)"
 """Instance of a story that is about no single one."""
@@ -64,7 +68,7 @@ def _urls_of(registry: Registry, names: set[str], instance: str | None) -> set[s
 
 def _live_stories(db: Database, registry: Registry, names: set[str], instance: str | None) -> list[Story]:
     """Return a story for each row with one of these names in a live view that is about an instance that names it."""
-    stories = []
+    stories, until = [], time.monotonic() + VIEWS_SECONDS
     instances_of: dict[str, list[str]] = {}
     for i in registry.instances():
         if instance in (None, i.id) and i.owner == "sql" and names_a_view(i):
@@ -72,12 +76,15 @@ def _live_stories(db: Database, registry: Registry, names: set[str], instance: s
     for view, named_by in instances_of.items():
         # A row without an instance is about each instance that names the view.
         anyone = named_by[0] if len(named_by) == 1 else ANY
+        if time.monotonic() > until:
+            reason = f"the live views before it took {VIEWS_SECONDS} s; ask for instance {named_by[0]} alone"
+            stories.append(_unknown(anyone, reason))
+            continue
         try:
             with reading(db, named_by[0], look_seconds=STATEMENT_SECONDS) as c:
                 rows = live_view.rows_of(db, c, view, sorted(names), named_by, MAX_STORIES + 1)
         except (OwnerSilent, SQLAlchemyError) as e:
-            text = f"it is unknown whether this is live: {e if isinstance(e, OwnerSilent) else first_line(e)}"
-            stories.append(Story(instance=anyone, events=(Event(event="owner_silent", text=text),)))
+            stories.append(_unknown(anyone, str(e) if isinstance(e, OwnerSilent) else first_line(e)))
             continue
         for row_instance, kind, id_, vault, key in rows[:MAX_STORIES]:
             event = Event(event="live", text=f"live: {kind} {id_}, {key} in vault {vault}")
@@ -85,6 +92,12 @@ def _live_stories(db: Database, registry: Registry, names: set[str], instance: s
         if len(rows) > MAX_STORIES:
             stories.append(_more(anyone, f"rows of the live view {view}"))
     return stories
+
+
+def _unknown(instance: str, reason: str) -> Story:
+    """Return that nothing is known of what an instance's live view shows."""
+    text = f"it is unknown whether this is live: {reason}"
+    return Story(instance=instance, events=(Event(event="owner_silent", text=text),))
 
 
 def _more(instance: str, what: str) -> Story:

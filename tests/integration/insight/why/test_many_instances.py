@@ -76,6 +76,23 @@ def test_rows_of_a_view_that_are_left_out_are_reported(two: Rig) -> None:
     assert instances_of(found, "more") == {"shop": 1}
 
 
+def test_live_views_that_time_is_left_for_are_read(two: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    with owner_write(two.db) as c:
+        for instance in ("shop", "blog"):
+            c.execute(text(f"CREATE TABLE of_{instance} (kind text, id text, vault text, key text)"))
+            c.execute(text(f"INSERT INTO of_{instance} VALUES ('file', 'f', 'disk', 'x')"))
+    for instance in ("shop", "blog"):
+        two.registry.set_live_view(instance, f"{'' if two.db.dialect == 'sqlite' else 'public.'}of_{instance}")
+    assert instances_of(stories(two, "x"), "live") == {"shop": 1, "blog": 1}
+
+    monkeypatch.setattr(why, "VIEWS_SECONDS", -1)
+    found = stories(two, "x")
+
+    assert instances_of(found, "live") == {}
+    assert instances_of(found, "owner_silent") == {"shop": 1, "blog": 1}
+    assert all(f"ask for instance {s.instance} alone" in s.events[0].text for s in found)
+
+
 def test_a_stored_file_names_a_mark_of_its_own_instance_only(two: Rig) -> None:
     for instance in ("shop", "blog"):
         two.mark("dropped", NewMark(id="m", vault="disk", prefix="elsewhere/"), instance=instance)
