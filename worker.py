@@ -32,6 +32,7 @@ from sexton.runtime.spark.presence import reporting
 from sexton.runtime.temporal import schedules, search_attributes
 from sexton.runtime.temporal.activity_counter import ActivityCounter
 from sexton.runtime.temporal.client import connect_worker, run
+from sexton.runtime.temporal.connection import connection
 from workflows import ALL, ids, options, sandbox
 
 if TYPE_CHECKING:
@@ -206,7 +207,9 @@ async def main(role: str = "control", backend: serving.ServedBackend | None = No
         else:
             worker = await build(await connect_worker(settings), settings, db)
         async with worker:
-            logging.info("%s worker of %s is polling %s", role, settings.deployment, settings.temporal.address)
+            logging.info(
+                "%s worker of %s is polling %s", role, settings.deployment, connection(settings.temporal).address
+            )
             while not stop.is_set():
                 if sessions is not None:
                     sessions.check()

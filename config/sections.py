@@ -114,7 +114,25 @@ class TemporalSection(_Section):
         "127.0.0.1:7233"
     )
     namespace: Annotated[str, Field(min_length=1)] = "default"
+    tls: bool = False
+    tls_ca: str = ""
+    tls_cert: str = ""
+    tls_key: str = ""
+    server_name: str = ""
+    api_key: Annotated[str, Field(pattern=r"^\S*$", repr=False)] = ""
+    profile: Annotated[str, Field(pattern=r"^[\w.-]*$")] = ""
     ui_url: Web = ""
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether the connection is encrypted: any of its settings says so, as an API key must not go in clear text."""
+        return self.tls or any((self.tls_ca, self.tls_cert, self.server_name, self.api_key))
+
+    @model_validator(mode="after")
+    def _check_pair(self) -> Self:
+        if bool(self.tls_cert) != bool(self.tls_key):
+            raise ValueError("tls_cert and tls_key belong together; set both or none")
+        return self
 
 
 class S3Section(_Section):

@@ -17,21 +17,24 @@ from temporalio.service import RPCError
 
 from config.settings import Settings
 from sexton.kernel.errors import SextonError
+from sexton.runtime.temporal.connection import connection, explain_failure
 from workflows import ids
 
 
 async def connect(settings: Settings) -> Client:
-    """Return a client; raise a ``SextonError`` with a way to start a server where none answers."""
-    temporal = settings.temporal
+    """Return a client; raise a ``SextonError`` that says what to do where no server answers or admits it."""
+    to = connection(settings.temporal)
     try:
         return await Client.connect(
-            temporal.address, namespace=temporal.namespace, data_converter=pydantic_data_converter
+            to.address,
+            namespace=to.namespace,
+            tls=to.tls,
+            api_key=to.api_key,
+            rpc_metadata=to.headers,
+            data_converter=pydantic_data_converter,
         )
     except RuntimeError as e:
-        address = temporal.address
-        raise SextonError(
-            f"cannot reach Temporal at {address}; start it (here: sexton up), or set SEXTON_TEMPORAL__ADDRESS"
-        ) from e
+        raise SextonError(explain_failure(to, str(e))) from e
 
 
 async def connect_worker(settings: Settings) -> Client:
@@ -39,12 +42,13 @@ async def connect_worker(settings: Settings) -> Client:
 
     A worker finds that out only while it runs, and ends with a traceback.
     """
-    client, namespace = await connect(settings), settings.temporal.namespace
+    client = await connect(settings)
+    namespace, address = client.namespace, client.service_client.config.target_host
     try:
         await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=namespace), retry=True)
     except RPCError as e:
         raise SextonError(
-            f"Temporal at {settings.temporal.address} has no namespace {namespace} for this worker ({e.message}); "
+            f"Temporal at {address} has no namespace {namespace} for this worker ({e.message}); "
             f"create it (temporal operator namespace create --namespace {namespace}), or set SEXTON_TEMPORAL__NAMESPACE"
         ) from e
     return client
@@ -86,7 +90,7 @@ async def pollers(client: Client, settings: Settings) -> int:
     try:
         described = await client.workflow_service.describe_task_queue(
             DescribeTaskQueueRequest(
-                namespace=settings.temporal.namespace,
+                namespace=client.namespace,
                 task_queue=TaskQueue(name=ids.control_queue(settings.require_deployment())),
                 task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
             )

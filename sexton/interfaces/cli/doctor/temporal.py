@@ -1,18 +1,23 @@
 """Check Temporal: does the service answer, is a worker running, do rounds start automatically?"""
 
 import asyncio
+import datetime as dt
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from sexton.interfaces.cli.doctor.finding import DoctorFinding
+from sexton.kernel.addresses import is_loopback
 from sexton.kernel.errors import SextonError
 
 if TYPE_CHECKING:
     from temporalio.client import Client
 
     from config.settings import Settings
+    from sexton.runtime.temporal.connection import Connection
 
 PATIENCE_SECONDS = 5.0
+SOON_DAYS = 14
+"""A client certificate that ends within this time should be replaced."""
 
 
 def examine_temporal(settings: "Settings") -> Iterator[DoctorFinding]:
@@ -24,12 +29,17 @@ async def _examine(settings: "Settings") -> list[DoctorFinding]:
     from temporalio.service import RPCError
 
     from sexton.runtime.temporal.client import connect
+    from sexton.runtime.temporal.connection import connection
 
-    service = f"{settings.temporal.address}, namespace {settings.temporal.namespace}"
     todo = "start it (sexton up), or set SEXTON_TEMPORAL__ADDRESS"
     try:
+        to = connection(settings.temporal)
+    except SextonError as e:
+        return [DoctorFinding("FAIL", "temporal", str(e), "correct the setting")]
+    service = f"{to.address}, namespace {to.namespace}"
+    try:
         client = await asyncio.wait_for(connect(settings), PATIENCE_SECONDS)
-        findings = [DoctorFinding("OK", "temporal", service)]
+        findings = [_connected(to, service)]
         if settings.deployment:
             findings += await asyncio.wait_for(_examine_deployment(client, settings), PATIENCE_SECONDS)
         return findings
@@ -39,6 +49,35 @@ async def _examine(settings: "Settings") -> list[DoctorFinding]:
         return [DoctorFinding("FAIL", "temporal", f"{service}: {e}", todo)]
     except RPCError as e:
         return [DoctorFinding("FAIL", "temporal", f"{service}: {e.message}", todo)]
+
+
+def _connected(to: "Connection", service: str) -> DoctorFinding:
+    """Return how the connection is protected, and for how long."""
+    if not to.tls:
+        if is_loopback(to.address.rpartition(":")[0].strip("[]")):
+            return DoctorFinding("OK", "temporal", f"{service}, on this machine")
+        detail = f"{service}: not encrypted, and Temporal cannot tell who connects"
+        return DoctorFinding("WARN", "temporal", detail, "set temporal.tls, and tls_cert or api_key (docs/temporal.md)")
+    protection = "TLS" + (", API key" if to.api_key else "")
+    if (until := _certificate_end(to)) is None:
+        return DoctorFinding("OK", "temporal", f"{service}, {protection}")
+    detail = f"{service}, {protection}, client certificate until {until:%Y-%m-%d}"
+    if until < dt.datetime.now(dt.UTC) + dt.timedelta(days=SOON_DAYS):
+        return DoctorFinding("WARN", "temporal", detail, "replace temporal.tls_cert and tls_key; restart the workers")
+    return DoctorFinding("OK", "temporal", detail)
+
+
+def _certificate_end(to: "Connection") -> dt.datetime | None:
+    """Return when the client certificate ends; None without one, or without the package that reads it."""
+    from temporalio.service import TLSConfig
+
+    if not isinstance(to.tls, TLSConfig) or to.tls.client_cert is None:
+        return None
+    try:
+        from cryptography import x509
+    except ImportError:
+        return None
+    return x509.load_pem_x509_certificate(to.tls.client_cert).not_valid_after_utc
 
 
 async def _examine_deployment(client: "Client", settings: "Settings") -> list[DoctorFinding]:
