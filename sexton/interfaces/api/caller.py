@@ -55,12 +55,18 @@ class Caller:
     def recorded(self, deed: Deed, *, keeps: bool = False) -> Iterator[None]:
         """Log a request before it runs, and its outcome afterwards. Raise ``Forbidden`` if the token lacks the grant.
 
-        The requests of jobs and nodes are logged as routine: such a token must not fill the log, whatever it repeats.
-        ``keeps``: see ``CallStore.recorded``.
+        The requests of jobs and nodes are logged as routine, and repetitions of an owner's are counted: such a token
+        must not fill the log, whatever it repeats. ``keeps``: see ``CallStore.recorded``.
         """
         call = self._permitted(deed)
-        is_program = all(scope.grant in (Grant.SYNC, Grant.NODE) for scope in self.scopes)
-        with self._calls.routine(call) if is_program else self._calls.recorded(call, keeps=keeps):
+        grants = {scope.grant for scope in self.scopes}
+        if grants <= {Grant.SYNC, Grant.NODE}:
+            log = self._calls.routine(call)
+        elif grants <= {Grant.SYNC, Grant.NODE, Grant.OWNER} and not keeps:
+            log = self._calls.recorded_once(call)
+        else:
+            log = self._calls.recorded(call, keeps=keeps)
+        with log:
             yield
 
     @contextmanager

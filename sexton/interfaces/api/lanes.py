@@ -1,6 +1,6 @@
 """Limit how many requests run at once, so that stops, renewals and releases find a free thread and connection.
 
-Requests that keep objects safe have a lane of their own, which no other request can fill, and no single token either.
+Requests that keep objects safe have a lane of their own, which no other request can fill. No single token fills a lane.
 Stops have one that no job and no node can enter. SQLAlchemy opens at most 15 connections to SQLite and 30 to
 PostgreSQL, and anyio starts at most 40 threads: all lanes together leave some on PostgreSQL, the others on SQLite.
 """
@@ -73,7 +73,7 @@ class Lanes:
     """The lanes and threads of one application."""
 
     def __init__(self) -> None:
-        self.ordinary = RequestLane(places=8, per_token=16)
+        self.ordinary = RequestLane(places=8, per_token=16, at_once=2)
         self.reserved = RequestLane(places=8, per_token=16, at_once=2)
         self.stops = RequestLane(places=4, per_token=16, at_once=2)
         self.long_polls = RequestLane(places=256, per_token=16)

@@ -25,6 +25,7 @@ from sexton.operators.access.errors import (
     NotAuthorized,
     Unauthenticated,
 )
+from sexton.operators.call_log.errors import CallLogBroken
 from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.protection.errors import Exists, MaxCount, ProtectionNotFound, SoftDeleted
 from sexton.protocol.problems import ProblemDocument
@@ -97,6 +98,7 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (LoginsThrottled, 429),
     (NoArgon2, 501),
     (VaultFault, 503),
+    (CallLogBroken, 503),
     (BadInput, 422),
 )
 """The first match decides. An error that passes by itself is 503, any other error without a match is 400."""

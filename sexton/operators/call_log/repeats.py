@@ -87,6 +87,12 @@ class Repeats:
             windows[key] = new = Window(now, call)
             return new
 
+    def knows(self, key: Hashable, who: str) -> bool:
+        """Return whether a call of a caller with a name would be counted as a repetition."""
+        with self._lock:
+            windows = self._windows.get(_Sender(who, ""), {})
+            return key in windows or (len(windows) >= self._most and None in windows)
+
     def forget(self, window: Window) -> None:
         """Forget a window whose first row could not be stored: the next call is the first again."""
         with self._lock:

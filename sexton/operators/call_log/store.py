@@ -71,6 +71,32 @@ class CallStore:
         self._end(call, call_id, DONE)
 
     @contextmanager
+    def recorded_once(self, call: CallRecord) -> Iterator[None]:
+        """Log the first call of an hour as ``recorded`` does, and count its repetitions as ``routine`` does."""
+        call = chain.storable(call)
+        key = tuple(getattr(call, name) for name in ROUTINE_KEY)
+        if self.routine_calls.knows(key, call.who):
+            with self.routine(call):
+                yield
+            return
+        window = self.routine_calls.count(key, call.model_copy(update={"outcome": DONE}))
+        if window is None:  # another thread has just begun it
+            yield
+            return
+        first = window.call.model_copy(update={"outcome": call.outcome})
+        try:
+            window.begun_id = self.append(first)
+        except UNLOGGED:
+            self.routine_calls.forget(window)
+            raise
+        try:
+            yield
+        except BaseException as e:
+            self._end(first, window.begun_id, code_of(e) if isinstance(e, Exception) else LEFT)
+            raise
+        self._end(first, window.begun_id, DONE)
+
+    @contextmanager
     def routine(self, call: CallRecord) -> Iterator[None]:
         """Log a call that programs repeat, when the block ends: the first of an hour, and the number of the rest.
 

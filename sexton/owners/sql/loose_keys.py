@@ -2,9 +2,11 @@
 
 A check compares keys in their canonical form, in which several spellings are one object. So a claim must not delete an
 object that the view shows under another spelling. No index finds these rows, so the view is read through for them from
-time to time; of a view that is too large for that, the spellings of common encoders are looked up one by one.
+time to time. A row that was written since then is found under the spellings of common encoders, which are looked up one
+by one: always for keys that they change, and for all keys where the view is too large to be read through.
 """
 
+import re
 import time
 import unicodedata
 from bisect import bisect_left
@@ -30,12 +32,14 @@ MOST_ROWS = 10_000
 """Rows that are kept in memory; a view with more writes its keys so as a rule."""
 LOOK_SECONDS = 10
 """How long one look may take: the claim waits for it."""
-TRUSTED_TIMES = 100
-"""For how many times the duration of a look its result is trusted, so that looks take 1 % of the time."""
+TRUSTED_TIMES = 20
+"""For how many times the duration of a look its result is trusted, so that looks take 5 % of the time."""
 MOST_TRUSTED_SECONDS = 600
 """For how long at most: no retention is shorter, so a row that contradicts a mark from the beginning is seen."""
 ENCODERS = ("/", "", "/-_.!~*'()", "/;,?:@&=+$-_.!~*'()#")
 """Characters that common encoders of paths and URLs leave alone."""
+_PLAIN = re.compile(r"[A-Za-z0-9/._~-]*")
+"""A key that they do not change, but for an encoder of single names, which changes slashes."""
 
 
 class LooseKeys(NamedTuple):
@@ -63,12 +67,9 @@ class LooseKeys(NamedTuple):
         return rows[keys[first]] if first < len(keys) and keys[first].startswith(form) else ""
 
     def spellings(self, name: str) -> set[str]:
-        """Return the names under which rows in canonical form may show a key or prefix.
-
-        Where not all other rows are known: also the spellings of common encoders.
-        """
+        """Return the names under which rows may show a key or prefix, but for rows that are known to be loose."""
         form = canonical(name)
-        if self.is_whole:
+        if self.is_whole and _PLAIN.fullmatch(form):
             return {name, form}
         once = {quote(form, safe=safe) for safe in ENCODERS}
         twice = {quote(encoded, safe="/") for encoded in once}

@@ -4,6 +4,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from sexton.contract import NewMark
 from sexton.owners.sql import loose_keys
@@ -110,6 +111,25 @@ def test_k13_a_view_defined_anew_is_looked_at_again(rig: Rig, tmp_path: Path, ho
     with owner_write(rig.db) as c:
         c.exec_driver_sql("DROP VIEW sexton_live")
         c.exec_driver_sql(f"CREATE VIEW sexton_live AS SELECT kind, id, vault, '{shown}' AS key FROM file")
+
+    assert kept_texts(rig.round()) == {"live": 1}
+
+
+@pytest.mark.parametrize("how", [how for how in ENCODED if how != "encoded with its slashes"])
+def test_k13_a_row_encoded_since_the_last_look_is_found(rig: Rig, tmp_path: Path, how: str) -> None:
+    root, (key, shown) = rig.local(tmp_path / "v"), ENCODED[how]
+    for name in (key, "other/x.dat"):
+        put(root, name)
+    rig.mark("dropped", NewMark(id="x", vault="disk", keys=("other/x.dat",)))
+    show(rig, "data/t2/plain.dat")
+    rig.later(10_801)
+    assert rig.round().claimed == 1
+    rig.owner._loose = {of: look._replace(until=float("inf")) for of, look in rig.owner._loose.items()}
+
+    rig.mark("dropped", NewMark(id="k", vault="disk", keys=(key,)))
+    rig.later(10_801)
+    with owner_write(rig.db) as c:
+        c.execute(text("INSERT INTO file VALUES ('f', 'new', 'disk', :key)"), {"key": shown})
 
     assert kept_texts(rig.round()) == {"live": 1}
 

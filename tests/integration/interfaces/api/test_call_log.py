@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from sexton.operators.call_log.model import CallRecord
-from sexton.operators.call_log.repeats import MOST_REFUSED
+from sexton.operators.call_log.repeats import MOST_REFUSED, MOST_ROUTINE
 from sexton.operators.call_log.store import CallStore
 from tests.integration.interfaces.api.conftest import Ask
 from tests.integration.interfaces.api.routes import OPEN, ROUTES, Route
@@ -183,6 +183,34 @@ def test_a_token_that_varies_its_calls_adds_few_rows(api: Api, rig: Rig) -> None
     assert (logged[-1].who, logged[-1].outcome) == ("unknown", "UNAUTHENTICATED")
     assert len(logged) == MOST_REFUSED + 3
     assert len(logged[0].action) == 500
+
+
+def test_an_owner_that_repeats_a_call_adds_few_rows(api: Api, rig: Rig) -> None:
+    url, headers = f"{api.url}/v1/instances/a/watermark", {"Authorization": f"Bearer {api.token('owner@a')}"}
+    with httpx.Client(headers=headers) as http:
+        answers = [http.put(url, json={"value": max(0, n - 100)}).status_code for n in range(200)]
+        refused = http.put(url, json={"value": 0}).status_code
+    api.app.state.service.stores.calls.store_counts(all_=True)
+
+    logged = calls(rig)
+    assert (set(answers), refused) == ({204}, 422)
+    assert [(c.action, c.outcome, c.times) for c in logged[:2]] == [("watermark", "ok", 101), ("watermark", "ok", 1)]
+    assert sum(c.times for c in logged if c.outcome == "ok") == 200
+    assert sum(c.times for c in logged if c.outcome != "ok") == 1
+    assert len(logged) == MOST_ROUTINE + 2
+
+
+def test_an_owners_call_that_cannot_be_logged_does_not_run(api: Api, rig: Rig) -> None:
+    url, headers = f"{api.url}/v1/instances/a/watermark", {"Authorization": f"Bearer {api.token('owner@a')}"}
+    rig.sql("CREATE TABLE head AS SELECT * FROM {}call_head")
+    rig.sql("DELETE FROM {}call_head")
+    refused = httpx.put(url, json={"value": 5}, headers=headers).status_code
+    rig.sql("INSERT INTO {}call_head SELECT * FROM head")
+    done = httpx.put(url, json={"value": 4}, headers=headers).status_code
+
+    assert refused == 503
+    assert done == 204  # the watermark was not raised to 5
+    assert [(c.action, c.subject, c.outcome, c.times) for c in calls(rig)] == [("watermark", "4", "ok", 1)]
 
 
 def test_counts_are_stored_when_the_api_ends(rig: Rig, root: Path) -> None:

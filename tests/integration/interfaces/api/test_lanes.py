@@ -53,6 +53,34 @@ def test_stop_runs_while_every_ordinary_place_is_taken(api: Api, ask: Ask, monke
     assert (stop.status_code, health.status_code, codes) == (200, 200, {200})
 
 
+def test_one_token_leaves_ordinary_places_to_others(api: Api, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    release, entered = threading.Event(), threading.Semaphore(0)
+    service, slow = api.app.state.service, api.token("read")
+    status = service.status
+
+    def waits(instance: str | None) -> object:
+        if instance == "shop":
+            entered.release()
+            assert release.wait(60)
+        return status(instance)
+
+    monkeypatch.setattr(service, "status", waits)
+    headers = {"Authorization": f"Bearer {slow}"}
+    with ThreadPoolExecutor(12) as senders:
+        url = f"{api.url}/v1/status?instance=shop"
+        answers = [senders.submit(httpx.get, url, headers=headers, timeout=90) for _ in range(12)]
+        try:
+            for _ in range(2):
+                assert entered.acquire(timeout=60)
+            other = ask("GET", "/v1/status")
+            entered_more = entered.acquire(blocking=False)
+        finally:
+            release.set()
+        codes = {answer.result().status_code for answer in answers}
+
+    assert (other.status_code, entered_more, codes) == (200, False, {200})
+
+
 @pytest.mark.parametrize(
     ("jobs", "requests", "other"),
     [
