@@ -4,11 +4,14 @@
 """
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
@@ -143,6 +146,36 @@ def test_h1_a_forged_field_is_refused(shop: Shop, name: str, field: str) -> None
     assert listing(shop.root) == {"data/old": 10, "data/new": 10}
     assert (shop.rig.count("mark", state="MARKED"), shop.rig.count("lease", state="BUSY")) == (2, before)
     assert shop.rig.count("plan", id=1, approved_at=None, state="PLANNED") == 1
+
+
+def fields_of(order: Any, path: str = "") -> Iterator[str]:
+    """Yield the path of each number and each text of an order."""
+    for name in type(order).model_fields:
+        match getattr(order, name):
+            case BaseModel() as part:
+                yield from fields_of(part, f"{path}{name}.")
+            case bool():
+                continue
+            case int() | str():
+                yield f"{path}{name}"
+
+
+@pytest.mark.parametrize("name", ["open_round", "adopt_claimed", "recycle_range", "release_lease", "close_round"])
+def test_h1_no_forged_order_blocks_a_later_round(tmp_path: Path, name: str) -> None:
+    files = (tmp_path / f"{n}.db" for n in count())
+    shops = (Shop(Rig(f"sqlite:///{file}").instance().instance("bank"), file.with_suffix("")) for file in files)
+    for path in fields_of(next(shops).order(name)):
+        shop = next(shops)
+        order = forged(shop.order(name), path, lambda value: "x" if isinstance(value, str) else 2**62)
+        with suppress(ApplicationError, OverflowError):
+            shop.run(name, order)
+        with suppress(ApplicationError):
+            shop.run("close_round", shop.order("close_round"))
+        shop.rig.later(3_600)  # a lease that was not released has ended
+
+        shop.rig.round()
+
+        assert (path, listing(shop.root)) == (path, {"data/new": 10})
 
 
 def test_h1_a_genuine_order_is_not_refused(shop: Shop) -> None:

@@ -43,7 +43,9 @@ class BatchStore:
                     )
                     .returning(batch.c.id)
                 ).scalar_one()
-                return WriteToken(batch=batch_id, round=round_, lease=lease, attempt=attempt), None
+                token = WriteToken(batch=batch_id, round=round_, lease=lease, attempt=attempt)
+                verify(self._db, c, token)  # no later round could take over a batch of an epoch that never was
+                return token, None
             token = WriteToken(batch=row.id, round=round_, lease=lease, attempt=attempt)
             if row.receipt is not None:
                 return token, RangeReceipt.model_validate(row.receipt)

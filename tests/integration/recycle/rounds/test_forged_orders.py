@@ -9,6 +9,7 @@ import pytest
 from sexton.contract import NewMark
 from sexton.marks.lease_port import LeaseLost
 from sexton.recycle.errors import OrderRefused, PlanRefused
+from sexton.recycle.model import FAILED
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.model import OpenedRound
@@ -58,6 +59,25 @@ def test_h1_an_order_that_the_rows_do_not_allow_is_refused(rig: Rig, forged: str
 
     with pytest.raises(OrderRefused):
         rig.rounds.checked_range(order.model_copy(update=FORGED[forged](order)), rig.policy)
+
+
+@pytest.mark.parametrize("epoch", [0, 2**62])
+@pytest.mark.parametrize("step", ["recycle", "adopt"])
+def test_h1_an_order_of_no_epoch_leaves_no_batch_behind(rig: Rig, step: str, epoch: int) -> None:
+    opened, order = begun(rig)
+    lease, cutoffs = opened.lease.model_copy(update={"epoch": epoch}), opened.cutoffs
+    orders = {
+        "recycle": order.model_copy(update={"number": 999, "lease": lease}),
+        "adopt": AdoptOrder(round=opened.round, lease=lease, upload_grace_seconds=GRACE, cutoffs=cutoffs),
+    }
+    with pytest.raises(LeaseLost):
+        getattr(rig.recycler, step)(orders[step], 1, lambda: None)
+    ledger = Ledger()
+    ledger.leases = 1
+    rig.rounds.close(ledger.close_order(opened, None, None, FAILED, "for the test"))
+
+    assert rig.count("batch") == 0
+    assert (rig.round().deleted, rig.count("mark")) == (1, 1)
 
 
 def test_h1_a_plan_without_approval_allows_no_range(rig: Rig) -> None:
