@@ -59,7 +59,7 @@ class AuthenticationMiddleware:
             except REFUSALS as e:
                 if isinstance(e, Unauthenticated | Forbidden):
                     await self._log_threads.run(self._log_refusal, scope, state.get("identity"), code_of(e))
-                await answer(e, f"{scope['method']} {scope['path']}")(scope, receive, send)
+                await answer(e, HTTPConnection(scope))(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope
 from sexton.interfaces.api.errors import BodyTooLarge
 from sexton.interfaces.api.lanes import Lanes, RequestLane, is_reserved, is_stop
 from sexton.interfaces.api.large_bodies import receive
-from sexton.interfaces.api.parsing import SMALL_BYTES, BodyValidator, load, parse
+from sexton.interfaces.api.parsing import SMALL_BYTES, BodyValidator, load, parse, stated_length
 from sexton.protocol.body import MAX_BODY_BYTES
 
 
@@ -55,7 +55,7 @@ class GuardedRoute(APIRoute):
         return guarded
 
     async def _receive_body(self, request: Request, places: AsyncExitStack, sender: str) -> bytes:
-        limit, length = self._max_body_bytes, _stated_length(request)
+        limit, length = self._max_body_bytes, stated_length(request)
         if length is not None and length > limit:
             raise BodyTooLarge(limit)
         if limit <= SMALL_BYTES or (length is not None and length <= SMALL_BYTES):
@@ -119,11 +119,3 @@ def _sender(request: Request) -> str:
     if caller is not None:
         return str(caller.name)
     return request.client.host if request.client else ""
-
-
-def _stated_length(request: Request) -> int | None:
-    """Return the length of the body as its head has it; None: unknown, because it comes in chunks."""
-    if "transfer-encoding" in request.headers:
-        return None
-    length = request.headers.get("content-length", "0")
-    return int(length) if length.isdecimal() else None

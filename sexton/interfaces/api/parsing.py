@@ -14,6 +14,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, FailFast, TypeAdapter, ValidationError
+from starlette.requests import HTTPConnection
 
 from sexton.kernel.errors import BadInput
 
@@ -122,3 +123,11 @@ def _validated(adapter: TypeAdapter[Any], value: Any, name: str = "", first: int
         places = [(name, first + int(loc[0]), *loc[1:]) if name else loc for loc in (m["loc"] for m in mistakes)]
         located = [dict(m) | {"loc": ("body", *place)} for m, place in zip(mistakes, places, strict=True)]
         raise RequestValidationError(located) from None
+
+
+def stated_length(request: HTTPConnection) -> int | None:
+    """Return the length of the body as its head has it; None: unknown, because it comes in chunks."""
+    if "transfer-encoding" in request.headers:
+        return None
+    length = request.headers.get("content-length", "0")
+    return int(length) if length.isdecimal() else None

@@ -10,12 +10,14 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
 
 from sexton.check.port import UnknownCheck
 from sexton.database.engine import AWAY, BROKEN, NOT_HELD, first_line
 from sexton.database.guard import UnknownInstance
 from sexton.interfaces.api.errors import BodyTooLarge, SlowBody, TooManyRequests
 from sexton.interfaces.api.lanes import Lanes
+from sexton.interfaces.api.parsing import SMALL_BYTES, stated_length
 from sexton.kernel.errors import BadInput, SextonError, code_of
 from sexton.operators.access.errors import (
     Forbidden,
@@ -117,26 +119,32 @@ async def _answer(request: Request, error: Exception) -> JSONResponse:
         template = f"{request.method} {getattr(request.scope.get('route'), 'path', '')}"
         lanes: Lanes = request.app.state.lanes
         await lanes.refusal_threads.run(caller.log_refusal, template, problem(error).code)
-    return answer(error, f"{request.method} {request.url.path}")
+    return answer(error, request)
 
 
-def answer(error: Exception, request: str) -> JSONResponse:
-    """Return the answer to an error; log an unexpected error with the request (``METHOD PATH``)."""
+def answer(error: Exception, request: HTTPConnection) -> JSONResponse:
+    """Return the answer to an error of a request; log an unexpected error."""
     document = problem(error)
     if document.status == 500:
-        log.error("%r failed", request, exc_info=error)
+        log.error("%r failed", f"{request.scope['method']} {request.url.path}", exc_info=error)
     elif isinstance(error, AWAY):
-        log.warning("%r was not answered: %s", request, first_line(error))
+        log.warning("%r was not answered: %s", f"{request.scope['method']} {request.url.path}", first_line(error))
     headers = {"Cache-Control": "no-store"}
     if document.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    if isinstance(error, SlowBody | TooManyRequests | Unauthenticated):
+    if isinstance(error, SlowBody | TooManyRequests | Unauthenticated) and not _has_small_body(request):
         headers["Connection"] = "close"  # the rest of the body would be read, however large it is
     if document.status == 503:
         headers["Retry-After"] = str(RETRY_SECONDS)
     if isinstance(error, LoginsThrottled | LoginsBusy):
         headers["Retry-After"] = str(error.retry_seconds)
     return JSONResponse(document.model_dump(exclude_none=True), document.status, headers, MEDIA_TYPE)
+
+
+def _has_small_body(request: HTTPConnection) -> bool:
+    """Return whether little more arrives. A connection that is closed before then is reset, and the answer lost."""
+    length = stated_length(request)
+    return length is not None and length <= SMALL_BYTES
 
 
 def problem(error: Exception) -> ProblemDocument:

@@ -1,5 +1,6 @@
 """Every route needs a valid token of a sufficient scope, except the public ones."""
 
+import socket
 from collections.abc import Iterator
 
 import httpx
@@ -117,3 +118,19 @@ def test_request_stores_when_its_token_was_used(http: httpx.Client, api: Api, ri
 
     assert unused == [None]
     assert used[0] is not None
+
+
+def test_a_refusal_reaches_a_client_that_is_still_sending(api: Api) -> None:
+    head = b"POST /v1/stop HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+    for length, stays_open in ((64 << 10, True), (1 << 20, False)):
+        with socket.create_connection(api.address, timeout=20) as client:
+            client.sendall(head % length)
+            answered = client.recv(4_096)
+            assert answered.startswith(b"HTTP/1.1 401 ")
+            assert (b"connection: close" not in answered.lower()) is stays_open
+            if stays_open:
+                client.sendall(b" " * length + head % 0)
+                received = b""  # head and body of an answer may come apart
+                while b"HTTP/1.1 401 " not in received:
+                    assert (piece := client.recv(4_096)), "closed"
+                    received += piece
