@@ -235,6 +235,7 @@ class PurgeVerdict(Message):
 class FlushCandidate(Message):
     """A region that should flush. ``entries``: entries of the topic from the first one it needs to the end."""
 
+    instance: str = ""
     topic: str
     region: str
     node: str

@@ -128,6 +128,7 @@ def regions_to_flush(
         if entries > settings.flush_entries or size > settings.flush_bytes:
             candidates.append(
                 FlushCandidate(
+                    instance=topic.instance,
                     topic=region.topic,
                     region=region.region,
                     node=region.leader,

@@ -1,0 +1,107 @@
+"""Regions of one instance or topic leave places among the requests to flush for those of the others."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from sexton.operators.controls.store import ControlStore
+from sexton.wal import flushing
+from sexton.wal.flushing import Flusher
+from sexton.wal.model import FlushCandidate, Flushed, Mode
+from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
+from sexton.wal.sql.floors import FloorStore
+from tests.integration.wal.topic_stores import WAL_SETTINGS, TopicStores
+
+ENTRIES, PLACES, MANY = 30, 6, 40
+SETTINGS = WAL_SETTINGS.model_copy(update={"flush_entries": 10})
+
+
+class AskedNodes:
+    """Takes every request to flush, and remembers the regions of each node."""
+
+    def __init__(self) -> None:
+        self.regions: dict[str, list[str]] = {}
+
+    def flush(self, url: str, regions: Sequence[FlushCandidate]) -> None:
+        self.regions.setdefault(url, []).extend(f"{region.topic}/{region.region}" for region in regions)
+
+
+@pytest.fixture(autouse=True)
+def _few_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flushing, "MAX_REGIONS", PLACES)
+
+
+def lagging_topic(topics: TopicStores, instance: str, nodes: Sequence[str], entries: int = ENTRIES) -> str:
+    """Make a topic of an instance with one lagging region for each node that is named."""
+    topic = topics.place.topic()
+    topics.place.append(topic, entries)
+    topics.store.enable(topic, Mode.DELETE, instance)
+    regions = tuple(RegionMapping(region=f"r{n:02}", first=0, node=node) for n, node in enumerate(nodes))
+    topics.maps.put(MapOrder(instance=instance, topic=topic, generation=1, regions=regions))
+    topics.purge(topic)
+    return topic
+
+
+def reports_address(topics: TopicStores, instance: str, node: str) -> None:
+    report = LeaderReport(topic="-", region="-", epoch=0, streams=(Stream(),))
+    topics.heartbeats.record_reports(instance, node, [report], f"http://{node}.{instance}")
+
+
+def flush(topics: TopicStores, *names: str) -> tuple[dict[str, list[str]], Flushed]:
+    nodes, floors = AskedNodes(), FloorStore(topics.db, SETTINGS, ControlStore(topics.db))
+    flushed = Flusher(floors, nodes, 0.2, lambda _: None).flush(names, lambda: None)
+    return nodes.regions, flushed
+
+
+def test_nodes_without_an_address_take_no_place(topics: TopicStores) -> None:
+    crowd = lagging_topic(topics, "shop", [f"invented-{n}" for n in range(MANY)], 2 * ENTRIES)
+    topic = lagging_topic(topics, "shop", ["n1"])
+    reports_address(topics, "shop", "n1")
+
+    asked, flushed = flush(topics, crowd, topic)
+
+    assert asked == {"http://n1.shop": [f"{topic}/r00"]}
+    assert flushed.asked == 1
+    assert "never reported" in flushed.silent["invented-0"]
+
+
+def test_instances_take_turns(topics: TopicStores) -> None:
+    nodes = [f"n{n}" for n in range(MANY)]
+    crowds = [lagging_topic(topics, "other", nodes, 2 * ENTRIES) for _ in range(2)]
+    topic = lagging_topic(topics, "shop", ["n1"] * MANY)
+    for node in nodes:
+        reports_address(topics, "other", node)
+    reports_address(topics, "shop", "n1")
+
+    asked, flushed = flush(topics, *crowds, topic)
+
+    assert asked["http://n1.shop"] == [f"{topic}/r00", f"{topic}/r01", f"{topic}/r02"]
+    assert flushed.asked == PLACES
+
+
+def test_topics_of_an_instance_take_turns(topics: TopicStores) -> None:
+    nodes = [f"n{n}" for n in range(MANY)]
+    crowd = lagging_topic(topics, "shop", nodes, 2 * ENTRIES)
+    topic = lagging_topic(topics, "shop", ["slow", "slow", "slow", "quick"])
+    for node in (*nodes, "slow", "quick"):
+        reports_address(topics, "shop", node)
+
+    asked, flushed = flush(topics, crowd, topic)
+
+    assert (asked["http://slow.shop"], asked["http://quick.shop"]) == (
+        [f"{topic}/r00", f"{topic}/r01"],
+        [f"{topic}/r03"],
+    )
+    assert flushed.asked == PLACES
+
+
+def test_flusher_looks_only_at_topics_that_it_waits_for(topics: TopicStores) -> None:
+    crowd = lagging_topic(topics, "other", [f"invented-{n}" for n in range(MANY)])
+    topic = lagging_topic(topics, "shop", ["n1"])
+    reports_address(topics, "shop", "n1")
+    floors = FloorStore(topics.db, SETTINGS, ControlStore(topics.db))
+    looked: list[Sequence[str]] = []
+
+    Flusher(floors, AskedNodes(), 0.2, looked.append).flush([crowd, topic], lambda: None)
+
+    assert {tuple(names) for names in looked} == {(topic,)}
