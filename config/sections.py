@@ -99,8 +99,8 @@ Hosts = Annotated[list[str], _list_separated_by(","), AfterValidator(_hosts)]
 Windows = Annotated[list[str], _list_separated_by(";"), AfterValidator(_windows)]
 
 
-def _seconds(floor: int) -> Any:
-    return Field(ge=floor, le=RETENTION_CEILING, json_schema_extra={"unit": "seconds"})
+def _seconds(floor: int, ceiling: int = RETENTION_CEILING) -> Any:
+    return Field(ge=floor, le=ceiling, json_schema_extra={"unit": "seconds"})
 
 
 class _Section(BaseModel):
@@ -188,9 +188,7 @@ class CheckSection(_Section):
 
     enable_checker: bool = True
     enable_inverted_check: bool = True
-    check_object_interval_seconds: Annotated[int, Field(ge=60, le=2_678_400, json_schema_extra={"unit": "seconds"})] = (
-        43_200
-    )
+    check_object_interval_seconds: Annotated[int, _seconds(60, 2_678_400)] = 43_200
     check_grace_seconds: Annotated[int, _seconds(3_600)] = 86_400
     live_max_age_seconds: Annotated[int, _seconds(60)] = 3_600
 
@@ -211,9 +209,7 @@ class WalSection(_Section):
     """How far and how often the Kafka topics that regions share are purged."""
 
     kafka: Annotated[dict[str, str], BeforeValidator(_librdkafka)] = Field(default_factory=dict)
-    auto_purge_interval_seconds: Annotated[int, Field(ge=10, le=2_678_400, json_schema_extra={"unit": "seconds"})] = (
-        1_800
-    )
+    auto_purge_interval_seconds: Annotated[int, _seconds(10, 2_678_400)] = 1_800
     auto_purge_parallelism: Annotated[int, Field(ge=1, le=100, json_schema_extra={"unit": "pages"})] = 10
     purge_trigger_entries: Annotated[int, Field(ge=1, json_schema_extra={"unit": "entries"})] = 10_000_000
     purge_trigger_bytes: Annotated[int, Field(ge=1, json_schema_extra={"unit": "bytes"})] = 1_073_741_824
@@ -225,6 +221,9 @@ class WalSection(_Section):
     trigger_flush_bytes: Annotated[int, Field(ge=1, json_schema_extra={"unit": "bytes"})] = 536_870_912
     topic_idle_grace_seconds: Annotated[int, _seconds(3_600)] = 86_400
     map_stale_seconds: Annotated[int, _seconds(60)] = 86_400
+    max_instance_regions: Annotated[int, Field(ge=1_000, le=10_000_000, json_schema_extra={"unit": "regions"})] = (
+        200_000
+    )
     replay_pin_ttl_seconds: Annotated[int, Field(ge=10, le=86_400, json_schema_extra={"unit": "seconds"})] = 300
     replay_pin_max_seconds: Annotated[int, Field(ge=60, le=2_592_000, json_schema_extra={"unit": "seconds"})] = 86_400
 

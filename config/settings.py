@@ -229,6 +229,7 @@ class Settings(BaseSettings):
             flush_nodes=tuple(section.flush_nodes),
             flush_secret=section.flush_secret,
             flushes_loopback=self.deployment.startswith(("demo-", "test-")),
+            max_instance_regions=section.max_instance_regions,
             at_once=section.auto_purge_parallelism,
             kafka=section.kafka,
         )

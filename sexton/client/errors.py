@@ -20,6 +20,7 @@ from sexton.protocol.topics import (
     PinEnded,
     RegionOfAnotherNode,
     ReplayRefused,
+    TooManyRegions,
     TooManyReplays,
 )
 
@@ -30,7 +31,16 @@ _NUMBERED: dict[str, Callable[[str], SextonError]] = {
 """Refusals of protections, by code. They have numbers; a ``NOT_FOUND`` without a number is not theirs."""
 _UNNUMBERED: dict[str, Callable[[str], SextonError]] = {
     code_of(kind("")): kind
-    for kind in (OldMap, OldEpoch, EpochTooHigh, RegionOfAnotherNode, ReplayRefused, TooManyReplays, PinEnded)
+    for kind in (
+        OldMap,
+        OldEpoch,
+        EpochTooHigh,
+        RegionOfAnotherNode,
+        ReplayRefused,
+        TooManyRegions,
+        TooManyReplays,
+        PinEnded,
+    )
 }
 TOO_OLD, JOURNAL_AHEAD = "TOO_OLD", "JOURNAL_AHEAD"
 

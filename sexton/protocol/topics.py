@@ -7,7 +7,7 @@ from pydantic import BaseModel, FailFast, Field
 from sexton.kernel.message import Message
 from sexton.protocol.body import PRINTABLE, Body
 from sexton.wal.addresses import NODE_URL
-from sexton.wal.model import Facts, Pin, Topic
+from sexton.wal.model import MAX_TOPIC_REGIONS, Facts, Pin, Topic
 from sexton.wal.orders import HeartbeatReceipt
 from sexton.wal.port import (
     EpochTooHigh,
@@ -17,6 +17,7 @@ from sexton.wal.port import (
     PinEnded,
     RegionOfAnotherNode,
     ReplayRefused,
+    TooManyRegions,
     TooManyReplays,
 )
 
@@ -41,13 +42,14 @@ __all__ = [
     "ReplayRefused",
     "StartedPurge",
     "StreamReport",
+    "TooManyRegions",
     "TooManyReplays",
     "Topic",
     "Topics",
 ]
 TOPIC = r"^[A-Za-z0-9._-]{1,249}$"
 """Kafka's rule for topic names."""
-MAX_REGIONS = 50_000
+MAX_REGIONS = MAX_TOPIC_REGIONS
 MAX_STREAMS = 16
 NODE = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 Region = Annotated[str, Field(min_length=1, max_length=256, pattern=PRINTABLE)]

@@ -6,48 +6,49 @@ from typing import Any
 from sexton.kernel.errors import BadInput
 from sexton.wal.model import Region, RegionState, Topic
 from sexton.wal.orders import MapOrder, RegionDrop, RegionMapping, RegionMove
-from sexton.wal.reports import FORGET_REPORTS, NEW_LEADER
+from sexton.wal.reports import NEW_LEADER, accept_pending
+
+
+def starts_over(topic: Topic) -> bool:
+    """Return whether the next map is the first one after a reset, or after the database was restored."""
+    return topic.generation is not None and not topic.map_digest
 
 
 def remapped(topic: Topic, stored: Mapping[str, Region], order: MapOrder, now: int) -> list[Region]:
     """Return the regions that a map adds or changes.
 
-    The first map after a reset, or after the database was restored, starts over: no earlier report counts, and regions
-    that were GONE are treated like the others.
+    The first map after a reset, or after the database was restored, starts over: regions that were GONE are treated
+    like the others. No earlier report counts: the caller has forgotten them.
 
     Args:
         topic: as it is stored.
-        stored: the topic's regions by name, GONE ones included.
+        stored: those of the topic's regions that the map names, by name, GONE ones included.
         order: the owner's map.
         now: ms since 1970.
 
     Raises:
         BadInput: a region begins below the floor.
     """
-    starts_over = topic.generation is not None and not topic.map_digest
-    current = dict(stored)
+    over = starts_over(topic)
     changed: dict[str, Region] = {}
-    if starts_over:
-        current = {name: region.model_copy(update=FORGET_REPORTS) for name, region in stored.items()}
-        changed = dict(current)
-    active = {name: r for name, r in current.items() if starts_over or r.state is not RegionState.GONE}
+    active = {name: r for name, r in stored.items() if over or r.state is not RegionState.GONE}
     for mapping in order.regions:
         region = active.get(mapping.region)
         if region is not None:
             changed[mapping.region] = _mapped_again(region, mapping)
         else:
             # An entry that was named for an earlier topic of that name may exist in this one as well.
-            first_known = mapping.model_copy(update={"first": None}) if starts_over else mapping
-            changed[mapping.region] = _newly_mapped(topic, first_known, current.get(mapping.region))
+            first_known = mapping.model_copy(update={"first": None}) if over else mapping
+            changed[mapping.region] = _newly_mapped(topic, first_known, stored.get(mapping.region))
     for move in order.moved:
         name = move.region
         # A region that no map named before it moved: until its node reports, every entry may be its own.
-        region = active.get(name) or (None if name in current else Region(topic=topic.name, region=name))
+        region = active.get(name) or (None if name in stored else Region(topic=topic.name, region=name))
         if region is not None:
             changed[name] = _moved(region, move)
     for drop in order.dropped:
         name = drop.region
-        region = active.get(name) or (None if name in current else Region(topic=topic.name, region=name))
+        region = active.get(name) or (None if name in stored else Region(topic=topic.name, region=name))
         if region is not None:
             changed[name] = _dropped(region, drop, now)
     return [region for name, region in changed.items() if region != stored.get(name)]
@@ -95,7 +96,9 @@ def _newly_mapped(topic: Topic, mapping: RegionMapping, gone: Region | None) -> 
     need["mapped_node"] = mapping.node
     if gone is None:
         return Region(topic=topic.name, region=mapping.region, epoch=mapping.epoch, first=first or 0, **need)
-    # Remember what it had flushed before: it may return with a manifest that was restored from a backup.
-    flushed_before: dict[str, Any] = {"first": gone.first, "flushed": gone.flushed}
+    # Remember what it had flushed before: it may return with a manifest that was restored from a backup. Purges do not
+    # read regions that are GONE, so a pending report that counts by now is accepted here.
+    accepted = accept_pending(gone, topic.log_end or 0) or {}
+    flushed_before: dict[str, Any] = {"first": gone.first, "flushed": accepted.get("flushed", gone.flushed)}
     epoch = max(gone.epoch, mapping.epoch)
     return Region(topic=topic.name, region=mapping.region, epoch=epoch, **flushed_before, **need)

@@ -18,6 +18,8 @@ MAX_GENERATION_STEP = 2**36
 """How much a map may raise its generation, so that a wrong number does not use them up: two years in ms."""
 MAX_REPLAYS = 100
 """Pins that a node may have on one region: a node that crashes while it opens leaves one, until that expires."""
+MAX_TOPIC_REGIONS = 50_000
+"""Regions of a topic that are mapped or still retain entries. A purge decides about all of them at once."""
 
 
 class Mode(StrEnum):
@@ -191,6 +193,7 @@ class WalSettings(Message):
     """What requests to flush are signed with; empty: they are not."""
     flushes_loopback: bool = False
     """Whether nodes on this machine are asked, too: in development."""
+    max_instance_regions: int = 200_000  # mapped, or still retaining entries
     at_once: int = 10
     """Pages of topics that are purged in parallel."""
     kafka: dict[str, str] = Field(default_factory=dict)

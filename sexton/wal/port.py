@@ -13,6 +13,7 @@ Errors, all under ``SextonError``::
     RegionOfAnotherNode  the region is led by another node
     ReplayRefused   a region must not open
     TooManyReplays  a node has too many pins on one region
+    TooManyRegions  a map adds regions to a topic or an instance that has as many as possible
     PinEnded        a pin was released or has expired
 """
 
@@ -155,6 +156,10 @@ class ReplayRefused(SextonError):
 
 class TooManyReplays(SextonError):
     """A node has too many replays of one region: each retains entries until it is released or has expired."""
+
+
+class TooManyRegions(SextonError):
+    """A map adds regions to a topic or an instance that has as many as possible; nothing of it was stored."""
 
 
 class PinEnded(SextonError):

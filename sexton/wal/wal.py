@@ -31,7 +31,7 @@ class WalService:
 
     def __init__(self, db: Database, settings: WalSettings, controls: ControlStore, trust: Trust = STRICT) -> None:
         self._db, self._settings, self._trust = db, settings, trust
-        self.store, self.maps, self.heartbeats = WalStore(db), MapStore(db), HeartbeatStore(db)
+        self.store, self.maps, self.heartbeats = WalStore(db), MapStore(db, settings), HeartbeatStore(db)
         self.replays, self.resets = ReplayStore(db, settings), ResetStore(db)
         self.floors, self.schedule = FloorStore(db, settings, controls), WalSchedule(db, settings)
 

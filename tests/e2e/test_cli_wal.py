@@ -8,6 +8,7 @@ from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.operators.call_log.store import CallStore
 from sexton.operators.registry.store import Registry
+from sexton.wal.model import WalSettings
 from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.sql.heartbeats import HeartbeatStore
@@ -25,7 +26,7 @@ def topic(shop: Database) -> EmbeddedLog:
     log.create(TOPIC)
     log.append(TOPIC, [b"x" * 40] * 300)
     regions = tuple(RegionMapping(region=r, first=0) for r in ("r1", "r2"))
-    MapStore(shop).put(MapOrder(instance="shop", topic=TOPIC, generation=1, regions=regions))
+    MapStore(shop, WalSettings()).put(MapOrder(instance="shop", topic=TOPIC, generation=1, regions=regions))
     flushed(shop, "r1", 99)
     flushed(shop, "r2", 249)
     return log
@@ -44,7 +45,7 @@ def flushed(db: Database, region: str, last: int) -> None:
 def test_topic_blocked_at_its_first_entry_frees_nothing(offline: Run, shop: Database) -> None:
     EmbeddedLog(shop).create(TOPIC)
     EmbeddedLog(shop).append(TOPIC, [b"x"] * 5)
-    MapStore(shop).put(
+    MapStore(shop, WalSettings()).put(
         MapOrder(instance="shop", topic=TOPIC, generation=1, regions=(RegionMapping(region="r1", first=0),))
     )
     offline("wal", "enable", TOPIC)

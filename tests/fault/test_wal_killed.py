@@ -12,7 +12,7 @@ from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.kernel.crash_points import OF_WAL
 from sexton.wal import kafka as kafka_log
-from sexton.wal.model import Mode
+from sexton.wal.model import Mode, WalSettings
 from sexton.wal.orders import MapOrder, RegionMapping
 from sexton.wal.sql.maps import MapStore
 from sexton.wal.sql.store import WalStore
@@ -46,7 +46,9 @@ class Deployment:
         self.topic = place.topic()
         self.store.enable(self.topic, Mode.DELETE, "shop")
         mappings = (RegionMapping(region=REGION, first=0),)
-        MapStore(self.db).put(MapOrder(instance="shop", topic=self.topic, generation=1, regions=mappings))
+        MapStore(self.db, WalSettings()).put(
+            MapOrder(instance="shop", topic=self.topic, generation=1, regions=mappings)
+        )
         self._place, self._lives, self._living = place, 0, set[Forked]()
 
     def node(self) -> Forked:

@@ -102,7 +102,7 @@ class World:
         self.names_nodes = names_nodes
         self.db = Database.open(url)
         self.log: Entries = log or EmbeddedLog(self.db)
-        self.floors, self.maps = FloorStore(self.db, TERMS, ControlStore(self.db)), MapStore(self.db)
+        self.floors, self.maps = FloorStore(self.db, TERMS, ControlStore(self.db)), MapStore(self.db, TERMS)
         self.heartbeats, self.replays = HeartbeatStore(self.db), ReplayStore(self.db, TERMS)
         self.store = WalStore(self.db)
         self.generation, self.clock = 0, 0

@@ -20,14 +20,14 @@ from sexton.wal.model import (
     FlushCandidate,
     LogStateBeforeRead,
     PurgeVerdict,
-    Region,
     RegionState,
     Topic,
     WalSettings,
 )
 from sexton.wal.port import LogFault
 from sexton.wal.reports import CLEAR_PENDING, accept_pending
-from sexton.wal.sql.rows import deciding, read_pins, read_regions, read_topics
+from sexton.wal.sql.parts import in_parts
+from sexton.wal.sql.rows import deciding, read_pins, read_regions, read_topics, retains
 from sexton.wal.verdict_rows import Answers, TopicDecision, TopicState
 
 
@@ -50,17 +50,21 @@ class FloorStore:
         of_topics = in_list(self._db, r.c.topic, names)
         highest_need = select(r.c.topic, func.max(r.c.keep_from).label("keep_from"))
         needs = highest_need.where(of_topics, r.c.keep_from.is_not(None)).group_by(r.c.topic)
-        moved_regions = select(r).where(of_topics, r.c.state == RegionState.MOVED, r.c.until.is_(None))
-        moved: dict[str, tuple[str, ...]] = {}
+        moved_regions = select(r.c.topic, r.c.region).where(
+            of_topics, r.c.state == RegionState.MOVED, r.c.until.is_(None)
+        )
+        moved: dict[str, list[str]] = {}
         with self._db.read() as c:
             topics = read_topics(self._db, c, names)
             safe = {name: max(topic.floor or 0, topic.log_end or 0) for name, topic in topics.items()}
             for row in c.execute(needs):
                 safe[row.topic] = max(row.keep_from, safe.get(row.topic, 0))
             for row in c.execute(moved_regions):
-                moved[row.topic] = (*moved.get(row.topic, ()), row.region)
+                moved.setdefault(row.topic, []).append(row.region)
         generations = {name: topic.generation for name, topic in topics.items() if topic.generation is not None}
-        return LogStateBeforeRead(safe=safe, generation=generations, moved=moved)
+        return LogStateBeforeRead(
+            safe=safe, generation=generations, moved={topic: tuple(regions) for topic, regions in moved.items()}
+        )
 
     def topics(self, names: Sequence[str]) -> Mapping[str, Topic]:
         """Return the topics that are known."""
@@ -72,7 +76,7 @@ class FloorStore:
         node = self._db.t.wal_node
         with self._db.read() as c:
             now = self._db.now(c)
-            topics, regions = read_topics(self._db, c, names), read_regions(self._db, c, names)
+            topics, regions = read_topics(self._db, c, names), read_regions(self._db, c, names, retains(self._db))
             rows = c.execute(select(node.c.instance, node.c.name, node.c.url))
             urls = {(row.instance, row.name): row.url for row in rows}
         candidates: list[FlushCandidate] = []
@@ -103,9 +107,13 @@ class FloorStore:
 
         ``faults``: of the deletion; a topic with a transient fault is due again at once.
         """
-        facts = {name: answer for name, answer in answers.items() if isinstance(answer, Facts)}
-        faults = faults or {}
-        with deciding(self._db, *sorted(facts)) as c:
+        in_parts(self._db, answers, lambda names: self._record_part(names, answers, faults or {}))
+        reached("wal.seen")
+
+    def _record_part(self, names: Sequence[str], answers: Answers, faults: Mapping[str, LogFault]) -> None:
+        facts = {name: answer for name in names if isinstance(answer := answers[name], Facts)}
+        faults = {name: faults[name] for name in names if name in faults}
+        with deciding(self._db, *names) as c:
             now = self._db.now(c)
             # An answer about a replaced topic is not stored: the next decision quarantines it. Nor is one about a
             # topic in quarantine.
@@ -125,30 +133,43 @@ class FloorStore:
             for name, topic in topics.items():
                 completions += completed_purges(topic, facts[name], open_purges[name])
             self._complete(c, completions, now)
-        reached("wal.seen")
 
     def record_entry_sizes(self, names: Sequence[str], sizes: Mapping[str, float]) -> None:
         """Note that the entries of these topics were measured, and store the average bytes of an entry where known."""
         t = self._db.t.wal_topic
-        rows = [{"topic_name": name, "entry_bytes": size} for name, size in sorted(sizes.items())]
-        with self._db.write() as c:
-            c.execute(update(t).where(in_list(self._db, t.c.name, names)).values(entry_bytes_at=self._db.now(c)))
-            self._update_topics(c, rows)
+
+        def record(part: Sequence[str]) -> None:
+            rows = [{"topic_name": name, "entry_bytes": sizes[name]} for name in part if name in sizes]
+            with deciding(self._db, *part) as c:
+                c.execute(update(t).where(in_list(self._db, t.c.name, part)).values(entry_bytes_at=self._db.now(c)))
+                self._update_topics(c, rows)
+
+        in_parts(self._db, names, record)
 
     def _decide(self, answers: Answers, before: LogStateBeforeRead, *, raises: bool) -> Mapping[str, PurgeVerdict]:
+        verdicts: dict[str, PurgeVerdict] = {}
+        in_parts(
+            self._db,
+            answers,
+            lambda names: verdicts.update(self._decide_part({n: answers[n] for n in names}, before, raises=raises)),
+        )
+        reached("wal.floor")
+        return verdicts
+
+    def _decide_part(self, answers: Answers, before: LogStateBeforeRead, *, raises: bool) -> Mapping[str, PurgeVerdict]:
         names = sorted(answers)
         decisions: list[TopicDecision] = []
         with deciding(self._db, *names) as c:
             now = self._db.now(c)
             topics = read_topics(self._db, c, names)
             trusted = verdict_rows.trusted_answers(topics, answers, before)
-            self._accept_pending_reports(c, trusted, read_regions(self._db, c, names, lock=True))
+            self._accept_pending_reports(c, trusted)
             self._record_move_ends(c, topics, trusted, before)
-            regions, pins = read_regions(self._db, c, names), read_pins(self._db, c, names)
+            # Reports that arrive meanwhile only raise needs, so these rows are not locked.
+            regions, pins = read_regions(self._db, c, names, retains(self._db)), read_pins(self._db, c, names)
             stop_of = self._controls.stops(c)
             for name, topic in topics.items():
-                holding = [region for region in regions[name] if region.state is not RegionState.GONE]
-                state = TopicState(topic, answers[name], policy.TopicReaders(holding, pins[name]))
+                state = TopicState(topic, answers[name], policy.TopicReaders(regions[name], pins[name]))
                 if name in trusted:
                     state = self._release_regions(c, state, now)
                 halt, safe = stop_of(topic.instance), before.safe.get(name, 0)
@@ -156,14 +177,13 @@ class FloorStore:
                 decisions.append(verdict_rows.decide(state, verdict, now, raises=raises))
             self._update_topics(c, [decision.topic_row for decision in decisions])
             self._insert_purges(c, [decision.purge_row for decision in decisions if decision.purge_row is not None])
-        reached("wal.floor")
         return {decision.topic: decision.verdict for decision in decisions}
 
-    def _accept_pending_reports(
-        self, c: Connection, trusted: Mapping[str, Facts], regions: Mapping[str, Sequence[Region]]
-    ) -> None:
+    def _accept_pending_reports(self, c: Connection, trusted: Mapping[str, Facts]) -> None:
         """Count pending reports that the topic's end, as known now, has reached."""
         r = self._db.t.wal_region
+        is_pending = and_(retains(self._db), r.c.pending_keep_from.is_not(None))
+        regions = read_regions(self._db, c, list(trusted), is_pending, lock=True)
         accepted_rows = []
         for name, facts in trusted.items():
             for region in regions[name]:
@@ -193,13 +213,13 @@ class FloorStore:
     def _release_regions(self, c: Connection, state: TopicState, now: int) -> TopicState:
         """Set regions to GONE that need no entry; when the last one is released, note the time."""
         topic, regions = state.topic, state.readers.regions
-        released = [region for region in regions if not policy.holds(region, now)]
-        if not released:
+        holding = [region for region in regions if policy.holds(region, now)]
+        if len(holding) == len(regions):
             return state
+        released = (region.region for region in regions if not policy.holds(region, now))
         r, t = self._db.t.wal_region, self._db.t.wal_topic
-        same_regions = and_(r.c.topic == topic.name, in_list(self._db, r.c.region, (row.region for row in released)))
+        same_regions = and_(r.c.topic == topic.name, in_list(self._db, r.c.region, released))
         c.execute(update(r).where(same_regions).values(state=RegionState.GONE, releases_at=None, until=None))
-        holding = [region for region in regions if region not in released]
         if not holding:
             c.execute(update(t).where(t.c.name == topic.name).values(emptied_at=now))
             topic = topic.model_copy(update={"emptied_at": now})

@@ -2,26 +2,33 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection, func, select, update
 
 from sexton.database.engine import Database
-from sexton.database.rows import upsert
+from sexton.database.rows import in_list, upsert
 from sexton.kernel.errors import BadInput
-from sexton.wal.mapping import remapped
-from sexton.wal.model import MAX_EPOCH, MAX_GENERATION_STEP, Region, RegionState, Topic
+from sexton.wal.mapping import remapped, starts_over
+from sexton.wal.model import MAX_EPOCH, MAX_GENERATION_STEP, MAX_TOPIC_REGIONS, Region, RegionState, Topic, WalSettings
 from sexton.wal.orders import MapOrder, RegionMapping, RegionMove
-from sexton.wal.port import EpochTooHigh, OldMap
-from sexton.wal.sql.rows import check_instance, deciding, ensure_topic, read_regions, read_topic, read_topics
+from sexton.wal.port import EpochTooHigh, OldMap, TooManyRegions
+from sexton.wal.reports import FORGET_REPORTS
+from sexton.wal.sql.rows import check_instance, deciding, ensure_topic, read_regions, read_topic, read_topics, retains
+
+_RELEASE = (
+    "name those that left in dropped or moved; they count until a purge has released them (sexton wal explain TOPIC "
+    "shows them)"
+)
 
 
 class MapStore:
     """Stores maps."""
 
-    def __init__(self, db: Database) -> None:
-        self._db = db
+    def __init__(self, db: Database, settings: WalSettings) -> None:
+        self._db, self._max_instance_regions = db, settings.max_instance_regions
 
     def put(self, order: MapOrder) -> Topic:
         """Store a map; sending the same map again only renews its age. A region is mapped before its first append.
@@ -31,6 +38,8 @@ class MapStore:
             OldMap: a newer map is known, or another map of this generation.
             EpochTooHigh: a region's epoch or the generation is above the ceiling, or raises the generation too far.
             BadInput: a region appears twice, or begins below the floor: read the topic's end again, and map it there.
+            TooManyRegions: it adds regions beyond those that a topic or an instance may have. Maps that arrive at the
+                same time may together exceed the number of an instance, once.
         """
         _refuse_duplicates(order)
         _refuse_high_epochs(order)
@@ -47,14 +56,51 @@ class MapStore:
             _refuse_far_ahead(topic, order)
             columns: dict[str, Any] = {"generation": order.generation, "mapped_at": now, "map_digest": digest}
             if not _is_repeated(topic, order):
-                stored = {row.region: row for row in read_regions(db, c, [order.topic], lock=True)[order.topic]}
+                if starts_over(topic):
+                    self._forget_reports(c, order.topic)
+                stored = self._named_regions(c, order)
                 changed = remapped(topic, stored, order, now)
-                self._store_regions(c, changed)
-                regions = stored | {region.region: region for region in changed}
-                if any(region.state is not RegionState.GONE for region in regions.values()):
+                if self._count_regions(c, topic, _added(stored, changed)):
                     columns["emptied_at"] = None
+                self._store_regions(c, changed)
             c.execute(update(t).where(t.c.name == order.topic).values(**columns))
             return read_topic(db, c, order.topic)
+
+    def _forget_reports(self, c: Connection, topic: str) -> None:
+        """Forget the reports on all regions of a topic, those that the map does not name included."""
+        r = self._db.t.wal_region
+        of_topic = r.c.topic == topic
+        in_order = select(r.c.region).where(of_topic).order_by(r.c.topic, r.c.region).with_for_update().subquery()
+        c.execute(select(func.count()).select_from(in_order))  # locks them as ``read_regions`` does
+        c.execute(update(r).where(of_topic).values(**FORGET_REPORTS))
+
+    def _named_regions(self, c: Connection, order: MapOrder) -> dict[str, Region]:
+        """Lock and return the stored regions that a map names; it changes no others."""
+        names = [named.region for named in (*_led_regions(order), *order.dropped)]
+        is_named = in_list(self._db, self._db.t.wal_region.c.region, names)
+        regions = read_regions(self._db, c, [order.topic], is_named, lock=True)[order.topic]
+        return {region.region: region for region in regions}
+
+    def _count_regions(self, c: Connection, topic: Topic, added: int) -> int:
+        """Return how many regions of a topic retain entries after a map that adds some; raises ``TooManyRegions``."""
+        r, t = self._db.t.wal_region, self._db.t.wal_topic
+        regions = select(func.count()).select_from(r).where(retains(self._db))
+        of_topic = c.execute(regions.where(r.c.topic == topic.name)).scalar_one() + added
+        if not added:
+            return of_topic
+        if of_topic > MAX_TOPIC_REGIONS:
+            raise TooManyRegions(
+                f"topic {topic.name} would have {of_topic:,} regions that are mapped or still retain entries, and may "
+                f"have {MAX_TOPIC_REGIONS:,}: {_RELEASE}"
+            )
+        names = select(t.c.name).where(t.c.instance == topic.instance)
+        of_instance = c.execute(regions.where(r.c.topic.in_(names))).scalar_one() + added
+        if of_instance > self._max_instance_regions:
+            raise TooManyRegions(
+                f"the topics of instance {topic.instance} would have {of_instance:,} regions that are mapped or still "
+                f"retain entries, and may have {self._max_instance_regions:,} (wal.max_instance_regions): {_RELEASE}"
+            )
+        return of_topic
 
     def _store_regions(self, c: Connection, regions: Sequence[Region]) -> None:
         if not regions:
@@ -66,10 +112,15 @@ class MapStore:
         c.execute(insert.on_conflict_do_update(index_elements=[r.c.topic, r.c.region], set_=columns), rows)
 
 
+def _added(stored: Mapping[str, Region], changed: Sequence[Region]) -> int:
+    """Return how many of the changed regions are new, or return after they were GONE."""
+    return sum(r.region not in stored or stored[r.region].state is RegionState.GONE for r in changed)
+
+
 def _refuse_duplicates(order: MapOrder) -> None:
-    names = [led.region for led in _led_regions(order)] + [drop.region for drop in order.dropped]
-    if len(set(names)) < len(names):
-        duplicate = next(name for name in names if names.count(name) > 1)
+    counts = Counter(named.region for named in (*_led_regions(order), *order.dropped))
+    duplicate = next((name for name, count in counts.items() if count > 1), None)
+    if duplicate is not None:
         raise BadInput(
             f"the map of topic {order.topic}: region {duplicate} appears more than once (in regions, moved or dropped)"
         )

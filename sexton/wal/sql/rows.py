@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, literal_column, select, update
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list, upsert
@@ -42,15 +42,22 @@ def read_topic(db: Database, c: Connection, name: str) -> Topic:
     return topics[name]
 
 
-def read_regions(db: Database, c: Connection, names: Sequence[str], *, lock: bool = False) -> dict[str, list[Region]]:
-    """Return the regions of each topic, GONE ones included.
+def retains(db: Database) -> ColumnElement[bool]:
+    """Return the condition that a region is mapped or still retains entries; GONE ones may be many."""
+    return db.t.wal_region.c.state != literal_column(f"'{RegionState.GONE}'")
+
+
+def read_regions(
+    db: Database, c: Connection, names: Sequence[str], condition: ColumnElement[bool], *, lock: bool = False
+) -> dict[str, list[Region]]:
+    """Return the regions of each topic that satisfy a condition.
 
     ``lock``: block reports for these regions until the transaction ends. Every transaction that locks rows of regions
     does so in this order, which prevents deadlocks.
     """
     r = db.t.wal_region
     regions: dict[str, list[Region]] = {name: [] for name in names}
-    query = select(r).where(in_list(db, r.c.topic, names)).order_by(r.c.topic, r.c.region)
+    query = select(r).where(in_list(db, r.c.topic, names), condition).order_by(r.c.topic, r.c.region)
     for row in c.execute(query.with_for_update() if lock else query):
         regions[row.topic].append(Region(**row._mapping))
     return regions
@@ -83,7 +90,7 @@ def check_instance(topic: Topic, instance: str) -> None:
 def needs_deleted_entries(db: Database) -> ColumnElement[bool]:
     """Return the condition that a region needs deleted entries of its topic: LOSS, as in ``policy.losses``."""
     t, r = db.t.wal_topic, db.t.wal_region
-    return and_(t.c.name == r.c.topic, r.c.state != RegionState.GONE, r.c.keep_from < t.c.log_start)
+    return and_(t.c.name == r.c.topic, retains(db), r.c.keep_from < t.c.log_start)
 
 
 def _topic(row: Any) -> Topic:

@@ -7,8 +7,16 @@ from sqlalchemy import and_, func, select, update
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
-from sexton.wal.model import Mode, Purge, Region, RegionState, Topic
-from sexton.wal.sql.rows import deciding, ensure_topic, needs_deleted_entries, read_regions, read_topic, read_topics
+from sexton.wal.model import Mode, Purge, Region, Topic
+from sexton.wal.sql.rows import (
+    deciding,
+    ensure_topic,
+    needs_deleted_entries,
+    read_regions,
+    read_topic,
+    read_topics,
+    retains,
+)
 
 SHOWN_PURGES = 20
 
@@ -45,9 +53,8 @@ class WalStore:
     def regions(self, name: str) -> Sequence[Region]:
         """Return the regions of a topic, those that need the oldest entries first."""
         with self._db.read() as c:
-            regions = read_regions(self._db, c, [name])[name]
-        holding = [region for region in regions if region.state is not RegionState.GONE]
-        return sorted(holding, key=lambda region: (-1 if region.keep_from is None else region.keep_from, region.region))
+            regions = read_regions(self._db, c, [name], retains(self._db))[name]
+        return sorted(regions, key=lambda region: (-1 if region.keep_from is None else region.keep_from, region.region))
 
     def lost(self, names: Sequence[str]) -> Mapping[str, int]:
         """Return for each topic how many regions need deleted entries: LOSS. Topics without any are left out."""

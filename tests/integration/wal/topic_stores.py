@@ -33,7 +33,11 @@ class TopicStores:
 
     def __init__(self, db: Database, place: LogPlace) -> None:
         self.db, self.place = db, place
-        self.store, self.floors, self.maps = WalStore(db), FloorStore(db, WAL_SETTINGS, ControlStore(db)), MapStore(db)
+        self.store, self.floors, self.maps = (
+            WalStore(db),
+            FloorStore(db, WAL_SETTINGS, ControlStore(db)),
+            MapStore(db, WAL_SETTINGS),
+        )
         self.heartbeats, self.replays = HeartbeatStore(db), ReplayStore(db, WAL_SETTINGS)
         self.purger = Purger(place.log, self.floors)
         self._generation = 0

@@ -807,6 +807,7 @@ CREATE TABLE sexton.wal_region (
     until bigint,
     PRIMARY KEY (topic, region)
 );
+CREATE INDEX wal_region_retaining ON sexton.wal_region (topic, region) WHERE state <> 'GONE';
 
 -- One row per region that is being opened and reads the topic from start on.
 CREATE TABLE sexton.wal_pin (

@@ -561,6 +561,7 @@ CREATE TABLE sexton_wal_region (
     until integer,
     PRIMARY KEY (topic, region)
 );
+CREATE INDEX sexton_wal_region_retaining ON sexton_wal_region (topic, region) WHERE state <> 'GONE';
 
 -- One row per region that is being opened and reads the topic from start on.
 CREATE TABLE sexton_wal_pin (

@@ -10,6 +10,7 @@ from sqlalchemy import select
 from sexton.operators.call_log.store import CallStore
 from sexton.wal.model import Mode
 from sexton.wal.orders import LeaderReport, MapOrder, OpenRegionOrder, RegionMapping, Stream
+from sexton.wal.sql import maps
 from tests.integration.interfaces.api.conftest import Ask
 from tests.servers.api import Api
 from tests.support.rig import Rig
@@ -137,3 +138,14 @@ def test_only_the_owner_learns_the_known_generation(rig: Rig, ask: Ask) -> None:
     assert [text for text in nodes if "owner" in text and "generation" not in text] == list(nodes)
     assert len(nodes) == 1
     assert rows(rig) == before
+
+
+def test_map_beyond_the_bound_is_refused_with_a_way_out(api: Api, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maps, "MAX_TOPIC_REGIONS", 1)
+    body = MAP | {"regions": [*MAP["regions"], {"region": "r2"}]}  # type: ignore[list-item]
+
+    refused = ask("PUT", "/v1/topics/orders/regions", body, scope="owner@a")
+
+    assert (refused.status_code, refused.json()["code"]) == (429, "TOO_MANY_REGIONS")
+    assert "name those that left in dropped" in refused.json()["detail"]
+    assert ask("PUT", "/v1/topics/orders/regions", MAP, scope="owner@a").status_code == 200
