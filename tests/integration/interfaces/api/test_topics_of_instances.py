@@ -142,7 +142,7 @@ def test_only_the_owner_learns_the_known_generation(rig: Rig, ask: Ask) -> None:
 
 def test_map_beyond_the_bound_is_refused_with_a_way_out(api: Api, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(maps, "MAX_TOPIC_REGIONS", 1)
-    body = MAP | {"regions": [*MAP["regions"], {"region": "r2"}]}  # type: ignore[list-item]
+    body = {"generation": 9, "regions": [{"region": "r1", "node": "n1"}, {"region": "r2"}]}
 
     refused = ask("PUT", "/v1/topics/orders/regions", body, scope="owner@a")
 
