@@ -68,12 +68,15 @@ def apply_report(before: Replica, report: ReportedVersions, now: int, settings: 
         now: ms since 1970.
         settings: how long a gap must persist.
     """
+    was_copied = bool(before.full_copy) and _has_full_copy(before, report)
     # A replica that had a higher version before lacks it now, even if there is no gap in the report.
-    gap = not report.bad and (report.gap or report.version < before.version)
+    gap = not report.bad and (report.gap or (report.version < before.version and not was_copied))
     gap_since = _gap_since(before, report, now) if gap else None
     persists = gap_since is not None and now - gap_since >= settings.gap_persist_seconds * 1000
     state = VersionState(before.version, before.failed, before.succeeded)
-    if not report.bad:  # the reported versions of an unreadable replica mean nothing
+    if was_copied:  # it has only what was copied: a higher version that it once reported may never have been committed
+        state = VersionState(report.version, NO_VERSION, report.version)
+    elif not report.bad:  # the reported versions of an unreadable replica mean nothing
         state = _state_after(state, report.version, gap=gap, persists=persists)
     values: dict[str, Any] = {
         "version": state.version,
@@ -85,11 +88,29 @@ def apply_report(before: Replica, report: ReportedVersions, now: int, settings: 
         "gap_since": gap_since,
         "bad_since": (before.bad_since or now) if report.bad else None,
     }
-    was_copied = report.version >= max(before.full_copy_until, before.gone)
-    if before.full_copy and not report.bad and not gap and was_copied:
-        values |= {"full_copy": "", "full_copy_at": None}  # no version is missing that may be deleted by now
+    if was_copied:
+        values |= {"full_copy": "", "full_copy_at": None}
     after = before.model_copy(update=values)
     return Judged(after, tuple(_outcomes(before, after)))
+
+
+def _has_full_copy(before: Replica, report: ReportedVersions) -> bool:
+    """Return whether a FULL_COPY_ONLY replica is whole again: it lacks no version that may be deleted by now."""
+    is_whole = not report.bad and not report.gap
+    return is_whole and report.version >= max(before.full_copy_until, before.gone)
+
+
+def full_copy_bound(replica: Replica, committed: int | None) -> int:
+    """Return the version above which no FULL_COPY_ONLY replica is kept waiting, whatever other backends reported.
+
+    Args:
+        replica: the replica.
+        committed: the newest version that the owner committed in its partition; None: unknown. Then a replica that was
+            unhealthy waits for its own version, and one that an operator gave up for the version after it.
+    """
+    if committed is not None:
+        return committed
+    return replica.version if replica.full_copy == BY_LIMIT else replica.version + 1
 
 
 def _gap_since(before: Replica, report: ReportedVersions, now: int) -> int:

@@ -1,6 +1,6 @@
 """Read replicas from their rows, and compute in SQL what they still need, as ``policy.lowest_needed_version`` does."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -41,6 +41,22 @@ def needed_versions(db: Database, c: Connection, instance: str, tablets: Iterabl
     first_needed = func.coalesce(func.min(needed_version(t, now)), 0).label("need")
     by_tablet = select(t.c.tablet, first_needed).where(replicas).group_by(t.c.tablet)
     return {row.tablet: row.need for row in c.execute(by_tablet)}
+
+
+def committed_versions(
+    db: Database, c: Connection, instance: str, replicas: Collection[Replica]
+) -> Mapping[tuple[str, str, str], int]:
+    """Return by (database, table, partition) of replicas the newest version that the owner committed, where known."""
+    newest: dict[tuple[str, str, str], int] = {}
+    dbs, tables, parts = ({getattr(r, column) for r in replicas} for column in ("db", "tbl", "part"))
+    for t in (db.t.binlog_partition_version, db.t.binlog_partition_cut) if replicas else ():
+        of_table = and_(t.c.instance == instance, in_list(db, t.c.db, dbs), in_list(db, t.c.tbl, tables))
+        partition = (t.c.db, t.c.tbl, t.c.part)
+        highest = select(*partition, func.max(t.c.version).label("version")).group_by(*partition)
+        for row in c.execute(highest.where(of_table, in_list(db, t.c.part, parts))):
+            key = (row.db, row.tbl, row.part)
+            newest[key] = max(row.version, newest.get(key, row.version))
+    return newest
 
 
 def record_released_versions(db: Database, c: Connection, instance: str, versions: Mapping[str, int]) -> None:

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select, update
+from sqlalchemy import BigInteger, ColumnElement, Connection, Table, Text, and_, func, or_, select, update
 
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
+from sexton.database.rows import as_rows
 from sexton.kernel.errors import BadInput
 from sexton.replication.journal.model import JournalSnapshot, LogWatermark
 from sexton.replication.journal.store import JournalStore
@@ -14,7 +15,7 @@ from sexton.replication.replicas import policy
 from sexton.replication.replicas.errors import UnknownTablet
 from sexton.replication.replicas.model import Replica, ReplicaSettings
 from sexton.replication.replicas.policy import BY_LIMIT
-from sexton.replication.replicas.sql.rows import healthy, replicas_of, to_replica
+from sexton.replication.replicas.sql.rows import committed_versions, healthy, replicas_of, to_replica
 
 
 class ReplicaStore:
@@ -47,7 +48,8 @@ class ReplicaStore:
     def full_copy(self, instance: str, tablet: str, backend: str, why: str) -> Replica:
         """Mark a replica FULL_COPY_ONLY: only a full copy can repair it, so it no longer blocks deletion of versions.
 
-        It counts again when a report shows that it lacks no version that may have been deleted.
+        It counts again when a report shows that it lacks no version that may have been deleted, and has the newest one
+        that any replica had now. A version that the owner never committed does not count for that.
 
         Raises:
             UnknownInstance, UnknownTablet: it does not exist.
@@ -69,7 +71,8 @@ class ReplicaStore:
             row = c.execute(update(t).where(this_replica).values(**values).returning(t)).one_or_none()
             if row is None:
                 raise UnknownTablet(tablet, backend)
-            return to_replica(row)
+            replica = to_replica(row)
+            return next(iter(self._limit_full_copies(c, instance, [replica])), replica)
 
     def give_up(self, instance: str) -> int:
         """Mark replicas FULL_COPY_ONLY that were unhealthy for longer than the hold limit; return how many.
@@ -86,8 +89,26 @@ class ReplicaStore:
             healthy_elsewhere = select(other.c.uid).where(same_tablet, healthy(other, now)).exists()
             counting = and_(t.c.instance == instance, t.c.full_copy == "", t.c.dropped.is_(False))
             values = {"full_copy": BY_LIMIT, "full_copy_at": now, "full_copy_until": _newest_version(t)}
-            given_up = update(t).where(counting, unhealthy_for_long, healthy_elsewhere).values(**values)
-            return c.execute(given_up).rowcount
+            given_up = update(t).where(counting, unhealthy_for_long, healthy_elsewhere).values(**values).returning(t)
+            replicas = [to_replica(row) for row in c.execute(given_up)]
+            self._limit_full_copies(c, instance, replicas)
+            return len(replicas)
+
+    def _limit_full_copies(self, c: Connection, instance: str, replicas: Sequence[Replica]) -> Sequence[Replica]:
+        """Let no replica wait for a version that another backend made up; return the replicas that are changed."""
+        t, committed = self._db.t.replica, committed_versions(self._db, c, instance, replicas)
+        bounds = [policy.full_copy_bound(r, committed.get((r.db, r.tbl, r.part))) for r in replicas]
+        limited = [
+            replica.model_copy(update={"full_copy_until": bound})
+            for replica, bound in zip(replicas, bounds, strict=True)
+            if bound < replica.full_copy_until
+        ]
+        if limited:
+            data = [r.model_dump(include={"uid", "backend", "full_copy_until"}) for r in limited]
+            new = as_rows(self._db, data, uid=Text(), backend=Text(), full_copy_until=BigInteger())
+            same_copy = and_(t.c.instance == instance, t.c.uid == new.c.uid, t.c.backend == new.c.backend)
+            c.execute(update(t).where(same_copy).values(full_copy_until=new.c.full_copy_until))
+        return limited
 
     def snapshot(self, instance: str) -> JournalSnapshot:
         """Return the state from which a follower begins if it has missed entries of the journal."""
