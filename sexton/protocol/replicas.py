@@ -7,7 +7,7 @@ from pydantic import BaseModel, FailFast, Field
 from sexton.protocol.body import Body, Reason
 from sexton.protocol.names import Id, Size, Version
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ, AcknowledgeResult, CutDone, CutPage
-from sexton.replication.replicas.model import PlaceResult, Replica, ReportReceipt
+from sexton.replication.replicas.model import MAX_PLACED_COPIES, PlaceResult, Replica, ReportReceipt
 
 __all__ = [
     "AcknowledgeResult",
@@ -26,7 +26,7 @@ __all__ = [
     "ReportReceipt",
     "ReportedTablet",
 ]
-MAX_COPIES, MAX_REPORTED_COPIES, MAX_RANGES = 100_000, 5_000, 100_000
+MAX_REPORTED_COPIES, MAX_RANGES = 5_000, 100_000
 Range = tuple[Version, Version]
 
 
@@ -48,8 +48,8 @@ class PlacedTablet(Body):
 class Placements(Body):
     """All tablets of some partitions of a table."""
 
-    tablets: Annotated[tuple[PlacedTablet, ...], FailFast(), Field(max_length=MAX_COPIES)] = ()
-    dropped_partitions: Annotated[tuple[Id, ...], Field(max_length=MAX_COPIES)] = ()
+    tablets: Annotated[tuple[PlacedTablet, ...], FailFast(), Field(max_length=MAX_PLACED_COPIES)] = ()
+    dropped_partitions: Annotated[tuple[Id, ...], Field(max_length=MAX_PLACED_COPIES)] = ()
 
 
 class ReportedTablet(Body):

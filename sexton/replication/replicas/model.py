@@ -7,6 +7,9 @@ MAX_BOOT = 2**48
 MAX_BOOT_STEP = 2**40
 """How much a report may raise a backend's boot. Boots may be instants in ms, so it is 34 years."""
 
+MAX_PLACED_COPIES = 20_000
+"""The largest number of replicas of one placement."""
+
 
 class ReplicaSettings(Message):
     """Limits by which reports are judged."""

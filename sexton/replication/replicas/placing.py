@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from sexton.kernel.errors import BadInput
 from sexton.replication.names import MAX_NAME_CHARACTERS, check_names
-from sexton.replication.replicas.model import Placement, Tablet
+from sexton.replication.replicas.model import MAX_PLACED_COPIES, Placement, Tablet
 from sexton.storage.policy import ID_CHARACTERS
 
 
@@ -18,6 +18,11 @@ def check_placement(order: Placement) -> None:
     if not order.table:
         raise BadInput("the table is missing: name the table of the tablets")
     copies = [copy for tablet in order.tablets for copy in tablet.copies]
+    if max(len(copies), len(order.dropped)) > MAX_PLACED_COPIES:
+        raise BadInput(
+            f"{len(copies):,} replicas and {len(order.dropped):,} dropped partitions are too many for one placement: "
+            f"send at most {MAX_PLACED_COPIES:,} of each, partition by partition"
+        )
     _check_ids("tablet", (tablet.tablet for tablet in order.tablets))
     _check_ids("uid", (copy.uid for copy in copies))
     _check_ids("backend", (copy.backend for copy in copies))

@@ -146,6 +146,18 @@ def bad_plans(db: Database, statements: Mapping[str, Any]) -> dict[str, list[str
     return bad
 
 
+def loops(db: Database, statements: Mapping[str, Any]) -> list[str]:
+    """Return the statements with a part that runs once for each row of another part."""
+    with db.read() as tx:
+        plans = {sql: _explain(tx, sql, values) for sql, values in statements.items() if sql.split()[0] in EXPLAINED}
+    return [sql for sql, plan in plans.items() if _repeats(plan)]
+
+
+def _repeats(node: Mapping[str, Any]) -> bool:
+    in_rows = node["Node Type"] == "Nested Loop" or node.get("Parent Relationship") == "SubPlan"
+    return in_rows or any(_repeats(child) for child in node.get("Plans", ()))
+
+
 def _explain(tx: Connection, statement: str, parameters: Any) -> dict[str, Any]:
     answer = tx.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {statement}", parameters or None).scalar_one()
     plans = answer if isinstance(answer, list) else json.loads(answer)

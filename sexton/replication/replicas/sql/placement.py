@@ -1,9 +1,9 @@
 """Store where the owner has placed the replicas of tablets. A tablet never loses its last replica by mistake."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, FromClause, Text, and_, delete, func, literal, select, update
+from sqlalchemy import BigInteger, ColumnElement, Connection, Text, and_, delete, func, literal, select, text, update
 
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
@@ -17,8 +17,25 @@ from sexton.replication.replicas.placing import check_placement
 from sexton.replication.replicas.sql.rows import ALL_GRANTED, healthy
 from sexton.replication.sql.log_rows import ensure_log_rows, is_dropped
 
-TEXT = Text()
-PLACED_COLUMNS = ("uid", "backend", "tablet", "part")
+CopyKey = tuple[str, str]
+"""The uid and the backend of a replica."""
+
+
+class CopyPlace(NamedTuple):
+    """A replica, and where it is placed."""
+
+    uid: str
+    backend: str
+    tablet: str
+    part: str
+
+    @property
+    def key(self) -> CopyKey:
+        """Return what names the replica in its instance."""
+        return self.uid, self.backend
+
+
+PLACED_COLUMNS = CopyPlace._fields
 
 
 class PlacementStore:
@@ -41,19 +58,18 @@ class PlacementStore:
         check_placement(order)
         db = self._db
         with deciding(db, instance) as c:
+            if db.dialect == "postgresql":  # a generic plan compares each row with each placed copy
+                c.execute(text("SET LOCAL plan_cache_mode = force_custom_plan"))
             ensure_log_rows(db, c, instance, order.db, order.table)  # its log can be read before its first record
             if is_dropped(db, c, instance, order.db, order.table):
                 raise BadInput(f"table {order.table} of {order.db} is dropped; names never come back: use another id")
-            self._check_complete(c, instance, order)
-            placed = self._as_rows(order)
-            already_placed = self._count_placed(c, instance, order, placed)
-            self._add(c, instance, order, placed)
-            removed = self._remove_replaced(c, instance, order, placed)
-            copies = sum(len(tablet.copies) for tablet in order.tablets)
-            if self._count_placed(c, instance, order, placed) < copies:
-                raise BadInput("a uid belongs to another replica, or to a dropped one: uids never come back")
+            placed, stored = _placed_copies(order), self._stored_copies(c, instance, order)
+            _check_complete(order, stored)
+            new = [copy for key, copy in placed.items() if stored.get(key) != copy]
+            self._add(c, instance, order, new)
+            removed = self._remove_copies(c, instance, [key for key in stored if key not in placed])
             dropped = self._drop_partitions(c, instance, order)
-        return PlaceResult(added=copies - already_placed, kept=already_placed, removed=len(removed), dropped=dropped)
+        return PlaceResult(added=len(new), kept=len(placed) - len(new), removed=removed, dropped=dropped)
 
     def decommission(self, instance: str, backend: str) -> int:
         """Delete a backend that will never come back, with all its replicas; return how many there were.
@@ -94,58 +110,60 @@ class PlacementStore:
         partitions = sorted({tablet.part for tablet in order.tablets})
         return and_(self._live_of_table(instance, order), in_list(self._db, self._db.t.replica.c.part, partitions))
 
-    def _same_copy(self, placed: FromClause) -> ColumnElement[bool]:
-        t = self._db.t.replica
-        return and_(placed.c.uid == t.c.uid, placed.c.backend == t.c.backend)
-
     # The steps of a placement
 
-    def _check_complete(self, c: Connection, instance: str, order: Placement) -> None:
+    # No statement joins the placed copies: PostgreSQL does not know how many they are, and may compare each with each.
+
+    def _stored_copies(self, c: Connection, instance: str, order: Placement) -> Mapping[CopyKey, CopyPlace]:
+        """Return the live replicas of the placed partitions."""
         t = self._db.t.replica
-        placed_tablets = {tablet.tablet for tablet in order.tablets}
-        stored = select(t.c.tablet).where(self._live_of_partitions(instance, order)).distinct()
-        for tablet in c.execute(stored).scalars():
-            if tablet not in placed_tablets:
-                raise BadInput(
-                    f"tablet {tablet} of table {order.table} is missing, but its partition is placed: name all tablets "
-                    "of a partition with all their replicas, or name the partition as dropped"
-                )
+        columns = (t.c[column] for column in PLACED_COLUMNS)
+        rows = c.execute(select(*columns).where(self._live_of_partitions(instance, order)))
+        return {copy.key: copy for copy in (CopyPlace(*row) for row in rows)}
 
-    def _as_rows(self, order: Placement) -> FromClause:
-        data = [
-            {"uid": copy.uid, "backend": copy.backend, "tablet": tablet.tablet, "part": tablet.part}
-            for tablet in order.tablets
-            for copy in tablet.copies
-        ]
-        return as_rows(self._db, data, **dict.fromkeys(PLACED_COLUMNS, TEXT))
-
-    def _count_placed(self, c: Connection, instance: str, order: Placement, placed: FromClause) -> int:
-        """Return how many of the placed replicas are stored, with the same tablet and partition."""
-        t = self._db.t.replica
-        already_placed = and_(self._same_copy(placed), placed.c.tablet == t.c.tablet, placed.c.part == t.c.part)
-        count = select(func.count()).select_from(t.join(placed, already_placed))
-        return int(c.execute(count.where(self._live_of_table(instance, order))).scalar_one())
-
-    def _add(self, c: Connection, instance: str, order: Placement, placed: FromClause) -> None:
+    def _add(self, c: Connection, instance: str, order: Placement, copies: Sequence[CopyPlace]) -> None:
         """Add new replicas. Their backends must delete what was cut before they were placed, too."""
-        db, t, fold = self._db, self._db.t.replica, self._db.t.binlog_partition_cut
-        of_table = and_(fold.c.instance == instance, fold.c.db == order.db, fold.c.tbl == order.table)
-        cut_of_partition = and_(of_table, fold.c.part == placed.c.part)
-        table_columns = [literal(value) for value in (instance, order.db, order.table)]
-        placed_columns = [placed.c[column] for column in PLACED_COLUMNS]
+        db, t = self._db, self._db.t.replica
+        cut, released = self._cut_versions(c, instance, order), self._released_versions(c, instance, copies)
+        data = [
+            copy._asdict() | {"desired": cut.get(copy.part, -1), "gone": released.get(copy.tablet, -1)}
+            for copy in copies
+        ]
+        versions = {"desired": BigInteger(), "gone": BigInteger()}
+        new = as_rows(db, data, **dict.fromkeys(PLACED_COLUMNS, Text()), **versions)
         no_report_yet = literal(db.now(c), t.c.fresh_until.type)
-        same_tablet = and_(t.c.instance == instance, t.c.tablet == placed.c.tablet)
-        released_version = func.coalesce(select(func.max(t.c.gone)).where(same_tablet).scalar_subquery(), -1)
-        desired = func.coalesce(fold.c.version, -1)
-        new = select(*table_columns, *placed_columns, no_report_yet, desired, released_version)
-        new = new.select_from(placed.outerjoin(fold, cut_of_partition)).where(placed.c.uid != "")
-        columns = ["instance", "db", "tbl", *PLACED_COLUMNS, "fresh_until", "desired", "gone"]
-        c.execute(upsert(db, t).from_select(columns, new).on_conflict_do_nothing())
+        of_table = [literal(value) for value in (instance, order.db, order.table)]
+        columns = (*PLACED_COLUMNS, *versions)
+        rows = select(*of_table, no_report_yet, *(new.c[column] for column in columns)).where(new.c.uid != "")
+        add = upsert(db, t).from_select(["instance", "db", "tbl", "fresh_until", *columns], rows)
+        added = c.execute(add.on_conflict_do_nothing().returning(t.c.uid)).all()
+        if len(added) < len(copies):
+            raise BadInput("a uid belongs to another replica, or to a dropped one: uids never come back")
 
-    def _remove_replaced(self, c: Connection, instance: str, order: Placement, placed: FromClause) -> Sequence[Any]:
-        """Delete the stored replicas of the placed partitions that are not placed any longer."""
-        is_placed = select(literal(1)).select_from(placed).where(self._same_copy(placed)).exists()
-        return self._remove(c, instance, and_(self._live_of_partitions(instance, order), ~is_placed))
+    def _cut_versions(self, c: Connection, instance: str, order: Placement) -> Mapping[str, int]:
+        """Return by partition up to which version its binlogs are cut."""
+        fold = self._db.t.binlog_partition_cut
+        of_table = and_(fold.c.instance == instance, fold.c.db == order.db, fold.c.tbl == order.table)
+        placed = in_list(self._db, fold.c.part, {tablet.part for tablet in order.tablets})
+        return {row.part: row.version for row in c.execute(select(fold.c.part, fold.c.version).where(of_table, placed))}
+
+    def _released_versions(self, c: Connection, instance: str, copies: Sequence[CopyPlace]) -> Mapping[str, int]:
+        """Return by tablet up to which version its data may have been deleted."""
+        t = self._db.t.replica
+        placed = and_(t.c.instance == instance, in_list(self._db, t.c.tablet, {copy.tablet for copy in copies}))
+        rows = c.execute(select(t.c.tablet, func.max(t.c.gone).label("gone")).where(placed).group_by(t.c.tablet))
+        return {row.tablet: row.gone for row in rows}
+
+    def _remove_copies(self, c: Connection, instance: str, keys: Iterable[CopyKey]) -> int:
+        """Delete replicas that are not placed any longer; return how many."""
+        t, removed = self._db.t.replica, 0
+        uids: dict[str, list[str]] = {}
+        for uid, backend in keys:
+            uids.setdefault(backend, []).append(uid)
+        for backend, of_backend in sorted(uids.items()):
+            on_backend = and_(t.c.instance == instance, t.c.backend == backend)
+            removed += len(self._remove(c, instance, and_(on_backend, in_list(self._db, t.c.uid, of_backend))))
+        return removed
 
     def _remove(self, c: Connection, instance: str, condition: ColumnElement[bool]) -> Sequence[Any]:
         """Delete replicas, and tell followers about unhealthy ones; return the deleted rows."""
@@ -184,3 +202,18 @@ class PlacementStore:
         on_backend = and_(t.c.instance == instance, t.c.backend == backend, t.c.dropped.is_(False))
         only_here = select(t.c.tablet).where(on_backend, ~healthy_elsewhere.exists()).order_by(t.c.tablet).limit(5)
         return list(c.execute(only_here).scalars())
+
+
+def _placed_copies(order: Placement) -> Mapping[CopyKey, CopyPlace]:
+    copies = (CopyPlace(copy.uid, copy.backend, t.tablet, t.part) for t in order.tablets for copy in t.copies)
+    return {copy.key: copy for copy in copies}
+
+
+def _check_complete(order: Placement, stored: Mapping[CopyKey, CopyPlace]) -> None:
+    placed_tablets = {tablet.tablet for tablet in order.tablets}
+    for copy in stored.values():
+        if copy.tablet not in placed_tablets:
+            raise BadInput(
+                f"tablet {copy.tablet} of table {order.table} is missing, but its partition is placed: name all "
+                "tablets of a partition with all their replicas, or name the partition as dropped"
+            )

@@ -39,3 +39,24 @@ def test_a_replacement_of_a_bad_copy_is_good_to_followers(binlogs: BinlogInstanc
         follower.apply(entry)
 
     assert (binlogs.replica("t1", "b1").bad, follower.unhealthy()) == (False, {})
+
+
+def test_a_uid_that_belongs_to_another_copy_is_refused(binlogs: BinlogInstance) -> None:
+    binlogs.place("t1", "b1")
+    copies = (Copy(backend="b1", uid="t1.b1"), Copy(backend="b2", uid="new"))
+    its = Tablet(tablet="t2", part="p2", copies=copies)
+
+    with pytest.raises(BadInput, match="a uid belongs to another replica"):
+        binlogs.service.placements.place(SHOP, Placement(db=DB, table="orders", tablets=(its,)))
+
+    assert count(binlogs, "replica") == 1
+
+
+def test_a_copy_moves_to_another_backend_under_its_uid(binlogs: BinlogInstance) -> None:
+    def place(*backends: str) -> tuple[int, int, int]:
+        its = Tablet(tablet="t1", part="p1", copies=tuple(Copy(backend=b, uid="u") for b in backends))
+        placed = binlogs.service.placements.place(SHOP, Placement(db=DB, table="orders", tablets=(its,)))
+        return placed.added, placed.kept, placed.removed
+
+    assert [place("b1", "b2"), place("b2", "b3")] == [(2, 0, 0), (1, 1, 1)]
+    assert [r.backend for r in binlogs.service.replicas.tablet(SHOP, "t1")[0]] == ["b2", "b3"]

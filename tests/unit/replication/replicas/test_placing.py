@@ -3,7 +3,7 @@
 import pytest
 
 from sexton.kernel.errors import BadInput
-from sexton.replication.replicas.model import Copy, Placement, Tablet
+from sexton.replication.replicas.model import MAX_PLACED_COPIES, Copy, Placement, Tablet
 from sexton.replication.replicas.placing import check_placement
 
 B1, B2 = Copy(backend="b1", uid="u1"), Copy(backend="b2", uid="u2")
@@ -17,6 +17,15 @@ def place(*tablets: Tablet, table: str = "orders", dropped: tuple[str, ...] = ()
 
 def test_complete_placement_is_accepted() -> None:
     place(T1, Tablet(tablet="t2", part="p1", copies=(Copy(backend="b1", uid="u3"),)), dropped=("p2",))
+
+
+@pytest.mark.parametrize("dropped", [False, True])
+def test_placement_of_too_many_copies_is_refused(dropped: bool) -> None:
+    names = tuple(f"n{n}" for n in range(MAX_PLACED_COPIES + 1))
+    tablets = tuple(Tablet(tablet=n, part="p1", copies=(Copy(backend="b1", uid=n),)) for n in names)
+    with pytest.raises(BadInput, match=r"20,001 .* send at most 20,000 of each"):
+        place(*([] if dropped else tablets), dropped=names if dropped else ())
+    place(*tablets[1:], dropped=names[1:])
 
 
 @pytest.mark.parametrize(
