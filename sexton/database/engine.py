@@ -44,6 +44,8 @@ QUERY_CANCELED = "57014"
 """A statement reached its time limit."""
 LOCK_SECONDS = 5
 """How long a statement waits for an owner's lock; a round must not hang on a transaction that was left open."""
+MOST_MESSAGE = 500
+"""Characters of a driver's message that are kept: a query of an owner's view decides how long it is."""
 AWAY = (DBAPIError, NoConnection)
 """Errors of a database that does not answer or refuses, or of a pool whose connections are all in use."""
 NOT_HELD = (DataError,)
@@ -64,6 +66,8 @@ class Database:
         self._live_url: URL | None = None
         self._live: dict[str, Database] = {}
         self._live_lock = threading.Lock()
+        self.computing: dict[str, int] = {}
+        """Instances whose live view PostgreSQL computes on, though no session waits for it, and the process of each."""
         self.has_live_login = False
         """Whether live views are read with another login than Sexton's own."""
         self.has_live_login_each = False
@@ -101,7 +105,9 @@ class Database:
         login = (self._live_url.username or "").replace(_INSTANCE, instance)
         with self._live_lock:
             if login not in self._live:
-                self._live[login] = Database(_live_engine(self._live_url.set(username=login)))
+                from sexton.database.live_engine import open_live  # which imports this module
+
+                self._live[login] = Database(open_live(self._live_url.set(username=login)))
             return self._live[login]
 
     @contextmanager
@@ -187,15 +193,12 @@ _POSTGRESQL_NOW = select(func.sexton.now(type_=Instant()))
 SEARCH_PATH = "pg_catalog,pg_temp"
 """Sexton names the schema of all that it uses. By default an operator or function in ``public`` that fits the types of
 a query better than PostgreSQL's own would run with the rights of Sexton's role."""
-_OPTIONS = (
+OPTIONS = (
     f"-c synchronous_commit=on -c application_name=sexton -c lock_timeout={LOCK_SECONDS * 1000} "
     f"-c search_path={SEARCH_PATH}"
 )
 
 
-_LIVE_OPTIONS = f"{_OPTIONS} -c default_transaction_read_only=on"
-_LIVE_CONNECTIONS = 20
-"""Sessions of one login that read live views at the same time; two of them stay open."""
 _INSTANCE = "{instance}"
 
 
@@ -207,8 +210,8 @@ def now_column(dialect: str) -> ColumnElement[int]:
 
 
 def first_line(error: Exception) -> str:
-    """Return a driver's message without its SQL and parameters."""
-    message = str(getattr(error, "orig", error)).strip()
+    """Return the beginning of a driver's message, without its SQL and parameters."""
+    message = str(getattr(error, "orig", error))[:MOST_MESSAGE].strip()
     return message.splitlines()[0] if message else type(error).__name__
 
 
@@ -230,39 +233,11 @@ def _engine(url: str, connections: int | None) -> Engine:
             max_overflow=0 if connections else 20,
             pool_pre_ping=True,
             hide_parameters=True,
-            connect_args={"options": _OPTIONS, "connect_timeout": 10},
+            connect_args={"options": OPTIONS, "connect_timeout": 10},
         )
     if backend == "sqlite":
         return _sqlite(parsed)
     raise BadInput(f"database_url is for {backend}; use SQLite or PostgreSQL")
-
-
-def _live_engine(url: URL) -> Engine:
-    """Return an engine whose transactions are read-only, and whose sessions forget everything after each of them.
-
-    A function of an owner's view may change its session: settings, prepared statements, locks. The next transaction
-    of the session may read another owner's view, so no statement is prepared by name, and DISCARD ALL ends each use.
-    """
-    engine = create_engine(
-        url.set(drivername="postgresql+psycopg"),
-        isolation_level="READ COMMITTED",
-        pool_size=2,
-        max_overflow=_LIVE_CONNECTIONS - 2,
-        pool_pre_ping=True,
-        pool_reset_on_return=None,
-        connect_args={"options": _LIVE_OPTIONS, "connect_timeout": 10, "prepare_threshold": None},
-        execution_options={"postgresql_readonly": True},
-    )
-
-    @event.listens_for(engine, "reset")
-    def discard(dbapi_connection: Any, _record: Any, state: Any) -> None:
-        if not state.terminate_only:
-            dbapi_connection.rollback()
-            dbapi_connection.autocommit = True
-            dbapi_connection.execute("DISCARD ALL")
-            dbapi_connection.autocommit = False
-
-    return engine
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:

@@ -15,15 +15,18 @@ from sqlalchemy import Connection, event, text
 from sqlalchemy.exc import OperationalError
 
 from sexton.database.engine import LOCK_NOT_AVAILABLE, LOCK_SECONDS, QUERY_CANCELED, Database, first_line
+from sexton.database.live_engine import NoAnswer
 from sexton.owners.port import OwnerSilent
 
 PROVED = "sexton_same_database"
 """Set in the memory of a session that was found to be in Sexton's own database."""
 _DATABASE = "SELECT pg_postmaster_start_time()::text, oid::text FROM pg_database WHERE datname = current_database()"
-
+_TERMINATE = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = :pid AND usename = current_user"
 
 STATEMENT_SECONDS = 20
 """Longest statement that reads a view (PostgreSQL): below the heartbeat timeout."""
+GRACE_SECONDS = 5
+"""How long after that the session waits, if the server does not end the statement, and is then closed."""
 LOOK_SECONDS = 300
 """How long a transaction may begin further statements."""
 
@@ -48,9 +51,10 @@ def reading(
         OwnerSilent: the second login leads to another database, such as a replica that lags; the view did not answer
             in time, or is locked.
     """
+    _require_idle(db, instance)
     with (
         db.live(instance).read() as c,
-        _limited(db, c, seconds or STATEMENT_SECONDS, look_seconds or LOOK_SECONDS),
+        _limited(db, instance, c, seconds or STATEMENT_SECONDS, look_seconds or LOOK_SECONDS),
     ):
         _prove(db, c)
         yield c
@@ -76,17 +80,21 @@ def reading_at(
     if db.dialect == "sqlite" and own is not None:
         yield own
         return
+    _require_idle(db, instance)
     with (
         db.live(instance).snapshot(moment) as live,
-        _limited(db, live, seconds or STATEMENT_SECONDS, seconds or STATEMENT_SECONDS),
+        _limited(db, instance, live, seconds or STATEMENT_SECONDS, seconds or STATEMENT_SECONDS),
     ):
         _prove(db, live)
         yield live
 
 
 @contextmanager
-def _limited(db: Database, c: Connection, seconds: int, look_seconds: int) -> Iterator[None]:
-    """Limit the time of statements, of waits for locks, and of the transaction."""
+def _limited(db: Database, instance: str, c: Connection, seconds: int, look_seconds: int) -> Iterator[None]:
+    """Limit the time of statements, of waits for locks, and of the transaction.
+
+    PostgreSQL does not end every computation at its limit. The session is then closed.
+    """
     until = time.monotonic() + look_seconds
 
     def in_time(*_: Any) -> None:
@@ -96,18 +104,39 @@ def _limited(db: Database, c: Connection, seconds: int, look_seconds: int) -> It
     if db.dialect == "postgresql":
         c.exec_driver_sql(f"SET LOCAL statement_timeout = {seconds * 1000}")
         c.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCK_SECONDS * 1000}")
+        session: Any = c.connection.driver_connection
+        session.wait_seconds = seconds + GRACE_SECONDS
     event.listen(c, "before_cursor_execute", in_time)
     try:
         yield
     except OperationalError as e:
+        if isinstance(e.orig, NoAnswer):
+            db.computing[instance] = e.orig.process
         state = getattr(e.orig, "sqlstate", None)
-        if state == QUERY_CANCELED:
+        if state == QUERY_CANCELED or isinstance(e.orig, NoAnswer):
             raise OwnerSlow(f"the live view did not answer within {seconds:,} s ({first_line(e)})") from e
         if state == LOCK_NOT_AVAILABLE:
             raise OwnerSlow(f"the live view is locked by a transaction of its owner ({first_line(e)})") from e
         raise
     finally:
         event.remove(c, "before_cursor_execute", in_time)
+
+
+def _require_idle(db: Database, instance: str) -> None:
+    """Raise ``OwnerSlow`` while PostgreSQL computes an earlier query of the view: such queries must not pile up.
+
+    Its process is asked to end, as it may also be in code that an owner put there, which ignores every time limit.
+    """
+    if (process := db.computing.get(instance)) is None:
+        return
+    with db.live(instance).read() as c:
+        computes = c.execute(text(_TERMINATE), {"pid": process}).first() is not None
+    if computes:
+        raise OwnerSlow(
+            f"process {process} of PostgreSQL still computes an earlier query of the live view, and no time limit "
+            "ends it; make the view simpler"
+        )
+    db.computing.pop(instance, None)
 
 
 def _prove(db: Database, c: Connection) -> None:

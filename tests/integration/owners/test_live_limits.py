@@ -124,3 +124,25 @@ def test_a_locked_view_stops_no_other_instance_nor_command(locked: Rig, tmp_path
     assert len(overview(locked.db, stores.insight, locked.policy, 1).instances) == 2
     assert len(FigureStore(locked.db, stores.insight, locked.policy, INTERVAL).read().instances) == 2
     assert list(examine_roles(stores))
+
+
+def test_a_long_error_of_a_view_is_cut(shop: Rig) -> None:
+    with owner_write(shop.db) as c:
+        c.execute(text("CREATE TABLE live (id text)"))
+        c.execute(text("INSERT INTO live VALUES ('x')"))
+        c.execute(
+            text(
+                "CREATE VIEW sexton_live AS SELECT 'file'::text kind, id, 'disk'::text vault, id AS key FROM live "
+                "WHERE repeat(id, 5000000)::bigint > 0"
+            )
+        )
+
+    with pytest.raises(OwnerSilent, match="invalid input syntax") as silence:
+        shop.owner.live("shop", [MARK], lambda: None)
+
+    error: BaseException | None = silence.value
+    while error is not None:
+        assert len(str(error)) < 5_000  # with the statement
+        error = error.__cause__
+    (kept,) = kept_texts(shop.round())
+    assert len(kept) < 1_000

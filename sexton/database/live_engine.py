@@ -1,0 +1,93 @@
+"""Open the sessions that read owners' live views: read-only, forgetful, and never waiting longer than a limit.
+
+PostgreSQL ends a statement at its time limit only where its code checks for interrupts. The division of long numerics
+does not, so a view may compute for hours. The session itself therefore stops waiting.
+"""
+
+import time
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.abc import PQGen
+from sqlalchemy import Engine, create_engine, event
+from sqlalchemy.engine import URL
+
+from sexton.database.engine import MOST_MESSAGE, OPTIONS
+
+_LIVE_OPTIONS = f"{OPTIONS} -c default_transaction_read_only=on"
+_LIVE_CONNECTIONS = 20
+"""Sessions of one login that read live views at the same time; two of them stay open."""
+WAIT_SECONDS = 25
+"""How long a session waits for an answer of the server, unless a transaction sets another limit."""
+
+Answer = TypeVar("Answer")
+
+
+class NoAnswer(psycopg.OperationalError):
+    """The server did not answer in time, and the session was closed; ``process`` of the server may still compute."""
+
+    def __init__(self, message: str, process: int) -> None:
+        super().__init__(message)
+        self.process = process
+
+
+class LiveSession(psycopg.Connection[Any]):
+    """A session that closes itself when the server does not answer in time, and keeps short error messages only."""
+
+    wait_seconds: float = WAIT_SECONDS
+
+    def wait(self, gen: PQGen[Answer], *args: Any, **kwargs: Any) -> Answer:
+        """Return the server's answer: the driver waits here for each statement."""
+        try:
+            return super().wait(self._in_time(gen), *args, **kwargs)
+        except psycopg.Error as e:
+            if len(str(e)) > MOST_MESSAGE:  # the causes of an error are stored and logged, too
+                e.args, e._info = (str(e)[:MOST_MESSAGE],), None
+            raise
+
+    def _in_time(self, gen: PQGen[Answer]) -> PQGen[Answer]:
+        """Pass on what the driver waits for, several times in a second; raise ``NoAnswer`` after the limit."""
+        until = time.monotonic() + self.wait_seconds
+        try:
+            awaited = next(gen)
+            while time.monotonic() <= until:
+                awaited = gen.send((yield awaited))
+        except StopIteration as e:
+            answer: Answer = e.value
+            return answer
+        process = self.pgconn.backend_pid
+        self.close()
+        raise NoAnswer(f"no answer within {self.wait_seconds:,} s, so the session was closed", process)
+
+
+def open_live(url: URL) -> Engine:
+    """Return an engine whose transactions are read-only, and whose sessions forget everything after each of them.
+
+    A function of an owner's view may change its session: settings, prepared statements, locks. The next transaction
+    of the session may read another owner's view, so no statement is prepared by name, and DISCARD ALL ends each use.
+    """
+    engine = create_engine(
+        url.set(drivername="postgresql+psycopg"),
+        isolation_level="READ COMMITTED",
+        pool_size=2,
+        max_overflow=_LIVE_CONNECTIONS - 2,
+        pool_pre_ping=True,
+        pool_reset_on_return=None,
+        connect_args={"options": _LIVE_OPTIONS, "connect_timeout": 10, "prepare_threshold": None},
+        execution_options={"postgresql_readonly": True},
+    )
+
+    @event.listens_for(engine, "do_connect")
+    def connect(_dialect: Any, _record: Any, args: Any, parameters: Any) -> Any:
+        return LiveSession.connect(*args, **parameters)
+
+    @event.listens_for(engine, "reset")
+    def discard(dbapi_connection: Any, _record: Any, state: Any) -> None:
+        if not state.terminate_only:
+            dbapi_connection.wait_seconds = WAIT_SECONDS
+            dbapi_connection.rollback()
+            dbapi_connection.autocommit = True
+            dbapi_connection.execute("DISCARD ALL")
+            dbapi_connection.autocommit = False
+
+    return engine

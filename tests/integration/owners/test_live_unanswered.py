@@ -1,0 +1,100 @@
+"""A live view whose computation no time limit of PostgreSQL ends: its session is closed, and nothing waits for it."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy import text
+
+from sexton.check.sources import live_side
+from sexton.owners.port import OwnerSilent
+from sexton.owners.sql import live_sessions, owner
+from tests.integration.owners.test_live_limits import MARK, why
+from tests.support.rig import Rig
+from tests.support.transactions import owner_write
+
+DIVISIONS = " + ".join(["(a % b)"] * 5)
+"""Some seconds of one expression, which PostgreSQL does not end at a time limit."""
+COMPUTING = (
+    "SELECT FROM pg_stat_activity WHERE datname = current_database() AND state = 'active' AND pid <> pg_backend_pid()"
+)
+
+
+@pytest.fixture
+def shop(postgres_rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
+    """An instance whose view computes for longer than the limit and the grace."""
+    monkeypatch.setattr(live_sessions, "STATEMENT_SECONDS", 1)
+    monkeypatch.setattr(live_sessions, "GRACE_SECONDS", 1)
+    monkeypatch.setattr(live_side, "STATEMENT_SECONDS", 1)
+    monkeypatch.setattr(owner, "SILENT_SECONDS", 0)
+    postgres_rig.local(tmp_path / "v")
+    with owner_write(postgres_rig.db) as c:
+        c.execute(text("CREATE TABLE n (a numeric, b numeric)"))
+        c.execute(text("INSERT INTO n SELECT repeat('9', 131000)::numeric, repeat('7', 65000)::numeric"))
+        c.execute(
+            text(
+                "CREATE VIEW sexton_live AS SELECT 'file'::text kind, 'i'::text id, 'disk'::text vault, "
+                f"'k'::text AS key FROM n WHERE ({DIVISIONS}) > 0"
+            )
+        )
+    yield postgres_rig
+    _wait_until_idle(postgres_rig)
+
+
+def _wait_until_idle(rig: Rig) -> None:
+    for _ in range(1_200):
+        with rig.db.read() as c:
+            if c.execute(text(COMPUTING)).first() is None:
+                return
+        time.sleep(0.1)
+    pytest.fail("the query of the view did not end")
+
+
+def test_a_session_without_an_answer_is_closed(shop: Rig) -> None:
+    with pytest.raises(OwnerSilent, match="the session was closed"):
+        shop.owner.live("shop", [MARK], lambda: None)
+
+    with shop.db.read() as c:
+        assert c.execute(text(COMPUTING)).first() is not None  # nothing waited for the end of the query
+
+
+def test_no_further_query_begins_while_one_computes(shop: Rig) -> None:
+    checked = shop.check()
+    assert "the session was closed" in " ".join(checked.run.missing_inputs)
+
+    for answer in (why(shop), " ".join(shop.check().run.missing_inputs)):
+        assert "still computes an earlier query" in answer
+    with pytest.raises(OwnerSilent, match="still computes an earlier query"):
+        shop.owner.live_objects("shop")
+
+
+def test_a_view_is_read_again_after_its_query_has_ended(shop: Rig) -> None:
+    with pytest.raises(OwnerSilent, match="the session was closed"):
+        shop.owner.live("shop", [MARK], lambda: None)
+    _wait_until_idle(shop)
+    shop.sql("TRUNCATE public.n")
+
+    assert shop.owner.live("shop", [MARK], lambda: None) == {}
+
+
+def test_a_process_that_ignores_its_limit_is_ended(shop: Rig) -> None:
+    shop.sql("TRUNCATE public.n")
+    url = shop.url.replace("postgresql+psycopg", "postgresql")
+    with psycopg.connect(url) as planted:
+        pid = planted.info.backend_pid
+        planted.execute("SET statement_timeout = 100")
+        planted.pgconn.send_query(
+            b"DO $$ BEGIN LOOP BEGIN PERFORM pg_sleep(600);"
+            b" EXCEPTION WHEN query_canceled THEN NULL; END; END LOOP; END $$"
+        )
+        planted.pgconn.flush()
+        shop.db.computing["shop"] = pid
+
+        with pytest.raises(OwnerSilent, match=f"process {pid} of PostgreSQL still computes"):
+            shop.owner.live("shop", [MARK], lambda: None)
+        _wait_until_idle(shop)
+        planted.close()
+
+    assert shop.owner.live("shop", [MARK], lambda: None) == {}
