@@ -4,12 +4,14 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, func, select, true, update
 
 from sexton.database.engine import Database
-from sexton.database.rows import in_list, upsert
+from sexton.database.rows import as_rows, in_list, upsert
+from sexton.database.tables import Instant
 from sexton.kernel.errors import BadInput
 from sexton.wal.mapping import remapped, starts_over
 from sexton.wal.model import MAX_EPOCH, MAX_GENERATION_STEP, MAX_TOPIC_REGIONS, Region, RegionState, Topic, WalSettings
@@ -105,11 +107,22 @@ class MapStore:
     def _store_regions(self, c: Connection, regions: Sequence[Region]) -> None:
         if not regions:
             return
-        r = self._db.t.wal_region
-        insert = upsert(self._db, r)
+        db, r = self._db, self._db.t.wal_region
+        types = {column.name: column.type for column in r.c}
+        # In one statement: the topic is locked meanwhile.
+        rows = as_rows(db, (_row(db, region) for region in regions), **types)
+        insert = upsert(db, r).from_select(list(types), select(*(rows.c[name] for name in types)).where(true()))
         columns = {column.name: insert.excluded[column.name] for column in r.c if not column.primary_key}
-        rows = [region.model_dump() for region in regions]
-        c.execute(insert.on_conflict_do_update(index_elements=[r.c.topic, r.c.region], set_=columns), rows)
+        c.execute(insert.on_conflict_do_update(index_elements=[r.c.topic, r.c.region], set_=columns))
+
+
+def _row(db: Database, region: Region) -> dict[str, Any]:
+    """Return the row of a region as JSON."""
+    row, instants = region.model_dump(), Instant()
+    for name in ("reported_at", "releases_at"):
+        at = instants.process_bind_param(row[name], db.engine.dialect)
+        row[name] = at.isoformat() if isinstance(at, datetime) else at
+    return row
 
 
 def _added(stored: Mapping[str, Region], changed: Sequence[Region]) -> int:
