@@ -8,7 +8,8 @@ from sqlalchemy import ColumnElement, Select, and_, case, delete, func, or_, sel
 from sexton.database.engine import Database
 from sexton.operators.call_log.work import record_work
 from sexton.wal.messages import TopicPage, TopicPages
-from sexton.wal.model import RegionState, WalSettings
+from sexton.wal.model import WalSettings
+from sexton.wal.sql.rows import retains
 
 PAGE_TOPICS = 100
 MAX_PAGES = 20
@@ -95,6 +96,6 @@ class WalSchedule:
         """Return the lowest need of each topic, and the number of entries between the deleted ones and that need."""
         t, r = self._db.t.wal_topic, self._db.t.wal_region
         lowest = func.min(func.coalesce(r.c.keep_from, 0)).label("lowest")
-        needs = select(r.c.topic, lowest).where(r.c.state != RegionState.GONE).group_by(r.c.topic).subquery("needs")
+        needs = select(r.c.topic, lowest).where(retains(self._db)).group_by(r.c.topic).subquery("needs")
         start, floor = func.coalesce(t.c.log_start, 0), func.coalesce(t.c.floor, 0)
         return needs, needs.c.lowest - case((start > floor, start), else_=floor)
