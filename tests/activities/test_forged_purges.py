@@ -91,7 +91,7 @@ def test_h1_an_unknown_topic_is_refused(topics: TopicStores) -> None:
 def test_h1_binlogs_are_not_cut_against_the_controls(db: Database, halt: str) -> None:
     binlogs = BinlogInstance(db)
     with db.write() as c:
-        binlogs.service.journal.append(c, SHOP, Op.GC_BINLOG, {})
+        binlogs.service.journal.append(c, SHOP, Op.GC_BINLOG, [{}])
     binlogs.later(BINLOG_SETTINGS.hold_limit_seconds + 1)
     activities = BinlogActivities(binlogs.service.rounds)
     if halt == "stop":

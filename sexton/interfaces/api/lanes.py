@@ -77,6 +77,9 @@ class Lanes:
         self.reserved = RequestLane(places=8, per_token=16, at_once=2)
         self.stops = RequestLane(places=4, per_token=16, at_once=2)
         self.long_polls = RequestLane(places=256, per_token=16)
+        # A token, and an instance, has one of the threads that read journals; the queues are as long as that of polls.
+        self.reads_of_token = RequestLane(places=256, per_token=16, at_once=1)
+        self.reads_of_journal = RequestLane(places=256, per_token=256, at_once=1)
         self.large_bodies = LargeBodies(places=8, per_token=4)
         self.parser = RequestLane(places=1, per_token=16)
         self.parser_threads = Threads(1)

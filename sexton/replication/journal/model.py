@@ -3,7 +3,7 @@
 Reading never fails: a part that cannot be read is left out, and the rest counts. Ids are text; numbers are accepted.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum, StrEnum
 from typing import Any, TypeVar
 
@@ -12,6 +12,9 @@ from pydantic import ConfigDict, Field, ValidationError
 from sexton.kernel.message import Message
 
 M = TypeVar("M", bound=Message)
+T = TypeVar("T")
+MAX_ENTRY_NAMES = 250
+"""How many tablets, or tables, one entry names at most, so that no page of a journal is much larger than another."""
 
 
 class Op(IntEnum):
@@ -101,14 +104,33 @@ class JournalSnapshot(Message):
     """(backend, outcome) of each unhealthy replica; all others are healthy."""
 
 
-def gc_binlog(tombstones: Iterable[Tombstone]) -> dict[str, Any]:
-    """Return the body of an entry 435."""
-    return {"tombstones": [t.model_dump(by_alias=True, exclude_defaults=True) for t in tombstones]}
+def gc_binlog(tombstones: Iterable[Tombstone]) -> list[dict[str, Any]]:
+    """Return the bodies of entries 435: of one, or of several if it would be too large."""
+    bodies, names = list[dict[str, Any]](), MAX_ENTRY_NAMES
+    for tombstone in (part for whole in tombstones for part in _of_few_tables(whole)):
+        names += len(tombstone.tables or ()) or 1
+        if names > MAX_ENTRY_NAMES:
+            bodies.append({"tombstones": []})
+            names = len(tombstone.tables or ()) or 1
+        bodies[-1]["tombstones"].append(tombstone.model_dump(by_alias=True, exclude_defaults=True))
+    return bodies
 
 
-def replicas_info(backend: str, reports: Iterable[ReplicaOutcome]) -> dict[str, Any]:
-    """Return the body of an entry 48."""
-    return {"backendId": backend, "replicaReportInfos": [r.model_dump(by_alias=True) for r in reports]}
+def replicas_info(backend: str, reports: Sequence[ReplicaOutcome]) -> list[dict[str, Any]]:
+    """Return the bodies of entries 48: of one, or of several if it would be too large."""
+    infos = [outcome.model_dump(by_alias=True) for outcome in reports]
+    return [{"backendId": backend, "replicaReportInfos": batch} for batch in _batches(infos)]
+
+
+def _of_few_tables(tombstone: Tombstone) -> list[Tombstone]:
+    """Return tombstones that together say the same, each with a limited number of tables."""
+    if not tombstone.tables:
+        return [tombstone]
+    return [tombstone.model_copy(update={"tables": tables}) for tables in _batches(tombstone.tables)]
+
+
+def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (items[first : first + MAX_ENTRY_NAMES] for first in range(0, len(items), MAX_ENTRY_NAMES))
 
 
 def parse_tombstones(body: Mapping[str, Any]) -> list[Tombstone]:

@@ -28,14 +28,15 @@ class JournalStore:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def append(self, c: Connection, instance: str, op: int, body: dict[str, Any]) -> int:
-        """Append an entry in the transaction that makes the change; return its number."""
-        head, t = self._db.t.journal_head, self._db.t.journal
-        first = upsert(self._db, head).values(instance=instance, seq=1)
-        next_number = first.on_conflict_do_update(index_elements=["instance"], set_={"seq": head.c.seq + 1})
-        seq = int(c.execute(next_number.returning(head.c.seq)).scalar_one())
-        c.execute(insert(t).values(instance=instance, seq=seq, op=op, body=body, at=self._db.now(c)))
-        return seq
+    def append(self, c: Connection, instance: str, op: int, bodies: Sequence[dict[str, Any]]) -> int:
+        """Append an entry per body in the transaction that makes the change; return the number of the last."""
+        head, t, count = self._db.t.journal_head, self._db.t.journal, len(bodies)
+        first = upsert(self._db, head).values(instance=instance, seq=count)
+        next_numbers = first.on_conflict_do_update(index_elements=["instance"], set_={"seq": head.c.seq + count})
+        last = int(c.execute(next_numbers.returning(head.c.seq)).scalar_one())
+        entry = {"instance": instance, "op": op, "at": self._db.now(c)}
+        c.execute(insert(t), [entry | {"seq": last - count + n, "body": body} for n, body in enumerate(bodies, 1)])
+        return last
 
     def read(self, instance: str, after: int, follower: str = "") -> JournalPage:
         """Return the entries after a number, a hundred at most, and about 1 MiB of bodies.

@@ -2,15 +2,17 @@
 
 import asyncio
 import time
-from typing import Annotated
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
 
 from sexton.interfaces.api.caller import Caller, CurrentCaller, Deed, SelectedInstance, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.lanes import Lanes
 from sexton.operators.access.model import Grant
 from sexton.replication.journal.model import JournalPage, JournalSnapshot
+from sexton.replication.journal.store import JournalStore
 
 routes = APIRouter(prefix="/v1", route_class=GuardedRoute)
 POLL_SECONDS = 0.5
@@ -26,7 +28,7 @@ Follower = Annotated[
 """A name that the scope ``node:ID`` can have, so never ``ANY_NODE``."""
 
 
-@routes.get("/journal")
+@routes.get("/journal", response_model=JournalPage)
 async def read(
     request: Request,
     service: Service,
@@ -35,18 +37,18 @@ async def read(
     after: After = 0,
     wait: Wait = 0,
     follower: Follower = "",
-) -> JournalPage:
+) -> Response:
     """Return at most 100 entries behind one, about 1 MiB. Refused if they are deleted."""
-    lanes: Lanes = request.app.state.lanes
+    run, journal = _threads(request, caller, instance), service.stores.binlogs.journal
     if follower:
-        await lanes.poll_threads.run(_log_follower, caller, instance, follower)
+        await run(_log_follower, caller, instance, follower)
     else:
         caller.require(Grant.READ, instance)
-    run, journal = lanes.poll_threads.run, service.stores.binlogs.journal
+    page: Response
     deadline = time.monotonic() + wait
     while True:
-        page = await run(journal.read, instance, after, follower)
-        if page.entries or time.monotonic() >= deadline:
+        page, is_empty = await run(_page, journal, instance, after, follower)
+        if not is_empty or time.monotonic() >= deadline:
             return page
         while time.monotonic() < deadline and not await request.is_disconnected():
             await asyncio.sleep(POLL_SECONDS)
@@ -63,6 +65,23 @@ def snapshot(
     """Return the state with which a follower begins after it has missed entries."""
     caller.require(Grant.READ, instance, node=follower or None)
     return service.stores.binlogs.replicas.snapshot(instance)
+
+
+def _threads(request: Request, caller: Caller, instance: str) -> Callable[..., Awaitable[Any]]:
+    """Return a function that runs another one in a thread: at most one at once for a token, and for an instance."""
+    lanes: Lanes = request.app.state.lanes
+
+    async def run(function: Callable[..., Any], *arguments: object) -> Any:
+        async with lanes.reads_of_token.place(caller.name), lanes.reads_of_journal.place(instance):
+            return await lanes.poll_threads.run(function, *arguments)
+
+    return run
+
+
+def _page(journal: JournalStore, instance: str, after: int, follower: str) -> tuple[Response, bool]:
+    """Return a page as it is sent, written in this thread because it may be large, and whether it has no entries."""
+    page = journal.read(instance, after, follower)
+    return Response(page.model_dump_json(by_alias=True), media_type="application/json"), not page.entries
 
 
 def _log_follower(caller: Caller, instance: str, follower: str) -> None:

@@ -1,10 +1,11 @@
-"""A page of the journal has a largest size, and a follower that stands still retains no entries for long."""
+"""Entries and pages of the journal have a largest size; a follower that stands still retains none for long."""
 
 import pytest
 
 from sexton.replication.journal.errors import JournalTrimmed
-from sexton.replication.journal.model import Op
-from tests.integration.replication.binlog_instance import BINLOG_SETTINGS, SHOP, BinlogInstance
+from sexton.replication.journal.model import MAX_ENTRY_NAMES, Op
+from sexton.replication.replicas.model import Copy, Placement, Tablet, TabletReport
+from tests.integration.replication.binlog_instance import BINLOG_SETTINGS, DB, SHOP, BinlogInstance
 
 HOLD = BINLOG_SETTINGS.hold_limit_seconds
 
@@ -13,7 +14,7 @@ def append(binlogs: BinlogInstance, *sizes: int) -> None:
     """Append entries whose bodies have about these numbers of characters."""
     with binlogs.db.write() as c:
         for size in sizes:
-            binlogs.service.journal.append(c, SHOP, Op.GC_BINLOG, {"text": "x" * size})
+            binlogs.service.journal.append(c, SHOP, Op.GC_BINLOG, [{"text": "x" * size}])
 
 
 def poll_for(binlogs: BinlogInstance, seconds: int, after: int, follower: str) -> None:
@@ -85,3 +86,16 @@ def test_lost_follower_counts_again_when_it_advances(binlogs: BinlogInstance) ->
         states.append(lost(binlogs))
 
     assert states == [{"back": True}, {"back": False}, {"back": False}]
+
+
+def test_a_large_report_is_several_entries_without_a_hole(binlogs: BinlogInstance) -> None:
+    names = [f"t{n}" for n in range(2 * MAX_ENTRY_NAMES + 1)]
+    tablets = tuple(Tablet(tablet=n, part="p1", copies=(Copy(backend="b1", uid=n),)) for n in names)
+    binlogs.service.placements.place(SHOP, Placement(db=DB, table="orders", tablets=tablets))
+
+    binlogs.report("b1", *(TabletReport(uid=name, bad=True) for name in names))
+
+    entries = binlogs.journal()
+    sizes = [len(entry.body["replicaReportInfos"]) for entry in entries]
+    assert [entry.seq for entry in entries] == [1, 2, 3]
+    assert sizes == [MAX_ENTRY_NAMES, MAX_ENTRY_NAMES, 1]

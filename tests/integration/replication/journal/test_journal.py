@@ -70,7 +70,7 @@ def test_b30_a_follower_misses_nothing_of_two_writers(binlogs: BinlogInstance) -
     def write() -> None:
         for _ in range(20):
             with binlogs.db.write() as c:
-                journal.append(c, SHOP, Op.GC_BINLOG, {})
+                journal.append(c, SHOP, Op.GC_BINLOG, [{}])
 
     def follow() -> None:
         while not stop.is_set() or journal.head(SHOP) > (seen[-1] if seen else 0):
@@ -94,12 +94,12 @@ def test_b30_the_second_writer_waits_for_the_first(postgres_url: str) -> None:
 
     def write() -> None:
         with binlogs.db.write() as c:
-            binlogs.service.journal.append(c, SHOP, Op.GC_BINLOG, {"by": "second"})
+            binlogs.service.journal.append(c, SHOP, Op.GC_BINLOG, [{"by": "second"}])
         second.set()
 
     writing = threading.Thread(target=write)
     with binlogs.db.write() as c:
-        assert binlogs.service.journal.append(c, SHOP, Op.GC_BINLOG, {"by": "first"}) == 1
+        assert binlogs.service.journal.append(c, SHOP, Op.GC_BINLOG, [{"by": "first"}]) == 1
         writing.start()
         assert not second.wait(0.5)
         assert binlogs.service.journal.read(SHOP, 0).entries == ()
