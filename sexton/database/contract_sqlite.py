@@ -3,6 +3,8 @@
 Owners see the messages in them: change both sides together.
 """
 
+PARENT_LEVELS = 16
+"""Levels of parents that undrop and holds climb; on PostgreSQL undrop has the same number."""
 ORPHAN_MARKS = (
     "instance = :i AND kind = 'orphan' AND parent_kind = 'rowset' AND parent_id IN (SELECT value FROM json_each(:ids))"
 )
@@ -22,20 +24,20 @@ LEFT JOIN sexton_mark m ON m.instance = ? AND m.kind = 'prepared' AND m.id = w.v
 LEFT JOIN sexton_mark_history h ON h.instance = ? AND h.kind = 'prepared' AND h.id = w.value
 WHERE m.id IS NULL OR m.state <> 'MARKED'
 """
-UNDROP_REFUSALS = """
+UNDROP_REFUSALS = f"""
 WITH RECURSIVE up (root, kind, id, depth) AS (
     SELECT m.id, m.parent_kind, m.parent_id, 1 FROM sexton_mark m
     WHERE m.instance = :i AND m.kind = :k AND m.id IN (SELECT value FROM json_each(:ids)) AND m.parent_id IS NOT NULL
     UNION
     SELECT up.root, m.parent_kind, m.parent_id, up.depth + 1 FROM up
     JOIN sexton_mark m ON m.instance = :i AND m.kind = up.kind AND m.id = up.id
-    WHERE m.parent_id IS NOT NULL AND up.depth < 16
+    WHERE m.parent_id IS NOT NULL AND up.depth < {PARENT_LEVELS}
 ), down (root, kind, id, depth) AS (
     SELECT value, :k, value, 0 FROM json_each(:ids)
     UNION
     SELECT down.root, m.kind, m.id, down.depth + 1 FROM down
     JOIN sexton_mark m ON m.instance = :i AND m.parent_kind = down.kind AND m.parent_id = down.id
-    WHERE down.depth < 16
+    WHERE down.depth < {PARENT_LEVELS}
 )
 SELECT w.value || CASE
     WHEN m.state = 'CLAIMED' THEN ' is claimed in batch ' || m.batch

@@ -17,7 +17,7 @@ class KeepReason(StrEnum):
     """Why a mark is not deleted. Also the label of the metric and the key of the way out."""
 
     HOLD = "hold"
-    """An operator's hold. Subject: its number."""
+    """An operator's hold. Subject: its number; detail: why it is not known whether it blocks the mark."""
     PROTECTION = "protection"
     """A sync job still copies a file. Subject: the job."""
     PROTECTION_UNREADABLE = "protection_unreadable"
@@ -99,9 +99,9 @@ def name_first(counts: Mapping[Kept, int]) -> dict[Kept, int]:
     return shown_counts
 
 
-def by_hold(hold: int) -> Kept:
-    """Return the answer for an operator's hold."""
-    return Kept(KeepReason.HOLD, str(hold))
+def by_hold(hold: int, detail: str = "") -> Kept:
+    """Return the answer for an operator's hold. ``detail``: why it may block the mark; empty: it does."""
+    return Kept(KeepReason.HOLD, str(hold), detail)
 
 
 def by_plan(plan: int) -> Kept:
@@ -145,6 +145,8 @@ def describe(kept: Kept) -> str:
     """Return the answer as people read it, e.g. ``hold 17``."""
     if kept.reason is KeepReason.LIVE and kept.detail:
         return f"live: {kept.subject} ({kept.detail})"
+    if kept.reason is KeepReason.HOLD and kept.detail:
+        return f"hold {kept.subject} ({kept.detail})"
     return _TEXTS[kept.reason].format(subject=kept.subject, detail=kept.detail)
 
 

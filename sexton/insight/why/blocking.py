@@ -9,9 +9,9 @@ from sexton.database.counters import NORMAL
 from sexton.database.engine import Database
 from sexton.insight.views import Event
 from sexton.insight.why.context import WhyContext
-from sexton.marks.keepers import way_out
+from sexton.marks.keepers import by_hold, way_out
 from sexton.marks.model import DueMark, Expansion, InstanceMode, Place, Ref
-from sexton.marks.sql.ancestors import find_ancestors
+from sexton.marks.sql.ancestors import TOO_MANY_LEVELS, find_ancestors
 from sexton.operators.controls.model import Halt
 from sexton.operators.controls.policy import vault_allowed, vault_whitelist
 from sexton.operators.holds.store import Hold
@@ -81,11 +81,13 @@ def hold_events(db: Database, mark_row: Any, context: WhyContext) -> Iterator[Ev
         return
     expansion, ref = _expand(mark_row, context), Ref(mark_row.kind, mark_row.id)
     with db.read() as c:
-        ancestors = find_ancestors(db, c, mark_row.instance, [ref])[ref] | set(expansion.above)
+        lineage = find_ancestors(db, c, mark_row.instance, [ref])[ref]
     for hold in holds:
-        if may_block(hold, ancestors, expansion.places):
+        is_named = may_block(hold, lineage.refs | set(expansion.above), expansion.places)
+        if is_named or (hold.scope == "mark" and not lineage.is_whole):
+            kept = hold.kept if is_named else by_hold(hold.id, TOO_MANY_LEVELS)
             text = (
-                f"kept by {hold.kept} of {hold.placed_by} ({hold.what}): {hold.reason}; "
+                f"kept by {kept} of {hold.placed_by} ({hold.what}): {hold.reason}; "
                 f"to end it: {way_out(hold.kept, hold.instance)}"
             )
             yield Event(at=hold.placed_at, event="hold", text=text)

@@ -1,32 +1,58 @@
-"""Find the ancestors of marks: parents as marks and history name them, up to the top."""
+"""Find the ancestors of marks: parents as marks and history name them, up to a limit.
 
-from collections.abc import Collection
+An owner decides how long a chain of parents is. So it is climbed ``PARENT_LEVELS`` levels, and a mark with more of them
+is never judged by those alone.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 from sqlalchemy import Connection, and_, select
 
+from sexton.database.contract_sqlite import PARENT_LEVELS
 from sexton.database.engine import Database
 from sexton.marks.model import Ref
 from sexton.marks.sql.rows import refs_in
 
+TOO_MANY_LEVELS = f"not excluded: more than {PARENT_LEVELS} levels of parents"
+"""Why a hold on any mark blocks one whose ancestors are not all read."""
 
-def find_ancestors(db: Database, tx: Connection, instance: str, refs: Collection[Ref]) -> dict[Ref, set[Ref]]:
-    """Return for each mark a set of itself and all its ancestors, whether these are marked, gone or unknown."""
-    ancestors = {ref: {ref} for ref in refs}
-    climbing = {ref: {ref} for ref in refs}  # the level reached → the marks from which it was reached
-    while climbing:
-        parents: dict[Ref, set[Ref]] = {}
+
+class Lineage(NamedTuple):
+    """A mark and its ancestors, whether these are marked, gone or unknown."""
+
+    refs: set[Ref]
+    is_whole: bool
+    """Whether there are no further ancestors."""
+
+
+def find_ancestors(db: Database, tx: Connection, instance: str, refs: Collection[Ref]) -> dict[Ref, Lineage]:
+    """Return each mark with its ancestors."""
+    parents = _parents(db, tx, instance, refs)
+    return {ref: _climb(parents, ref) for ref in refs}
+
+
+def _parents(db: Database, tx: Connection, instance: str, refs: Collection[Ref]) -> dict[Ref, set[Ref]]:
+    """Return the parents of marks and of their ancestors; each is read once, however many marks share it."""
+    parents: dict[Ref, set[Ref]] = {}
+    level = set(refs)
+    for _ in range(PARENT_LEVELS + 1):
+        if not level:
+            break
+        parents |= {ref: set() for ref in level}
         for table in (db.t.mark, db.t.mark_history):
-            has_parent = and_(
-                table.c.instance == instance, table.c.parent_id.is_not(None), refs_in(db, table, climbing)
-            )
+            has_parent = and_(table.c.instance == instance, table.c.parent_id.is_not(None), refs_in(db, table, level))
             columns = (table.c.kind, table.c.id, table.c.parent_kind, table.c.parent_id)
             for row in tx.execute(select(*columns).where(has_parent)):
-                start = climbing[Ref(row.kind, row.id)]
-                parents.setdefault(Ref(row.parent_kind, row.parent_id), set()).update(start)
-        climbing = {}
-        for parent, marks in parents.items():
-            if reached := {ref for ref in marks if parent not in ancestors[ref]}:  # a chain of parents may be a circle
-                climbing[parent] = reached
-                for ref in reached:
-                    ancestors[ref].add(parent)
-    return ancestors
+                parents[Ref(row.kind, row.id)].add(Ref(row.parent_kind, row.parent_id))
+        level = {parent for ref in level for parent in parents[ref]} - parents.keys()
+    return parents
+
+
+def _climb(parents: Mapping[Ref, set[Ref]], ref: Ref) -> Lineage:
+    """Return a mark with its ancestors; a chain of parents may be a circle. Pure."""
+    refs, level = {ref}, {ref}
+    for _ in range(PARENT_LEVELS):
+        level = {parent for child in level for parent in parents[child]} - refs
+        refs |= level
+    return Lineage(refs, all(parents[last] <= refs for last in level))

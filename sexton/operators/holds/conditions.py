@@ -3,16 +3,37 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, and_, func, literal, or_, select, true, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    Select,
+    Table,
+    and_,
+    func,
+    literal,
+    or_,
+    select,
+    true,
+    tuple_,
+)
 
+from sexton.database.contract_sqlite import PARENT_LEVELS
 from sexton.database.engine import Database
 
 
 def in_force(db: Database, c: Connection, instance: str) -> Mapping[int, ColumnElement[bool]]:
-    """Return the holds of an instance that are in force, each with the condition that it blocks a mark."""
+    """Return the holds of an instance that are in force, each with the condition that it blocks a mark.
+
+    The first hold on a mark also blocks marks whose ancestors are not all read.
+    """
     t = db.t.hold
     active = and_(t.c.instance == instance, t.c.released_at.is_(None), t.c.expires_at > db.now(c))
-    return {row.id: names(db, row) for row in c.execute(select(t).where(active).order_by(t.c.id))}
+    rows = c.execute(select(t).where(active).order_by(t.c.id)).all()
+    blocked = {row.id: names(db, row) for row in rows}
+    for first in [row.id for row in rows if row.scope == "mark"][:1]:
+        blocked[first] = or_(blocked[first], has_many_levels(db))
+    return blocked
 
 
 def names(db: Database, hold: Any) -> ColumnElement[bool]:
@@ -34,6 +55,33 @@ def is_or_descends_from(db: Database, hold: Any) -> ColumnElement[bool]:
     """Return the condition that a mark is the one that the hold names, or one of its descendants."""
     mark = db.t.mark
     return or_(is_held(mark, hold), tuple_(mark.c.kind, mark.c.id).in_(_descendants(db, hold)))
+
+
+def has_many_levels(db: Database) -> ColumnElement[bool]:
+    """Return the condition that a mark has more levels of parents than are climbed. UNION ends a circle of parents."""
+    mark, child, gone = db.t.mark, db.t.mark.alias("child"), db.t.mark_history.alias("gone")
+    up = select(mark.c.instance, mark.c.kind, mark.c.id).correlate(mark).cte("up", recursive=True, nesting=True)
+    kind, id_ = (func.coalesce(child.c[column], gone.c[column]) for column in ("parent_kind", "parent_id"))
+    climbed = select(up.c.instance, kind, id_).where(id_.is_not(None))
+    for table in (child, gone):
+        is_same = and_(table.c.instance == up.c.instance, table.c.kind == up.c.kind, table.c.id == up.c.id)
+        climbed = climbed.join(table, is_same, isouter=True)
+    up = up.union(climbed.select_from(up))
+    has_two = or_(*(_has_grandparent(mark, parent) for parent in (child, gone)))  # few do, and this is quicker
+    return and_(
+        mark.c.parent_id.is_not(None), has_two, select(literal(1)).select_from(up).offset(PARENT_LEVELS + 1).exists()
+    )
+
+
+def _has_grandparent(mark: Table, parent: FromClause) -> ColumnElement[bool]:
+    """Return the condition that a row is the parent of a mark, and has a parent itself."""
+    is_parent = and_(parent.c.kind == mark.c.parent_kind, parent.c.id == mark.c.parent_id)
+    # PostgreSQL must look up each parent by its key: not read the rows with a parent, nor all rows to hash them.
+    has_parent = func.coalesce(parent.c.parent_id, parent.c.parent_kind).is_not(None)
+    parent_row = (
+        select(literal(1)).select_from(parent).where(parent.c.instance == mark.c.instance, is_parent, has_parent)
+    )
+    return parent_row.correlate(mark).offset(0).exists()
 
 
 def has_prefix_under(db: Database, hold: Any) -> ColumnElement[bool]:

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, and_, or_, select
 from sexton.database.engine import Database
 from sexton.marks.keepers import Kept, by_hold
 from sexton.marks.model import Candidate, Ref, WriteToken
-from sexton.marks.sql.ancestors import find_ancestors
+from sexton.marks.sql.ancestors import TOO_MANY_LEVELS, find_ancestors
 from sexton.marks.sql.file_lists import Span, in_span, may_have_prefix, read_lists
 
 
@@ -57,10 +57,14 @@ class HoldKeeper:
         held_marks = {Ref(row.mark_kind, row.mark_id): by_hold(row.id) for row in holds if row.scope == "mark"}
         if not held_marks:
             return {}
-        ancestors = find_ancestors(self._db, tx, token.instance, [candidate.ref for candidate in candidates])
+        not_excluded = by_hold(min(row.id for row in holds if row.scope == "mark"), TOO_MANY_LEVELS)
+        lineages = find_ancestors(self._db, tx, token.instance, [candidate.ref for candidate in candidates])
         blocked: dict[Ref, Kept] = {}
         for candidate in candidates:
-            for held_ref in (ancestors[candidate.ref] | candidate.ancestors) & held_marks.keys():
+            lineage = lineages[candidate.ref]
+            if not lineage.is_whole:
+                blocked[candidate.ref] = not_excluded
+            for held_ref in (lineage.refs | candidate.ancestors) & held_marks.keys():
                 blocked[candidate.ref] = held_marks[held_ref]
         return blocked
 

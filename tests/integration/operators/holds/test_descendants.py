@@ -2,10 +2,17 @@
 
 from pathlib import Path
 
+from sqlalchemy import event
+
 from sexton.contract import NewMark
+from sexton.database.contract_sqlite import PARENT_LEVELS
+from sexton.insight.why.context import WhyContext
+from sexton.insight.why.story import story
+from sexton.marks.model import Ref
+from sexton.marks.sql.ancestors import TOO_MANY_LEVELS, find_ancestors
 from sexton.operators.holds.store import Hold
 from tests.support.kept import kept_texts
-from tests.support.rig import Rig, listing, put
+from tests.support.rig import Rig, listing, put, stores_of
 
 DAY = 86_400
 
@@ -57,7 +64,7 @@ def test_a_hold_reaches_any_depth_and_survives_cycles(rig: Rig, tmp_path: Path) 
 
     report = rig.round()
 
-    assert kept_texts(report) == {f"hold {placed.id}": 20}
+    assert kept_texts(report) == {f"hold {placed.id}": 16, f"hold {placed.id} ({TOO_MANY_LEVELS})": 4}
     assert len(listing(root)) == 20
 
 
@@ -77,3 +84,40 @@ def test_a_late_hold_counts_claimed_grandchildren(rig: Rig, tmp_path: Path) -> N
     assert late == 2
     assert kept_texts(rig.round()) == {f"hold {placed.id}": 3}  # the young one, and two prefixes at their last look
     assert "young.dat" in listing(root)
+
+
+def test_no_hold_is_missed_beyond_the_levels_that_are_read(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    for n in range(18):
+        mark(rig, root, f"m{n}", ("dropped", f"m{n - 1}") if n else ("table", "top"))
+    rig.later(10_801)
+    other, _ = rig.holds.place(hold("table", "another"), DAY)
+    stores = stores_of(rig.db)
+    why = WhyContext(rig.policy, stores.insight, stores.owners, stores.audit)
+
+    planned = rig.plan()
+    (mark_story,) = story(rig.db, "m17", "shop", why)
+    report = rig.round()
+
+    assert [(held.hold, held.marks) for kind in planned.kinds for held in kind.held] == [(other.id, 2)]
+    assert any(f"kept by hold {other.id} ({TOO_MANY_LEVELS})" in shown.text for shown in mark_story.events)
+    assert kept_texts(report) == {f"hold {other.id} ({TOO_MANY_LEVELS})": 2}
+    assert set(listing(root)) == {"m16.dat", "m17.dat"}
+    rig.holds.release(other.id)
+    rig.round()
+    assert not listing(root)
+
+
+def test_a_chain_that_marks_share_is_read_once(rig: Rig) -> None:
+    marks = [NewMark(id=f"m{n}", vault="disk", keys=(f"{n}",), parent=("dropped", f"m{n - 1}")) for n in range(1, 301)]
+    rig.mark("dropped", *marks)
+    refs = [Ref("dropped", f"m{n}") for n in range(101, 301)]
+    statements: list[str] = []
+
+    with rig.db.read() as c:
+        event.listen(c, "before_cursor_execute", lambda _c, _cursor, statement, *_: statements.append(statement))
+        lineages = find_ancestors(rig.db, c, "shop", refs)
+
+    assert not any(lineage.is_whole for lineage in lineages.values())
+    assert {len(lineage.refs) for lineage in lineages.values()} == {PARENT_LEVELS + 1}
+    assert len(statements) == 2 * (PARENT_LEVELS + 1)
