@@ -35,6 +35,8 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.exc import TimeoutError as NoConnection
 
+from sexton.database.live_engine import open_live
+from sexton.database.session import MOST_MESSAGE, OPTIONS
 from sexton.database.tables import Instant, Tables, build
 from sexton.kernel.errors import BadInput
 
@@ -42,10 +44,6 @@ SQLITE_BUSY_SECONDS = 10
 LOCK_NOT_AVAILABLE = "55P03"
 QUERY_CANCELED = "57014"
 """A statement reached its time limit."""
-LOCK_SECONDS = 5
-"""How long a statement waits for an owner's lock; a round must not hang on a transaction that was left open."""
-MOST_MESSAGE = 500
-"""Characters of a driver's message that are kept: a query of an owner's view decides how long it is."""
 AWAY = (DBAPIError, NoConnection)
 """Errors of a database that does not answer or refuses, or of a pool whose connections are all in use."""
 NOT_HELD = (DataError,)
@@ -54,6 +52,7 @@ BROKEN = (ProgrammingError, IntegrityError)
 """Of these: a wrong schema or statement; a retry does not help."""
 _BEGIN = "sexton_begin"
 _SNAPSHOT = re.compile(r"[0-9A-Fa-f-]{1,64}")
+_INSTANCE = "{instance}"
 
 
 class Database:
@@ -105,8 +104,6 @@ class Database:
         login = (self._live_url.username or "").replace(_INSTANCE, instance)
         with self._live_lock:
             if login not in self._live:
-                from sexton.database.live_engine import open_live  # which imports this module
-
                 self._live[login] = Database(open_live(self._live_url.set(username=login)))
             return self._live[login]
 
@@ -188,18 +185,6 @@ SQLITE_NOW = f"(SELECT {_SQLITE_CLOCK} + offset_seconds * 1000 FROM sexton_clock
 """``sexton_now()`` on SQLite, where a function cannot read a table: an expression to paste into SQL."""
 _SQLITE_SELECT_NOW = f"SELECT {SQLITE_NOW}"
 _POSTGRESQL_NOW = select(func.sexton.now(type_=Instant()))
-
-
-SEARCH_PATH = "pg_catalog,pg_temp"
-"""Sexton names the schema of all that it uses. By default an operator or function in ``public`` that fits the types of
-a query better than PostgreSQL's own would run with the rights of Sexton's role."""
-OPTIONS = (
-    f"-c synchronous_commit=on -c application_name=sexton -c lock_timeout={LOCK_SECONDS * 1000} "
-    f"-c search_path={SEARCH_PATH}"
-)
-
-
-_INSTANCE = "{instance}"
 
 
 def now_column(dialect: str) -> ColumnElement[int]:

@@ -12,7 +12,7 @@ from psycopg.abc import PQGen
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import URL
 
-from sexton.database.engine import MOST_MESSAGE, OPTIONS
+from sexton.database.session import MOST_MESSAGE, OPTIONS
 
 _LIVE_OPTIONS = f"{OPTIONS} -c default_transaction_read_only=on"
 _LIVE_CONNECTIONS = 20

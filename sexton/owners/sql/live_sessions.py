@@ -14,8 +14,9 @@ from typing import Any
 from sqlalchemy import Connection, event, text
 from sqlalchemy.exc import OperationalError
 
-from sexton.database.engine import LOCK_NOT_AVAILABLE, LOCK_SECONDS, QUERY_CANCELED, Database, first_line
+from sexton.database.engine import LOCK_NOT_AVAILABLE, QUERY_CANCELED, Database, first_line
 from sexton.database.live_engine import NoAnswer
+from sexton.database.session import LOCK_SECONDS
 from sexton.owners.port import OwnerSilent
 
 PROVED = "sexton_same_database"

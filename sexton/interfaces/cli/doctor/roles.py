@@ -92,7 +92,7 @@ def _owners(stores: "DeploymentStores", names: Sequence[str]) -> list[str]:
 
 def live_role_problems(access: "LiveRole") -> Iterator[tuple[str, str]]:
     """Yield each way in which a function of a live view could change Sexton's rows, and what to do about it."""
-    from sexton.database.engine import SEARCH_PATH
+    from sexton.database.session import SEARCH_PATH
 
     role = access.role
     if access.is_own:
@@ -113,7 +113,7 @@ def live_role_problems(access: "LiveRole") -> Iterator[tuple[str, str]]:
 
 def access_problems(access: "SchemaAccess") -> Iterator[DoctorFinding]:
     """Yield each way in which another role could act as Sexton's, or see to it that marks are not seen."""
-    from sexton.database.engine import SEARCH_PATH
+    from sexton.database.session import SEARCH_PATH
 
     role, owner = access.role, access.schema_owner
     if access.is_superuser:

@@ -132,5 +132,6 @@ def test_a_refusal_reaches_a_client_that_is_still_sending(api: Api) -> None:
                 client.sendall(b" " * length + head % 0)
                 received = b""  # head and body of an answer may come apart
                 while b"HTTP/1.1 401 " not in received:
-                    assert (piece := client.recv(4_096)), "closed"
+                    piece = client.recv(4_096)
+                    assert piece, "the connection was closed"
                     received += piece
