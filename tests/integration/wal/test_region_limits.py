@@ -1,5 +1,7 @@
 """A topic and an instance have bounded numbers of regions; no bound releases a region that may need entries."""
 
+import time
+
 import pytest
 from sqlalchemy import update
 
@@ -10,7 +12,9 @@ from sexton.wal.sql import maps
 from sexton.wal.sql.maps import MapStore
 from tests.integration.wal.topic_stores import WAL_SETTINGS, TopicStores
 
-MOST = 3
+MOST, MANY = 3, 8_000
+HANG_SECONDS = 40
+"""Comparing each region with each released one takes longer; a purge takes a second."""
 
 
 @pytest.fixture
@@ -117,3 +121,16 @@ def test_pending_report_counts_when_a_region_returns(topics: TopicStores) -> Non
 
     flushed = {region.region: (region.state, region.flushed) for region in topics.store.regions(topic)}
     assert flushed["r1"] == (RegionState.MAPPED, (15,))
+
+
+def test_release_of_many_regions_does_not_hang(topics: TopicStores) -> None:
+    names = [f"r{n}" for n in range(MANY)]
+    topic = topics.topic(10)
+    topics.map(topic, *names)
+    topics.map(topic, *names[::2], dropped=tuple(RegionDrop(region=name) for name in names[1::2]))
+    began = time.monotonic()
+
+    topics.purge(topic)
+
+    assert time.monotonic() - began < HANG_SECONDS
+    assert len(topics.store.regions(topic)) == MANY // 2
