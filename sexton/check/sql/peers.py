@@ -64,7 +64,8 @@ def _count_and_first_ids(c: Connection, ids: Select[Any]) -> tuple[int, tuple[st
     count = int(c.execute(select(func.count()).select_from(distinct)).scalar_one())
     if not count:
         return 0, ()
-    return count, tuple(c.execute(select(distinct.c.id).order_by(distinct.c.id).limit(NAMED_IDS)).scalars())
+    first_ids = select(live_view.beginning(distinct.c.id)).order_by(distinct.c.id).limit(NAMED_IDS)
+    return count, tuple(c.execute(first_ids).scalars())
 
 
 def _records(db: Database, c: Connection, instance: Instance, kind: str, after: str, until: str) -> Select[Any]:
