@@ -65,9 +65,9 @@ class Node:
         raw = json.dumps({k: v for k, v in entry.items() if v is not None}).encode()
         self.meta.put({layout.meta_key(uid, version, rowset): raw, layout.data_key(uid, version, rowset): b"{}"})
 
-    def sweeper(self, keys: int = 1_000, instance: str = "") -> BackendSweeper:
+    def sweeper(self, keys: int = 1_000, instance: str = "", busy_seconds: float = 0.2) -> BackendSweeper:
         """Return the worker of this node as it is after a start."""
-        return BackendSweeper(SqliteMeta(self.directory, "7", busy_seconds=0.2), self.granted, instance, keys)
+        return BackendSweeper(SqliteMeta(self.directory, "7", busy_seconds), self.granted, instance, keys)
 
     def sweep(self, keys: int = 1_000, order: SweepOrder | None = None) -> Swept:
         return self.sweeper(keys).sweep(lambda: None, order)

@@ -238,7 +238,7 @@ def test_a_node_writes_binlogs_during_a_sweep(node: Node) -> None:
 
     writer = threading.Thread(target=write)
     writer.start()
-    node.sweep(keys=10)
+    node.sweeper(keys=10, busy_seconds=30).sweep(lambda: None)
     writer.join()
 
     assert node.versions("a") == list(range(300, 400))
