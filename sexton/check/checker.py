@@ -22,7 +22,13 @@ from sexton.check.model import (
     Run,
 )
 from sexton.check.object_lookup import existing, existing_below
-from sexton.check.policy import latest_judged_write, listed_objects, reports_loss_too_late, still_disagrees
+from sexton.check.policy import (
+    latest_judged_write,
+    listed_objects,
+    notes_on_lost,
+    reports_loss_too_late,
+    still_disagrees,
+)
 from sexton.check.port import CheckRuns, Compare, Heartbeat, LiveSource, NoLiveSide
 from sexton.kernel.errors import BadInput
 from sexton.marks.live import LiveEntry, names_prefix
@@ -117,6 +123,7 @@ class Checker:
         except (VaultFault, UnknownVault, OwnerSilent, NoLiveSide) as e:
             notes.append(f"not all findings were checked a second time: {e}")
         counts = {type_: n for type_, n in evidence.found.items() if type_ not in FOUND_AGAIN}
+        notes += notes_on_lost(counts)
         for discrepancies in (self._stale_uploads(order, notes, heartbeat), self._contradictions(order.instance)):
             for page in _pages(discrepancies):
                 for discrepancy in page:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sexton.check.model import CheckOrder, Discrepancy, Evidence, FindingType, Listing
-from sexton.check.policy import UnknownObjectClassifier, latest_judged_write, old_enough, with_live_counts
+from sexton.check.policy import UnknownObjectClassifier, is_stored, latest_judged_write, old_enough, with_live_counts
 from sexton.check.port import CheckRuns, Heartbeat, LiveSource, NoLiveSide, TooManyObjects
 from sexton.marks.policy import covering_prefixes
 from sexton.owners.port import OwnerSilent
@@ -160,11 +160,12 @@ class InProcessComparison:
                     yield kinds.unknown(vault, key, size, etag)
 
     def _store(self, order: CheckOrder, findings: Iterator[Discrepancy], heartbeat: Heartbeat) -> dict[str, int]:
-        """Store the findings in pages; return type → how many."""
+        """Store the findings in pages; return type → how many there are, stored or not."""
         counts, page = Counter[str](), list[Discrepancy]()
         for finding in findings:
             counts[finding.type] += 1
-            page.append(finding)
+            if is_stored(finding.type, counts[finding.type]):
+                page.append(finding)
             if len(page) == PAGE_FINDINGS:
                 heartbeat()
                 self._runs.store_findings(order.run, page)

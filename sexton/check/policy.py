@@ -35,6 +35,8 @@ PREFIXES_NOTE = (
     "{prefixes:,} live rows are prefixes: the loss of an object inside a prefix cannot be detected, and "
     "max_delete_fraction is not in force; show one row per object"
 )
+MOST_LOST = 100_000
+"""LOST findings that a run stores (on Spark: each task); it counts all. A view may show any number of objects."""
 REACTION_DAYS = 3
 """Days that an operator should have between the report of a loss and the deletion of the versions that undo it."""
 
@@ -144,6 +146,19 @@ def latest_judged_write(cutoff: int, grace_seconds: int) -> str:
 def old_enough(written: str, until: str) -> bool:
     """Return whether an object is old enough to be judged; one without a known write time is not."""
     return "" < written <= until
+
+
+def is_stored(type_: FindingType, number: int) -> bool:
+    """Return whether a run stores its finding with this number, from 1, of a type."""
+    return type_ is not FindingType.LOST or number <= MOST_LOST
+
+
+def notes_on_lost(found: Mapping[str, int]) -> list[str]:
+    """Return a note if a run counted more LOST findings than it stored."""
+    lost = found.get(FindingType.LOST, 0)
+    if is_stored(FindingType.LOST, lost):
+        return []
+    return [f"{lost:,} live rows name no object, and {MOST_LOST:,} or more of them are stored as findings"]
 
 
 class UnknownObjectClassifier:

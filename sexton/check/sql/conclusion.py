@@ -3,7 +3,7 @@
 from sqlalchemy import ColumnElement, Connection, and_, exists, func, select, update
 
 from sexton.check.model import Evidence, FindingState, FindingType, PreviousRun, Run, RunState
-from sexton.check.policy import APART_MS
+from sexton.check.policy import APART_MS, is_stored
 from sexton.check.sql.old_runs import RUN_DAYS
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
@@ -40,8 +40,11 @@ def _deleted_since(db: Database, c: Connection, instance: str, since: int) -> di
     return {row[0]: int(row[1]) for row in c.execute(sums)}
 
 
-def conclude_whole(db: Database, c: Connection, run: Run) -> None:
-    """Prove the findings that a whole run saw, confirm old orphans, and set the findings it did not see to GONE."""
+def conclude_whole(db: Database, c: Connection, run: Run, evidence: Evidence) -> None:
+    """Prove the findings that a whole run saw, confirm old orphans, and set the findings it did not see to GONE.
+
+    Of a type that had more than were stored, it may have seen others, too.
+    """
     t = db.t.finding
     was_seen = _seen_in(db, run)
     is_orphan = and_(was_seen, t.c.type == FindingType.ORPHAN)
@@ -56,7 +59,9 @@ def conclude_whole(db: Database, c: Connection, run: Run) -> None:
     )
     is_old = t.c.proven_at <= run.cutoff - APART_MS
     c.execute(update(t).where(is_orphan, is_old, t.c.confirmed_at.is_(None)).values(confirmed_at=db.now(c)))
+    partly_stored = [type_ for type_, number in evidence.found.items() if not is_stored(FindingType(type_), number)]
     was_not_seen = and_(t.c.instance == run.instance, t.c.seen_in < run.id, t.c.state != FindingState.GONE)
+    was_not_seen = and_(was_not_seen, t.c.type.not_in(partly_stored))
     c.execute(update(t).where(was_not_seen).values(state=FindingState.GONE))
 
 

@@ -157,7 +157,10 @@ class CheckStore:
             if row.state != RunState.RUNNING:
                 return RunVerdict(missing_inputs=tuple(row.missing_inputs or ()))
             verdict = judge(evidence, previous_run(self._db, c, run))
-            (conclude_whole if verdict.whole else conclude_partial)(self._db, c, run)
+            if verdict.whole:
+                conclude_whole(self._db, c, run, evidence)
+            else:
+                conclude_partial(self._db, c, run)
             counts = open_counts(self._db, c, run.instance)
             values = {
                 "state": RunState.WHOLE if verdict.whole else RunState.PARTIAL,

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from sexton.check.model import CheckOrder, Discrepancy, FindingType
-from sexton.check.policy import UnknownObjectClassifier
+from sexton.check.policy import UnknownObjectClassifier, is_stored
 from sexton.runtime.spark.locations import ConnectionTarget
 
 PAGE_FINDINGS = 1_000
@@ -14,7 +14,10 @@ PAGE_FINDINGS = 1_000
 
 
 class FindingWriter:
-    """Writes findings to the database, on an executor, and returns the number of each type. It may be repeated."""
+    """Writes findings to the database, on an executor, and returns the number of each type. It may be repeated.
+
+    Each task stores as many as one process would.
+    """
 
     def __init__(self, where: ConnectionTarget, order: CheckOrder, pattern: str) -> None:
         self._where, self._order, self._pattern = where.model_dump_json(), order.model_dump_json(), pattern
@@ -26,13 +29,16 @@ class FindingWriter:
         try:
             for batch in batches:
                 for start in range(0, batch.num_rows, PAGE_FINDINGS):
-                    page = [_discrepancy(row, kinds) for row in batch.slice(start, PAGE_FINDINGS).to_pylist()]
+                    page: list[Discrepancy] = []
+                    for row in batch.slice(start, PAGE_FINDINGS).to_pylist():
+                        finding = _discrepancy(row, kinds)
+                        counts[finding.type] = counts.get(finding.type, 0) + 1
+                        if is_stored(finding.type, counts[finding.type]):
+                            page.append(finding)
                     if page and stores is None:
                         stores = ConnectionTarget.model_validate_json(self._where).stores()
-                    if stores is not None:
+                    if page and stores is not None:
                         stores.checks.store_findings(order.run, page)
-                    for finding in page:
-                        counts[finding.type] = counts.get(finding.type, 0) + 1
         finally:
             if stores is not None:
                 stores.db.close()
