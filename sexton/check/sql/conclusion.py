@@ -40,7 +40,15 @@ def _deleted_since(db: Database, c: Connection, instance: str, since: int) -> di
     return {row[0]: int(row[1]) for row in c.execute(sums)}
 
 
-def conclude_whole(db: Database, c: Connection, run: Run, evidence: Evidence) -> None:
+def conclude_findings(db: Database, c: Connection, run: Run, evidence: Evidence, *, whole: bool) -> None:
+    """Change the states of an instance's findings at the end of a run."""
+    if whole:
+        _conclude_whole(db, c, run, evidence)
+    else:
+        _conclude_partial(db, c, run)
+
+
+def _conclude_whole(db: Database, c: Connection, run: Run, evidence: Evidence) -> None:
     """Prove the findings that a whole run saw, confirm old orphans, and set the findings it did not see to GONE.
 
     Of a type that had more than were stored, it may have seen others, too.
@@ -65,7 +73,7 @@ def conclude_whole(db: Database, c: Connection, run: Run, evidence: Evidence) ->
     c.execute(update(t).where(was_not_seen).values(state=FindingState.GONE))
 
 
-def conclude_partial(db: Database, c: Connection, run: Run) -> None:
+def _conclude_partial(db: Database, c: Connection, run: Run) -> None:
     """Withdraw the confirmations of unproven findings that a partial run saw.
 
     Its second check counts for nothing either: it is unknown what the first one was compared with.

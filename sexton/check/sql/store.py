@@ -22,7 +22,7 @@ from sexton.check.model import (
 )
 from sexton.check.policy import judge
 from sexton.check.port import UnknownCheck
-from sexton.check.sql.conclusion import conclude_partial, conclude_whole, previous_run
+from sexton.check.sql.conclusion import conclude_findings, previous_run
 from sexton.check.sql.findings import as_finding, is_repairable, open_counts, store_seen
 from sexton.check.sql.old_runs import forget_old_runs
 from sexton.database.contract_errors import check_text
@@ -157,10 +157,7 @@ class CheckStore:
             if row.state != RunState.RUNNING:
                 return RunVerdict(missing_inputs=tuple(row.missing_inputs or ()))
             verdict = judge(evidence, previous_run(self._db, c, run))
-            if verdict.whole:
-                conclude_whole(self._db, c, run, evidence)
-            else:
-                conclude_partial(self._db, c, run)
+            conclude_findings(self._db, c, run, evidence, whole=verdict.whole)
             counts = open_counts(self._db, c, run.instance)
             values = {
                 "state": RunState.WHOLE if verdict.whole else RunState.PARTIAL,
