@@ -115,6 +115,6 @@ async def test_r29_instance_with_much_garbage_delays_no_other(live: LiveTest, ma
             assert big.removed == marks
             assert took > INTERVAL  # or nobody could have been kept waiting
             assert max(apart) <= 3 * INTERVAL
-            assert first / 1000 <= 2 * INTERVAL
+            assert first / 1000 <= 3 * INTERVAL
             assert rig.count("lease", state="IDLE") == rig.count("lease") == 10
             assert all(listing(live.home / name) == KEEP for name in (SHOP, *TENANTS))
