@@ -63,12 +63,8 @@ class CallStore:
             log.warning("%r of %r was not logged: %s", call.action, call.instance or "all", first_line(e))
             yield
             return
-        try:
+        with self._ended(call, call_id):
             yield
-        except BaseException as e:
-            self._end(call, call_id, code_of(e) if isinstance(e, Exception) else LEFT)
-            raise
-        self._end(call, call_id, DONE)
 
     @contextmanager
     def recorded_once(self, call: CallRecord) -> Iterator[None]:
@@ -89,12 +85,8 @@ class CallStore:
         except UNLOGGED:
             self.routine_calls.forget(window)
             raise
-        try:
+        with self._ended(first, window.begun_id):
             yield
-        except BaseException as e:
-            self._end(first, window.begun_id, code_of(e) if isinstance(e, Exception) else LEFT)
-            raise
-        self._end(first, window.begun_id, DONE)
 
     @contextmanager
     def routine(self, call: CallRecord) -> Iterator[None]:
@@ -169,6 +161,16 @@ class CallStore:
         """Append one row and return its number; ``begun_id``: the first row of the same call, None if this is it."""
         with self._db.write() as c:
             return chain.append(self._db, c, call, begun_id)
+
+    @contextmanager
+    def _ended(self, call: CallRecord, call_id: int) -> Iterator[None]:
+        """Store the outcome of a call when the block ends; exceptions pass through."""
+        try:
+            yield
+        except BaseException as e:
+            self._end(call, call_id, code_of(e) if isinstance(e, Exception) else LEFT)
+            raise
+        self._end(call, call_id, DONE)
 
     def _end(self, call: CallRecord, call_id: int, outcome: str) -> None:
         """Store the outcome; if that fails, the call keeps the outcome ``asked``."""

@@ -80,8 +80,8 @@ def explain_failure(to: Connection, error: str) -> str:
     where = f"Temporal at {to.address}"
     has_certificate = isinstance(to.tls, TLSConfig) and to.tls.client_cert is not None
     if "Unauthenticated" in error or "PermissionDenied" in error:
-        which = "the API key; set a valid one" if to.api_key else "a client without an API key; set one"
-        return f"{where} refuses {which}: SEXTON_TEMPORAL__API_KEY"
+        refused = "the API key; set a valid one" if to.api_key else "a client without an API key; set one"
+        return f"{where} refuses {refused}: SEXTON_TEMPORAL__API_KEY"
     if "InvalidCertificate" in error:
         return (
             f"the certificate of {where} is not accepted; set temporal.tls_ca to the certificate of its authority, and "
@@ -94,6 +94,6 @@ def explain_failure(to: Connection, error: str) -> str:
     if "hyper::Error" in error:  # the connection was made, and ended at the first call
         if not to.tls:
             return f"{where} closed the connection, probably because it requires TLS; set temporal.tls"
-        which = "refuses the client certificate; replace" if has_certificate else "demands a client certificate; set"
-        return f"{where} probably {which} temporal.tls_cert and temporal.tls_key"
+        refusal = "refuses the client certificate; replace" if has_certificate else "demands a client certificate; set"
+        return f"{where} probably {refusal} temporal.tls_cert and temporal.tls_key"
     return f"cannot reach {where}; start it (here: sexton up), or set SEXTON_TEMPORAL__ADDRESS"
