@@ -32,8 +32,13 @@ def rig(tmp_path: Path, deployment: str, monkeypatch: pytest.MonkeyPatch) -> Rig
 @pytest.fixture
 def settings(rig: Rig, deployment: str) -> Settings:
     usual = Settings(deployment=deployment, database_url=rig.url)
-    fast = usual.recycle.model_copy(update={"recycle_interval_seconds": 10, "recycle_concurrency": 2})
-    return usual.model_copy(update={"recycle": fast})
+    return usual.model_copy(update={"recycle": usual.recycle.model_copy(update={"recycle_concurrency": 2})})
+
+
+@pytest.fixture
+def fast(settings: Settings) -> Settings:
+    """Settings that let the schedule tick every other second; the worker's rounds have the usual interval."""
+    return settings.model_copy(update={"recycle": settings.recycle.model_copy(update={"recycle_interval_seconds": 10})})
 
 
 async def tick(client: Client, deployment: str) -> tuple[str, ...]:
@@ -121,14 +126,15 @@ async def test_paused_rounds_take_no_slots(served: Served, deployment: str, tmp_
     assert started == ("c", "d")
 
 
-async def test_applying_the_schedule_again_keeps_a_pause(served: Served, settings: Settings, deployment: str) -> None:
+async def test_applying_the_schedule_again_keeps_a_pause(
+    served: Served, settings: Settings, fast: Settings, deployment: str
+) -> None:
     client = served.client
 
-    outcomes = [await schedules.apply(client, settings) for _ in "12"]
+    outcomes = [await schedules.apply(client, fast) for _ in "12"]
     await schedules.pause(client, deployment, "hands off")
+    outcomes.append(await schedules.apply(client, fast))
     outcomes.append(await schedules.apply(client, settings))
-    slower = settings.recycle.model_copy(update={"recycle_interval_seconds": 7_200})
-    outcomes.append(await schedules.apply(client, settings.model_copy(update={"recycle": slower})))
     (schedule,) = await schedules.describe(client, deployment)
 
     assert outcomes == ["created", "unchanged", "unchanged", "updated"]
@@ -144,13 +150,13 @@ async def test_applying_the_schedule_again_keeps_a_pause(served: Served, setting
 
 
 async def test_schedule_starts_every_instance_unless_paused(
-    served: Served, settings: Settings, deployment: str, tmp_path: Path
+    served: Served, fast: Settings, deployment: str, tmp_path: Path
 ) -> None:
     rig = served.rig
     for name in ("a", "b", "c"):
         fill(rig, rig.instance(name).local(tmp_path / name, instance=name), name, 2)
 
-    await schedules.apply(served.client, settings)
+    await schedules.apply(served.client, fast)
     await until_ended(rig, 3)
     for name in ("a", "b", "c"):  # a round ends by asking for a tick, and a tick that is asked for is no paused one
         await served.client.get_workflow_handle(ids.recycle(deployment, name)).result()
