@@ -34,6 +34,11 @@ class ApiProcess:
     def url(self) -> str:
         return f"{'https' if self._secure else 'http'}://{self.address[0]}:{self.address[1]}"
 
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
     def token(self, scope: str) -> str:
         """Return a new token of a scope."""
         return self._tokens.create(policy.scope(scope), 1, "test")[1]

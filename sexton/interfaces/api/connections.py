@@ -10,6 +10,7 @@ import logging
 import resource
 import socket
 import time
+from asyncio import sslproto
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
@@ -28,6 +29,8 @@ ADDRESSES = 4
 """At a limit, one address has at most one connection in so many."""
 CLOSED_AT_ONCE = 16
 """At a limit, one connection in so many is closed: the search for them must not be repeated for each new one."""
+TLS_READ_BYTES = 32 << 10
+"""asyncio reads so much of a TLS connection at once, into memory that each connection has from its beginning."""
 MAX_UNREAD_BYTES = 128 << 20
 """Of all answers together: 64 KiB for each connection."""
 CLOSINGS = "%d times a limit was reached, last by %s: the connections waiting longest for their clients are closed"
@@ -180,6 +183,11 @@ class LimitedListener(socket.socket):
             socket_.close()
         self._accepted = 0
         raise BlockingIOError
+
+
+def limit_tls_memory() -> None:
+    """Let TLS connections have small buffers: with asyncio's own ones, 2,000 silent clients occupy 500 MiB."""
+    sslproto.SSLProtocol.max_size = TLS_READ_BYTES
 
 
 def phase_of(protocol: Any) -> Phase:

@@ -9,7 +9,7 @@ from config.sections import ApiSection
 from config.settings import Settings
 from sexton.database.engine import Database
 from sexton.interfaces.api.app import create
-from sexton.interfaces.api.connections import Connections, LimitedListener
+from sexton.interfaces.api.connections import Connections, LimitedListener, limit_tls_memory
 from sexton.interfaces.api.http_protocol import BoundedProtocol
 from sexton.kernel.addresses import is_loopback
 from sexton.kernel.errors import SextonError
@@ -60,6 +60,7 @@ def serve(settings: Settings, db: Database) -> None:
         config.load()
     except OSError as e:
         raise CannotListen(f"api.tls_cert {api.tls_cert} and api.tls_key {api.tls_key} cannot be used: {e}") from e
+    limit_tls_memory()
     server = uvicorn.Server(config)
     connections = Connections(server.server_state.connections, api.trusted_proxies)
     listener = _listen(host, int(port), config.backlog, api.listen)
