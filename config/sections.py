@@ -37,9 +37,7 @@ def _scopes(texts: list[str]) -> list[str]:
 
 def _audit(url: str) -> str:
     if url and not re.fullmatch(r"s3://[^/\s]+(/\S*)?|file:///\S*|/\S*", url):
-        raise ValueError(
-            "use s3://BUCKET/PREFIX or file:///DIRECTORY, or leave it empty to keep it in the vault itself"
-        )
+        raise ValueError("use s3://BUCKET/PREFIX or file:///DIRECTORY, or leave it empty to keep it in the vault")
     return url
 
 
@@ -129,9 +127,11 @@ class TemporalSection(_Section):
         return self.tls or any((self.tls_ca, self.tls_cert, self.server_name, self.api_key))
 
     @model_validator(mode="after")
-    def _check_pair(self) -> Self:
+    def _check_protection(self) -> Self:
         if bool(self.tls_cert) != bool(self.tls_key):
             raise ValueError("tls_cert and tls_key belong together; set both or none")
+        if self.profile and self.uses_tls:
+            raise ValueError("TLS and the API key are set in the profile, not beside it; clear the settings here")
         return self
 
 

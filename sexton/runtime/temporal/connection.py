@@ -27,7 +27,7 @@ def connection(section: TemporalSection) -> Connection:
     """Return the connection that the settings describe, or the profile of Temporal's own that they name.
 
     Raises:
-        BadInput: a file cannot be read, or there is no such profile.
+        BadInput: a file cannot be read, there is no such profile, or it is invalid or would send a key in clear text.
     """
     if section.profile:
         return _of_profile(section.profile)
@@ -44,18 +44,23 @@ def connection(section: TemporalSection) -> Connection:
 
 def _of_profile(name: str) -> Connection:
     try:
-        config: Mapping[str, Any] = ClientConfig.load_client_connect_config(name)
+        # Strict: a misspelled name of a setting would be left out, and the connection less secure than the file says.
+        config: Mapping[str, Any] = ClientConfig.load_client_connect_config(name, config_file_strict=True)
     except (RuntimeError, OSError, ValueError) as e:
-        raise BadInput(f"temporal.profile = {name} cannot be used: {e}") from e
+        reason = str(e).partition("\n")[0]  # the other lines quote the file, secrets included
+        raise BadInput(f"temporal.profile = {name} cannot be used: {reason}") from None
     if "target_host" not in config:
         raise BadInput(f"temporal.profile = {name} names no address; add it to Temporal's configuration")
-    return Connection(
+    to = Connection(
         address=config["target_host"],
         namespace=config.get("namespace", _DEFAULT_NAMESPACE),
         tls=config.get("tls", False),
         api_key=config.get("api_key"),
         headers=config.get("rpc_metadata", {}),
     )
+    if not to.tls and (to.api_key or "authorization" in {header.lower() for header in to.headers}):
+        raise BadInput(f"temporal.profile = {name} would send a secret without TLS; enable tls in the profile")
+    return to
 
 
 def _pem(setting: str, path: str) -> bytes | None:

@@ -1,0 +1,65 @@
+"""A mistake in the settings never gives up encryption, and no message repeats a secret."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from config.sections import TemporalSection
+from sexton.kernel.errors import BadInput
+from sexton.runtime.temporal.connection import connection
+
+ADDRESS = 'address = "temporal.example.org:7233"'
+
+
+def of_profile(monkeypatch: pytest.MonkeyPatch, folder: Path, *lines: str) -> None:
+    file = folder / "temporal.toml"
+    file.write_text("\n".join(["[profile.prod]", ADDRESS, *lines]))
+    monkeypatch.setenv("TEMPORAL_CONFIG_FILE", str(file))
+    connection(TemporalSection(profile="prod"))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["[profile.prod.tsl]", "disabled = false"],
+        ["[profile.prod.tls]", 'server_ca_cert_pth = "/etc/authority.pem"'],
+        ["tls_cert = true"],
+    ],
+)
+def test_a_misspelled_name_in_a_profile_is_refused(
+    lines: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(BadInput, match=r"temporal\.profile = prod cannot be used: .* at line [34], column"):
+        of_profile(monkeypatch, tmp_path, *lines)
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        ['api_key = "key-0123456789"', "[profile.prod.tls]", "disabled = true"],
+        ["[profile.prod.grpc_meta]", 'authorization = "Bearer key-0123456789"'],
+    ],
+)
+def test_a_profile_sends_no_secret_in_clear_text(
+    secret: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(BadInput, match=r"temporal\.profile = prod would send a secret without TLS"):
+        of_profile(monkeypatch, tmp_path, *secret)
+
+
+@pytest.mark.parametrize("line", ["api_key = key-0123456789", 'api_key = ["key-0123456789"]', "api_key = 0123456789"])
+def test_an_invalid_profile_is_refused_without_its_text(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(BadInput, match="line 3, column") as refused:
+        of_profile(monkeypatch, tmp_path, line)
+
+    assert "123456789" not in str(refused.value)
+    assert refused.value.__cause__ is None
+
+
+@pytest.mark.parametrize("protection", [{"tls": True}, {"tls_ca": "/etc/authority.pem"}, {"api_key": "key-0123456789"}])
+def test_a_profile_replaces_no_stated_protection(protection: dict[str, str | bool]) -> None:
+    with pytest.raises(ValidationError, match="set in the profile, not beside it"):
+        TemporalSection.model_validate({"profile": "prod", **protection})
