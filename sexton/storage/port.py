@@ -7,6 +7,10 @@ from sexton.kernel.errors import SextonError
 from sexton.storage.model import KeyResult, ListedObject, Marker, Probe, Undeleted, VaultPart, VaultSpec
 
 UNREACHABLE = "UNREACHABLE"
+FAULTS = frozenset(
+    {UNREACHABLE, "NO_BUCKET", "NO_MARKER", "FOREIGN_MARKER", "BEHIND", "DENIED", "BAD_REPLY", "THROTTLED"}
+)
+"""Why a vault is at fault."""
 NOT_LISTED = "NOT_LISTED"
 """Not a fault of the vault: an operator's list of allowed vaults leaves it out."""
 
@@ -14,7 +18,7 @@ NOT_LISTED = "NOT_LISTED"
 class VaultFault(SextonError):
     """A vault's identity is not proved, or it is not reachable. Nothing in it may be claimed, deleted or called absent.
 
-    ``reason`` is one of UNREACHABLE, NO_BUCKET, NO_MARKER, FOREIGN_MARKER, BEHIND, DENIED, BAD_REPLY, NOT_LISTED.
+    ``reason`` is NOT_LISTED or one of ``FAULTS``.
     """
 
     def __init__(self, vault: str, reason: str, detail: str) -> None:

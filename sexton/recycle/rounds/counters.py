@@ -2,8 +2,15 @@
 
 from collections import Counter
 
-from sexton.database.counters import BYTES, REMOVED, ROUNDS, VAULT
+from sexton.database.counters import BYTES, NORMAL, REMOVED, ROUNDS, VAULT
+from sexton.marks.model import Reason
 from sexton.recycle.model import RoundReport
+from sexton.recycle.rounds.orders import NOT_ANNOUNCED
+from sexton.storage.port import FAULTS, NOT_LISTED
+
+STATUSES = frozenset({NORMAL, NOT_LISTED, NOT_ANNOUNCED, Reason.UNKNOWN_VAULT, *FAULTS})
+"""The statuses of vaults that have counters of their own."""
+OTHER = "other"
 
 
 def counters_of(report: RoundReport) -> Counter[tuple[str, str]]:
@@ -15,5 +22,5 @@ def counters_of(report: RoundReport) -> Counter[tuple[str, str]]:
     for kind in report.kinds:
         counts += Counter({(ROUNDS, kind.kind): 1, (REMOVED, kind.kind): kind.removed, (BYTES, kind.kind): kind.bytes})
     for vault, status in report.vaults.items():
-        counts[VAULT, f"{vault}/{status}"] += 1
+        counts[VAULT, f"{vault}/{status if status in STATUSES else OTHER}"] += 1
     return counts

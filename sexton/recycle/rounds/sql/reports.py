@@ -1,11 +1,13 @@
 """Build the report of a round when it ends, and read stored reports for commands and metrics."""
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from sqlalchemy import Connection, and_, func, select
 
 from sexton.database.counters import NORMAL
 from sexton.database.engine import Database
+from sexton.database.rows import MOST_SUM
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 from sexton.marks.keepers import count_faults
@@ -14,6 +16,8 @@ from sexton.recycle.model import KindReport, KindVaultCounts, RoundReport
 from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.recycle.rounds.model import CloseOrder, KindProgress
 from sexton.storage.port import NOT_LISTED
+
+Sent = TypeVar("Sent", CloseOrder, KindProgress)
 
 
 class RoundRow(Message):
@@ -71,12 +75,18 @@ class Reports:
 
 
 def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
-    """Build a round's report from the ledger of its workflow (``order``) and the counts in the database (``tally``)."""
+    """Build a round's report from the ledger of its workflow (``order``) and the counts in the database (``tally``).
+
+    Everyone who reaches Temporal can send an order: of its names only those count that rows have, because counters keep
+    them permanently, and its numbers end where they can be shown.
+    """
     t, instance, round_ = db.t, order.opened.lease.instance, order.opened.round
+    order = _bounded(order)
     rows = c.execute(select(t.tally).where(t.tally.c.round == round_).order_by(t.tally.c.kind, t.tally.c.vault))
     tallies = tuple(KindVaultCounts(**r._mapping) for r in rows)
     waiting = _count_claimed(db, c, instance)
-    vaults = {name: order.faults.get(name, NORMAL) for name in order.opened.vaults}
+    known = set(c.execute(select(t.vault.c.name).where(t.vault.c.instance == instance)).scalars())
+    vaults = {name: order.faults.get(name, NORMAL) for name in order.opened.vaults if name in known}
     faults = count_faults(order.kept)
     if not faults and not {NORMAL, NOT_LISTED}.issuperset(vaults.values()):
         faults = waiting  # nothing was kept unclaimed, but files of claimed marks could not be tried
@@ -111,6 +121,13 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
     )
 
 
+def _bounded(message: Sent) -> Sent:
+    """Return an order, or the progress of a kind, with numbers from 0 to ``MOST_SUM``."""
+    kept = {answer: min(max(marks, 0), MOST_SUM) for answer, marks in message.kept.items()}
+    numbers = {name: min(max(n, 0), MOST_SUM) for name, n in message if type(n) is int}
+    return message.model_copy(update={**numbers, "kept": kept})
+
+
 def _count_claimed(db: Database, c: Connection, instance: str) -> int:
     """Return how many claimed marks await their first pass."""
     mark = db.t.mark
@@ -124,8 +141,10 @@ def _kinds(
     """Return the report of each kind: what the plan listed as due, and what was deleted by the counts."""
     body = c.execute(select(db.t.plan.c.body).where(db.t.plan.c.id == order.plan)).scalar_one_or_none()
     planned = {k.kind: k for k in Plan.model_validate(body).kinds} if body else {}
-    progress = {k.kind: k for k in order.kinds}
-    kinds = sorted(planned.keys() | progress.keys() | {tally.kind for tally in tallies})
+    progress = {k.kind: _bounded(k) for k in order.kinds}
+    of_instance = select(db.t.instance.c.retentions).where(db.t.instance.c.id == order.opened.lease.instance)
+    agreed = c.execute(of_instance).scalar_one_or_none() or {}
+    kinds = sorted(planned.keys() | (progress.keys() & agreed.keys()) | {tally.kind for tally in tallies})
     return tuple(
         _kind_report(kind, planned.get(kind), progress.get(kind), [tally for tally in tallies if tally.kind == kind])
         for kind in kinds
