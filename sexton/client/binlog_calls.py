@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from sexton.client.api_call import CHUNK_BYTES, ApiCall, Steps, url_path, url_query
 from sexton.protocol.binlogs import (
+    MAX_NAMES,
     MAX_RECORDS,
     Acknowledgement,
     Consumer,
@@ -73,14 +74,17 @@ def add_chunk(db: str, records: Sequence[NewRecord], instance: str | None = None
 
 def chunks(records: Iterable[NewRecord]) -> Iterator[list[NewRecord]]:
     """Yield the records in chunks that the API accepts; none if there are no records."""
-    chunk, chunk_bytes = list[NewRecord](), 0
+    chunk, chunk_bytes, chunk_names = list[NewRecord](), 0, 0
     for record in records:
         record_bytes = len(record.model_dump_json()) + 1
-        if chunk and (len(chunk) == MAX_RECORDS or chunk_bytes + record_bytes > CHUNK_BYTES):
+        names = len(record.tables) + record.data.count(":")  # at least as many as it has: each is a key in the data
+        is_large = chunk_bytes + record_bytes > CHUNK_BYTES or chunk_names + names > MAX_NAMES
+        if chunk and (len(chunk) == MAX_RECORDS or is_large):
             yield chunk
-            chunk, chunk_bytes = [], 0
+            chunk, chunk_bytes, chunk_names = [], 0, 0
         chunk.append(record)
         chunk_bytes += record_bytes
+        chunk_names += names
     if chunk:
         yield chunk
 

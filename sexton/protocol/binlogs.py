@@ -6,9 +6,10 @@ from pydantic import BaseModel, FailFast, Field
 
 from sexton.protocol.body import PRINTABLE, Body
 from sexton.protocol.names import Name, Seq, Size
-from sexton.replication.binlog.model import Consumer, Log, RecordPage, StoreResult
+from sexton.replication.binlog.model import MAX_NAMES, Consumer, Log, RecordPage, StoreResult
 
 __all__ = [
+    "MAX_NAMES",
     "MAX_RECORDS",
     "Acknowledgement",
     "Consumer",

@@ -12,6 +12,8 @@ MAX_COMMIT_SEQ = 2**62
 """Above every record number and version; the number after it still fits the column. A cut up to it is a full cut."""
 MAX_RUNS = 10
 """The largest number of runs of one job, ``JOB:RUN``, that consume one log, as by default protections of a job."""
+MAX_NAMES = 50_000
+"""The largest number of tables and partitions, each a row, of several records at once. One record may have more."""
 UPSERT = "UPSERT"
 """The type of a record that created versions of partitions."""
 

@@ -11,7 +11,7 @@ from sexton.database.guard import UnknownInstance
 from sexton.database.rows import as_rows, in_list, upsert
 from sexton.kernel.errors import BadInput
 from sexton.replication.binlog.errors import RecordsTrimmed
-from sexton.replication.binlog.model import Log, Record, RecordPage, StoreResult
+from sexton.replication.binlog.model import MAX_NAMES, Log, Record, RecordPage, StoreResult
 from sexton.replication.binlog.numbering import LogStates, NumberedRecords, judge_resent, number_records
 from sexton.replication.binlog.policy import Versions, parse_versions
 from sexton.replication.binlog.sql import rows
@@ -34,7 +34,7 @@ class RecordStore:
         Raises:
             UnknownInstance: no such instance.
             OutOfOrder: a record was never stored, and a later one was: a consumer of the later one would never see it.
-            BadInput: a record is invalid, or appears twice.
+            BadInput: a record is invalid, or appears twice; or the records name too many tables and partitions.
         """
         versions = {record.commit_seq: parse_versions(record) for record in records}
         check_text(*(text for record in records for text in (record.data, record.type)))
@@ -42,6 +42,7 @@ class RecordStore:
         check_names(name, *(table for record in records for table in record.tables))
         if len(versions) < len(records):
             raise BadInput("a record appears twice: send each commit_seq once")
+        _check_names_fit(records, versions)
         with self._db.write() as c:
             self._check_instance(c, instance)
             ensure_log_rows(self._db, c, instance, name)
@@ -134,6 +135,15 @@ class RecordStore:
             types = {column: table.c[column].type for column in data[0]}
             new = as_rows(self._db, data, **types)
             c.execute(insert(table).from_select(list(types), select(*(new.c[column] for column in types))))
+
+
+def _check_names_fit(records: Sequence[Record], versions: Mapping[int, Versions]) -> None:
+    names = sum(len(record.tables) for record in records)
+    names += sum(len(partitions) for tables in versions.values() for partitions in tables.values())
+    if len(records) > 1 and names > MAX_NAMES:
+        raise BadInput(
+            f"the records name {names:,} tables and partitions: send at most {MAX_NAMES:,} at once, in several requests"
+        )
 
 
 def _naming_changed_tables(record: Record, versions: Versions) -> Record:

@@ -1,6 +1,7 @@
 """``sexton.client`` gives owners, backends, consumers and followers access to binlogs over the API."""
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -98,6 +99,12 @@ def test_a_chunk_has_no_more_records_than_the_api_takes() -> None:
 
     assert [len(chunk) for chunk in binlog_calls.chunks(records)] == [10_000, 1]
     assert list(binlog_calls.chunks([])) == []
+    tables = tuple(f"t{n}" for n in range(1_000))
+    records = [NewRecord(commit_seq=n, type="ALTER", tables=tables) for n in range(1, 52)]
+    assert [len(chunk) for chunk in binlog_calls.chunks(records)] == [50, 1]
+    partitions = json.dumps([{"partitionId": n, "version": 1} for n in range(30_000)])
+    records = [NewRecord(commit_seq=n, data=partitions) for n in range(1, 4)]
+    assert [len(chunk) for chunk in binlog_calls.chunks(records)] == [1, 1, 1]
 
 
 def test_b28_a_consumer_blocks_unacknowledged_records(served: Served) -> None:

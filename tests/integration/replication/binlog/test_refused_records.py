@@ -1,5 +1,8 @@
 """Records, reports and acknowledgements that cannot be stored are refused."""
 
+import json
+from collections.abc import Mapping
+
 import pytest
 
 from sexton.kernel.errors import BadInput, SextonError
@@ -43,3 +46,33 @@ def test_a_different_record_with_a_known_number_is_refused(binlogs: BinlogInstan
 
     with pytest.raises(OutOfOrder, match="with another type or data"):
         binlogs.commit(1, orders={"p1": 9})
+
+
+@pytest.mark.parametrize("kind", ["tables", "tables of the data", "partitions"])
+def test_records_that_name_very_many_tables_are_refused(binlogs: BinlogInstance, kind: str) -> None:
+    binlogs.configure_log(None)
+    names = {
+        "tables": lambda n: {"type": "ALTER", "tables": tuple(f"t{n}-{i}" for i in range(1_000))},
+        "tables of the data": lambda n: {"data": data({f"t{n}-{i}": 0 for i in range(1_000)})},
+        "partitions": lambda _: {"data": data({"t": 1_000})},
+    }[kind]
+    records = [Record(commit_seq=n, **names(n)) for n in range(1, 52)]
+
+    with pytest.raises(BadInput, match="send at most 50,000 at once"):
+        binlogs.service.records.add(SHOP, DB, records)
+    assert binlogs.service.records.add(SHOP, DB, records[:2]).stored == 2
+
+
+def test_one_record_may_name_more_than_several(binlogs: BinlogInstance) -> None:
+    binlogs.configure_log(None)
+
+    assert binlogs.service.records.add(SHOP, DB, [Record(commit_seq=1, data=data({"t": 50_001}))]).stored == 1
+
+
+def data(tables: Mapping[str, int]) -> str:
+    """Return the data of a record that created so many partitions of each table."""
+    created = {
+        table: {"partitionRecords": [{"partitionId": n, "version": 1} for n in range(number)]}
+        for table, number in tables.items()
+    }
+    return json.dumps({"tableRecords": created}, separators=(",", ":"))
