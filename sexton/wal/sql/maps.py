@@ -40,8 +40,8 @@ class MapStore:
             OldMap: a newer map is known, or another map of this generation.
             EpochTooHigh: a region's epoch or the generation is above the ceiling, or raises the generation too far.
             BadInput: a region appears twice, or begins below the floor: read the topic's end again, and map it there.
-            TooManyRegions: it adds regions beyond those that a topic or an instance may have. Maps that arrive at the
-                same time may together exceed the number of an instance, once.
+            TooManyRegions: it adds regions beyond those that a topic or an instance may have, or a topic too many.
+                Maps that arrive at the same time may together exceed the number of an instance, once.
         """
         _refuse_duplicates(order)
         _refuse_high_epochs(order)
@@ -50,6 +50,7 @@ class MapStore:
         with db.write() as c:
             if order.topic not in read_topics(db, c, [order.topic]):
                 _refuse_far_ahead(Topic(name=order.topic), order)  # a refused map takes no name
+                self._refuse_more_topics(c, order.instance)
             ensure_topic(db, c, order.topic, order.instance)
         with deciding(db, order.topic) as c:
             now, topic = db.now(c), read_topic(db, c, order.topic)
@@ -67,6 +68,16 @@ class MapStore:
                 self._store_regions(c, changed)
             c.execute(update(t).where(t.c.name == order.topic).values(**columns))
             return read_topic(db, c, order.topic)
+
+    def _refuse_more_topics(self, c: Connection, instance: str) -> None:
+        """Refuse the first map of a topic if the instance has as many topics as it may have regions."""
+        t = self._db.t.wal_topic
+        topics = c.execute(select(func.count()).where(t.c.instance == instance)).scalar_one()
+        if topics >= self._max_instance_regions:
+            raise TooManyRegions(
+                f"instance {instance} has {topics:,} topics, empty ones included, and may have no more than regions, "
+                f"{self._max_instance_regions:,} (wal.max_instance_regions)"
+            )
 
     def _forget_reports(self, c: Connection, topic: str) -> None:
         """Forget the reports on all regions of a topic, those that the map does not name included."""

@@ -87,6 +87,20 @@ def test_instance_has_a_bounded_number_of_regions(topics: TopicStores) -> None:
     store.put(orders[0].model_copy(update={"generation": 2}))
 
 
+def test_instance_has_a_bounded_number_of_empty_topics(topics: TopicStores) -> None:
+    store = MapStore(topics.db, WAL_SETTINGS.model_copy(update={"max_instance_regions": 3}))
+    orders = [MapOrder(instance="shop", topic=name, generation=1) for name in ("a", "b", "c", "d")]
+    for order in orders[:3]:
+        store.put(order)
+
+    with pytest.raises(TooManyRegions, match=r"instance shop has 3 topics, empty ones included"):
+        store.put(orders[3])
+
+    assert [topic.name for topic in topics.store.topics(instance="shop")] == ["a", "b", "c"]
+    store.put(orders[0].model_copy(update={"generation": 2}))
+    store.put(orders[3].model_copy(update={"instance": "other"}))
+
+
 def test_pages_and_maps_read_only_regions_that_matter(topics: TopicStores) -> None:
     topic = topics.mapped_topic(10, *(RegionMapping(region=f"r{n}", first=0) for n in range(3)))
     topics.map(topic, "r0", "r1", dropped=(RegionDrop(region="r2"),))
