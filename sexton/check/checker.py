@@ -40,6 +40,8 @@ FOUND_AGAIN = (FindingType.UPLOAD, FindingType.RECORD)
 """Types that the second check finds, each time that it runs."""
 PAGE_FINDINGS = 500
 """Findings that are stored, or checked a second time, in one page."""
+MAX_REMARKS, REMARK_CHARACTERS = 100, 500
+"""Errors, and notes, of workflows that a run stores, and the characters of each."""
 STALE_UPLOAD_SECONDS = 86_400
 """An unfinished upload older than this will hardly ever be finished."""
 
@@ -224,8 +226,15 @@ def _evidence_of(run: Run) -> Evidence:
 
 def _with_remarks(stored: Evidence, reported: Evidence) -> Evidence:
     """Return the stored evidence with the errors and notes of a workflow, which can only make it prove less."""
-    errors = tuple(dict.fromkeys((*reported.errors, *stored.errors)))
-    return stored.model_copy(update={"errors": errors, "notes": tuple(dict.fromkeys((*stored.notes, *reported.notes)))})
+    errors, notes = _new_texts(reported.errors, stored.errors), _new_texts(reported.notes, stored.notes)
+    return stored.model_copy(update={"errors": (*errors, *stored.errors), "notes": (*stored.notes, *notes)})
+
+
+def _new_texts(reported: Sequence[str], stored: Sequence[str]) -> list[str]:
+    """Return the texts that are not stored, so many that a run has few of them, however often they are sent."""
+    known = frozenset(stored)
+    new = dict.fromkeys(text[:REMARK_CHARACTERS] for text in reported if text not in known)
+    return [text for text in new if text not in known][: max(0, MAX_REMARKS - len(stored))]
 
 
 def _pages(discrepancies: Iterable[Discrepancy]) -> Iterator[list[Discrepancy]]:

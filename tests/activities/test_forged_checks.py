@@ -121,6 +121,18 @@ def test_h1_errors_of_an_order_make_a_check_prove_less(owned: Owned, order: Chec
     assert (report.run.state, report.run.missing_inputs) == (RunState.PARTIAL, ("x",))
 
 
+def test_h1_a_check_stores_a_bounded_number_of_remarks(owned: Owned, order: CheckOrder) -> None:
+    seen = run(owned, "compare", order)
+    for n in range(3):
+        texts = tuple(f"{n}.{i} {'x' * 9_999}" for i in range(300))
+        forged = seen.model_copy(update={"errors": texts, "notes": texts})
+        run(owned, "look_again", SecondCheckOrder(order=order, evidence=forged))
+    report = run(owned, "conclude_check", step("conclude_check", order, forged))
+
+    assert report.run.state is RunState.PARTIAL
+    assert len(report.model_dump_json()) < 200_000
+
+
 FORGED = {
     **{
         f"{name}.{'order.' if name == 'look_again' else ''}run.{field}": test_h1_a_step_of_an_unknown_check_is_refused
