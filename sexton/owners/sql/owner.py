@@ -172,8 +172,9 @@ class SqlOwner:
                     raise
             return self._live_refs(instance, marks, heartbeat)  # a broken connection says nothing about the view
         except OwnerSlow as e:  # the marks of a large range must not each wait as long, in slots of other instances
-            self._silences[instance] = (str(e), time.monotonic() + SILENT_SECONDS)
-            raise
+            silence = f"{e}; a worker reads it again {SILENT_SECONDS} s later"
+            self._silences[instance] = (silence, time.monotonic() + SILENT_SECONDS)
+            raise OwnerSilent(silence) from e
         except SQLAlchemyError as e:
             raise OwnerSilent(f"the live view cannot be read: {first_line(e)}") from e
 

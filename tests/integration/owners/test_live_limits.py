@@ -14,7 +14,9 @@ from sexton.insight.metrics.figures.store import FigureStore
 from sexton.insight.status import overview
 from sexton.insight.why.context import WhyContext
 from sexton.insight.why.story import story
+from sexton.interfaces.cli.doctor.finding import DoctorFinding
 from sexton.interfaces.cli.doctor.roles import examine_roles
+from sexton.interfaces.cli.doctor.work import examine_work
 from sexton.marks.model import DueMark
 from sexton.owners.port import OwnerSilent
 from sexton.owners.sql import live_sessions, owner
@@ -57,6 +59,11 @@ def locked(shop: Rig) -> Iterator[Rig]:
 def endless(shop: Rig) -> None:
     with owner_write(shop.db) as c:
         c.execute(text(f"CREATE VIEW sexton_live AS SELECT {ENDLESS}"))
+
+
+def live_objects(shop: Rig) -> DoctorFinding:
+    (finding,) = [found for found in examine_work(stores_of(shop.db)) if found.about == "live objects"]
+    return finding
 
 
 def why(shop: Rig) -> str:
@@ -106,10 +113,30 @@ def test_a_view_that_is_slow_is_not_read_again_soon(
     locked.sql("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted")
 
     if silent_seconds:
-        with pytest.raises(OwnerSilent, match="is locked"):
+        with pytest.raises(OwnerSilent, match="is locked.*a worker reads it again 300 s later"):
             locked.owner.live("shop", [MARK], lambda: None)
     else:
         assert locked.owner.live("shop", [MARK], lambda: None) == {}
+
+
+def test_the_doctor_names_a_locked_view(locked: Rig) -> None:
+    finding = live_objects(locked)
+
+    assert (finding.state, "shop keeps every mark: the live view is locked" in finding.detail) == ("WARN", True)
+    assert "correct the view" in finding.todo
+
+
+def test_the_doctor_names_a_view_whose_rows_raise(shop: Rig) -> None:
+    with owner_write(shop.db) as c:
+        c.execute(text("CREATE TABLE live (id text, bytes bigint)"))
+        c.execute(text("INSERT INTO live VALUES ('x', 0)"))
+        rows = "'file'::text kind, id, 'disk'::text vault, (1 / bytes)::text AS key FROM live"
+        c.execute(text(f"CREATE VIEW sexton_live AS SELECT {rows}"))
+
+    finding = live_objects(shop)
+
+    assert (finding.state, "shop keeps every mark" in finding.detail) == ("WARN", True)
+    assert "division by zero" in finding.detail
 
 
 def test_a_locked_view_stops_no_other_instance_nor_command(locked: Rig, tmp_path: Path) -> None:

@@ -50,21 +50,25 @@ def _halted(stores: "DeploymentStores") -> DoctorFinding:
 
 
 def _live_sides(stores: "DeploymentStores") -> DoctorFinding:
-    """Return whether the live side of each instance can be read, and what it cannot show."""
+    """Return whether the live side of each instance can be read as a round reads it, and what it cannot show."""
     from sexton.check.port import NoLiveSide
     from sexton.owners.port import OwnerSilent
 
-    details = []
+    details, todo = [], "show one row per object: docs/integration.md"
     for instance in stores.registry.instances():
         last = stores.checks.last_ended(instance.id)
         if last is not None and last.evidence is not None and last.evidence.prefixes:
             details.append(f"{instance.id}: loss inside a prefix cannot be detected, max_delete_fraction is off")
         try:
+            stores.owners.live(instance.id, (), lambda: None)
             stores.live_side.as_of(instance.id)
-        except (NoLiveSide, OwnerSilent) as e:
+        except NoLiveSide as e:
             details.append(f"{instance.id}: {e}")
+        except OwnerSilent as e:
+            details.append(f"{instance.id} keeps every mark: {e}")
+            todo = "correct the view, then run: sexton doctor; rules: docs/integration.md"
     if details:
-        return DoctorFinding("WARN", "live objects", "; ".join(details), "show one row per object: docs/integration.md")
+        return DoctorFinding("WARN", "live objects", "; ".join(details), todo)
     return DoctorFinding("OK", "live objects", "every owner shows which objects are live, object by object")
 
 
