@@ -158,7 +158,7 @@ def way_out(kept: Kept, instance: str) -> str:
         KeepReason.VAULT: f"sexton vault list {instance}",
         KeepReason.QUARANTINED: f"sexton quarantine list {instance}",
         KeepReason.OWNER_BUSY: "deleted after the owner's transaction ends",
-        KeepReason.OWNER_SILENT: "sexton doctor",
+        KeepReason.OWNER_SILENT: "with the settings of a worker: sexton doctor",
         KeepReason.UNKNOWN_KIND: "set kinds.NAME.retention_seconds",
         KeepReason.APPROVAL: f"sexton apply {kept.subject}",
         KeepReason.LIMIT: f"planned again by the next rounds; or now: sexton plan {instance}, sexton apply PLAN",

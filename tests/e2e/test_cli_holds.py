@@ -6,7 +6,7 @@ import pytest
 
 from sexton.contract import NewMark, mark
 from sexton.database.engine import Database
-from sexton.marks.keepers import by_vault
+from sexton.marks.keepers import KeepReason, Kept, by_hold, by_vault
 from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.store import ControlStore
@@ -173,3 +173,24 @@ def test_why_and_status_show_the_excluded_vault(offline: Run, shop: Database) ->
 
     assert "excluded vault disk: NO_MARKER" in why.stdout
     assert "vaults it excluded: disk NO_MARKER; it counts as failed" in status.stdout
+
+
+def test_blockers_name_past_holds_and_silent_owners(offline: Run, shop: Database) -> None:
+    Registry(shop).enable("shop")
+    rounds = RoundStore(shop, LeaseStore(shop), operator_stores(shop), INTERVAL)
+    opened = rounds.open("shop", "run", None, policy(RETENTION, GRACE))
+    offline("hold", "instance", "shop", *REASON)
+    offline("hold", "mark", "dropped/t1", *REASON)
+    silent = Kept(KeepReason.OWNER_SILENT, detail="the live view cannot be read")
+    kept = {by_hold(1): 1, by_hold(2): 1, silent: 1, Kept(KeepReason.PROTECTION, "copy"): 1}
+    rounds.close(CloseOrder(opened=opened, plan=None, outcome="SUCCEEDED", kept=kept))
+    offline("hold", "release", "1")
+
+    counted = [b for b in json.loads(offline("blockers", "--json").stdout) if "counted by" in b["why"]]
+    status = offline("status")
+
+    ended = "it has ended since, and blocks nothing in the next round"
+    ways_out = {b["held_by"]: b["way_out"] for b in counted}
+    assert (ways_out["hold 1"], ways_out["hold 2"], ways_out["protection copy"]) == (ended, "", ended)
+    assert "its owner did not answer; it counts as failed; see: sexton blockers shop" in status.stdout
+    assert "last success: never, 1 round without success since" in status.stdout

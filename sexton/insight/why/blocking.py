@@ -124,8 +124,8 @@ def _halt_event(halt: Halt) -> Event:
 def _next_round_event(next_round_at: int | None, now: int) -> Event:
     """Return when the next round starts; both instants in ms since 1970."""
     if next_round_at is not None and next_round_at > now:
-        return Event(at=next_round_at, event="next_round", text="the next round starts")
-    return Event(event="next_round", text="the next round starts as soon as a slot is free")
+        return Event(at=next_round_at, event="next_round", text="the next round starts, if the schedule is active")
+    return Event(event="next_round", text="the next round starts as soon as a slot is free, if the schedule is active")
 
 
 def _protection_events(db: Database, mark_row: Any, context: WhyContext) -> Iterator[Event]:

@@ -10,7 +10,7 @@ from sexton.interfaces.cli.commands.blockers_controls import ALL_INSTANCES, cont
 from sexton.interfaces.cli.context import Json, open_database
 from sexton.interfaces.cli.output import first_line, print_json, quantity, show_table, utc_column
 from sexton.interfaces.cli.render.blocker import Blocker
-from sexton.marks.keepers import KeepReason, by_plan, describe, way_out
+from sexton.marks.keepers import KeepReason, Kept, by_plan, describe, way_out
 
 if TYPE_CHECKING:
     from sexton.interfaces.operator_service import OperatorService
@@ -178,9 +178,19 @@ def _keepers_of_last_round(service: "OperatorService", instance: str) -> Iterato
                     count=n,
                     since=report.ended_at,
                     why=f"counted by round {report.round}",
-                    # A hold that still blocks is listed by itself, with its way out.
-                    way_out="" if kept.reason is KeepReason.HOLD else way_out(kept, instance),
+                    way_out=_way_out_now(service, kept, instance),
                 )
+
+
+def _way_out_now(service: "OperatorService", kept: Kept, instance: str) -> str:
+    """Return the way out of what a past round counted; what still blocks is listed by itself, with its own."""
+    if kept.reason is KeepReason.HOLD:
+        blocking = {hold.kept.subject for hold in service.stores.holds.active(instance)}
+    elif kept.reason is KeepReason.PROTECTION:
+        blocking = {p.job for p in service.stores.protections.list_protections(instance)}
+    else:
+        return way_out(kept, instance)
+    return "" if kept.subject in blocking else "it has ended since, and blocks nothing in the next round"
 
 
 def _without_repetition(rows: Sequence[Blocker]) -> list[Blocker]:

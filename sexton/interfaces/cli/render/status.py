@@ -15,6 +15,7 @@ from sexton.interfaces.cli.output import (
     utc_column,
 )
 from sexton.kernel.printable import printable
+from sexton.marks.keepers import KeepReason
 
 if TYPE_CHECKING:
     from sexton.insight.metrics.model import WalFigures
@@ -131,7 +132,7 @@ def _show_blockers(i: "InstanceStatus") -> None:
 
 def _show_last_round(i: "InstanceStatus") -> None:
     success = utc(i.last_success) if i.last_success else "never"
-    failures = f", {i.failures} failures in a row since" if i.failures else ""
+    failures = f", {quantity(i.failures, 'round')} without success since" if i.failures else ""
     typer.echo(f"  last success: {success}{failures}")
     if i.last is None:
         typer.echo("  last round: none yet")
@@ -143,6 +144,8 @@ def _show_last_round(i: "InstanceStatus") -> None:
     if faults:
         typer.echo(f"  vaults it excluded: {faults}; it counts as failed; see: sexton vault list {i.instance}")
     typer.echo(f"  it kept: {kept_counts(report.kept)}")
+    if any(kept.reason is KeepReason.OWNER_SILENT for kept in report.kept):
+        typer.echo(f"  its owner did not answer; it counts as failed; see: sexton blockers {i.instance}")
     if report.error:
         typer.echo(f"  last error: {first_line(report.error)}")
 
