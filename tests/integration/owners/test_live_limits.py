@@ -113,7 +113,7 @@ def test_a_view_that_is_slow_is_not_read_again_soon(
     locked.sql("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted")
 
     if silent_seconds:
-        with pytest.raises(OwnerSilent, match="is locked.*a worker reads it again 300 s later"):
+        with pytest.raises(OwnerSilent, match=r"is locked.*a worker reads it again 300 s later"):
             locked.owner.live("shop", [MARK], lambda: None)
     else:
         assert locked.owner.live("shop", [MARK], lambda: None) == {}
