@@ -58,7 +58,9 @@ class AuthenticationMiddleware:
                 await self._authenticate(scope, state)
             except REFUSALS as e:
                 if isinstance(e, Unauthenticated | Forbidden):
-                    await self._log_threads.run(self._log_refusal, scope, state.get("identity"), code_of(e))
+                    identity: CallerIdentity | None = state.get("identity")
+                    name = identity.name if identity is not None else getattr(e, "caller", "")
+                    await self._log_threads.run(self._log_refusal, scope, name, code_of(e))
                 await answer(e, HTTPConnection(scope))(scope, receive, send)
                 return
         await self._app(scope, receive, send)
@@ -70,12 +72,12 @@ class AuthenticationMiddleware:
         state["identity"] = caller = await self._verifier.authenticate(header)
         _check_scopes_fit_path(caller.scopes, scope["method"], scope["path"])
 
-    def _log_refusal(self, scope: Scope, caller: CallerIdentity | None, outcome: str) -> None:
-        """Log a refused request: repetitions of one token, or of one address without a valid token, are counted."""
+    def _log_refusal(self, scope: Scope, caller: str, outcome: str) -> None:
+        """Log a refused request: repetitions of one token, or of one address without a known token, are counted."""
         source = source_of(HTTPConnection(scope))
         path = "/".join(part if part in self._words else "*" for part in scope["path"].split("/")[:MAX_SEGMENTS])
         call = CallRecord(who="unknown", source=source, action=f"{scope['method']} {path}")
-        if caller is None:
-            self._calls.refused(call, outcome, address=network(source))
+        if caller:
+            self._calls.refused(call.model_copy(update={"who": caller}), outcome)
         else:
-            self._calls.refused(call.model_copy(update={"who": caller.name}), outcome)
+            self._calls.refused(call, outcome, address=network(source))

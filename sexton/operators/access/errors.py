@@ -6,6 +6,11 @@ from sexton.kernel.errors import SextonError
 class Unauthenticated(SextonError):
     """The request has no token, or one that is unknown or no longer valid."""
 
+    def __init__(self, text: str, caller: str = "") -> None:
+        """Store the message; ``caller``: who sent the secret of a token that has ended; empty: nobody that is known."""
+        super().__init__(text)
+        self.caller = caller
+
 
 class Forbidden(SextonError):
     """The token is valid, but does not permit this request."""

@@ -112,11 +112,12 @@ def valid(token: Token | None, stored: str, sent: Presented, now: int) -> Token:
         raise Unauthenticated("this token is not known; make one: sexton token create")
     remedy = "make another: sexton token create" if token.of_user is None else "log in again: POST /v1/token"
     if token.revoked_at is not None:
-        raise Unauthenticated(f"token {token.id} is revoked; {remedy}")
+        raise Unauthenticated(f"token {token.id} is revoked; {remedy}", token.name)
     if now >= token.expires_at:
-        raise Unauthenticated(f"token {token.id} has expired; {remedy}")
+        raise Unauthenticated(f"token {token.id} has expired; {remedy}", token.name)
     if token.scope.grant is Grant.UNREADABLE:
-        raise Unauthenticated(f"the scope of token {token.id} cannot be read, so it permits nothing; {remedy}")
+        message = f"the scope of token {token.id} cannot be read, so it permits nothing; {remedy}"
+        raise Unauthenticated(message, token.name)
     return token
 
 

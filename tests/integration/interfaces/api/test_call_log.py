@@ -113,6 +113,22 @@ def test_refusals_of_one_token_are_one_row_with_a_count(api: Api, rig: Rig) -> N
     ]
 
 
+def test_the_log_names_a_revoked_token_that_is_sent_again(api: Api, rig: Rig) -> None:
+    token = api.token("node:n7@a")
+    id_ = token.split("_")[1]
+    api.tokens.revoke(id_, "ops")
+    forged = f"sxt_{id_}_{'x' * 43}"
+    with httpx.Client(base_url=api.url) as http:
+        answers = [http.get("/v1/status", headers={"Authorization": f"Bearer {t}"}) for t in (token, token, forged)]
+    api.app.state.service.stores.calls.store_counts(all_=True)
+
+    assert {answer.status_code for answer in answers} == {401}
+    assert [(c.who, c.outcome, c.times) for c in calls(rig)] == [
+        (f"token {id_} (node:n7@a)", "UNAUTHENTICATED", 2),
+        ("unknown", "UNAUTHENTICATED", 1),
+    ]
+
+
 def test_an_address_without_a_token_is_one_row_with_a_count(api: Api, rig: Rig) -> None:
     secret = "sxt_0123456789ab_" + "x" * 43
     with httpx.Client(base_url=api.url) as http:
