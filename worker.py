@@ -31,7 +31,7 @@ from sexton.runtime.engine import Engine
 from sexton.runtime.spark.presence import reporting
 from sexton.runtime.temporal import schedules, search_attributes
 from sexton.runtime.temporal.activity_counter import ActivityCounter
-from sexton.runtime.temporal.client import connect_worker, run
+from sexton.runtime.temporal.client import connect, run
 from sexton.runtime.temporal.connection import connection
 from workflows import ALL, ids, options, sandbox
 
@@ -198,14 +198,14 @@ async def main(role: str = "control", backend: serving.ServedBackend | None = No
     async with AsyncExitStack() as resources:
         if backend is not None:
             sweeper = resources.enter_context(serving.open_sweeper(backend))
-            worker = build_backend(await connect_worker(settings), settings, backend.id, sweeper)
+            worker = build_backend(await connect(settings), settings, backend.id, sweeper)
             await resources.enter_async_context(serving.catching_up(sweeper))
         elif role == "spark":
-            client = await connect_worker(settings)
+            client = await connect(settings)
             sessions = resources.enter_context(spark_sessions(settings))
             worker = spark_worker(client, settings, db, sessions)
         else:
-            worker = await build(await connect_worker(settings), settings, db)
+            worker = await build(await connect(settings), settings, db)
         async with worker:
             logging.info(
                 "%s worker of %s is polling %s", role, settings.deployment, connection(settings.temporal).address

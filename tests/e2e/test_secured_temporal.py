@@ -1,5 +1,6 @@
 """Sexton works with a Temporal that demands client certificates or an API key, and says what is wrong with a login."""
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -128,9 +129,32 @@ def test_a_wrong_login_is_one_sentence_with_a_way_out(
     variables = secured.variables | {f"SEXTON_TEMPORAL__{name}": value for name, value in changed.items()}
 
     ended = in_process("", "round", "run", "shop", **variables)
+    findings = json.loads(in_process("", "doctor", "--json", **variables).stdout)
 
     assert said in " ".join(ended.stderr.split())
     assert (ended.returncode, "wrong-0123456789" in ended.stderr) == (1, False)
+    assert [f for f in findings if f["about"] == "temporal" and "sexton up" in f["todo"]] == []
+    assert "FAIL" in {f["state"] for f in findings if f["about"] in ("temporal", "settings")}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("schedules", "list"),
+        ("schedules", "pause", "--reason", "drill"),
+        ("round", "run", "shop"),
+        ("round", "cancel", "shop"),
+        ("check", "cancel", "shop"),
+    ],
+)
+def test_no_command_takes_a_missing_namespace_for_idle(
+    temporal_server: DevServer, in_process: Run, shop: Database, words: tuple[str, ...]
+) -> None:
+    ended = in_process(temporal_server.address, *words, SEXTON_TEMPORAL__NAMESPACE="nowhere")
+
+    assert ended.returncode == 1
+    assert "has no namespace nowhere for this program" in ended.stderr
+    assert "or set SEXTON_TEMPORAL__NAMESPACE" in ended.stderr.replace("\n", " ")
 
 
 def test_tls_towards_a_plain_server_is_named(

@@ -42,7 +42,7 @@ def test_worker_of_an_unknown_namespace_names_the_setting(
     ended = _run(tmp_path, temporal_server.address, SEXTON_TEMPORAL__NAMESPACE="nowhere")
 
     assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
-    assert "has no namespace nowhere for this worker" in ended.stderr
+    assert "has no namespace nowhere for this program" in ended.stderr
     assert "or set SEXTON_TEMPORAL__NAMESPACE" in ended.stderr
 
 

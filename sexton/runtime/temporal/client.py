@@ -22,10 +22,14 @@ from workflows import ids
 
 
 async def connect(settings: Settings) -> Client:
-    """Return a client; raise a ``SextonError`` that says what to do where no server answers or admits it."""
+    """Return a client; raise a ``SextonError`` that says what to do where no server answers or admits it.
+
+    The namespace is looked up, too: without one Temporal answers that no schedule exists and that no round runs, and a
+    worker ends with a traceback.
+    """
     to = connection(settings.temporal)
     try:
-        return await Client.connect(
+        client = await Client.connect(
             to.address,
             namespace=to.namespace,
             tls=to.tls,
@@ -35,21 +39,14 @@ async def connect(settings: Settings) -> Client:
         )
     except RuntimeError as e:
         raise SextonError(explain_failure(to, str(e))) from e
-
-
-async def connect_worker(settings: Settings) -> Client:
-    """Return a client for a worker; raise a ``SextonError`` also where the namespace cannot be used.
-
-    A worker finds that out only while it runs, and ends with a traceback.
-    """
-    client = await connect(settings)
-    namespace, address = client.namespace, client.service_client.config.target_host
+    request = DescribeNamespaceRequest(namespace=to.namespace)
     try:
-        await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=namespace), retry=True)
+        await client.workflow_service.describe_namespace(request, retry=True)
     except RPCError as e:
         raise SextonError(
-            f"Temporal at {address} has no namespace {namespace} for this worker ({e.message}); "
-            f"create it (temporal operator namespace create --namespace {namespace}), or set SEXTON_TEMPORAL__NAMESPACE"
+            f"Temporal at {to.address} has no namespace {to.namespace} for this program ({e.message}); "
+            f"create it (temporal operator namespace create --namespace {to.namespace}), or set "
+            "SEXTON_TEMPORAL__NAMESPACE"
         ) from e
     return client
 

@@ -46,7 +46,8 @@ async def _examine(settings: "Settings") -> list[DoctorFinding]:
     except TimeoutError:
         return [DoctorFinding("FAIL", "temporal", f"{service}: no answer within {PATIENCE_SECONDS:.0f} s", todo)]
     except SextonError as e:
-        return [DoctorFinding("FAIL", "temporal", f"{service}: {e}", todo)]
+        fault, _, way_out = str(e).partition("; ")
+        return [DoctorFinding("FAIL", "temporal", f"{service}: {fault}", way_out or todo)]
     except RPCError as e:
         return [DoctorFinding("FAIL", "temporal", f"{service}: {e.message}", todo)]
 
