@@ -44,7 +44,7 @@ class InstanceFigures(Message):
     too_late_vaults: int = 0
     """Vaults for which the last check reported that checks are too rare to undo a loss in time."""
     whole_check: int | None = None
-    """When the last complete check began."""
+    """When the last complete check began; before the first: when an instance with a live view was enabled."""
     vaults: tuple[str, ...] = ()
     last: RoundReport | None = None
 

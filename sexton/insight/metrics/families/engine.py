@@ -67,7 +67,7 @@ INSTANCE_GAUGES: Mapping[str, tuple[str, ValueOf]] = {
         lambda i, now: _seconds(i.oldest_approval, now),
     ),
     "seconds_since_complete_check": (
-        "Seconds since the beginning of the last complete check; no sample before the first.",
+        "Seconds since the beginning of the last complete check, or since an instance with a live view was enabled.",
         lambda i, now: None if i.whole_check is None else _seconds(i.whole_check, now),
     ),
     "live_prefixes": (

@@ -25,6 +25,7 @@ from sexton.marks.sql.leases import busy
 from sexton.marks.sql.rows import CLAIMED, waits
 from sexton.operators.access.sql.tokens import is_expiring
 from sexton.operators.controls.policy import halt
+from sexton.operators.registry.store import NO_VIEW
 from sexton.protection.model import ProtectionState
 from sexton.recycle.model import DAY_MS, RoundReport
 from sexton.recycle.planning import policy as rules
@@ -98,7 +99,7 @@ class FigureStore:
                 vaults=tuple(vaults[row.id]),
                 last=reports.get(row.id),
                 findings=findings.get(row.id, {}),
-                whole_check=complete_checks.get(row.id),
+                whole_check=complete_checks.get(row.id, _awaits_check_since(row)),
                 live_prefixes=evidence.get(row.id, {}).get("prefixes", 0),
                 too_late_vaults=len(evidence.get(row.id, {}).get("too_late", ())),
                 **{n: getattr(row, n) for n in ("failures", "last_success_at", "claimed", "awaiting_second_pass")},
@@ -236,6 +237,12 @@ class FigureStore:
                     "the newest report of %s is unreadable (%d problems); it has no figures", name, e.error_count()
                 )
         return reports
+
+
+def _awaits_check_since(row: Row[Any]) -> int | None:
+    """Return since when a first complete check is expected: an enabled instance shows its live objects."""
+    shows_live_objects = row.owner == "catalog" or row.live_view not in ("", NO_VIEW)
+    return row.enabled_at if row.mode == "enabled" and shows_live_objects else None
 
 
 def _longest(retentions: Sequence[Mapping[str, int]]) -> dict[str, int]:

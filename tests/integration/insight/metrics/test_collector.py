@@ -181,6 +181,21 @@ def test_ages_restart_at_a_success_and_stops_are_timed(rig: Rig) -> None:
     assert after("sexton_stopped_seconds", instance_id="looker") == 0
 
 
+def test_a_check_that_never_was_complete_has_an_age(rig: Rig) -> None:
+    for name, enable in (("viewless", True), ("looker", False)):
+        rig.instance(name, enable=enable)
+    view = "sexton_live" if rig.db.dialect == "sqlite" else "public.sexton_live"
+    for name, live_view in (("shop", view), ("looker", view), ("viewless", "none")):
+        rig.registry.set_live_view(name, live_view)
+    rig.later(300_000)
+
+    ages = scrape(rig)
+
+    assert ages("sexton_seconds_since_complete_check", instance_id="shop") == pytest.approx(300_000, abs=60)
+    assert ages("sexton_seconds_since_complete_check", instance_id="viewless") is None
+    assert ages("sexton_seconds_since_complete_check", instance_id="looker") is None
+
+
 def test_prefixes_that_wait_for_late_uploads_are_separate(rig: Rig, tmp_path: Path) -> None:
     put(rig.local(tmp_path / "v"), "data/1/a.dat")
     rig.mark("dropped", NewMark(id="p", vault="disk", prefix="data/1/"))
