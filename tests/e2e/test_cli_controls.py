@@ -88,6 +88,20 @@ def test_the_doctor_warns_of_a_halt_and_fails_without_temporal(offline: Run, sho
     assert "worker" not in findings
 
 
+def test_the_doctor_names_missing_checks_and_limits(offline: Run, shop: Database) -> None:
+    observing = offline("doctor", "--json")
+    offline("enable", "shop")
+
+    enabled = offline("doctor", "--json", SEXTON_RECYCLE__MAX_DELETE_FRACTION="1")
+
+    quiet = {f["about"]: f for f in json.loads(observing.stdout)}
+    findings = {f["about"]: f for f in json.loads(enabled.stdout)}
+    assert (quiet["checks"]["state"], "limits" in quiet) == ("OK", False)
+    assert (findings["checks"]["state"], findings["limits"]["state"]) == ("WARN", "WARN")
+    assert findings["checks"]["detail"] == "shop: no check was complete ever"
+    assert "max_delete_fraction = 1" in findings["limits"]["detail"]
+
+
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [

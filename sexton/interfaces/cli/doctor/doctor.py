@@ -64,8 +64,16 @@ def examine() -> Iterator[DoctorFinding]:
     yield _disk(settings)
     yield _metrics(settings)
     yield from examine_issuer(settings)
+    yield from _limits(settings)
     if database.state != "FAIL" and settings.deployment:
         yield from _examine_stores(settings)
+
+
+def _limits(settings: "Settings") -> Iterator[DoctorFinding]:
+    """Yield a finding if the share of live objects that is deleted without approval is not limited."""
+    if settings.policy().max_delete_fraction >= 1:
+        detail = "max_delete_fraction = 1: no share of the live objects is too large to be deleted without approval"
+        yield DoctorFinding("WARN", "limits", detail, "lower recycle.max_delete_fraction; the default is 0.1")
 
 
 def _examine_stores(settings: "Settings") -> Iterator[DoctorFinding]:

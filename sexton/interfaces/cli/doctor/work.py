@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from sexton.runtime.stores import DeploymentStores
 
 NEWEST_CALLS = 1_000
+MOST_CHECK_DAYS = 3
+DAY_MS = 86_400_000
 
 
 def examine_work(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
@@ -16,6 +18,7 @@ def examine_work(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
     yield _vaults(stores)
     yield _halted(stores)
     yield _live_sides(stores)
+    yield _checks(stores)
     yield _call_log(stores)
 
 
@@ -70,6 +73,20 @@ def _live_sides(stores: "DeploymentStores") -> DoctorFinding:
     if details:
         return DoctorFinding("WARN", "live objects", "; ".join(details), todo)
     return DoctorFinding("OK", "live objects", "every owner shows which objects are live, object by object")
+
+
+def _checks(stores: "DeploymentStores") -> DoctorFinding:
+    """Return whether a check of each enabled instance was complete, and not too long ago."""
+    oldest = stores.checks.now() - MOST_CHECK_DAYS * DAY_MS
+    unchecked = []
+    for instance in stores.registry.instances():
+        whole = stores.checks.last_whole(instance.id)
+        if instance.mode == "enabled" and (whole is None or whole.cutoff < oldest):
+            when = "ever" if whole is None else f"for {MOST_CHECK_DAYS} days"
+            unchecked.append(f"{instance.id}: no check was complete {when}")
+    if unchecked:
+        return DoctorFinding("WARN", "checks", "; ".join(unchecked), "sexton check run INSTANCE; sexton check list")
+    return DoctorFinding("OK", "checks", "every enabled instance was checked completely within three days")
 
 
 def _call_log(stores: "DeploymentStores") -> DoctorFinding:
