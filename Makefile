@@ -21,7 +21,7 @@ help:
 	@echo "            on a quiet machine (ARGS=--quick: small sizes, 5 minutes; tables and chart: docs/benchmarks.md)"
 	@echo
 	@echo "The first of them also makes .venv: about 2 minutes and 1.6 GB, from PyPI. Python 3.11 or newer is needed."
-	@echo "Further: make lint, make coverage, make slow (the demo, Spark on a cluster), make soak (also long runs),"
+	@echo "Further: make lint, make coverage, make slow (the slowest tests), make soak (also long runs),"
 	@echo "make lock (requirements.lock: hashes of what an installation gets), make sbom (dist/sbom.json, CycloneDX)."
 
 demo: $(VENV)/.stamp
@@ -41,7 +41,7 @@ coverage: $(VENV)/.stamp
 	@COVERAGE=1 $(RUN) -m tests $(TIERS)
 
 slow: $(VENV)/.stamp
-	@$(RUN) -m pytest -m slow --timeout=600 tests
+	@$(RUN) -m tests slow $(TIERS)
 
 soak: $(VENV)/.stamp
 	@$(RUN) -m pytest -m soak --timeout=3600 tests

@@ -3,8 +3,8 @@
 Four runs of pytest run side by side, the longest first, because some wait more than they work. The largest tiers are
 divided into several folders. The output of a run is printed when it has ended.
 
-`python -m tests` runs all tiers, `python -m tests unit e2e` these two, `python -m tests lint` the linters. A skip that
-`tests/expected_skips` does not list fails the run.
+`python -m tests` runs all tiers, `python -m tests unit e2e` these two, `python -m tests lint` the linters, and
+`python -m tests slow` the slow tests of all tiers. A skip that `tests/expected_skips` does not list fails the run.
 """
 
 import os
@@ -51,7 +51,10 @@ LONGEST_FIRST = (
 """Folders of one run each; a run leaves out the folders below it that have a run of their own."""
 LINT = "lint"
 """Runs the linters; only by name, because CI runs them before the tests."""
+SLOW = "slow"
+"""Runs the tests that are marked so, and no others."""
 CONCURRENT_RUNS = 4
+USUAL_OPTIONS, SLOW_OPTIONS = ["-m", "not soak"], ["-m", "slow and not left", "--timeout=600"]
 LINTERS = (
     ["ruff", "check", "."],
     ["ruff", "format", "--check", "."],
@@ -104,17 +107,18 @@ class Result:
 
 def main(tiers: list[str]) -> int:
     """Run these tiers, or all, and print the summary; return the exit code."""
-    unknown = set(tiers) - {*TIERS, LINT}
+    unknown = set(tiers) - {*TIERS, LINT, SLOW}
     if unknown:
-        print(f"no such tier: {', '.join(sorted(unknown))}; there are {', '.join((*TIERS, LINT))}")
+        print(f"no such tier: {', '.join(sorted(unknown))}; there are {', '.join((*TIERS, LINT, SLOW))}")
         return 2
-    selected = tiers or TIERS
+    slow = SLOW in tiers
+    selected = [tier for tier in tiers if tier != SLOW] or TIERS
     folders = [f for f in (*LONGEST_FIRST, LINT) if f.split("/")[0] in selected]
     results = {tier: Result(tier) for tier in (*TIERS, LINT) if tier in selected}
     branch_coverage.clear()
     with temporary_directory() as scratch:
         with ThreadPoolExecutor(CONCURRENT_RUNS) as pool:
-            folder_results = pool.map(lambda folder: run(folder, scratch), folders)
+            folder_results = pool.map(lambda folder: run(folder, scratch, slow=slow), folders)
             for folder, result in zip(folders, folder_results, strict=True):
                 results[folder.split("/")[0]].add(result)
         secrets = search_secrets(scratch) if SEARCH_SECRETS else []
@@ -145,10 +149,10 @@ def search_secrets(scratch: str) -> list[str]:
     return places
 
 
-def run(folder: str, scratch: str) -> Result:
-    """Run a tier or one of its folders, and print its output."""
+def run(folder: str, scratch: str, *, slow: bool) -> Result:
+    """Run a tier or one of its folders, or only its slow tests, and print its output."""
     began = time.monotonic()
-    result = lint() if folder == LINT else pytest(folder, scratch)
+    result = lint() if folder == LINT else pytest(folder, scratch, SLOW_OPTIONS if slow else USUAL_OPTIONS)
     result.seconds = time.monotonic() - began
     with PRINTING:
         print(f"\n── {folder}, {result.seconds:.1f} s, {result.cpu:.0f} s of CPU\n{result.output}", flush=True)
@@ -170,15 +174,14 @@ def lint() -> Result:
     return result
 
 
-def pytest(folder: str, scratch: str) -> Result:
+def pytest(folder: str, scratch: str, selection: list[str]) -> Result:
     """Run pytest over a folder, with its files in ``scratch``; the counts come from its junit file."""
     result = Result(folder)
     with tempfile.TemporaryDirectory() as report_directory:
         report = Path(report_directory) / "junit.xml"
         options = [
             "-q",
-            "-m",
-            "not soak",
+            *selection,
             "--continue-on-collection-errors",
             f"--junitxml={report}",
             "-o",
@@ -206,7 +209,7 @@ def pytest(folder: str, scratch: str) -> Result:
             assert process.stdout is not None
             for line in process.stdout:
                 result.output += line
-                if deselected := _DESELECTED.search(line):
+                if selection is USUAL_OPTIONS and (deselected := _DESELECTED.search(line)):
                     result.soak = int(deselected[1])
             _, status, usage = os.wait4(process.pid, 0)  # wait() does not return the CPU time
             process.returncode, result.cpu = os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime
@@ -257,7 +260,7 @@ def summary(results: list[Result]) -> int:
     for reason, count in Counter(skipped).most_common():
         print(f"not run: {count}, because {reason}")
     if soak := sum(r.soak for r in results):
-        print(f"not run: {soak}, because they are slow or add no SQL coverage on PostgreSQL; `make soak` runs them")
+        print(f"not run: {soak}, because they are slow (make slow) or add no SQL coverage on PostgreSQL (make soak)")
     return 1 if failed or unexpected else 0
 
 

@@ -160,6 +160,7 @@ def fields_of(order: Any, path: str = "") -> Iterator[str]:
                 yield f"{path}{name}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["open_round", "adopt_claimed", "recycle_range", "release_lease", "close_round"])
 def test_h1_no_forged_order_blocks_a_later_round(tmp_path: Path, name: str) -> None:
     files = (tmp_path / f"{n}.db" for n in count())

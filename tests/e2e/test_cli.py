@@ -18,6 +18,7 @@ from tests.e2e.conftest import Run
 from tests.support.rig import GRACE, INTERVAL, RETENTION, Rig, listing, put
 
 
+@pytest.mark.slow
 def test_first_day_from_init_to_a_deleted_mark(
     sexton: Run, online: Run, environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -116,6 +116,7 @@ def test_drop_shows_its_effect_and_refuses_an_unknown_name(offline: Run, shop: D
     assert "DROPPED since" in explained.stdout
 
 
+@pytest.mark.slow
 def test_consumers_are_listed_as_blockers_and_removed(offline: Run, shop: Database, world: BinlogInstance) -> None:
     world.cut_expired()
     held = json.loads(offline("blockers", SHOP, "--json").stdout)

@@ -182,6 +182,7 @@ def test_each_command_is_in_exactly_one_table() -> None:
     assert sorted(name for table in tables for name in table) == commands
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", sorted(CHANGES))
 def test_each_command_that_changes_something_is_logged(command: str, offline: Run, filled: Database) -> None:
     arguments, action = CHANGES[command]

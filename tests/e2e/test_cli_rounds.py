@@ -61,6 +61,7 @@ def told(online: Run, *words: str) -> None:
         assert time.monotonic() < until, signalled.stderr
 
 
+@pytest.mark.slow
 def test_terminal_shows_a_paused_and_resumed_round(
     online: Run, shop: Database, environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -182,6 +182,7 @@ def test_all_parts_end_without_links(home: Path) -> None:
     assert _server_ids(home) == []
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_ctrl_c_in_the_middle_leaves_no_server(home: Path) -> None:
     with _demo(home) as process:

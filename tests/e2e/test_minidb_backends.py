@@ -156,6 +156,7 @@ def test_b20_dropped_table_is_deleted_on_every_backend(stores: Stores) -> None:
     assert stores.follower_is_equal()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [1, 2, 3])
 @pytest.mark.parametrize("point", sorted(OF_BACKEND))
 def test_b11_crashed_backend_finishes_its_next_sweep(stores: Stores, point: str, times: int) -> None:

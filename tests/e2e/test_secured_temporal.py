@@ -84,6 +84,7 @@ def served(
     assert KEY not in worker.log.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("secured", LOGINS, indirect=True)
 def test_a_round_and_a_check_run_behind_a_login(
     secured: Secured, served: Callable[..., str], shop: Database, tmp_path: Path

@@ -75,6 +75,7 @@ def test_second_stack_over_one_home_is_refused_with_the_pid(running: Stack) -> N
     running.check()
 
 
+@pytest.mark.slow
 def test_two_workers_run_side_by_side(running: Stack) -> None:
     running.start_worker()
 
@@ -84,6 +85,7 @@ def test_two_workers_run_side_by_side(running: Stack) -> None:
     assert running.children["worker"].pid != running.children["worker-2"].pid
 
 
+@pytest.mark.slow
 def test_dead_worker_is_restarted_and_reported(running: Stack) -> None:
     messages: list[str] = []
     watch = StackSupervisor(running, messages.append, first_wait_seconds=0.1)
@@ -143,6 +145,7 @@ def test_no_spark_worker_starts_without_java(running: Stack, tmp_path: Path, mon
     assert SPARK_WORKER not in running.children
 
 
+@pytest.mark.slow
 def test_a_worker_starts_and_is_replaced_after_a_kill(running: Stack) -> None:
     running.start_worker()
     running.children["worker"].kill()
@@ -179,6 +182,7 @@ def test_keys_are_readable_by_their_owner_only(running: Stack) -> None:
     assert (running.home / "env").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.slow
 def test_a_restart_keeps_objects_addresses_and_identity(tmp_path: Path) -> None:
     first = _start(tmp_path)
     before = first.environment()
@@ -240,6 +244,7 @@ def test_sigterm_stops_every_part(tmp_path: Path) -> None:
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 
+@pytest.mark.slow
 def test_stack_starts_again_after_a_killed_one(tmp_path: Path) -> None:
     up = _up(tmp_path)
     old = _pid(tmp_path, "s3")

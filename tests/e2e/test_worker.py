@@ -29,6 +29,7 @@ def _run(directory: Path, temporal: str, **extra: str) -> subprocess.CompletedPr
     return subprocess.run(command, env=variables, cwd=directory, capture_output=True, text=True, timeout=60)
 
 
+@pytest.mark.slow
 def test_worker_without_temporal_ends_with_a_sentence(shop: Database, tmp_path: Path) -> None:
     ended = _run(tmp_path, "127.0.0.1:1")
 
@@ -36,6 +37,7 @@ def test_worker_without_temporal_ends_with_a_sentence(shop: Database, tmp_path: 
     assert "error: cannot reach Temporal at 127.0.0.1:1; start it" in ended.stderr
 
 
+@pytest.mark.slow
 def test_worker_of_an_unknown_namespace_names_the_setting(
     shop: Database, tmp_path: Path, temporal_server: DevServer
 ) -> None:

@@ -33,6 +33,7 @@ def play(url: str, seed: int) -> None:
         db.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_history_loses_nothing_and_leaves_nothing(tmp_path: Path, seed: int) -> None:
     play(f"sqlite:///{tmp_path / 'sexton.db'}", seed)

@@ -23,6 +23,7 @@ OPERATIONS: dict[str, Any] = {
 """The operation that reaches a point which no round reaches."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("then", ["retried", "adopted"])
 @pytest.mark.parametrize("point", sorted(OF_ROUNDS))
 def test_history_reaches_and_survives_each_crash_point(point: str, then: str) -> None:

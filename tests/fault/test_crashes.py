@@ -41,6 +41,7 @@ def _fill(rig: Rig, root: Path) -> dict[str, int]:
     return needed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize(
     ("clean_url", "same_run"),

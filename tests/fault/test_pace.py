@@ -84,6 +84,7 @@ def until(true: Callable[[], object], seconds: float = 60.0) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stormy", ["paced", "unpaced"], indirect=True)
 def test_r39_store_outage_fails_no_mark_and_slows_requests(
     stormy: tuple[Rig, Storm],
@@ -114,6 +115,7 @@ def test_r39_store_outage_fails_no_mark_and_slows_requests(
         assert figures.throttled > 0
 
 
+@pytest.mark.slow
 def test_stop_ends_a_round_during_a_store_outage(stormy: tuple[Rig, Storm]) -> None:
     rig, proxy = stormy
     proxy.begin(3_600)
@@ -132,6 +134,7 @@ def test_stop_ends_a_round_during_a_store_outage(stormy: tuple[Rig, Storm]) -> N
     assert rig.count("mark") == 0
 
 
+@pytest.mark.slow
 def test_vault_with_a_long_outage_is_excluded(stormy: tuple[Rig, Storm], monkeypatch: pytest.MonkeyPatch) -> None:
     rig, proxy = stormy
     monkeypatch.setattr(policy, "GIVE_UP_SECONDS", 2.0)

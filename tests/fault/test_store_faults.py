@@ -37,6 +37,7 @@ def test_r16_failed_delete_keeps_the_record_of_its_tablet(faulty: Faulty) -> Non
     assert faulty.rig.count("mark") == 0
 
 
+@pytest.mark.slow
 def test_r38_200_with_errors_keeps_only_the_failed_records(faulty: Faulty) -> None:
     names = _many(faulty, 1_000)
     faulty.proxy.fail_keys({names[3]: "AccessDenied"}, times=1)

@@ -126,6 +126,7 @@ def deployment(kafka: kafka_server.Kafka, tmp_path: Path) -> Iterator[Deployment
     started.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", AGAIN)
 def test_broker_killed_during_purges_loses_nothing(
     deployment: Deployment, kafka: kafka_server.Kafka, times: int

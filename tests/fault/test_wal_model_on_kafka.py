@@ -66,6 +66,7 @@ def run(log: Topics, home: Path, seed: int) -> None:
     play(url, seed, STEPS, log)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(200 // STEPS))
 def test_200_random_steps_on_kafka_lose_nothing(log: Topics, tmp_path: Path, seed: int) -> None:
     run(log, tmp_path, seed)

@@ -78,6 +78,7 @@ async def started(served: Served, shop: str) -> WorkflowHandle[Any, CheckReport]
     )
 
 
+@pytest.mark.slow
 async def test_k12_each_of_ten_instances_is_checked_once(
     served: Served, settings: Settings, temporal_server: DevServer, tmp_path: Path
 ) -> None:

@@ -133,6 +133,7 @@ async def test_pause_taken_back_at_once_skips_no_page(
     assert (report.faults, topics.topic(name).floor) == (0, 10), report
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(200)
 async def test_purge_of_a_topic_with_many_idle_regions_ends(topics: Topics) -> None:
     name = "wal-many"

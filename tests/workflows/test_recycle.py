@@ -130,6 +130,7 @@ async def test_round_takes_a_new_lease_after_expiry_and_finishes(served: Served,
     assert rig.leases.acquire(shop, "recycle", "next").epoch == 3
 
 
+@pytest.mark.slow
 async def test_cancelled_round_frees_its_lease(served: Served, shop: str, tmp_path: Path) -> None:
     rig = served.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)

@@ -94,6 +94,7 @@ async def short_histories(rig: Rig) -> AsyncIterator[Served]:
     await environment.shutdown()
 
 
+@pytest.mark.slow
 async def test_long_round_continues_as_a_new_run_under_one_lease(
     short_histories: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +157,7 @@ def test_ids_begin_with_the_deployment() -> None:
     assert len(set(names)) == 3
 
 
+@pytest.mark.slow
 async def test_activity_retried_before_a_new_run_costs_only_a_lease(
     short_histories: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

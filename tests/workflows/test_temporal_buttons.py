@@ -78,6 +78,7 @@ async def finish(served: Served, shop: str) -> None:
     await served.round(shop)
 
 
+@pytest.mark.slow
 async def test_r50_terminate_soon_ends_deletes_and_next_round_finishes(
     served: Served, shop: str, tmp_path: Path
 ) -> None:
@@ -102,6 +103,7 @@ async def test_r50_terminate_soon_ends_deletes_and_next_round_finishes(
     assert rig.leases.acquire(shop, "recycle", "next").epoch == 4
 
 
+@pytest.mark.slow
 async def test_paused_activity_stops_between_pages_and_continues(
     served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +134,7 @@ async def test_paused_activity_stops_between_pages_and_continues(
     settled(rig, shop, root)
 
 
+@pytest.mark.slow
 async def test_reset_run_continues_under_its_lease_and_loses_nothing(served: Served, shop: str, tmp_path: Path) -> None:
     rig = served.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)

@@ -13,7 +13,7 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, DescribeTaskQueueRequest
 from temporalio.client import Client, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
 from config.settings import Settings
 from sexton.kernel.errors import SextonError
@@ -43,10 +43,12 @@ async def connect(settings: Settings) -> Client:
     try:
         await client.workflow_service.describe_namespace(request, retry=True)
     except RPCError as e:
+        way_out = f"create it (temporal operator namespace create --namespace {to.namespace})"
+        if e.status is not RPCStatusCode.NOT_FOUND:
+            way_out = "let this login describe it"
         raise SextonError(
-            f"Temporal at {to.address} has no namespace {to.namespace} for this program ({e.message}); "
-            f"create it (temporal operator namespace create --namespace {to.namespace}), or set "
-            "SEXTON_TEMPORAL__NAMESPACE"
+            f"Temporal at {to.address} has no namespace {to.namespace} for this program ({e.message}); {way_out}, or "
+            "set SEXTON_TEMPORAL__NAMESPACE"
         ) from e
     return client
 

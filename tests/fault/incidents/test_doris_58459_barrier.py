@@ -93,6 +93,7 @@ def race(shop: Shop, tablet: str, n: int, *, precommitted: bool = False) -> tupl
     return committer, txn, output.rowset
 
 
+@pytest.mark.slow
 def test_doris_58459_load_during_the_barrier_is_whole_or_refused(shop: Shop) -> None:
     [tablet] = shop.table()
     outcomes = set()
@@ -118,6 +119,7 @@ def test_doris_58459_load_during_the_barrier_is_whole_or_refused(shop: Shop) -> 
     assert deleted_ids(shop).isdisjoint(marks(shop))
 
 
+@pytest.mark.slow
 def test_doris_58459_precommitted_load_can_still_be_committed(shop: Shop) -> None:
     [tablet] = shop.table()
     visible_files: set[str] = set()

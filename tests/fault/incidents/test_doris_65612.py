@@ -81,6 +81,7 @@ def test_doris_65612_stuck_mark_is_quarantined_alone(cold: Faulty, capsys: pytes
     assert [r.state for r in reports] == ["SUCCEEDED"] * len(reports)
 
 
+@pytest.mark.slow
 def test_doris_65612_each_stuck_entry_has_a_way_out(cold: Faulty, capsys: pytest.CaptureFixture[str]) -> None:
     stuck(cold)
     others(cold, 0)
@@ -120,6 +121,7 @@ def test_doris_65612_stuck_mark_is_retried_once_a_day(cold: Faulty) -> None:
     check_sums(cold.rig, reports, before, cold.listing())
 
 
+@pytest.mark.slow
 def test_doris_65612_unlisted_prefix_blocks_no_other_mark(cold: Faulty) -> None:
     cold.put("stuck/p/a.dat", size=7)
     cold.rig.mark("dropped", NewMark(id="unlisted", vault="cold", prefix="stuck/p/"))

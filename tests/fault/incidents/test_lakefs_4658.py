@@ -13,6 +13,7 @@ __all__ = ["owned"]
 STRANGE = ["_lakefs/x.json", "data/t1/r1_0.parquet", "r1_0.dat", "data/t1/sub/r1_0.dat", "data/t1/r1_0.dat.crc"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", [None, ""])
 def test_lakefs_4658_file_of_an_unknown_kind_is_no_orphan(owned: Owned, pattern: str | None) -> None:
     owned.write_live(*file_keys(400))

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from sexton.operators.controls.model import ControlKind
 from sexton.runtime.embedded.ports import Ports
 from sexton.runtime.embedded.temporal import NAMESPACE, TemporalServer
@@ -31,6 +33,7 @@ async def _own_server(home: Path) -> AsyncIterator[TemporalServer]:
         server.stop()
 
 
+@pytest.mark.slow
 @side_by_side(40)
 async def test_r33_stop_ends_deletion_while_temporal_is_down(live: LiveTest) -> None:
     async with _own_server(live.home) as server, live.deployment(temporal=(server.address, NAMESPACE)) as deployment:
@@ -65,6 +68,7 @@ async def test_r33_stop_ends_deletion_while_temporal_is_down(live: LiveTest) -> 
         assert rig.count("mark") == 0
 
 
+@pytest.mark.slow
 @side_by_side(40)
 async def test_a_round_outlives_its_temporal_server(live: LiveTest) -> None:
     async with _own_server(live.home) as server, live.deployment(temporal=(server.address, NAMESPACE)) as deployment:

@@ -13,6 +13,7 @@ PAGES = 12
 TIMES = 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blow", [OwnCluster.cut_connections, OwnCluster.restart], ids=["cut", "restarted"])
 @side_by_side(35)
 async def test_a_round_outlives_its_database_connections(live: LiveTest, blow: object) -> None:

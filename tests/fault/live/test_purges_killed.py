@@ -57,6 +57,7 @@ async def _round(deployment: Deployment) -> TopicPageReport:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", sorted(OF_WAL))
 @pytest.mark.parametrize("how", ["one", "round"])
 @side_by_side(20)

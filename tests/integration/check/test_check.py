@@ -273,6 +273,7 @@ def test_a_repair_below_a_prefix_marks_no_other_orphan(owned: Owned) -> None:
     assert owned.open_findings()["ORPHAN"] == {"data/t9/x_0.dat", "data/t8/x_0.dat"}
 
 
+@pytest.mark.slow
 def test_k15_a_late_commit_removes_the_orphans_mark(owned: Owned) -> None:
     key = "data/t9/late-7_0.dat"
     orphaned(owned, key)
@@ -317,6 +318,7 @@ def test_a_vault_that_expires_versions_too_early_is_named(owned: Owned, monkeypa
     assert told == {30: ((), 0, False), 3: (("disk",), 1, True), None: ((), 0, False)}
 
 
+@pytest.mark.slow
 def test_objects_deleted_by_rounds_are_not_lost(owned: Owned) -> None:
     owned.write_live(*file_keys(40))
     garbage = [f"data/t9/r{n}_0.dat" for n in range(100)]

@@ -55,6 +55,7 @@ def test_a_repair_keeps_an_orphan_whose_key_is_too_long(owned: Owned) -> None:
     assert (repaired.marked, repaired.kept) == (1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("written", "key"),
     [

@@ -84,6 +84,7 @@ def sent(crowd: Crowd) -> Iterator[dict[str, Any]]:
         yield statements
 
 
+@pytest.mark.slow
 def test_a_batch_is_worked_off_by_look_ups(crowd: Crowd, sent: dict[str, Any]) -> None:
     rig, write_token = crowd
     stores = rig.stores

@@ -40,6 +40,7 @@ def shop(
     owned.db.close()
 
 
+@pytest.mark.slow
 def test_a_check_and_its_repair_read_only_their_instance(shop: Owned, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_side, "PART_ROWS", 2)
     keys = file_keys(150)

@@ -73,6 +73,7 @@ def why(shop: Rig) -> str:
     return " ".join(event.text for told in stories for event in told.events)
 
 
+@pytest.mark.slow
 def test_an_endless_view_keeps_everything_and_is_named(shop: Rig, tmp_path: Path) -> None:
     endless(shop)
 

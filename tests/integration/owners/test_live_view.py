@@ -232,6 +232,7 @@ def test_a_live_prefix_may_end_with_any_separator(separator: str) -> None:
     assert f"data/t1{separator}" in covering_prefixes(f"data/t1{separator}a.dat")
 
 
+@pytest.mark.slow
 def test_a_live_view_is_queried_for_deep_keys_in_pages(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_marks, "NAMES_AT_ONCE", 500)
     with owner_write(rig.db) as c:

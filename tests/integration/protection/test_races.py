@@ -99,6 +99,7 @@ class Race:
                 self.late |= named_keys
 
 
+@pytest.mark.slow
 def test_no_protected_or_committed_object_is_deleted(arena: Rig, tmp_path: Path) -> None:
     race = Race(arena, arena.local(tmp_path / "v"))
     race.fill()

@@ -82,6 +82,7 @@ def test_p14_a_registration_may_race_a_claim_under_the_guard(
     assert race(postgres_rig, garbage(postgres_rig, tmp_path), point) == (kept, kept)
 
 
+@pytest.mark.slow
 def test_p15_many_protections_block_only_their_objects(rig: Rig, root: Path) -> None:
     rig.protections._settings = ProtectionSettings(max_count=2_000)
     for n in range(50):
@@ -131,6 +132,7 @@ def test_p19_a_protected_file_keeps_the_mark_of_its_prefix(rig: Rig, root: Path)
     assert remaining_keys(root) == set()
 
 
+@pytest.mark.slow
 def test_p20_a_filter_blocks_one_file_of_a_prefix(rig: Rig, root: Path) -> None:
     filter_ = Filter.build([Item("disk", "dir/y.dat")], 1)
     rig.registrar.register_at_once(registration("filter", filter_=filter_), [], filter_=filter_)

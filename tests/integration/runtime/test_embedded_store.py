@@ -142,6 +142,7 @@ def test_files_of_the_identity_are_private(store: S3Server) -> None:
     assert {oct(file.stat().st_mode & 0o777) for file in run.glob("s3-*.pem")} == {"0o600"}
 
 
+@pytest.mark.slow
 def test_volume_that_a_kill_left_unfinished_delays_no_start(tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / "s3").mkdir(parents=True)
@@ -154,6 +155,7 @@ def test_volume_that_a_kill_left_unfinished_delays_no_start(tmp_path: Path) -> N
         server.stop()
 
 
+@pytest.mark.slow
 def test_restart_gets_a_new_identity_and_keeps_objects(tmp_path: Path) -> None:
     first = S3Server(tmp_path, Ports(tmp_path), "access", "secret-secret")
     first.start()

@@ -68,6 +68,7 @@ def test_key_that_the_server_cannot_list_is_kept(rig: Rig, server: MotoS3) -> No
     assert server.client().head_object(Bucket=bucket, Key="wh/d/c\x01c")["ContentLength"] == 1
 
 
+@pytest.mark.slow
 def test_vault_lists_and_deletes_exactly_the_named_keys(rig: Rig, server: MotoS3) -> None:
     bucket = server.create_bucket()
     add_vault(rig.registry, _spec(bucket), DEPLOYMENT, server.endpoint_url)

@@ -202,6 +202,7 @@ def test_one_bad_reply_to_a_listing_is_retried(
     assert proxy.faults_left("ListObjectsV2") == 0
 
 
+@pytest.mark.slow
 def test_a_listing_that_breaks_on_page_two_is_a_fault(place: Bucket, proxy: FaultProxy) -> None:
     put_all(place, [f"wh/d/{n:04}" for n in range(1_001)])
     pages = place.vault().list("d/")

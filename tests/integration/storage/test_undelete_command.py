@@ -148,6 +148,7 @@ def test_a_foreign_round_or_one_that_hid_nothing_is_refused(
     assert (elsewhere.code, "hid nothing in vault hot" in elsewhere.err) == (1, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code"),
     [

@@ -64,6 +64,7 @@ def test_a_nested_vault_is_a_fault_of_its_part(place: Place) -> None:
         listed(vault, [parts["b/"]])
 
 
+@pytest.mark.slow
 def test_more_folders_than_a_page_holds_are_all_found(s3_server: RunningS3, bucket: str) -> None:
     place = Bucket(s3_server.client(), s3_server.endpoint_url, bucket)
     paths = [f"wh/{n:04}/x" for n in range(1_005)]

@@ -105,6 +105,7 @@ def served(tmp_path: Path, place: LogPlace) -> Iterator[Served]:
     rig.db.close()
 
 
+@pytest.mark.slow
 def test_replay_reads_every_entry_and_retains_them(served: Served) -> None:
     topic = served.topic(50)
     assert (served.flushed(topic, "r2", 49), served.flushed(topic, "r1", 9)) == (1, 1)

@@ -67,6 +67,7 @@ def test_renewal_waits_for_no_other_topic(
     assert {name: result.floor for name, result in results.items()} == {"aaa": 20, "zzz": 20}
 
 
+@pytest.mark.slow
 def test_locked_topic_delays_no_purge_of_others(topics: TopicStores, caplog: pytest.LogCaptureFixture) -> None:
     for topic, instance in (("aaa", "other"), ("zzz", "shop")):
         make(topics, topic, instance)

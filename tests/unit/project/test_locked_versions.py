@@ -6,6 +6,7 @@ import sys
 from importlib.metadata import requires
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -64,6 +65,7 @@ def test_lock_has_all_that_an_installation_needs() -> None:
     assert {name for name, _ in seen} == set(lock())
 
 
+@pytest.mark.slow
 def test_sbom_lists_what_the_lock_pins(tmp_path: Path) -> None:
     out = tmp_path / "sbom.json"
     command = [sys.executable, "-m", "cyclonedx_py", "requirements", "requirements.lock"]

@@ -63,6 +63,7 @@ def writes(route: Route) -> bool:
     return (route.method, route.template) not in READ_ONLY
 
 
+@pytest.mark.slow
 def test_every_route_that_writes_leaves_a_row(ask: Ask, rig: Rig) -> None:
     silent, loud = [], []
     for route in (*OPEN, *ROUTES):
@@ -80,6 +81,7 @@ def test_every_route_that_writes_leaves_a_row(ask: Ask, rig: Rig) -> None:
     assert loud == []
 
 
+@pytest.mark.slow
 def test_every_route_that_refuses_a_token_leaves_a_row(api: Api, rig: Rig) -> None:
     silent = []
     for route in ROUTES:
@@ -176,6 +178,7 @@ def test_heartbeats_are_one_row_with_a_count(api: Api, rig: Rig) -> None:
     assert [(c.action, c.subject, c.outcome, c.times) for c in calls(rig)] == [("wal heartbeat", "n7", "ok", 30)]
 
 
+@pytest.mark.slow
 def test_a_token_that_varies_its_calls_adds_few_rows(api: Api, rig: Rig) -> None:
     scope = "node:n7@a"
     long_name, body = "x" * 5_000, {"reports": []}

@@ -29,6 +29,7 @@ def test_a_copy_is_stopped_when_its_protection_ends(client: Sexton, rig: Rig, ro
     assert time.monotonic() < until
 
 
+@pytest.mark.slow
 def test_a_copy_is_stopped_in_time_when_the_server_is_away(rig: Rig, root: Path) -> None:
     still: list[bool] = []
 

@@ -170,6 +170,7 @@ def check_scope(rig: Rig, api: Api, scope: str, count: int) -> None:
         assert rows(rig, "b") == before_b
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", MAY_CHANGE)
 def test_generated_requests_change_only_what_a_scope_may(tmp_path: Path, scope: str) -> None:
     with two_instances(f"sqlite:///{tmp_path / 'sexton.db'}", tmp_path) as (rig, api):

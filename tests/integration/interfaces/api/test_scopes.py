@@ -63,6 +63,7 @@ def test_the_table_of_scopes_has_every_route(api: Api) -> None:
     assert {(r.method, r.template) for r in (*OPEN, *ROUTES)} == served | undocumented
 
 
+@pytest.mark.slow
 def test_each_route_admits_exactly_the_scopes_of_its_row(api: Api) -> None:
     headers = {scope: {"Authorization": f"Bearer {api.token(scope)}"} for scope in PRINCIPALS}
     cells, wrong = 0, {}

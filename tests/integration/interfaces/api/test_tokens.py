@@ -26,6 +26,7 @@ def send(http: httpx.Client, route: Route, authorization: str | None) -> httpx.R
     return http.request(route.method, route.path, json=route.body, headers=headers)
 
 
+@pytest.mark.slow
 def test_a_call_without_a_valid_token_is_refused(http: httpx.Client, api: Api, rig: Rig) -> None:
     good = api.token("admin")
     id_, secret = policy.presented(f"Bearer {good}")

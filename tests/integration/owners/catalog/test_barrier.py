@@ -201,6 +201,7 @@ def test_r10_rowsets_of_an_aborted_or_unknown_load_are_deleted(shop: Shop, recor
     assert {r.kind for r in shop.refs()} <= {"txn_label"}
 
 
+@pytest.mark.slow
 def test_r11_257_rowsets_are_deleted_after_two_abort_batches(shop: Shop) -> None:
     for tablet in shop.table(tablets=257):
         shop.written([tablet])

@@ -28,6 +28,7 @@ def leftovers(shop: Shop, *but: str) -> dict[str, int]:
     return {name: n for name, n in found.items() if n}
 
 
+@pytest.mark.slow
 def test_r14_a_dropped_index_leaves_no_file_and_no_record(shop: Shop) -> None:
     shop.prove_by_clock().table("t", 100, base=Schema(), rollup=Schema(inverted=("7",)))
     base, rollup = shop.catalog.tablets(index="base"), shop.catalog.tablets(index="rollup")

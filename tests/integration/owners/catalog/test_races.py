@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pytest
 from sqlalchemy.exc import OperationalError
 
 from sexton import contract
@@ -66,6 +67,7 @@ def test_a_load_is_committed_with_files_or_aborted_without(shop: Shop) -> None:
     assert shop.number(shop.t.rowsets) == shop.number(shop.t.rowsets, state="visible") == len(won)
 
 
+@pytest.mark.slow
 def test_a_table_is_either_undropped_with_files_or_deleted(shop: Shop) -> None:
     tables = [f"t{n}" for n in range(EACH)]
     files = {table: set(shop.keys(*shop.loaded(shop.prove_by_clock().table(table, 2)))) for table in tables}

@@ -17,6 +17,7 @@ V1, V2 = IndexFormat.V1, IndexFormat.V2
 INVERTED = ("1", "2", "3", "4")
 
 
+@pytest.mark.slow
 def test_r02_2000_rowsets_are_deleted_in_one_round(shop: Shop) -> None:
     each = 134
     schemas = {f"i{n}": Schema(format=(V1, V2)[n % 2], inverted=INVERTED[:n]) for n in range(5)}
@@ -98,6 +99,7 @@ def test_a_retry_keeps_records_of_files_without_schema(
     assert shop.row("dropped", rowset).quarantined_reason == Reason.SCHEMA_MISSING
 
 
+@pytest.mark.slow
 def test_a_rowset_without_schema_is_deleted_with_its_table(shop: Shop) -> None:
     [tablet] = shop.table(i=Schema(format=V1, inverted=("7",)))
     [aside] = shop.loaded([tablet])

@@ -49,6 +49,7 @@ def test_deletes_during_an_audit_fault_are_audited_later(clean_url: str, tmp_pat
     assert late in {row.key for row in audit.rows}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["outcomes.recorded", "audit.written"])
 def test_deletes_of_a_crashed_second_pass_are_audited(shop: Shop, point: str) -> None:
     tablets = shop.table()

@@ -75,6 +75,7 @@ def test_a_finished_load_is_kept_for_its_retention(shop: Shop) -> None:
     assert (shop.number(shop.t.txns), shop.number(shop.t.labels)) == (1, 1)
 
 
+@pytest.mark.slow
 def test_r23_two_workers_under_one_label_lose_no_load(shop: Shop) -> None:
     others = [Database.open(shop.url) for _ in range(2)]
 

@@ -15,6 +15,7 @@ def hold(shop: Shop, kind: str, id_: str) -> int:
     return placed.id
 
 
+@pytest.mark.slow
 def test_compactions_deleted_before_the_drop_block_no_undrop(shop: Shop) -> None:
     tablets = shop.table()
     shop.compacted(tablets[0], [shop.loaded(tablets)[0] for _ in range(2)])

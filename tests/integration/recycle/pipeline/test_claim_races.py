@@ -55,6 +55,7 @@ def drowsy(name: str) -> None:
     time.sleep(random.uniform(0, PAUSE_SECONDS))
 
 
+@pytest.mark.slow
 def test_no_committed_or_undropped_mark_is_claimed(arena: Rig) -> None:
     seen: set[str] = set()
     outcomes: Counter[str] = Counter()

@@ -30,6 +30,7 @@ def drop(shop: Limited, root: Path, many: int, name: str, *, files: int = 1) -> 
     shop.mark("dropped", *(NewMark(id=f"{name}{n}", vault="disk", prefix=f"data/{name}{n}/") for n in range(many)))
 
 
+@pytest.mark.slow
 def test_the_limit_holds_in_any_24_hours(shop: Limited) -> None:
     deleted = []
     for turn in range(45):

@@ -46,6 +46,7 @@ def test_the_explanation_equals_the_next_cut(binlogs: BinlogInstance) -> None:
     assert [(c.name, c.acked) for c in explain_log(binlogs).consumers] == [("lisbon", 2)]
 
 
+@pytest.mark.slow
 def test_explaining_writes_nothing(binlogs: BinlogInstance) -> None:
     binlogs.configure_log(100)
     binlogs.commit(1, binlogs.now - 200_000)

@@ -1,5 +1,6 @@
 """Metrics of binlogs, journals and replicas equal the tables."""
 
+import pytest
 from sqlalchemy import event
 
 from sexton.database.engine import Database
@@ -100,6 +101,7 @@ def test_an_observing_instance_is_not_counted_as_late(binlogs: BinlogInstance) -
     assert found.quiet_since is None
 
 
+@pytest.mark.slow
 def test_blocking_and_lost_consumers_are_counted_with_age(binlogs: BinlogInstance) -> None:
     binlogs.configure_log(10)
     for seq in (1, 2, 3):

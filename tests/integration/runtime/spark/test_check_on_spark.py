@@ -57,6 +57,7 @@ def world(owned: Owned) -> None:
     owned.live_rows(("data/t9/gone_0.dat", 10), vault="other")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_k01_to_k09_spark_finds_what_one_process_finds(
     owned: Owned, on_spark: OnIt, monkeypatch: pytest.MonkeyPatch
@@ -91,6 +92,7 @@ def test_k01_to_k09_spark_finds_what_one_process_finds(
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_k10_an_attempt_that_takes_over_lists_nothing_again(
     owned: Owned, on_spark: OnIt, monkeypatch: pytest.MonkeyPatch

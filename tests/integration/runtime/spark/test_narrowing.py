@@ -9,6 +9,7 @@ from sexton.runtime.spark.session import Sessions
 ROWS, UNKNOWN = 400_000, 40_000
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_many_differing_rows_do_not_join_everything(sessions: Sessions) -> None:
     with sessions.of("narrowing") as session:

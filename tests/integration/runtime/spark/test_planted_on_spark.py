@@ -9,6 +9,7 @@ from tests.integration.runtime.spark.test_check_on_spark import OnIt
 LONG = [pytest.mark.soak, pytest.mark.timeout(1_800)]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("clean_url", "objects", "faults"),

@@ -17,6 +17,7 @@ from workflows import ids
 from workflows.check import CheckInstance
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)
 async def test_a_heavy_check_is_compared_by_the_spark_worker(
