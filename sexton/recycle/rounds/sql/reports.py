@@ -10,13 +10,15 @@ from sexton.database.engine import Database
 from sexton.database.rows import MOST_SUM
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
-from sexton.marks.keepers import count_faults
+from sexton.marks.keepers import Kept, count_faults
 from sexton.marks.model import MarkState
 from sexton.recycle.model import KindReport, KindVaultCounts, RoundReport
 from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.recycle.rounds.model import CloseOrder, KindProgress
 from sexton.storage.port import NOT_LISTED
 
+MAX_ANSWERS, TEXT_CHARACTERS = 1_000, 4_000
+"""Answers why marks were kept, and characters of a text, that a report has of an order."""
 Sent = TypeVar("Sent", CloseOrder, KindProgress)
 
 
@@ -122,10 +124,14 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
 
 
 def _bounded(message: Sent) -> Sent:
-    """Return an order, or the progress of a kind, with numbers from 0 to ``MOST_SUM``."""
-    kept = {answer: min(max(marks, 0), MOST_SUM) for answer, marks in message.kept.items()}
+    """Return an order, or the progress of a kind, with numbers from 0 to ``MOST_SUM`` and with short texts."""
+    kept: dict[Kept, int] = {}
+    for answer, marks in list(message.kept.items())[:MAX_ANSWERS]:
+        short = answer._replace(subject=answer.subject[:TEXT_CHARACTERS], detail=answer.detail[:TEXT_CHARACTERS])
+        kept[short] = min(kept.get(short, 0) + max(marks, 0), MOST_SUM)
     numbers = {name: min(max(n, 0), MOST_SUM) for name, n in message if type(n) is int}
-    return message.model_copy(update={**numbers, "kept": kept})
+    texts = {name: text[:TEXT_CHARACTERS] for name, text in message if type(text) is str}
+    return message.model_copy(update={**numbers, **texts, "kept": kept})
 
 
 def _count_claimed(db: Database, c: Connection, instance: str) -> int:

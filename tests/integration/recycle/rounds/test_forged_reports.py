@@ -62,3 +62,16 @@ def test_h1_forged_names_leave_no_counters_behind(rig: Rig) -> None:
 
     assert rig.count("counter") <= before + 1
     assert len(scrape(rig).text) < 100_000
+
+
+def test_h1_forged_texts_are_stored_in_part(rig: Rig) -> None:
+    text = "x" * 1_000_000
+    kind = KindProgress(kind="dropped", error=text, note=text)
+    kept = {Kept(KeepReason.VAULT, f"{n}{'x' * 9_000}", text): 1 for n in range(9)}
+    texts = {"outcome": text, "error": text, "kept": kept, "kinds": (kind,)}
+
+    end_round(rig, lambda order: order.model_copy(update=texts))
+
+    [report] = rig.rounds.reports.find_round("shop")
+    assert len(report.model_dump_json()) < 200_000
+    assert len(report.kept) == 9
