@@ -32,6 +32,7 @@ from sexton.owners.sql.live_sessions import OwnerSlow, reading
 from sexton.owners.sql.live_view import is_about
 from sexton.owners.sql.loose_keys import LooseKeys
 from sexton.owners.sql.orphans import expand_orphans
+from sexton.storage.model import VaultSpec
 
 OLDER = "the live view was last true before the mark was made; it is deleted after the next refresh"
 SILENT_SECONDS = 300
@@ -43,15 +44,22 @@ RECHECK_SECONDS = 60
 Found = TypeVar("Found")
 
 
+class _Meaning(NamedTuple):
+    """What decides which objects the rows of a view mean."""
+
+    definition: str
+    vaults: Mapping[str, VaultSpec]
+
+
 class _Look(NamedTuple, Generic[Found]):
-    """What a look at a whole view found, for as long as the view is not defined anew."""
+    """What a look at a whole view found, for as long as neither the view nor a vault of the instance is another one."""
 
     found: Found
-    definition: str
+    meaning: _Meaning
     until: float
 
-    def counts(self, definition: str) -> bool:
-        return self.definition == definition and time.monotonic() <= self.until
+    def counts(self, meaning: _Meaning) -> bool:
+        return self.meaning == meaning and time.monotonic() <= self.until
 
 
 class SqlOwner:
@@ -122,7 +130,7 @@ class SqlOwner:
             with reading(self._db, instance, COUNT_SECONDS, COUNT_SECONDS) as c:
                 view = live_view.load(self._db, c, name)
                 self._recent_as_of(c, view, instance)
-                self._view_names(c, view, instance, live_code.definition(self._db, c, view))
+                self._view_names(c, view, instance, self._meaning(c, view, instance))
                 shown = self._count(c, view, instance)
             listed = self._listed_objects(instance)
             return shown if shown is None or listed is None else min(shown, listed)
@@ -189,9 +197,9 @@ class SqlOwner:
         with reading(self._db, instance) as c:
             view = live_view.load(self._db, c, name)
             as_of = self._recent_as_of(c, view, instance)
-            definition = live_code.definition(self._db, c, view)
-            names = self._view_names(c, view, instance, definition)
-            loose = self._loose_keys(c, view, instance, definition, heartbeat)
+            meaning = self._meaning(c, view, instance)
+            names = self._view_names(c, view, instance, meaning)
+            loose = self._loose_keys(c, view, instance, meaning, heartbeat)
             reader = LiveMarks(self._db, c, view, is_about(view, instance), names, loose, heartbeat)
             refs = reader.by_id(marks) | reader.by_covering_key(marks) | reader.by_key_inside(marks)
             live_rows = {mark.ref: row for mark in marks if (row := loose.touched_by(mark))}
@@ -208,26 +216,29 @@ class SqlOwner:
                 live_moment.require_recent(as_of, self._db.now(own), self._max_age_seconds)
         return as_of
 
+    def _meaning(self, c: Connection, view: TableClause, instance: str) -> _Meaning:
+        vaults = {spec.name: spec for spec in self._registry.vaults(instance)}
+        return _Meaning(live_code.definition(self._db, c, view), vaults)
+
     def _loose_keys(
-        self, c: Connection, view: TableClause, instance: str, definition: str, heartbeat: Callable[[], None]
+        self, c: Connection, view: TableClause, instance: str, meaning: _Meaning, heartbeat: Callable[[], None]
     ) -> LooseKeys:
         """Return the rows whose keys are not in canonical form, as a look of a moment ago found them."""
-        known_as = (instance, view.fullname)
+        is_own_row, known_as = is_about(view, instance), (instance, view.fullname)
         look = self._loose.get(known_as)
-        if look is None or not look.counts(definition):
-            vaults = {spec.name: spec for spec in self._registry.vaults(instance)}
-            loose, seconds = loose_keys.read(self._db, c, view, is_about(view, instance), vaults, heartbeat)
-            look = self._loose[known_as] = _Look(loose, definition, time.monotonic() + seconds)
+        if look is None or not look.counts(meaning):
+            loose, seconds = loose_keys.read(self._db, c, view, is_own_row, meaning.vaults, heartbeat)
+            look = self._loose[known_as] = _Look(loose, meaning, time.monotonic() + seconds)
         return look.found
 
-    def _view_names(self, c: Connection, view: TableClause, instance: str, definition: str) -> ViewNames:
+    def _view_names(self, c: Connection, view: TableClause, instance: str, meaning: _Meaning) -> ViewNames:
         """Return how the view names objects; raise ``OwnerSilent`` if a row names no object."""
         is_own_row, known_as = is_about(view, instance), (instance, view.fullname)
         look = self._names.get(known_as)
-        if look is None or not look.counts(definition):  # without an index each look reads the whole view
-            begun, vaults = time.monotonic(), {spec.name: spec for spec in self._registry.vaults(instance)}
-            live_keys.require_placed(self._db, c, view, is_own_row, vaults)
+        if look is None or not look.counts(meaning):  # without an index each look reads the whole view
+            begun = time.monotonic()
+            live_keys.require_placed(self._db, c, view, is_own_row, meaning.vaults)
             now = time.monotonic()
             until = now + min(RECHECK_SECONDS, loose_keys.TRUSTED_TIMES * (now - begun))
-            look = self._names[known_as] = _Look(ViewNames(vaults), definition, until)
+            look = self._names[known_as] = _Look(ViewNames(meaning.vaults), meaning, until)
         return look.found

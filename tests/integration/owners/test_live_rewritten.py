@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
+from sexton.owners.sql import loose_keys
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, listing, put
 from tests.support.transactions import owner_write
@@ -72,3 +73,25 @@ def test_a_view_whose_texts_are_not_exact_keeps_everything(
     assert said in why
     assert f"shop_live.{column}" in why
     assert set(listing(root)) == {"a"}
+
+
+@pytest.mark.parametrize("shown", ["file://{}/data/a", "d%61ta/a"], ids=["url", "loose"])
+def test_n2_a_vault_that_is_added_after_a_look_is_looked_at(
+    rig: Rig, root: Path, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loose_keys, "TRUSTED_TIMES", 1_000_000)
+    warm = root.parent / "warm"
+    put(warm, "data/a")
+    key = shown.format(warm)
+    literal = key.replace("%", "%%") if rig.db.dialect == "postgresql" else key
+    write(rig, "CREATE TABLE other (k text)", f"INSERT INTO other VALUES ('{literal}')", "DROP VIEW shop_live")
+    write(rig, f"{VIEW} UNION ALL SELECT 'file', 'y', 'warm', k FROM other")
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("p/q/a",)))
+    rig.mark("dropped", NewMark(id="n", vault="warm", keys=("data/a",)))
+    rig.later(10_801)
+    rig.round()
+    rig.local(warm, "warm")
+    report = rig.round()
+
+    assert report.claimed == 0
+    assert set(listing(warm)) == {"data/a"}
