@@ -111,7 +111,7 @@ WRONG: list[Any] = [
     (
         "certificate",
         {"TLS_CERT": "other"},
-        "temporal.tls_cert and temporal.tls_key are no valid certificate and its key",
+        "are no valid certificate and its key",
     ),
     ("certificate", {"TLS_CA": "/nowhere"}, "temporal.tls_ca = /nowhere cannot be read: No such file or directory"),
     ("certificate", {"TLS_KEY": ""}, "tls_cert and tls_key belong together; set both or none"),

@@ -37,7 +37,7 @@ async def connect(settings: Settings) -> Client:
             rpc_metadata=to.headers,
             data_converter=pydantic_data_converter,
         )
-    except RuntimeError as e:
+    except (RuntimeError, ValueError) as e:
         raise SextonError(explain_failure(to, str(e))) from e
     request = DescribeNamespaceRequest(namespace=to.namespace)
     try:

@@ -10,6 +10,8 @@ from temporalio.service import TLSConfig
 from config.sections import TemporalSection
 from sexton.kernel.errors import BadInput
 
+_PAIR_FAULTS = ("PrivateKeyParseError", "CertificateParseError", "KeyMismatch", "Must have both client cert")
+"""Words of the SDK about a client certificate and key."""
 _DEFAULT_NAMESPACE = "default"
 
 
@@ -92,8 +94,11 @@ def explain_failure(to: Connection, error: str) -> str:
             f"the certificate of {where} is not accepted; set temporal.tls_ca to the certificate of its authority, and "
             "temporal.server_name to the name in the certificate"
         )
-    if any(cause in error for cause in ("PrivateKeyParseError", "CertificateParseError", "KeyMismatch")):
-        return "temporal.tls_cert and temporal.tls_key are no valid certificate and its key; replace them"
+    if any(cause in error for cause in _PAIR_FAULTS):
+        return (
+            "temporal.tls_cert and temporal.tls_key, or those of the profile, are no valid certificate and its key; "
+            "replace them"
+        )
     if "InvalidContentType" in error or "InvalidMessage" in error:
         return f"{where} does not use TLS; remove temporal.tls, tls_ca, tls_cert, tls_key and api_key"
     if "hyper::Error" in error:  # the connection was made, and ended at the first call

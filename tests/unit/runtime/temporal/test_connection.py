@@ -6,7 +6,9 @@ import pytest
 from pydantic import ValidationError
 
 from config.sections import TemporalSection
-from sexton.kernel.errors import BadInput
+from config.settings import Settings
+from sexton.kernel.errors import BadInput, SextonError
+from sexton.runtime.temporal.client import connect
 from sexton.runtime.temporal.connection import connection
 
 ADDRESS = 'address = "temporal.example.org:7233"'
@@ -32,6 +34,14 @@ def test_a_misspelled_name_in_a_profile_is_refused(
 ) -> None:
     with pytest.raises(BadInput, match=r"temporal\.profile = prod cannot be used: .* at line [34], column"):
         of_profile(monkeypatch, tmp_path, *lines)
+
+
+async def test_a_certificate_without_a_key_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    of_profile(monkeypatch, tmp_path, "[profile.prod.tls]", f'client_cert_data = "{"-" * 5}BEGIN CERTIFICATE{"-" * 5}"')
+    settings = Settings(deployment="prod", database_url="sqlite:///unused.db", temporal={"profile": "prod"})
+
+    with pytest.raises(SextonError, match="or those of the profile, are no valid certificate and its key"):
+        await connect(settings)
 
 
 @pytest.mark.parametrize(
