@@ -1,5 +1,6 @@
 """The `sexton` command works from init to a deleted mark, and refuses wrong input with exit codes."""
 
+import importlib.metadata
 import json
 from pathlib import Path
 
@@ -49,6 +50,12 @@ def test_first_day_from_init_to_a_deleted_mark(
     story = online("why", "data/a.dat").stdout
     assert "marked dropped in vault disk" in story
     assert "gone: 1 objects, 10 bytes" in story
+
+
+def test_the_version_is_that_of_the_package(offline: Run) -> None:
+    shown = offline("--version")
+
+    assert (shown.returncode, shown.stdout) == (0, f"sexton {importlib.metadata.version('sexton')}\n")
 
 
 def test_status_and_why_need_no_temporal(offline: Run, shop: Database) -> None:

@@ -7,6 +7,7 @@ is quick.
 import os
 import sys
 from collections.abc import Callable, Mapping
+from typing import Annotated
 
 import typer
 
@@ -64,6 +65,24 @@ app = typer.Typer(
     epilog="Exit codes: 0 done; 1 refused or failed; 2 (plan only) there is something to do; "
     "3 (check run only) the check was incomplete; 64 wrong usage; 130 Ctrl-C.",
 )
+
+
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"sexton {version('sexton')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    pass
+
 
 COMMANDS: dict[str, Callable[..., object]] = {
     "up": up.up,
