@@ -105,14 +105,22 @@ class HoldStore:
             reached("hold.written")
         return placed.model_copy(update={"id": hold_id}), claimed
 
-    def count_blocked(self, hold: Hold) -> int | None:
-        """Return how many unclaimed marks a hold blocks now; None for a prefix hold, which depends on their files."""
+    def count_blocked(self, hold: Hold) -> tuple[int, int] | None:
+        """Return how many unclaimed marks a hold blocks now: those that match it, and those with too many parents.
+
+        The latter count for the first hold on a mark, as in plans. None for a prefix hold, which depends on files.
+        """
         if hold.scope == "prefix":
             return None
         mark = self._db.t.mark
-        blocked = and_(mark.c.instance == hold.instance, mark.c.state != "CLAIMED", conditions.names(self._db, hold))
+        unclaimed = and_(mark.c.instance == hold.instance, mark.c.state != "CLAIMED")
+        count = select(func.count()).select_from(mark)
         with self._db.read() as c:
-            return int(c.execute(select(func.count()).select_from(mark).where(blocked)).scalar_one())
+            blocked = conditions.in_force(self._db, c, hold.instance).get(hold.id)
+            if blocked is None:
+                return 0, 0
+            matching = c.execute(count.where(unclaimed, conditions.names(self._db, hold))).scalar_one()
+            return matching, c.execute(count.where(unclaimed, blocked)).scalar_one() - matching
 
     def release(self, hold: int) -> Hold:
         """End a hold now; repeating it changes nothing.

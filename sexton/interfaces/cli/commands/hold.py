@@ -128,24 +128,30 @@ def _place(hold: "Hold", instance: str | None, length: str, as_json: bool) -> No
         request = hold.model_copy(update={"instance": one_instance(service, instance)})
         with log_call(service, "hold", request.instance, request.what, request.reason, blocks_deletion=True):
             placed, too_late = service.stores.holds.place(request, duration)
-        covered = service.stores.holds.count_blocked(placed)
+        blocked = service.stores.holds.count_blocked(placed)
     if as_json:
-        print_json(placed.model_dump(mode="json") | {"too_late": too_late, "keeps_now": covered})
+        print_json(placed.model_dump(mode="json") | {"too_late": too_late, "keeps_now": blocked and sum(blocked)})
     else:
-        _show_placed(placed, covered, too_late)
+        _show_placed(placed, blocked, too_late)
 
 
-def _show_placed(hold: "Hold", covered: int | None, too_late: int) -> None:
+def _show_placed(hold: "Hold", blocked: tuple[int, int] | None, too_late: int) -> None:
+    matching, with_many_levels = blocked or (None, 0)
     typer.echo(f"{hold.kept} blocks {printable(hold.what)} of {hold.instance} until {utc(hold.expires_at)}")
-    if covered:
-        typer.echo(f"it covers {quantity(covered, 'mark')} now, and matching marks that are made until then")
-    if covered == 0:
+    if matching:
+        typer.echo(f"it covers {quantity(matching, 'mark')} now, and matching marks that are made until then")
+    if matching == 0:
         typer.echo(
             f"WARNING: no mark of {hold.instance} matches, or names it as an ancestor: the hold covers no mark now; "
             "it may still cover descendants that only the owner's records know",
             err=True,
         )
         typer.echo("to see the names of marks: sexton why ID; or hold a vault-prefix, or the whole instance", err=True)
+    if with_many_levels:
+        typer.echo(
+            f"it also blocks {quantity(with_many_levels, 'mark')} with more levels of parents than are read: a hold on "
+            "any mark blocks those"
+        )
     typer.echo(f"to end it earlier: sexton hold release {hold.id}")
     if too_late:
         typer.echo(

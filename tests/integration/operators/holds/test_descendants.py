@@ -108,6 +108,22 @@ def test_no_hold_is_missed_beyond_the_levels_that_are_read(rig: Rig, tmp_path: P
     assert not listing(root)
 
 
+def test_the_count_of_a_hold_has_marks_with_too_many_levels(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    for n in range(18):
+        mark(rig, root, f"m{n}", ("dropped", f"m{n - 1}") if n else ("table", "top"))
+    first, _ = rig.holds.place(hold("table", "another"), DAY)
+    second, _ = rig.holds.place(hold("table", "a third"), DAY)
+    rig.later(10_801)
+
+    counts = rig.holds.count_blocked(first), rig.holds.count_blocked(second)
+
+    assert counts == ((0, 2), (0, 0))
+    assert kept_texts(rig.round()) == {f"hold {first.id} ({TOO_MANY_LEVELS})": 2}
+    rig.holds.release(first.id)
+    assert (rig.holds.count_blocked(first), rig.holds.count_blocked(second)) == ((0, 0), (0, 2))
+
+
 def test_a_chain_that_marks_share_is_read_once(rig: Rig) -> None:
     marks = [NewMark(id=f"m{n}", vault="disk", keys=(f"{n}",), parent=("dropped", f"m{n - 1}")) for n in range(1, 301)]
     rig.mark("dropped", *marks)
