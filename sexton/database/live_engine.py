@@ -4,6 +4,9 @@ PostgreSQL ends a statement at its time limit only where its code checks for int
 does not, so a view may compute for hours. The session itself therefore stops waiting.
 """
 
+import os
+import socket
+import struct
 import time
 from typing import Any, TypeVar
 
@@ -19,6 +22,10 @@ _LIVE_CONNECTIONS = 20
 """Sessions of one login that read live views at the same time; two of them stay open."""
 WAIT_SECONDS = 25
 """How long a session waits for an answer of the server, unless a transaction sets another limit."""
+MOST_BYTES = 256 * 1024 * 1024
+"""Bytes of one answer of the server: an error message of PostgreSQL repeats a value of up to 1 GB."""
+_RECEIVED_AT = 128
+"""Where Linux puts the number of received bytes (``tcpi_bytes_received``) in what TCP_INFO returns."""
 
 Answer = TypeVar("Answer")
 
@@ -47,17 +54,30 @@ class LiveSession(psycopg.Connection[Any]):
 
     def _in_time(self, gen: PQGen[Answer]) -> PQGen[Answer]:
         """Pass on what the driver waits for, several times in a second; raise ``NoAnswer`` after the limit."""
-        until = time.monotonic() + self.wait_seconds
+        until, most = time.monotonic() + self.wait_seconds, self._received() + MOST_BYTES
+        why = f"no answer within {self.wait_seconds:,} s"
         try:
             awaited = next(gen)
             while time.monotonic() <= until:
+                if self._received() > most:
+                    why = f"an answer of more than {MOST_BYTES:,} bytes"
+                    break
                 awaited = gen.send((yield awaited))
         except StopIteration as e:
             answer: Answer = e.value
             return answer
         process = self.pgconn.backend_pid
         self.close()
-        raise NoAnswer(f"no answer within {self.wait_seconds:,} s, so the session was closed", process)
+        raise NoAnswer(f"{why}, so the session was closed", process)
+
+    def _received(self) -> int:
+        """Return how many bytes came from the server, also encrypted ones; 0 where no TCP of Linux counts them."""
+        try:
+            with socket.socket(fileno=os.dup(self.pgconn.socket)) as counted:
+                info = counted.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _RECEIVED_AT + 8)
+        except (AttributeError, OSError, psycopg.Error):
+            return 0
+        return int(struct.unpack_from("@Q", info, _RECEIVED_AT)[0]) if len(info) >= _RECEIVED_AT + 8 else 0
 
 
 def open_live(url: URL) -> Engine:

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from sexton.check.sources import live_side
+from sexton.database import live_engine
 from sexton.owners.port import OwnerSilent
 from sexton.owners.sql import live_sessions, owner
 from tests.integration.owners.test_live_limits import MARK, why
@@ -98,3 +99,10 @@ def test_a_process_that_ignores_its_limit_is_ended(shop: Rig) -> None:
         planted.close()
 
     assert shop.owner.live("shop", [MARK], lambda: None) == {}
+
+
+def test_an_error_message_is_not_read_without_end(postgres_rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_engine, "MOST_BYTES", 1_000_000)
+    url = postgres_rig.url.replace("postgresql+psycopg", "postgresql")
+    with live_engine.LiveSession.connect(url) as c, pytest.raises(live_engine.NoAnswer, match="more than 1,000,000"):
+        c.execute("SELECT CAST(repeat('x', 50000000) AS integer)")
