@@ -31,7 +31,7 @@ Answer = TypeVar("Answer")
 
 
 class NoAnswer(psycopg.OperationalError):
-    """The server did not answer in time, and the session was closed; ``process`` of the server may still compute."""
+    """The server did not answer in time, or far too much, and the session was closed; ``process`` of the server may still compute."""
 
     def __init__(self, message: str, process: int) -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class NoAnswer(psycopg.OperationalError):
 
 
 class LiveSession(psycopg.Connection[Any]):
-    """A session that closes itself when the server does not answer in time, and keeps short error messages only."""
+    """A session that closes itself without an answer in time or with a huge one, and keeps short error messages only."""
 
     wait_seconds: float = WAIT_SECONDS
 
@@ -53,7 +53,7 @@ class LiveSession(psycopg.Connection[Any]):
             raise
 
     def _in_time(self, gen: PQGen[Answer]) -> PQGen[Answer]:
-        """Pass on what the driver waits for, several times in a second; raise ``NoAnswer`` after the limit."""
+        """Pass on what the driver waits for, several times in a second; raise ``NoAnswer`` after a limit."""
         until, most = time.monotonic() + self.wait_seconds, self._received() + MOST_BYTES
         why = f"no answer within {self.wait_seconds:,} s"
         try:

@@ -113,8 +113,9 @@ def _limited(db: Database, instance: str, c: Connection, seconds: int, look_seco
     except OperationalError as e:
         if isinstance(e.orig, NoAnswer):
             db.computing[instance] = e.orig.process
+            raise OwnerSlow(f"the live view gave {first_line(e)}") from e
         state = getattr(e.orig, "sqlstate", None)
-        if state == QUERY_CANCELED or isinstance(e.orig, NoAnswer):
+        if state == QUERY_CANCELED:
             raise OwnerSlow(f"the live view did not answer within {seconds:,} s ({first_line(e)})") from e
         if state == LOCK_NOT_AVAILABLE:
             raise OwnerSlow(f"the live view is locked by a transaction of its owner ({first_line(e)})") from e
