@@ -31,7 +31,7 @@ Answer = TypeVar("Answer")
 
 
 class NoAnswer(psycopg.OperationalError):
-    """The server did not answer in time, or far too much, and the session was closed; ``process`` of the server may still compute."""
+    """The server did not answer in time, or with too much; the session closed, and ``process`` may still compute."""
 
     def __init__(self, message: str, process: int) -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class NoAnswer(psycopg.OperationalError):
 
 
 class LiveSession(psycopg.Connection[Any]):
-    """A session that closes itself without an answer in time or with a huge one, and keeps short error messages only."""
+    """A session that closes itself when an answer is late or huge, and keeps short error messages only."""
 
     wait_seconds: float = WAIT_SECONDS
 
