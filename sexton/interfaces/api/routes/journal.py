@@ -13,6 +13,7 @@ from sexton.interfaces.api.lanes import Lanes
 from sexton.operators.access.model import Grant
 from sexton.replication.journal.model import JournalPage, JournalSnapshot
 from sexton.replication.journal.store import JournalStore
+from sexton.replication.replicas.sql.store import ReplicaStore
 
 routes = APIRouter(prefix="/v1", route_class=GuardedRoute)
 POLL_SECONDS = 0.5
@@ -58,13 +59,14 @@ async def read(
             return page
 
 
-@routes.get("/journal/snapshot")
-def snapshot(
-    service: Service, caller: CurrentCaller, instance: SelectedInstance, follower: Follower = ""
-) -> JournalSnapshot:
+@routes.get("/journal/snapshot", response_model=JournalSnapshot)
+async def snapshot(
+    request: Request, service: Service, caller: CurrentCaller, instance: SelectedInstance, follower: Follower = ""
+) -> Response:
     """Return the state with which a follower begins after it has missed entries."""
     caller.require(Grant.READ, instance, node=follower or None)
-    return service.stores.binlogs.replicas.snapshot(instance)
+    response: Response = await _threads(request, caller, instance)(_snapshot, service.stores.binlogs.replicas, instance)
+    return response
 
 
 def _threads(request: Request, caller: Caller, instance: str) -> Callable[..., Awaitable[Any]]:
@@ -82,6 +84,11 @@ def _page(journal: JournalStore, instance: str, after: int, follower: str) -> tu
     """Return a page as it is sent, written in this thread because it may be large, and whether it has no entries."""
     page = journal.read(instance, after, follower)
     return Response(page.model_dump_json(by_alias=True), media_type="application/json"), not page.entries
+
+
+def _snapshot(replicas: ReplicaStore, instance: str) -> Response:
+    """Return a snapshot as it is sent; it has every log and unhealthy replica, so few are written at once."""
+    return Response(replicas.snapshot(instance).model_dump_json(by_alias=True), media_type="application/json")
 
 
 def _log_follower(caller: Caller, instance: str, follower: str) -> None:

@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from sexton.replication.journal.model import JournalPage
+from sexton.replication.journal.model import JournalPage, JournalSnapshot
 from sexton.replication.journal.store import JournalStore
+from sexton.replication.replicas.sql.store import ReplicaStore
 from tests.servers.api import Api
 from tests.support.rig import Rig
 
@@ -48,6 +49,35 @@ def test_slow_readers_leave_a_thread_to_others(api: Api, monkeypatch: pytest.Mon
         try:
             assert entered.acquire(timeout=60)
             answered = ask("node:n1@a", api.token("node:n1@a"), "a", 20)
+            entered_more = entered.acquire(blocking=False)
+        finally:
+            release.set()
+        codes = {answer.result() for answer in slow}
+
+    assert (answered, entered_more, codes) == (200, False, {200})
+
+
+def test_one_snapshot_of_a_journal_is_built_at_once(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    release, entered, snapshot = threading.Event(), threading.Semaphore(0), ReplicaStore.snapshot
+
+    def waits(store: ReplicaStore, instance: str) -> JournalSnapshot:
+        if instance != "a":
+            entered.release()
+            assert release.wait(60)
+        return snapshot(store, instance)
+
+    def ask(token: str, instance: str) -> int:
+        head = {"Authorization": f"Bearer {token}"}
+        path = f"{api.url}/v1/journal/snapshot"
+        return httpx.get(path, params={"instance": instance}, headers=head, timeout=90).status_code
+
+    monkeypatch.setattr(ReplicaStore, "snapshot", waits)
+    tokens = [api.token("read@b"), api.token("read@b")]
+    with ThreadPoolExecutor(8) as senders:
+        slow = [senders.submit(ask, token, "b") for token in tokens * 4]
+        try:
+            assert entered.acquire(timeout=60)
+            answered = ask(api.token("read@a"), "a")
             entered_more = entered.acquire(blocking=False)
         finally:
             release.set()
