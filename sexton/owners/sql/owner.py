@@ -36,7 +36,9 @@ from sexton.storage.model import VaultSpec
 
 OLDER = "the live view was last true before the mark was made; it is deleted after the next refresh"
 SILENT_SECONDS = 300
-"""How long a view is not read that did not answer in time; meanwhile every mark is kept."""
+"""How long a view is not read that did not answer in time, or was slow to fail; meanwhile every mark is kept."""
+SLOW_SECONDS = 3
+"""A look at a view that fails after so long counts as slow."""
 RECHECK_SECONDS = 60
 """How long it is trusted at most that each row of the view means an object; less if a look is quick."""
 
@@ -172,6 +174,7 @@ class SqlOwner:
         silence, until = self._silences.get(instance, ("", 0.0))
         if time.monotonic() < until:
             raise OwnerSilent(silence)
+        began = time.monotonic()
         try:
             try:
                 return self._live_refs(instance, marks, heartbeat)
@@ -179,12 +182,13 @@ class SqlOwner:
                 if not e.connection_invalidated:
                     raise
             return self._live_refs(instance, marks, heartbeat)  # a broken connection says nothing about the view
-        except OwnerSlow as e:  # the marks of a large range must not each wait as long, in slots of other instances
-            silence = f"{e}; a worker reads it again {SILENT_SECONDS} s later"
-            self._silences[instance] = (silence, time.monotonic() + SILENT_SECONDS)
+        except (OwnerSilent, SQLAlchemyError) as e:
+            silence = str(e) if isinstance(e, OwnerSilent) else f"the live view cannot be read: {first_line(e)}"
+            # The marks of a large range must not each wait as long, in slots of other instances.
+            if isinstance(e, OwnerSlow) or time.monotonic() - began > SLOW_SECONDS:
+                silence += f"; a worker reads it again {SILENT_SECONDS} s later"
+                self._silences[instance] = (silence, time.monotonic() + SILENT_SECONDS)
             raise OwnerSilent(silence) from e
-        except SQLAlchemyError as e:
-            raise OwnerSilent(f"the live view cannot be read: {first_line(e)}") from e
 
     def _live_refs(self, instance: str, marks: Sequence[DueMark], heartbeat: Callable[[], None]) -> Mapping[Ref, str]:
         if (name := live_view.named(self._db, self._registry.instance(instance))) is None:

@@ -61,6 +61,22 @@ def endless(shop: Rig) -> None:
         c.execute(text(f"CREATE VIEW sexton_live AS SELECT {ENDLESS}"))
 
 
+@pytest.fixture
+def raising(shop: Rig) -> Rig:
+    """A view whose rows raise an error."""
+    with owner_write(shop.db) as c:
+        c.execute(text("CREATE TABLE live (id text, bytes bigint)"))
+        c.execute(text("INSERT INTO live VALUES ('x', 0)"))
+        rows = "'file'::text kind, id, 'disk'::text vault, (1 / bytes)::text AS key FROM live"
+        c.execute(text(f"CREATE VIEW sexton_live AS SELECT {rows}"))
+    return shop
+
+
+def repair(raising: Rig) -> None:
+    with owner_write(raising.db) as c:
+        c.execute(text("UPDATE live SET bytes = 1"))
+
+
 def live_objects(shop: Rig) -> DoctorFinding:
     (finding,) = [found for found in examine_work(stores_of(shop.db)) if found.about == "live objects"]
     return finding
@@ -127,14 +143,27 @@ def test_the_doctor_names_a_locked_view(locked: Rig) -> None:
     assert "correct the view" in finding.todo
 
 
-def test_the_doctor_names_a_view_whose_rows_raise(shop: Rig) -> None:
-    with owner_write(shop.db) as c:
-        c.execute(text("CREATE TABLE live (id text, bytes bigint)"))
-        c.execute(text("INSERT INTO live VALUES ('x', 0)"))
-        rows = "'file'::text kind, id, 'disk'::text vault, (1 / bytes)::text AS key FROM live"
-        c.execute(text(f"CREATE VIEW sexton_live AS SELECT {rows}"))
+def test_a_view_that_fails_late_is_not_read_again_soon(raising: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner, "SLOW_SECONDS", 0)
+    with pytest.raises(OwnerSilent, match="division by zero"):
+        raising.owner.live("shop", [MARK], lambda: None)
+    repair(raising)
 
-    finding = live_objects(shop)
+    with pytest.raises(OwnerSilent, match=r"division by zero.*a worker reads it again 300 s later"):
+        raising.owner.live("shop", [MARK], lambda: None)
+    assert stores_of(raising.db).owners.live("shop", [MARK], lambda: None) == {}
+
+
+def test_a_view_that_fails_at_once_is_read_again(raising: Rig) -> None:
+    with pytest.raises(OwnerSilent, match="division by zero"):
+        raising.owner.live("shop", [MARK], lambda: None)
+    repair(raising)
+
+    assert raising.owner.live("shop", [MARK], lambda: None) == {}
+
+
+def test_the_doctor_names_a_view_whose_rows_raise(raising: Rig) -> None:
+    finding = live_objects(raising)
 
     assert (finding.state, "shop keeps every mark" in finding.detail) == ("WARN", True)
     assert "division by zero" in finding.detail
