@@ -22,7 +22,7 @@ from sexton.database.contract_sqlite import PARENT_LEVELS
 from sexton.database.engine import Database
 
 
-def in_force(db: Database, c: Connection, instance: str) -> Mapping[int, ColumnElement[bool]]:
+def blocked_by_hold(db: Database, c: Connection, instance: str) -> Mapping[int, ColumnElement[bool]]:
     """Return the holds of an instance that are in force, each with the condition that it blocks a mark.
 
     The first hold on a mark also blocks marks whose ancestors are not all read.

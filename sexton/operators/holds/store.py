@@ -116,7 +116,7 @@ class HoldStore:
         unclaimed = and_(mark.c.instance == hold.instance, mark.c.state != "CLAIMED")
         count = select(func.count()).select_from(mark)
         with self._db.read() as c:
-            blocked = conditions.in_force(self._db, c, hold.instance).get(hold.id)
+            blocked = conditions.blocked_by_hold(self._db, c, hold.instance).get(hold.id)
             if blocked is None:
                 return 0, 0
             matching = c.execute(count.where(unclaimed, conditions.names(self._db, hold))).scalar_one()

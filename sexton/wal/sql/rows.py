@@ -75,7 +75,8 @@ def read_pins(db: Database, c: Connection, names: Sequence[str]) -> dict[str, li
 def ensure_topic(db: Database, c: Connection, name: str, instance: str) -> None:
     """Add a topic of an instance unless it is known already; raises ``TopicOfAnotherInstance``.
 
-    Only a reset gives a topic to another instance, and the caller decides about the topic later: it checks again.
+    Only ``sexton wal assign`` gives a topic to another instance. The caller decides about the topic later, and checks
+    again.
     """
     c.execute(upsert(db, db.t.wal_topic).values(name=name, instance=instance).on_conflict_do_nothing())
     check_instance(read_topic(db, c, name), instance)

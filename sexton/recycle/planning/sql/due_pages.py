@@ -19,7 +19,7 @@ def unheld_marks(db: Database, instance: str, planned: KindPlan) -> Iterator[Seq
     mark = db.t.mark
     position = (mark.c.retention_starts_at, mark.c.id)
     with db.read() as c:
-        is_held = or_(false(), *conditions.in_force(db, c, instance).values())
+        is_held = or_(false(), *conditions.blocked_by_hold(db, c, instance).values())
     due = and_(mark.c.instance == instance, mark.c.kind == planned.kind, waits(mark), not_(is_held))
     due = and_(due, mark.c.retention_starts_at <= planned.cutoff)
     after = (planned.since + 1, "") if planned.since else (0, "")

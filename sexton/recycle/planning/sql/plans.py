@@ -143,7 +143,7 @@ class PlanStore:
         with self._db.read() as tx:
             instance_policy, now = policy_of(self._db, tx, instance, policy), self._db.now(tx)
             kinds, more = find_kinds(self._db, tx, instance, instance_policy.policy.retention_seconds)
-            holds = conditions.in_force(self._db, tx, instance)
+            holds = conditions.blocked_by_hold(self._db, tx, instance)
             measure = Measure(self._db, tx, instance, instance_policy.policy, heartbeat, holds)
             due, kept = _due(measure, instance_policy, kinds, now)
             if more:

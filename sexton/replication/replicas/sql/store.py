@@ -115,8 +115,8 @@ class ReplicaStore:
         with self._db.snapshot() as c:
             head, _ = JournalStore(self._db).bounds(c, instance)
             replicas = [outcome for row in self._with_outcomes(c, instance) for outcome in policy.standing(row)]
-            marks = self._marks(c, instance)
-        return JournalSnapshot(seq=head, marks=tuple(marks), replicas=tuple(replicas))
+            watermarks = self._watermarks(c, instance)
+        return JournalSnapshot(seq=head, marks=tuple(watermarks), replicas=tuple(replicas))
 
     def _with_outcomes(self, c: Connection, instance: str) -> Sequence[Replica]:
         """Return the replicas whose faults are in the journal, by uid."""
@@ -125,7 +125,7 @@ class ReplicaStore:
         replicas = select(t).where(t.c.instance == instance, t.c.dropped.is_(False), faulty).order_by(t.c.uid)
         return [to_replica(row) for row in c.execute(replicas)]
 
-    def _marks(self, c: Connection, instance: str) -> Sequence[LogWatermark]:
+    def _watermarks(self, c: Connection, instance: str) -> Sequence[LogWatermark]:
         """Return up to which record each log is cut."""
         log = self._db.t.binlog_log
         logs = c.execute(select(log).where(log.c.instance == instance).order_by(log.c.db, log.c.tbl))
