@@ -65,8 +65,11 @@ class Database:
         self._live_url: URL | None = None
         self._live: dict[str, Database] = {}
         self._live_lock = threading.Lock()
-        self.computing: dict[str, int] = {}
-        """Instances whose live view PostgreSQL computes on, though no session waits for it, and the process of each."""
+        self.computing: dict[str, tuple[int, float]] = {}
+        """Instances whose live view PostgreSQL computes on, though no session waits for it.
+
+        The process of each, and when its session was closed (``time.monotonic``).
+        """
         self.has_live_login = False
         """Whether live views are read with another login than Sexton's own."""
         self.has_live_login_each = False

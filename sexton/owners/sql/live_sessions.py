@@ -22,7 +22,11 @@ from sexton.owners.port import OwnerSilent
 PROVED = "sexton_same_database"
 """Set in the memory of a session that was found to be in Sexton's own database."""
 _DATABASE = "SELECT pg_postmaster_start_time()::text, oid::text FROM pg_database WHERE datname = current_database()"
-_TERMINATE = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = :pid AND usename = current_user"
+_TERMINATE = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = :pid AND usename = current_user "
+    "AND backend_start < clock_timestamp() - make_interval(secs => :seconds)"
+)
+"""Ends a process that began more than so many seconds ago: numbers of processes are used again."""
 
 STATEMENT_SECONDS = 20
 """Longest statement that reads a view (PostgreSQL): below the heartbeat timeout."""
@@ -112,7 +116,7 @@ def _limited(db: Database, instance: str, c: Connection, seconds: int, look_seco
         yield
     except OperationalError as e:
         if isinstance(e.orig, NoAnswer):
-            db.computing[instance] = e.orig.process
+            db.computing[instance] = (e.orig.process, time.monotonic())
             raise OwnerSlow(f"the live view gave {first_line(e)}") from e
         state = getattr(e.orig, "sqlstate", None)
         if state == QUERY_CANCELED:
@@ -129,10 +133,13 @@ def _require_idle(db: Database, instance: str) -> None:
 
     Its process is asked to end, as it may also be in code that an owner put there, which ignores every time limit.
     """
-    if (process := db.computing.get(instance)) is None:
+    if instance not in db.computing:
         return
+    process, since = db.computing[instance]
     with db.live(instance).read() as c:
-        computes = c.execute(text(_TERMINATE), {"pid": process}).first() is not None
+        computes = (
+            c.execute(text(_TERMINATE), {"pid": process, "seconds": time.monotonic() - since}).first() is not None
+        )
     if computes:
         raise OwnerSlow(
             f"process {process} of PostgreSQL still computes an earlier query of the live view, and no time limit "

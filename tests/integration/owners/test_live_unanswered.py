@@ -91,7 +91,7 @@ def test_a_process_that_ignores_its_limit_is_ended(shop: Rig) -> None:
             b" EXCEPTION WHEN query_canceled THEN NULL; END; END LOOP; END $$"
         )
         planted.pgconn.flush()
-        shop.db.computing["shop"] = pid
+        shop.db.computing["shop"] = (pid, time.monotonic())
 
         with pytest.raises(OwnerSilent, match=f"process {pid} of PostgreSQL still computes"):
             shop.owner.live("shop", [MARK], lambda: None)
@@ -99,6 +99,15 @@ def test_a_process_that_ignores_its_limit_is_ended(shop: Rig) -> None:
         planted.close()
 
     assert shop.owner.live("shop", [MARK], lambda: None) == {}
+
+
+def test_a_later_process_of_the_same_number_is_not_ended(postgres_rig: Rig) -> None:
+    url = postgres_rig.url.replace("postgresql+psycopg", "postgresql")
+    with psycopg.connect(url) as later:
+        postgres_rig.db.computing["shop"] = (later.info.backend_pid, time.monotonic() - 60)
+
+        assert postgres_rig.owner.live("shop", [MARK], lambda: None) == {}
+        assert later.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_an_error_message_is_not_read_without_end(postgres_rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
