@@ -85,6 +85,7 @@ def test_terminal_shows_a_paused_and_resumed_round(
     assert [(r["id"], r["state"], r["report"]["deleted"]) for r in listed] == [(1, "SUCCEEDED", 1)]
 
 
+@pytest.mark.slow
 def test_cancelled_round_reports_it_and_deletes_nothing(
     online: Run, shop: Database, environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -51,6 +51,7 @@ def test_every_command_shows_an_example() -> None:
     assert without(typer.main.get_command(app), "sexton") == []
 
 
+@pytest.mark.slow
 def test_wrong_usage_is_64_and_help_is_0(sexton: Run) -> None:
     codes = {
         words: sexton(*words).returncode

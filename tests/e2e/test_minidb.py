@@ -254,6 +254,7 @@ def test_minidb_imports_only_the_public_modules() -> None:
     assert rooms == {"sexton.client", "sexton.contract"}
 
 
+@pytest.mark.slow
 def test_a_sync_job_copies_a_dropped_table_while_rounds_run(
     minidb: MiniDB,
     sexton: Database,

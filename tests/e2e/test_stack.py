@@ -234,6 +234,7 @@ def _sexton(home: Path, *words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_sigterm_stops_every_part(tmp_path: Path) -> None:
     up = _up(tmp_path)
     pids = [_pid(tmp_path, name) for name in ("s3", "temporal")]

@@ -48,6 +48,7 @@ def test_worker_of_an_unknown_namespace_names_the_setting(
     assert "or set SEXTON_TEMPORAL__NAMESPACE" in ended.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "printed"),
     [("SextonError('no server')", "error: no server\n"), ("ValueError('a defect')", "ValueError: a defect\n")],

@@ -63,6 +63,7 @@ def test_deleted_id_marked_from_an_old_snapshot_blocks_nothing(pg: Rig, tmp_path
     assert listing(root) == {}
 
 
+@pytest.mark.slow
 def test_open_undrop_blocks_claims_and_the_round_still_ends(pg: Rig, tmp_path: Path) -> None:
     root = pg.local(tmp_path / "v")
     put(root, "a.dat")

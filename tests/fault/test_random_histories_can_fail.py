@@ -162,6 +162,7 @@ def test_known_history_detects_an_overlooked_live_object(remove_safety: Patch, m
         play(history)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("remove_safety", DETECTING, ids=lambda s: s.__name__)
 def test_known_history_detects_a_missing_safety_piece(remove_safety: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
     history = History(DETECTING[remove_safety])

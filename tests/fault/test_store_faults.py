@@ -196,6 +196,7 @@ def test_marker_write_is_retried_on_a_busy_store(faulty: Faulty) -> None:
     assert (report.removed, report.faults) == (1, 0)
 
 
+@pytest.mark.slow
 def test_listing_is_retried_on_a_busy_store(faulty: Faulty) -> None:
     faulty.put(*(f"d/{mark}/{n}.dat" for mark in range(5) for n in range(3)))
     marks = (NewMark(id=f"m{n}", vault="cold", prefix=f"d/{n}/") for n in range(5))

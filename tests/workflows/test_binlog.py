@@ -81,6 +81,7 @@ def gc(served: Served, settings: Settings, tmp_path: Path) -> Gc:
     return Gc(served, settings, tmp_path)
 
 
+@pytest.mark.slow
 async def test_expired_versions_are_deleted_on_every_backend(gc: Gc) -> None:
     async with gc.worker("b1"), gc.worker("b2"):
         gc.commit(1, 2, 3)

@@ -17,6 +17,7 @@ from tests.workflows.conftest import Served, fill, slow
 SHARDS = 16
 
 
+@pytest.mark.slow
 async def test_two_workers_share_the_ranges_of_a_round(
     rig: Rig,
     settings: Settings,

@@ -19,6 +19,7 @@ __all__ = ["rig", "settings", "topics"]
 """Fixtures."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signal", ["cancel", "pause"])
 async def test_purge_signalled_while_preparing_does_not_purge(
     topics: Topics,
@@ -51,6 +52,7 @@ async def test_purge_signalled_while_preparing_does_not_purge(
     assert (report.outcome, floor, start) == (PurgeOutcome.CANCELLED, None, 0)
 
 
+@pytest.mark.slow
 async def test_paused_round_stays_paused_when_continued_as_new(
     topics: Topics,
     monkeypatch: pytest.MonkeyPatch,

@@ -15,6 +15,7 @@ from tests.support.rig import listing
 from tests.workflows.conftest import Served, fill, slow
 
 
+@pytest.mark.slow
 async def test_pause_and_resume_within_a_page_costs_only_a_lease(
     served: Served, shop: str, tmp_path: Path, small_ranges: None
 ) -> None:

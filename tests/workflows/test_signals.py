@@ -44,6 +44,7 @@ async def test_a_cancel_signal_ends_the_round_with_a_report(
     assert listing(root) == {}
 
 
+@pytest.mark.slow
 async def test_paused_round_has_no_lease_and_deletes_nothing(
     served: Served, shop: str, tmp_path: Path, small_ranges: None
 ) -> None:
@@ -179,6 +180,7 @@ async def test_plan_stopped_before_its_lease_can_be_applied_again(served: Served
     assert listing(root) == {}
 
 
+@pytest.mark.slow
 async def test_stop_ends_the_round_and_start_allows_the_next_one(
     served: Served, shop: str, tmp_path: Path, small_ranges: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,6 +54,7 @@ def oldest_due(cold: Faulty, kind: str = "dropped") -> float | None:
     return scrape(cold.rig)("sexton_oldest_due_age_seconds", instance_id="shop", kind=kind)
 
 
+@pytest.mark.slow
 def test_doris_65612_stuck_mark_is_quarantined_alone(cold: Faulty, capsys: pytest.CaptureFixture[str]) -> None:
     stuck(cold)
     reports, went = [], set()

@@ -43,6 +43,7 @@ def test_k13_iceberg_4194_spellings_of_a_name_are_one_object(
     assert (report.run.missing_inputs, report.found) == ((), {})
 
 
+@pytest.mark.slow
 def test_iceberg_4194_no_round_deletes_all_objects_unapproved(
     bucketed: Owned, s3_server: RunningS3, bucket: str
 ) -> None:

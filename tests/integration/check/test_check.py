@@ -16,6 +16,7 @@ from tests.support.rig import DAY, stores_of
 from tests.support.transactions import owner_write
 
 
+@pytest.mark.slow
 def test_k01_lost_findings_are_exactly_the_deleted_files(owned: Owned) -> None:
     keys = file_keys(300)
     owned.write_live(*keys)
@@ -188,6 +189,7 @@ def orphaned(owned: Owned, *keys: str) -> None:
     owned.check()
 
 
+@pytest.mark.slow
 def test_k11_orphans_are_marked_and_a_returned_one_survives(owned: Owned) -> None:
     keys = ["data/t9/a_0.dat", "data/t9/b_0.dat", "data/t9/c_0.dat"]
     orphaned(owned, *keys)
@@ -236,6 +238,7 @@ def fall_due(owned: Owned) -> None:
     owned.later(60)
 
 
+@pytest.mark.slow
 def test_k14_orphans_above_one_percent_await_approval(owned: Owned) -> None:
     orphaned(owned, *(f"data/t9/x{i}_0.dat" for i in range(5)))
     reason = owned.repairs.awaits("shop")

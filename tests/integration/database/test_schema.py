@@ -163,6 +163,7 @@ def test_init_again_changes_nothing(db: Database, database_url: str) -> None:
     schema.check(db, OURS)
 
 
+@pytest.mark.slow
 def test_inits_at_the_same_moment_make_one_schema(database_url: str) -> None:
     code = "import sys; from sexton.database import schema; print('up', flush=True); sys.stdin.read(1); "
     code += f"schema.init({database_url!r}, {OURS!r})"

@@ -74,6 +74,7 @@ def test_k13_a_view_too_large_to_read_through_is_looked_up(
     assert kept(rig, rig.local(tmp_path / "v"), *ENCODED[how])
 
 
+@pytest.mark.slow
 def test_k13_a_look_that_is_cut_off_finds_what_is_exact(
     postgres_rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

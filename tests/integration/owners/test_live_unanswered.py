@@ -53,6 +53,7 @@ def _wait_until_idle(rig: Rig) -> None:
     pytest.fail("the query of the view did not end")
 
 
+@pytest.mark.slow
 def test_a_session_without_an_answer_is_closed(shop: Rig) -> None:
     with pytest.raises(OwnerSilent, match="the session was closed"):
         shop.owner.live("shop", [MARK], lambda: None)
@@ -61,6 +62,7 @@ def test_a_session_without_an_answer_is_closed(shop: Rig) -> None:
         assert c.execute(text(COMPUTING)).first() is not None  # nothing waited for the end of the query
 
 
+@pytest.mark.slow
 def test_no_further_query_begins_while_one_computes(shop: Rig) -> None:
     checked = shop.check()
     assert "the session was closed" in " ".join(checked.run.missing_inputs)
@@ -71,6 +73,7 @@ def test_no_further_query_begins_while_one_computes(shop: Rig) -> None:
         shop.owner.live_objects("shop")
 
 
+@pytest.mark.slow
 def test_a_view_is_read_again_after_its_query_has_ended(shop: Rig) -> None:
     with pytest.raises(OwnerSilent, match="the session was closed"):
         shop.owner.live("shop", [MARK], lambda: None)

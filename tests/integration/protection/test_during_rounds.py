@@ -75,6 +75,7 @@ def test_p22_each_chunk_protects_from_its_commit(
     assert unprotected < objects
 
 
+@pytest.mark.slow
 def test_p23_a_renewal_that_races_reaping_wins_or_is_not_found(rig: Rig, tmp_path: Path) -> None:
     put(rig.local(tmp_path / "v"), "data/a.dat")
     store = ProtectionStore(rig.db, ProtectionSettings(max_count=10_000))

@@ -77,6 +77,7 @@ def test_a_silent_address_is_passed_over(delete_at: Delete, silent: int) -> None
     assert result.outcome is KeyOutcome.DELETED
 
 
+@pytest.mark.slow
 def test_after_two_silent_addresses_no_delete_is_sent(delete_at: Delete, monkeypatch: pytest.MonkeyPatch) -> None:
     received: list[str] = []
     monkeypatch.setattr(Store, "do_POST", lambda request: received.append(request.path))

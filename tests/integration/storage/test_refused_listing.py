@@ -26,6 +26,7 @@ def s3_rig(tmp_path: Path, proxy: FaultProxy, bucket: str) -> Iterator[Rig]:
     rig.db.close()
 
 
+@pytest.mark.slow
 def test_retry_lists_a_prefix_with_an_impossible_key_again(s3_rig: Rig, proxy: FaultProxy, bucket: str) -> None:
     for key in ("wh/d/p/1", "wh/d/p/2", "wh/secret"):
         proxy.client.put_object(Bucket=bucket, Key=key, Body=b"x")

@@ -125,7 +125,7 @@ def test_an_incomplete_listing_proves_no_undelete(
 ) -> None:
     put_all(place, ["wh/d/1", "wh/d/2"])
     for deleted in (["d/1", "d/2"], ["d/2"]):
-        time.sleep(0.002)  # moto orders versions by their millisecond
+        time.sleep(0.02)  # moto orders versions by their millisecond
         vault.delete(deleted)
     monkeypatch.setattr(versions, "LISTED", 1)
 

@@ -121,6 +121,7 @@ def test_replay_reads_every_entry_and_retains_them(served: Served) -> None:
     assert served.topics.purge(topic).floor == 50
 
 
+@pytest.mark.slow
 def test_replay_left_early_is_lost_and_an_empty_one_is_not(served: Served) -> None:
     topic = served.topic(20)
     served.flushed(topic, "r2", 19)
@@ -180,6 +181,7 @@ def test_refused_opening_names_the_missing_entries(served: Served) -> None:
     assert (unknown.value.code, unknown.value.status) == ("FORBIDDEN", 403)
 
 
+@pytest.mark.slow
 def test_replay_renews_its_pin_while_it_reads(served: Served) -> None:
     topic = served.topic(3)
     served.flushed(topic, "r2", 2)
@@ -195,6 +197,7 @@ def test_replay_renews_its_pin_while_it_reads(served: Served) -> None:
     assert pin is not None
 
 
+@pytest.mark.slow
 def test_released_replay_is_lost_before_its_next_entry(served: Served) -> None:
     topic = served.topic(2_000)
 

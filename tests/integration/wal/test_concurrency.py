@@ -27,6 +27,7 @@ def topics(postgres_url: str) -> Iterator[TopicStores]:
     db.close()
 
 
+@pytest.mark.slow
 def test_concurrent_heartbeats_maps_and_purges_all_end(topics: TopicStores) -> None:
     log = topics.place.log
     names = [f"r{n:03}" for n in range(REGIONS)]

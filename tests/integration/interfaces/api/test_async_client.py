@@ -14,6 +14,7 @@ from tests.support.kept import kept_texts
 from tests.support.rig import Rig
 
 
+@pytest.mark.slow
 async def test_an_async_copy_is_protected_until_its_end(api: Api, rig: Rig, root: Path) -> None:
     async with (
         AsyncSexton(api.url, api.token("sync:copy@shop")) as client,

@@ -62,6 +62,7 @@ def within(told: object, real: object) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", [False, True], ids=["once", "again"])
 def test_the_examples_of_the_document_can_be_sent(ask: Ask, when: bool) -> None:
     calls = sorted(shown(), key=lambda call: call.method == FINAL)

@@ -199,6 +199,7 @@ def test_releasing_twice_changes_nothing(rig: Rig) -> None:
     assert rig.holds.release(placed.id) == first
 
 
+@pytest.mark.slow
 def test_a_claim_and_a_concurrent_hold_never_both_win(rig: Rig, tmp_path: Path) -> None:
     """Whoever is second sees the first: a hold placed without a word of lateness keeps its mark."""
     root = rig.local(tmp_path / "v")

@@ -130,6 +130,7 @@ def test_r06_files_of_a_corrupt_owner_wait_for_its_repair(shop: Shop) -> None:
     assert shop.refs() == {Ref("txn_label", txn)}
 
 
+@pytest.mark.slow
 def test_r07_a_failed_delete_keeps_the_record(cold_shop: Shop, proxy: FaultProxy) -> None:
     txn, [rowset] = cold_shop.written(cold_shop.table(), "cold")
     [key] = cold_shop.keys(rowset)

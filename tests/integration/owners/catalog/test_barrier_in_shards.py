@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from sqlalchemy import select, update
 
 from sexton.marks.model import Ref
@@ -9,6 +10,7 @@ from sexton.owners.catalog.model import TxnStatus
 from tests.integration.owners.catalog.shop import Shop, no_heartbeat
 
 
+@pytest.mark.slow
 def test_shards_abort_the_same_loads_without_a_deadlock(shop: Shop) -> None:
     tablets = shop.table(tablets=2)
     for n in range(120):

@@ -136,6 +136,7 @@ def test_r08_a_mark_committed_before_the_fence_is_not_fenced(shop: Shop) -> None
     assert shop.states([rowset]) == {"visible"}
 
 
+@pytest.mark.slow
 def test_r11_257_rowsets_are_fenced_in_two_batches(shop: Shop) -> None:
     for tablet in shop.table(tablets=FENCE_BATCH + 1):
         shop.prepared([tablet])

@@ -49,6 +49,7 @@ def race(shop: Shop, ids: Sequence[str], act: Callable[[Catalog, str], None]) ->
     return won
 
 
+@pytest.mark.slow
 def test_a_load_is_committed_with_files_or_aborted_without(shop: Shop) -> None:
     [tablet] = shop.prove_by_clock().table()
     loads = dict(shop.written([tablet]) for _ in range(EACH))

@@ -25,6 +25,7 @@ class AwayOnce(AuditList):
         super().write(rows)
 
 
+@pytest.mark.slow
 def test_deletes_during_an_audit_fault_are_audited_later(clean_url: str, tmp_path: Path) -> None:
     audit = AwayOnce()
     shop = Shop(clean_url, audit=audit).register()

@@ -34,6 +34,7 @@ def test_compactions_deleted_before_the_drop_block_no_undrop(shop: Shop) -> None
     assert shop.count("mark", kind="tablet") == 0
 
 
+@pytest.mark.slow
 def test_a_partition_deleted_before_the_drop_blocks_no_undrop(shop: Shop) -> None:
     shop.loaded(shop.table())
     shop.catalog.drop_partition("t-p")

@@ -125,6 +125,7 @@ def test_a_retried_prefix_is_listed_again_after_the_upload_grace(
     assert listing(root) == {}
 
 
+@pytest.mark.slow
 def test_a_stop_is_seen_after_a_slow_proof_of_the_vault(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,6 +148,7 @@ def test_a_stop_is_seen_after_a_slow_proof_of_the_vault(
     assert listing(root) == {"a.dat": 10}
 
 
+@pytest.mark.slow
 def test_an_undelete_is_refused_while_failed_deletes_are_retried(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     put(root, "t/dir/b.dat")

@@ -59,6 +59,7 @@ class TestQuarantine:
         with rig.db.write() as c, pytest.raises(Refused, match="gone"):
             undrop(c, "shop", "dropped", ["lost"])
 
+    @pytest.mark.slow
     def test_a_half_deleted_mark_can_be_discarded(self, rig: Rig, tmp_path: Path) -> None:
         root = rig.local(tmp_path / "v")
         put(root, "a.dat")

@@ -131,6 +131,7 @@ def test_a_repeated_task_sends_no_page_of_which_a_part_is_done(
     assert (listing(root).keys(), [type(e).__name__ for e in errors]) == ({"a", "b"}, ["LeaseLost"])
 
 
+@pytest.mark.slow
 def test_a_stop_is_seen_although_the_database_is_slow(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

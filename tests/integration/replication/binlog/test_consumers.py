@@ -74,6 +74,7 @@ def test_an_acknowledgement_only_rises_up_to_the_end(binlogs: BinlogInstance) ->
     assert binlogs.log().held == {"lisbon": 70}
 
 
+@pytest.mark.slow
 def test_a_consumer_that_is_silent_for_too_long_is_lost(binlogs: BinlogInstance) -> None:
     binlogs.service.consumers.register(SHOP, "lisbon", DB, after=50)
     binlogs.cut_expired()

@@ -109,6 +109,7 @@ def test_b30_the_second_writer_waits_for_the_first(postgres_url: str) -> None:
     binlogs.db.close()
 
 
+@pytest.mark.slow
 def test_entries_are_kept_for_the_slowest_follower(binlogs: BinlogInstance) -> None:
     binlogs.configure_log(0)
     for seq in range(1, 6):

@@ -239,6 +239,7 @@ def test_pages_continue_past_waiting_copies(binlogs: BinlogInstance) -> None:
     assert seen == {"s1.b1": 5, "s3.b1": 5}
 
 
+@pytest.mark.slow
 def test_a_given_up_copy_blocks_nothing_until_it_is_whole(binlogs: BinlogInstance) -> None:
     expired(binlogs, 1, 5)
     well(binlogs, 9, "b1", "b2")

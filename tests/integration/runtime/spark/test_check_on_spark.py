@@ -121,6 +121,7 @@ def test_k10_an_attempt_that_takes_over_lists_nothing_again(
     assert owned.open_findings() == {"LOST": {file_keys(5, "t3")[2]}, "ORPHAN": {"data/t9/r7_0.dat"}}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)  # what a store says, no database
 def test_k06_an_unlistable_vault_confirms_nothing_on_spark(owned: Owned, on_spark: OnIt) -> None:

@@ -37,6 +37,7 @@ def test_a_session_is_shared_and_can_be_opened_again(sessions: Sessions) -> None
         assert works(last)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_takeover_interrupts_jobs_of_the_same_batch(sessions: Sessions, tmp_path: Path) -> None:
     """An attempt that was silent for too long still runs, on the same worker; another one begins."""

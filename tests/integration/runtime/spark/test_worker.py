@@ -48,6 +48,7 @@ async def test_a_heavy_check_is_compared_by_the_spark_worker(
     assert not list((tmp_path / "home" / "spark").glob("check-*"))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)
 async def test_a_heavy_kind_is_deleted_by_the_spark_worker(
