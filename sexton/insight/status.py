@@ -76,6 +76,7 @@ def _instance_status(db: Database, instance: Instance, stores: InsightStores, po
             caps=tuple(stores.paces.caps(name)),
             checked=_checked(db, c, name),
             live_view=instance.live_view,
+            shows_live_objects=instance.owner != "sql" or names_a_view(instance),
             live_view_read_as_sexton=(db.dialect == "postgresql" and names_a_view(instance) and not db.has_live_login),
             protections=_count(c, protection, protection.c.instance == name),
             last=last,

@@ -73,7 +73,9 @@ def test_a_live_view_is_named_and_read_with_a_second_login(offline: Run, postgre
     assert "not separate" in own("status").stdout
     assert "not separate" not in both("status").stdout
     assert own("instance", "live-view", "shop", "sexton_live").returncode == 1
+    assert "no live view" not in own("status").stdout
     assert own("instance", "live-view", "shop", "none").returncode == 0
+    assert "no live view: nothing looks for live objects before a deletion" in own("status").stdout
     assert [line for line in own("log").stdout.splitlines() if "instance live-view" in line]
     postgres.drop_database(admin_url)
 

@@ -39,8 +39,8 @@ class Instance(Message):
     """The view that shows its live objects: ``SCHEMA.VIEW``, on SQLite ``VIEW``; ``none``; empty: not named yet."""
 
 
-def names_a_view(instance: Instance) -> bool:
-    """Return whether the instance has a live view."""
+def names_a_view(instance: Any) -> bool:
+    """Return whether an instance, a value or a row, has a live view."""
     return instance.live_view not in ("", NO_VIEW)
 
 

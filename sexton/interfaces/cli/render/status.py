@@ -34,6 +34,9 @@ def show_instance(i: "InstanceStatus") -> None:
     _show_blockers(i)
     _show_last_round(i)
     typer.echo(f"  checks: {_checks(i)}")
+    if not i.shows_live_objects:
+        typer.echo("  no live view: nothing looks for live objects before a deletion, checks find no loss, and")
+        typer.echo("    max_delete_fraction is not in force; see: sexton instance live-view --help")
     if i.checked.prefixes:
         typer.echo(f"  not checked: loss inside a prefix; {i.checked.prefixes:,} live rows name prefixes, not objects")
     if i.live_view_read_as_sexton:
