@@ -37,7 +37,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if missing and not any("::" in argument for argument in config.args):
         raise pytest.UsageError(f"tests/left_to_soak lists tests that do not exist: {', '.join(missing)}")
     for item in items:
-        if item.get_closest_marker("slow"):
+        if item.get_closest_marker("soak"):  # a long variant of a slow test
+            item.own_markers = [mark for mark in item.own_markers if mark.name != "slow"]
+        elif item.get_closest_marker("slow"):
             item.add_marker("soak")
         if item.nodeid in soak_ids:
             item.add_marker("soak")
