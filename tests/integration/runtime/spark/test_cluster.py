@@ -27,7 +27,7 @@ from tests.support.rig import DAY, DEPLOYMENT
 
 CONNECTIONS = 2
 PAGES = 8
-LOOKS = 10
+LOOKS = 30
 """A connection counts when so many looks in a row, 10 ms apart, saw it."""
 
 
