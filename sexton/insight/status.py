@@ -12,7 +12,7 @@ from sexton.marks.lease import LeaseState
 from sexton.marks.model import MarkState
 from sexton.marks.sql.leases import busy
 from sexton.marks.sql.rows import waits
-from sexton.operators.registry.store import Instance, names_a_view
+from sexton.operators.registry.store import Instance, names_a_view, shows_live_objects
 from sexton.recycle.model import RoundReport, RoundState
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.model import Policy
@@ -76,7 +76,7 @@ def _instance_status(db: Database, instance: Instance, stores: InsightStores, po
             caps=tuple(stores.paces.caps(name)),
             checked=_checked(db, c, name),
             live_view=instance.live_view,
-            shows_live_objects=instance.owner != "sql" or names_a_view(instance),
+            shows_live_objects=shows_live_objects(instance),
             live_view_read_as_sexton=(db.dialect == "postgresql" and names_a_view(instance) and not db.has_live_login),
             protections=_count(c, protection, protection.c.instance == name),
             last=last,

@@ -7,7 +7,7 @@ class Unauthenticated(SextonError):
     """The request has no token, or one that is unknown or no longer valid."""
 
     def __init__(self, text: str, caller: str = "") -> None:
-        """Store the message; ``caller``: who sent the secret of a token that has ended; empty: nobody that is known."""
+        """Store the message; ``caller``: the name of the ended token that was sent; empty: an unknown one."""
         super().__init__(text)
         self.caller = caller
 

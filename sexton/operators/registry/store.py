@@ -44,6 +44,11 @@ def names_a_view(instance: Any) -> bool:
     return instance.live_view not in ("", NO_VIEW)
 
 
+def shows_live_objects(instance: Any) -> bool:
+    """Return whether the owner of an instance, a value or a row, shows which objects are live."""
+    return instance.owner == "catalog" or names_a_view(instance)
+
+
 class Registry:
     """Instances and vaults as rows."""
 

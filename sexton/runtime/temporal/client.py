@@ -43,11 +43,12 @@ async def connect(settings: Settings) -> Client:
     try:
         await client.workflow_service.describe_namespace(request, retry=True)
     except RPCError as e:
-        way_out = f"create it (temporal operator namespace create --namespace {to.namespace})"
-        if e.status is not RPCStatusCode.NOT_FOUND:
-            way_out = "let this login describe it"
+        fault, way_out = "does not describe", "let this login describe it"
+        if e.status is RPCStatusCode.NOT_FOUND:
+            fault = "has no"
+            way_out = f"create it (temporal operator namespace create --namespace {to.namespace})"
         raise SextonError(
-            f"Temporal at {to.address} has no namespace {to.namespace} for this program ({e.message}); {way_out}, or "
+            f"Temporal at {to.address} {fault} namespace {to.namespace} for this program ({e.message}); {way_out}, or "
             "set SEXTON_TEMPORAL__NAMESPACE"
         ) from e
     return client

@@ -25,7 +25,7 @@ from sexton.marks.sql.leases import busy
 from sexton.marks.sql.rows import CLAIMED, waits
 from sexton.operators.access.sql.tokens import is_expiring
 from sexton.operators.controls.policy import halt
-from sexton.operators.registry.store import names_a_view
+from sexton.operators.registry.store import shows_live_objects
 from sexton.protection.model import ProtectionState
 from sexton.recycle.model import DAY_MS, RoundReport
 from sexton.recycle.planning import policy as rules
@@ -241,8 +241,7 @@ class FigureStore:
 
 def _awaits_check_since(row: Row[Any]) -> int | None:
     """Return since when a first complete check is expected: an enabled instance shows its live objects."""
-    shows_live_objects = row.owner == "catalog" or names_a_view(row)
-    return row.enabled_at if row.mode == "enabled" and shows_live_objects else None
+    return row.enabled_at if row.mode == "enabled" and shows_live_objects(row) else None
 
 
 def _longest(retentions: Sequence[Mapping[str, int]]) -> dict[str, int]:

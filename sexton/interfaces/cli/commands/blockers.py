@@ -183,7 +183,7 @@ def _keepers_of_last_round(service: "OperatorService", instance: str) -> Iterato
 
 
 def _way_out_now(service: "OperatorService", kept: Kept, instance: str) -> str:
-    """Return the way out of what a past round counted; what still blocks is listed by itself, with its own."""
+    """Return the way out of what a past round counted; one in force has a row and way out of its own."""
     if kept.reason is KeepReason.HOLD:
         blocking = {hold.kept.subject for hold in service.stores.holds.active(instance)}
     elif kept.reason is KeepReason.PROTECTION:

@@ -125,13 +125,13 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
 
 def _bounded(message: Sent) -> Sent:
     """Return an order, or the progress of a kind, with numbers from 0 to ``MOST_SUM`` and with short texts."""
-    kept: dict[Kept, int] = {}
+    answers: dict[Kept, int] = {}
     for answer, marks in list(message.kept.items())[:MAX_ANSWERS]:
         short = answer._replace(subject=answer.subject[:TEXT_CHARACTERS], detail=answer.detail[:TEXT_CHARACTERS])
-        kept[short] = min(kept.get(short, 0) + max(marks, 0), MOST_SUM)
+        answers[short] = min(answers.get(short, 0) + max(marks, 0), MOST_SUM)
     numbers = {name: min(max(n, 0), MOST_SUM) for name, n in message if type(n) is int}
     texts = {name: text[:TEXT_CHARACTERS] for name, text in message if type(text) is str}
-    return message.model_copy(update={**numbers, **texts, "kept": kept})
+    return message.model_copy(update={**numbers, **texts, "kept": answers})
 
 
 def _count_claimed(db: Database, c: Connection, instance: str) -> int:
