@@ -25,6 +25,7 @@ from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.insight.metrics import server
 from sexton.kernel.errors import SextonError
+from sexton.kernel.memory import search_cycles_rarely
 from sexton.kernel.printable import configure_logs
 from sexton.replication.agent import serving
 from sexton.runtime.engine import Engine
@@ -207,6 +208,7 @@ async def main(role: str = "control", backend: serving.ServedBackend | None = No
         else:
             worker = await build(await connect(settings), settings, db)
         async with worker:
+            search_cycles_rarely()
             logging.info(
                 "%s worker of %s is polling %s", role, settings.deployment, connection(settings.temporal).address
             )

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from benchmarks import (
     chart,
+    commands,
     deletes,
     drop,
     due,
@@ -39,6 +40,7 @@ QUICK_PROTECT = 50_000
 QUICK_DUE, QUICK_DROP = (10_000, 100_000), (1_000, 10_000)
 ALL = (
     "delete",
+    "commands",
     "keys",
     "heavy",
     "scale",
@@ -85,6 +87,7 @@ def main() -> int:
         "keys": lambda: (
             keys.run(given.objects or QUICK_OBJECTS * 10, 1) if given.quick else keys.run(given.objects or keys.OBJECTS)
         ),
+        "commands": lambda: commands.run(QUICK_OBJECTS, 1) if given.quick else commands.run(),
         "takeover": lambda: takeover.run(QUICK_OBJECTS * 10) if given.quick else takeover.run(),
         "plan": lambda: plan.run(QUICK_PROTECT) if given.quick else plan.run(),
         "heavy": lambda: heavy.run(QUICK_OBJECTS, QUICK_PAIRS) if given.quick else heavy.run(),

@@ -80,11 +80,12 @@ def _on(some: set[int]) -> Iterator[None]:
 class FilledStore:
     """So many objects, as often as they are wanted."""
 
-    def __init__(self, root: Path, objects: int) -> None:
-        """Nothing is started yet; ``objects``: a multiple of ``KEYS_A_MARK``."""
+    def __init__(self, root: Path, objects: int, *, apart: bool = True) -> None:
+        """Nothing is started yet; ``objects``: a multiple of ``KEYS_A_MARK``; ``apart``: on cores of its own."""
         self.objects, self.marks = objects, objects // KEYS_A_MARK
         self._home, self._kept, self._files = root / "home", root / "kept", root / "files"
         self._pid = 0
+        self._cores = cores() if apart else (os.sched_getaffinity(0),) * 2
         log_in()
 
     def fill(self, also: Callable[[str], None] = lambda _endpoint: None) -> None:
@@ -119,10 +120,10 @@ class FilledStore:
     def _running(self) -> Iterator[str]:
         server = S3Server(self._home, Ports(self._home), LOGIN["AWS_ACCESS_KEY_ID"], LOGIN["AWS_SECRET_ACCESS_KEY"])
         try:
-            with _on(cores()[0]):
+            with _on(self._cores[0]):
                 server.start()
             self._pid = server.child.pid or 0
-            with _on(cores()[1]):
+            with _on(self._cores[1]):
                 yield server.endpoint_url
         finally:
             server.stop()

@@ -220,8 +220,8 @@ class FileList:
         by_mark: dict[Ref, list[FileSums]] = {}
         for run in self.runs:
             if run.ref in refs:
-                counts = Counter(self.results.codes[run.start : run.end])
-                sums = (self._sums(run, code, files) for code, files in sorted(counts.items()) if code != DROPPED)
+                codes = self.results.codes[run.start : run.end]
+                sums = [self._sums(run, code, codes.count(code)) for code in sorted(set(codes)) if code != DROPPED]
                 by_mark.setdefault(run.ref, []).extend(sums)
         return by_mark
 

@@ -17,11 +17,13 @@ from sexton.database.engine import Database
 from sexton.database.ranges import beyond
 from sexton.marks.live import LiveEntry, Part
 from sexton.marks.sql.orphans import found_by_check
-from sexton.marks.sql.rows import CLAIMED, MARKS_AT_ONCE, waits
+from sexton.marks.sql.rows import CLAIMED, waits
 
 WAITING, CLAIMED_MARKS, QUARANTINED = "waiting marks", "claimed marks", "quarantined marks"
 SOURCES = (WAITING, CLAIMED_MARKS, QUARANTINED)
 """The sources of marks; together they hold each mark once."""
+MARKS_AT_ONCE = 50
+"""Rows that are in memory at once: a mark may name 1,000 keys of 1,024 bytes."""
 
 
 def parts(db: Database, c: Connection, instance: str, rows: int) -> list[Part]:

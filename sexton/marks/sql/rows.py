@@ -1,9 +1,22 @@
 """Convert rows of ``mark`` to values, and marks to SQL conditions."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, FromClause, Select, Table, and_, false, literal_column, or_
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    FromClause,
+    Select,
+    Table,
+    and_,
+    false,
+    func,
+    literal_column,
+    or_,
+    select,
+)
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
@@ -12,10 +25,8 @@ from sexton.marks.model import DueMark, Ref
 CLAIMED: ColumnElement[str] = literal_column("'CLAIMED'")
 """Text instead of a parameter: the planner must see in a prepared statement that the partial indexes apply."""
 
-MARKS_AT_ONCE = 50
-"""Rows that are in memory at once: a mark may name 1,000 keys of 1,024 bytes."""
 MOST_KEYS = 5_000
-"""Keys after which no further mark is read."""
+"""Keys after which no further mark is read: a mark may name 1,000 keys of 1,024 bytes."""
 
 
 def waits(mark: Table) -> ColumnElement[bool]:
@@ -29,18 +40,21 @@ def due_columns(mark: Table) -> list[Column[Any]]:
     return [mark.c[name] for name in names]
 
 
-def read_due(c: Connection, query: Select[Any]) -> list[DueMark]:
-    """Return the marks of a query of ``due_columns``: at least one if there is any, and up to ``MOST_KEYS`` keys."""
-    marks: list[DueMark] = []
-    keys = 0
-    rows = c.execute(query, execution_options={"yield_per": MARKS_AT_ONCE})
-    for row in rows:
-        marks.append(due_mark(row))
-        keys += len(marks[-1].keys or ())
-        if keys >= MOST_KEYS:
-            break
-    rows.close()
-    return marks
+def read_due(c: Connection, query: Select[Any], order: Sequence[Column[Any]]) -> list[DueMark]:
+    """Return the first marks of a query of ``due_columns``: at least one if there is any, and up to ``MOST_KEYS`` keys.
+
+    One statement reads them: with a cursor that fetches a few marks at a time, a chunk of marks of one key each took
+    as long to read as to claim.
+    """
+    count = func.jsonb_array_length if c.dialect.name == "postgresql" else func.json_array_length
+    page = query.add_columns(count(query.selected_columns["keys"]).label("number_of_keys")).order_by(*order).subquery()
+    in_order = [page.c[column.name] for column in order]
+    keys_before = func.sum(page.c.number_of_keys).over(order_by=in_order, rows=(None, -1))
+    counted = select(page, keys_before.label("keys_before")).subquery()
+    columns = [counted.c[column.name] for column in query.selected_columns]
+    few_before = func.coalesce(counted.c.keys_before, 0) < MOST_KEYS
+    rows = c.execute(select(*columns).where(few_before).order_by(*[counted.c[column.name] for column in order]))
+    return [due_mark(row) for row in rows]
 
 
 def due_mark(row: Any) -> DueMark:

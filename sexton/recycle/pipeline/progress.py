@@ -1,6 +1,5 @@
 """Sum up the outcomes of a claimed mark's files, and decide how the mark is settled. Pure."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -10,6 +9,7 @@ from sexton.marks.policy import settlement_of
 from sexton.storage.model import KeyOutcome
 
 FAILURES = (KeyOutcome.FAILED, KeyOutcome.CHANGED)
+GONE_NOW = (KeyOutcome.DELETED, KeyOutcome.HIDDEN)
 
 
 @dataclass
@@ -32,29 +32,34 @@ class DeletionProgress:
     @classmethod
     def of(cls, mark: Any, files: Iterable[Any]) -> Self:
         """Build it from the mark's row, and from rows of (vault, outcome, files, bytes, reason)."""
-        total: Counter[str | None] = Counter()
-        failed: Counter[str] = Counter()
-        reasons: dict[str | None, str] = {}
-        freed = 0
+        files_total = done = objects = freed = 0
+        failed: dict[KeyOutcome, int] = dict.fromkeys(FAILURES, 0)
+        reasons: dict[KeyOutcome, str | None] = {}
+        failed_by_vault: dict[str, int] = {}
         for row in files:
-            total[row.outcome] += row.files
-            reasons[row.outcome] = row.reason
-            freed += row.bytes if row.outcome == KeyOutcome.DELETED else 0
-            if row.outcome in FAILURES:
-                failed[row.vault] += row.files
+            files_total += row.files
+            if row.outcome in DONE:
+                done += row.files
+                objects += row.files if row.outcome in GONE_NOW else 0
+                freed += row.bytes if row.outcome == KeyOutcome.DELETED else 0
+            elif row.outcome in failed:
+                failed[row.outcome] += row.files
+                reasons[row.outcome] = row.reason
+                failed_by_vault[row.vault] = failed_by_vault.get(row.vault, 0) + row.files
         deletion_counts = DeletionCounts(
             prefix=mark.prefix,
             first_pass_at=mark.first_pass_at,
-            files=total.total(),
-            done=sum(total[outcome] for outcome in DONE),
-            failed=total[KeyOutcome.FAILED],
-            changed=total[KeyOutcome.CHANGED],
+            files=files_total,
+            done=done,
+            failed=failed[KeyOutcome.FAILED],
+            changed=failed[KeyOutcome.CHANGED],
             lacking=mark.lacking,
         )
         reason = reasons.get(KeyOutcome.CHANGED) or reasons.get(KeyOutcome.FAILED)
-        deleted = (total[KeyOutcome.DELETED] + total[KeyOutcome.HIDDEN], freed)
         home = mark.vault or SEVERAL
-        return cls(Ref(mark.kind, mark.id), home, mark.failures, deletion_counts, reason, deleted, failed)
+        return cls(
+            Ref(mark.kind, mark.id), home, mark.failures, deletion_counts, reason, (objects, freed), failed_by_vault
+        )
 
     @property
     def settlement(self) -> Settlement:

@@ -46,8 +46,8 @@ class DueMarkStore:
                 select(*due_columns(mark))
                 .where(mark.c.instance == instance, mark.c.kind == kind, mark.c.state != MarkState.CLAIMED)
                 .where(mark.c.quarantined_reason.is_(None), mark.c.retention_starts_at <= cutoff, between)
-                .order_by(*position)
                 .limit(limit),
+                position,
             )
 
     def claimed_marks(self, token: WriteToken, after: ClaimedMark, limit: int) -> Sequence[ClaimedMark]:
@@ -86,10 +86,9 @@ class DueMarkStore:
                 .where(mark.c.quarantined_reason.is_(None), mark.c.next_try_at <= now)
                 .where(or_(mark.c["keys"].is_not(None), mark.c.claimed_at <= now - upload_grace_seconds * 1000))
                 .where(beyond((mark.c.kind, mark.c.id), after))
-                .order_by(mark.c.kind, mark.c.id)
                 .limit(limit)
             )
-            marks = read_due(c, second_pass_due)
+            marks = read_due(c, second_pass_due, (mark.c.kind, mark.c.id))
             self._move_into(c, token, [m.ref for m in marks])
             return marks
 

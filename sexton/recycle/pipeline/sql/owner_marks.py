@@ -25,11 +25,11 @@ class OwnerMarkStore:
         """Yield marks whose quarantine only their owner can lift, some thousands at a time."""
         mark, after = self._db.t.mark, Ref("", "")
         of_owner = and_(mark.c.instance == instance, mark.c.quarantined_reason.in_([str(r) for r in OWNERS_REASONS]))
+        order = (mark.c.kind, mark.c.id)
         while True:
-            page = select(*due_columns(mark)).where(of_owner, beyond((mark.c.kind, mark.c.id), after))
-            page = page.order_by(mark.c.kind, mark.c.id).limit(ASKED_AT_ONCE)
+            page = select(*due_columns(mark)).where(of_owner, beyond(order, after)).limit(ASKED_AT_ONCE)
             with self._db.read() as tx:
-                marks = read_due(tx, page)
+                marks = read_due(tx, page, order)
             if not marks:
                 return
             yield marks

@@ -58,10 +58,8 @@ class SettlementStore:
         with self._db.write() as tx:
             verify(self._db, tx, token, shared=True)
             sums = self._file_sums(tx, token, refs)
-            progress = {
-                Ref(row.kind, row.id): DeletionProgress.of(row, sums.get(Ref(row.kind, row.id), ()))
-                for row in self._claimed(tx, token, refs)
-            }
+            claimed = {Ref(row.kind, row.id): row for row in self._claimed(tx, token, refs)}
+            progress = {ref: DeletionProgress.of(row, sums.get(ref, ())) for ref, row in claimed.items()}
             self._add_absorbed(tx, token, progress)
         return list(progress.values())
 

@@ -24,9 +24,9 @@ def unheld_marks(db: Database, instance: str, planned: KindPlan) -> Iterator[Seq
     due = and_(due, mark.c.retention_starts_at <= planned.cutoff)
     after = (planned.since + 1, "") if planned.since else (0, "")
     while True:
-        page = select(*due_columns(mark)).where(due, beyond(position, after)).order_by(*position).limit(PAGE_MARKS)
+        page = select(*due_columns(mark)).where(due, beyond(position, after)).limit(PAGE_MARKS)
         with db.read() as c:
-            marks = read_due(c, page)
+            marks = read_due(c, page, position)
         if not marks:
             return
         yield marks
