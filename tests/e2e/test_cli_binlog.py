@@ -73,6 +73,7 @@ def test_a_log_is_set_listed_explained_and_disabled(offline: Run, shop: Database
     ]
 
 
+@pytest.mark.slow
 def test_approve_shows_the_cut_and_asks(offline: Run, shop: Database, world: BinlogInstance) -> None:
     waits(world)
     status, held = offline("status"), json.loads(offline("blockers", "--json").stdout)
@@ -178,6 +179,7 @@ def test_the_journal_and_its_followers_are_shown(offline: Run, world: BinlogInst
     assert (gone.returncode, "has no follower fe-1" in gone.stderr) == (1, True)
 
 
+@pytest.mark.slow
 def test_gc_reports_deleted_records_and_blocking_consumers(online: Run, world: BinlogInstance, worker: None) -> None:
     looked = online("binlog", "gc")
     again = json.loads(online("binlog", "gc", "--json").stdout)

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from sexton.database.engine import Database
 from sexton.operators.registry.store import Registry
 from tests.e2e.conftest import Run
@@ -13,6 +15,7 @@ LIVE_PREFIX = (
 )
 
 
+@pytest.mark.slow
 def test_n3_confirmed_loss_ends_the_command_with_code_4(
     online: Run, shop: Database, tmp_path: Path, worker: None
 ) -> None:

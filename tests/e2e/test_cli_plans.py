@@ -116,6 +116,7 @@ def test_apply_shows_the_cost_and_asks(offline: Run, waits: int) -> None:
     assert "--yes" in unconfirmed.stderr
 
 
+@pytest.mark.slow
 def test_waiting_plan_is_applied_by_an_operator(online: Run, shop: Database, worker: None, waits: int) -> None:
     plan = json.loads(online("plan", "shop", "--json", **FEW).stdout)["id"]
 

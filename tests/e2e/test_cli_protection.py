@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from sexton.database.engine import Database
 from sexton.operators.registry.store import Registry
 from sexton.recycle.model import RoundReport
@@ -11,6 +13,7 @@ from tests.support.kept import kept_texts
 from tests.support.rig import listing
 
 
+@pytest.mark.slow
 def test_selftest_deletes_an_object_only_after_its_release(
     shop: Database, worker: None, online: Run, tmp_path: Path
 ) -> None:

@@ -100,6 +100,7 @@ def test_cancelled_round_reports_it_and_deletes_nothing(
     assert listing(tmp_path / "v") == {"data/a.dat": 10}
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_command_and_not_the_round(online: Run, shop: Database, environment: dict[str, str]) -> None:
     online("enable", "shop")
     round_ = Terminal(environment, "round", "run", "shop")

@@ -199,6 +199,7 @@ def test_a_restart_keeps_objects_addresses_and_identity(tmp_path: Path) -> None:
         second.stop()
 
 
+@pytest.mark.slow
 def test_dead_part_ends_the_stack_with_its_last_log_line(tmp_path: Path) -> None:
     up = _up(tmp_path)
     os.kill(_pid(tmp_path, "s3"), signal.SIGKILL)

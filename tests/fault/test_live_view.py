@@ -16,6 +16,7 @@ from tests.support.rig import Rig
 from tests.support.transactions import owner_write
 
 
+@pytest.mark.slow
 def test_live_view_is_read_again_for_a_late_file_that_failed(faulty: Faulty) -> None:
     rig = faulty.rig
     with owner_write(rig.db) as c:

@@ -168,6 +168,7 @@ def test_always_refused_key_blocks_no_other_mark_of_its_vault(faulty: Faulty, mo
     assert faulty.rig.round().removed == 1
 
 
+@pytest.mark.slow
 def test_store_too_slow_for_full_pages_gets_smaller_ones(
     stormy: tuple[Rig, Storm],
 ) -> None:

@@ -62,6 +62,7 @@ def test_r38_slow_down_is_retried_in_the_same_round(faulty: Faulty) -> None:
     assert faulty.deletes()[1:] == [(names[3],), (names[3],)]
 
 
+@pytest.mark.slow
 def test_unreachable_store_does_not_count_as_a_failed_attempt(faulty: Faulty) -> None:
     names = _many(faulty, 20)
     faulty.proxy.reset_next("DeleteObjects", times=3)
@@ -137,6 +138,7 @@ def test_a_truncated_listing_claims_nothing_under_that_prefix(faulty: Faulty) ->
     assert faulty.deletes() == []
 
 
+@pytest.mark.slow
 def test_r41_a_quarantined_half_deleted_mark_cannot_be_undropped(faulty: Faulty) -> None:
     faulty.put("data/1/a.dat", "data/1/b.dat")
     faulty.rig.mark("dropped", NewMark(id="t1", vault="cold", keys=("data/1/a.dat", "data/1/b.dat")))
@@ -185,6 +187,7 @@ def test_round_deletes_nothing_if_the_marker_cannot_be_written(faulty: Faulty) -
     assert faulty.listing() == {}
 
 
+@pytest.mark.slow
 def test_marker_write_is_retried_on_a_busy_store(faulty: Faulty) -> None:
     faulty.put("a.dat")
     faulty.rig.mark("dropped", NewMark(id="a", vault="cold", keys=("a.dat",)))

@@ -148,6 +148,7 @@ async def test_control_worker_does_a_heavy_check_without_spark(
     assert [note for note in report.run.evidence.notes if says in note]
 
 
+@pytest.mark.slow
 async def test_rounds_run_beside_more_comparisons_than_slots(
     served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

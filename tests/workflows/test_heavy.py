@@ -93,6 +93,7 @@ class Broken:
         raise ApplicationError("Spark: no executor has the password", type=SparkFailed.__name__)
 
 
+@pytest.mark.slow
 async def test_control_worker_deletes_the_rest_after_a_spark_error(
     served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,6 +91,7 @@ async def test_paused_round_stays_paused_when_continued_as_new(
     assert floors[1:] == [None, None, None]
 
 
+@pytest.mark.slow
 async def test_pause_taken_back_at_once_skips_no_page(
     topics: Topics,
     monkeypatch: pytest.MonkeyPatch,

@@ -37,6 +37,7 @@ async def test_round_deletes_due_marks_and_reports_them(served: Served, shop: st
     assert rig.rounds.reports.find_round(shop) == [report]
 
 
+@pytest.mark.slow
 async def test_plan_is_applied_once_and_deletes_nothing_younger(served: Served, shop: str, tmp_path: Path) -> None:
     rig = served.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)
@@ -62,6 +63,7 @@ async def test_plan_is_applied_once_and_deletes_nothing_younger(served: Served, 
     assert rig.leases.acquire(shop, "recycle", "next").epoch == 2
 
 
+@pytest.mark.slow
 async def test_shards_of_one_kind_are_deleted_beside_each_other(
     served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +114,7 @@ async def test_one_kind_that_fails_does_not_stop_another(served: Served, shop: s
     assert (report.deleted, report.failed, report.waiting) == (1, 1, 1)
 
 
+@pytest.mark.slow
 async def test_round_takes_a_new_lease_after_expiry_and_finishes(served: Served, shop: str, tmp_path: Path) -> None:
     rig = served.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)

@@ -45,6 +45,7 @@ def settings(rig: Rig) -> Settings:
     return Settings(deployment=DEPLOYMENT, database_url=rig.url, kinds=OWN_KINDS)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 async def test_kind_is_claimed_after_its_predecessor(served: Served, shop: str, tmp_path: Path) -> None:
     rig = served.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)

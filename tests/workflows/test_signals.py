@@ -24,6 +24,7 @@ def failing(broken: threading.Event) -> Callable[[str], None]:
     return visit
 
 
+@pytest.mark.slow
 async def test_a_cancel_signal_ends_the_round_with_a_report(
     served: Served, shop: str, tmp_path: Path, small_ranges: None
 ) -> None:
@@ -114,6 +115,7 @@ async def test_retry_ends_a_backoff_that_has_no_lease(served: Served, shop: str,
     assert not [e for e in history.events if e.HasField("timer_fired_event_attributes")]
 
 
+@pytest.mark.slow
 async def test_persistently_failing_kind_fails_the_round(
     served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,6 +70,7 @@ async def until_at_rest(client: Client, deployment: str) -> None:
     raise AssertionError("the schedule did not come to rest")
 
 
+@pytest.mark.slow
 async def test_tick_starts_rounds_in_order_up_to_the_free_slots(
     served: Served, deployment: str, tmp_path: Path
 ) -> None:
@@ -180,6 +181,7 @@ class TestOneSlotAndRareTicks:
         usual = Settings(deployment=deployment, database_url=rig.url)
         return usual.model_copy(update={"recycle": usual.recycle.model_copy(update={"recycle_concurrency": 1})})
 
+    @pytest.mark.slow
     async def test_the_end_of_a_round_starts_the_next_one(
         self, served: Served, settings: Settings, deployment: str, tmp_path: Path
     ) -> None:

@@ -25,6 +25,7 @@ def garbage(cold: Faulty, count: int, keys: int = 3) -> dict[str, list[str]]:
     return keys_by_mark
 
 
+@pytest.mark.slow
 def test_automq_1028_next_round_deletes_keys_with_errors_in_200(cold: Faulty) -> None:
     keys_by_mark = garbage(cold, 60)
     before = cold.listing()

@@ -105,6 +105,7 @@ def test_doris_65612_each_stuck_entry_has_a_way_out(cold: Faulty, capsys: pytest
     assert sum(r.deleted for r in reports) == len(before) + 1  # of the other vault's key the store says so as well
 
 
+@pytest.mark.slow
 def test_doris_65612_stuck_mark_is_retried_once_a_day(cold: Faulty) -> None:
     stuck(cold)
     before = cold.listing()

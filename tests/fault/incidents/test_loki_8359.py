@@ -85,6 +85,7 @@ def test_loki_8359_shortened_retention_waits_for_approval(
     check_sums(shop, [*unasked, applied, after], before, listing(root))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["round.opened", "claim.committed", "files.deleted", "round.closed"])
 def test_loki_8359_approval_survives_a_killed_worker(shop: Limited, root: Path, point: str) -> None:
     shop.policy = settings(SHORT)

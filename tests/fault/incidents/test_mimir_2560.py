@@ -160,6 +160,7 @@ def test_mimir_2560_tenants_have_turns_beside_a_slow_one(
         each.db.close()
 
 
+@pytest.mark.slow
 def test_mimir_2560_slow_round_shares_the_threads_of_its_process(
     clean_url: str, tmp_path: Path, store: FaultProxy, bucket: str
 ) -> None:

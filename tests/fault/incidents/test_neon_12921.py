@@ -13,6 +13,7 @@ from tests.support.rig import DAY
 __all__ = ["owned"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", [0, 1, 40])
 def test_neon_12921_incomplete_live_view_confirms_no_orphan(owned: Owned, left: int) -> None:
     keys = file_keys(100)

@@ -156,6 +156,7 @@ def test_k09_two_vaults_with_the_same_keys_are_kept_apart(owned: Owned) -> None:
     assert found == {("LOST", "disk", file_keys(20)[5]), ("ORPHAN", "other", file_keys(10)[0])}
 
 
+@pytest.mark.slow
 def test_k10_a_killed_check_is_repeated_with_the_same_findings(owned: Owned) -> None:
     owned.write_live(*file_keys(50))
     owned.write_old("data/t9/r7_0.dat")
@@ -292,6 +293,7 @@ def test_k15_a_late_commit_removes_the_orphans_mark(owned: Owned) -> None:
     assert report.whole
 
 
+@pytest.mark.slow
 def test_a_rebase_accepts_a_shrunken_live_side(owned: Owned) -> None:
     owned.write_live(*file_keys(100))
     owned.check()

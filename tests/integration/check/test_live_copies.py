@@ -80,6 +80,7 @@ def test_n1_a_check_waits_for_a_refresh_after_its_listing(copied: Owned) -> None
     assert (report.run.state, report.found) == (RunState.WHOLE, {"ORPHAN": 1})
 
 
+@pytest.mark.slow
 def test_n1_a_listing_that_no_refresh_follows_proves_nothing(copied: Owned) -> None:
     copied.write_old("data/t9/r7_0.dat")
     copied.live_side._max_age_seconds = 3

@@ -69,6 +69,7 @@ def test_a_new_role_of_a_dropped_roles_name_has_no_grant(postgres_rig: Rig, role
     assert lost_grants(postgres_rig) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", CREATES)
 def test_a_lock_that_another_role_holds_is_named(postgres_rig: Rig, role: str, key: int) -> None:
     url = postgres_rig.url.replace("postgres@", f"{role}@").replace("+psycopg", "")

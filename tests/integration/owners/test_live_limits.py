@@ -111,6 +111,7 @@ def test_many_slow_statements_end_with_their_transaction(shop: Rig, monkeypatch:
         shop.owner.live("shop", [MARK], lambda: None)
 
 
+@pytest.mark.slow
 def test_a_locked_view_keeps_everything_and_is_named(locked: Rig, tmp_path: Path) -> None:
     report, checked = locked.round(), locked.check()
 

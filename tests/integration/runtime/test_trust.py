@@ -36,6 +36,7 @@ def _refusals(rig: Rig, trust: Trust) -> list[bool]:
     return refusals
 
 
+@pytest.mark.slow
 def test_every_vault_is_opened_as_the_settings_permit(tmp_path: Path) -> None:
     rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
     vault = VaultSpec(instance="shop", name="far", kind="s3", location="b", deployment=DEPLOYMENT, uuid="0" * 32)

@@ -143,6 +143,7 @@ def test_a_conditional_vault_is_refused_where_etags_are_ignored(
     assert s3_server.client().list_objects_v2(Bucket=spec.location)["KeyCount"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("versions", ["keep", "purge"])
 @pytest.mark.parametrize("conditional", [False, True])
 def test_contradictory_options_are_refused(

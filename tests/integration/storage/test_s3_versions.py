@@ -23,6 +23,7 @@ def vault(place: Bucket) -> S3Vault:
     return purging(place)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("listed", [1, 2, 5, 20])
 def test_keys_among_many_neighbours_lose_all_versions(
     place: Bucket, vault: S3Vault, monkeypatch: pytest.MonkeyPatch, listed: int

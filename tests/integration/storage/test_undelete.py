@@ -105,6 +105,7 @@ def test_a_key_without_versions_keeps_its_marker(place: Bucket, vault: S3Vault) 
     assert markers(place) == ["wh/d/1"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("listed", [4, 7, 20])
 def test_all_hidden_keys_over_several_pages_are_undeleted(
     place: Bucket, vault: S3Vault, monkeypatch: pytest.MonkeyPatch, listed: int

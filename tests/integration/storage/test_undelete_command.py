@@ -135,6 +135,7 @@ def test_a_neighbour_of_a_claimed_key_needs_no_hold(
     assert run(cold, capsys, "undelete", "shop", "--vault", "cold", "--prefix", "d/", "--yes").code == 1
 
 
+@pytest.mark.slow
 def test_a_foreign_round_or_one_that_hid_nothing_is_refused(
     cold: Rig, put: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -55,6 +55,7 @@ def documented() -> list[tuple[str, str]]:
     return sorted(set(re.findall(r"(?m)(?:^|`|; )sexton ([a-z]+)(?: ([a-z-]+)|\b)", text)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", documented(), ids=" ".join)
 def test_a_documented_command_exists(words: tuple[str, str]) -> None:
     group = typer.main.get_command(app)

@@ -103,6 +103,7 @@ def test_the_last_round_has_the_figures_computed_by_hand(timed: Timed) -> None:
     assert next_ts - INTERVAL * 1000 == pytest.approx(report.started_at, abs=5_000)
 
 
+@pytest.mark.slow
 def test_totals_survive_a_restart_of_the_process(timed: Timed, tmp_path: Path) -> None:
     dropped = {"instance_id": "shop", "resource_type": "dropped"}
     timed.round()

@@ -34,6 +34,7 @@ def problem_of(answer: httpx.Response) -> tuple[int, str, int | None]:
     return answer.status_code, problem["code"], problem.get("number")
 
 
+@pytest.mark.slow
 def test_a_protection_lives_until_the_watermark_passes_it(ask: Ask, rig: Rig, root: Path) -> None:
     made = ask("POST", HERE, A | {"valid_ts": 1000, "ttl_seconds": 600})
     again = ask("POST", HERE, A | {"valid_ts": 1000, "ttl_seconds": 600})
@@ -124,6 +125,7 @@ def test_chunks_protect_from_their_commit_and_are_sealed(ask: Ask, rig: Rig, roo
     assert remaining_keys(root) == {"data/a.dat"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [
@@ -225,6 +227,7 @@ def test_start_names_the_controls_that_still_block(ask: Ask, rig: Rig) -> None:
     assert problem_of(ask("POST", "/v1/instances/none/stop", {"reason": "x"})) == (404, "UNKNOWN_INSTANCE", None)
 
 
+@pytest.mark.slow
 def test_why_answers_and_no_worker_metrics_are_exposed(ask: Ask) -> None:
     told = ask("GET", "/v1/why", params={"key": "data/a.dat"}).json()["stories"]
     metrics = ask("GET", "/metrics").text

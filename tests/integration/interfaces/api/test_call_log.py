@@ -99,6 +99,7 @@ def test_every_route_that_refuses_a_token_leaves_a_row(api: Api, rig: Rig) -> No
     assert silent == []
 
 
+@pytest.mark.slow
 def test_refusals_of_one_token_are_one_row_with_a_count(api: Api, rig: Rig) -> None:
     token = api.token("read@a")
     with httpx.Client(base_url=api.url, headers={"Authorization": f"Bearer {token}"}) as http:
@@ -204,6 +205,7 @@ def test_a_token_that_varies_its_calls_adds_few_rows(api: Api, rig: Rig) -> None
     assert len(logged[0].action) == 500
 
 
+@pytest.mark.slow
 def test_an_owner_that_repeats_a_call_adds_few_rows(api: Api, rig: Rig) -> None:
     url, headers = f"{api.url}/v1/instances/a/watermark", {"Authorization": f"Bearer {api.token('owner@a')}"}
     with httpx.Client(headers=headers) as http:

@@ -27,6 +27,7 @@ from tests.servers.api import Api
 from tests.support.rig import Rig
 
 
+@pytest.mark.slow
 def test_stop_runs_while_every_ordinary_place_is_taken(api: Api, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     release, entered = threading.Event(), threading.Semaphore(0)
     service = api.app.state.service

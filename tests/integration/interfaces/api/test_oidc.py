@@ -96,6 +96,7 @@ def test_forged_token_is_refused(issuer: Issuer, send: Send) -> None:
     assert not [name for name, token in forged.items() if token[-20:] in answers[name].text]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

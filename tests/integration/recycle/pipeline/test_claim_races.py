@@ -79,6 +79,7 @@ def test_no_committed_or_undropped_mark_is_claimed(arena: Rig) -> None:
         assert {"commit.deleted", "undrop.guarded", "undrop.checked"} <= seen
 
 
+@pytest.mark.slow
 def test_the_race_detects_an_owner_that_skips_the_check(arena: Rig) -> None:
     def blind(c: object, instance: str, ids: list[str]) -> None:
         """An owner that believes its transaction is still open, and never asks."""

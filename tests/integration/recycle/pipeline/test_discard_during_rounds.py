@@ -87,6 +87,7 @@ def test_the_commands_that_undelete_names_keep_the_object(
     assert "waits for its second pass" in discarded.out
 
 
+@pytest.mark.slow
 def test_a_stopped_round_leaves_marks_that_can_be_discarded(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,6 +104,7 @@ def test_an_undelete_is_safe_beside_lists_of_other_marks(
     ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
 
 
+@pytest.mark.slow
 def test_a_discard_and_a_second_pass_lock_in_one_order(
     postgres_rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

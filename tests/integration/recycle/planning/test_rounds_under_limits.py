@@ -46,6 +46,7 @@ def test_the_limit_holds_in_any_24_hours(shop: Limited) -> None:
     assert sum(deleted) > 50
 
 
+@pytest.mark.slow
 def test_24_rounds_a_day_share_one_limit(shop: Limited) -> None:
     shop.policy, shop.live = limited_policy(fraction=0.1), 12_000
     deleted = 0

@@ -153,6 +153,7 @@ def test_a_wrong_command_line_ends_with_usage(line: str, capsys: pytest.CaptureF
     assert "usage: python -m worker" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 async def test_the_role_serves_until_its_signal_without_a_database(
     node: Node, temporal_server: DevServer, tmp_path: Path
 ) -> None:

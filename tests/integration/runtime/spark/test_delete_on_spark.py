@@ -17,6 +17,7 @@ from tests.support.crashes import Crash, crash_at
 from tests.support.rig import RETENTION, Rig, listing, put
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_round_on_spark_deletes_exactly_the_due_objects(rig: Rig, deleting: Deleting, tmp_path: Path) -> None:
     rig.instance()

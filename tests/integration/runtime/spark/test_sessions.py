@@ -20,6 +20,7 @@ def _sleeping(batches: Any) -> Any:
     yield from batches
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_session_is_shared_and_can_be_opened_again(sessions: Sessions) -> None:
     def works(one: Any) -> bool:

@@ -22,6 +22,7 @@ def test_pacer_uses_90_percent_of_an_unknown_limit(workers: int, burst_seconds: 
     assert world.store.throttled() < 0.01
 
 
+@pytest.mark.slow
 def test_ten_places_have_ten_times_the_rate_of_one() -> None:
     one, ten = World(Store(LIMIT)), World(Store(LIMIT), folders=10)
 
