@@ -14,6 +14,7 @@ import pyarrow as pa
 from config.engine_settings import EngineSettings
 from sexton.database.engine import AWAY, first_line
 from sexton.kernel.errors import SextonError
+from sexton.kernel.memory import search_cycles_rarely
 from sexton.kernel.message import Message
 from sexton.marks.model import WriteToken
 from sexton.operators.controls.model import Control
@@ -99,6 +100,7 @@ def _delete(order: DeleteOrder, after: int, to: int) -> PartResult:
 @cache
 def engine_of(work: Work) -> Engine:
     """Return the engine of this process; the pace that it has learned of each store outlives a task."""
+    search_cycles_rarely()
     settings = EngineSettings(
         deployment=work.where.deployment,
         endpoint_url=work.where.endpoint_url,

@@ -13,6 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from sexton.kernel.errors import SextonError
+from sexton.kernel.memory import search_cycles_rarely
 from sexton.kernel.message import Message
 from sexton.marks.live import Part
 from sexton.runtime.spark.locations import ConnectionTarget
@@ -103,6 +104,7 @@ class ListedObjectsReader(DataSourceReader):
         return [NumberedPartition(n) for n in range(len(ListingOrder.model_validate_json(self._order).parts))]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
+        search_cycles_rarely()
         order = ListingOrder.model_validate_json(self._order)
         assert isinstance(partition, NumberedPartition)
         part = order.parts[partition.number]
@@ -142,6 +144,7 @@ class LiveRecordsReader(DataSourceReader):
         return [NumberedPartition(n) for n in range(len(RecordsOrder.model_validate_json(self._order).parts))]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
+        search_cycles_rarely()
         order = RecordsOrder.model_validate_json(self._order)
         assert isinstance(partition, NumberedPartition)
         stores = order.where.stores()
