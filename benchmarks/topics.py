@@ -23,6 +23,7 @@ from benchmarks.results import Figure, Result, at_least, at_most
 from config.settings import Settings
 from sexton.database import schema
 from sexton.database.engine import Database
+from sexton.kernel.memory import search_cycles_rarely
 from sexton.runtime.stores import DeploymentStores
 from sexton.wal.messages import PurgeRoundRequest, TopicPageReport
 from sexton.wal.model import Mode
@@ -54,6 +55,7 @@ def run(topics: int = TOPICS, pairs: int = PAIRS) -> Result:
         settings = usual.model_copy(update={"wal": usual.wal.model_copy(update=wanted)})
         wal = DeploymentStores(db, settings.engine_settings()).wal
         _map(wal, names)
+        search_cycles_rarely()  # as the API does
         statements, beats = _beats(db, wal, names)
         ratios = _deletes(wal, names, pairs)
         seconds, events, report = asyncio.run(_round(db, wal, names, settings))

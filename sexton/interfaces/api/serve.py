@@ -13,6 +13,7 @@ from sexton.interfaces.api.connections import Connections, LimitedListener, limi
 from sexton.interfaces.api.http_protocol import BoundedProtocol
 from sexton.kernel.addresses import is_loopback
 from sexton.kernel.errors import SextonError
+from sexton.kernel.memory import search_cycles_rarely
 
 log = logging.getLogger(__name__)
 SHUTDOWN_SECONDS = 10
@@ -70,6 +71,7 @@ def serve(settings: Settings, db: Database) -> None:
         connections.close_overdue()
 
     config.callback_notify = sweep
+    search_cycles_rarely()
     log.info("the API is listening on %s://%s", "https" if api.tls_cert else "http", api.listen)
     server.run(sockets=[listener])
 
