@@ -56,7 +56,10 @@ class Bucket:
             return 200, self._objects[key], _etag(self._objects[key])
 
     def of_bucket(self, asked: dict[str, str]) -> tuple[int, bytes, str]:
-        """Return the answer to a listing, or to a question about the bucket."""
+        """Return the answer to a listing, or to a question about the bucket; no upload is unfinished."""
+        if "uploads" in asked:
+            none = f"<ListMultipartUploadsResult {NS}><IsTruncated>false</IsTruncated></ListMultipartUploadsResult>"
+            return 200, none.encode(), ""
         if "list-type" not in asked:
             return 200, f"<VersioningConfiguration {NS}></VersioningConfiguration>".encode(), ""
         after = max(asked.get("start-after", ""), unquote(asked.get("continuation-token", "")))

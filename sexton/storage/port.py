@@ -116,9 +116,10 @@ class Vault(Protocol):
         """
         ...
 
-    def abort_uploads(self, prefix: str) -> int:
-        """Abort unfinished multipart uploads under a prefix that was deleted; return how many were aborted.
+    def abort_uploads(self, *prefixes: str) -> int:
+        """Abort unfinished multipart uploads under prefixes that were deleted; return how many were aborted.
 
+        Neighbours are cheap together: few requests, often one, find the uploads under all of them.
         Return 0 also where the store has no such uploads, or does not let these credentials list or abort them: such
         uploads only cost space.
         """

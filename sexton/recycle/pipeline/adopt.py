@@ -5,18 +5,21 @@ A killed worker of this round is followed in ``ranges.py``, not here.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
+from itertools import groupby
+from typing import NamedTuple
 
 from sexton.kernel.errors import GuardBusy
 from sexton.marks.keepers import OWNER_BUSY, Kept, by_owner_silence, name_first
 from sexton.marks.lease_port import Leases
-from sexton.marks.model import DueMark, Place, Ref
+from sexton.marks.model import DueMark, Ref
 from sexton.operators.controls.port import Gate
 from sexton.owners.port import Owner, OwnerSilent, Verify
 from sexton.recycle.pipeline.active_lease import POLL_SECONDS, ActiveLease, BatchWork
 from sexton.recycle.pipeline.chunk import Chunk
 from sexton.recycle.pipeline.finish import FIRST
+from sexton.recycle.pipeline.listing import GIVEN_UP
 from sexton.recycle.pipeline.model import AdoptOrder, RangeReceipt
 from sexton.recycle.pipeline.port import Stores
 from sexton.recycle.pipeline.steps import Steps
@@ -30,7 +33,7 @@ class Adopter:
     """Adopts marks for one worker."""
 
     def __init__(self, stores: Stores, vaults: Vaults, owner: Owner, steps: Steps, listings: int) -> None:
-        """``listings``: prefixes whose unfinished uploads are aborted at the same time."""
+        """``listings``: groups of prefixes whose unfinished uploads are aborted at the same time."""
         self._stores = stores
         self._vaults = vaults
         self._owner = owner
@@ -117,36 +120,60 @@ class Adopter:
         return chunk
 
     def _abort_uploads(self, work: BatchWork, chunk: Chunk) -> None:
-        """Abort unfinished uploads under prefixes whose upload grace has passed, a few marks at once."""
-        refs = list(chunk.refs)
-        for start in range(0, len(refs), self._listings):
-            work.active_lease.keep_alive()
-            requests = [
-                (ref, self._pool.submit(self._abort_uploads_of, work.instance, chunk.prefixes[ref]))
-                for ref in refs[start : start + self._listings]
-            ]
-            try:
-                for ref, request in requests:
-                    self._wait_for_abort(work, chunk, ref, request)
-            finally:
-                wait([request for _, request in requests])
+        """Abort unfinished uploads under prefixes whose upload grace has passed; keep the marks of faulty places.
 
-    def _abort_uploads_of(self, instance: str, places: Sequence[Place]) -> tuple[str, Exception] | None:
-        """Abort unfinished uploads under each place of a mark; return the vault and the error of the first fault."""
-        for place in places:
-            try:
-                self._vaults.get(instance, place.vault).abort_uploads(str(place.prefix))
-            except (VaultFault, UnknownVault) as e:
-                return place.vault, e
+        Neighbours share a request. Where one of them has a fault, each is tried alone, so that it keeps no other mark.
+        """
+        named = sorted(
+            NamedPrefix(place.vault, str(place.prefix), ref) for ref in chunk.refs for place in chunk.prefixes[ref]
+        )
+        for group, error in self._abort_beside(work, neighbours(named, self._listings)):
+            if len(group) > 1 and getattr(error, "reason", None) not in GIVEN_UP:
+                faults = self._abort_beside(work, [[prefix] for prefix in group])
+            else:
+                faults = [(group, error)]
+            for prefixes, fault in faults:
+                refs = {prefix.ref for prefix in prefixes} & set(chunk.refs)
+                if refs:  # another place of a mark may have kept it already
+                    self._steps.recheck.keep_for_fault(work, chunk, refs, prefixes[0].vault, fault)
+
+    def _abort_beside(
+        self, work: BatchWork, groups: Sequence[Sequence["NamedPrefix"]]
+    ) -> list[tuple[Sequence["NamedPrefix"], Exception]]:
+        """Abort uploads under groups of prefixes, several groups at once; return the groups that had a fault."""
+        requests = [(group, self._pool.submit(self._abort_group, work.instance, group)) for group in groups]
+        try:
+            for _, request in requests:
+                while not request.done():
+                    wait([request], POLL_SECONDS)
+                    work.active_lease.keep_alive()
+        finally:
+            for _, request in requests:
+                request.cancel()
+            wait([request for _, request in requests])
+        return [(group, error) for group, request in requests if (error := request.result()) is not None]
+
+    def _abort_group(self, instance: str, group: Sequence["NamedPrefix"]) -> Exception | None:
+        try:
+            self._vaults.get(instance, group[0].vault).abort_uploads(*[prefix.prefix for prefix in group])
+        except (VaultFault, UnknownVault) as e:
+            return e
         return None
 
-    def _wait_for_abort(
-        self, work: BatchWork, chunk: Chunk, ref: Ref, request: "Future[tuple[str, Exception] | None]"
-    ) -> None:
-        """Wait for the requests of a mark; keep the mark if a vault has a fault."""
-        while not request.done():
-            wait([request], POLL_SECONDS)
-            work.active_lease.keep_alive()
-        if (fault := request.result()) is not None:
-            vault, error = fault
-            self._steps.recheck.keep_for_fault(work, chunk, {ref}, vault, error)
+
+class NamedPrefix(NamedTuple):
+    """A prefix of a vault, and the mark that it belongs to."""
+
+    vault: str
+    prefix: str
+    ref: Ref
+
+
+def neighbours(prefixes: Sequence[NamedPrefix], groups: int) -> list[list[NamedPrefix]]:
+    """Return sorted prefixes in about so many groups for each vault, each of one vault. Pure."""
+    divided: list[list[NamedPrefix]] = []
+    for _, group in groupby(prefixes, key=lambda prefix: prefix.vault):
+        of_vault = list(group)
+        size = -(-len(of_vault) // groups)
+        divided += [of_vault[start : start + size] for start in range(0, len(of_vault), size)]
+    return divided

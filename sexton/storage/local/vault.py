@@ -134,8 +134,9 @@ class LocalVault:
                 result for parent, group in by_directory for result in unlink_together(root, parent, list(group), until)
             ]
 
-    def abort_uploads(self, prefix: str) -> int:
-        check_listing(prefix)
+    def abort_uploads(self, *prefixes: str) -> int:
+        for prefix in prefixes:
+            check_listing(prefix)
         return 0
 
     def uploads(self, before: str) -> Sequence[ListedObject]:

@@ -1,6 +1,7 @@
 """List and abort unfinished multipart uploads: their parts cost space, but no listing of objects shows them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from os.path import commonprefix
 from typing import TYPE_CHECKING, NamedTuple
 
 from botocore.exceptions import ClientError
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 PAGES = 1_000
 """More pages are over a million uploads under one prefix, which is refused: the writer must stop first."""
+NO_MARKERS: Mapping[str, str] = {}
 
 
 class Upload(NamedTuple):
@@ -25,14 +27,14 @@ class Upload(NamedTuple):
     begun: str
 
 
-def abort_uploads(bucket: S3Bucket, prefix: str) -> int:
-    """Abort every upload whose key is under a prefix; return how many were aborted.
+def abort_uploads(bucket: S3Bucket, prefixes: Sequence[str]) -> int:
+    """Abort every upload whose key is under one of the prefixes; return how many were aborted.
 
     Raises:
         VaultFault: the store does not answer, or its listing cannot be complete.
     """
     aborted = 0
-    for upload in _uploads(bucket, bucket.full(prefix)):
+    for upload in _uploads_under(bucket, [bucket.full(prefix) for prefix in prefixes]):
         aborted += bucket.call(lambda s3, upload=upload: _abort(s3, bucket.name, upload))  # type: ignore[misc]
     return aborted
 
@@ -53,27 +55,46 @@ def _abort(s3: "S3Client", bucket: str, upload: Upload) -> bool:
     return True
 
 
+def _uploads_under(bucket: S3Bucket, full_prefixes: Sequence[str]) -> list[Upload]:
+    """Return all uploads under full prefixes, with one request if all that they have in common is one page."""
+    if len(full_prefixes) > 1:
+        page, markers = _read_page(bucket, commonprefix(full_prefixes), NO_MARKERS)  # noqa: RUF071 - of texts, not of paths
+        if not markers:
+            return [upload for upload in page if upload.full_key.startswith(tuple(full_prefixes))]
+    return [upload for full_prefix in full_prefixes for upload in _uploads(bucket, full_prefix)]
+
+
 def _uploads(bucket: S3Bucket, full_prefix: str) -> list[Upload]:
     """Return all uploads under a full prefix; none where the store does not allow to list them."""
     uploads: list[Upload] = []
-    markers = {"KeyMarker": "", "UploadIdMarker": ""}
+    markers = NO_MARKERS
     for _ in range(PAGES):
-        reply = bucket.call_with_retries(lambda s3, markers=markers: _page(s3, bucket.name, full_prefix, markers))  # type: ignore[misc]
-        if reply is None:
+        page, markers = _read_page(bucket, full_prefix, markers)
+        uploads += page
+        if not markers:
             return uploads
-        page = [Upload(u.get("Key", ""), u.get("UploadId", ""), _begun(u)) for u in reply.get("Uploads", ())]
-        if not all(upload.full_key and upload.id for upload in page) or "IsTruncated" not in reply:
-            raise bucket.fault("BAD_REPLY", f"the uploads under {full_prefix!r} are no ListMultipartUploads page")
-        uploads += [upload for upload in page if upload.full_key.startswith(full_prefix)]  # a store may ignore it
-        if not reply.get("IsTruncated"):
-            return uploads
-        next_ = {"KeyMarker": reply.get("NextKeyMarker", ""), "UploadIdMarker": reply.get("NextUploadIdMarker", "")}
-        if not next_["KeyMarker"] or next_ == markers:
-            raise bucket.fault(
-                "BAD_REPLY", f"the uploads under {full_prefix!r} are truncated, but have no marker of the next page"
-            )
-        markers = next_
     raise bucket.fault("BAD_REPLY", f"there are more than {PAGES:,} pages of uploads under {full_prefix!r}")
+
+
+def _read_page(
+    bucket: S3Bucket, full_prefix: str, markers: Mapping[str, str]
+) -> tuple[list[Upload], Mapping[str, str]]:
+    """Return the uploads of one page, and the markers of the next one; none of them: there is no next page."""
+    reply = bucket.call_with_retries(lambda s3: _page(s3, bucket.name, full_prefix, markers))
+    if reply is None:
+        return [], NO_MARKERS
+    page = [Upload(u.get("Key", ""), u.get("UploadId", ""), _begun(u)) for u in reply.get("Uploads", ())]
+    if not all(upload.full_key and upload.id for upload in page) or "IsTruncated" not in reply:
+        raise bucket.fault("BAD_REPLY", f"the uploads under {full_prefix!r} are no ListMultipartUploads page")
+    uploads = [upload for upload in page if upload.full_key.startswith(full_prefix)]  # a store may ignore it
+    if not reply.get("IsTruncated"):
+        return uploads, NO_MARKERS
+    next_ = {"KeyMarker": reply.get("NextKeyMarker", ""), "UploadIdMarker": reply.get("NextUploadIdMarker", "")}
+    if not next_["KeyMarker"] or next_ == markers:
+        raise bucket.fault(
+            "BAD_REPLY", f"the uploads under {full_prefix!r} are truncated, but have no marker of the next page"
+        )
+    return uploads, next_
 
 
 def _begun(upload: "MultipartUploadTypeDef") -> str:

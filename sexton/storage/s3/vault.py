@@ -139,9 +139,10 @@ class S3Vault:
             results = {target.key: result for target, result in with_deleted_as(deleted, plain).items()}
         return [results[key] for key in keys]
 
-    def abort_uploads(self, prefix: str) -> int:
-        check_listing(prefix)
-        return s3_uploads.abort_uploads(self._bucket, prefix)
+    def abort_uploads(self, *prefixes: str) -> int:
+        for prefix in prefixes:
+            check_listing(prefix)
+        return s3_uploads.abort_uploads(self._bucket, prefixes)
 
     def uploads(self, before: str) -> Sequence[ListedObject]:
         return s3_uploads.begun(self._bucket, before)

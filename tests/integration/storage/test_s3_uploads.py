@@ -32,6 +32,26 @@ def test_only_uploads_under_the_prefix_are_aborted(place: Bucket, vault: S3Vault
     assert vault.abort_uploads("d/1/") == 0
 
 
+def test_one_request_finds_the_uploads_under_neighbours(place: Bucket, vault: S3Vault, proxy: FaultProxy) -> None:
+    begin(place, "wh/d/1/a", "wh/d/1/b", "wh/d/10/a", "wh/d/11/a", "wh/d/12/a", "wh/e/1")
+
+    assert vault.abort_uploads("d/1/", "d/10/", "d/12/") == 4
+    assert unfinished(place) == ["wh/d/11/a", "wh/e/1"]
+    assert [e.operation for e in proxy.log].count("ListMultipartUploads") == 1
+
+
+def test_neighbours_with_many_uploads_are_asked_one_by_one(place: Bucket, vault: S3Vault, proxy: FaultProxy) -> None:
+    begin(place, "wh/d/1/a", "wh/d/2/a", "wh/d/3/a")
+    more = "<IsTruncated>true</IsTruncated><NextKeyMarker>wh/d/1/a</NextKeyMarker>"
+    proxy.answer_next(
+        "ListMultipartUploads", f"<ListMultipartUploadsResult>{more}</ListMultipartUploadsResult>".encode()
+    )
+
+    assert vault.abort_uploads("d/1/", "d/3/") == 2
+    assert unfinished(place) == ["wh/d/2/a"]
+    assert [e.operation for e in proxy.log].count("ListMultipartUploads") == 3
+
+
 def test_uploads_outside_the_prefix_are_never_aborted(place: Bucket, vault: S3Vault, proxy: FaultProxy) -> None:
     begin(place, "wh/d/1/a", "wh/e/1")
     listed = place.client.list_multipart_uploads(Bucket=place.name)["Uploads"]

@@ -131,10 +131,35 @@ def test_a_mark_with_two_places_at_fault_is_kept_once(
     rig.recycler = rig.recycler_of(rig.owner)
     order = prefix_in_second_pass(rig, root)
 
-    def fault(vault: LocalVault, prefix: str) -> int:
+    def fault(vault: LocalVault, *prefixes: str) -> int:
         raise VaultFault(vault.spec.name, "BROKEN", "no answer")
 
     monkeypatch.setattr(LocalVault, "abort_uploads", fault)
     receipt = rig.recycler.adopt(order, 1, lambda: None)
 
     assert (receipt.scanned, sum(receipt.kept.values())) == (1, 1)
+
+
+def test_a_prefix_whose_uploads_cannot_be_listed_keeps_no_neighbour(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = rig.local(tmp_path / "v")
+    names = [f"t{n:02}" for n in range(40)]
+    for name in names:
+        put(root, f"{name}/a.dat")
+    rig.mark("dropped", *(NewMark(id=name, vault="disk", prefix=f"{name}/") for name in names))
+    rig.later(DUE_SECONDS)
+    rig.round()
+    rig.later(GRACE + 1)
+    order = adopt_order(rig)
+
+    def fault(vault: LocalVault, *prefixes: str) -> int:
+        if "t07/" in prefixes:
+            raise VaultFault(vault.spec.name, "BAD_REPLY", "more than a million uploads")
+        return 0
+
+    monkeypatch.setattr(LocalVault, "abort_uploads", fault)
+    receipt = rig.recycler.adopt(order, 1, lambda: None)
+
+    assert [str(kept.subject) for kept in receipt.kept] == ["disk"]
+    assert [name for name in names if rig.row("dropped", name) is not None] == ["t07"]
