@@ -5,8 +5,6 @@ from functools import cache
 
 NEW_OBJECTS = 50_000
 """New containers after which Python searches the youngest ones for cycles; its default is 700."""
-YOUNG_SEARCHES, MIDDLE_SEARCHES = 20, 100
-"""Searches of one generation after which the next older one is searched too; the defaults are 10 and 10."""
 
 
 @cache  # once in each process
@@ -18,4 +16,4 @@ def search_cycles_rarely() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(NEW_OBJECTS, YOUNG_SEARCHES, MIDDLE_SEARCHES)
+    gc.set_threshold(NEW_OBJECTS)
