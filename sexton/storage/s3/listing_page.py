@@ -179,7 +179,7 @@ def read(body: bytes) -> dict[str, Any]:
     if folders:
         reply["CommonPrefixes"] = [{"Prefix": name} for name in folders]
     if counts.objects:
-        sizes = [_number(size) for size in texts.sizes]
+        sizes = _numbers(texts.sizes)
         reply["Contents"] = Entries(Columns(keys, sizes, _etags(root, paths, counts, texts), _dates(counts, texts)))
     truncated, token = paths.is_truncated(root), paths.next_token(root)
     if truncated in ("true", "false"):
@@ -234,10 +234,11 @@ def _dates(counts: PageCounts, texts: PageTexts) -> list[str]:
     return [""] * counts.objects
 
 
-def _number(text: str) -> int:
-    if not text.strip().isdecimal():
-        raise UnreadableReply(f"an object has the size {text!r}")
-    return int(text)
+def _numbers(texts: Sequence[str]) -> list[int]:
+    for text in () if "".join(texts).isdecimal() else texts:
+        if not text.strip().isdecimal():
+            raise UnreadableReply(f"an object has the size {text!r}")
+    return [*map(int, texts)]
 
 
 def _decoded(key: str) -> str:
