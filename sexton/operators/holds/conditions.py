@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import (
+    CTE,
     ColumnElement,
+    CompoundSelect,
     Connection,
     FromClause,
-    Select,
     Table,
     and_,
     func,
@@ -15,7 +16,6 @@ from sqlalchemy import (
     or_,
     select,
     true,
-    tuple_,
 )
 
 from sexton.database.contract_sqlite import PARENT_LEVELS
@@ -54,13 +54,43 @@ def is_held(table: Table, hold: Any) -> ColumnElement[bool]:
 
 
 def is_or_descends_from(db: Database, hold: Any) -> ColumnElement[bool]:
-    """Return the condition that a mark is the one that the hold names, or one of its descendants."""
+    """Return the condition that a mark is the one that the hold names, or a descendant within the levels climbed.
+
+    Each mark is judged by its own ancestors. A condition that it is among the descendants of the hold's mark would be
+    compared with each of these where PostgreSQL expects more of them than it hashes: 20,000 children took 90 s.
+    """
+    mark, up = db.t.mark, _lineage(db)
+    levels = select(up.c.kind, up.c.id).limit(PARENT_LEVELS + 1).subquery()
+    above = select(literal(1)).where(levels.c.kind == hold.mark_kind, levels.c.id == hold.mark_id).exists()
+    is_child = and_(mark.c.parent_kind == hold.mark_kind, mark.c.parent_id == hold.mark_id)
+    is_below = and_(mark.c.instance == hold.instance, mark.c.parent_id.is_not(None), _has_two_levels(db), above)
+    return or_(is_held(mark, hold), and_(mark.c.instance == hold.instance, is_child), is_below)
+
+
+def with_descendants(db: Database, hold: Any) -> CompoundSelect[Any]:
+    """Select kind, id and state of the mark that the hold names, and of its descendants: the cost follows these alone.
+
+    UNION ends a circle of parents.
+    """
     mark = db.t.mark
-    return or_(is_held(mark, hold), tuple_(mark.c.kind, mark.c.id).in_(_descendants(db, hold)))
+    rows = select(mark.c.kind, mark.c.id, mark.c.state)
+    of_instance = mark.c.instance == hold.instance
+    is_child = and_(of_instance, mark.c.parent_kind == hold.mark_kind, mark.c.parent_id == hold.mark_id)
+    below = rows.where(is_child).cte("below", recursive=True)
+    is_next = and_(of_instance, mark.c.parent_kind == below.c.kind, mark.c.parent_id == below.c.id)
+    below = below.union(rows.select_from(below.join(mark, is_next)))
+    return rows.where(is_held(mark, hold)).union(select(*below.c))
 
 
 def has_many_levels(db: Database) -> ColumnElement[bool]:
-    """Return the condition that a mark has more levels of parents than are climbed. UNION ends a circle of parents."""
+    """Return the condition that a mark has more levels of parents than are climbed."""
+    mark, up = db.t.mark, _lineage(db)
+    has_many = select(literal(1)).select_from(up).offset(PARENT_LEVELS + 1).exists()
+    return and_(mark.c.parent_id.is_not(None), _has_two_levels(db), has_many)
+
+
+def _lineage(db: Database) -> CTE:
+    """Return a mark and its ancestors, level by level. UNION ends a circle of parents."""
     mark, child, gone = db.t.mark, db.t.mark.alias("child"), db.t.mark_history.alias("gone")
     up = select(mark.c.instance, mark.c.kind, mark.c.id).correlate(mark).cte("up", recursive=True, nesting=True)
     kind, id_ = (func.coalesce(child.c[column], gone.c[column]) for column in ("parent_kind", "parent_id"))
@@ -68,11 +98,13 @@ def has_many_levels(db: Database) -> ColumnElement[bool]:
     for table in (child, gone):
         is_same = and_(table.c.instance == up.c.instance, table.c.kind == up.c.kind, table.c.id == up.c.id)
         climbed = climbed.join(table, is_same, isouter=True)
-    up = up.union(climbed.select_from(up))
-    has_two = or_(*(_has_grandparent(mark, parent) for parent in (child, gone)))  # few do, and this is quicker
-    return and_(
-        mark.c.parent_id.is_not(None), has_two, select(literal(1)).select_from(up).offset(PARENT_LEVELS + 1).exists()
-    )
+    return up.union(climbed.select_from(up))
+
+
+def _has_two_levels(db: Database) -> ColumnElement[bool]:
+    """Return the condition that the parent of a mark has a parent itself: few do, and this is quicker than climbing."""
+    mark, child, gone = db.t.mark, db.t.mark.alias("child"), db.t.mark_history.alias("gone")
+    return or_(*(_has_grandparent(mark, parent) for parent in (child, gone)))
 
 
 def _has_grandparent(mark: Table, parent: FromClause) -> ColumnElement[bool]:
@@ -90,17 +122,6 @@ def has_prefix_under(db: Database, hold: Any) -> ColumnElement[bool]:
     """Return the condition that a mark's prefix is under that of the hold."""
     mark, prefix = db.t.mark, str(hold.prefix)
     return and_(mark.c.vault == hold.vault, func.substr(mark.c.prefix, 1, len(prefix)) == prefix)
-
-
-def _descendants(db: Database, hold: Any) -> Select[Any]:
-    """Select the descendants of the mark that the hold names. UNION ends a circle of parents."""
-    mark = db.t.mark
-    of_instance = mark.c.instance == hold.instance
-    is_child = and_(of_instance, mark.c.parent_kind == hold.mark_kind, mark.c.parent_id == hold.mark_id)
-    below = select(mark.c.kind, mark.c.id).where(is_child).cte(f"below_{hold.id}", recursive=True)
-    is_grandchild = and_(of_instance, mark.c.parent_kind == below.c.kind, mark.c.parent_id == below.c.id)
-    below = below.union(select(mark.c.kind, mark.c.id).where(is_grandchild))
-    return select(below.c.kind, below.c.id)
 
 
 def _names_prefix(db: Database, hold: Any) -> ColumnElement[bool]:

@@ -174,10 +174,12 @@ class HoldStore:
         mark = self._db.t.mark
         of_hold = mark.c.instance == hold.instance
         if hold.scope == "mark":
-            of_hold = and_(of_hold, conditions.is_or_descends_from(self._db, hold))
-            unclaimed = c.execute(select(mark.c.state).where(of_hold, mark.c.state != "CLAIMED").limit(1)).first()
-            if unclaimed is None and (fate := self._fate(c, hold)):
+            below = conditions.with_descendants(self._db, hold).subquery()
+            states = select(below.c.state, func.count().label("marks")).group_by(below.c.state)
+            by_state = {row.state: row.marks for row in c.execute(states)}
+            if not by_state.keys() - {"CLAIMED"} and (fate := self._fate(c, hold)):
                 raise TooLate(f"{hold.mark_kind} {hold.mark_id} is {fate}; see: sexton why {hold.mark_id}")
+            return int(by_state.get("CLAIMED", 0))
         if hold.scope == "prefix":
             of_hold = and_(of_hold, self._touches_prefix(c, hold))
         claimed = select(func.count()).select_from(mark).where(of_hold, mark.c.state == "CLAIMED")
