@@ -11,6 +11,7 @@ from sqlalchemy import (
     FromClause,
     Table,
     and_,
+    false,
     func,
     literal,
     or_,
@@ -30,7 +31,8 @@ def blocked_by_hold(db: Database, c: Connection, instance: str) -> Mapping[int, 
     t = db.t.hold
     active = and_(t.c.instance == instance, t.c.released_at.is_(None), t.c.expires_at > db.now(c))
     rows = c.execute(select(t).where(active).order_by(t.c.id)).all()
-    blocked = {row.id: names(db, row) for row in rows}
+    # A mark that names no prefix or vault is under none: NULL would leave it out of what no hold blocks, too.
+    blocked = {row.id: func.coalesce(names(db, row), false()) for row in rows}
     for first in [row.id for row in rows if row.scope == "mark"][:1]:
         blocked[first] = or_(blocked[first], has_many_levels(db))
         if db.dialect == "postgresql":
@@ -63,8 +65,8 @@ def is_or_descends_from(db: Database, hold: Any) -> ColumnElement[bool]:
     levels = select(up.c.kind, up.c.id).limit(PARENT_LEVELS + 1).subquery()
     above = select(literal(1)).where(levels.c.kind == hold.mark_kind, levels.c.id == hold.mark_id).exists()
     is_child = and_(mark.c.parent_kind == hold.mark_kind, mark.c.parent_id == hold.mark_id)
-    is_below = and_(mark.c.instance == hold.instance, mark.c.parent_id.is_not(None), _has_two_levels(db), above)
-    return or_(is_held(mark, hold), and_(mark.c.instance == hold.instance, is_child), is_below)
+    is_below = or_(is_child, and_(_has_two_levels(db), above))
+    return or_(is_held(mark, hold), and_(mark.c.instance == hold.instance, mark.c.parent_id.is_not(None), is_below))
 
 
 def with_descendants(db: Database, hold: Any) -> CompoundSelect[Any]:

@@ -74,6 +74,22 @@ def test_holds_are_deducted_and_named(
     assert tuple(part.marks for part in planned.held) == held
 
 
+def test_a_mark_without_parent_or_vault_is_under_no_hold(rig: Rig, tmp_path: Path) -> None:
+    rig.local(tmp_path / "v")
+    rig.mark(
+        "dropped",
+        NewMark(id="alone", vault="disk", keys=("a",)),
+        NewMark(id="nothing", vault=None, parent=("table", "t")),
+    )
+    rig.later(DUE_SECONDS)
+    for name in ("table", "prefix", "instance"):
+        rig.holds.place(HOLDS[name], DAY)
+
+    (planned,) = rig.plan().kinds
+
+    assert [held.marks for held in planned.held] == [2]  # by the instance's hold: none before it blocks them
+
+
 def test_held_objects_need_no_approval(shop: Limited) -> None:
     shop.policy = limited_policy(objects=20)
     over = shop.plan()
