@@ -163,7 +163,8 @@ CREATE TABLE sexton.mark (
 );
 CREATE INDEX mark_claimed ON sexton.mark (instance, batch, last_file, kind, id) WHERE state = 'CLAIMED';
 CREATE INDEX mark_late ON sexton.mark (instance, kind, id) WHERE state = 'CLAIMED' AND first_pass_at IS NOT NULL;
-CREATE INDEX mark_children ON sexton.mark (instance, parent_kind, parent_id) WHERE parent_id IS NOT NULL;
+-- parent_id comes first, as id does in the key: else a list of parents is compared with each mark that has a parent.
+CREATE INDEX mark_children ON sexton.mark (parent_id, parent_kind, instance) WHERE parent_id IS NOT NULL;
 CREATE INDEX mark_quarantined ON sexton.mark (instance, quarantined_reason) WHERE quarantined_reason IS NOT NULL;
 CREATE INDEX mark_fenced ON sexton.mark (instance) WHERE state = 'FENCED';
 -- A fenced mark that a keeper retained is still due.
@@ -192,7 +193,7 @@ CREATE TABLE sexton.mark_history (
     PRIMARY KEY (id, kind, instance)
 );
 CREATE INDEX mark_history_gone ON sexton.mark_history (instance, gone_at);
-CREATE INDEX mark_history_children ON sexton.mark_history (instance, parent_kind, parent_id)
+CREATE INDEX mark_history_children ON sexton.mark_history (parent_id, parent_kind, instance)
     WHERE parent_id IS NOT NULL;
 
 -- Return the role that logged in, whose rights count; null for a superuser who does not own this schema. A superuser's
@@ -340,8 +341,9 @@ END $$;
 
 -- Delete the owner's own prepared marks; this deletion is the commit of the owner's metadata. With fewer rows than ids
 -- the owner must roll back: the rest are fenced, claimed or gone. Return the number of ids.
+-- force_custom_plan: a session that keeps plans from when the tables were small would read all history at each commit.
 CREATE FUNCTION sexton.commit(instance text, ids text[]) RETURNS integer
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
     wanted text[] := ARRAY(SELECT DISTINCT unnest(ids));
     removed text[];
@@ -364,10 +366,9 @@ BEGIN
                 WHEN h.id IS NOT NULL THEN 'gone in batch ' || h.batch || ' at ' || h.gone_at
                 ELSE 'was never prepared, or is committed already' END, '; ')
         INTO lost
-        FROM (SELECT unnest(wanted) AS id) w
+        FROM (SELECT unnest(wanted) AS id EXCEPT SELECT unnest(removed)) w
         LEFT JOIN sexton.mark m ON m.instance = commit.instance AND m.kind = 'prepared' AND m.id = w.id
-        LEFT JOIN sexton.mark_history h ON h.instance = commit.instance AND h.kind = 'prepared' AND h.id = w.id
-        WHERE w.id <> ALL (removed);
+        LEFT JOIN sexton.mark_history h ON h.instance = commit.instance AND h.kind = 'prepared' AND h.id = w.id;
         RAISE EXCEPTION USING ERRCODE = 'SX001',
             MESSAGE = format('SX001 collected: %s; roll this commit back', left(lost, 2000));
     END IF;
