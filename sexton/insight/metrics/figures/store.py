@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, Row, and_, func, literal, not_, select, true, union_all
+from sqlalchemy import JSON, Connection, Row, and_, func, literal, not_, select, true, union_all
 from sqlalchemy.exc import DBAPIError
 
 from sexton.check.model import RunState
@@ -187,12 +187,17 @@ class FigureStore:
         return oldest
 
     def _quarantined(self, c: Connection) -> defaultdict[str, dict[str, int]]:
-        mark = self._db.t.mark
-        key = (mark.c.instance, mark.c.quarantined_reason)
+        """Return, by instance, how many marks are quarantined for each reason: one range of the index for each."""
+        instance, mark = self._db.t.instance, self._db.t.mark
+        of_instance = and_(mark.c.instance == instance.c.id, mark.c.quarantined_reason.is_not(None))
+        reason = mark.c.quarantined_reason
+        counted = select(reason, func.count().label("marks")).where(of_instance).group_by(reason)
+        by_reason = counted.correlate(instance).subquery()
+        to_object = func.json_object_agg if self._db.dialect == "postgresql" else func.json_group_object
+        as_object = select(to_object(by_reason.c.quarantined_reason, by_reason.c.marks, type_=JSON()))
         counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        query = select(*key, func.count()).where(mark.c.quarantined_reason.is_not(None)).group_by(*key)
-        for instance, reason, count in c.execute(query):
-            counts[instance][reason] = count
+        for name, marks in c.execute(select(instance.c.id, as_object.scalar_subquery())):
+            counts[name] = marks or {}
         return counts
 
     def _vaults(self, c: Connection) -> defaultdict[str, list[str]]:
@@ -207,17 +212,18 @@ class FigureStore:
 
         That is when the last complete check began, and what the last check saw.
         """
-        run = self._db.t.check_run
-        ended = run.c.open_counts.is_not(None)
-        newest = select(func.max(run.c.id)).where(ended).group_by(run.c.instance)
+        instance, run, other = self._db.t.instance, self._db.t.check_run, self._db.t.check_run.alias()
+        ended = and_(other.c.instance == instance.c.id, other.c.open_counts.is_not(None))
+        newest = select(func.max(other.c.id)).where(ended).correlate(instance).scalar_subquery()
         findings: dict[str, dict[str, tuple[int, int]]] = {}
         evidences: dict[str, Any] = {}
-        newest_runs = select(run.c.instance, run.c.open_counts, run.c.evidence).where(run.c.id.in_(newest))
-        for instance, standing, evidence in c.execute(newest_runs):
-            findings[instance] = {type_: (found, confirmed) for type_, (found, confirmed) in standing.items()}
-            evidences[instance] = evidence or {}
-        complete = select(run.c.instance, func.max(run.c.cutoff)).where(run.c.state == RunState.WHOLE)
-        complete_checks = {row[0]: row[1] for row in c.execute(complete.group_by(run.c.instance))}
+        newest_runs = select(run.c.instance, run.c.open_counts, run.c.evidence)
+        for name, standing, evidence in c.execute(newest_runs.select_from(instance.join(run, run.c.id == newest))):
+            findings[name] = {type_: (found, confirmed) for type_, (found, confirmed) in standing.items()}
+            evidences[name] = evidence or {}
+        whole = and_(run.c.instance == instance.c.id, run.c.state == RunState.WHOLE)
+        complete = select(instance.c.id, select(func.max(run.c.cutoff)).where(whole).scalar_subquery())
+        complete_checks = {row[0]: row[1] for row in c.execute(complete) if row[1] is not None}
         return findings, complete_checks, evidences
 
     def _newest_reports(self, c: Connection) -> dict[str, RoundReport | None]:
