@@ -279,8 +279,10 @@ def find_kinds(db: Database, c: Connection, instance: str, retentions: Collectio
     """
     mark = db.t.mark
     waiting = and_(mark.c.instance == instance, mark.c.state != MarkState.CLAIMED, mark.c.quarantined_reason.is_(None))
-    hop = select(func.min(mark.c.kind).label("kind")).where(waiting).cte("hop", recursive=True)
-    step = select(func.min(mark.c.kind)).where(waiting, mark.c.kind > hop.c.kind).scalar_subquery()
+    # Not min(): PostgreSQL reads all marks for it where it expects few of them to wait.
+    first = select(mark.c.kind).where(waiting).order_by(mark.c.kind).limit(1)
+    hop = select(first.scalar_subquery().label("kind")).cte("hop", recursive=True)
+    step = first.where(mark.c.kind > hop.c.kind).scalar_subquery()
     hop = hop.union_all(select(step).where(hop.c.kind.is_not(None)))
     seeks = len(retentions) + MOST_KINDS + MOST_COUNTED
     kinds = list(c.execute(select(hop.c.kind).where(hop.c.kind.is_not(None)).limit(seeks)).scalars())
