@@ -32,7 +32,7 @@ def blocked_by_hold(db: Database, c: Connection, instance: str) -> Mapping[int, 
     active = and_(t.c.instance == instance, t.c.released_at.is_(None), t.c.expires_at > db.now(c))
     rows = c.execute(select(t).where(active).order_by(t.c.id)).all()
     # A mark that names no prefix or vault is under none: NULL would leave it out of what no hold blocks, too.
-    blocked = {row.id: func.coalesce(names(db, row), false()) for row in rows}
+    blocked: dict[int, ColumnElement[bool]] = {row.id: func.coalesce(names(db, row), false()) for row in rows}
     for first in [row.id for row in rows if row.scope == "mark"][:1]:
         blocked[first] = or_(blocked[first], has_many_levels(db))
         if db.dialect == "postgresql":
