@@ -10,6 +10,7 @@ from sexton.contract import NewMark
 from sexton.operators.holds.store import Hold
 from sexton.recycle.errors import PlanRefused
 from sexton.recycle.planning.model import MarkSums, PlanState
+from sexton.recycle.planning.sql.due_pages import unheld_marks
 from tests.support.command import run
 from tests.support.planned import DAY, Limited, kind_plan, limited_policy, waiting_plans
 from tests.support.rig import Rig, put
@@ -58,6 +59,7 @@ ONE_TABLE = MarkSums(marks=3, keys=3, prefixes=1, objects=13, bytes=25)
         (("prefix of a key",), (1,), MarkSums(marks=5, keys=4, prefixes=2, objects=24, bytes=30)),
         (("instance",), (6,), NOTHING),
         (("mark", "table"), (2, 1), ONE_TABLE),
+        (("prefix of a key", "table"), (1, 2), ONE_TABLE),
         (("table", "mark"), (3,), ONE_TABLE),
     ],
 )
@@ -145,3 +147,14 @@ def test_a_plan_that_is_a_day_old_cannot_be_applied(shop: Limited) -> None:
     with pytest.raises(PlanRefused, match="EXPIRED and cannot be applied: it is more than a day old; make a new one"):
         shop.begin_apply(plan)
     assert shop.rounds.plans.approvals.state(plan) == PlanState.EXPIRED
+
+
+def test_marks_that_a_prefix_hold_leaves_are_counted(shop: Limited, tmp_path: Path) -> None:
+    shop.local(tmp_path / "v")
+    hold, _ = shop.holds.place(HOLDS["prefix of a key"], DAY)
+    kind = kind_plan(shop.plan_as_operator(), "dropped")
+
+    counted = [mark.id for page in unheld_marks(shop.db, "shop", kind) for mark in page]
+
+    assert [held.hold for held in kind.held] == [hold.id]
+    assert sorted(counted) == ["clicks-child", "clicks-prefix", "users-child", "users-keys", "users-prefix"]
