@@ -1,7 +1,6 @@
 """Shards of one kind that are deleted at the same time: together they keep every limit, order and hold."""
 
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -44,7 +43,9 @@ def work_together(rig: Rig, orders: list[RangeOrder]) -> list[RangeReceipt]:
             claimed.once = True
             together.wait(30)
 
-    work: Callable[[RangeOrder], RangeReceipt] = lambda order: rig.recycler.recycle(order, 1, lambda: None)  # noqa: E731
+    def work(order: RangeOrder) -> RangeReceipt:
+        return rig.recycler.recycle(order, 1, lambda: None)
+
     with crash_points.installed(visit), ThreadPoolExecutor(len(orders)) as pool:
         return list(pool.map(work, orders))
 
@@ -72,9 +73,7 @@ def test_shards_at_the_same_time_stay_below_one_limit(
     shop.db.close()
 
 
-def test_equal_ids_of_two_instances_are_judged_apart(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_equal_ids_of_two_instances_are_judged_apart(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policy, "SHARD_OBJECTS", 5)
     rig.instance("other")
     roots = {name: rig.local(tmp_path / name, instance=name) for name in ("shop", "other")}
@@ -86,8 +85,7 @@ def test_equal_ids_of_two_instances_are_judged_apart(
     rig.later(DUE)
     orders = first_ranges(rig) + first_ranges(rig, "other")
     for n in (0, 7):
-        hold = Hold(instance="other", scope="mark", mark_kind="dropped", mark_id=f"m{n}", reason="kept", placed_by="anna")
-        rig.holds.place(hold, 86_400)
+        rig.holds.place(Hold(instance="other", scope="mark", mark_kind="dropped", mark_id=f"m{n}", reason="x"), 86_400)
 
     work_together(rig, orders)
 
