@@ -140,7 +140,7 @@ def test_a_mark_with_two_places_at_fault_is_kept_once(
     assert (receipt.scanned, sum(receipt.kept.values())) == (1, 1)
 
 
-def test_a_prefix_whose_uploads_cannot_be_listed_keeps_no_neighbour(
+def test_a_prefix_with_faulty_uploads_keeps_no_neighbour(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = rig.local(tmp_path / "v")
