@@ -16,7 +16,7 @@ help:
 	@echo "            (ARGS=--exit stops the servers at the end, otherwise Ctrl-C does; ARGS=--all adds the next two parts)"
 	@echo "            make demo-wal: a shared write-ahead log is purged; make demo-binlog: binlogs expire"
 	@echo "            make demo-check: make demo, and then a check on Spark finds an orphan and a lost object"
-	@echo "make test   the tests, on real servers: 15 to 20 minutes on 2 cores (TIERS=\"unit integration\" runs only those)"
+	@echo "make test   the tests, on real servers: 14 to 18 minutes on 2 cores (TIERS=\"unit integration\" runs only those)"
 	@echo "make bench  what deleting, choosing, dropping and pacing cost, against peers in the same run: about two hours,"
 	@echo "            on a quiet machine (ARGS=--quick: small sizes, 5 minutes; tables and chart: docs/benchmarks.md)"
 	@echo
