@@ -29,6 +29,24 @@ SECOND_PASS_MARKS = 200
 """Marks whose prefixes get their second pass before they are deleted and settled."""
 
 
+class MarkPrefix(NamedTuple):
+    """A prefix of a vault, and the mark that it belongs to."""
+
+    vault: str
+    prefix: str
+    ref: Ref
+
+
+def neighbours(prefixes: Sequence[MarkPrefix], groups: int) -> list[list[MarkPrefix]]:
+    """Return sorted prefixes in about so many groups for each vault, each of one vault. Pure."""
+    divided: list[list[MarkPrefix]] = []
+    for _, group in groupby(prefixes, key=lambda prefix: prefix.vault):
+        of_vault = list(group)
+        size = -(-len(of_vault) // groups)
+        divided += [of_vault[start : start + size] for start in range(0, len(of_vault), size)]
+    return divided
+
+
 class Adopter:
     """Adopts marks for one worker."""
 
@@ -124,22 +142,21 @@ class Adopter:
 
         Neighbours share a request. Where one of them has a fault, each is tried alone, so that it keeps no other mark.
         """
-        named = sorted(
-            NamedPrefix(place.vault, str(place.prefix), ref) for ref in chunk.refs for place in chunk.prefixes[ref]
+        prefixes = sorted(
+            MarkPrefix(place.vault, str(place.prefix), ref) for ref in chunk.refs for place in chunk.prefixes[ref]
         )
-        for group, error in self._abort_beside(work, neighbours(named, self._listings)):
-            if len(group) > 1 and getattr(error, "reason", None) not in GIVEN_UP:
-                faults = self._abort_beside(work, [[prefix] for prefix in group])
-            else:
-                faults = [(group, error)]
-            for prefixes, fault in faults:
-                refs = {prefix.ref for prefix in prefixes} & set(chunk.refs)
-                if refs:  # another place of a mark may have kept it already
-                    self._steps.recheck.keep_for_fault(work, chunk, refs, prefixes[0].vault, fault)
+        for group, error in self._abort_groups(work, neighbours(prefixes, self._listings)):
+            # A vault that does not answer is not asked again for each of them.
+            is_divided = len(group) > 1 and getattr(error, "reason", None) not in GIVEN_UP
+            alone = self._abort_groups(work, [[prefix] for prefix in group]) if is_divided else [(group, error)]
+            for faulty, fault in alone:
+                refs = {prefix.ref for prefix in faulty} & set(chunk.refs)
+                if refs:  # otherwise another place of the mark has kept it already
+                    self._steps.recheck.keep_for_fault(work, chunk, refs, faulty[0].vault, fault)
 
-    def _abort_beside(
-        self, work: BatchWork, groups: Sequence[Sequence["NamedPrefix"]]
-    ) -> list[tuple[Sequence["NamedPrefix"], Exception]]:
+    def _abort_groups(
+        self, work: BatchWork, groups: Sequence[Sequence[MarkPrefix]]
+    ) -> list[tuple[Sequence[MarkPrefix], Exception]]:
         """Abort uploads under groups of prefixes, several groups at once; return the groups that had a fault."""
         requests = [(group, self._pool.submit(self._abort_group, work.instance, group)) for group in groups]
         try:
@@ -153,27 +170,9 @@ class Adopter:
             wait([request for _, request in requests])
         return [(group, error) for group, request in requests if (error := request.result()) is not None]
 
-    def _abort_group(self, instance: str, group: Sequence["NamedPrefix"]) -> Exception | None:
+    def _abort_group(self, instance: str, group: Sequence[MarkPrefix]) -> Exception | None:
         try:
             self._vaults.get(instance, group[0].vault).abort_uploads(*[prefix.prefix for prefix in group])
         except (VaultFault, UnknownVault) as e:
             return e
         return None
-
-
-class NamedPrefix(NamedTuple):
-    """A prefix of a vault, and the mark that it belongs to."""
-
-    vault: str
-    prefix: str
-    ref: Ref
-
-
-def neighbours(prefixes: Sequence[NamedPrefix], groups: int) -> list[list[NamedPrefix]]:
-    """Return sorted prefixes in about so many groups for each vault, each of one vault. Pure."""
-    divided: list[list[NamedPrefix]] = []
-    for _, group in groupby(prefixes, key=lambda prefix: prefix.vault):
-        of_vault = list(group)
-        size = -(-len(of_vault) // groups)
-        divided += [of_vault[start : start + size] for start in range(0, len(of_vault), size)]
-    return divided

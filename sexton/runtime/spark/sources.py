@@ -117,7 +117,8 @@ class ListedObjectsReader(DataSourceReader):
             vaults.confirm(instance, part.vault)  # the listing of an unmounted disk must not count
         except SextonError as e:
             busy = isinstance(e, VaultFault) and e.reason == UNREACHABLE
-            yield _batch(OBJECTS, zip((part.vault, "", "", None, None, None, part.number, str(e)[:500], busy)))
+            failed = (part.vault, "", "", None, None, None, part.number, str(e)[:500], busy)
+            yield _batch(OBJECTS, [[value] for value in failed])
 
 
 class LiveRecords(DataSource):
@@ -154,13 +155,14 @@ class LiveRecordsReader(DataSourceReader):
                     if page:
                         yield _records(page)
         except SextonError as e:
-            yield _batch(RECORDS, zip(("", "", "", False, False, None, None, str(e)[:500])))
+            failed = ("", "", "", False, False, None, None, str(e)[:500])
+            yield _batch(RECORDS, [[value] for value in failed])
         finally:
             stores.db.close()
 
 
 def _objects(part: ListingPart, page: Sequence[ListedObject]) -> pa.RecordBatch:
-    """Return a page of listed objects, column by column: a row for each would cost a third of reading the page."""
+    """Return a page of listed objects, column by column: no row is made of each object."""
     keys, sizes, etags, written = zip(*page, strict=True)
     names, empty = [*map(canonical, keys)], [None] * len(page)
     vaults, numbers = [part.vault] * len(page), [part.number] * len(page)

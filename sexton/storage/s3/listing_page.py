@@ -235,9 +235,11 @@ def _dates(counts: PageCounts, texts: PageTexts) -> list[str]:
 
 
 def _numbers(texts: Sequence[str]) -> list[int]:
-    for text in () if "".join(texts).isdecimal() else texts:
-        if not text.strip().isdecimal():
-            raise UnreadableReply(f"an object has the size {text!r}")
+    """Return sizes as numbers; the usual page has digits only, which is checked at once."""
+    if not "".join(texts).isdecimal():
+        for text in texts:
+            if not text.strip().isdecimal():
+                raise UnreadableReply(f"an object has the size {text!r}")
     return [*map(int, texts)]
 
 
