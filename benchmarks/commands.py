@@ -12,22 +12,19 @@ import sys
 import psycopg
 
 from benchmarks import contenders
-from benchmarks.contenders import DEPLOYMENT, INSTANCE, KIND, RETENTION_SECONDS, VAULT, worker_environment
+from benchmarks.contenders import DEPLOYMENT, INSTANCE, worker_environment
 from benchmarks.heavy import ROOT
+from benchmarks.keys import LEAST_SHARE, share
 from benchmarks.results import Figure, Result, at_least
 from benchmarks.scratch import scratch
-from benchmarks.store import KEYS_A_MARK, FilledStore, mark_keys
+from benchmarks.store import KEYS_A_MARK, FilledStore
 from config.settings import Settings
-from sexton import contract
-from sexton.database import schema
-from sexton.database.engine import Database
 from sexton.recycle.model import RoundReport
 from sexton.runtime.temporal.client import pollers
 from tests.servers.postgres import Cluster
 from tests.servers.temporal import DevServer, start_local
 
 OBJECTS, PAIRS = 20_000, 5
-LEAST_SHARE = 0.5
 
 
 def run(objects: int = OBJECTS, pairs: int = PAIRS) -> Result:
@@ -41,7 +38,9 @@ def run(objects: int = OBJECTS, pairs: int = PAIRS) -> Result:
             for pair in range(pairs):
                 for keys in (1, KEYS_A_MARK) if pair % 2 else (KEYS_A_MARK, 1):
                     database = cluster.create_database(template=registered)
-                    _mark(database, objects, keys)
+                    contenders.mark(database, objects // keys, keys)
+                    with psycopg.connect(database.replace("+psycopg", ""), autocommit=True) as connection:
+                        connection.execute("VACUUM ANALYZE")
                     with store.full() as endpoint:
                         seconds[keys].append(asyncio.run(_round(database, endpoint, objects)))
                     cluster.drop_database(database)
@@ -52,24 +51,9 @@ def run(objects: int = OBJECTS, pairs: int = PAIRS) -> Result:
         Figure(f"{keys} keys per mark", f"{objects / statistics.median(took):,.0f} objects/s")
         for keys, took in seconds.items()
     ]
-    share = statistics.median(many / one for one, many in zip(seconds[1], seconds[KEYS_A_MARK], strict=True))
-    figures.append(at_least(f"one key per mark against {KEYS_A_MARK}, median", share, LEAST_SHARE))
+    figures.append(at_least(f"one key per mark against {KEYS_A_MARK}, median", share(seconds), LEAST_SHARE))
     sizes = {"objects": f"{objects:,}", "pairs": pairs, "database": "PostgreSQL with fsync"}
     return Result("commands", sizes, figures, {"seconds": seconds})
-
-
-def _mark(url: str, objects: int, keys: int) -> None:
-    """Mark all objects with so many keys per mark, let the retention end, and take statistics."""
-    names = [key for mark in range(objects // KEYS_A_MARK) for key in mark_keys(mark)]
-    db = Database.open(url)
-    with db.write() as c:
-        of_mark = (names[start : start + keys] for start in range(0, objects, keys))
-        new = (contract.NewMark(id=f"m-{n:08}", vault=VAULT, keys=tuple(part)) for n, part in enumerate(of_mark))
-        contract.mark(c, INSTANCE, KIND, new)
-    schema.move_clock(db, RETENTION_SECONDS + 1)
-    db.close()
-    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
-        connection.execute("VACUUM ANALYZE")
 
 
 async def _round(database: str, endpoint: str, objects: int) -> float:

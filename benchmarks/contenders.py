@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,10 +96,11 @@ def prepare(url: str, endpoint: str, marks: int) -> None:
 
 
 def mark(url: str, marks: int, keys: int = KEYS_A_MARK) -> None:
-    """Mark objects, and let the retention of the marks end."""
+    """Mark the first objects of a filled store, so many keys per mark, and let the retention of the marks end."""
     db = Database.open(url)
+    names = chain.from_iterable(map(mark_keys, count()))
     with db.write() as c:
-        new = (contract.NewMark(id=f"m-{n:08}", vault=VAULT, keys=tuple(mark_keys(n, keys))) for n in range(marks))
+        new = (contract.NewMark(id=f"m-{n:08}", vault=VAULT, keys=tuple(islice(names, keys))) for n in range(marks))
         contract.mark(c, INSTANCE, KIND, new)
     schema.move_clock(db, RETENTION_SECONDS + 1)
     if db.dialect == "sqlite":

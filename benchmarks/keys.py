@@ -56,14 +56,15 @@ def run(objects: int = OBJECTS, pairs: int = PAIRS) -> Result:
         name = f"{keys} keys per mark: write-ahead log per object"
         figures.append(Figure(name, f"{wal:.0f} bytes") if goal is None else at_most(name, wal, goal, "bytes", 0))
     figures += [
-        at_least(f"statistics {taken}: one key per mark against {KEYS_A_MARK}", _share(seconds[taken]), LEAST_SHARE)
+        at_least(f"statistics {taken}: one key per mark against {KEYS_A_MARK}", share(seconds[taken]), LEAST_SHARE)
         for taken in STATISTICS
     ]
     sizes = {"objects": f"{objects:,}", "pairs": pairs, "database": "PostgreSQL with fsync"}
     return Result("keys", sizes, figures, {"seconds": seconds, "costs": costs})
 
 
-def _share(by_keys: dict[int, list[float]]) -> float:
+def share(by_keys: dict[int, list[float]]) -> float:
+    """Return the rate of one key per mark as a share of that of a hundred, by the seconds of both: the median pair."""
     return statistics.median(many / one for one, many in zip(by_keys[1], by_keys[KEYS_A_MARK], strict=True))
 
 
