@@ -30,7 +30,7 @@ from sexton.kernel.printable import configure_logs
 from sexton.replication.agent import serving
 from sexton.runtime.engine import Engine
 from sexton.runtime.spark.presence import reporting
-from sexton.runtime.temporal import schedules, search_attributes
+from sexton.runtime.temporal import schedules
 from sexton.runtime.temporal.activity_counter import ActivityCounter
 from sexton.runtime.temporal.client import connect, run
 from sexton.runtime.temporal.connection import connection
@@ -49,15 +49,15 @@ SHUTDOWN = timedelta(seconds=20)
 async def build(client: Client, settings: Settings, db: Database) -> AbstractAsyncContextManager[None]:
     """Return a control worker: workflows and their activities, wired to this database and its vaults.
 
-    It polls two task queues: comparisons, which last for hours, have slots of their own.
+    It polls a task queue for each kind of work that must not occupy the slots of another: comparisons last for hours,
+    waits for flushes for minutes.
     """
     deployment, policy = settings.require_deployment(), settings.policy()
     engine = Engine(db, settings.engine_settings())
     stores = engine.stores
-    topic_pages = settings.wal.auto_purge_parallelism
-    at_once = options.activities_at_once(settings.recycle.recycle_concurrency, topic_pages)
+    at_once = options.activities_at_once(settings.recycle.recycle_concurrency)
     server.start(settings.metrics, stores.figures(policy, settings.intervals()), engine.deleter.in_flight)
-    attributes = not await search_attributes.missing(client)
+    wal = activities.WalActivities(stores.wal.rounds)
     check = activities.CheckActivities(engine.checker, engine.in_process_compare, deployment)
     control = Worker(
         client,
@@ -68,7 +68,6 @@ async def build(client: Client, settings: Settings, db: Database) -> AbstractAsy
                 engine.rounds,
                 engine.recycler(engine.deleter),
                 policy,
-                attributes=attributes,
                 heavy_objects=settings.spark.spark_threshold_objects,
             ),
             activities.TickActivities(
@@ -80,7 +79,7 @@ async def build(client: Client, settings: Settings, db: Database) -> AbstractAsy
             ),
             check,
             activities.SparkActivities(ids.spark_queue(deployment), stores.spark_workers.count_slots),
-            activities.WalActivities(stores.wal.rounds),
+            wal,
             activities.BinlogActivities(stores.binlogs.rounds),
         ),
         workflow_runner=sandbox.runner(),
@@ -95,7 +94,19 @@ async def build(client: Client, settings: Settings, db: Database) -> AbstractAsy
         activities=[check.compare, check.look_again],
         **_threads(options.COMPARISONS_AT_ONCE),
     )
-    return _running(control, compare)
+    topics = Worker(
+        client,
+        task_queue=ids.topic_queue(deployment),
+        activities=[wal.prepare_purge, wal.purge_topic],
+        **_threads(settings.wal.auto_purge_parallelism),
+    )
+    flushes = Worker(
+        client,
+        task_queue=ids.flush_queue(deployment),
+        activities=[wal.flush_regions],
+        **_threads(options.FLUSHES_AT_ONCE),
+    )
+    return _running(control, compare, topics, flushes)
 
 
 @asynccontextmanager

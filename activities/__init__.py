@@ -46,11 +46,7 @@ def build(
         check.begin_check,
         check.conclude_check,
         spark.find_spark,
-        wal.due_topics,
-        wal.purge_page,
-        wal.prepare_purge,
-        wal.flush_regions,
-        wal.purge_topic,
+        wal.review_topics,
         binlog.cut_binlogs,
         binlog.waiting_backends,
     ]

@@ -25,7 +25,6 @@ class RecycleActivities:
         recycler: Recycler,
         policy: Policy,
         *,
-        attributes: bool = False,
         heavy_objects: int | None = None,
     ) -> None:
         """Store the ports and settings.
@@ -34,13 +33,11 @@ class RecycleActivities:
             rounds: plans, rounds and reports.
             recycler: deletes ranges.
             policy: retentions and limits.
-            attributes: whether Temporal knows Sexton's search attributes.
             heavy_objects: kinds with more objects than this are deleted on Spark; None: no kind is.
         """
         self._rounds = rounds
         self._recycler = recycler
         self._policy = policy
-        self._attributes = attributes
         self._heavy_objects = heavy_objects
 
     @activity.defn(no_thread_cancel_exception=True)
@@ -50,13 +47,8 @@ class RecycleActivities:
             run = order.run or str(activity.info().workflow_run_id)
             opened = self._rounds.open(order.instance, run, order.plan, self._policy, heartbeats.heartbeat)
             excluded_vaults = self._recycler.announce(opened, heartbeats.keep_alive)
-            return opened.model_copy(
-                update={
-                    "attributes": self._attributes,
-                    "excluded_vaults": excluded_vaults,
-                    "heavy_objects": self._heavy_objects,
-                }
-            )
+            found = {"excluded_vaults": excluded_vaults, "heavy_objects": self._heavy_objects}
+            return opened.model_copy(update=found)
 
     @activity.defn(no_thread_cancel_exception=True)
     def abandon_round(self, order: OpenRoundOrder) -> None:

@@ -4,13 +4,13 @@ from temporalio import activity
 
 from activities.auto_heartbeat import AutoHeartbeat
 from activities.refusals import refusals
-from sexton.wal.messages import PurgePreview, TopicPage, TopicPageReport, TopicPages
+from sexton.wal.messages import PurgePreview, TopicReview
 from sexton.wal.model import Flushed, Purged
 from sexton.wal.port import UnknownTopic
 from sexton.wal.rounds import PurgeRounds
 
 SILENCE_SECONDS = 300.0
-"""A page calls the log a few times, each call for at most about twenty seconds, and lists its regions."""
+"""A step calls the log a few times, each call for at most about twenty seconds, and lists regions."""
 
 
 class WalActivities:
@@ -20,20 +20,14 @@ class WalActivities:
         self._rounds = rounds
 
     @activity.defn(no_thread_cancel_exception=True)
-    def due_topics(self, after: str = "") -> TopicPages:
-        """Return the due topics whose names come after one, as pages."""
-        with refusals(), AutoHeartbeat():
-            return self._rounds.pages(after)
-
-    @activity.defn(no_thread_cancel_exception=True)
-    def purge_page(self, page: TopicPage) -> TopicPageReport:
-        """Purge a page of topics: purge, flush, purge again."""
+    def review_topics(self, after: str = "") -> TopicReview:
+        """Return which of the due topics whose names come after one have work."""
         with refusals(), AutoHeartbeat(SILENCE_SECONDS) as heart:
-            return self._rounds.page(page, heart.heartbeat)
+            return self._rounds.review(after, heart.heartbeat)
 
     @activity.defn(no_thread_cancel_exception=True)
     def prepare_purge(self, topic: str) -> PurgePreview:
-        """Return how many regions should flush before a topic is purged."""
+        """Begin the purge of a topic: return how many regions should flush first."""
         with refusals(), AutoHeartbeat(SILENCE_SECONDS):
             return self._rounds.preview(topic)
 

@@ -160,7 +160,7 @@ async def _report(client: Client) -> CheckReport:
     """Run the check and return its report."""
     report: CheckReport = await client.execute_workflow(
         ids.CHECK,
-        CheckRequest(instance=INSTANCE, by="bench"),
+        CheckRequest(instance=INSTANCE, requested_by="bench"),
         id=ids.check(DEPLOYMENT, INSTANCE),
         task_queue=ids.control_queue(DEPLOYMENT),
         result_type=CheckReport,

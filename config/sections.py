@@ -210,7 +210,7 @@ class WalSection(_Section):
 
     kafka: Annotated[dict[str, str], BeforeValidator(_librdkafka)] = Field(default_factory=dict)
     auto_purge_interval_seconds: Annotated[int, _seconds(10, 2_678_400)] = 1_800
-    auto_purge_parallelism: Annotated[int, Field(ge=1, le=100, json_schema_extra={"unit": "pages"})] = 10
+    auto_purge_parallelism: Annotated[int, Field(ge=1, le=100, json_schema_extra={"unit": "topics"})] = 10
     purge_trigger_entries: Annotated[int, Field(ge=1, json_schema_extra={"unit": "entries"})] = 10_000_000
     purge_trigger_bytes: Annotated[int, Field(ge=1, json_schema_extra={"unit": "bytes"})] = 1_073_741_824
     flush: Annotated[str, Field(pattern="^(http|off)$")] = "http"

@@ -71,7 +71,7 @@ class GcBinlog(Controls):
         self._show("PAUSED")
 
     async def on_backoff(self) -> None:
-        self._show("BACKING OFF")
+        self._show("BACKING_OFF")
 
     async def _attempt(self, request: GcRequest) -> GcReport | RetryAfter:
         """Cut and sweep once; ask for another attempt after a transient error, up to ``MAX_TRIES`` attempts."""

@@ -15,6 +15,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.spark import SparkActivities
     from sexton.check.model import (
         CheckOrder,
+        CheckProgress,
         CheckReport,
         CheckRequest,
         ConcludeOrder,
@@ -24,8 +25,9 @@ with workflow.unsafe.imports_passed_through():
     )
     from workflows import ids, options
     from workflows.details import show
-    from workflows.errors import error_message, error_type
-    from workflows.options import CATALOG_READ, CATALOG_WRITE, COMPARE
+    from workflows.errors import error_message, error_type, is_permanent
+    from workflows.options import CATALOG_READ, CATALOG_WRITE, COMPARE, MAX_CHECK_TRIES, backoff
+    from workflows.signals import Controls, RetryAfter, stop_if_cancelled
     from workflows.spark import on_spark, was_not_taken
 
 ON_SPARK = "compared on Spark"
@@ -34,33 +36,79 @@ SPARK_BUSY = "no Spark worker took it within {seconds:.0f} s: compared by a cont
 
 
 @workflow.defn(name=ids.CHECK)
-class CheckInstance:
+class CheckInstance(Controls):
     """Compare an instance's records with its objects, in both directions."""
+
+    @workflow.init
+    def __init__(self, request: CheckRequest) -> None:
+        super().__init__()
+        self._request = request
+        self._doing, self._error, self._tries = "BEGINNING", "", 0
+        self._opened: OpenedCheck | None = None
+        self._compared: Evidence | None = None
+
+    @workflow.query
+    def progress(self) -> CheckProgress:
+        """Return what the check is doing."""
+        return CheckProgress(
+            instance=self._request.instance,
+            check=self._opened.order.run.id if self._opened else None,
+            doing=self._doing,
+            tries=self._tries,
+            error=self._error,
+            backoff_seconds=self._backoff_seconds,
+        )
 
     @workflow.run
     async def run(self, request: CheckRequest) -> CheckReport:
         """Check once and return the report; an incomplete check reports the inputs that it lacks."""
-        show("BEGINNING")
-        opened = await workflow.execute_activity_method(
+        self._show("BEGINNING")
+        opened = self._opened = await workflow.execute_activity_method(
             CheckActivities.begin_check, request, **CATALOG_WRITE, summary=f"begin a check of {request.instance}"
         )
-        evidence = Evidence(cutoff=opened.order.run.cutoff, listings=())
         try:
-            show("COMPARING", f"check {opened.order.run.id}")
-            evidence = await self._compare(opened)
-            show("CHECKING LOST OBJECTS AGAIN", f"check {opened.order.run.id}")
-            evidence = await workflow.execute_activity_method(
-                CheckActivities.look_again,
-                SecondCheckOrder(order=opened.order, evidence=evidence),
-                **_by_control_worker(opened),
-                summary="check lost objects again, uploads and records",
-            )
+            evidence = await self.run_with_retries(lambda: self._attempt(opened))
         except (asyncio.CancelledError, FailureError) as e:
             error = "cancelled" if is_cancelled_exception(e) else error_message(e)
-            incomplete = evidence.model_copy(update={"errors": (*evidence.errors, error)})
-            await asyncio.shield(self._conclude(opened, incomplete))
+            await asyncio.shield(self._conclude(opened, self._incomplete(opened, error)))
             raise
-        return await self._conclude(opened, evidence)
+        return await self._conclude(opened, evidence or self._incomplete(opened, "cancelled"))
+
+    async def on_pause(self) -> None:
+        """Show the pause, and forget what was compared: it lists everything again after the pause."""
+        self._compared = None
+        self._show("PAUSED")
+
+    async def on_backoff(self) -> None:
+        """Show the backoff."""
+        self._show("BACKING_OFF")
+
+    async def _attempt(self, opened: OpenedCheck) -> Evidence | RetryAfter:
+        """Compare and check again once; ask for another attempt after a transient error."""
+        try:
+            return await self.run_until_signalled(self._collect_evidence(opened))
+        except ActivityError as e:
+            if is_cancelled_exception(e):
+                raise
+            self._error = error_message(e)
+            self._tries += 1
+            if is_permanent(e) or self._tries >= MAX_CHECK_TRIES:
+                raise
+            return RetryAfter(backoff(self._tries))
+
+    async def _collect_evidence(self, opened: OpenedCheck) -> Evidence:
+        """Compare, unless an earlier attempt did; then check again what the comparison found."""
+        if self._compared is None:
+            self._show("COMPARING")
+            self._compared = await self._compare(opened)
+            stop_if_cancelled()
+        self._show("CHECKING_LOST_OBJECTS_AGAIN")
+        return await workflow.execute_activity_method(
+            CheckActivities.look_again,
+            SecondCheckOrder(order=opened.order, evidence=self._compared),
+            **_by_control_worker(opened),
+            summary="check lost objects again, uploads and records",
+        )
 
     async def _compare(self, opened: OpenedCheck) -> Evidence:
         """Compare on a control worker, or on Spark where the listing or an estimate shows many objects."""
@@ -74,11 +122,10 @@ class CheckInstance:
 
     async def _compare_many(self, opened: OpenedCheck, order: CheckOrder) -> Evidence:
         """Compare on Spark where a Spark worker is free, otherwise on a control worker; the evidence says which."""
-        note, queue = NO_SPARK, ids.spark_queue(opened.deployment)
-        if workflow.patched("check-asks-who-polls"):
-            queue = await workflow.execute_activity_method(
-                SparkActivities.find_spark, **CATALOG_READ, summary="find Spark workers"
-            )
+        queue = await workflow.execute_activity_method(
+            SparkActivities.find_spark, **CATALOG_READ, summary="find Spark workers"
+        )
+        note = NO_SPARK
         if queue:
             try:
                 evidence = await workflow.execute_activity_method(
@@ -99,13 +146,28 @@ class CheckInstance:
             CheckActivities.compare, order, **_by_control_worker(opened), summary="compare objects and records"
         )
 
+    def _incomplete(self, opened: OpenedCheck, error: str) -> Evidence:
+        """Return the evidence so far of a check that ends early, with the reason."""
+        evidence = self._compared or Evidence(cutoff=opened.order.run.cutoff, listings=())
+        return evidence.model_copy(update={"errors": (*evidence.errors, error)})
+
     async def _conclude(self, opened: OpenedCheck, evidence: Evidence) -> CheckReport:
         order = ConcludeOrder(instance=opened.order.instance, run=opened.order.run, evidence=evidence)
         report = await workflow.execute_activity_method(
             CheckActivities.conclude_check, order, **CATALOG_WRITE, summary="conclude the check"
         )
-        show(report.run.state, f"check {report.run.id}", report.run.missing_inputs)
+        self._show(report.run.state, report)
         return report
+
+    def _show(self, doing: str, report: CheckReport | None = None) -> None:
+        """Show the check's progress in the Temporal UI; ``report``: at its end."""
+        self._doing = doing
+        check = f"check {self._opened.order.run.id}" if self._opened else ""
+        lines = [f"error: {self._error}"] if self._error and report is None else []
+        if report is not None:
+            findings = ", ".join(f"{kind} {count}" for kind, count in sorted(report.confirmed.items()))
+            lines += [f"confirmed: {findings or 'no difference'}", *report.run.missing_inputs]
+        show(doing, check, lines)
 
 
 def _by_control_worker(opened: OpenedCheck) -> dict[str, Any]:

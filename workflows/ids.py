@@ -1,7 +1,5 @@
 """Names of workflows, task queues and schedules. Ids begin with the deployment: several may share a namespace."""
 
-from temporalio.common import SearchAttributeKey
-
 RECYCLE = "recycle-instance"
 """Workflow type of a round."""
 TICK = "recycle-tick"
@@ -11,7 +9,7 @@ CHECK = "check-instance"
 PURGE_WAL = "purge-wal"
 """Workflow type of the purge of one topic."""
 PURGE_WAL_ROUND = "purge-wal-round"
-"""Workflow type that purges the topics that are due."""
+"""Workflow type that starts the purges of the topics that are due."""
 GC_BINLOG = "gc-binlog"
 """Workflow type that cuts an instance's binlogs."""
 GC_FAILED = "GcBinlogFailed"
@@ -28,8 +26,6 @@ TOO_MANY_OBJECTS = "TooManyObjects"
 """Error types of activities that a round reacts to: the class names of the errors (a test compares them)."""
 SCHEDULED = "schedule"
 """``requested_by`` of workflows that a tick started. The end of such a round triggers the schedule again."""
-ATTRIBUTE_INSTANCE = SearchAttributeKey.for_keyword("SextonInstance")
-ATTRIBUTE_STATE = SearchAttributeKey.for_keyword("SextonState")
 
 
 def recycle(deployment: str, instance: str) -> str:
@@ -48,7 +44,7 @@ def check(deployment: str, instance: str) -> str:
 
 
 def purge_wal(deployment: str, topic: str) -> str:
-    """Return the workflow id of a topic's purges by hand: one at a time."""
+    """Return the workflow id of a topic's purges: one at a time, scheduled or by hand."""
     return f"{deployment}/purge-wal/{topic}"
 
 
@@ -70,6 +66,16 @@ def spark_queue(deployment: str) -> str:
 def compare_queue(deployment: str) -> str:
     """Return the task queue of comparisons without Spark: they last for hours, and must not occupy other slots."""
     return f"{deployment}/compare"
+
+
+def topic_queue(deployment: str) -> str:
+    """Return the task queue of the steps that read and purge a topic."""
+    return f"{deployment}/topics"
+
+
+def flush_queue(deployment: str) -> str:
+    """Return the task queue of the waits for flushes, which last for minutes."""
+    return f"{deployment}/flushes"
 
 
 def backend_queue(deployment: str, backend: str) -> str:

@@ -65,12 +65,12 @@ BATCH_DELETE: dict[str, Any] = {
 COMPARE: dict[str, Any] = BATCH_DELETE | {
     "start_to_close_timeout": timedelta(hours=12),
     "retry_policy": RetryPolicy(
-        initial_interval=timedelta(seconds=2), maximum_interval=timedelta(seconds=60), maximum_attempts=5
+        initial_interval=timedelta(seconds=2), maximum_interval=timedelta(seconds=60), maximum_attempts=3
     ),
 }
 """A comparison of all objects with all records, which heartbeats all the time."""
 
-WAL_PAGE: dict[str, Any] = {
+WAL_STEP: dict[str, Any] = {
     "start_to_close_timeout": timedelta(minutes=10),
     "schedule_to_close_timeout": timedelta(minutes=30),
     "heartbeat_timeout": HEARTBEAT,
@@ -79,13 +79,13 @@ WAL_PAGE: dict[str, Any] = {
     ),
     "cancellation_type": ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
 }
-"""A few requests to a log, for up to a hundred topics. A refusal by the log is a result, not a failure."""
+"""A few requests to a log. A refusal by the log is a result, not a failure."""
 
-WAL_FLUSH: dict[str, Any] = WAL_PAGE | {
+WAL_FLUSH: dict[str, Any] = WAL_STEP | {
     "start_to_close_timeout": timedelta(hours=2),
     "schedule_to_close_timeout": timedelta(hours=6),
 }
-"""As ``WAL_PAGE``, with the wait for regions to flush: up to an hour, by the settings."""
+"""As ``WAL_STEP``, with the wait for regions to flush: up to an hour, by the settings."""
 
 BACKEND_SWEEP: dict[str, Any] = {
     # A task that is not taken in time: the backend's worker is down. It asks for its cuts when it is back.
@@ -117,6 +117,11 @@ MOST_RANGES, SHORT_ACTIVITIES = 256, 16
 COMPARISONS_AT_ONCE = 4
 """Comparisons that one control worker runs at the same time. Each lasts for minutes to hours, needs most of a core and
 a database connection all the time: they have a task queue and threads of their own, so that others never wait."""
+FLUSHES_AT_ONCE = 32
+"""Topics for whose flushes one worker waits at the same time. Each waits for up to an hour, and reads its topic's
+regions once a second: they have a task queue and threads of their own, so that no purge waits behind them."""
+MAX_CHECK_TRIES = 3
+"""A check that fails is tried again after 10 s and 20 s; then it ends without a result. Each try lists everything."""
 MAX_LEASES_LOST = 5
 """Leases that one run may lose before it fails. A lease is lost if no worker renews it in time."""
 
@@ -126,6 +131,6 @@ def backoff(tries: int) -> float:
     return FIRST_BACKOFF_SECONDS * float(2 ** (tries - 1))
 
 
-def activities_at_once(rounds: int, topic_pages: int = 0) -> int:
-    """Return how many activities a worker takes at once, for this many parallel rounds and pages of topics."""
-    return min(MOST_RANGES, RANGES_AT_ONCE * rounds) + topic_pages + SHORT_ACTIVITIES
+def activities_at_once(rounds: int) -> int:
+    """Return how many activities a worker takes at once from the control queue, for this many parallel rounds."""
+    return min(MOST_RANGES, RANGES_AT_ONCE * rounds) + SHORT_ACTIVITIES

@@ -15,7 +15,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows import ids
     from workflows.details import show
     from workflows.errors import error_message, is_permanent
-    from workflows.options import MAX_TRIES, WAL_FLUSH, WAL_PAGE, backoff
+    from workflows.options import MAX_TRIES, WAL_FLUSH, WAL_STEP, backoff
     from workflows.signals import Controls, RetryAfter, cancel_and_wait, stop_if_cancelled
 
 
@@ -23,9 +23,12 @@ with workflow.unsafe.imports_passed_through():
 class PurgeWal(Controls):
     """Purge one topic, once."""
 
-    def __init__(self) -> None:
+    @workflow.init
+    def __init__(self, request: PurgeRequest) -> None:
         super().__init__()
-        self._topic, self._doing, self._error = "", "BEGINNING", ""
+        self._topic, self._doing, self._error = request.topic, "BEGINNING", ""
+        self._on_topics = {"task_queue": ids.topic_queue(request.deployment)}
+        self._on_flushes = {"task_queue": ids.flush_queue(request.deployment)}
         self._preview: PurgePreview | None = None
         self._flushed: Flushed | None = None
         self._skip_flush = False
@@ -56,15 +59,14 @@ class PurgeWal(Controls):
         Raises:
             ApplicationError: of type ``ids.PURGE_FAILED`` when the log still refuses after ``MAX_TRIES`` attempts.
         """
-        self._topic = request.topic
         report = await self.run_with_retries(self._attempt)
-        return self._close(report or PurgeReport(topic=self._topic, outcome=PurgeOutcome.CANCELLED))
+        return self._close(report or PurgeReport(topic=request.topic, outcome=PurgeOutcome.CANCELLED))
 
     async def on_pause(self) -> None:
         self._show("PAUSED")
 
     async def on_backoff(self) -> None:
-        self._show("BACKING OFF")
+        self._show("BACKING_OFF")
 
     async def _attempt(self) -> PurgeReport | RetryAfter:
         """Purge once; ask for another attempt after a transient error, up to ``MAX_TRIES`` attempts."""
@@ -89,7 +91,10 @@ class PurgeWal(Controls):
         if self._preview is None:
             self._show("PREPARING")
             self._preview = await workflow.execute_activity_method(
-                WalActivities.prepare_purge, self._topic, **WAL_PAGE, summary="find the regions that should flush"
+                WalActivities.prepare_purge,
+                self._topic,
+                **(WAL_STEP | self._on_topics),
+                summary="find the regions that should flush",
             )
             stop_if_cancelled()
         should_flush = self._preview.behind > 0 and self._preview.flushes
@@ -99,13 +104,19 @@ class PurgeWal(Controls):
             stop_if_cancelled()
         self._show("PURGING")
         return await workflow.execute_activity_method(
-            WalActivities.purge_topic, self._topic, **WAL_PAGE, summary="persist the floor, delete below, record"
+            WalActivities.purge_topic,
+            self._topic,
+            **(WAL_STEP | self._on_topics),
+            summary="persist the floor, delete below, record",
         )
 
     async def _flush(self) -> None:
         """Wait for regions to flush, or for ``purge_now``. A flush that fails only means that less is deleted."""
         flushing = workflow.start_activity_method(
-            WalActivities.flush_regions, self._topic, **WAL_FLUSH, summary="ask regions to flush, and wait"
+            WalActivities.flush_regions,
+            self._topic,
+            **(WAL_FLUSH | self._on_flushes),
+            summary="ask regions to flush, and wait",
         )
         try:
             await workflow.wait_condition(lambda: self._skip_flush or flushing.done())

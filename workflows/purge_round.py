@@ -1,99 +1,136 @@
-"""Purge the topics that are due, in pages of a hundred topics; one activity purges a page.
-
-The activity ``due_topics`` decides once per run which topics are due.
-"""
+"""Start one purge for each topic that is due and has work; one review of all due topics finds them."""
 
 import asyncio
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, is_cancelled_exception
+from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from activities.wal import WalActivities
-    from sexton.wal.messages import PurgeRoundProgress, PurgeRoundRequest, TopicPage, TopicPageReport, TopicPages
+    from sexton.wal.messages import (
+        PurgeRequest,
+        PurgeRoundProgress,
+        PurgeRoundRequest,
+        TopicCounts,
+        TopicReview,
+        TopicWork,
+    )
     from workflows import ids
+    from workflows.children import Scheduled, start
     from workflows.details import show
-    from workflows.errors import error_message
-    from workflows.options import CATALOG_WRITE, WAL_FLUSH
-    from workflows.signals import Controls, InterruptedBySignal
+    from workflows.errors import error_message, is_permanent
+    from workflows.options import MAX_TRIES, WAL_STEP, backoff
+    from workflows.purge import PurgeWal
+    from workflows.search_attributes import Capability
+    from workflows.signals import Controls, InterruptedBySignal, RetryAfter
+
+STARTS_AT_ONCE = 50
+"""Purges that are started together. A pause or a cancel is respected between two such groups."""
 
 
 @workflow.defn(name=ids.PURGE_WAL_ROUND)
 class PurgeWalRound(Controls):
-    """Purge due topics. A page that fails stops no other page; its topics are due again in the next round."""
+    """Start the purges of due topics. They outlive this workflow; each has signals of its own."""
 
-    def __init__(self) -> None:
+    @workflow.init
+    def __init__(self, request: PurgeRoundRequest) -> None:
         super().__init__()
-        self._doing = "BEGINNING"
-        self._remaining: list[TopicPage] = []
-        self._page_count = 0
-        self._report = TopicPageReport()
+        self._deployment = request.deployment
+        self._doing, self._error, self._tries = "BEGINNING", "", 0
+        self._review: TopicReview | None = None
+        self._remaining: list[TopicWork] = []
+        self._counts = request.done
 
     @workflow.query
     def progress(self) -> PurgeRoundProgress:
         """Return how far the round is."""
         return PurgeRoundProgress(
-            doing=self._doing, pages=self._page_count, done=self._pages_done(), report=self._report
+            doing=self._doing,
+            remaining=len(self._remaining),
+            counts=self._counts,
+            tries=self._tries,
+            error=self._error,
+            backoff_seconds=self._backoff_seconds,
         )
 
     @workflow.run
-    async def run(self, request: PurgeRoundRequest) -> TopicPageReport:
-        """Purge the due topics and return the results, in numbers."""
-        self._report = request.done
-        due: TopicPages = await workflow.execute_activity_method(
-            WalActivities.due_topics, request.after, **CATALOG_WRITE, summary="topics that are due"
+    async def run(self, request: PurgeRoundRequest) -> TopicCounts:
+        """Review the due topics, start the purges, and return the counts.
+
+        Raises:
+            ApplicationError: of type ``ids.PURGE_FAILED`` when no attempt of ``MAX_TRIES`` could review the topics.
+        """
+        counts = await self.run_with_retries(lambda: self._attempt(request))
+        self._show("CANCELLED" if counts is None else "ENDED")
+        return self._counts
+
+    async def on_pause(self) -> None:
+        """Show the pause."""
+        self._show("PAUSED")
+
+    async def on_backoff(self) -> None:
+        """Show the backoff."""
+        self._show("BACKING_OFF")
+
+    async def _attempt(self, request: PurgeRoundRequest) -> TopicCounts | RetryAfter:
+        """Review once; ask for another attempt after a transient error. Then start the purges."""
+        try:
+            if self._review is None:
+                self._review = await self.run_until_signalled(self._review_topics(request.after))
+        except ActivityError as e:
+            self._error = error_message(e)
+            if is_permanent(e):
+                raise
+            self._tries += 1
+            if self._tries >= MAX_TRIES:
+                raise ApplicationError(self._error, type=ids.PURGE_FAILED, non_retryable=True) from e
+            return RetryAfter(backoff(self._tries))
+        self._show("STARTING")
+        await self._start_purges()
+        if self._review.more:
+            self._raise_if_signalled()
+            done = {"done": self._counts, "after": self._review.after}
+            workflow.continue_as_new(request.model_copy(update=done))
+        return self._counts
+
+    async def _review_topics(self, after: str) -> TopicReview:
+        self._show("REVIEWING")
+        review: TopicReview = await workflow.execute_activity_method(
+            WalActivities.review_topics, after, **WAL_STEP, summary="find the due topics with work"
         )
-        self._remaining, self._page_count = list(due.pages), len(due.pages)
-        while self._remaining and not self._cancel:
-            if self._pause:
-                self._show("PAUSED")
-                await self.while_paused()
-                continue
-            self._show("PURGING")
-            try:
-                await self.run_until_signalled(self._purge_pages(due.at_once))
-            except InterruptedBySignal:
-                continue
-        await self.while_paused()
-        if due.more and not self._cancel:
-            after = due.pages[-1].last
-            workflow.continue_as_new(request.model_copy(update={"done": self._report, "after": after}))
-        self._show("CANCELLED" if self._cancel else "ENDED")
-        return self._report
+        self._remaining = list(review.work)
+        self._counts += review.counts
+        return review
 
-    async def _purge_pages(self, at_once: int) -> None:
-        """Purge all remaining pages, at most ``at_once`` at the same time."""
-        slots = asyncio.Semaphore(at_once)
-        purges = (self._purge_page(page, slots) for page in list(self._remaining))
-        results = await asyncio.gather(*purges, return_exceptions=True)  # the first error must not abandon the others
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
+    async def _start_purges(self) -> None:
+        """Start the purges that are not started yet. Raises ``InterruptedBySignal`` between two groups."""
+        while self._remaining:
+            self._raise_if_signalled()
+            group, self._remaining = self._remaining[:STARTS_AT_ONCE], self._remaining[STARTS_AT_ONCE:]
+            started = await asyncio.gather(*(start(self._purge(topic), self._deployment) for topic in group))
+            numbers = TopicCounts(started=sum(started), running=len(group) - sum(started))
+            self._counts += numbers
+            self._show("STARTING")
 
-    async def _purge_page(self, page: TopicPage, slots: asyncio.Semaphore) -> None:
-        """Purge one page of topics; an error becomes a fault in the report."""
-        async with slots:
-            try:
-                report = await workflow.execute_activity_method(
-                    WalActivities.purge_page, page, **WAL_FLUSH, summary=f"{page.first} to {page.last}"
-                )
-            except ActivityError as e:
-                if is_cancelled_exception(e):  # a signal interrupted it, even if that signal was taken back since
-                    raise
-                report = TopicPageReport(faults=1, said=(error_message(e),))
-        self._remaining.remove(page)
-        self._report += report
+    def _purge(self, work: TopicWork) -> Scheduled:
+        deployment, topic = self._deployment, work.topic
+        request = PurgeRequest(topic=topic, deployment=deployment, instance=work.instance, requested_by=ids.SCHEDULED)
+        workflow_id = ids.purge_wal(deployment, topic)
+        return Scheduled(PurgeWal.run, request, workflow_id, Capability.WAL, work.instance, f"purge topic {topic}")
 
-    def _pages_done(self) -> int:
-        return self._page_count - len(self._remaining)
+    def _raise_if_signalled(self) -> None:
+        if self._cancel or self._pause:
+            raise InterruptedBySignal
 
     def _show(self, doing: str) -> None:
         """Show the round's progress in the Temporal UI."""
-        self._doing, report = doing, self._report
+        self._doing, counts = doing, self._counts
         lines = [
-            f"floors raised: {report.raised}",
-            f"blocked: {report.blocked}, quarantined: {report.quarantined}, losses: {report.losses}, "
-            f"faults: {report.faults}",
-            *report.said,
+            f"due: {counts.topics}, purges started: {counts.started}, already running: {counts.running}",
+            f"blocked: {counts.blocked}, quarantined: {counts.quarantined}, losses: {counts.losses}, "
+            f"faults: {counts.faults}",
+            *counts.reasons,
         ]
-        show(doing, f"{self._pages_done()} of {self._page_count} pages", lines)
+        if self._error:
+            lines.append(f"error: {self._error}")
+        show(doing, f"{len(self._remaining)} purges to start" if self._remaining else "", lines)

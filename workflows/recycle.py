@@ -261,12 +261,8 @@ class RecycleInstance(Controls):
 
     def _show(self, doing: str, state: str = "") -> None:
         """Show the round's progress in the Temporal UI; ``state``: that of the report, empty while the round runs."""
-        changed = self._doing != doing
         self._doing = doing
         show(state or doing, f"round {self._opened.round}" if self._opened else "", self._details())
-        if changed and self._opened is not None and self._opened.attributes:
-            instance = ids.ATTRIBUTE_INSTANCE.value_set(self._request.instance)
-            workflow.upsert_search_attributes([instance, ids.ATTRIBUTE_STATE.value_set(state or doing)])
 
     def _details(self) -> list[str]:
         """Return the lines that people see: the kinds, and the last error."""

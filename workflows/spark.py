@@ -15,11 +15,7 @@ async def find_spark() -> str:
 
     By a local activity, which adds one event to the history instead of six: each range of a large kind asks.
     """
-    if workflow.patched("find-spark-locally"):
-        return await workflow.execute_local_activity_method(SparkActivities.find_spark, **options.LOCAL_READ)
-    return await workflow.execute_activity_method(
-        SparkActivities.find_spark, **options.CATALOG_READ, summary="find Spark workers"
-    )
+    return await workflow.execute_local_activity_method(SparkActivities.find_spark, **options.LOCAL_READ)
 
 
 def on_spark(queue: str) -> dict[str, Any]:

@@ -3,10 +3,7 @@
 Each has a fixed workflow id, so one that is running is not started again.
 """
 
-from typing import Any
-
 from temporalio import workflow
-from temporalio.exceptions import WorkflowAlreadyStartedError
 
 with workflow.unsafe.imports_passed_through():
     from activities.tick import TickActivities
@@ -17,9 +14,11 @@ with workflow.unsafe.imports_passed_through():
     from workflows import ids
     from workflows.binlog import GcBinlog
     from workflows.check import CheckInstance
+    from workflows.children import Scheduled, start
     from workflows.options import CATALOG_READ
     from workflows.purge_round import PurgeWalRound
     from workflows.recycle import RecycleInstance
+    from workflows.search_attributes import Capability
 
 
 @workflow.defn(name=ids.TICK)
@@ -29,36 +28,39 @@ class RecycleTick:
     @workflow.run
     async def run(self, request: TickRequest) -> DueInstances:
         """Start everything that is due; return the instances whose rounds were started."""
-        due = await workflow.execute_activity_method(TickActivities.due_instances, **CATALOG_READ)
+        due = await workflow.execute_activity_method(
+            TickActivities.due_instances, **CATALOG_READ, summary="find what is due"
+        )
         started: list[str] = []
         for name in due.instances:
             if len(started) >= due.slots:
                 break
-            recycle = RecycleRequest(instance=name, requested_by=ids.SCHEDULED)
-            if await _start(RecycleInstance.run, recycle, ids.recycle(request.deployment, name), f"recycle {name}"):
+            if await start(_round(request.deployment, name), request.deployment):
                 started.append(name)  # otherwise its round is running already, perhaps paused or backing off
-        for name in due.checks:
-            check = CheckRequest(instance=name, by=ids.SCHEDULED)
-            await _start(CheckInstance.run, check, ids.check(request.deployment, name), f"check {name}")
-        if due.topics:
-            purge = PurgeRoundRequest(deployment=request.deployment)
-            await _start(PurgeWalRound.run, purge, ids.purge_wal_round(request.deployment), "purge topics")
-        for name in due.binlogs:
-            gc = GcRequest(deployment=request.deployment, instance=name, requested_by=ids.SCHEDULED)
-            await _start(GcBinlog.run, gc, ids.gc_binlog(request.deployment, name), f"binlogs of {name}")
+        for child in _others(request.deployment, due):
+            await start(child, request.deployment)
         return due.model_copy(update={"instances": tuple(started), "slots": 0})
 
 
-async def _start(run: Any, request: Any, workflow_id: str, summary: str) -> bool:
-    """Start a workflow that outlives this one; return False if it is running already."""
-    try:
-        await workflow.start_child_workflow(
-            run,
-            request,
-            id=workflow_id,
-            parent_close_policy=workflow.ParentClosePolicy.ABANDON,
-            static_summary=f"{summary}, scheduled",
-        )
-    except WorkflowAlreadyStartedError:
-        return False
-    return True
+def _round(deployment: str, instance: str) -> Scheduled:
+    request = RecycleRequest(instance=instance, requested_by=ids.SCHEDULED)
+    workflow_id = ids.recycle(deployment, instance)
+    return Scheduled(RecycleInstance.run, request, workflow_id, Capability.RECYCLE, instance, f"recycle {instance}")
+
+
+def _others(deployment: str, due: DueInstances) -> list[Scheduled]:
+    """Return the checks, the purge of topics and the binlog GCs that are due."""
+    children = []
+    for name in due.checks:
+        check = CheckRequest(instance=name, requested_by=ids.SCHEDULED)
+        check_id = ids.check(deployment, name)
+        children.append(Scheduled(CheckInstance.run, check, check_id, Capability.CHECK, name, f"check {name}"))
+    if due.topics:
+        purge = PurgeRoundRequest(deployment=deployment, requested_by=ids.SCHEDULED)
+        purge_id = ids.purge_wal_round(deployment)
+        children.append(Scheduled(PurgeWalRound.run, purge, purge_id, Capability.WAL, "", "purge topics"))
+    for name in due.binlogs:
+        gc = GcRequest(deployment=deployment, instance=name, requested_by=ids.SCHEDULED)
+        gc_id = ids.gc_binlog(deployment, name)
+        children.append(Scheduled(GcBinlog.run, gc, gc_id, Capability.BINLOG, name, f"binlogs of {name}"))
+    return children

@@ -88,7 +88,7 @@ class Checker:
         heavy = objects >= self._settings.heavy_objects
         order = CheckOrder(
             instance=request.instance,
-            run=self._runs.begin(request.instance, run, request.by[:REMARK_CHARACTERS]),
+            run=self._runs.begin(request.instance, run, request.requested_by[:REMARK_CHARACTERS]),
             grace_seconds=self._settings.grace_seconds,
             inverted=self._settings.inverted,
             # An estimate may be wrong: the listing tells.

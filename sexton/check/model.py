@@ -129,10 +129,21 @@ class Evidence(Message):
 
 
 class CheckRequest(Message):
-    """Which instance to check; ``by``: who requested the check."""
+    """Check one instance."""
 
     instance: str
-    by: str = ""
+    requested_by: str = ""
+
+
+class CheckProgress(Message):
+    """What a running check is doing. ``check``: its number, None before it has begun."""
+
+    instance: str
+    doing: str
+    check: int | None = None
+    tries: int = 0
+    error: str = ""
+    backoff_seconds: float = 0.0
 
 
 class CheckOrder(Message):

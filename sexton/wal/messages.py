@@ -23,9 +23,11 @@ class PurgeOutcome(StrEnum):
 
 
 class PurgeRequest(Message):
-    """Purge one topic."""
+    """Purge one topic. ``deployment``: whose workers do it; ``instance``: the topic's, shown to people."""
 
     topic: str
+    deployment: str
+    instance: str = ""
     requested_by: str = ""
 
 
@@ -59,62 +61,70 @@ class PurgeProgress(Message):
     backoff_seconds: float = 0.0
 
 
-class TopicPage(Message):
-    """A hundred topics that are due, given by the first and last name. ``began``: ms since 1970."""
+class TopicWork(Message):
+    """A topic of which a purge would delete something, or whose regions should flush."""
 
-    first: str
-    last: str
-    began: int
-
-
-class TopicPages(Message):
-    """The topics that a round purges. ``more``: further topics are due than one run takes."""
-
-    pages: tuple[TopicPage, ...] = ()
-    topics: int = 0
-    more: bool = False
-    at_once: int = 10
+    topic: str
+    instance: str = ""
 
 
-class TopicPageReport(Message):
-    """The result of purging topics, in numbers; the database names the topics (``sexton wal list``)."""
+class TopicCounts(Message):
+    """What a round found, in numbers; the database names the topics (``sexton wal list``)."""
 
     topics: int = 0
-    raised: int = 0
-    freed: int = 0
+    """Topics that were due."""
     blocked: int = 0
     quarantined: int = 0
     losses: int = 0
+    """Regions that need deleted entries."""
     faults: int = 0
-    asked: int = 0
-    flushed: int = 0
-    said: tuple[str, ...] = ()
+    """Topics whose log refuses or does not answer."""
+    started: int = 0
+    """Purges that the round started: one for each topic with work."""
+    running: int = 0
+    """Topics with work whose purge was running already."""
+    reasons: tuple[str, ...] = ()
     """The first few faults, as sentences."""
 
-    def __add__(self, other: "TopicPageReport") -> "TopicPageReport":
-        """Return the sum of two reports."""
-        numbers = {n: getattr(self, n) + getattr(other, n) for n in TopicPageReport.model_fields if n != "said"}
-        return TopicPageReport(**numbers, said=(self.said + other.said)[:MAX_REASONS])
+    def __add__(self, other: "TopicCounts") -> "TopicCounts":
+        """Return the sum of two counts."""
+        numbers = {n: getattr(self, n) + getattr(other, n) for n in TopicCounts.model_fields if n != "reasons"}
+        return TopicCounts(**numbers, reasons=(self.reasons + other.reasons)[:MAX_REASONS])
+
+
+class TopicReview(Message):
+    """The due topics that have work, in order of their names. ``more``: further ones follow after the last of them."""
+
+    work: tuple[TopicWork, ...] = ()
+    more: bool = False
+    after: str = ""
+    """The last topic that was reviewed."""
+    counts: TopicCounts = TopicCounts()
 
 
 class PurgeRoundRequest(Message):
-    """Purge the topics that are due.
+    """Start a purge for each topic that is due and has work.
 
-    When a run continues another, ``done`` is the earlier run's report and ``after`` the last topic that it purged.
+    When a run continues another, ``done`` has its counts, and ``after`` is the last topic that it reviewed.
     """
 
     deployment: str
+    instance: str = ""
+    """Empty: a round serves the topics of every instance."""
+    requested_by: str = ""
     after: str = ""
-    done: TopicPageReport = TopicPageReport()
+    done: TopicCounts = TopicCounts()
 
 
 class PurgeRoundProgress(Message):
-    """What a round is doing."""
+    """What a round is doing. ``remaining``: topics with work whose purge is not started yet."""
 
     doing: str
-    pages: int = 0
-    done: int = 0
-    report: TopicPageReport = TopicPageReport()
+    remaining: int = 0
+    counts: TopicCounts = TopicCounts()
+    tries: int = 0
+    error: str = ""
+    backoff_seconds: float = 0.0
 
 
 def purge_outcome(purged: Purged) -> PurgeOutcome:

@@ -195,7 +195,7 @@ class WalSettings(Message):
     """Whether nodes on this machine are asked, too: in development."""
     max_instance_regions: int = 200_000  # mapped, or still retaining entries
     at_once: int = 10
-    """Pages of topics that are purged in parallel."""
+    """Topics that one worker purges in parallel, and pages of topics that it reviews in parallel."""
     kafka: dict[str, str] = Field(default_factory=dict)
     """librdkafka's settings; without any, the embedded log is purged."""
 
@@ -227,6 +227,8 @@ class PurgeVerdict(Message):
     """The regions and replays that need it."""
     rose: bool = False
     """Whether this purge raised the floor to it."""
+    work: bool = False
+    """Whether a review found that a purge would delete entries, or that regions should flush."""
     blocked: tuple[Block, ...] = ()
     quarantine: str = ""
     losses: tuple[Missing, ...] = ()
@@ -288,11 +290,7 @@ class Purged(Message):
 
 
 class Flushed(Message):
-    """The result of asking regions to flush.
-
-    ``asked`` and ``flushed`` count regions, ``late`` names regions that did not flush in time, and ``silent`` gives the
-    reason for each node that took no request.
-    """
+    """The result of asking regions to flush; ``late`` names some; ``silent``: node that took no request → why."""
 
     asked: int = 0
     flushed: int = 0

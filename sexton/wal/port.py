@@ -18,6 +18,7 @@ Errors, all under ``SextonError``::
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum, auto
 from typing import Protocol
 
 from sexton.kernel.errors import SextonError
@@ -81,6 +82,19 @@ class FlushClient(Protocol):
         ...
 
 
+class Step(Enum):
+    """What a verdict is for. It decides whether the floor may rise, and whether the topic counts as checked."""
+
+    EXPLAIN = auto()
+    """The log's state is stored, nothing else."""
+    REVIEW = auto()
+    """A topic without work counts as checked; one with work stays due until its purge begins."""
+    PREPARE = auto()
+    """A purge begins: the topic counts as checked."""
+    RAISE = auto()
+    """The floor rises as far as it may, and the topic counts as checked."""
+
+
 class Floors(Protocol):
     """Persists floors. ``wal.sql.floors.FloorStore`` documents each method."""
 
@@ -88,7 +102,7 @@ class Floors(Protocol):
     def topics(self, names: Sequence[str]) -> Mapping[str, Topic]: ...
     def regions_to_flush(self, names: Sequence[str]) -> Sequence[FlushCandidate]: ...
     def judge(
-        self, answers: Mapping[str, Facts | LogFault], before: LogStateBeforeRead
+        self, answers: Mapping[str, Facts | LogFault], before: LogStateBeforeRead, step: Step
     ) -> Mapping[str, PurgeVerdict]: ...
     def raise_floors(
         self, answers: Mapping[str, Facts | LogFault], before: LogStateBeforeRead

@@ -5,11 +5,12 @@ Each step may be repeated, by any process and at any time: no step deletes at or
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from sexton.kernel.crash_points import reached
 from sexton.wal import policy
 from sexton.wal.model import Facts, LogStateBeforeRead, Mode, Purged, PurgeVerdict, Topic
-from sexton.wal.port import Floors, LogFault, TopicLog
+from sexton.wal.port import Floors, LogFault, Step, TopicLog
 
 FRESH_SECONDS = 5.0
 """A topic that was deleted and created again has the same name: its id is at most this old when its log deletes."""
@@ -20,16 +21,42 @@ STALE_SECONDS = 1.0
 Answers = Mapping[str, Facts | LogFault]
 
 
+class Reviewed(NamedTuple):
+    """The verdict on a topic, and the fault of its log, if there is one."""
+
+    verdict: PurgeVerdict
+    fault: LogFault | None
+
+
 class Purger:
     """Purges topics, a hundred or one at a time."""
 
     def __init__(self, log: TopicLog, floors: Floors, clock: Callable[[], float] = time.monotonic) -> None:
         self._log, self._floors, self._clock = log, floors, clock
 
-    def preview(self, names: Sequence[str]) -> Mapping[str, PurgeVerdict]:
+    def preview(self, names: Sequence[str], step: Step = Step.EXPLAIN) -> Mapping[str, PurgeVerdict]:
         """Return how far each topic may be purged; nothing is deleted, and no floor is raised."""
         before = self._floors.state_before_read(names)
-        return self._floors.judge(self._read_log(names, before), before)
+        return self._floors.judge(self._read_log(names, before), before, step)
+
+    def review(self, names: Sequence[str], unweighed: Sequence[str]) -> Mapping[str, Reviewed]:
+        """Return which topics have work, and why the others have none; complete purges that the log has carried out.
+
+        Nothing is deleted, and no floor is raised. Unknown topics are left out.
+
+        Args:
+            names: topics.
+            unweighed: those of them whose average entry size is to be estimated and stored first: it decides whether a
+                region should flush.
+        """
+        before = self._floors.state_before_read(names)
+        answers = self._read_log(names, before)
+        if unweighed:
+            self._estimate_entry_sizes(unweighed, answers)
+        verdicts = self._floors.judge(answers, before, Step.REVIEW)
+        faults = {name: answer for name, answer in answers.items() if isinstance(answer, LogFault)}
+        self._floors.record_log_state(answers, faults)
+        return {name: Reviewed(verdict, faults.get(name)) for name, verdict in verdicts.items()}
 
     def purge(self, names: Sequence[str]) -> Mapping[str, Purged]:
         """Raise the floors of topics, delete the entries below, and return the results. Unknown topics are left out."""
@@ -51,10 +78,9 @@ class Purger:
             if name in verdicts  # a topic without a verdict became known during this purge
         }
 
-    def estimate_entry_sizes(self, names: Sequence[str]) -> None:
+    def _estimate_entry_sizes(self, names: Sequence[str], answers: Answers) -> None:
         """Estimate the average bytes of an entry of each topic, and store it."""
-        answers = self._log.facts(names)
-        filled = {n: facts for n, facts in answers.items() if isinstance(facts, Facts) and facts.end > facts.start}
+        filled = {n: a for n in names if isinstance(a := answers[n], Facts) and a.end > a.start}
         self._floors.record_entry_sizes(names, self._log.entry_sizes(filled))
 
     def _read_log(self, names: Sequence[str], before: LogStateBeforeRead) -> Answers:

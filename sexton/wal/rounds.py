@@ -1,25 +1,33 @@
-"""Purge pages of topics on a schedule: purge, ask the regions that block a purge to flush, purge again."""
+"""The steps of purges: review the topics that are due, and prepare, flush and purge those that have work."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import Protocol
 
 from sexton.wal.flushing import Flusher
-from sexton.wal.messages import MAX_REASONS, PurgePreview, TopicPage, TopicPageReport, TopicPages
-from sexton.wal.model import BlockReason, Flushed, Purged
-from sexton.wal.port import Floors
-from sexton.wal.purger import Purger
+from sexton.wal.messages import MAX_REASONS, PurgePreview, TopicCounts, TopicReview, TopicWork
+from sexton.wal.model import BlockReason, Flushed, Purged, PurgeVerdict
+from sexton.wal.port import Floors, Step
+from sexton.wal.purger import Purger, Reviewed
 
 log = logging.getLogger(__name__)
+
+PAGE_TOPICS = 100
+"""Topics that the log is asked about in one request."""
+MAX_TOPICS = 2_000
+"""Topics of one review; the next one continues behind the last of them."""
+MAX_WORK = 500
+"""Topics with work that one review returns; the same holds."""
+POLL_SECONDS = 1.0
 
 
 class TopicSchedulePort(Protocol):
     """Knows which topics are due: ``wal.sql.schedule.WalSchedule``."""
 
-    def pages(self, after: str) -> TopicPages: ...
-    def names(self, page: TopicPage) -> Sequence[str]: ...
-    def without_entry_size(self, page: TopicPage) -> Sequence[str]: ...
-    def record_purge(self, topics: str) -> None: ...
+    def due(self, after: str, at_most: int) -> Sequence[str]: ...
+    def without_entry_size(self, names: Sequence[str]) -> Sequence[str]: ...
+    def record_purge(self, topic: str) -> None: ...
     def forget(self) -> None: ...
 
 
@@ -29,33 +37,33 @@ class PurgeRounds:
     def __init__(
         self, schedule: TopicSchedulePort, floors: Floors, purger: Purger, flusher: Flusher | None, at_once: int
     ) -> None:
-        """``flusher``: None if regions are not asked to flush. ``at_once``: pages purged in parallel."""
+        """``flusher``: None if regions are not asked to flush. ``at_once``: pages of topics reviewed in parallel."""
         self._schedule, self._floors, self._purger, self._flusher = schedule, floors, purger, flusher
         self._at_once = at_once
 
-    def pages(self, after: str) -> TopicPages:
-        """Return the due topics whose names come after one."""
-        self._schedule.forget()
-        return self._schedule.pages(after).model_copy(update={"at_once": self._at_once})
+    def review(self, after: str, heartbeat: Callable[[], None]) -> TopicReview:
+        """Return which of the due topics whose names come after one have work.
 
-    def page(self, page: TopicPage, heartbeat: Callable[[], None]) -> TopicPageReport:
-        """Purge a page of topics. May be repeated: no entry is deleted twice."""
-        names = self._schedule.names(page)
-        self._schedule.record_purge(f"{len(names)} topics from {page.first} to {page.last}")
-        purged = dict(self._purger.purge(names))
-        heartbeat()
-        unweighed = self._schedule.without_entry_size(page)
-        if unweighed:
-            self._purger.estimate_entry_sizes(unweighed)
-            heartbeat()
-        flushed = self._flush_and_purge(purged, heartbeat)
-        for result in purged.values():
-            _log(result)
-        return _report(purged, flushed)
+        A topic without work counts as checked. One with work stays due until its purge begins, so a review may be
+        repeated.
+        """
+        self._schedule.forget()
+        names = self._schedule.due(after, MAX_TOPICS)
+        reviewed = self._review_pages(names, heartbeat)
+        topics = self._floors.topics([name for name, topic in reviewed.items() if topic.verdict.work])
+        for name, topic in sorted(reviewed.items()):
+            _log_verdict(name, topic.verdict, str(topic.fault or ""))
+        work = [TopicWork(topic=name, instance=topic.instance) for name, topic in sorted(topics.items())]
+        return TopicReview(
+            work=tuple(work[:MAX_WORK]),
+            more=len(work) > MAX_WORK or len(names) == MAX_TOPICS,
+            after=work[MAX_WORK - 1].topic if len(work) > MAX_WORK else names[-1] if names else after,
+            counts=_counts(reviewed),
+        )
 
     def preview(self, topic: str) -> PurgePreview:
-        """Return how many regions should flush before a topic is purged."""
-        verdict = self._purger.preview([topic]).get(topic)
+        """Begin the purge of a topic: return how many regions should flush first."""
+        verdict = self._purger.preview([topic], Step.PREPARE).get(topic)
         # A log that does not answer now may answer when the purge is tried again.
         blocked = verdict is None or any(block.why is not BlockReason.FAULT for block in verdict.blocked)
         behind = 0 if blocked else len(self._floors.regions_to_flush([topic]))
@@ -73,57 +81,53 @@ class PurgeRounds:
             _log(purged)
         return purged
 
-    def _flush_and_purge(self, purged: dict[str, Purged], heartbeat: Callable[[], None]) -> Flushed:
-        """Ask lagging regions to flush, purge their topics again, and add the second results to ``purged``."""
-        if self._flusher is None:
-            return Flushed()
-        # Flushing frees nothing in a topic whose purge is blocked.
-        unblocked = [name for name, result in purged.items() if not result.verdict.blocked]
-        lagging = sorted({region.topic for region in self._floors.regions_to_flush(unblocked)})
-        if not lagging:
-            return Flushed()
-        flushed = self._flusher.flush(lagging, heartbeat)
-        if flushed.flushed:
-            for name, result in self._purger.purge(lagging).items():
-                if name in purged:
-                    purged[name] = _combined(purged[name], result)
-        return flushed
+    def _review_pages(self, names: Sequence[str], heartbeat: Callable[[], None]) -> Mapping[str, Reviewed]:
+        """Review topics, a page in each request to the log: a page whose log does not answer delays no other."""
+        pages = [names[n : n + PAGE_TOPICS] for n in range(0, len(names), PAGE_TOPICS)]
+        reviewed: dict[str, Reviewed] = {}
+        with ThreadPoolExecutor(self._at_once, thread_name_prefix="review") as pool:
+            pending = {pool.submit(self._review_page, page) for page in pages}
+            try:
+                while pending:
+                    done, pending = wait(pending, POLL_SECONDS, FIRST_COMPLETED)
+                    for page in done:
+                        reviewed |= page.result()
+                    heartbeat()
+            finally:  # when interrupted, the pages under way end, and no other begins
+                pool.shutdown(cancel_futures=True)
+        return reviewed
+
+    def _review_page(self, names: Sequence[str]) -> Mapping[str, Reviewed]:
+        return self._purger.review(names, self._schedule.without_entry_size(names))
 
 
 def _log(purged: Purged) -> None:
     """Log the result of a purge for operators."""
-    if purged.verdict.quarantine:
-        log.error("topic %s is quarantined: %s", purged.topic, purged.verdict.quarantine)
-    if purged.verdict.lost:
-        log.error("topic %s: LOSS: %d regions need deleted entries", purged.topic, purged.verdict.lost)
-    if purged.fault:
-        log.warning("%s", purged.fault)
-    for block in purged.verdict.blocked if not purged.fault else ():
-        log.info("topic %s is blocked: %s", purged.topic, block.said)
+    _log_verdict(purged.topic, purged.verdict, purged.fault)
     if purged.verdict.rose or purged.freed:
         log.info("topic %s is purged below %s; %d entries freed", purged.topic, purged.floor, purged.freed)
 
 
-def _combined(first: Purged, second: Purged) -> Purged:
-    """Return the result of two purges of one topic, in the state after the second."""
-    rose = first.verdict.rose or second.verdict.rose
-    verdict = second.verdict.model_copy(update={"rose": rose})
-    return second.model_copy(update={"freed": first.freed + second.freed, "verdict": verdict})
+def _log_verdict(topic: str, verdict: PurgeVerdict, fault: str) -> None:
+    """Log what is wrong with a topic."""
+    if verdict.quarantine:
+        log.error("topic %s is quarantined: %s", topic, verdict.quarantine)
+    if verdict.lost:
+        log.error("topic %s: LOSS: %d regions need deleted entries", topic, verdict.lost)
+    if fault:
+        log.warning("%s", fault)
+    for block in verdict.blocked if not fault else ():
+        log.info("topic %s is blocked: %s", topic, block.said)
 
 
-def _report(purged: Mapping[str, Purged], flushed: Flushed) -> TopicPageReport:
-    results = list(purged.values())
-    faults = [result.fault for result in results if result.fault]
-    unreachable_nodes = [f"{node}: {reason}" for node, reason in flushed.silent.items()]
-    return TopicPageReport(
-        topics=len(results),
-        raised=sum(result.verdict.rose for result in results),
-        freed=sum(result.freed for result in results),
-        blocked=sum(bool(result.verdict.blocked) and not result.fault for result in results),
-        quarantined=sum(bool(result.verdict.quarantine) for result in results),
-        losses=sum(result.verdict.lost for result in results),
+def _counts(reviewed: Mapping[str, Reviewed]) -> TopicCounts:
+    faults = [str(topic.fault) for _, topic in sorted(reviewed.items()) if topic.fault]
+    verdicts = [topic.verdict for topic in reviewed.values()]
+    return TopicCounts(
+        topics=len(reviewed),
+        blocked=sum(bool(topic.verdict.blocked) and not topic.fault for topic in reviewed.values()),
+        quarantined=sum(bool(verdict.quarantine) for verdict in verdicts),
+        losses=sum(verdict.lost for verdict in verdicts),
         faults=len(faults),
-        asked=flushed.asked,
-        flushed=flushed.flushed,
-        said=tuple([*faults, *unreachable_nodes][:MAX_REASONS]),
+        reasons=tuple(faults[:MAX_REASONS]),
     )

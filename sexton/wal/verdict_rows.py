@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 from sexton.operators.controls.model import Halt
 from sexton.wal import policy
-from sexton.wal.model import Block, BlockReason, Facts, LogStateBeforeRead, PurgeVerdict, Topic, WalSettings
+from sexton.wal.model import Block, BlockReason, Facts, LogStateBeforeRead, Mode, PurgeVerdict, Topic, WalSettings
 from sexton.wal.policy import TopicReaders
-from sexton.wal.port import LogFault
+from sexton.wal.port import LogFault, Step
 
 MAX_FAULT_CHARS = 500
 MAX_HOLDERS = 100
@@ -107,14 +107,27 @@ class TopicDecision(NamedTuple):
     purge_row: dict[str, Any] | None
 
 
-def decide(state: TopicState, verdict: PurgeVerdict, now: int, *, raises: bool) -> TopicDecision:
-    """Return what a verdict changes; ``raises``: whether this run may raise the floor."""
+def decide(state: TopicState, verdict: PurgeVerdict, now: int, step: Step, settings: WalSettings) -> TopicDecision:
+    """Return what a verdict changes in a step of a purge."""
     topic, row = state.topic, topic_row(state, verdict, now)
-    if not raises:
-        return TopicDecision(topic.name, verdict, row, None)
-    row |= schedule_columns(state.answer, now)
-    if not policy.rises(topic.floor, verdict.keep_from):
+    if step is Step.REVIEW:
+        verdict = verdict.model_copy(update={"work": has_work(state, verdict, now, settings)})
+    is_checked = step is not Step.EXPLAIN and not verdict.work
+    row |= schedule_columns(state.answer, now) if is_checked else {"fault": topic.fault, "checked_at": topic.checked_at}
+    if step is not Step.RAISE or not policy.rises(topic.floor, verdict.keep_from):
         return TopicDecision(topic.name, verdict, row, None)
     row["floor"] = verdict.keep_from
     raised = verdict.model_copy(update={"rose": True})
     return TopicDecision(topic.name, raised, row, purge_row(state, verdict, now))
+
+
+def has_work(state: TopicState, verdict: PurgeVerdict, now: int, settings: WalSettings) -> bool:
+    """Return whether a purge would raise the floor, delete entries, or ask regions to flush."""
+    topic, facts = state.topic, state.answer
+    if isinstance(facts, LogFault) or verdict.blocked or verdict.quarantine:
+        return False  # flushing frees nothing in a topic whose purge is blocked
+    if policy.rises(topic.floor, verdict.keep_from):
+        return True
+    if topic.mode is Mode.DELETE and policy.delete_before(topic.floor, facts) is not None:
+        return True
+    return settings.flushes and bool(policy.regions_to_flush(topic, facts.end, state.readers.regions, now, settings))

@@ -14,16 +14,12 @@ from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Registry
 from sexton.replication.journal.model import Op
-from sexton.wal.messages import TopicPage
 from sexton.wal.rounds import PurgeRounds
 from sexton.wal.sql.schedule import WalSchedule
 from tests.integration.replication.binlog_instance import BINLOG_SETTINGS, SHOP, BinlogInstance
 from tests.integration.wal.logs import EmbeddedPlace
 from tests.integration.wal.topic_stores import WAL_SETTINGS, TopicStores
 from tests.support.rig import DEPLOYMENT
-
-EVERYTHING = TopicPage(first="", last="\U0010ffff", began=2**52)
-"""A page of all topics, in a run that begins long after the interval of each is over."""
 
 
 @pytest.fixture
@@ -40,11 +36,11 @@ def topics(db: Database) -> TopicStores:
     return TopicStores(db, EmbeddedPlace(db))
 
 
-def purge(topics: TopicStores, page: TopicPage, *names: str) -> None:
-    """Send the orders for a page and for single topics."""
+def purge(topics: TopicStores, *names: str) -> None:
+    """Send the orders for a review of all topics, and for single topics."""
     rounds = PurgeRounds(WalSchedule(topics.db, WAL_SETTINGS), topics.floors, topics.purger, None, 1)
     activities = WalActivities(rounds)
-    ActivityEnvironment().run(activities.purge_page, page)
+    ActivityEnvironment().run(activities.review_topics, "")
     for name in names:
         ActivityEnvironment().run(activities.purge_topic, name)
 
@@ -64,7 +60,7 @@ def test_h1_a_topic_is_purged_as_far_as_rows_allow(topics: TopicStores) -> None:
     topics.place.recreate(quarantined)
     topics.place.append(quarantined, 200)
 
-    purge(topics, EVERYTHING, enabled, disabled, quarantined)
+    purge(topics, enabled, disabled, quarantined)
 
     assert [topics.start(name) for name in (enabled, disabled)] == [49, 0]  # one entry is left below the floor
     assert topics.floors.topics([quarantined])[quarantined].quarantined
@@ -75,14 +71,14 @@ def test_h1_no_topic_is_purged_during_a_stop(topics: TopicStores) -> None:
     name = topic(topics)
     ControlStore(topics.db).put(ControlKind.STOP, "*", "the test")
 
-    purge(topics, EVERYTHING, name)
+    purge(topics, name)
 
     assert topics.start(name) == 0
 
 
 def test_h1_an_unknown_topic_is_refused(topics: TopicStores) -> None:
     with pytest.raises(ApplicationError) as refused:
-        purge(topics, EVERYTHING, "unknown")
+        purge(topics, "unknown")
 
     assert refused.value.type == "UnknownTopic"
 
@@ -107,7 +103,6 @@ def test_h1_binlogs_are_not_cut_against_the_controls(db: Database, halt: str) ->
 
 
 FORGED = {
-    **{f"purge_page.{field}": test_h1_a_topic_is_purged_as_far_as_rows_allow for field in TopicPage.model_fields},
     "purge_topic.topic": test_h1_a_topic_is_purged_as_far_as_rows_allow,
     "cut_binlogs.instance": test_h1_binlogs_are_not_cut_against_the_controls,
 }

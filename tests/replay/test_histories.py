@@ -24,7 +24,7 @@ FIRST = {
     "recycle-instance": "adopt_claimed",
     "check-instance": "begin_check",
     "purge-wal": "prepare_purge",
-    "purge-wal-round": "due_topics",
+    "purge-wal-round": "review_topics",
     "gc-binlog": "cut_binlogs",
 }
 """One of the first steps of each workflow."""

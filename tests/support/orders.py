@@ -44,7 +44,6 @@ OPENED = {
     "may_delete": REPORT,
     "policy": "harmless: no activity reads it; policies come from settings and plans from rows",
     "vaults": REPORT,
-    "attributes": SHOWN,
     "cutoffs": "harmless: only the workflow reads them, and sends them in an order that is compared with rows",
     "excluded_vaults": REPORT,
     "heavy_objects": "harmless: it chooses the workers, which check the order alike",
@@ -124,7 +123,7 @@ ORDERS: Mapping[str, Mapping[str, str]] = {
     },
     "due_instances": {},
     "nudge": {},
-    "begin_check": {"instance": RECORDED, "by": SHOWN},
+    "begin_check": {"instance": RECORDED, "requested_by": SHOWN},
     "compare": CHECK,
     "look_again": {
         **_below("order", CHECK),
@@ -136,9 +135,8 @@ ORDERS: Mapping[str, Mapping[str, str]] = {
         "evidence": "rows: the stored evidence is used; errors and notes of the order are added, so it proves less",
     },
     "find_spark": {},
-    "due_topics": {"after": "harmless: topics are listed; only rows of old floors and expired pins are deleted"},
-    "purge_page": {"first": TOPIC, "last": TOPIC, "began": TOPIC},
-    "prepare_purge": {"topic": "harmless: nothing is purged"},
+    "review_topics": {"after": "harmless: topics are judged; only rows of old floors and expired pins are deleted"},
+    "prepare_purge": {"topic": "harmless: nothing is purged; the topic is next due after its interval"},
     "flush_regions": {"topic": "harmless: nodes that are known are asked to flush; nothing is purged"},
     "purge_topic": {"topic": TOPIC},
     "cut_binlogs": {"instance": "rows: mode, stops, TTLs and consumers are read from rows"},
@@ -161,7 +159,7 @@ ROUND_QUERY = {"progress": "query: nothing changes"}
 HANDLERS: Mapping[str, Mapping[str, str]] = {
     "recycle-instance": CONTROLS | ROUND_QUERY,
     "recycle-tick": {},
-    "check-instance": {},
+    "check-instance": CONTROLS | ROUND_QUERY,
     "purge-wal": CONTROLS
     | ROUND_QUERY
     | {"purge_now": "signal: regions are not waited for; the floor still comes from their rows"},

@@ -234,7 +234,7 @@ class Rig:
 
     def check(self, compare: Compare | None = None, *, run: str | None = None, instance: str = "shop") -> CheckReport:
         """Check once, as the workflow does; return the report."""
-        order = self.checker.begin(CheckRequest(instance=instance, by="test"), run or uuid.uuid4().hex).order
+        order = self.checker.begin(CheckRequest(instance=instance, requested_by="test"), run or uuid.uuid4().hex).order
         evidence = self.checker.compare(compare or self.direct, order, lambda: None)
         evidence = self.checker.check_again(order, evidence, lambda: None)
         return self.checker.conclude(ConcludeOrder(instance=instance, run=order.run, evidence=evidence))

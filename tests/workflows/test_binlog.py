@@ -144,7 +144,7 @@ async def test_retry_signal_repeats_a_temporary_failure_at_once(gc: Gc, monkeypa
     monkeypatch.setattr(Cutter, "cut", cut)
     monkeypatch.setitem(options.CATALOG_WRITE, "schedule_to_close_timeout", dt.timedelta(seconds=2))
     handle = await gc.start()
-    waiting = await gc.until(handle, "BACKING OFF")
+    waiting = await gc.until(handle, "BACKING_OFF")
     broken.clear()
     await handle.signal("retry")
     report = await asyncio.wait_for(handle.result(), 20)

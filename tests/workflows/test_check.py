@@ -71,7 +71,7 @@ def shops(rig: Rig, root: Path, count: int) -> Sequence[str]:
 async def started(served: Served, shop: str) -> WorkflowHandle[Any, CheckReport]:
     return await served.client.start_workflow(
         CheckInstance.run,
-        CheckRequest(instance=shop, by="test"),
+        CheckRequest(instance=shop, requested_by="test"),
         id=ids.check(DEPLOYMENT, shop),
         task_queue=ids.control_queue(DEPLOYMENT),
         result_type=CheckReport,

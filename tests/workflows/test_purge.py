@@ -104,7 +104,7 @@ async def test_retry_repeats_a_purge_after_a_transient_fault(topics: Topics, mon
     monkeypatch.setattr(EmbeddedLog, "delete_before", delete)
     topics.wal.purger.preview([name])
     handle = await topics.start(name)
-    waiting = await topics.until(handle, "BACKING OFF")
+    waiting = await topics.until(handle, "BACKING_OFF")
     failed_topic = topics.topic(name)
     broken.clear()
     await handle.signal("retry")

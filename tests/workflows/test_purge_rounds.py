@@ -1,13 +1,14 @@
-"""A round purges the topics that are due, and a tick starts it."""
+"""A round starts a purge for each due topic that has work, and a tick starts the round."""
 
 import uuid
 
+import pytest
+
 from sexton.operators.controls.model import ALL, ControlKind
 from sexton.recycle.rounds.model import DueInstances, TickRequest
-from sexton.wal.messages import (
-    TopicPageReport,
-)
-from sexton.wal.orders import LeaderReport, Stream
+from sexton.wal.messages import TopicCounts
+from sexton.wal.model import BlockReason, Mode
+from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
 from tests.integration.wal.flushing_node import flushing_node
 from tests.support.rig import DEPLOYMENT
 from tests.workflows.topics import Node, Topics, rig, settings, topics
@@ -16,24 +17,26 @@ from workflows import ids
 __all__ = ["rig", "settings", "topics"]  # fixtures
 
 
-async def test_round_purges_only_the_due_topics(topics: Topics) -> None:
+async def test_round_purges_only_due_topics_with_work(topics: Topics) -> None:
     names = [topics.make(20, "r1") for _ in range(3)]
+    idle = topics.make(20, "r1")
     for name in names:
         topics.flushed(name, "r1", 9)
     off = names.pop()
     topics.wal.store.disable(off)
-    first, _ = await topics.round()
-    again, _ = await topics.round()
+    first = await topics.round(*names)
+    again = await topics.round()
     for name in names:
         topics.flushed(name, "r1", 14)
-    early, _ = await topics.round()
+    early = await topics.round()
     topics.rig.later(1_801)
-    late, _ = await topics.round()
+    late = await topics.round(*names)
 
-    assert (first.topics, first.raised, first.freed) == (2, 2, 18)
-    assert (again, early) == (TopicPageReport(), TopicPageReport())
-    assert (late.topics, late.raised, late.freed) == (2, 2, 10)
-    assert topics.topic(off).floor is None
+    assert (first.topics, first.started) == (3, 2)
+    assert (again, early) == (TopicCounts(), TopicCounts())
+    assert (late.topics, late.started) == (3, 2)
+    assert [(topics.topic(name).floor, topics.topic(name).log_start) for name in names] == [(15, 14)] * 2
+    assert [topics.topic(name).floor for name in (off, idle)] == [None, None]
 
 
 async def test_topic_with_much_to_delete_is_due_early(topics: Topics) -> None:
@@ -45,13 +48,13 @@ async def test_topic_with_much_to_delete_is_due_early(topics: Topics) -> None:
     topics.flushed(name, "r1", 350)
     topics.flushed(small, "r1", 200)
     due = topics.wal.schedule.any_due()
-    report, _ = await topics.round()
+    counts = await topics.round(name)
 
     assert due
-    assert (report.topics, topics.topic(name).floor, topics.topic(small).floor) == (1, 351, None)
+    assert (counts.topics, topics.topic(name).floor, topics.topic(small).floor) == (1, 351, None)
 
 
-async def test_round_flushes_regions_and_names_unreachable_nodes(topics: Topics) -> None:
+async def test_purges_flush_regions_and_name_unreachable_nodes(topics: Topics) -> None:
     lagging, stuck = topics.make(200, "r1"), topics.make(200, "r9")
     flush_node = Node(topics, ["r1"])
     with flushing_node(flush_node) as url:
@@ -59,26 +62,64 @@ async def test_round_flushes_regions_and_names_unreachable_nodes(topics: Topics)
         last_report = LeaderReport(topic=stuck, region="r9", epoch=0, streams=(Stream(flushed=19),))
         topics.wal.heartbeats.record_reports("shop", "n2", [last_report], "http://127.0.0.1:9")
         topics.wal.purger.preview([lagging, stuck])
-        report, _ = await topics.round()
+        await topics.round()
+        reports = [await topics.purge_of(topic).result() for topic in (lagging, stuck)]
 
     assert flush_node.asked == [(lagging, "r1")]
-    assert (report.asked, report.flushed) == (1, 1)
-    assert [s.partition(":")[0] for s in report.said] == ["n2"]
+    assert [(r.flushed.asked, r.flushed.flushed, list(r.flushed.silent)) for r in reports] == [
+        (1, 1, []),
+        (0, 0, ["n2"]),
+    ]
     assert (topics.topic(lagging).floor, topics.topic(stuck).floor) == (200, 20)
+
+
+async def test_topic_without_work_costs_no_purge(topics: Topics) -> None:
+    """What a review finds is stored, though no purge runs: a block, and a topic that the log does not know."""
+    blocked, done, faulty = topics.make(20, "r1"), topics.make(20, "r1"), "not-in-the-log"
+    topics.wal.store.enable(faulty, Mode.DELETE, "shop")
+    topics.wal.maps.put(MapOrder(instance="shop", topic=blocked, generation=2, regions=(RegionMapping(region="r2"),)))
+    topics.flushed(done, "r1", 9)
+    await topics.round(done)
+    topics.rig.later(1_801)
+    counts = await topics.round()
+
+    assert (counts.topics, counts.started, counts.blocked, counts.faults) == (3, 0, 1, 1)
+    assert list(topics.topic(blocked).blocked) == [BlockReason.SILENT]
+    assert "UNKNOWN_TOPIC_OR_PART" in topics.topic(faulty).fault
+    assert topics.wal.schedule.due("", 10) == [faulty]  # its log may know it again at any time
+
+
+@pytest.mark.slow
+async def test_forty_of_two_thousand_topics_have_work(topics: Topics) -> None:
+    names = [topics.make(2, "r1", name=f"t{n:04}") for n in range(2_000)]
+    working = names[::50]
+    topics.wal.purger.preview(working)
+    for name in working:
+        topics.flushed(name, "r1", 0)
+    round_ = await topics.start_round()
+    counts = await round_.result()
+    for name in working:
+        await topics.purge_of(name).result()
+    history = await round_.fetch_history()
+    reviews = [e for e in history.events if e.HasField("activity_task_scheduled_event_attributes")]
+
+    assert (counts.topics, counts.started, len(reviews)) == (2_000, 40, 1)
+    assert len(history.events) <= 200, len(history.events)
+    assert {topics.topic(name).floor for name in working} == {1}
 
 
 async def test_stop_of_everything_blocks_purges(topics: Topics) -> None:
     name = topics.make(20, "r1")
     topics.flushed(name, "r1", 9)
     topics.rig.controls.put(ControlKind.STOP, ALL, "a test", "the tester")
-    report, _ = await topics.round()
+    counts = await topics.round()
     blocked = topics.topic(name)
     topics.rig.controls.remove(ControlKind.STOP, ALL)
     topics.rig.later(1_801)
-    after, _ = await topics.round()
+    after = await topics.round(name)
 
-    assert (report.blocked, report.freed, blocked.floor, list(blocked.blocked)) == (1, 0, None, ["stopped"])
-    assert (after.raised, topics.topic(name).log_start) == (1, 9)
+    assert (counts.blocked, counts.started, blocked.floor, list(blocked.blocked)) == (1, 0, None, ["stopped"])
+    assert (after.started, topics.topic(name).log_start) == (1, 9)
 
 
 async def test_tick_starts_a_round_when_a_topic_is_due(topics: Topics) -> None:
@@ -93,6 +134,7 @@ async def test_tick_starts_a_round_when_a_topic_is_due(topics: Topics) -> None:
         result_type=DueInstances,
     )
     await client.get_workflow_handle(ids.purge_wal_round(DEPLOYMENT)).result()
+    await topics.purge_of(name).result()
 
     assert due.topics
     assert topics.topic(name).floor == 10

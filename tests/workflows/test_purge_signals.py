@@ -5,15 +5,14 @@ import threading
 from typing import Any
 
 import pytest
+from temporalio.common import RetryPolicy
 
-from sexton.wal.messages import PurgeOutcome, PurgeRoundRequest, TopicPageReport
+from sexton.wal.messages import PurgeOutcome, PurgeRoundProgress
 from sexton.wal.model import Mode
 from sexton.wal.orders import MapOrder, RegionMapping
 from sexton.wal.rounds import PurgeRounds
-from sexton.wal.sql import schedule as turns_
-from tests.support.rig import DEPLOYMENT
 from tests.workflows.topics import Topics, rig, settings, topics
-from workflows import ids
+from workflows import options
 
 __all__ = ["rig", "settings", "topics"]
 """Fixtures."""
@@ -52,88 +51,68 @@ async def test_purge_signalled_while_preparing_does_not_purge(
     assert (report.outcome, floor, start) == (PurgeOutcome.CANCELLED, None, 0)
 
 
-@pytest.mark.slow
-async def test_paused_round_stays_paused_when_continued_as_new(
-    topics: Topics,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(turns_, "PAGE_TOPICS", 1)
-    monkeypatch.setattr(turns_, "MAX_PAGES", 1)
-    names = [topics.make(20, "r1", name=f"t{n}") for n in range(4)]
-    for name in names:
-        topics.wal.purger.preview([name])
-        topics.flushed(name, "r1", 9)
+def review_that_waits(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """Let reviews wait: return the event that a review has begun, and the one that lets it go on."""
     entered, released = threading.Event(), threading.Event()
-    original = PurgeRounds.page
+    original = PurgeRounds.review
 
-    def page(self: PurgeRounds, topic_page: Any, heartbeat: Any) -> Any:
+    def review(self: PurgeRounds, after: str, _: Any) -> Any:
         entered.set()
         assert released.wait(20)
-        return original(self, topic_page, lambda: None)
+        return original(self, after, lambda: None)
 
-    monkeypatch.setattr(PurgeRounds, "page", page)
-    handle = await topics.served.client.start_workflow(
-        ids.PURGE_WAL_ROUND,
-        PurgeRoundRequest(deployment=DEPLOYMENT),
-        id=ids.purge_wal_round(DEPLOYMENT) + "/paused",
-        task_queue=ids.control_queue(DEPLOYMENT),
-        result_type=TopicPageReport,
-    )
-    await asyncio.to_thread(entered.wait, 20)
-    await handle.signal("pause")
-    await asyncio.sleep(1)
-    released.set()
-    await asyncio.sleep(5)
-    floors = [topics.topic(name).floor for name in names]
-    await topics.served.client.get_workflow_handle(handle.id).signal("cancel")
-    await topics.served.client.get_workflow_handle(handle.id).result()
-
-    assert floors[1:] == [None, None, None]
+    monkeypatch.setattr(PurgeRounds, "review", review)
+    return entered, released
 
 
 @pytest.mark.slow
-async def test_pause_taken_back_at_once_skips_no_page(
-    topics: Topics,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.mark.parametrize("signal", ["pause", "cancel"])
+async def test_signalled_round_starts_no_purge(topics: Topics, monkeypatch: pytest.MonkeyPatch, signal: str) -> None:
+    names = [topics.make(20, "r1") for _ in range(3)]
+    topics.wal.purger.preview(names)
+    for name in names:
+        topics.flushed(name, "r1", 9)
+    entered, released = review_that_waits(monkeypatch)
+    handle = await topics.start_round()
+    await asyncio.to_thread(entered.wait, 20)
+    await handle.signal(signal)
+    await asyncio.sleep(1)
+    released.set()
+    await asyncio.sleep(3)
+    floors = [topics.topic(name).floor for name in names]
+    if signal == "pause":
+        progress = await handle.query("progress", result_type=PurgeRoundProgress)
+        assert progress.doing == "PAUSED"
+        await handle.signal("resume")
+    counts = await asyncio.wait_for(handle.result(), 20)
+
+    assert floors == [None, None, None]
+    assert counts.started == (3 if signal == "pause" else 0)
+
+
+@pytest.mark.slow
+async def test_retry_ends_the_backoff_of_a_round(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(options, "FIRST_BACKOFF_SECONDS", 600.0)
+    monkeypatch.setitem(options.WAL_STEP, "retry_policy", RetryPolicy(maximum_attempts=1))
     name = topics.make(20, "r1")
     topics.wal.purger.preview([name])
     topics.flushed(name, "r1", 9)
-    entered = threading.Event()
-    original = PurgeRounds.page
-    first = [True]
+    original, broken = PurgeRounds.review, [True]
 
-    def page(self: PurgeRounds, topic_page: Any, heartbeat: Any) -> Any:
-        while first:
-            entered.set()
-            threading.Event().wait(0.2)
-            try:
-                heartbeat()
-            except BaseException:
-                first.clear()
-                raise
-        return original(self, topic_page, heartbeat)
+    def review(self: PurgeRounds, after: str, heartbeat: Any) -> Any:
+        if broken:
+            raise TimeoutError("for the test")
+        return original(self, after, heartbeat)
 
-    monkeypatch.setattr(PurgeRounds, "page", page)
-    handle = await topics.served.client.start_workflow(
-        ids.PURGE_WAL_ROUND,
-        PurgeRoundRequest(deployment=DEPLOYMENT),
-        id=ids.purge_wal_round(DEPLOYMENT) + "/short",
-        task_queue=ids.control_queue(DEPLOYMENT),
-        result_type=TopicPageReport,
-    )
-    await asyncio.to_thread(entered.wait, 20)
-    await handle.signal("pause")
-    await handle.signal("resume")
-    await asyncio.sleep(0.5)
-    await handle.signal("pause")
-    await asyncio.sleep(0.05)
-    await handle.signal("resume")
-    await asyncio.sleep(3)
-    first.clear()  # if all signals arrived in one workflow task, the page was never cancelled
-    report = await asyncio.wait_for(handle.result(), 20)
+    monkeypatch.setattr(PurgeRounds, "review", review)
+    handle = await topics.start_round()
+    while (progress := await handle.query("progress", result_type=PurgeRoundProgress)).doing != "BACKING_OFF":
+        await asyncio.sleep(0.05)
+    broken.clear()
+    await handle.signal("retry")
+    counts = await asyncio.wait_for(handle.result(), 20)
 
-    assert (report.faults, topics.topic(name).floor) == (0, 10), report
+    assert (progress.tries, progress.backoff_seconds, counts.started) == (1, 600.0, 1)
 
 
 @pytest.mark.slow

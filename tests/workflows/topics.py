@@ -16,7 +16,7 @@ from sexton.wal.messages import (
     PurgeReport,
     PurgeRequest,
     PurgeRoundRequest,
-    TopicPageReport,
+    TopicCounts,
 )
 from sexton.wal.model import Mode, Topic
 from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
@@ -72,21 +72,30 @@ class Topics:
     async def start(self, topic: str) -> WorkflowHandle[Any, PurgeReport]:
         return await self.served.client.start_workflow(
             ids.PURGE_WAL,
-            PurgeRequest(topic=topic, requested_by="test"),
+            PurgeRequest(topic=topic, deployment=DEPLOYMENT, instance="shop", requested_by="test"),
             id=ids.purge_wal(DEPLOYMENT, topic),
             task_queue=ids.control_queue(DEPLOYMENT),
             result_type=PurgeReport,
         )
 
-    async def round(self) -> tuple[TopicPageReport, WorkflowHandle[Any, TopicPageReport]]:
-        handle = await self.served.client.start_workflow(
+    async def start_round(self) -> WorkflowHandle[Any, TopicCounts]:
+        return await self.served.client.start_workflow(
             ids.PURGE_WAL_ROUND,
             PurgeRoundRequest(deployment=DEPLOYMENT),
             id=f"{ids.purge_wal_round(DEPLOYMENT)}/{uuid.uuid4().hex[:8]}",
             task_queue=ids.control_queue(DEPLOYMENT),
-            result_type=TopicPageReport,
+            result_type=TopicCounts,
         )
-        return await handle.result(), handle
+
+    async def round(self, *topics: str) -> TopicCounts:
+        """Run a round, await the purges of these topics, and return the round's counts."""
+        counts = await (await self.start_round()).result()
+        for topic in topics:
+            await self.purge_of(topic).result()
+        return counts
+
+    def purge_of(self, topic: str) -> WorkflowHandle[Any, PurgeReport]:
+        return self.served.client.get_workflow_handle(ids.purge_wal(DEPLOYMENT, topic), result_type=PurgeReport)
 
     async def until(self, handle: WorkflowHandle[Any, PurgeReport], doing: str) -> PurgeProgress:
         for _ in range(int(PATIENCE_SECONDS / 0.05)):

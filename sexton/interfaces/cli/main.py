@@ -19,6 +19,7 @@ from sexton.interfaces.cli.commands import (
     binlog_journal,
     blockers,
     check,
+    check_signals,
     contract,
     control,
     deletions,
@@ -44,6 +45,7 @@ from sexton.interfaces.cli.commands import (
     vault,
     wal,
     wal_purge,
+    wal_round,
     why,
 )
 from sexton.interfaces.cli.context import WrongUsage
@@ -131,6 +133,16 @@ COMMANDS_OF_OTHER_MODULES: tuple[tuple[typer.Typer, dict[str, Callable[..., obje
         {"selftest": protection_selftest.selftest},
     ),
     (
+        check.app,
+        {
+            "progress": check_signals.progress,
+            "cancel": check_signals.cancel,
+            "pause": check_signals.pause,
+            "resume": check_signals.resume,
+            "retry": check_signals.retry,
+        },
+    ),
+    (
         wal.app,
         {
             "purge": wal_purge.purge,
@@ -168,6 +180,7 @@ def _register(group: typer.Typer, commands: Mapping[str, Callable[..., object]])
 _register(app, COMMANDS)
 for _group, _commands in COMMANDS_OF_OTHER_MODULES:
     _register(_group, _commands)
+wal.app.add_typer(wal_round.app, name="round")
 for _name, _group in GROUPS.items():
     app.add_typer(_group, name=_name)
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sexton.interfaces.cli.context import ask_temporal
 from sexton.interfaces.cli.progress import ProgressDisplay, progress_display
 from sexton.kernel.errors import SextonError
 from sexton.recycle.model import RoundReport
@@ -15,7 +14,6 @@ from sexton.recycle.rounds.model import RecycleRequest, RoundProgress
 if TYPE_CHECKING:
     from temporalio.client import WorkflowFailureError, WorkflowHandle
 
-    from config.settings import Settings
     from sexton.database.engine import Database
     from sexton.interfaces.operator_service import OperatorService
 
@@ -33,17 +31,6 @@ def run_round(service: "OperatorService", request: RecycleRequest, *, watch: boo
     """
     result = asyncio.run(_run(service, request, watch))
     return result if isinstance(result, RoundReport) else service.stores.reports.report(result)
-
-
-def signal_round(settings: "Settings", instance: str, signal: str) -> int:
-    """Signal the running round of an instance; return how many workers are running to act on it.
-
-    Raises:
-        SextonError: no round is running, or Temporal cannot be reached.
-    """
-    from sexton.runtime.temporal.rounds import ROUNDS
-
-    return ask_temporal(settings, lambda client: ROUNDS.signal(client, settings, instance, signal))
 
 
 async def _run(service: "OperatorService", request: RecycleRequest, watch: bool) -> RoundReport | int:

@@ -21,8 +21,6 @@ class OpenedRound(Message):
     may_delete: bool
     policy: Policy
     vaults: tuple[str, ...] = ()
-    attributes: bool = False
-    """Whether the search attributes of Sexton are registered in Temporal."""
     cutoffs: dict[str, int] = Field(default_factory=dict)
     """Kind → the latest ``retention_starts_at`` that is due by an agreed retention; for the owner."""
     excluded_vaults: dict[str, str] = Field(default_factory=dict)

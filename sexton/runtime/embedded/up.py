@@ -40,7 +40,6 @@ def run(home: Path, worker: bool, spark: bool, report: Report) -> None:
     try:
         stack.start(report)
         if worker:
-            # Before the worker, which checks for the search attributes only at its start.
             report(f"schedule  {_schedule(stack, report)}")
             report(f"worker    ready in {stack.start_worker():.1f} s")
         if spark:

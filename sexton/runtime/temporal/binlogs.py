@@ -4,6 +4,7 @@ from sexton.kernel.errors import SextonError
 from sexton.replication.binlog.messages import GcProgress, GcReport, GcRequest
 from sexton.runtime.temporal.control_client import ControlClient
 from workflows import ids
+from workflows.search_attributes import Capability
 
 
 class AlreadyLooking(SextonError):
@@ -21,7 +22,7 @@ def describe(progress: GcProgress) -> str:
         case "SENDING":
             absent = f", {progress.away} did not answer" if progress.away else ""
             return f"{progress.cut.records:,} records cut; {progress.waits} backends are deleting theirs{absent}"
-        case "BACKING OFF":
+        case "BACKING_OFF":
             again = f"try {progress.tries + 1} in {progress.backoff_seconds:.0f} s"
             return f"it failed: {progress.error}; {again}, or now: sexton binlog retry {option}"
         case "PAUSED":
@@ -33,6 +34,7 @@ def describe(progress: GcProgress) -> str:
 BINLOG_GCS = ControlClient[GcRequest, GcReport, GcProgress](
     workflow_type=ids.GC_BINLOG,
     workflow_id=ids.gc_binlog,
+    capability=Capability.BINLOG,
     subject=lambda request: request.instance,
     summary=lambda request: f"binlogs of {request.instance}, by hand",
     report=GcReport,

@@ -4,7 +4,7 @@ import asyncio
 import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from temporalio.client import (
     Client,
@@ -14,16 +14,29 @@ from temporalio.client import (
     WorkflowQueryFailedError,
     WorkflowQueryRejectedError,
 )
+from temporalio.common import TypedSearchAttributes
 from temporalio.exceptions import ActivityError, WorkflowAlreadyStartedError
 from temporalio.exceptions import CancelledError as TemporalCancelled
 from temporalio.service import RPCError, RPCStatusCode
 
 from config.settings import Settings
 from sexton.kernel.errors import SextonError
+from sexton.runtime.temporal import search_attributes
 from sexton.runtime.temporal.client import connect, pollers, taken
 from workflows import ids
+from workflows.search_attributes import Capability, at_start
 
-Request = TypeVar("Request")
+
+class Requested(Protocol):
+    """What every request says. ``instance``: empty if the workflow serves every one; ``requested_by``: who asked."""
+
+    @property
+    def instance(self) -> str: ...  # noqa: D102
+    @property
+    def requested_by(self) -> str: ...  # noqa: D102
+
+
+Request = TypeVar("Request", bound=Requested)
 Report = TypeVar("Report")
 Progress = TypeVar("Progress")
 
@@ -43,6 +56,7 @@ class ControlClient(Generic[Request, Report, Progress]):
     workflow_type: str
     workflow_id: Callable[[str, str], str]
     """Returns the workflow id for a deployment and a subject."""
+    capability: Capability
     subject: Callable[[Request], str]
     summary: Callable[[Request], str]
     """Returns what the Temporal UI shows beside the workflow."""
@@ -76,6 +90,7 @@ class ControlClient(Generic[Request, Report, Progress]):
                 task_queue=ids.control_queue(deployment),
                 result_type=self.report,
                 static_summary=self.summary(request),
+                search_attributes=await self._attributes(client, deployment, request),
             )
         except WorkflowAlreadyStartedError as e:
             raise self.conflict(self.already_running.format(subject=subject)) from e
@@ -135,6 +150,12 @@ class ControlClient(Generic[Request, Report, Progress]):
             if e.status is RPCStatusCode.NOT_FOUND:
                 raise self._not_running(subject) from e
             raise
+
+    async def _attributes(self, client: Client, deployment: str, request: Request) -> TypedSearchAttributes:
+        """Return the search attributes of a new workflow; none where the namespace lacks one: Temporal would refuse."""
+        if await search_attributes.missing(client):
+            return TypedSearchAttributes.empty
+        return at_start(deployment, self.capability, request.instance, request.requested_by)
 
     def _handle(self, client: Client, settings: Settings, subject: str) -> WorkflowHandle[Any, Any]:
         return client.get_workflow_handle(self.workflow_id(settings.require_deployment(), subject))

@@ -5,6 +5,7 @@ from sexton.recycle.model import RoundReport
 from sexton.recycle.rounds.model import RecycleRequest
 from sexton.runtime.temporal.control_client import ControlClient
 from workflows import ids
+from workflows.search_attributes import Capability
 
 
 class AlreadyRunning(SextonError):
@@ -25,6 +26,7 @@ def _summary(request: RecycleRequest) -> str:
 ROUNDS = ControlClient[RecycleRequest, RoundReport, None](
     workflow_type=ids.RECYCLE,
     workflow_id=ids.recycle,
+    capability=Capability.RECYCLE,
     subject=lambda request: request.instance,
     summary=_summary,
     report=RoundReport,

@@ -17,13 +17,16 @@ from temporalio.client import (
     ScheduleUpdate,
     ScheduleUpdateInput,
 )
+from temporalio.common import TypedSearchAttributes
 from temporalio.service import RPCError, RPCStatusCode
 
 from config.settings import Settings
 from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
 from sexton.recycle.rounds.model import TickRequest
+from sexton.runtime.temporal import search_attributes
 from workflows import ids
+from workflows.search_attributes import Capability, at_start
 
 CATCH_UP = dt.timedelta(seconds=10)
 """Missed ticks are skipped: the next one starts everything that is due. Temporal allows no shorter window."""
@@ -54,7 +57,10 @@ def tick_seconds(interval_seconds: int) -> int:
 async def apply(client: Client, settings: Settings) -> str:
     """Create or update the schedule and keep an operator's pause; return ``created``, ``updated`` or ``unchanged``."""
     deployment = settings.require_deployment()
-    desired = _schedule(deployment, tick_seconds(settings.recycle.recycle_interval_seconds))
+    attributes = TypedSearchAttributes.empty
+    if not await search_attributes.missing(client):
+        attributes = at_start(deployment, Capability.SCHEDULE, "", ids.SCHEDULED)
+    desired = _schedule(deployment, tick_seconds(settings.recycle.recycle_interval_seconds), attributes)
     try:
         await client.create_schedule(ids.tick(deployment), desired)
         return "created"
@@ -75,8 +81,8 @@ async def apply(client: Client, settings: Settings) -> str:
     return "updated" if changed else "unchanged"
 
 
-def _schedule(deployment: str, every_seconds: int) -> Schedule:
-    """Return the schedule of a deployment as it should be."""
+def _schedule(deployment: str, every_seconds: int, attributes: TypedSearchAttributes) -> Schedule:
+    """Return the schedule of a deployment as it should be; ``attributes``: of its workflows, which pass them on."""
     return Schedule(
         action=ScheduleActionStartWorkflow(
             ids.TICK,
@@ -85,7 +91,8 @@ def _schedule(deployment: str, every_seconds: int) -> Schedule:
             task_queue=ids.control_queue(deployment),
             # A tick that no worker takes may expire: the next one finds the same instances due.
             execution_timeout=dt.timedelta(minutes=5),
-            static_summary="start rounds that are due",
+            static_summary="start what is due",
+            typed_search_attributes=attributes,
         ),
         spec=ScheduleSpec(intervals=[ScheduleIntervalSpec(every=dt.timedelta(seconds=every_seconds))]),
         policy=SchedulePolicy(overlap=ScheduleOverlapPolicy.BUFFER_ONE, catchup_window=CATCH_UP),
@@ -102,6 +109,7 @@ def _is_same(existing: Schedule, desired: Schedule) -> bool:
         [i.every for i in existing.spec.intervals] == [i.every for i in desired.spec.intervals]
         and (existing.policy.overlap, existing.policy.catchup_window) == (desired.policy.overlap, CATCH_UP)
         and (action.workflow, action.task_queue) == (desired_action.workflow, desired_action.task_queue)
+        and len(action.typed_search_attributes) == len(desired_action.typed_search_attributes)
     )
 
 

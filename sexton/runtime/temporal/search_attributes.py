@@ -1,4 +1,4 @@
-"""Register the search attributes that make rounds easy to find in the Temporal UI. Rounds also run without them."""
+"""Register the search attributes by which the Temporal UI lists workflows. Workflows also run without them."""
 
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
@@ -6,12 +6,9 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from sexton.kernel.errors import SextonError
-from workflows import ids
+from workflows.search_attributes import ALL
 
-ATTRIBUTES = {
-    ids.ATTRIBUTE_INSTANCE.name: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
-    ids.ATTRIBUTE_STATE.name: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
-}
+ATTRIBUTES = {key.name: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD for key in ALL}
 
 
 async def missing(client: Client) -> list[str]:

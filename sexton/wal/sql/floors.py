@@ -24,7 +24,7 @@ from sexton.wal.model import (
     Topic,
     WalSettings,
 )
-from sexton.wal.port import LogFault
+from sexton.wal.port import LogFault, Step
 from sexton.wal.reports import CLEAR_PENDING, accept_pending
 from sexton.wal.sql.parts import in_parts
 from sexton.wal.sql.rows import deciding, read_pins, read_regions, read_topics, retains
@@ -89,18 +89,26 @@ class FloorStore:
         ]
         return sorted(addressed, key=lambda region: (-region.bytes, -region.entries, region.topic, region.region))
 
-    def judge(self, answers: Answers, before: LogStateBeforeRead) -> Mapping[str, PurgeVerdict]:
-        """Return how far each topic may be purged; the log's state is stored, no floor is raised."""
-        return self._decide(answers, before, raises=False)
-
-    def raise_floors(self, answers: Answers, before: LogStateBeforeRead) -> Mapping[str, PurgeVerdict]:
-        """Persist how far each topic may be purged, where that rises: from then on entries below may be deleted.
+    def judge(self, answers: Answers, before: LogStateBeforeRead, step: Step) -> Mapping[str, PurgeVerdict]:
+        """Decide how far each topic may be purged, and store the log's state and what the step adds.
 
         Args:
             answers: the log's answer about each topic, read after ``before``.
             before: as ``state_before_read`` returned it.
+            step: what the verdicts are for.
         """
-        return self._decide(answers, before, raises=True)
+        verdicts: dict[str, PurgeVerdict] = {}
+        in_parts(
+            self._db,
+            answers,
+            lambda names: verdicts.update(self._judge_part({n: answers[n] for n in names}, before, step)),
+        )
+        reached("wal.floor")
+        return verdicts
+
+    def raise_floors(self, answers: Answers, before: LogStateBeforeRead) -> Mapping[str, PurgeVerdict]:
+        """Persist how far each topic may be purged, where that rises: from then on entries below may be deleted."""
+        return self.judge(answers, before, Step.RAISE)
 
     def record_log_state(self, answers: Answers, faults: Mapping[str, LogFault] | None = None) -> None:
         """Store where topics begin after a deletion, and complete the purges that the log has carried out.
@@ -146,17 +154,7 @@ class FloorStore:
 
         in_parts(self._db, names, record)
 
-    def _decide(self, answers: Answers, before: LogStateBeforeRead, *, raises: bool) -> Mapping[str, PurgeVerdict]:
-        verdicts: dict[str, PurgeVerdict] = {}
-        in_parts(
-            self._db,
-            answers,
-            lambda names: verdicts.update(self._decide_part({n: answers[n] for n in names}, before, raises=raises)),
-        )
-        reached("wal.floor")
-        return verdicts
-
-    def _decide_part(self, answers: Answers, before: LogStateBeforeRead, *, raises: bool) -> Mapping[str, PurgeVerdict]:
+    def _judge_part(self, answers: Answers, before: LogStateBeforeRead, step: Step) -> Mapping[str, PurgeVerdict]:
         names = sorted(answers)
         decisions: list[TopicDecision] = []
         with deciding(self._db, *names) as c:
@@ -174,7 +172,7 @@ class FloorStore:
                     state = self._release_regions(c, state, now)
                 halt, safe = stop_of(topic.instance), before.safe.get(name, 0)
                 verdict = verdict_rows.topic_verdict(state, halt, now, self._settings, safe)
-                decisions.append(verdict_rows.decide(state, verdict, now, raises=raises))
+                decisions.append(verdict_rows.decide(state, verdict, now, step, self._settings))
             self._update_topics(c, [decision.topic_row for decision in decisions])
             self._insert_purges(c, [decision.purge_row for decision in decisions if decision.purge_row is not None])
         return {decision.topic: decision.verdict for decision in decisions}

@@ -1,19 +1,16 @@
-"""List the topics that are due, page by page: those whose interval is over, and those with much to delete."""
+"""List the topics that are due: those whose interval is over, and those with much to delete."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, case, delete, func, or_, select
+from sqlalchemy import ColumnElement, and_, case, delete, func, or_, select
 
 from sexton.database.engine import Database
+from sexton.database.rows import in_list
 from sexton.operators.call_log.work import record_work
-from sexton.wal.messages import TopicPage, TopicPages
 from sexton.wal.model import WalSettings
 from sexton.wal.sql.rows import retains
 
-PAGE_TOPICS = 100
-MAX_PAGES = 20
-"""Pages of one run; the next run continues with the other topics."""
 WEIGH_MS = 86_400_000
 """The average size of a topic's entries is estimated again after this time."""
 PURGE_RETENTION_MS = 90 * 86_400_000
@@ -26,22 +23,16 @@ class WalSchedule:
     def __init__(self, db: Database, settings: WalSettings) -> None:
         self._db, self._settings = db, settings
 
-    def pages(self, after: str = "") -> TopicPages:
-        """Return the topics that are due, ordered by name; a page consists of its first and last name.
+    def due(self, after: str, at_most: int) -> Sequence[str]:
+        """Return so many topics that are due, ordered by name.
 
         ``after``: only topics whose names come after this one. A round visits each topic once: a topic that stays due
         (its log does not answer, something blocks it) delays no other.
         """
         t = self._db.t.wal_topic
-        max_topics = PAGE_TOPICS * MAX_PAGES
         with self._db.read() as c:
-            began = self._db.now(c)
-            due = select(t.c.name).where(t.c.name > after, self._due(began)).order_by(t.c.name)
-            due_names = list(c.execute(due.limit(max_topics + 1)).scalars())
-        names = due_names[:max_topics]
-        chunks = [names[n : n + PAGE_TOPICS] for n in range(0, len(names), PAGE_TOPICS)]
-        pages = tuple(TopicPage(first=chunk[0], last=chunk[-1], began=began) for chunk in chunks)
-        return TopicPages(pages=pages, topics=len(names), more=len(due_names) > max_topics)
+            due = select(t.c.name).where(t.c.name > after, self._due(self._db.now(c)))
+            return list(c.execute(due.order_by(t.c.name).limit(at_most)).scalars())
 
     def any_due(self) -> bool:
         """Return whether any topic is due; called at each tick."""
@@ -51,22 +42,18 @@ class WalSchedule:
                 return False
             return c.execute(select(t.c.name).where(self._due(self._db.now(c))).limit(1)).first() is not None
 
-    def names(self, page: TopicPage) -> Sequence[str]:
-        """Return the topics of a page: the same when repeated, even if some of them were purged since."""
-        with self._db.read() as c:
-            return list(c.execute(self._of_page(page)).scalars())
-
-    def without_entry_size(self, page: TopicPage) -> Sequence[str]:
-        """Return the topics of a page whose average entry size is unknown, or was estimated over a day ago."""
+    def without_entry_size(self, names: Sequence[str]) -> Sequence[str]:
+        """Return those of some topics whose average entry size is unknown, or was estimated over a day ago."""
         t = self._db.t.wal_topic
         with self._db.read() as c:
             outdated = or_(t.c.entry_bytes_at.is_(None), t.c.entry_bytes_at <= self._db.now(c) - WEIGH_MS)
-            return list(c.execute(self._of_page(page).where(outdated, t.c.quarantined == "")).scalars())
+            of_names = and_(in_list(self._db, t.c.name, names), t.c.enabled, t.c.quarantined == "")
+            return list(c.execute(select(t.c.name).where(of_names, outdated)).scalars())
 
-    def record_purge(self, topics: str) -> None:
-        """Log that a purge begins; ``topics``: which."""
+    def record_purge(self, topic: str) -> None:
+        """Log that the purge of a topic begins."""
         with self._db.write() as c:
-            record_work(self._db, c, "wal purge", subject=topics)
+            record_work(self._db, c, "wal purge", subject=topic)
 
     def forget(self) -> None:
         """Delete the rows of old floors and of expired pins."""
@@ -76,21 +63,15 @@ class WalSchedule:
             c.execute(delete(purge).where(purge.c.at <= now - PURGE_RETENTION_MS))
             c.execute(delete(pin).where(pin.c.expires_at <= now))
 
-    def _of_page(self, page: TopicPage) -> Select[str]:
-        t = self._db.t.wal_topic
-        within = t.c.name.between(page.first, page.last)
-        return select(t.c.name).where(within, self._due(page.began)).order_by(t.c.name).limit(2 * PAGE_TOPICS)
-
-    def _due(self, began: int) -> ColumnElement[bool]:
-        """Return the condition that a topic belongs to the run that began then, also once that run has purged it."""
+    def _due(self, now: int) -> ColumnElement[bool]:
+        """Return the condition that a topic is due: its interval is over, or a purge could delete much."""
         t, settings = self._db.t.wal_topic, self._settings
         needs, entries = self._reclaimable()
         enough = or_(entries >= settings.purge_entries, entries * t.c.entry_bytes >= settings.purge_bytes)
         much_to_delete = select(needs.c.topic).where(needs.c.topic == t.c.name, enough).exists()
         large = and_(t.c.quarantined == "", much_to_delete)
-        interval_over = or_(t.c.checked_at.is_(None), t.c.checked_at <= began - settings.interval_seconds * 1000)
-        purged_in_this_run = t.c.checked_at >= began
-        return and_(t.c.enabled, or_(interval_over, purged_in_this_run, large))
+        interval_over = or_(t.c.checked_at.is_(None), t.c.checked_at <= now - settings.interval_seconds * 1000)
+        return and_(t.c.enabled, or_(interval_over, large))
 
     def _reclaimable(self) -> tuple[Any, ColumnElement[int]]:
         """Return the lowest need of each topic, and the number of entries between the deleted ones and that need."""

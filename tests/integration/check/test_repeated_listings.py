@@ -32,7 +32,7 @@ def test_a_repeated_listing_does_not_make_a_vault_large(
 
     monkeypatch.setattr(LocalVault, "list_part", busy)
 
-    order = rig.checker.begin(check_model.CheckRequest(instance="shop", by="test"), "a run").order
+    order = rig.checker.begin(check_model.CheckRequest(instance="shop", requested_by="test"), "a run").order
     assert order.most_objects == 10
 
     evidence = rig.direct.compare(order, rig.registry.vaults("shop"), lambda: None)  # 6 objects

@@ -1,4 +1,4 @@
-"""Due topics are paged by name, and no topic starves."""
+"""Due topics are reviewed by name, in parts, and no topic starves."""
 
 import pytest
 from sqlalchemy import update
@@ -6,10 +6,10 @@ from sqlalchemy import update
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.operators.controls.store import ControlStore
+from sexton.wal import rounds
 from sexton.wal.model import Mode, WalSettings
 from sexton.wal.orders import MapOrder, RegionMapping
 from sexton.wal.rounds import PurgeRounds
-from sexton.wal.sql import schedule
 from sexton.wal.sql.schedule import WalSchedule
 from sexton.wal.wal import WalService
 from tests.integration.wal.topic_stores import WAL_SETTINGS as FIELD_TERMS
@@ -18,32 +18,22 @@ from tests.integration.wal.topic_stores import TopicStores
 WAL_SETTINGS = WalSettings(interval_seconds=1_800, purge_entries=300, purge_bytes=10_000)
 
 
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use pages of three topics, and two pages in a run."""
-    monkeypatch.setattr(schedule, "PAGE_TOPICS", 3)
-    monkeypatch.setattr(schedule, "MAX_PAGES", 2)
-
-
 def enabled(db: Database, *names: str) -> None:
     for name in names:
         WalService(db, WAL_SETTINGS, ControlStore(db)).store.enable(name, Mode.DELETE, "shop")
 
 
-def test_due_topics_are_paged_by_name_over_several_runs(db: Database, few: None) -> None:
+def test_due_topics_are_listed_by_name_in_parts(db: Database) -> None:
     enabled(db, *(f"t{n}" for n in range(8)))
     due_topics = WalSchedule(db, WAL_SETTINGS)
 
-    first = due_topics.pages()
-    names = [name for page in first.pages for name in due_topics.names(page)]
-    mark_as_purged(db, *names)
-    again = [due_topics.names(page) for page in first.pages]
-    rest = due_topics.pages()
+    first = due_topics.due("", 6)
+    mark_as_purged(db, *first[:2])
+    rest = due_topics.due(first[-1], 6)
 
-    assert ([(p.first, p.last) for p in first.pages], first.more) == ([("t0", "t2"), ("t3", "t5")], True)
-    assert names == [f"t{n}" for n in range(6)]
-    assert again == [["t0", "t1", "t2"], ["t3", "t4", "t5"]]
-    assert ([(p.first, p.last) for p in rest.pages], rest.more) == ([("t6", "t7")], False)
+    assert first == [f"t{n}" for n in range(6)]
+    assert rest == ["t6", "t7"]
+    assert due_topics.due("", 100) == [f"t{n}" for n in range(2, 8)]
 
 
 def mark_as_purged(db: Database, *names: str) -> None:
@@ -64,17 +54,17 @@ def test_enabled_topic_is_due_after_its_interval(db: Database) -> None:
     due.append(due_topics.any_due())
 
     assert due == [True, False, True]
-    assert due_topics.pages().topics == 1
+    assert due_topics.due("", 10) == ["on"]
 
 
-def test_each_name_is_in_exactly_one_page(db: Database, few: None) -> None:
-    names = ["a", "B", "b", "_x", "-x", ".x", "Z9"][:6]
+def test_each_name_is_in_exactly_one_part(db: Database) -> None:
+    names = ["a", "B", "b", "_x", "-x", ".x"]
     enabled(db, *names)
     due_topics = WalSchedule(db, WAL_SETTINGS)
 
-    pages = due_topics.pages().pages
+    first = due_topics.due("", 3)
 
-    assert sorted(name for page in pages for name in due_topics.names(page)) == sorted(names)
+    assert sorted([*first, *due_topics.due(first[-1], 3)]) == sorted(names)
 
 
 def test_topic_with_much_to_delete_is_due_early(db: Database) -> None:
@@ -100,30 +90,28 @@ def test_topic_with_much_to_delete_is_due_early(db: Database) -> None:
         c.execute(t.update().where(t.c.name == "gone").values(quarantined="for the test"))
     schema.move_clock(db, 10)
 
-    due = WalSchedule(db, WAL_SETTINGS).pages()
-
-    assert [name for page in due.pages for name in WalSchedule(db, WAL_SETTINGS).names(page)] == ["large", "many"]
-    assert (due.pages[0].first, due.pages[-1].last) == ("large", "many")
+    assert WalSchedule(db, WAL_SETTINGS).due("", 10) == ["large", "many"]
 
 
 def run(work: PurgeRounds, most: int) -> int:
-    """Run pages as the workflow does, continuing as new while there are more; return the number of runs."""
+    """Review topics as the workflow does, continuing as new while there are more; purge those with work."""
     after = ""
     for n in range(1, most + 1):
-        due = work.pages(after)
-        for page in due.pages:
-            work.page(page, lambda: None)
-        if not due.more:
+        review = work.review(after, lambda: None)
+        for topic in review.work:
+            work.preview(topic.topic)
+            work.purge(topic.topic)
+        if not review.more:
             return n
-        after = due.pages[-1].last
+        after = review.after
     return most + 1
 
 
 @pytest.mark.parametrize("place", ["embedded"], indirect=True)  # its names are chosen
 @pytest.mark.parametrize("reason", ["deleted in Kafka", "much to purge, and blocked"])
 def test_topics_that_stay_due_delay_no_other(topics: TopicStores, monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
-    monkeypatch.setattr(schedule, "PAGE_TOPICS", 2)
-    monkeypatch.setattr(schedule, "MAX_PAGES", 2)  # instead of 2,000: 4
+    monkeypatch.setattr(rounds, "PAGE_TOPICS", 2)
+    monkeypatch.setattr(rounds, "MAX_TOPICS", 4)  # instead of 2,000
     terms: WalSettings = FIELD_TERMS.model_copy(update={"purge_entries": 10})
     t = topics.db.t.wal_topic
     for n in range(5):

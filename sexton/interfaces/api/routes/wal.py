@@ -59,7 +59,13 @@ def purge(topic: Name, request: Request, service: Service, caller: CurrentCaller
     instance = UNKNOWN_INSTANCE if known is None else known.instance
     with caller.recorded(Deed("wal purge", instance, Grant.OPERATE, topic)):
         _permitted(topic, Grant.OPERATE, service, caller)
-        run = request.app.state.rounds.purge(PurgeRequest(topic=topic, requested_by=caller.name))
+        order = PurgeRequest(
+            topic=topic,
+            deployment=service.settings.require_deployment(),
+            instance=instance,
+            requested_by=caller.name,
+        )
+        run = request.app.state.rounds.purge(order)
     return StartedPurge(topic=topic, workflow=run.workflow, run=run.run)
 
 

@@ -3,9 +3,10 @@
 import typer
 
 from sexton.interfaces.cli.commands.binlog import InstanceOption
-from sexton.interfaces.cli.context import NO_WORKER, Json, ask_temporal, log_call, one_instance, open_database
+from sexton.interfaces.cli.context import Json, ask_temporal, log_call, one_instance, open_database
 from sexton.interfaces.cli.output import print_json
 from sexton.interfaces.cli.render.binlogs import show_gc_report
+from sexton.interfaces.cli.signals import SignalTarget, send_signal
 
 
 def gc(instance: InstanceOption = None, as_json: Json = False) -> None:
@@ -16,13 +17,15 @@ def gc(instance: InstanceOption = None, as_json: Json = False) -> None:
 
     Example: sexton binlog gc
     """
+    from sexton.operators.controls.store import whoami
     from sexton.replication.binlog.messages import GcRequest
     from sexton.runtime.temporal.binlogs import BINLOG_GCS
 
     with open_database() as service:
         name = one_instance(service, instance)
         with log_call(service, "binlog gc", name):
-            request = GcRequest(deployment=service.settings.require_deployment(), instance=name, requested_by="cli")
+            deployment = service.settings.require_deployment()
+            request = GcRequest(deployment=deployment, instance=name, requested_by=whoami())
             report = BINLOG_GCS.run(service.settings, request, lambda message: typer.echo(message, err=True))
     if as_json:
         print_json(report.model_dump(mode="json"))
@@ -86,10 +89,4 @@ def _signal(instance: str | None, signal: str, effect: str) -> None:
     from sexton.runtime.temporal.binlogs import BINLOG_GCS
 
     with open_database() as service:
-        name = one_instance(service, instance)
-        with log_call(service, f"binlog {signal}", name, blocks_deletion=signal in ("cancel", "pause")):
-            settings = service.settings
-            workers = ask_temporal(settings, lambda client: BINLOG_GCS.signal(client, settings, name, signal))
-    typer.echo(f"Sent {signal} to the binlog GC of {name}: {effect}")
-    if not workers:
-        typer.echo(NO_WORKER, err=True)
+        send_signal(service, SignalTarget(BINLOG_GCS, "binlog", one_instance(service, instance)), signal, effect)

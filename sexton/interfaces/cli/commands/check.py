@@ -11,7 +11,6 @@ from sexton.check.model import CheckRequest, FindingType
 from sexton.interfaces.cli.context import (
     Json,
     WrongUsage,
-    ask_temporal,
     log_call,
     one_instance,
     open_database,
@@ -47,6 +46,7 @@ def run(
 
     Example: sexton check run shop
     """
+    from sexton.operators.controls.store import whoami
     from sexton.runtime.temporal.checks import CHECKS
 
     with open_database() as service:
@@ -54,7 +54,7 @@ def run(
         if not service.stores.registry.vaults(name):
             raise WrongUsage(f"instance {name} has no vault to check; add one with: sexton vault add")
         with log_call(service, "check run", name):
-            request = CheckRequest(instance=name, by="cli")
+            request = CheckRequest(instance=name, requested_by=whoami())
             report = CHECKS.run(service.settings, request, lambda message: typer.echo(message, err=True))
     if as_json:
         print_json(report.model_dump(mode="json"))
@@ -64,21 +64,6 @@ def run(
         raise typer.Exit(INCOMPLETE)
     if report.confirmed.get(FindingType.LOST):
         raise typer.Exit(LOSS)
-
-
-@app.command("cancel")
-def cancel(instance: Instance) -> None:
-    """End the running check; it confirms nothing.
-
-    Example: sexton check cancel shop
-    """
-    from sexton.runtime.temporal.checks import CHECKS
-
-    with open_database() as service:
-        service.stores.registry.instance(instance)
-        with log_call(service, "check cancel", instance, blocks_deletion=True):
-            ask_temporal(service.settings, lambda client: CHECKS.cancel(client, service.settings, instance))
-    typer.echo(f"the check of {instance} ends; see: sexton check list {instance}")
 
 
 @app.command("list")

@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import NO_WORKER, Json, log_call, open_database
+from sexton.interfaces.cli.context import Json, log_call, open_database
 from sexton.interfaces.cli.output import first_line, freed, print_json, show_table, time_left, utc, utc_column
 from sexton.interfaces.cli.render.report import end, show_report
+from sexton.interfaces.cli.signals import SignalTarget, send_signal
 from sexton.recycle.rounds.model import RecycleRequest
 
 if TYPE_CHECKING:
@@ -100,9 +101,10 @@ def run(instance: Instance, as_json: Json = False) -> None:
     Example: sexton round run shop
     """
     from sexton.interfaces.cli.running import run_round
+    from sexton.operators.controls.store import whoami
 
     with open_database() as service:
-        request = RecycleRequest(instance=instance, requested_by="cli")
+        request = RecycleRequest(instance=instance, requested_by=whoami())
         with log_call(service, "round run", instance):
             service.stores.registry.instance(instance)
             service.stores.controls.admit(instance)
@@ -151,12 +153,8 @@ def retry(instance: Instance) -> None:
 
 
 def _signal(instance: str, signal: str, effect: str) -> None:
-    from sexton.interfaces.cli.running import signal_round
+    from sexton.runtime.temporal.rounds import ROUNDS
 
     with open_database() as service:
         service.stores.registry.instance(instance)
-        with log_call(service, f"round {signal}", instance):
-            workers = signal_round(service.settings, instance, signal)
-    typer.echo(f"Sent {signal} to the round of {instance}: {effect}")
-    if not workers:
-        typer.echo(NO_WORKER, err=True)
+        send_signal(service, SignalTarget(ROUNDS, "round", instance), signal, effect)

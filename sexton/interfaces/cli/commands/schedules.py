@@ -25,20 +25,21 @@ def apply() -> None:
     with open_database() as service, log_call(service, "schedules apply"):
         settings = service.settings
 
-        async def apply_and_register(client: "Client") -> tuple[str, list[str], str]:
-            result = await schedules.apply(client, settings)
+        async def register_and_apply(client: "Client") -> tuple[str, list[str], str]:
+            registered, warning = list[str](), ""
             try:
-                return result, await search_attributes.register(client), ""
+                registered = await search_attributes.register(client)
             except SextonError as e:
-                return result, [], str(e)
+                warning = str(e)
+            return await schedules.apply(client, settings), registered, warning
 
-        result, registered, warning = ask_temporal(settings, apply_and_register)
+        result, registered, warning = ask_temporal(settings, register_and_apply)
     every = settings.recycle.recycle_interval_seconds
     tick = schedules.tick_seconds(every)
     typer.echo(f"schedule {settings.require_deployment()}: {result}; each instance has a round every {every} s,")
     typer.echo(f"and every {tick} s the schedule checks which instances and topics are due")
     if registered:
-        typer.echo(f"search attributes registered: {', '.join(registered)}; workers use them after their next start")
+        typer.echo(f"search attributes registered: {', '.join(registered)}")
     if warning:
         typer.echo(f"warning: {warning}", err=True)
 

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.commands.wal import Name, instance_of
-from sexton.interfaces.cli.context import NO_WORKER, Json, ask_temporal, log_call, open_database
+from sexton.interfaces.cli.context import Json, ask_temporal, log_call, open_database
 from sexton.interfaces.cli.output import print_json
 from sexton.interfaces.cli.render.topics import show_explanation, show_purge_report
+from sexton.interfaces.cli.signals import SignalTarget, send_signal
 
 if TYPE_CHECKING:
     from sexton.interfaces.operator_service import OperatorService
@@ -25,6 +26,7 @@ def purge(
 
     Example: sexton wal purge orders-wal
     """
+    from sexton.operators.controls.store import whoami
     from sexton.runtime.temporal.purges import PURGES
     from sexton.wal.messages import PurgeOutcome, PurgeRequest
 
@@ -35,7 +37,8 @@ def purge(
             _dry_run(service, topic, as_json)
             return
         with log_call(service, "wal purge", instance, topic):
-            request = PurgeRequest(topic=topic, requested_by="cli")
+            deployment = service.settings.require_deployment()
+            request = PurgeRequest(topic=topic, deployment=deployment, instance=instance, requested_by=whoami())
             report = PURGES.run(service.settings, request, lambda message: typer.echo(message, err=True))
         topic_after = store.topic(topic)
     if as_json:
@@ -77,7 +80,9 @@ def cancel(topic: Name) -> None:
 
 
 def pause(topic: Name) -> None:
-    """Pause the running purge of a topic before its next step. Scheduled runs continue: see `sexton wal disable`.
+    """Pause the running purge of a topic before its next step.
+
+    No other purge of the topic starts until it is resumed.
 
     Example: sexton wal pause orders-wal
     """
@@ -114,10 +119,4 @@ def _signal(topic: str, signal: str, effect: str) -> None:
     from sexton.runtime.temporal.purges import PURGES
 
     with open_database() as service:
-        instance = instance_of(service, topic)
-        with log_call(service, f"wal {signal}", instance, topic, blocks_deletion=signal in ("cancel", "pause")):
-            settings = service.settings
-            workers = ask_temporal(settings, lambda client: PURGES.signal(client, settings, topic, signal))
-    typer.echo(f"Sent {signal} to the purge of topic {topic}: {effect}")
-    if not workers:
-        typer.echo(NO_WORKER, err=True)
+        send_signal(service, SignalTarget(PURGES, "wal", instance_of(service, topic), topic), signal, effect)

@@ -120,5 +120,5 @@ async def _search_attributes(client: "Client") -> DoctorFinding:
     missing = await search_attributes.missing(client)
     if missing:
         detail = f"{', '.join(missing)} not registered: rounds run, but the Temporal UI cannot search by them"
-        return DoctorFinding("WARN", "attributes", detail, "sexton schedules apply; then restart the workers")
-    return DoctorFinding("OK", "attributes", "rounds can be found by instance and state")
+        return DoctorFinding("WARN", "attributes", detail, "sexton schedules apply")
+    return DoctorFinding("OK", "attributes", "workflows can be listed by instance, capability and state")

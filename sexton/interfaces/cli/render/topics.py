@@ -9,7 +9,7 @@ from sexton.wal.model import BlockReason
 
 if TYPE_CHECKING:
     from sexton.wal.explain import RegionLag, TopicExplanation
-    from sexton.wal.messages import PurgeReport
+    from sexton.wal.messages import PurgeReport, TopicCounts
     from sexton.wal.model import Pin, Purge, Topic
 
 MAX_LOSSES = 10
@@ -58,6 +58,20 @@ def show_explanation(explanation: "TopicExplanation") -> None:
         typer.echo(f"and {explanation.regions - len(explanation.lines):,} more regions, which need less")
     pin_columns = ("replay", "region", "reads from", "node", "until (UTC)")
     show_table("", pin_columns, [_pin_row(pin) for pin in explanation.pins])
+
+
+def show_round_report(counts: "TopicCounts") -> None:
+    """Print what a round of topics found and started."""
+    typer.echo(f"{quantity(counts.topics, 'topic')} due; {quantity(counts.started, 'purge')} started")
+    if counts.running:
+        typer.echo(f"  {quantity(counts.running, 'purge')} running already")
+    for number, name in ((counts.blocked, "blocked"), (counts.quarantined, "quarantined"), (counts.faults, "faulty")):
+        if number:
+            typer.echo(f"  {number:,} {name}; see: sexton blockers")
+    if counts.losses:
+        typer.echo(f"  LOSS: {quantity(counts.losses, 'region')} need entries that are deleted; see: sexton wal list")
+    for reason in counts.reasons:
+        typer.echo(f"  {reason}")
 
 
 def show_purge_report(topic: "Topic", report: "PurgeReport") -> None:

@@ -1,0 +1,156 @@
+"""Every workflow can be found by instance and by who asked, and the Temporal UI shows what it did."""
+
+import asyncio
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription
+
+from config.settings import Settings
+from sexton.check.model import CheckRequest
+from sexton.contract import NewMark
+from sexton.recycle.rounds.model import RecycleRequest
+from sexton.replication.binlog.messages import GcRequest
+from sexton.runtime.temporal import schedules, search_attributes
+from sexton.runtime.temporal.binlogs import BINLOG_GCS
+from sexton.runtime.temporal.checks import CHECKS
+from sexton.runtime.temporal.purges import PURGE_ROUNDS, PURGES
+from sexton.runtime.temporal.rounds import ROUNDS
+from sexton.wal.messages import PurgeRequest, PurgeRoundRequest
+from tests.support.rig import DEPLOYMENT, put
+from tests.workflows.conftest import PATIENCE_SECONDS
+from tests.workflows.topics import Topics, rig, settings, topics
+from workflows import ids
+from workflows.search_attributes import ALL, CAPABILITY, INSTANCE, REQUESTED_BY, STATE
+from workflows.search_attributes import DEPLOYMENT as DEPLOYMENT_KEY
+
+__all__ = ["rig", "settings", "topics"]  # fixtures
+
+
+async def listed(client: Client, query: str, types: set[str]) -> Mapping[str, WorkflowExecution]:
+    """Wait until a list by a query has an ended workflow of each type; return the newest of each."""
+    for _ in range(int(PATIENCE_SECONDS / 0.2)):
+        found: dict[str, WorkflowExecution] = {}
+        async for execution in client.list_workflows(f"{query} AND ExecutionStatus = 'Completed'"):
+            found.setdefault(execution.workflow_type, execution)
+        if found.keys() == types:
+            return found
+        await asyncio.sleep(0.2)
+    raise AssertionError(f"the list by {query} has {sorted(found)}")
+
+
+async def description(client: Client, execution: WorkflowExecution) -> WorkflowExecutionDescription:
+    return await client.get_workflow_handle(execution.id, run_id=execution.run_id).describe()
+
+
+def fill(topics: Topics, root: Path) -> str:
+    """Give the instance a due mark and a topic with work; return the topic."""
+    rig = topics.rig.instance("shop")
+    place = rig.local(root)
+    put(place, "a.dat")
+    rig.mark("dropped", NewMark(id="m1", vault="disk", keys=("a.dat",)))
+    topic = topics.make(20, "r1")
+    topics.wal.purger.preview([topic])
+    topics.flushed(topic, "r1", 9)
+    rig.later(10_801)
+    return topic
+
+
+async def test_workflows_by_hand_are_found_by_instance(topics: Topics, settings: Settings, tmp_path: Path) -> None:
+    topic, client, who = fill(topics, tmp_path / "v"), topics.served.client, f"anna-{uuid.uuid4().hex[:8]}"
+    await search_attributes.register(client)
+    started = [
+        await ROUNDS.start(client, settings, RecycleRequest(instance="shop", requested_by=who)),
+        await CHECKS.start(client, settings, CheckRequest(instance="shop", requested_by=who)),
+        await PURGES.start(
+            client, settings, PurgeRequest(topic=topic, deployment=DEPLOYMENT, instance="shop", requested_by=who)
+        ),
+        await BINLOG_GCS.start(client, settings, GcRequest(deployment=DEPLOYMENT, instance="shop", requested_by=who)),
+        await PURGE_ROUNDS.start(client, settings, PurgeRoundRequest(deployment=DEPLOYMENT, requested_by=who)),
+    ]
+    for handle in started:
+        await handle.result()
+
+    of_shop = {ids.RECYCLE, ids.CHECK, ids.PURGE_WAL, ids.GC_BINLOG}
+    found = await listed(client, f"SextonInstance = 'shop' AND SextonRequestedBy = '{who}'", of_shop)
+    every = await listed(client, f"SextonRequestedBy = '{who}'", of_shop | {ids.PURGE_WAL_ROUND})
+    ends = {name: await description(client, execution) for name, execution in every.items()}
+
+    assert {name: d.typed_search_attributes.get(CAPABILITY) for name, d in ends.items()} == {
+        ids.RECYCLE: "recycle",
+        ids.CHECK: "check",
+        ids.PURGE_WAL: "wal",
+        ids.PURGE_WAL_ROUND: "wal",
+        ids.GC_BINLOG: "binlog",
+    }
+    assert {d.typed_search_attributes.get(DEPLOYMENT_KEY) for d in ends.values()} == {DEPLOYMENT}
+    assert {name: d.typed_search_attributes.get(STATE) for name, d in ends.items()} == {
+        ids.RECYCLE: "SUCCEEDED",
+        ids.CHECK: "PARTIAL",
+        ids.PURGE_WAL: "PURGED",
+        ids.PURGE_WAL_ROUND: "ENDED",
+        ids.GC_BINLOG: "ENDED",
+    }
+    assert {name: await d.static_summary() for name, d in ends.items()} == {
+        ids.RECYCLE: "recycle shop, by hand",
+        ids.CHECK: "check shop, by hand",
+        ids.PURGE_WAL: f"purge topic {topic}, by hand",
+        ids.PURGE_WAL_ROUND: "purge topics, by hand",
+        ids.GC_BINLOG: "binlogs of shop, by hand",
+    }
+    details = {name: await started_details(client, execution) for name, execution in found.items()}
+    assert "round 1" in details[ids.RECYCLE]
+    assert "check 1" in details[ids.CHECK]
+    assert topic in details[ids.PURGE_WAL]
+    assert "records: 0" in details[ids.GC_BINLOG]
+
+
+async def started_details(client: Client, execution: WorkflowExecution) -> str:
+    """Return the current details, as the Temporal UI asks for them."""
+    handle = client.get_workflow_handle(execution.id, run_id=execution.run_id)
+    metadata = await handle.query("__temporal_workflow_metadata")
+    return str(metadata.current_details)
+
+
+async def test_scheduled_workflows_inherit_the_attributes(topics: Topics, settings: Settings, tmp_path: Path) -> None:
+    topic, client = fill(topics, tmp_path / "v"), topics.served.client
+    await search_attributes.register(client)
+    assert await schedules.apply(client, settings) in ("created", "updated", "unchanged")
+    try:
+        await schedules.handle(client, DEPLOYMENT).trigger()
+        query = f"SextonRequestedBy = '{ids.SCHEDULED}' AND SextonDeployment = '{DEPLOYMENT}'"
+        types = {ids.TICK, ids.RECYCLE, ids.CHECK, ids.PURGE_WAL, ids.PURGE_WAL_ROUND}
+        found = await listed(client, query, types)
+    finally:
+        await schedules.handle(client, DEPLOYMENT).delete()
+    ends = {name: await description(client, execution) for name, execution in found.items()}
+
+    assert {name: d.typed_search_attributes.get(INSTANCE) for name, d in ends.items()} == {
+        ids.TICK: "",
+        ids.RECYCLE: "shop",
+        ids.CHECK: "shop",
+        ids.PURGE_WAL: "shop",
+        ids.PURGE_WAL_ROUND: "",
+    }
+    assert {d.typed_search_attributes.get(REQUESTED_BY) for d in ends.values()} == {ids.SCHEDULED}
+    assert await ends[ids.PURGE_WAL].static_summary() == f"purge topic {topic}, scheduled"
+
+
+async def test_workflows_run_without_attributes(
+    topics: Topics, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def none_is_known(_: Client) -> list[str]:
+        return sorted(key.name for key in ALL)
+
+    monkeypatch.setattr(search_attributes, "missing", none_is_known)
+    topic, client = fill(topics, tmp_path / "v"), topics.served.client
+    round_ = await ROUNDS.start(client, settings, RecycleRequest(instance="shop", requested_by="anna"))
+    order = PurgeRequest(topic=topic, deployment=DEPLOYMENT, instance="shop", requested_by="anna")
+    purge = await PURGES.start(client, settings, order)
+    await round_.result()
+    await purge.result()
+
+    assert (await round_.describe()).typed_search_attributes.get(CAPABILITY) is None
+    assert topics.topic(topic).floor == 10

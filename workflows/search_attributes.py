@@ -1,0 +1,46 @@
+"""The search attributes of every workflow: the Temporal UI and ``temporal workflow list`` filter by them.
+
+A workflow has all of them from its start, or none where the namespace does not know them.
+"""
+
+from enum import StrEnum
+
+from temporalio import workflow
+from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
+
+DEPLOYMENT = SearchAttributeKey.for_keyword("SextonDeployment")
+INSTANCE = SearchAttributeKey.for_keyword("SextonInstance")
+"""Empty for a workflow that serves every instance."""
+CAPABILITY = SearchAttributeKey.for_keyword("SextonCapability")
+REQUESTED_BY = SearchAttributeKey.for_keyword("SextonRequestedBy")
+"""``schedule``, or who asked: an operator's name, or a token's."""
+STATE = SearchAttributeKey.for_keyword("SextonState")
+"""What the workflow does; at its end, how it ended."""
+ALL = (DEPLOYMENT, INSTANCE, CAPABILITY, REQUESTED_BY, STATE)
+
+
+class Capability(StrEnum):
+    """What a workflow is part of."""
+
+    RECYCLE = "recycle"
+    CHECK = "check"
+    WAL = "wal"
+    BINLOG = "binlog"
+    SCHEDULE = "schedule"
+
+
+def at_start(deployment: str, capability: Capability, instance: str, requested_by: str) -> TypedSearchAttributes:
+    """Return the attributes with which a workflow starts."""
+    values = {DEPLOYMENT: deployment, INSTANCE: instance, CAPABILITY: capability.value, REQUESTED_BY: requested_by}
+    return TypedSearchAttributes([SearchAttributePair(key, value) for key, value in values.items()])
+
+
+def are_known() -> bool:
+    """Return whether the namespace of this workflow knows the attributes: the workflow was started with them."""
+    return workflow.info().typed_search_attributes.get(CAPABILITY) is not None
+
+
+def show_state(state: str) -> None:
+    """Set ``SextonState`` of this workflow, if it changes and the namespace knows it."""
+    if are_known() and workflow.info().typed_search_attributes.get(STATE) != state:
+        workflow.upsert_search_attributes([STATE.value_set(state)])
