@@ -64,7 +64,7 @@ async def _round(database: str, endpoint: str, objects: int) -> float:
         with scratch() as place:
             variables = worker_environment(place.disk, database, endpoint, server.address)
             with (place.disk / "worker.log").open("w") as log:
-                command = [sys.executable, "-m", "worker"]
+                command = [sys.executable, "-m", "sexton", "worker", "run"]
                 process = subprocess.Popen(command, cwd=ROOT, env=variables, stdout=log, stderr=log)
             try:
                 client = await server.connect()

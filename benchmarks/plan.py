@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-import worker
 from benchmarks import contenders
 from benchmarks.contenders import DEPLOYMENT, INSTANCE, KIND, VAULT, mark_by_sql
 from benchmarks.heavy import ROOT, stub
@@ -20,6 +19,7 @@ from benchmarks.store import log_in
 from config.settings import Settings
 from sexton import contract
 from sexton.database.engine import Database
+from sexton.interfaces.worker import control
 from sexton.recycle.rounds.model import RecycleRequest, RoundProgress
 from tests.servers.postgres import Cluster
 from tests.servers.temporal import DevServer, start_local
@@ -71,7 +71,7 @@ async def _plan(database: str, endpoint: str) -> _Planned:
             s3={"endpoint_url": endpoint},
             recycle={"max_delete_objects": 2 * MARKS},
         )
-        async with await worker.build(client, settings, db):
+        async with await control.build(client, settings, db):
             with _owners(database):
                 handle = await client.start_workflow(
                     ids.RECYCLE,

@@ -21,7 +21,6 @@ import psycopg
 from sqlalchemy import select
 from temporalio.client import Client
 
-import worker
 from benchmarks import contenders
 from benchmarks.contenders import DEPLOYMENT, INSTANCE, VAULT, worker_environment
 from benchmarks.heavy import ROOT, served
@@ -33,6 +32,7 @@ from benchmarks.stub_store import FOLDERS, Pages
 from config.settings import Settings
 from sexton.check.model import CheckReport, CheckRequest
 from sexton.database.engine import Database
+from sexton.interfaces.worker import control
 from sexton.operators.registry.store import Registry
 from sexton.runtime.spark.store import SparkWorkerStore
 from tests.servers.postgres import Cluster
@@ -140,7 +140,7 @@ async def _check(database: str, endpoint: str, home: Path) -> tuple[CheckReport,
                 if first.poll() is not None:
                     raise AssertionError((home / "spark-worker.log").read_text()[-500:])
                 await asyncio.sleep(0.2)
-            async with await worker.build(client, settings, db):
+            async with await control.build(client, settings, db):
                 began = time.perf_counter()
                 checking = asyncio.create_task(_report(client))
                 while not _is_half_listed(db) and not checking.done():
@@ -189,7 +189,7 @@ def _spark_workers(
     with (home / "spark-worker.log").open("w") as log:
 
         def start() -> subprocess.Popen[bytes]:
-            command = [sys.executable, "-m", "worker", "--role", "spark"]
+            command = [sys.executable, "-m", "sexton", "worker", "run", "--role", "spark"]
             started.append(subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log))
             return started[-1]
 

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import psycopg
 
-import worker
 from benchmarks import contenders
 from benchmarks.contenders import DEPLOYMENT, INSTANCE, KIND, RETENTION_SECONDS, VAULT, worker_environment
 from benchmarks.heavy import ROOT, stub
@@ -26,6 +25,7 @@ from config.settings import Settings
 from sexton import contract
 from sexton.database import schema
 from sexton.database.engine import Database
+from sexton.interfaces.worker import process
 from sexton.recycle.model import RoundReport
 from sexton.recycle.planning import policy
 from sexton.recycle.rounds.model import RecycleRequest
@@ -149,4 +149,4 @@ def _workers(database: str, endpoint: str, temporal: str, shards: int, workers: 
 
 if __name__ == "__main__":
     policy.SHARD_OBJECTS, policy.MOST_SHARDS = 1, int(sys.argv[1])
-    run_worker(worker.main())
+    run_worker(process.main())

@@ -20,11 +20,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from sqlalchemy import event
 from temporalio.client import Client
 
-import worker
 from benchmarks.results import Figure, Result, at_least, at_most
 from config.settings import Settings
 from sexton.database import schema
 from sexton.database.engine import Database
+from sexton.interfaces.worker import control
 from sexton.kernel.memory import search_cycles_rarely
 from sexton.runtime.stores import DeploymentStores
 from sexton.wal.messages import PurgeOutcome, PurgeReport, PurgeRoundRequest, TopicCounts
@@ -177,7 +177,7 @@ async def _rounds(
     environment = await start_local()
     try:
         client = await DevServer(environment).connect()
-        async with await worker.build(client, settings, db):
+        async with await control.build(client, settings, db):
             _flush(wal, working, ENTRIES - 20)
             few, counts = await _round(client, working)
             _flush(wal, names, ENTRIES - 10)

@@ -83,7 +83,7 @@ def online(in_process: Run, temporal_server: DevServer) -> Run:
 
 @pytest.fixture
 def worker(environment: dict[str, str], tmp_path: Path) -> Iterator[None]:
-    process = Forked("worker", "worker", [], tmp_path, environment)
+    process = Forked("worker", "sexton", ["worker", "run"], tmp_path, environment)
     process.start(lambda: "is polling" in process.log.read_text(), 60)
     yield
     assert process.stop(30) == 0

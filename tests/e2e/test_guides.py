@@ -60,7 +60,7 @@ class Reader:
             command = line.partition("  #")[0].strip()
             if command.startswith("export "):
                 self._exports.append(self._fill_in(command))
-            elif command.endswith("python -m worker"):
+            elif command.endswith("sexton worker run"):
                 self._start_worker(command)
             else:
                 printed[command] = self._run(command)
@@ -90,7 +90,7 @@ class Reader:
     def _start_worker(self, command: str) -> None:
         log = self._home / "worker.log"
         with log.open("wb") as out:
-            script = self._script(command.replace("python", "exec python"))
+            script = self._script(command.replace("sexton worker", "exec sexton worker"))
             self.worker = subprocess.Popen(script, env=self._variables, cwd=self._home, stdout=out, stderr=out)
         until = time.monotonic() + WORKER_SECONDS
         while "is polling" not in log.read_text():

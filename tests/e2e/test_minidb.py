@@ -248,9 +248,7 @@ def test_minidb_imports_only_the_public_modules() -> None:
             elif isinstance(node, ast.Import):
                 imported |= {a.name for a in node.names}
 
-    rooms = {
-        name for name in imported if name.split(".")[0] in ("sexton", "config", "workflows", "activities", "worker")
-    }
+    rooms = {name for name in imported if name.split(".")[0] in ("sexton", "config", "workflows", "activities")}
     assert rooms == {"sexton.client", "sexton.contract"}
 
 

@@ -71,7 +71,7 @@ def served(
     secured: Secured, environment: dict[str, str], shop: Database, sexton: Run, tmp_path: Path
 ) -> Iterator[Callable[..., str]]:
     """A function that runs a command beside a worker, both with the login, and returns what it prints."""
-    worker = Forked("worker", "worker", [], tmp_path, environment | secured.variables)
+    worker = Forked("worker", "sexton", ["worker", "run"], tmp_path, environment | secured.variables)
     worker.start(lambda: "is polling" in worker.log.read_text(), 60)
 
     def run(*words: str) -> str:

@@ -10,6 +10,7 @@ from sexton.database.engine import Database
 from tests.e2e.conftest import settings
 from tests.servers.temporal import DevServer
 
+COMMAND = ("sexton", "worker", "run")
 # Whatever runs at the interpreter's own exit aborts the process, as Temporal's threads sometimes do there.
 ABORTING_EXIT = """
 import atexit, os
@@ -22,16 +23,17 @@ run(main())
 """
 
 
-def _run(directory: Path, temporal: str, **extra: str) -> subprocess.CompletedProcess[str]:
+def _run(program: tuple[str, ...], directory: Path, temporal: str, **extra: str) -> subprocess.CompletedProcess[str]:
     # SEXTON_HOME is the deployment's own, so nothing else of this machine is read.
     variables = settings(directory, temporal) | {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path.cwd())} | extra
-    command = [sys.executable, "-m", "worker"]
+    command = [sys.executable, "-m", *program]
     return subprocess.run(command, env=variables, cwd=directory, capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.slow
-def test_worker_without_temporal_ends_with_a_sentence(shop: Database, tmp_path: Path) -> None:
-    ended = _run(tmp_path, "127.0.0.1:1")
+@pytest.mark.parametrize("program", [COMMAND, ("worker",)], ids=" ".join)
+def test_worker_without_temporal_ends_with_a_sentence(shop: Database, tmp_path: Path, program: tuple[str, ...]) -> None:
+    ended = _run(program, tmp_path, "127.0.0.1:1")
 
     assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
     assert "error: cannot reach Temporal at 127.0.0.1:1; start it" in ended.stderr
@@ -41,7 +43,7 @@ def test_worker_without_temporal_ends_with_a_sentence(shop: Database, tmp_path: 
 def test_worker_of_an_unknown_namespace_names_the_setting(
     shop: Database, tmp_path: Path, temporal_server: DevServer
 ) -> None:
-    ended = _run(tmp_path, temporal_server.address, SEXTON_TEMPORAL__NAMESPACE="nowhere")
+    ended = _run(COMMAND, tmp_path, temporal_server.address, SEXTON_TEMPORAL__NAMESPACE="nowhere")
 
     assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
     assert "has no namespace nowhere for this program" in ended.stderr

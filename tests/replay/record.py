@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import worker
 from config.settings import Settings
 from sexton.check.model import CheckRequest
 from sexton.contract import NewMark
+from sexton.interfaces.worker import control
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.recycle.rounds.model import TickRequest
@@ -53,7 +53,7 @@ async def record(scratch: Path) -> dict[str, str]:
         if name == "claim.guarded" and next(broken, False):
             raise BadInput("broken once")
 
-    async with await worker.build(client, settings, rig.db):
+    async with await control.build(client, settings, rig.db):
         served = Served(rig, client)
         with installed(once):
             handle = await served.start("shop")
@@ -80,7 +80,7 @@ async def record(scratch: Path) -> dict[str, str]:
     rig.mark("compacted", *(NewMark(id=f"h{n}", vault="disk", keys=(f"h/{n}.dat",)) for n in range(3)))
     rig.later(10_801)
     with mock.patch.object(options, "SPARK_WAIT", dt.timedelta(seconds=1)):
-        async with await worker.build(await DevServer(environment).connect(), heavy, rig.db):
+        async with await control.build(await DevServer(environment).connect(), heavy, rig.db):
             served = Served(rig, client)
             handle = await served.start("shop")
             await handle.result()
@@ -108,7 +108,7 @@ async def record_purges(scratch: Path) -> dict[str, str]:
     settings = usual.model_copy(update={"wal": usual.wal.model_copy(update={"trigger_flush_entries": 50})})
     topics = Topics(Served(rig, client), settings)
     name = topics.make(200, "r1", name="orders-wal")
-    async with await worker.build(client, settings, rig.db):
+    async with await control.build(client, settings, rig.db):
         with flushing_node(lambda _: 202) as url:
             topics.flushed(name, "r1", 9, url)
             topics.wal.purger.preview([name])
@@ -143,7 +143,7 @@ async def record_binlogs(scratch: Path) -> dict[str, str]:
     settings = Settings(deployment=DEPLOYMENT, database_url=rig.url)
     gc = Gc(Served(rig, client), settings, scratch)
     gc.disks["b2"].sweeper().sweep(lambda: None)
-    async with await worker.build(client, settings, rig.db), gc.worker("b1"):
+    async with await control.build(client, settings, rig.db), gc.worker("b1"):
         gc.commit(1, 2)
         with mock.patch.dict(options.BACKEND_SWEEP, {"schedule_to_start_timeout": dt.timedelta(seconds=1)}):
             handle = await gc.start("pause")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
-MODULES = ("worker", "tests.fault.live.dying_worker")
+MODULES = ("sexton.interfaces.cli.main", "sexton.interfaces.worker.process", "tests.fault.live.dying_worker")
 _SET_PARENT_DEATH_SIGNAL = 1
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload([__name__, *MODULES])

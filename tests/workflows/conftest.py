@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from temporalio.client import Client, WorkflowHandle
 
-import worker
 from config.settings import Settings
 from sexton.contract import NewMark
+from sexton.interfaces.worker import control
 from sexton.kernel.crash_points import installed
 from sexton.recycle.errors import PlanRefused
 from sexton.recycle.model import RoundReport
@@ -115,7 +115,7 @@ def settings(rig: Rig) -> Settings:
 async def served(rig: Rig, settings: Settings, temporal_server: DevServer) -> AsyncIterator[Served]:
     client = await temporal_server.connect()
     rig.policy = settings.policy()  # a plan made by another one would be refused
-    async with await worker.build(client, settings, rig.db):
+    async with await control.build(client, settings, rig.db):
         yield Served(rig, client)
 
 

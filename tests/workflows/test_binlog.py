@@ -10,8 +10,8 @@ import pytest
 from temporalio.client import WorkflowHandle
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
-import worker
 from config.settings import Settings
+from sexton.interfaces.worker.backend import build_backend
 from sexton.kernel.errors import GuardBusy
 from sexton.operators.controls.model import ALL, ControlKind
 from sexton.recycle.rounds.model import TickRequest
@@ -49,7 +49,7 @@ class Gc:
         """Return the worker of a backend, which does not run yet."""
         sweeper = self.disks[backend].sweeper()
         sweeper.sweep(lambda: None)  # as at its start
-        return worker.build_backend(self.served.client, self.settings, backend, sweeper)
+        return build_backend(self.served.client, self.settings, backend, sweeper)
 
     async def start(self, signal: str | None = None) -> WorkflowHandle[Any, GcReport]:
         """Start a binlog run; ``signal`` is delivered before its first step."""

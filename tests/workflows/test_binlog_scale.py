@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-import worker
 from config.settings import Settings
+from sexton.interfaces.worker.backend import build_backend
 from sexton.replication.agent.model import SweepOrder, Swept
 from sexton.replication.binlog.messages import GcReport, GcRequest
 from sexton.replication.binlog.model import CutDone
@@ -77,7 +77,7 @@ class Field:
                 self.world.service.reports.accept(SHOP, backend, report)
 
     def worker(self, backend: str, settings: Settings) -> Any:
-        return worker.build_backend(self.served.client, settings, backend, self.pulls[backend])  # type: ignore[arg-type]
+        return build_backend(self.served.client, settings, backend, self.pulls[backend])  # type: ignore[arg-type]
 
     async def round(self) -> tuple[GcReport, list[int]]:
         """Run one; return its report and the bytes of each event of its history."""

@@ -13,10 +13,10 @@ import pytest
 from temporalio.client import WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
-import worker
 from config.settings import Settings
 from sexton.check.checker import Checker
 from sexton.check.model import CheckReport, CheckRequest, RunState
+from sexton.interfaces.worker import control
 from sexton.recycle.rounds.model import DueInstances, TickRequest
 from sexton.runtime.spark.store import SparkWorkerStore
 from tests.integration.check.conftest import Owned, file_keys
@@ -83,7 +83,7 @@ async def test_k12_each_of_ten_instances_is_checked_once(
     served: Served, settings: Settings, temporal_server: DevServer, tmp_path: Path
 ) -> None:
     made = shops(served.rig, tmp_path, 10)
-    more = [await worker.build(await temporal_server.connect(), settings, served.rig.db) for _ in range(2)]
+    more = [await control.build(await temporal_server.connect(), settings, served.rig.db) for _ in range(2)]
     async with more[0], more[1]:
         for _ in range(int(PATIENCE_SECONDS / 0.2)):
             due: DueInstances = await served.client.execute_workflow(

@@ -7,8 +7,8 @@ import pytest
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-import worker
 from config.settings import Settings
+from sexton.interfaces.worker import control
 from sexton.recycle.planning import policy as planning
 from tests.servers.temporal import DevServer
 from tests.support.rig import Rig
@@ -34,7 +34,7 @@ async def test_two_workers_share_the_ranges_of_a_round(
         await Client.connect(temporal_server.address, data_converter=pydantic_data_converter, identity=identity)
         for identity in ("one", "other")
     ]
-    async with await worker.build(one, settings, rig.db), await worker.build(other, settings, rig.db):
+    async with await control.build(one, settings, rig.db), await control.build(other, settings, rig.db):
         with slow("resolve.stored", 0.3):
             handle = await Served(rig, one).start(shop)
             report = await handle.result()

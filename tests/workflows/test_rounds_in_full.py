@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from temporalio.testing import WorkflowEnvironment
 
-import worker
 from config.settings import Settings
+from sexton.interfaces.worker import control
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.recycle.pipeline import ranges
@@ -90,7 +90,7 @@ async def short_histories(rig: Rig) -> AsyncIterator[Served]:
     suggest = ["--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=30"]
     environment: WorkflowEnvironment = await temporal.start_local(suggest)
     client = await DevServer(environment).connect()
-    async with await worker.build(client, Settings(deployment=DEPLOYMENT, database_url=rig.url), rig.db):
+    async with await control.build(client, Settings(deployment=DEPLOYMENT, database_url=rig.url), rig.db):
         yield Served(rig, client)
     await environment.shutdown()
 

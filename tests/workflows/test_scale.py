@@ -31,7 +31,9 @@ def worker_process(rig: Rig, temporal_server: DevServer, tmp_path: Path) -> Iter
         "SEXTON_TEMPORAL__ADDRESS": temporal_server.address,
     }
     with (tmp_path / "worker.log").open("w") as log:
-        process = subprocess.Popen([sys.executable, "-m", "worker"], env=environment, stdout=log, stderr=log)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "sexton", "worker", "run"], env=environment, stdout=log, stderr=log
+        )
         yield process.pid
         process.terminate()
         assert process.wait(30) == 0

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 UNIT_SECONDS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-NO_WORKER = "No worker is running; the signal takes effect when one starts (python -m worker)."
+NO_WORKER = "No worker is running; the signal takes effect when one starts (sexton worker run)."
 
 
 class WrongUsage(SextonError):

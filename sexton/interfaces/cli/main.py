@@ -47,6 +47,7 @@ from sexton.interfaces.cli.commands import (
     wal_purge,
     wal_round,
     why,
+    worker,
 )
 from sexton.interfaces.cli.context import WrongUsage
 from sexton.interfaces.cli.doctor import doctor
@@ -124,6 +125,7 @@ GROUPS: dict[str, typer.Typer] = {
     "trial": trial.app,
     "contract": contract.app,
     "settings": settings.app,
+    "worker": worker.app,
 }
 """`sexton NAME …` → the group of commands that its module declares."""
 

@@ -89,7 +89,7 @@ async def _wait(
             worker_checked = True
             if not await taken(handle):
                 typer.echo(
-                    "no worker has taken the round yet; see: sexton doctor, or start one: python -m worker", err=True
+                    "no worker has taken the round yet; see: sexton doctor, or start one: sexton worker run", err=True
                 )
         if display is not None:
             await _update(handle, db, display)

@@ -1,4 +1,4 @@
-"""Parse the options of ``python -m worker --role backend``, open its sweeper, and sweep once at the start."""
+"""Open the sweeper of a worker beside a storage node, and sweep once at the start."""
 
 import asyncio
 import importlib.util
@@ -6,7 +6,6 @@ import logging
 import os
 import re
 import threading
-from argparse import ArgumentParser, Namespace
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -30,29 +29,6 @@ class ServedBackend(NamedTuple):
     data_dir: Path
     api: str = DEFAULT_API
     instance: str = ""
-
-
-def add_options(parser: ArgumentParser) -> None:
-    """Add the options that name the backend."""
-    group = parser.add_argument_group("with --role backend")
-    group.add_argument("--backend-id", metavar="N", help="the id of the storage node beside the worker")
-    group.add_argument("--data-dir", metavar="D", type=Path, help="the node's data directory, with its meta.db")
-    group.add_argument(
-        "--api", metavar="URL", help=f"the address of Sexton's API (default: SEXTON_API_URL, else {DEFAULT_API})"
-    )
-    group.add_argument("--instance", metavar="I", help="the instance of the storage node")
-
-
-def parse_options(parser: ArgumentParser, options: Namespace) -> ServedBackend | None:
-    """Return the backend that the options name, None for another role; wrong usage ends the process."""
-    if options.role != "backend":
-        if any((options.backend_id, options.data_dir, options.api, options.instance)):
-            parser.error("--backend-id, --data-dir, --api and --instance are for --role backend")
-        return None
-    if not options.backend_id or not options.data_dir:
-        parser.error("--role backend needs --backend-id and --data-dir")
-    api = options.api or os.environ.get("SEXTON_API_URL") or DEFAULT_API
-    return ServedBackend(options.backend_id, options.data_dir, api, options.instance or "")
 
 
 @contextmanager

@@ -26,7 +26,7 @@ WORKER = "worker"
 SPARK_WORKER = f"{WORKER}-spark"
 WORKER_READY_SECONDS = 60.0
 WORKER_READY_LINE = "is polling"
-"""The line that ``worker.py`` logs once it takes work; a test compares them."""
+"""The line that a worker logs once it takes work; a test compares them."""
 
 API = "api"
 API_READY_LINE = "the API is listening"
@@ -125,7 +125,8 @@ class Stack:
         env = self._child_environment()
         if name != WORKER:  # each additional worker needs its own port
             env["SEXTON_METRICS__LISTEN"] = f"127.0.0.1:{self._ports.take(f'metrics of {name}')}"
-        child = Child(name, [sys.executable, "-m", "worker", *arguments], self.home, env | dict(settings or {}))
+        command = [sys.executable, "-m", "sexton", "worker", "run", *arguments]
+        child = Child(name, command, self.home, env | dict(settings or {}))
         self.children[name] = child
         child.start(lambda: True, WORKER_READY_SECONDS)
 

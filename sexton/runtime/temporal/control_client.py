@@ -198,7 +198,7 @@ class ControlClient(Generic[Request, Report, Progress]):
         try:
             await asyncio.wait({result}, timeout=WORKER_PATIENCE_SECONDS)
             if not result.done() and not await taken(handle):
-                notify(f"no worker has taken {name} yet; start one: python -m worker, or see: sexton doctor")
+                notify(f"no worker has taken {name} yet; start one: sexton worker run, or see: sexton doctor")
             return await result
         except WorkflowFailureError as e:
             raise SextonError(_failure(e, name)) from e

@@ -15,8 +15,8 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Worker
 
-import worker as composition
 from config.settings import Settings
+from sexton.interfaces.worker import control
 from sexton.recycle.model import RoundReport
 from sexton.recycle.rounds.model import RecycleRequest
 from tests.fault.live.store import Bucket
@@ -40,10 +40,10 @@ async def until(condition: str, holds: Callable[[], object], seconds: float = 60
 
 
 class WorkerProcess(Forked):
-    """A process of ``python -m worker``, or of the worker that dies at a crash point."""
+    """A process of ``sexton worker run``, or of the worker that dies at a crash point."""
 
     def __init__(self, name: str, home: Path, env: dict[str, str], dies_at: str | None, role: str) -> None:
-        command = ("worker", "--role", role)
+        command = ("sexton", "worker", "run", "--role", role)
         module, *arguments = ("tests.fault.live.dying_worker", dies_at) if dies_at else command
         super().__init__(name, module, arguments, home, env)
 
@@ -116,7 +116,7 @@ class Deployment:
     async def worker_in_process(self) -> Worker:
         """Return a worker of this process that does not run yet; it is cheaper than another process."""
         settings = Settings(deployment=DEPLOYMENT, database_url=self.rig.url)
-        return await composition.build(self.client, settings, self.rig.db)
+        return await control.build(self.client, settings, self.rig.db)
 
     async def start(self, instance: str = SHOP) -> WorkflowHandle[object, RoundReport]:
         """Start a round."""

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 
-import worker
+from sexton.interfaces.worker import process
 from sexton.kernel.crash_points import NAMES, installed
 
 
@@ -19,7 +19,7 @@ def main(point: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     with installed(die):
-        asyncio.run(worker.main())
+        asyncio.run(process.main())
 
 
 if __name__ == "__main__":

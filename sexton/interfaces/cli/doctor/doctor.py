@@ -171,7 +171,7 @@ def _metrics(settings: "Settings") -> DoctorFinding:
     host, _, port = listen.rpartition(":")
     fault = _unreachable(host.strip("[]"), int(port))
     if fault:
-        todo = "start a worker with this setting: python -m worker"
+        todo = "start a worker with this setting: sexton worker run"
         return DoctorFinding("WARN", "metrics", f"no worker answers at {listen}: {fault}", todo)
     return DoctorFinding("OK", "metrics", f"a worker answers at {listen}")
 

@@ -95,7 +95,7 @@ async def _worker(client: "Client", settings: "Settings") -> DoctorFinding:
     workers = await pollers(client, settings)
     if workers == 0:
         return DoctorFinding(
-            "FAIL", "worker", "no worker polls this deployment's queue: nothing is deleted", "python -m worker"
+            "FAIL", "worker", "no worker polls this deployment's queue: nothing is deleted", "sexton worker run"
         )
     return DoctorFinding("OK", "worker", f"{workers} polled within the last {POLL_SECONDS} s")
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event, text
 
-import worker
 from config.settings import MetricsSection, Settings
 from sexton.contract import NewMark
 from sexton.database.engine import Database
@@ -17,6 +16,7 @@ from sexton.insight.metrics import labels
 from sexton.insight.metrics.collector import FigureCollector
 from sexton.insight.metrics.model import Figures, InstanceFigures
 from sexton.insight.metrics.server import serve
+from sexton.interfaces.worker import control
 from sexton.kernel.errors import BadInput
 from sexton.marks.keepers import by_hold, by_owner_silence
 from sexton.operators.holds.store import Hold
@@ -231,7 +231,7 @@ def test_postgresql_reads_marks_through_indexes(postgres_plans: list[str], postg
 async def test_a_worker_answers_get_metrics(tmp_path: Path, address: str, temporal_server: DevServer) -> None:
     rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
     settings = Settings(deployment=DEPLOYMENT, database_url=rig.url, metrics=MetricsSection(listen=address))
-    await worker.build(await temporal_server.connect(), settings, rig.db)
+    await control.build(await temporal_server.connect(), settings, rig.db)
 
     found = _get(address)
     assert found("sexton_up") == 1

@@ -13,8 +13,10 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-import worker
 from config.settings import load
+from sexton.interfaces.cli import main as cli
+from sexton.interfaces.cli.commands.worker import served_backend
+from sexton.interfaces.worker.backend import build_backend
 from sexton.kernel.errors import BadInput
 from sexton.kernel.trust import PlainHttp
 from sexton.replication.agent.model import SweepOrder, Swept
@@ -62,7 +64,7 @@ async def test_a_backend_sweeps_the_orders_of_its_queue(
         node.granted.grant(uid, 1)
     client, name = await temporal_server.connect(), f"sweep-{tmp_path.name}"
 
-    async with worker.build_backend(client, load(), "7", node.sweeper()):
+    async with build_backend(client, load(), "7", node.sweeper()):
         swept = await _sweep(client, name, SweepOrder(instance="shop", until="a"))
         (node.directory / "meta.db").rename(node.directory / "gone.db")
         with pytest.raises(WorkflowFailureError) as failed:
@@ -132,25 +134,35 @@ def test_a_token_is_read_from_the_environment_or_a_file(tmp_path: Path) -> None:
 
 
 def test_the_command_line_names_the_backend(monkeypatch: pytest.MonkeyPatch) -> None:
-    line = "--role backend --backend-id 7 --data-dir /d"
+    directory = Path("/d")
 
-    assert worker.parse_arguments([]) == ("control", None)
-    assert worker.parse_arguments(["--role", "spark"]) == ("spark", None)
-    assert worker.parse_arguments(line.split()) == ("backend", ServedBackend("7", Path("/d")))
+    assert served_backend("control", "", None, "", "") is None
+    assert served_backend("backend", "7", directory, "", "") == ServedBackend("7", directory)
     monkeypatch.setenv("SEXTON_API_URL", "http://y:2")
-    assert worker.parse_arguments(line.split()) == ("backend", ServedBackend("7", Path("/d"), "http://y:2"))
-    named = f"{line} --api http://x:1 --instance shop"
-    assert worker.parse_arguments(named.split()) == ("backend", ServedBackend("7", Path("/d"), "http://x:1", "shop"))
+    assert served_backend("spark", "", None, "", "") is None
+    assert served_backend("backend", "7", directory, "", "") == ServedBackend("7", directory, "http://y:2")
+    named = served_backend("backend", "7", directory, "http://x:1", "shop")
+    assert named == ServedBackend("7", directory, "http://x:1", "shop")
 
 
 @pytest.mark.parametrize(
-    "line", ["--role backend", "--role backend --backend-id 7", "--backend-id 7", "--role spark --api http://x"]
+    ("line", "printed"),
+    [
+        ("--role backend", "error: --role backend needs --backend-id and --data-dir\n"),
+        ("--role backend --backend-id 7", "error: --role backend needs --backend-id and --data-dir\n"),
+        ("--backend-id 7", "--instance are for --role backend\n"),
+        ("--role spark --api http://x", "--instance are for --role backend\n"),
+        ("--role sparks", "'sparks' is not one of 'control', 'spark', 'backend'"),
+    ],
 )
-def test_a_wrong_command_line_ends_with_usage(line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        worker.parse_arguments(line.split())
+def test_a_wrong_command_line_is_refused(
+    line: str, printed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["sexton", "worker", "run", *line.split()])
 
-    assert "usage: python -m worker" in capsys.readouterr().err
+    assert cli.run() == cli.WRONG_USAGE
+
+    assert printed in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -176,7 +188,9 @@ async def test_the_role_serves_until_its_signal_without_a_database(
     line = ["--role", "backend", "--backend-id", "7", "--data-dir", str(node.directory), "--api", api.url]
     log = tmp_path / "log"
     with log.open("w") as said:
-        process = subprocess.Popen([sys.executable, "-m", "worker", *line], env=environment, stdout=said, stderr=said)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "sexton", "worker", "run", *line], env=environment, stdout=said, stderr=said
+        )
     try:
         swept = await _sweep(await temporal_server.connect(), f"role-{tmp_path.name}", SweepOrder())
         process.terminate()

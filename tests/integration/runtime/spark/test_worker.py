@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-import worker
 from sexton.check.model import CheckReport, CheckRequest
+from sexton.interfaces.worker import control, spark
 from sexton.runtime.spark.engine import AT_ONCE
 from sexton.runtime.spark.session import Sessions
 from sexton.runtime.spark.store import SparkWorkerStore
@@ -29,8 +29,8 @@ async def test_a_heavy_check_is_compared_by_the_spark_worker(
     (owned.root / file_keys(30)[4]).unlink()
     heavy = heavy_from(owned, 20)  # nothing is known about the objects before the first listing
     client, other = await temporal_server.connect(), await temporal_server.connect()
-    control = await worker.build(client, heavy, owned.db)
-    async with control, worker.spark_worker(other, heavy, owned.db, sessions):
+    served = await control.build(client, heavy, owned.db)
+    async with served, spark.spark_worker(other, heavy, owned.db, sessions):
         report: CheckReport = await client.execute_workflow(
             CheckInstance.run,
             CheckRequest(instance="shop"),
@@ -64,7 +64,7 @@ async def test_a_heavy_kind_is_deleted_by_the_spark_worker(
     heavy = heavy_from(rig, 39)
     rig.policy = heavy.policy()
     client, other = await temporal_server.connect(), await temporal_server.connect()
-    async with await worker.build(client, heavy, rig.db), worker.spark_worker(other, heavy, rig.db, sessions):
+    async with await control.build(client, heavy, rig.db), spark.spark_worker(other, heavy, rig.db, sessions):
         handle = await Served(rig, client).start(shop)
         report = await handle.result()
     ranges = {

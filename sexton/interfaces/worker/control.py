@@ -1,0 +1,88 @@
+"""The control worker: workflows, and all activities except those of the other roles."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+
+from temporalio.client import Client
+from temporalio.worker import Worker
+
+import activities
+from config.settings import Settings
+from sexton.database.engine import Database
+from sexton.insight.metrics import server
+from sexton.interfaces.worker.slots import slots
+from sexton.runtime.engine import Engine
+from sexton.runtime.temporal import schedules
+from workflows import ALL, ids, options, sandbox
+
+
+async def build(client: Client, settings: Settings, db: Database) -> AbstractAsyncContextManager[None]:
+    """Return a control worker: workflows and their activities, wired to this database and its vaults.
+
+    It polls a task queue for each kind of work that must not occupy the slots of another: comparisons last for hours,
+    waits for flushes for minutes.
+    """
+    deployment, policy = settings.require_deployment(), settings.policy()
+    engine = Engine(db, settings.engine_settings())
+    stores = engine.stores
+    at_once = options.activities_at_once(settings.recycle.recycle_concurrency)
+    server.start(settings.metrics, stores.figures(policy, settings.intervals()), engine.deleter.in_flight)
+    wal = activities.WalActivities(stores.wal.rounds)
+    check = activities.CheckActivities(engine.checker, engine.in_process_compare, deployment)
+    control = Worker(
+        client,
+        task_queue=ids.control_queue(deployment),
+        workflows=ALL,
+        activities=activities.build(
+            activities.RecycleActivities(
+                engine.rounds,
+                engine.recycler(engine.deleter),
+                policy,
+                heavy_objects=settings.spark.spark_threshold_objects,
+            ),
+            activities.TickActivities(
+                stores.round_schedule,
+                lambda: schedules.nudge(client, deployment),
+                engine.check_schedule.due,
+                stores.wal.schedule.any_due,
+                stores.binlogs.schedule.due,
+            ),
+            check,
+            activities.SparkActivities(ids.spark_queue(deployment), stores.spark_workers.count_slots),
+            wal,
+            activities.BinlogActivities(stores.binlogs.rounds),
+        ),
+        workflow_runner=sandbox.runner(),
+        # Otherwise the worker that runs a workflow takes all of its activities: ranges would share one process.
+        disable_eager_activity_execution=True,
+        max_concurrent_activity_task_polls=1,
+        **slots(at_once),
+    )
+    compare = Worker(
+        client,
+        task_queue=ids.compare_queue(deployment),
+        activities=[check.compare, check.look_again],
+        **slots(options.COMPARISONS_AT_ONCE),
+    )
+    topics = Worker(
+        client,
+        task_queue=ids.topic_queue(deployment),
+        activities=[wal.prepare_purge, wal.purge_topic],
+        **slots(settings.wal.auto_purge_parallelism),
+    )
+    flushes = Worker(
+        client,
+        task_queue=ids.flush_queue(deployment),
+        activities=[wal.flush_regions],
+        **slots(options.FLUSHES_AT_ONCE),
+    )
+    return _running(control, compare, topics, flushes)
+
+
+@asynccontextmanager
+async def _running(*workers: Worker) -> AsyncIterator[None]:
+    """Run workers until the context ends."""
+    async with AsyncExitStack() as running:
+        for worker in workers:
+            await running.enter_async_context(worker)
+        yield

@@ -1,0 +1,62 @@
+"""The process of a worker: open its resources, run it until a signal, close them."""
+
+import asyncio
+import logging
+import signal
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from typing import TYPE_CHECKING
+
+from config.settings import load, load_home_env
+from sexton.database import schema
+from sexton.database.engine import Database
+from sexton.interfaces.worker.backend import build_backend
+from sexton.interfaces.worker.control import build
+from sexton.interfaces.worker.spark import spark_sessions, spark_worker
+from sexton.kernel.memory import search_cycles_rarely
+from sexton.kernel.printable import configure_logs
+from sexton.replication.agent import serving
+from sexton.runtime.temporal.client import connect
+from sexton.runtime.temporal.connection import connection
+
+if TYPE_CHECKING:
+    from sexton.runtime.spark.session import Sessions
+
+SERVER_CHECK_SECONDS = 1.0
+"""How often a Spark worker checks that its own server runs: a worker without one must not take work."""
+
+
+async def main(role: str = "control", backend: serving.ServedBackend | None = None) -> None:
+    """Serve until SIGTERM or Ctrl-C. ``backend``: the storage node, for the role of that name."""
+    configure_logs()
+    logging.getLogger("botocore.credentials").setLevel(logging.WARNING)  # it logs a line for each client
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs a line for each request
+    load_home_env()
+    settings, stop = load(), asyncio.Event()
+    sessions: Sessions | None = None
+    worker: AbstractAsyncContextManager[object]
+    if backend is None:
+        db = Database.open(settings.database_url, live_url=settings.live_database_url)
+        schema.check(db, settings.require_deployment())
+    for sig in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(sig, stop.set)
+    async with AsyncExitStack() as resources:
+        if backend is not None:
+            sweeper = resources.enter_context(serving.open_sweeper(backend))
+            worker = build_backend(await connect(settings), settings, backend.id, sweeper)
+            await resources.enter_async_context(serving.catching_up(sweeper))
+        elif role == "spark":
+            client = await connect(settings)
+            sessions = resources.enter_context(spark_sessions(settings))
+            worker = spark_worker(client, settings, db, sessions)
+        else:
+            worker = await build(await connect(settings), settings, db)
+        async with worker:
+            search_cycles_rarely()
+            logging.info(
+                "%s worker of %s is polling %s", role, settings.deployment, connection(settings.temporal).address
+            )
+            while not stop.is_set():
+                if sessions is not None:
+                    sessions.check()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), SERVER_CHECK_SECONDS)

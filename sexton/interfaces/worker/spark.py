@@ -1,0 +1,75 @@
+"""The Spark worker: listings, comparisons and deletions of many objects on Spark's executors."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING
+
+from temporalio.client import Client
+from temporalio.worker import Worker
+
+import activities
+from config.settings import Settings, home
+from sexton.database.engine import Database
+from sexton.interfaces.worker.slots import slots
+from sexton.runtime.engine import Engine
+from sexton.runtime.spark.presence import reporting
+from sexton.runtime.temporal.activity_counter import ActivityCounter
+from workflows import ids
+
+if TYPE_CHECKING:
+    from sexton.runtime.spark.session import Sessions
+
+
+@asynccontextmanager
+async def spark_worker(client: Client, settings: Settings, db: Database, sessions: "Sessions") -> AsyncIterator[Worker]:
+    """Run a Spark worker, which compares, and deletes ranges, on Spark's executors; it reports how busy it is."""
+    from sexton.runtime.spark.compare import scratch_of
+    from sexton.runtime.spark.deletion import Work
+    from sexton.runtime.spark.engine import AT_ONCE, SparkEngine
+    from sexton.runtime.spark.locations import ConnectionTarget, without_password
+
+    deployment, spark = settings.require_deployment(), settings.spark
+    engine = Engine(db, settings.engine_settings())
+    where = ConnectionTarget(
+        deployment=deployment,
+        database_url=without_password(settings.database_url),
+        endpoint_url=settings.s3.endpoint_url,
+        live_database_url=settings.live_database_url and without_password(settings.live_database_url),
+        trust=settings.trust(),
+    )
+    work = Work(
+        where=where,
+        requests=spark.spark_task_requests,
+        audit_url=settings.audit.audit_url,
+        controls=settings.controls(),
+    )
+    scratch = scratch_of(spark.scratch, home(), local=sessions.local)
+    heavy = SparkEngine(engine, sessions, work, connections=spark.spark_max_db_connections, scratch=scratch)
+    counter = ActivityCounter()
+    worker = Worker(
+        client,
+        task_queue=ids.spark_queue(deployment),
+        activities=[
+            activities.CheckActivities(engine.checker, heavy.compare, deployment).compare,
+            activities.RecycleActivities(engine.rounds, heavy.recycler, settings.policy()).recycle_range,
+        ],
+        interceptors=[counter],
+        **slots(AT_ONCE),
+    )
+    async with worker, reporting(engine.stores.spark_workers, AT_ONCE, lambda: counter.running):
+        yield worker
+
+
+@contextmanager
+def spark_sessions(settings: Settings) -> "Iterator[Sessions]":
+    """Open the Spark sessions of this process; close them, and a server of its own, at the end."""
+    from sexton.runtime.spark.session import Sessions
+
+    broadcast_limit = {"spark.sql.autoBroadcastJoinThreshold": str(settings.spark.spark_broadcast_max_bytes)}
+    sessions = Sessions(
+        settings.spark.remote, broadcast_limit | settings.spark.conf, home(), settings.require_deployment()
+    )
+    try:
+        yield sessions
+    finally:
+        sessions.close()
