@@ -26,7 +26,7 @@ OWN_WORLD = frozenset({"SEXTON_DATABASE_URL", "SEXTON_DEPLOYMENT"})
 PACKAGED = Path(__file__).with_name("sexton.toml")
 
 _SERVICE_LINK = re.compile(
-    r"SEXTON(_[A-Z0-9]+)*?_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9]+)*|PORT_\d+_(TCP|UDP|SCTP)(_[A-Z]+)?)"
+    r"SEXTON(_[A-Z0-9]+)*?_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9]+)*|PORT_\d+_(TCP|UDP|SCTP)(_(ADDR|PORT|PROTO))?)"
 )
 _SERVICE_URL = re.compile(r"(tcp|udp|sctp)://\S+")
 _PASSWORD = re.compile(r"(://[^:/@\s]*:).*@")

@@ -267,33 +267,6 @@ def test_variables_of_the_client_are_no_settings(monkeypatch: pytest.MonkeyPatch
     assert load().retentions()
 
 
-def test_service_links_of_kubernetes_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {
-        "SEXTON_SERVICE_HOST": "10.0.0.11",
-        "SEXTON_SERVICE_PORT": "8470",
-        "SEXTON_PORT": "tcp://10.0.0.11:8470",
-        "SEXTON_API_SERVICE_HOST": "10.0.0.11",
-        "SEXTON_API_SERVICE_PORT": "8470",
-        "SEXTON_API_SERVICE_PORT_HTTP_METRICS": "9464",
-        "SEXTON_API_PORT": "tcp://10.0.0.11:8470",
-        "SEXTON_API_PORT_8470_TCP": "tcp://10.0.0.11:8470",
-        "SEXTON_API_PORT_8470_TCP_PROTO": "tcp",
-        "SEXTON_API_PORT_8470_TCP_PORT": "8470",
-        "SEXTON_API_PORT_8470_TCP_ADDR": "10.0.0.11",
-    }.items():
-        monkeypatch.setenv(name, value)
-
-    assert load().retentions()
-
-
-@pytest.mark.parametrize("name", ["SEXTON_METRICS_PORT", "SEXTON_S3__SERVICE_HOST", "SEXTON_API__PORT_80_TCP"])
-def test_a_setting_that_resembles_a_service_link_is_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setenv(name, "9464")
-
-    with pytest.raises(SettingsError, match=name):
-        load()
-
-
 def test_outgoing_connections_follow_the_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     files = certificate(tmp_path)
     monkeypatch.setenv("SEXTON_DEPLOYMENT", "shop-1")
