@@ -23,6 +23,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.session import SparkSession
 
+import config
 import sexton
 from sexton.kernel.errors import SextonError
 from sexton.kernel.private import make_directory, open_file
@@ -42,7 +43,7 @@ RETRIES, BACKOFF_MS = 6, 2_000
 the caller must heartbeat."""
 OLD = (1980, 1, 1, 0, 0, 0)
 """The timestamp of every file in an archive: the same code must give the same archive, or a session refuses it."""
-SHIPPED = ("sexton", "config")
+SHIPPED = (sexton, config)
 RUNTIME = ("spark.sql.",)
 """Prefixes of settings that a session may change; all others are set when a server starts."""
 
@@ -235,9 +236,9 @@ def archive(folder: Path) -> Path:
     root = Path(sexton.__file__).parents[1]
     unfinished, digest = folder / f"{uuid.uuid4().hex}.zip", hashlib.sha256()
     with open_file(unfinished, "wb") as file, zipfile.ZipFile(file, "w") as packed:
-        for package in SHIPPED:
-            for source in sorted((root / package).rglob("*.py")):
-                name, text = source.relative_to(root).as_posix(), source.read_bytes()
-                digest.update(f"{name} {len(text)} ".encode() + text)
-                packed.writestr(zipfile.ZipInfo(name, OLD), text)
+        # A set, as an installed wheel has config/ below sexton/.
+        for source in sorted({s for package in SHIPPED for s in Path(package.__path__[0]).rglob("*.py")}):
+            name, text = source.relative_to(root).as_posix(), source.read_bytes()
+            digest.update(f"{name} {len(text)} ".encode() + text)
+            packed.writestr(zipfile.ZipInfo(name, OLD), text)
     return unfinished.replace(folder / f"sexton-{digest.hexdigest()[:16]}.zip")

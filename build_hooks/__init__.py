@@ -1,0 +1,1 @@
+"""What builds a distribution."""
