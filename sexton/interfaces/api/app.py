@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, Response
-from prometheus_client import CollectorRegistry, ProcessCollector
 from starlette.concurrency import run_in_threadpool
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from config.settings import Settings
 from sexton.database.engine import Database
 from sexton.insight.metrics.collector import FigureCollector
+from sexton.insight.metrics.registry import DeploymentRegistry
 from sexton.interfaces.api import problems
 from sexton.interfaces.api.authentication import AuthenticationMiddleware
 from sexton.interfaces.api.lanes import Lanes
@@ -60,10 +60,9 @@ def create(settings: Settings, db: Database) -> FastAPI:
     app.state.rounds = RoundStarter(settings)
     app.state.lanes = lanes = Lanes()
     app.state.health = health.HealthCheck(db, lanes.health_threads)
-    app.state.metrics = registry = CollectorRegistry()
     read = service.stores.figures(settings.policy(), settings.intervals()).read
-    ProcessCollector(registry=registry)
-    registry.register(FigureCollector(read, {}, stats=False, worker=False))
+    figures = FigureCollector(read, {}, stats=False, worker=False)
+    app.state.metrics = DeploymentRegistry(settings.require_deployment(), figures)
     words = {"v1", ""}
     for part in (health, tokens, control, plans, protections, checks, wal, binlogs, replicas, journal):
         app.include_router(part.routes)

@@ -26,7 +26,7 @@ async def build(client: Client, settings: Settings, db: Database) -> AbstractAsy
     engine = Engine(db, settings.engine_settings())
     stores = engine.stores
     at_once = options.activities_at_once(settings.recycle.recycle_concurrency)
-    server.start(settings.metrics, stores.figures(policy, settings.intervals()), engine.deleter.in_flight)
+    server.start(deployment, settings.metrics, stores.figures(policy, settings.intervals()), engine.deleter.in_flight)
     wal = activities.WalActivities(stores.wal.rounds)
     check = activities.CheckActivities(engine.checker, engine.in_process_compare, deployment)
     control = Worker(

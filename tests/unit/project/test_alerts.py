@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client import generate_latest
 
-from sexton.insight.metrics.collector import FigureCollector
-from tests.support.rig import Rig
+from sexton.insight.metrics.registry import DeploymentRegistry
+from tests.support.rig import DEPLOYMENT, Rig
 from tests.support.scrape import collector
 
 CONFIG = Path(__file__).parents[3] / "config"
@@ -74,12 +74,8 @@ def queries() -> list[str]:
 @pytest.fixture
 def exported(tmp_path: Path) -> str:
     """A real scrape of an empty deployment, with the families that have no samples yet."""
-    registry = CollectorRegistry()
-    ProcessCollector(registry=registry)
     rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}")
-    collector_: FigureCollector = collector(rig)
-    registry.register(collector_)
-    text = generate_latest(registry).decode()
+    text = generate_latest(DeploymentRegistry(DEPLOYMENT, collector(rig))).decode()
     rig.db.close()
     return text
 
@@ -103,9 +99,7 @@ def test_every_alert_fires_when_it_should_and_not_before() -> None:
 
 
 def test_promtool_would_notice_an_alert_that_never_fires(tmp_path: Path) -> None:
-    (tmp_path / RULES.name).write_text(
-        RULES.read_text().replace("absent(sexton_up == 1)", "absent(sexton_up == 2) > 1")
-    )
+    (tmp_path / RULES.name).write_text(RULES.read_text().replace("absent(sexton_up)", "absent(sexton_up) > 1"))
     header, first_case, *_ = re.split(r"(?m)^(?=  - name: )", CASES[-1].read_text())
     (tmp_path / "cases.yml").write_text(header + first_case)
 
@@ -122,6 +116,18 @@ def test_alert_has_a_severity_a_summary_and_an_action(alert: str) -> None:
     assert re.search(r"^ +severity: (page|ticket)$", rule, re.MULTILINE)
     assert re.search(r"^ +summary: .{20,}$", rule, re.MULTILINE)
     assert re.search(r"^ +action: .*docs/incidents\.md#[a-z-]+\"?$", rule, re.MULTILINE)
+
+
+@pytest.mark.parametrize("alert", rules())
+def test_alert_keeps_deployments_apart(alert: str) -> None:
+    """Every aggregation and every match is by deployment, and the summary names it."""
+    rule = rules()[alert]
+    clauses = re.findall(r"\b(?:by|on|without|ignoring)\s*\([^)]*\)", expression(rule))
+    by_target = {"by (job, instance)", "on (job, instance)", "on ()"}  # of Prometheus' own `up`, and of `absent`
+
+    assert [c for c in clauses if "(deployment" not in c and c not in by_target] == []
+    assert re.search(r"\b(max|min|sum|count|avg)\s*\(", expression(rule)) is None
+    assert re.search(r"^ +summary: .*\$labels\.deployment ", rule, re.MULTILINE)
 
 
 @pytest.mark.parametrize("alert", rules())

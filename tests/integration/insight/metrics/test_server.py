@@ -15,6 +15,7 @@ from sexton.database.engine import Database
 from sexton.insight.metrics import labels
 from sexton.insight.metrics.collector import FigureCollector
 from sexton.insight.metrics.model import Figures, InstanceFigures
+from sexton.insight.metrics.registry import DeploymentRegistry
 from sexton.insight.metrics.server import serve
 from sexton.interfaces.worker import control
 from sexton.kernel.errors import BadInput
@@ -41,21 +42,21 @@ def address() -> str:
 
 
 def test_process_metrics_are_served_too(rig: Rig, address: str) -> None:
-    server = serve(address, collector(rig))
+    server = serve(address, DeploymentRegistry(DEPLOYMENT, collector(rig)))
     assert server is not None
 
     found = _get(address)
     server.shutdown()
     server.server_close()
-    assert found("sexton_up") == 1
-    assert found("sexton_instance_enabled", instance_id="shop") == 1
-    assert "process_resident_memory_bytes" in found.names()
-    assert any(name == "sexton_build_info" for name in found.names())
+    assert found("sexton_up", deployment=DEPLOYMENT) == 1
+    assert found("sexton_instance_enabled", deployment=DEPLOYMENT, instance_id="shop") == 1
+    assert {"process_resident_memory_bytes", "sexton_build_info"} <= found.names()
+    assert {labels_ for _, labels_ in found.samples if ("deployment", DEPLOYMENT) not in labels_} == set()
 
 
 def test_a_port_in_use_is_only_logged(rig: Rig, address: str, caplog: pytest.LogCaptureFixture) -> None:
     with socket.create_server(("127.0.0.1", int(address.rpartition(":")[2]))), caplog.at_level(logging.ERROR):
-        server = serve(address, collector(rig))
+        server = serve(address, DeploymentRegistry(DEPLOYMENT, collector(rig)))
 
     assert server is None
     assert address in caplog.text
@@ -64,13 +65,13 @@ def test_a_port_in_use_is_only_logged(rig: Rig, address: str, caplog: pytest.Log
 
 @pytest.mark.parametrize("listen", ["127.0.0.1:99999", "no-such-host.invalid:9000"])
 def test_an_impossible_address_does_not_stop_the_worker(listen: str, caplog: pytest.LogCaptureFixture) -> None:
-    assert serve(listen, FigureCollector(lambda: NOTHING, {})) is None
+    assert serve(listen, DeploymentRegistry(DEPLOYMENT)) is None
     assert "cannot listen" in caplog.text
 
 
 def test_no_server_listens_without_an_address(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
-        server = serve("", FigureCollector(lambda: NOTHING, {}))
+        server = serve("", DeploymentRegistry(DEPLOYMENT))
 
     assert server is None
     assert caplog.text == ""
@@ -234,6 +235,6 @@ async def test_a_worker_answers_get_metrics(tmp_path: Path, address: str, tempor
     await control.build(await temporal_server.connect(), settings, rig.db)
 
     found = _get(address)
-    assert found("sexton_up") == 1
-    assert found("sexton_instance_enabled", instance_id="shop") == 1
-    assert found("recycler_instance_running_counter") == 0
+    assert found("sexton_up", deployment=DEPLOYMENT) == 1
+    assert found("sexton_instance_enabled", deployment=DEPLOYMENT, instance_id="shop") == 1
+    assert found("recycler_instance_running_counter", deployment=DEPLOYMENT) == 0

@@ -18,7 +18,7 @@ from tests.integration.interfaces.api.conftest import Ask
 from tests.integration.protection.registrations import remaining_keys
 from tests.servers.api import Api
 from tests.support.kept import kept_texts
-from tests.support.rig import Rig
+from tests.support.rig import DEPLOYMENT, Rig
 
 HERE = "/v1/instances/shop/protections"
 A = {"job": "copy:1", "owner": "ada", "objects": ["disk/data/a.dat"]}
@@ -233,8 +233,8 @@ def test_why_answers_and_no_worker_metrics_are_exposed(ask: Ask) -> None:
     metrics = ask("GET", "/metrics").text
 
     assert [s["id"] for s in told] == ["a"]
-    assert "sexton_api_up 1.0" in metrics
-    assert "sexton_up " not in metrics
+    assert f'sexton_api_up{{deployment="{DEPLOYMENT}"}} 1.0' in metrics
+    assert "sexton_up{" not in metrics
 
 
 def test_an_unexpected_error_is_one_sentence_with_a_logged_trace(
