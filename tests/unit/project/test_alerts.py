@@ -110,12 +110,16 @@ def test_promtool_would_notice_an_alert_that_never_fires(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("alert", rules())
-def test_alert_has_a_severity_a_summary_and_an_action(alert: str) -> None:
+def test_alert_has_severity_summary_action_and_runbook(alert: str) -> None:
     rule = rules()[alert]
 
     assert re.search(r"^ +severity: (page|ticket)$", rule, re.MULTILINE)
     assert re.search(r"^ +summary: .{20,}$", rule, re.MULTILINE)
-    assert re.search(r"^ +action: .*docs/incidents\.md#[a-z-]+\"?$", rule, re.MULTILINE)
+    assert re.search(r"^ +action: .{20,}$", rule, re.MULTILINE)
+    runbook = re.search(r"^ +runbook_url: docs/incidents\.md#([a-z-]+)$", rule, re.MULTILINE)
+    headings = re.findall(r"(?m)^##+ (.+)$", (DOCUMENT.parent / "incidents.md").read_text())
+    assert runbook
+    assert runbook[1] in {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("alert", rules())
