@@ -2,16 +2,17 @@
 
 from collections.abc import Mapping
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from sexton.database.engine import Database
 from sexton.database.rows import MOST_SUM, plus, upsert
 
 NORMAL = "normal"
 """A vault's status in a round that could use it."""
-ROUNDS, REMOVED, BYTES, VAULT, PROTECTIONS = "rounds", "removed", "bytes", "vault", "protections"
-"""Names of counters. Labels: a kind for the first three (``*`` for rounds of any kind), VAULT/STATUS, and how
-protections ended."""
+ROUNDS, REMOVED, OBJECTS, BYTES = "rounds", "removed", "objects", "bytes"
+"""Names of counters by kind, and ``*`` for rounds of any kind."""
+VAULT, PROTECTIONS = "vault", "protections"
+"""Names of counters by VAULT/STATUS, and by how protections ended."""
 
 
 def add_to_counters(db: Database, tx: Connection, instance: str, counts: Mapping[tuple[str, str], int]) -> None:
@@ -22,9 +23,3 @@ def add_to_counters(db: Database, tx: Connection, instance: str, counts: Mapping
         row = upsert(db, table).values(instance=instance, name=name, label=label, value=n)
         key = ["instance", "name", "label"]
         tx.execute(row.on_conflict_do_update(index_elements=key, set_={"value": plus(db, table.c.value, n)}))
-
-
-def read_counters(db: Database, c: Connection) -> Mapping[tuple[str, str, str], int]:
-    """Return every counter by (instance, name, label)."""
-    t = db.t.counter
-    return {(r.instance, r.name, r.label): r.value for r in c.execute(select(t))}

@@ -1,11 +1,15 @@
-"""Read how far a running round is, from rows that change with each page of a listing or of deletes."""
+"""Read how far running rounds are, from rows that change with each page of a listing or of deletes."""
 
-from sqlalchemy import Connection, func, select
+from collections import defaultdict
+from collections.abc import Mapping
+
+from sqlalchemy import ColumnElement, Connection, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from sexton.database.engine import Database
-from sexton.insight.views import KindCounts, RoundCounts
+from sexton.insight.views import KindCounts, RoundCounts, Running
 from sexton.recycle.planning.model import Plan
+from sexton.recycle.rounds.sql.live_counters import RUNNING
 
 NOTHING = RoundCounts()
 
@@ -21,13 +25,38 @@ def round_progress(db: Database, round_: int) -> RoundCounts:
 
 def read_progress(db: Database, c: Connection, round_: int) -> RoundCounts:
     """Return what a round has listed and deleted so far, by kind, and what its plan expects."""
+    return next((r.progress for r in _rounds(db, c, db.t.round.c.id == round_).values()), NOTHING)
+
+
+def running_rounds(db: Database, c: Connection) -> Mapping[str, Running]:
+    """Return the round of each instance that has one which has not ended: three statements, however many run."""
+    return _rounds(db, c, db.t.round.c.state == RUNNING)
+
+
+def _rounds(db: Database, c: Connection, which: ColumnElement[bool]) -> Mapping[str, Running]:
+    """Return the newest of these rounds by instance."""
     t, plan = db.t.round, db.t.plan
-    with_plan = select(t.c.started_at, plan.c.body).outerjoin(plan, plan.c.id == t.c.plan).where(t.c.id == round_)
-    row = c.execute(with_plan).one_or_none()
-    if row is None:
-        return NOTHING
-    planned = {k.kind: k for k in Plan.model_validate(row.body).kinds} if row.body else {}
-    counted = _tallies(db, c, round_)
+    columns = t.c.id, t.c.instance, t.c.started_at, t.c.waiting, t.c.waiting_since, plan.c.body
+    with_plans = select(*columns).outerjoin(plan, plan.c.id == t.c.plan).where(which).order_by(t.c.id)
+    rows = {row.instance: row for row in c.execute(with_plans)}
+    if not rows:
+        return {}
+    counted, now = _tallies(db, c, which), db.now(c)
+    return {
+        instance: Running(
+            round=row.id,
+            since=row.started_at,
+            waiting=row.waiting,
+            waiting_since=row.waiting_since,
+            progress=_progress(row.body, counted.get(row.id, {}), max(0, now - row.started_at)),
+        )
+        for instance, row in rows.items()
+    }
+
+
+def _progress(body: object, counted: Mapping[str, KindCounts], elapsed_ms: int) -> RoundCounts:
+    """Return the counts of a round's kinds with what its plan expects. Pure."""
+    planned = {k.kind: k for k in Plan.model_validate(body).kinds} if body else {}
     kinds = []
     for kind in sorted(planned.keys() | counted.keys()):
         counts = counted.get(kind, KindCounts(kind=kind))
@@ -35,12 +64,15 @@ def read_progress(db: Database, c: Connection, round_: int) -> RoundCounts:
             update = {"due": planned[kind].marks, "planned": planned[kind].unheld.objects}
             counts = counts.model_copy(update=update | {"estimated": planned[kind].estimated})
         kinds.append(counts)
-    return RoundCounts(kinds=tuple(kinds), elapsed_ms=max(0, db.now(c) - row.started_at))
+    return RoundCounts(kinds=tuple(kinds), elapsed_ms=elapsed_ms)
 
 
-def _tallies(db: Database, c: Connection, round_: int) -> dict[str, KindCounts]:
-    t = db.t.tally
+def _tallies(db: Database, c: Connection, which: ColumnElement[bool]) -> Mapping[int, dict[str, KindCounts]]:
+    t, round_ = db.t.tally, db.t.round
     sums = [func.sum(t.c[name]).label(name) for name in ("claimed", "removed", "listed")]
     objects = func.sum(t.c.deleted + t.c.absent + t.c.hidden).label("objects")
-    rows = c.execute(select(t.c.kind, *sums, objects).where(t.c.round == round_).group_by(t.c.kind))
-    return {row.kind: KindCounts(**row._mapping) for row in rows}
+    rows = select(t.c.round, t.c.kind, *sums, objects).join(round_, round_.c.id == t.c.round)
+    counts: defaultdict[int, dict[str, KindCounts]] = defaultdict(dict)
+    for row in c.execute(rows.where(which).group_by(t.c.round, t.c.kind)):
+        counts[row.round][row.kind] = KindCounts(**row._mapping)
+    return counts

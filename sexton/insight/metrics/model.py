@@ -2,6 +2,8 @@
 
 from pydantic import Field
 
+from sexton.insight.spark_slots import SparkSlots
+from sexton.insight.views import Running
 from sexton.kernel.message import Message
 from sexton.operators.controls.model import Halt
 from sexton.recycle.model import RoundReport
@@ -47,6 +49,10 @@ class InstanceFigures(Message):
     """When the last complete check began; before the first: when an instance with a live view was enabled."""
     vaults: tuple[str, ...] = ()
     last: RoundReport | None = None
+    running: Running | None = None
+    """The round that has not ended."""
+    check_since: int | None = None
+    """When the check began that runs now."""
 
 
 class WalFigures(Message):
@@ -142,6 +148,7 @@ class Figures(Message):
     binlog_interval_seconds: int = 0
     expiring_tokens: int = 0
     """Tokens that were used lately and end within two weeks."""
+    spark: SparkSlots = SparkSlots()
     table_bytes: dict[str, int] = Field(default_factory=dict)
     """Table of Sexton → bytes on disk; on SQLite ``all``; empty: unknown."""
     counters: dict[tuple[str, str, str], int] = Field(default_factory=dict)

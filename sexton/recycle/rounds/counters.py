@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from sexton.database.counters import BYTES, NORMAL, REMOVED, ROUNDS, VAULT
+from sexton.database.counters import BYTES, NORMAL, OBJECTS, REMOVED, ROUNDS, VAULT
 from sexton.marks.model import Reason
 from sexton.recycle.model import RoundReport
 from sexton.recycle.rounds.orders import NOT_ANNOUNCED
@@ -20,7 +20,10 @@ def counters_of(report: RoundReport) -> Counter[tuple[str, str]]:
         return counts
     counts[ROUNDS, "*"] = 1
     for kind in report.kinds:
-        counts += Counter({(ROUNDS, kind.kind): 1, (REMOVED, kind.kind): kind.removed, (BYTES, kind.kind): kind.bytes})
+        counts[ROUNDS, kind.kind] += 1
+        counts[REMOVED, kind.kind] += kind.removed
+        counts[OBJECTS, kind.kind] += kind.deleted + kind.hidden
+        counts[BYTES, kind.kind] += kind.bytes
     for vault, status in report.vaults.items():
         counts[VAULT, f"{vault}/{status if status in STATUSES else OTHER}"] += 1
     return counts

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from sexton.check.model import FindingType
-from sexton.database.counters import BYTES, NORMAL, PROTECTIONS, REMOVED, ROUNDS
+from sexton.database.counters import BYTES, NORMAL, OBJECTS, PROTECTIONS, REMOVED, ROUNDS
 from sexton.insight.metrics import labels
-from sexton.insight.metrics.families import binlog, wal
+from sexton.insight.metrics.families import binlog, running, wal
 from sexton.insight.metrics.model import Figures, InstanceFigures
 from sexton.marks.keepers import count_by_reason
 from sexton.operators.controls.model import ControlKind
@@ -117,6 +117,7 @@ def families(f: Figures) -> Iterator[Metric]:
     yield _by("claimed_marks", text, "stage", f, _claimed_by_stage)
     text = "1 where the last round excluded the vault: it was unreachable, or not provably this deployment's."
     yield _by("vault_fault", text, "vault", f, _faults)
+    yield from running.families(f)
     yield _findings(f)
     yield from _totals(f)
     yield from _ended_protections(f)
@@ -178,6 +179,7 @@ def _totals(f: Figures) -> Iterator[Metric]:
     for name, text, counter in (
         ("freed_bytes", "Bytes freed, estimates included; survives restarts.", BYTES),
         ("removed_marks", "Marks whose files are deleted; survives restarts.", REMOVED),
+        ("deleted_objects", "Objects deleted, or hidden in a bucket with versions; survives restarts.", OBJECTS),
     ):
         family = CounterMetricFamily(f"sexton_{name}", text, labels=["instance_id", "kind"])
         for (instance, kind), n in f.totals(counter).items():

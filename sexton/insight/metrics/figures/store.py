@@ -13,12 +13,13 @@ from sqlalchemy import JSON, Connection, Row, and_, func, literal, not_, select,
 from sqlalchemy.exc import DBAPIError
 
 from sexton.check.model import RunState
-from sexton.database.counters import read_counters
 from sexton.database.engine import AWAY, Database, first_line
 from sexton.insight.metrics.figures.binlogs import figures as binlog_figures
 from sexton.insight.metrics.figures.tables import table_bytes
 from sexton.insight.metrics.figures.topics import figures as wal_figures
 from sexton.insight.metrics.model import Figures, InstanceFigures
+from sexton.insight.progress import running_rounds
+from sexton.insight.spark_slots import read_slots
 from sexton.insight.stores import InsightStores
 from sexton.kernel.errors import SextonError
 from sexton.marks.sql.leases import busy
@@ -31,6 +32,7 @@ from sexton.recycle.model import DAY_MS, RoundReport
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.model import Policy
 from sexton.recycle.rounds.policy import next_round
+from sexton.recycle.rounds.sql.live_counters import RUNNING, read_counters
 from sexton.recycle.rounds.sql.store import JOB
 
 log = logging.getLogger(__name__)
@@ -84,6 +86,7 @@ class FigureStore:
         oldest_due, approvals = self._oldest_due(c, now, retentions), self._approvals(c)
         quarantined, vaults, reports = self._quarantined(c), self._vaults(c), self._newest_reports(c)
         findings, complete_checks, evidence = self._checks(c)
+        running, checks_running = running_rounds(self._db, c), self._running_checks(c)
         instances = tuple(
             InstanceFigures(
                 instance=row.id,
@@ -98,6 +101,8 @@ class FigureStore:
                 quarantined=quarantined[row.id],
                 vaults=tuple(vaults[row.id]),
                 last=reports.get(row.id),
+                running=running.get(row.id),
+                check_since=checks_running.get(row.id),
                 findings=findings.get(row.id, {}),
                 whole_check=complete_checks.get(row.id, _awaits_check_since(row)),
                 live_prefixes=evidence.get(row.id, {}).get("prefixes", 0),
@@ -121,6 +126,7 @@ class FigureStore:
             wal_interval_seconds=self._wal_interval,
             binlogs=tuple(binlog_figures(self._db, c, now)),
             binlog_interval_seconds=self._binlog_interval,
+            spark=read_slots(self._db, c),
             counters=dict(read_counters(self._db, c)),
             expiring_tokens=c.execute(select(func.count()).where(is_expiring(self._db, now))).scalar_one(),
         )
@@ -225,6 +231,12 @@ class FigureStore:
         complete = select(instance.c.id, select(func.max(run.c.cutoff)).where(whole).scalar_subquery())
         complete_checks = {row[0]: row[1] for row in c.execute(complete) if row[1] is not None}
         return findings, complete_checks, evidences
+
+    def _running_checks(self, c: Connection) -> dict[str, int]:
+        """Return, by instance, when the check began that runs now."""
+        t = self._db.t.check_run
+        began = select(t.c.instance, func.max(t.c.cutoff)).where(t.c.state == RUNNING).group_by(t.c.instance)
+        return {row[0]: row[1] for row in c.execute(began)}
 
     def _newest_reports(self, c: Connection) -> dict[str, RoundReport | None]:
         """Return each instance's newest report, None where it cannot be parsed."""

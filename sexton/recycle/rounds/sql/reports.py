@@ -84,7 +84,8 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
     """
     t, instance, round_ = db.t, order.opened.lease.instance, order.opened.round
     order = _bounded(order)
-    rows = c.execute(select(t.tally).where(t.tally.c.round == round_).order_by(t.tally.c.kind, t.tally.c.vault))
+    counted = select(t.tally).where(t.tally.c.round == round_).order_by(t.tally.c.kind, t.tally.c.vault)
+    rows = c.execute(counted.with_for_update())  # a page of a late worker counts before this, or not at all
     tallies = tuple(KindVaultCounts(**r._mapping) for r in rows)
     waiting = _count_claimed(db, c, instance)
     known = set(c.execute(select(t.vault.c.name).where(t.vault.c.instance == instance)).scalars())

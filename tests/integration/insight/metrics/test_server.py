@@ -197,7 +197,8 @@ def test_no_statement_of_a_scrape_reads_all_marks(tmp_path: Path) -> None:
     of_marks = [p for p in plans if "sexton_mark" in p]
     assert any("sexton_mark_due" in p for p in of_marks)
     assert [p for p in of_marks if "INDEX" not in p] == []
-    assert [p for p in plans if p.startswith("SCAN sexton_round")] == []
+    of_rounds = [p for p in plans if p.startswith("SCAN sexton_round")]
+    assert [p for p in of_rounds if not p.endswith("INDEX sexton_round_running")] == []  # rounds that run: few
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from sexton.contract import NewMark
-from sexton.database.counters import read_counters
 from sexton.marks.lease_port import LeaseBusy
 from sexton.recycle.errors import PlanRefused, RoundEnded
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.model import CloseOrder
 from sexton.recycle.rounds.sql import store
+from sexton.recycle.rounds.sql.live_counters import read_counters
 from tests.support.rig import Rig, put
 
 

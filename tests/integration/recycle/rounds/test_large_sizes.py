@@ -6,11 +6,12 @@ import pytest
 from sqlalchemy import BigInteger, select
 
 from sexton.contract import MAX_BYTES, NewMark
-from sexton.database.counters import BYTES, add_to_counters, read_counters
+from sexton.database.counters import BYTES, add_to_counters
 from sexton.database.rows import MOST_SUM, as_rows, sum_of
 from sexton.insight.metrics.figures.store import FigureStore
 from sexton.insight.status import overview
 from sexton.recycle.pipeline.sql.round_counts import increment
+from sexton.recycle.rounds.sql.live_counters import read_counters
 from tests.servers.s3 import RunningS3
 from tests.support.claims import token
 from tests.support.rig import Rig, stores_of

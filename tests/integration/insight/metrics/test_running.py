@@ -1,0 +1,98 @@
+"""While a round runs, its gauges move with each page, and counters grow and never fall, also at its end."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import insert, text
+
+from sexton.check.model import RunState
+from sexton.contract import NewMark
+from sexton.kernel.crash_points import installed
+from sexton.recycle.model import RoundState
+from sexton.recycle.rounds.sql.live_counters import RUNNING
+from tests.support.crashes import Crash, crash_at
+from tests.support.rig import Rig, put
+from tests.support.scrape import Scraped, scrape
+
+FILES, PAGE, SIZE = 30, 10, 5
+DROPPED = {"instance_id": "shop", "kind": "dropped"}
+
+
+@pytest.fixture
+def worker(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rig:
+    """A worker that deletes pages of ten keys one after the other; a prefix with thirty files is due."""
+    monkeypatch.setattr("sexton.marks.file_list.PAGE_KEYS", PAGE)
+    worker = Rig(rig.url, threads=1, beside=False)
+    root = worker.local(tmp_path / "v")
+    for n in range(FILES):
+        put(root, f"t/{n:02}.dat", SIZE)
+    worker.mark("dropped", NewMark(id="p", vault="disk", prefix="t/"))
+    worker.later(10_801)
+    return worker
+
+
+def counters(s: Scraped) -> tuple[float | None, ...]:
+    names = ("sexton_deleted_objects_total", "sexton_freed_bytes_total", "sexton_removed_marks_total")
+    return tuple(s(name, **DROPPED) for name in names)
+
+
+def test_counters_grow_during_a_round_and_never_fall(worker: Rig) -> None:
+    seen: list[tuple[str, tuple[float | None, ...]]] = []
+
+    with installed(lambda point: seen.append((point, counters(scrape(worker))))):
+        worker.round()
+    values = [counts for _, counts in seen] + [counters(scrape(worker))]
+    worker.later(worker.policy.upload_grace_seconds + 10_801)
+    worker.round()  # the second pass of the prefix
+    after = counters(scrape(worker))
+    worker.db.close()
+
+    assert {counts[0] for counts in values} == {0, 10, 20, 30}
+    assert values == sorted(values)
+    assert values[-1][:2] == (FILES, FILES * SIZE)
+    assert after == (FILES, FILES * SIZE, 1)
+    assert "round.closed" in {point for point, _ in seen}
+
+
+def test_gauges_of_a_round_move_with_each_page(worker: Rig) -> None:
+    before = scrape(worker)
+    with pytest.raises(Crash), installed(crash_at("outcomes.recorded", 2)):
+        worker.round()
+    during = scrape(worker)
+    worker.sql("UPDATE {}round SET waiting = 'paused', waiting_since = started_at")
+    paused = scrape(worker)
+    worker.db.close()
+
+    assert before("sexton_round_running", instance_id="shop") == 0
+    assert before.starting_with("sexton_round_objects") == {}
+    assert during("sexton_round_running", instance_id="shop") == 1
+    assert during("sexton_round_waiting", instance_id="shop") == 0
+    assert paused("sexton_round_waiting", instance_id="shop") == 1
+    objects = {s: during("sexton_round_objects", instance_id="shop", stage=s) for s in ("deleted", "remaining")}
+    assert objects == {"deleted": 20, "remaining": 10}
+    assert during("sexton_round_objects", instance_id="shop", stage="expected") == FILES
+    assert during("sexton_round_marks", instance_id="shop", stage="due") == 1
+    assert (during("sexton_round_eta_seconds", instance_id="shop") or 0) > 0
+    assert (during("sexton_round_objects_per_second", instance_id="shop") or 0) > 0
+
+
+def test_a_running_check_shows_since_when_it_runs(rig: Rig) -> None:
+    with rig.db.write() as c:
+        began = rig.db.now(c) - 60_000
+        c.execute(insert(rig.db.t.check_run).values(instance="shop", run="r", state=RunState.RUNNING, cutoff=began))
+
+    assert (scrape(rig)("sexton_check_elapsed_seconds", instance_id="shop") or 0) >= 60
+
+
+def test_running_rounds_are_found_by_their_index(worker: Rig) -> None:
+    round_ = worker.db.t.round
+    query = f"SELECT instance FROM {round_.fullname} WHERE state = {RUNNING}"
+    with worker.db.read() as c:
+        if worker.db.dialect == "postgresql":
+            c.execute(text("SET LOCAL enable_seqscan = off"))
+        explain = "EXPLAIN QUERY PLAN " if worker.db.dialect == "sqlite" else "EXPLAIN "
+        plan = "\n".join(str(row) for row in c.execute(text(explain + query)))
+    worker.db.close()
+
+    assert str(RUNNING) == f"'{RoundState.RUNNING}'"
+    assert "round_running" in plan
