@@ -31,6 +31,7 @@ class StoriesBody(Message):
 
 
 class HealthBody(Message):
-    """Whether the database answers."""
+    """Whether the process is ready; ``failed``: the names of the checks that failed."""
 
     status: Literal["ok", "unavailable"]
+    failed: tuple[str, ...] = ()

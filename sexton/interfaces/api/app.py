@@ -13,6 +13,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from config.settings import Settings
 from sexton.database.engine import Database
+from sexton.insight.health import Health, database_check
 from sexton.insight.metrics.collector import FigureCollector
 from sexton.insight.metrics.registry import DeploymentRegistry
 from sexton.interfaces.api import problems
@@ -59,7 +60,8 @@ def create(settings: Settings, db: Database) -> FastAPI:
     app.state.logins = service.stores.logins
     app.state.rounds = RoundStarter(settings)
     app.state.lanes = lanes = Lanes()
-    app.state.health = health.HealthCheck(db, lanes.health_threads)
+    ready = {"database": database_check(db, settings.require_deployment())}
+    app.state.health = health.HealthCheck(Health(live={}, ready=ready), lanes.health_threads)
     read = service.stores.figures(settings.policy(), settings.intervals()).read
     figures = FigureCollector(read, {}, stats=False, worker=False)
     app.state.metrics = DeploymentRegistry(settings.require_deployment(), figures)

@@ -1,6 +1,6 @@
 """Authenticate the sender of each request before its body is read.
 
-``/healthz`` needs no token, and neither does the exchange of a password for a token.
+``/livez``, ``/readyz`` and ``/healthz`` need no token, and neither does the exchange of a password for a token.
 """
 
 from collections.abc import Collection
@@ -20,7 +20,7 @@ from sexton.operators.access.model import CallerIdentity, Grant, TokenScope, sco
 from sexton.operators.call_log.model import CallRecord
 from sexton.operators.call_log.store import CallStore
 
-OPEN_PATHS = frozenset({"/healthz"})
+OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
 OPEN_TO_POST = frozenset({"/v1/token"})
 NODE_PATHS = ("/v1/nodes/", "/v1/topics/", "/v1/backends/", "/v1/journal")
 """The paths that a node's token may use."""

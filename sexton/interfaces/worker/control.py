@@ -13,6 +13,7 @@ from sexton.insight.metrics import server
 from sexton.interfaces.worker.slots import slots
 from sexton.runtime.engine import Engine
 from sexton.runtime.temporal import schedules
+from sexton.runtime.temporal.health import worker_health
 from workflows import ALL, ids, options, sandbox
 
 
@@ -26,7 +27,6 @@ async def build(client: Client, settings: Settings, db: Database) -> AbstractAsy
     engine = Engine(db, settings.engine_settings())
     stores = engine.stores
     at_once = options.activities_at_once(settings.recycle.recycle_concurrency)
-    server.start(deployment, settings.metrics, stores.figures(policy, settings.intervals()), engine.deleter.in_flight)
     wal = activities.WalActivities(stores.wal.rounds)
     check = activities.CheckActivities(engine.checker, engine.in_process_compare, deployment)
     control = Worker(
@@ -76,7 +76,11 @@ async def build(client: Client, settings: Settings, db: Database) -> AbstractAsy
         activities=[wal.flush_regions],
         **slots(options.FLUSHES_AT_ONCE),
     )
-    return _running(control, compare, topics, flushes)
+    workers = (control, compare, topics, flushes)
+    figures = stores.figures(policy, settings.intervals())
+    health = worker_health(client, workers, db, deployment)
+    server.start(deployment, settings.metrics, figures, engine.deleter.in_flight, health)
+    return _running(*workers)
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ import asyncio
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from sexton.database.engine import AWAY, Database
+from sexton.insight.health import Health, ProbeAnswer
 from sexton.interfaces.api.caller import CurrentCaller
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.lanes import Threads
@@ -17,34 +17,34 @@ guarded = APIRouter(route_class=GuardedRoute)
 
 
 class HealthCheck:
-    """Asks the database whether it answers, once for all requests that wait at the same time: they need no token."""
+    """Asks whether the API is ready, once for all requests that wait at the same time: they need no token."""
 
-    def __init__(self, db: Database, threads: Threads) -> None:
-        self._db, self._threads = db, threads
-        self._check: asyncio.Task[bool] | None = None
+    def __init__(self, health: Health, threads: Threads) -> None:
+        self._health, self._threads = health, threads
+        self._check: asyncio.Task[ProbeAnswer] | None = None
 
-    async def is_healthy(self) -> bool:
-        """Return whether the database answers."""
+    async def readyz(self) -> ProbeAnswer:
+        """Return whether the database answers, with the right schema."""
         if self._check is None or self._check.done():
-            self._check = asyncio.create_task(self._threads.run(self._answers))
+            self._check = asyncio.create_task(self._threads.run(self._health.readyz))
         return await asyncio.shield(self._check)
 
-    def _answers(self) -> bool:
-        try:
-            with self._db.read() as c:
-                self._db.now(c)
-        except AWAY:
-            return False
-        return True
 
-
-@routes.get("/healthz")
-async def health(request: Request, response: Response) -> HealthBody:
+@routes.get("/healthz", response_model_exclude_defaults=True)
+@routes.get("/readyz", response_model_exclude_defaults=True)
+async def ready(request: Request, response: Response) -> HealthBody:
     """Return whether the API and its database answer. Needs no token."""
-    if await request.app.state.health.is_healthy():
+    answer: ProbeAnswer = await request.app.state.health.readyz()
+    if not answer.failed:
         return HealthBody(status="ok")
     response.status_code = 503
-    return HealthBody(status="unavailable")
+    return HealthBody(status="unavailable", failed=answer.failed)
+
+
+@routes.get("/livez", response_model_exclude_defaults=True)
+async def live() -> HealthBody:
+    """Return that the API answers at all, whatever the database does. Needs no token."""
+    return HealthBody(status="ok")
 
 
 @guarded.get("/metrics")

@@ -12,6 +12,7 @@ from sqlalchemy import event, text
 from config.settings import MetricsSection, Settings
 from sexton.contract import NewMark
 from sexton.database.engine import Database
+from sexton.insight.health import Health
 from sexton.insight.metrics import labels
 from sexton.insight.metrics.collector import FigureCollector
 from sexton.insight.metrics.model import Figures, InstanceFigures
@@ -27,6 +28,7 @@ from tests.servers.temporal import DevServer
 from tests.support.rig import DEPLOYMENT, Rig
 from tests.support.scrape import Scraped, collector, scrape
 
+HEALTH = Health(live={}, ready={})
 NOTHING = Figures(now=0, interval_seconds=60, retention_seconds={})
 
 
@@ -42,7 +44,7 @@ def address() -> str:
 
 
 def test_process_metrics_are_served_too(rig: Rig, address: str) -> None:
-    server = serve(address, DeploymentRegistry(DEPLOYMENT, collector(rig)))
+    server = serve(address, DeploymentRegistry(DEPLOYMENT, collector(rig)), HEALTH)
     assert server is not None
 
     found = _get(address)
@@ -55,8 +57,8 @@ def test_process_metrics_are_served_too(rig: Rig, address: str) -> None:
 
 
 def test_a_port_in_use_is_only_logged(rig: Rig, address: str, caplog: pytest.LogCaptureFixture) -> None:
-    with socket.create_server(("127.0.0.1", int(address.rpartition(":")[2]))), caplog.at_level(logging.ERROR):
-        server = serve(address, DeploymentRegistry(DEPLOYMENT, collector(rig)))
+    with socket.create_server(("127.0.0.1", int(address.rpartition(":")[2]))), caplog.at_level(logging.WARNING):
+        server = serve(address, DeploymentRegistry(DEPLOYMENT, collector(rig)), HEALTH)
 
     assert server is None
     assert address in caplog.text
@@ -65,13 +67,13 @@ def test_a_port_in_use_is_only_logged(rig: Rig, address: str, caplog: pytest.Log
 
 @pytest.mark.parametrize("listen", ["127.0.0.1:99999", "no-such-host.invalid:9000"])
 def test_an_impossible_address_does_not_stop_the_worker(listen: str, caplog: pytest.LogCaptureFixture) -> None:
-    assert serve(listen, DeploymentRegistry(DEPLOYMENT)) is None
+    assert serve(listen, DeploymentRegistry(DEPLOYMENT), HEALTH) is None
     assert "cannot listen" in caplog.text
 
 
 def test_no_server_listens_without_an_address(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
-        server = serve("", DeploymentRegistry(DEPLOYMENT))
+        server = serve("", DeploymentRegistry(DEPLOYMENT), HEALTH)
 
     assert server is None
     assert caplog.text == ""

@@ -73,6 +73,8 @@ I, T, D = "/v1/instances/{instance}", "/v1/topics/{topic}", "/v1/databases/{db}"
 OF_A = "instance=a"
 OPEN = (
     Route("GET", "/healthz", set()),
+    Route("GET", "/livez", set()),
+    Route("GET", "/readyz", set()),
     Route("POST", "/v1/token", set(), {"user": "ada", "password": "none of hers"}),
 )
 """Routes that need no token."""

@@ -258,7 +258,8 @@ def test_an_unreachable_database_is_503(api: Api, ask: Ask, rig: Rig, tmp_path: 
     (tmp_path / "sexton.db").rename(tmp_path / "away.db")
 
     answer = httpx.get(f"{api.url}/v1/status", headers={"Authorization": f"Bearer {token}"})
-    health = httpx.get(f"{api.url}/healthz")
+    health = [httpx.get(f"{api.url}/{path}") for path in ("healthz", "readyz", "livez")]
 
     assert problem_of(answer) == (503, "DATABASE_AWAY", None)
-    assert (health.status_code, health.json()) == (503, {"status": "unavailable"})
+    away = (503, {"status": "unavailable", "failed": ["database"]})
+    assert [(h.status_code, h.json()) for h in health] == [away, away, (200, {"status": "ok"})]

@@ -16,6 +16,8 @@ from tests.support.rig import Rig, put
 
 READ_ONLY = {
     ("GET", "/healthz"),
+    ("GET", "/livez"),
+    ("GET", "/readyz"),
     ("GET", "/metrics"),
     ("GET", "/v1/openapi.json"),
     ("GET", "/v1/status"),

@@ -51,7 +51,8 @@ def test_a_call_without_a_valid_token_is_refused(http: httpx.Client, api: Api, r
 
 
 def test_health_needs_no_token_and_reveals_nothing(http: httpx.Client) -> None:
-    assert (http.get("/healthz").status_code, http.get("/healthz").json()) == (200, {"status": "ok"})
+    answers = [http.get(path) for path in ("/healthz", "/livez", "/readyz")]
+    assert [(a.status_code, a.json()) for a in answers] == [(200, {"status": "ok"})] * 3
     assert {http.get(path).status_code for path in ("/", "/docs", "/redoc", "/v1/openapi.json", "/v1/nothing")} == {401}
 
 
@@ -61,7 +62,7 @@ def test_only_public_routes_answer_without_a_token(http: httpx.Client) -> None:
 
     answered = {(m, path) for path in paths for m in methods if http.request(m, path).status_code != 401}
 
-    assert answered == {("POST", "/v1/token")} | {(m, "/healthz") for m in methods}
+    assert answered == {("POST", "/v1/token")} | {(m, p) for m in methods for p in ("/healthz", "/livez", "/readyz")}
 
 
 def test_the_database_contains_no_secret(api: Api, rig: Rig) -> None:

@@ -1,0 +1,157 @@
+"""The probes answer quickly and truly, whatever hangs, and reveal nothing."""
+
+import asyncio
+import json
+import threading
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import worker
+from config.settings import MetricsSection, Settings
+from sexton.database.engine import Database
+from sexton.insight import health as health_module
+from sexton.insight.health import Health, LoopWatch, ProbeAnswer, database_check
+from sexton.insight.metrics.registry import DeploymentRegistry
+from sexton.insight.metrics.server import serve
+from sexton.runtime.embedded.ports import free_port
+from tests.servers.temporal import DevServer
+from tests.support.rig import DEPLOYMENT, Rig
+
+WELL = ProbeAnswer()
+
+
+def get(address: str, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://{address}{path}", timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as e:
+        return e.code, e.read().decode()
+
+
+@pytest.fixture
+def address() -> str:
+    return f"127.0.0.1:{free_port()}"
+
+
+@pytest.fixture
+def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_module, "CACHE_SECONDS", 0.0)
+
+
+def test_only_known_paths_are_answered_with_200(rig: Rig, address: str) -> None:
+    health = Health(live={}, ready={"database": database_check(rig.db, DEPLOYMENT)})
+    server = serve(address, DeploymentRegistry(DEPLOYMENT), health)
+    assert server is not None
+
+    codes = {path: get(address, path)[0] for path in ("/metrics", "/livez", "/readyz", "/metrics?name[]=up")}
+    others = {path: get(address, path)[0] for path in ("/", "/metrics/", "/favicon.ico", "/healthz", "/livez/x")}
+    body = json.loads(get(address, "/readyz")[1])
+    server.shutdown()
+    server.server_close()
+    assert set(codes.values()) == {200}
+    assert set(others.values()) == {404}
+    assert body == {"status": "ok"}
+
+
+@pytest.mark.usefixtures("no_cache")
+def test_a_wrong_schema_or_deployment_is_not_ready(rig: Rig) -> None:
+    table = "sexton.alembic_version" if rig.db.dialect == "postgresql" else "sexton_alembic_version"
+    health = Health(live={}, ready={"database": database_check(rig.db, DEPLOYMENT)})
+    other = Health(live={}, ready={"database": database_check(rig.db, "test-other")})
+    before = health.readyz(), other.readyz()
+    rig.sql(f"UPDATE {table} SET version_num = '9999'")
+    newer = health.readyz()
+    rig.sql(f"UPDATE {table} SET version_num = '0001'")
+
+    assert before == (WELL, ProbeAnswer(("database",)))
+    assert newer == ProbeAnswer(("database",))
+    assert health.readyz() == WELL
+
+
+def test_an_answer_contains_no_address_and_no_password(address: str, caplog: pytest.LogCaptureFixture) -> None:
+    away = Database.open(f"postgresql://sexton:s3cret-pass@127.0.0.1:{free_port()}/sexton")
+    server = serve(address, DeploymentRegistry("d"), Health(live={}, ready={"database": database_check(away, "d")}))
+    assert server is not None
+
+    code, body = get(address, "/readyz")
+    live, _ = get(address, "/livez")
+    server.shutdown()
+    server.server_close()
+    away.close()
+    assert (code, json.loads(body), live) == (503, {"status": "unavailable", "failed": ["database"]}, 200)
+    assert "the health check of the database fails" in caplog.text
+    assert "s3cret" not in caplog.text
+
+
+def test_a_hanging_database_does_not_delay_livez(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_module, "DEADLINE_SECONDS", 0.2)
+    end, runs = threading.Event(), []
+
+    def hangs() -> None:
+        runs.append(1)
+        end.wait(60)
+
+    health = Health(live={"event_loop": lambda: None}, ready={"database": hangs, "temporal": lambda: None})
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda _: health.readyz(), range(8)))
+    live = health.livez()
+    end.set()
+
+    assert {a.failed[0] for a in answers} == {"database"}
+    assert live == WELL
+    assert len(runs) == 1  # however many ask
+
+
+def test_results_are_reused_for_a_moment() -> None:
+    runs: list[int] = []
+    health = Health(live={}, ready={"database": lambda: runs.append(1)})
+
+    assert {health.readyz() for _ in range(20)} == {WELL}
+    assert len(runs) < 20
+
+
+@pytest.mark.usefixtures("no_cache")
+async def test_livez_fails_while_the_event_loop_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_module, "LOOP_SECONDS", 1.5)
+    health = Health(live={"event_loop": LoopWatch(asyncio.get_running_loop()).check}, ready={})
+    seen = threading.Event()
+
+    def wait_for_failure() -> None:
+        while not health.livez().failed and not seen.wait(0.1):
+            pass
+        seen.set()
+
+    before = await asyncio.to_thread(health.livez)
+    thread = threading.Thread(target=wait_for_failure)
+    thread.start()
+    hung = seen.wait(60)  # in the loop, which it blocks
+    await asyncio.sleep(1.1)
+
+    assert (before, hung) == (WELL, True)
+    assert await asyncio.to_thread(health.livez) == WELL
+
+
+async def test_a_worker_is_ready_while_it_polls(tmp_path: Path, address: str, temporal_server: DevServer) -> None:
+    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    settings = Settings(deployment=DEPLOYMENT, database_url=rig.url, metrics=MetricsSection(listen=address))
+    running = await worker.build(await temporal_server.connect(), settings, rig.db)
+
+    before = await asyncio.to_thread(get, address, "/readyz")
+    async with running:
+        for _ in range(300):
+            ready = await asyncio.to_thread(get, address, "/readyz")
+            if ready[0] == 200:
+                break
+            await asyncio.sleep(0.1)
+        live = await asyncio.to_thread(get, address, "/livez")
+    await asyncio.sleep(1.1)
+    after = await asyncio.to_thread(get, address, "/readyz")
+    rig.db.close()
+
+    assert (before[0], json.loads(before[1])["failed"]) == (503, ["temporal"])
+    assert (ready[0], live[0]) == (200, 200)
+    assert (after[0], json.loads(after[1])["failed"]) == (503, ["temporal"])
