@@ -91,6 +91,7 @@ def _hosts(texts: list[str]) -> list[str]:
 
 
 Web = Annotated[str, AfterValidator(_web)]
+HostPort = Annotated[str, Field(pattern=r"^[^\s/]+:[0-9]{1,5}$", json_schema_extra={"unit": "host:port"})]
 Names = Annotated[list[str], _list_separated_by(",")]
 Networks = Annotated[list[str], _list_separated_by(","), AfterValidator(_networks)]
 Hosts = Annotated[list[str], _list_separated_by(","), AfterValidator(_hosts)]
@@ -108,9 +109,7 @@ class _Section(BaseModel):
 class TemporalSection(_Section):
     """The Temporal service that runs the workflows."""
 
-    address: Annotated[str, Field(pattern=r"^[^\s/]+:[0-9]{1,5}$", json_schema_extra={"unit": "host:port"})] = (
-        "127.0.0.1:7233"
-    )
+    address: HostPort = "127.0.0.1:7233"
     namespace: Annotated[str, Field(min_length=1)] = "default"
     tls: bool = False
     tls_ca: str = ""
@@ -246,9 +245,7 @@ class ReplicaSection(_Section):
 class ApiSection(_Section):
     """The address of ``sexton api``, its certificate, and the proxies before it."""
 
-    listen: Annotated[str, Field(pattern=r"^[^\s/]+:[0-9]{1,5}$", json_schema_extra={"unit": "host:port"})] = (
-        "127.0.0.1:8470"
-    )
+    listen: HostPort = "127.0.0.1:8470"
     tls_cert: str = ""
     tls_key: str = ""
     insecure: bool = False
@@ -286,9 +283,11 @@ class PricesSection(_Section):
 
 
 class MetricsSection(_Section):
-    """The address at which a worker answers ``GET /metrics``."""
+    """The address at which a worker answers ``GET /metrics``, ``/livez`` and ``/readyz``."""
 
-    listen: Annotated[str, Field(pattern=r"^$|^[^\s/]+:[0-9]{1,5}$", json_schema_extra={"unit": "host:port"})] = ""
+    listen: Annotated[str, Field(pattern=r"^$|^[^\s/]+:[0-9]{1,5}$", json_schema_extra={"unit": "host:port"})] = (
+        "127.0.0.1:9464"
+    )
     enable_recycler_stats_metrics: bool = True
 
 

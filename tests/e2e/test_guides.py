@@ -17,7 +17,6 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from sexton.runtime.embedded.ports import free_port
 from tests.servers.postgres import Cluster
 from tests.servers.s3 import RunningS3
 from tests.servers.temporal import DevServer
@@ -122,7 +121,6 @@ def reader(
         "USER@HOST": f"sexton_svc@{host}",
         "_reader@HOST": f"_reader@{host}",
         "127.0.0.1:7233": temporal_server.address,
-        "127.0.0.1:9464": f"127.0.0.1:{free_port()}",
         "BUCKET/PREFIX": f"{bucket}/{FOLDER} --endpoint {s3_server.endpoint_url}",
         "KEY": "data/r-1/0.dat",
     }

@@ -44,8 +44,8 @@ def serve(listen: str, registry: CollectorRegistry, health: Health) -> WSGIServe
         server, _ = start_http_server(int(port), host.strip("[]"), registry)
     except (OSError, OverflowError) as e:
         log.warning(
-            "no metrics: cannot listen on %s (%s); the worker continues without; set SEXTON_METRICS__LISTEN to a free "
-            "HOST:PORT, one for each worker of a machine, and restart it",
+            "no metrics and no health: cannot listen on %s (%s); the worker continues without; to have them, give each "
+            "worker of a machine its own SEXTON_METRICS__LISTEN=HOST:PORT",
             listen,
             e,
         )

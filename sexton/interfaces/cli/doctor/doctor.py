@@ -170,6 +170,8 @@ def _metrics(settings: "Settings") -> DoctorFinding:
         return DoctorFinding("OK", "metrics", "off; metrics.listen is empty")
     host, _, port = listen.rpartition(":")
     fault = _unreachable(host.strip("[]"), int(port))
+    if fault and listen == type(settings.metrics)().listen:  # the default reaches only workers of this machine
+        return DoctorFinding("OK", "metrics", f"no worker on this machine answers at {listen}")
     if fault:
         todo = "start a worker with this setting: sexton worker run"
         return DoctorFinding("WARN", "metrics", f"no worker answers at {listen}: {fault}", todo)
