@@ -4,6 +4,7 @@ from temporalio import activity
 
 from activities.auto_heartbeat import AutoHeartbeat
 from activities.refusals import refusals
+from sexton.kernel.live import Live
 from sexton.replication.binlog.messages import Backends, WaitingOrder
 from sexton.replication.binlog.model import CutReport
 from sexton.replication.binlog.rounds import BinlogRuns
@@ -12,17 +13,17 @@ from sexton.replication.binlog.rounds import BinlogRuns
 class BinlogActivities:
     """The activities of one worker process."""
 
-    def __init__(self, rounds: BinlogRuns) -> None:
-        self._rounds = rounds
+    def __init__(self, rounds: BinlogRuns | Live[BinlogRuns]) -> None:
+        self._rounds = Live.of(rounds)
 
     @activity.defn(no_thread_cancel_exception=True)
     def cut_binlogs(self, instance: str) -> CutReport:
         """Cut expired records, record the cuts in the replicas, and delete the rows of cut records."""
         with refusals(), AutoHeartbeat() as heart:
-            return self._rounds.expire(instance, heart.heartbeat)
+            return self._rounds(instance).expire(instance, heart.heartbeat)
 
     @activity.defn(no_thread_cancel_exception=True)
     def waiting_backends(self, order: WaitingOrder) -> Backends:
         """Return a page of the backends that have binlogs to delete."""
         with refusals():
-            return self._rounds.waiting(order)
+            return self._rounds(order.instance).waiting(order)

@@ -6,6 +6,7 @@ from temporalio import activity
 
 from activities.auto_heartbeat import AutoHeartbeat
 from activities.refusals import refusals
+from sexton.kernel.live import Live
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder, RangeReceipt
 from sexton.recycle.planning.model import Plan, Policy
@@ -23,31 +24,33 @@ class RecycleActivities:
         self,
         rounds: RoundStorePort,
         recycler: Recycler,
-        policy: Policy,
+        policy: Policy | Live[Policy],
         *,
-        heavy_objects: int | None = None,
+        heavy_objects: int | Live[int] | None = None,
     ) -> None:
         """Store the ports and settings.
 
         Args:
             rounds: plans, rounds and reports.
             recycler: deletes ranges.
-            policy: retentions and limits.
+            policy: retentions and limits, those in force for an instance; each step reads them when it begins.
             heavy_objects: kinds with more objects than this are deleted on Spark; None: no kind is.
         """
         self._rounds = rounds
         self._recycler = recycler
-        self._policy = policy
-        self._heavy_objects = heavy_objects
+        self._policy = Live.of(policy)
+        self._heavy_objects: Live[int | None] = Live.of(heavy_objects)
 
     @activity.defn(no_thread_cancel_exception=True)
     def open_round(self, order: OpenRoundOrder) -> OpenedRound:
         """Acquire the lease for this run and open its round; retried until the lease or a slot is free."""
         with refusals(), AutoHeartbeat() as heartbeats:
             run = order.run or str(activity.info().workflow_run_id)
-            opened = self._rounds.open(order.instance, run, order.plan, self._policy, heartbeats.heartbeat)
+            opened = self._rounds.open(
+                order.instance, run, order.plan, self._policy(order.instance), heartbeats.heartbeat
+            )
             excluded_vaults = self._recycler.announce(opened, heartbeats.keep_alive)
-            found = {"excluded_vaults": excluded_vaults, "heavy_objects": self._heavy_objects}
+            found = {"excluded_vaults": excluded_vaults, "heavy_objects": self._heavy_objects(order.instance)}
             return opened.model_copy(update=found)
 
     @activity.defn(no_thread_cancel_exception=True)
@@ -67,7 +70,7 @@ class RecycleActivities:
         """Store a plan of the marks that this round may delete, and return it."""
         with refusals(), AutoHeartbeat() as heartbeats:
             by = request.requested_by or "round"
-            return self._rounds.plan(request.instance, self._policy, by, heartbeats.heartbeat)
+            return self._rounds.plan(request.instance, self._policy(request.instance), by, heartbeats.heartbeat)
 
     @activity.defn(no_thread_cancel_exception=True)
     def find_plan(self, plan: int) -> Plan:
@@ -79,14 +82,14 @@ class RecycleActivities:
     def adopt_claimed(self, order: AdoptOrder) -> RangeReceipt:
         """Finish the marks that earlier rounds claimed."""
         with refusals(), AutoHeartbeat() as heartbeats:
-            order = self._rounds.checked_adoption(order, self._policy)
+            order = self._rounds.checked_adoption(order, self._policy(order.lease.instance))
             return self._recycler.adopt(order, activity.info().attempt, heartbeats.heartbeat)
 
     @activity.defn(no_thread_cancel_exception=True)
     def recycle_range(self, order: RangeOrder) -> RangeReceipt:
         """Claim one range of due marks, delete their files, and settle the marks."""
         with refusals(), AutoHeartbeat() as heartbeats:
-            order = self._rounds.checked_range(order, self._policy)
+            order = self._rounds.checked_range(order, self._policy(order.lease.instance))
             receipt = self._recycler.recycle(order, activity.info().attempt, heartbeats.heartbeat, heartbeats.attach)
         log.info(
             "%s, round %d: %s, range %d: %d marks claimed; %d objects of the kind deleted in the round",

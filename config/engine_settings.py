@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sexton.check.model import CheckSettings
+from sexton.kernel.live import Live
 from sexton.kernel.trust import Trust
 from sexton.operators.controls.model import Control
 from sexton.protection.model import ProtectionSettings
@@ -33,3 +34,10 @@ class EngineSettings:
     wal: WalSettings = field(default_factory=WalSettings)
     binlog: BinlogSettings = field(default_factory=BinlogSettings)
     replica: ReplicaSettings = field(default_factory=ReplicaSettings)
+    live: "Live[EngineSettings] | None" = None
+    """The same settings as they are in force now; None: these never change."""
+
+    @property
+    def in_force(self) -> "Live[EngineSettings]":
+        """The settings to read where they are used."""
+        return self.live or Live.of(self)

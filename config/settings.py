@@ -118,7 +118,8 @@ class Settings(BaseSettings):
 
     @field_validator("kinds")
     @classmethod
-    def _check_names_of_kinds(cls, kinds: dict[str, KindSection]) -> dict[str, KindSection]:
+    def check_names_of_kinds(cls, kinds: dict[str, KindSection]) -> dict[str, KindSection]:
+        """Return the kinds; raise ``ValueError`` if the name of one is not allowed."""
         for name in kinds:
             if name in ENGINE_KINDS:
                 raise ValueError(f"{name!r} is an engine kind; set its retention under [recycle]")

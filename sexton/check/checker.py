@@ -31,6 +31,7 @@ from sexton.check.policy import (
 )
 from sexton.check.port import CheckRuns, Compare, Heartbeat, LiveSource, NoLiveSide
 from sexton.kernel.errors import BadInput
+from sexton.kernel.live import Live
 from sexton.marks.live import LiveEntry, names_prefix
 from sexton.owners.port import OwnerSilent
 from sexton.storage.model import VaultSpec
@@ -65,11 +66,11 @@ class CheckPorts(NamedTuple):
 class Checker:
     """Runs the steps of checks in a worker. Safe for several instances at once."""
 
-    def __init__(self, ports: CheckPorts, settings: CheckSettings) -> None:
+    def __init__(self, ports: CheckPorts, settings: CheckSettings | Live[CheckSettings]) -> None:
         self._runs, self._live, self._vaults = ports.runs, ports.live, ports.vaults
         self._vaults_of, self._contradictions = ports.vaults_of, ports.contradictions
         self._remove_refuted_marks, self._live_objects = ports.remove_refuted_marks, ports.live_objects
-        self._settings = settings
+        self._settings = Live.of(settings)
 
     def begin(self, request: CheckRequest, run: str) -> OpenedCheck:
         """Begin a run; a repeated attempt continues the same one.
@@ -85,14 +86,15 @@ class Checker:
             raise BadInput(f"instance {request.instance} has no vault to check; add one with: sexton vault add")
         last_run = self._runs.last_ended(request.instance)
         objects = max(self._expected_objects(request.instance), listed_objects(last_run))
-        heavy = objects >= self._settings.heavy_objects
+        settings = self._settings(request.instance)
+        heavy = objects >= settings.heavy_objects
         order = CheckOrder(
             instance=request.instance,
             run=self._runs.begin(request.instance, run, request.requested_by[:REMARK_CHARACTERS]),
-            grace_seconds=self._settings.grace_seconds,
-            inverted=self._settings.inverted,
+            grace_seconds=settings.grace_seconds,
+            inverted=settings.inverted,
             # An estimate may be wrong: the listing tells.
-            most_objects=None if heavy else self._settings.heavy_objects,
+            most_objects=None if heavy else settings.heavy_objects,
         )
         return OpenedCheck(order=order, heavy=heavy)
 
@@ -149,12 +151,13 @@ class Checker:
     def _checked(self, order: CheckOrder) -> CheckOrder:
         """Return an order with the run as stored, and with no shorter grace than the settings demand."""
         run = self._runs.stored(order.run)
-        grace_seconds = max(order.grace_seconds, self._settings.grace_seconds)
+        settings = self._settings(run.instance)
+        grace_seconds = max(order.grace_seconds, settings.grace_seconds)
         own = {
             "instance": run.instance,
             "run": run,
             "grace_seconds": grace_seconds,
-            "inverted": self._settings.inverted,
+            "inverted": settings.inverted,
         }
         return order.model_copy(update=own)
 
@@ -191,6 +194,7 @@ class Checker:
         """Return the vaults in which a loss may be reported after its versions are deleted, and notes about it."""
         too_late: list[str] = []
         notes: list[str] = []
+        interval_seconds = self._settings(order.instance).interval_seconds
         for spec in self._vaults_of(order.instance):
             heartbeat()
             try:
@@ -198,9 +202,9 @@ class Checker:
             except (VaultFault, UnknownVault) as e:
                 notes.append(f"it is unknown how long object versions are kept: {e}")
                 continue
-            if days is not None and reports_loss_too_late(self._settings.interval_seconds, days):
+            if days is not None and reports_loss_too_late(interval_seconds, days):
                 too_late.append(spec.name)
-                hours = self._settings.interval_seconds / 3600
+                hours = interval_seconds / 3600
                 notes.append(
                     f"vault {spec.name} keeps versions for {days} days: with a check every {hours:g} h a loss may be "
                     "reported too late to undo it; keep versions longer, or lower check_object_interval_seconds"

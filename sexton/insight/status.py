@@ -8,6 +8,7 @@ from sexton.database.rows import sum_of
 from sexton.insight.progress import read_progress
 from sexton.insight.stores import InsightStores
 from sexton.insight.views import Checked, InstanceStatus, KindStatus, Overview, Running
+from sexton.kernel.live import Live
 from sexton.marks.lease import LeaseState
 from sexton.marks.model import MarkState
 from sexton.marks.sql.leases import busy
@@ -21,19 +22,22 @@ from sexton.recycle.planning.sql.measure import find_kinds
 from sexton.recycle.rounds.sql.store import JOB
 
 
-def overview(db: Database, stores: InsightStores, policy: Policy, slots: int, only: str | None = None) -> Overview:
+def overview(
+    db: Database, stores: InsightStores, policy: Policy | Live[Policy], slots: int, only: str | None = None
+) -> Overview:
     """Return the status of one instance, or of every one.
 
     Args:
         db: the database.
         stores: where facts come from beside the database's rows.
-        policy: the settings by which marks are due.
+        policy: the settings in force, by which marks are due.
         slots: how many rounds may run at once.
         only: the instance; None: every one.
     """
     registry = stores.operators.registry
     instances = registry.instances() if only is None else [registry.instance(only)]
-    statuses = tuple(_instance_status(db, i, stores, policy) for i in instances)
+    policies = Live.of(policy)
+    statuses = tuple(_instance_status(db, i, stores, policies(i.id)) for i in instances)
     lease = db.t.lease
     with db.read() as c:
         is_busy = busy(lease, JOB, db.now(c))

@@ -27,11 +27,12 @@ class Engine:
     def __init__(self, db: Database, settings: EngineSettings) -> None:
         self.stores = stores = DeploymentStores(db, settings)
         self.leases = LeaseStore(db, at_once=settings.rounds_at_once)
+        in_force = settings.in_force
         self.rounds = RoundStore(
             db,
             self.leases,
             stores.operators,
-            settings.interval_seconds,
+            in_force.map(lambda s: s.interval_seconds),
             stores.owners.live_objects,
             stores.protections,
         )
@@ -53,8 +54,10 @@ class Engine:
             remove_refuted_marks=stores.orphans.remove_refuted_marks,
             live_objects=stores.owners.live_objects,
         )
-        self.checker = Checker(ports, settings.check)
-        self.check_schedule = CheckSchedule(db, settings.check.interval_seconds, enabled=settings.check.enabled)
+        self.checker = Checker(ports, in_force.map(lambda s: s.check))
+        self.check_schedule = CheckSchedule(
+            db, in_force.map(lambda s: s.check.interval_seconds), enabled=settings.check.enabled
+        )
         self.in_process_compare = InProcessComparison(stores.vaults, stores.live_side, stores.checks)
 
     def recycler(self, deleter: Deleter, **sizes: int) -> Recycler:

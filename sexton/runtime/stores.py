@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from config.engine_settings import EngineSettings
 from sexton.database.engine import Database
+from sexton.kernel.live import Live
 
 if TYPE_CHECKING:
     from sexton.check.sources.live_side import LiveSide
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from sexton.operators.controls.store import ControlStore
     from sexton.operators.holds.store import HoldStore
     from sexton.operators.registry.store import Registry
+    from sexton.operators.settings.store import SettingStore
     from sexton.operators.stores import OperatorStores
     from sexton.owners.owners import Owners
     from sexton.owners.port import Owner
@@ -201,7 +203,8 @@ class DeploymentStores:
         from sexton.recycle.rounds.sql.schedule import RoundSchedule
 
         settings = self.settings
-        return RoundSchedule(self.db, self.controls, settings.interval_seconds, settings.rounds_at_once)
+        interval_seconds = settings.in_force.map(lambda s: s.interval_seconds)
+        return RoundSchedule(self.db, self.controls, interval_seconds, settings.rounds_at_once)
 
     @cached_property
     def pipeline(self) -> "Stores":
@@ -249,14 +252,18 @@ class DeploymentStores:
         """Kafka topics that regions share."""
         from sexton.wal.wal import WalService
 
-        return WalService(self.db, self.settings.wal, self.controls, self.settings.trust)
+        settings = self.settings
+        return WalService(self.db, settings.wal, self.controls, settings.trust, settings.in_force.map(lambda s: s.wal))
 
     @cached_property
     def binlogs(self) -> "BinlogService":
         """Binlogs, replicas, and the journal that followers replay."""
         from sexton.replication.binlog.binlogs import BinlogService
 
-        return BinlogService(self.db, self.settings.binlog, self.settings.replica, self.controls)
+        settings = self.settings.in_force
+        return BinlogService(
+            self.db, settings.map(lambda s: s.binlog), settings.map(lambda s: s.replica), self.controls
+        )
 
     @cached_property
     def insight(self) -> "InsightStores":
@@ -265,11 +272,20 @@ class DeploymentStores:
 
         return InsightStores(self.operators, self.round_schedule, self.plans.approvals, self.paces)
 
-    def figures(self, policy: "Policy", intervals: tuple[int, int, int]) -> "FigureStore":
+    def figures(
+        self, policy: "Policy | Live[Policy]", intervals: tuple[int, int, int] | Live[tuple[int, int, int]]
+    ) -> "FigureStore":
         """Return the figures of metrics; ``intervals``: seconds between rounds, purges of a topic and binlog GCs."""
         from sexton.insight.metrics.figures.store import FigureStore
 
-        return FigureStore(self.db, self.insight, policy, *intervals)
+        return FigureStore(self.db, self.insight, policy, intervals)
+
+    @cached_property
+    def setting_rows(self) -> "SettingStore":
+        """The settings that operators changed for all workers."""
+        from sexton.operators.settings.store import SettingStore
+
+        return SettingStore(self.db)
 
 
 def keepers(db: Database) -> "Sequence[Keeper]":

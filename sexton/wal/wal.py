@@ -6,6 +6,7 @@ from functools import cached_property
 
 from sexton.database.engine import Database
 from sexton.kernel.errors import SextonError
+from sexton.kernel.live import Live
 from sexton.kernel.trust import STRICT, Trust
 from sexton.operators.controls.store import ControlStore
 from sexton.wal.addresses import NodeAddresses
@@ -29,11 +30,28 @@ log = logging.getLogger(__name__)
 class WalService:
     """The WAL capability over one database. It connects to the log at its first use."""
 
-    def __init__(self, db: Database, settings: WalSettings, controls: ControlStore, trust: Trust = STRICT) -> None:
+    def __init__(
+        self,
+        db: Database,
+        settings: WalSettings,
+        controls: ControlStore,
+        trust: Trust = STRICT,
+        live: Live[WalSettings] | None = None,
+    ) -> None:
+        """Build the stores.
+
+        Args:
+            db: the database.
+            settings: of this process.
+            controls: the stops of operators.
+            trust: what requests to flush trust.
+            live: triggers and intervals as they are in force now; None: those of ``settings``.
+        """
         self._db, self._settings, self._trust = db, settings, trust
+        in_force = live or Live.of(settings)
         self.store, self.maps, self.heartbeats = WalStore(db), MapStore(db, settings), HeartbeatStore(db)
         self.replays, self.resets = ReplayStore(db, settings), ResetStore(db)
-        self.floors, self.schedule = FloorStore(db, settings, controls), WalSchedule(db, settings)
+        self.floors, self.schedule = FloorStore(db, in_force, controls), WalSchedule(db, in_force)
 
     @cached_property
     def log(self) -> TopicLog:

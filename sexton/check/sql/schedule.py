@@ -1,9 +1,10 @@
 """Decide which instances are due for a check, a few at a time."""
 
-from sqlalchemy import and_, exists, func, or_, select
+from sqlalchemy import and_, exists, func, select
 
 from sexton.check.model import RunState
 from sexton.database.engine import Database
+from sexton.kernel.live import Live
 
 AT_ONCE = 4
 """Checks that run at the same time in one deployment."""
@@ -14,8 +15,8 @@ STALE_MS = 2 * 86_400_000
 class CheckSchedule:
     """The instances that have a vault, the one whose last check is oldest first."""
 
-    def __init__(self, db: Database, interval_seconds: int, *, enabled: bool = True) -> None:
-        self._db, self._interval_ms, self._enabled = db, interval_seconds * 1000, enabled
+    def __init__(self, db: Database, interval_seconds: int | Live[int], *, enabled: bool = True) -> None:
+        self._db, self._interval_seconds, self._enabled = db, Live.of(interval_seconds), enabled
 
     def due(self) -> tuple[str, ...]:
         """Return the instances whose check should start now, as many as may run beside those that run."""
@@ -27,11 +28,16 @@ class CheckSchedule:
             is_running = and_(run.c.state == RunState.RUNNING, run.c.cutoff > now - STALE_MS)
             busy = set(c.execute(select(run.c.instance).where(is_running).distinct()).scalars())
             last_cutoff = select(func.max(run.c.cutoff)).where(run.c.instance == instance.c.id).scalar_subquery()
-            due = c.execute(
-                select(instance.c.id)
+            rows = c.execute(
+                select(instance.c.id, last_cutoff.label("last_cutoff"))
                 .where(exists().where(vault.c.instance == instance.c.id))
-                .where(or_(last_cutoff.is_(None), last_cutoff <= now - self._interval_ms, last_cutoff > now))
                 .order_by(last_cutoff.is_not(None), last_cutoff, instance.c.id)
-            ).scalars()
-            ready = [name for name in due if name not in busy]
+            ).all()
+        ready = [row.id for row in rows if row.id not in busy and self._is_due(row.id, row.last_cutoff, now)]
         return tuple(ready[: max(0, AT_ONCE - len(busy))])
+
+    def _is_due(self, instance: str, last_cutoff: int | None, now: int) -> bool:
+        """Return whether a check should start that follows one which began at ``last_cutoff``."""
+        if last_cutoff is None or last_cutoff > now:  # later than now: the clock was ahead at that time
+            return True
+        return last_cutoff <= now - self._interval_seconds(instance) * 1000

@@ -1,8 +1,8 @@
-"""Tables of the deployment itself: its clock, the guard of every deciding transaction, and its Spark workers."""
+"""Tables of the deployment itself: its clock, the guard of every deciding transaction, and its workers."""
 
 from sqlalchemy import BigInteger, Boolean, Column, Table, Text
 
-from sexton.database.tables.columns import METADATA, Instant
+from sexton.database.tables.columns import METADATA, Instant, Json
 
 clock = Table(
     "clock",
@@ -30,3 +30,16 @@ spark_worker = Table(
     Column("busy", BigInteger),
 )
 """One row per Spark worker: how many activities it takes at once, how many it runs, and when it last reported."""
+
+worker_presence = Table(
+    "worker_presence",
+    METADATA,
+    Column("worker", Text, primary_key=True),
+    Column("role", Text),  # control or spark
+    Column("build", Text),
+    Column("started_at", Instant),
+    Column("seen_at", Instant),
+    Column("metrics", Text),
+    Column("settings", Json),  # key → value, of those that the database may change
+)
+"""One row per worker of this database: its role and build, and the settings of its environment and file."""

@@ -1,4 +1,4 @@
-"""Tables of the operators: the registry of instances and vaults, controls, holds, access, the call log."""
+"""Tables of the operators: the registry of instances and vaults, controls, settings, holds, access, the call log."""
 
 from sqlalchemy import BigInteger, Boolean, Column, Integer, Table, Text
 
@@ -61,6 +61,18 @@ control = Table(
     Column("set_at", Instant),
 )
 """One row per control that an operator set: a stop, a list entry or a window."""
+
+setting = Table(
+    "setting",
+    METADATA,
+    Column("instance", Text, primary_key=True),  # empty: all instances
+    Column("key", Text, primary_key=True),
+    Column("value", Text),
+    Column("set_at", Instant),
+    Column("set_by", Text),
+    Column("reason", Text),
+)
+"""One row per setting that an operator changed for all workers, in all instances or in one."""
 
 hold = Table(
     "hold",

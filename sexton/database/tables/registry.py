@@ -26,10 +26,12 @@ class Tables:
     clock: Table
     instance_guard: Table
     spark_worker: Table
+    worker_presence: Table
     # operators.py
     instance: Table
     vault: Table
     control: Table
+    setting: Table
     hold: Table
     token: Table
     api_user: Table

@@ -9,6 +9,7 @@ from sexton.database.counters import NORMAL
 from sexton.database.engine import Database
 from sexton.insight.views import Event
 from sexton.insight.why.context import WhyContext
+from sexton.kernel.live import Live
 from sexton.marks.keepers import by_hold, way_out
 from sexton.marks.model import DueMark, Expansion, InstanceMode, Place, Ref
 from sexton.marks.sql.ancestors import TOO_MANY_LEVELS, find_ancestors
@@ -29,7 +30,8 @@ MARK_COLUMNS = ("kind", "id", "retention_starts_at", "vault", "prefix", "keys", 
 def unclaimed_events(db: Database, mark_row: Any, context: WhyContext) -> Iterator[Event]:
     """Yield when an unclaimed mark falls due, what blocks its deletion now, and when the next round starts."""
     yield from hold_events(db, mark_row, context)
-    policy = rules.for_owner(context.policy, context.stores.operators.registry.instance(mark_row.instance).owner)
+    owner = context.stores.operators.registry.instance(mark_row.instance).owner
+    policy = rules.for_owner(Live.of(context.policy)(mark_row.instance), owner)
     with db.read() as c:
         now = db.now(c)
         halt = context.stores.operators.controls.halt(c, mark_row.instance)

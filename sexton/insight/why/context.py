@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 from sexton.insight.stores import InsightStores
+from sexton.kernel.live import Live
 from sexton.owners.port import Owner
 from sexton.recycle.planning.model import Policy
 
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
 class WhyContext(NamedTuple):
     """Where explanations get their facts, beside the rows of marks and of history."""
 
-    policy: Policy
-    """The settings that decide whether a mark is due."""
+    policy: Policy | Live[Policy]
+    """The settings in force, which decide whether a mark is due."""
     stores: InsightStores
     """Instances, what operators ordered, plans that wait, and when rounds start."""
     owner: Owner

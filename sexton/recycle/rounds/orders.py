@@ -22,8 +22,9 @@ _REMEDY = "only a round's own workflow may order it (see: sexton round list)"
 class RoundFacts(NamedTuple):
     """What the rows say about a round, and about the plan that an order names.
 
-    ``cutoffs``: kind → the latest ``retention_starts_at`` that is due by an agreed retention. ``plan``: None if there
-    is none of this instance. ``is_approved``: an operator applied the plan, and this round applies it.
+    ``cutoffs``: kind → the latest ``retention_starts_at`` that is due by an agreed retention; ``due``: by the one in
+    force. ``plan``: None if there is none of this instance. ``is_approved``: an operator applied the plan, and this
+    round applies it.
     """
 
     instance: str
@@ -31,6 +32,7 @@ class RoundFacts(NamedTuple):
     is_running: bool
     policy: Policy
     cutoffs: Mapping[str, int]
+    due: Mapping[str, int]
     unannounced: frozenset[str]
     plan: Plan | None = None
     is_approved: bool = False
@@ -38,6 +40,8 @@ class RoundFacts(NamedTuple):
 
 def checked_range(order: RangeOrder, facts: RoundFacts | None) -> RangeOrder:
     """Return the order as far as the rows allow it.
+
+    A retention that was raised after the plan was made protects at once: marks that it covers are not in the order.
 
     Raises:
         LeaseLost: the round has ended.
@@ -47,6 +51,10 @@ def checked_range(order: RangeOrder, facts: RoundFacts | None) -> RangeOrder:
     planned = _planned(order, facts)
     if order.cutoff > planned.cutoff or order.limit > planned.marks:
         raise OrderRefused(f"{_range(order)} goes beyond plan {order.plan}; {_REMEDY}")
+    due = facts.due.get(order.kind)
+    if due is None:
+        raise OrderRefused(f"{_range(order)} is refused: this kind has no retention any longer, so its marks are kept")
+    order = order.model_copy(update={"cutoff": min(order.cutoff, due)})
     if not facts.is_approved:
         _refuse_unapproved(order, facts)
     return order.model_copy(update=_from_rows(order, facts))

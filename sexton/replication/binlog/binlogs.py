@@ -1,6 +1,7 @@
 """All stores of binlogs and replicas over one database, as workers, the API and the CLI use them."""
 
 from sexton.database.engine import Database
+from sexton.kernel.live import Live
 from sexton.operators.controls.store import ControlStore
 from sexton.replication.binlog.model import BinlogSettings
 from sexton.replication.binlog.port import RunPorts
@@ -23,19 +24,56 @@ class BinlogService:
     """The stores of one deployment, and the GC run that uses them."""
 
     def __init__(
-        self, db: Database, settings: BinlogSettings, replica_settings: ReplicaSettings, controls: ControlStore
+        self,
+        db: Database,
+        settings: BinlogSettings | Live[BinlogSettings],
+        replica_settings: ReplicaSettings | Live[ReplicaSettings],
+        controls: ControlStore,
     ) -> None:
-        self.settings, self.controls = settings, controls
+        self._db, self.controls = db, controls
+        self._settings, self._replica_settings = Live.of(settings), Live.of(replica_settings)
         self.configs = ConfigStore(db)
         self.records = RecordStore(db)
         self.consumers = ConsumerStore(db)
         self.placements = PlacementStore(db)
-        self.reports = ReportStore(db, replica_settings)
-        self.replicas = ReplicaStore(db, replica_settings)
         self.journal = JournalStore(db)
         self.sender = Sender(db, controls)
-        self.schedule = BinlogSchedule(db, settings, controls)
-        self.cutter = Cutter(db, settings, controls)
         self.remover = Remover(db)
-        ports = RunPorts(self.schedule, self.cutter, self.sender, self.remover, self.replicas, self.journal)
-        self.rounds = BinlogRuns(ports, settings)
+        self.live_rounds: Live[BinlogRuns] = self._settings.map(self._runs)
+        """Runs with the settings in force: each run keeps those with which it begins."""
+
+    @property
+    def settings(self) -> BinlogSettings:
+        """The settings in force."""
+        return self._settings()
+
+    @property
+    def schedule(self) -> BinlogSchedule:
+        """When each instance is due, by the settings in force."""
+        return BinlogSchedule(self._db, self.settings, self.controls)
+
+    @property
+    def cutter(self) -> Cutter:
+        """Cuts logs by the settings in force."""
+        return Cutter(self._db, self.settings, self.controls)
+
+    @property
+    def reports(self) -> ReportStore:
+        """The reports of backends, judged by the settings in force."""
+        return ReportStore(self._db, self._replica_settings())
+
+    @property
+    def replicas(self) -> ReplicaStore:
+        """The replicas, judged by the settings in force."""
+        return ReplicaStore(self._db, self._replica_settings())
+
+    @property
+    def rounds(self) -> BinlogRuns:
+        """The GC run, by the settings in force."""
+        return self.live_rounds()
+
+    def _runs(self, settings: BinlogSettings) -> BinlogRuns:
+        schedule = BinlogSchedule(self._db, settings, self.controls)
+        cutter = Cutter(self._db, settings, self.controls)
+        ports = RunPorts(schedule, cutter, self.sender, self.remover, self.replicas, self.journal)
+        return BinlogRuns(ports, settings)

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, and_, bindparam, func, select, update
 from sexton.database.engine import Database
 from sexton.database.rows import in_list, upsert
 from sexton.kernel.crash_points import reached
+from sexton.kernel.live import Live
 from sexton.operators.controls.model import Halt
 from sexton.operators.controls.store import ControlStore
 from sexton.wal import policy, verdict_rows
@@ -34,8 +35,8 @@ from sexton.wal.verdict_rows import Answers, TopicDecision, TopicState
 class FloorStore:
     """Implements ``wal.port.Floors``."""
 
-    def __init__(self, db: Database, settings: WalSettings, controls: ControlStore) -> None:
-        self._db, self._settings, self._controls = db, settings, controls
+    def __init__(self, db: Database, settings: WalSettings | Live[WalSettings], controls: ControlStore) -> None:
+        self._db, self._settings, self._controls = db, Live.of(settings), controls
 
     def stopped(self, topics: Iterable[Topic]) -> Mapping[str, Halt]:
         """Return the operators' stops of topics: of their instances, or of everything."""
@@ -73,7 +74,7 @@ class FloorStore:
 
     def regions_to_flush(self, names: Sequence[str]) -> Sequence[FlushCandidate]:
         """Return the regions that should flush, by the ends last seen; those whose flushes free most come first."""
-        node = self._db.t.wal_node
+        node, settings = self._db.t.wal_node, self._settings()
         with self._db.read() as c:
             now = self._db.now(c)
             topics, regions = read_topics(self._db, c, names), read_regions(self._db, c, names, retains(self._db))
@@ -82,7 +83,7 @@ class FloorStore:
         candidates: list[FlushCandidate] = []
         for topic in topics.values():
             if topic.enabled and not topic.quarantined and topic.log_end is not None:
-                candidates += policy.regions_to_flush(topic, topic.log_end, regions[topic.name], now, self._settings)
+                candidates += policy.regions_to_flush(topic, topic.log_end, regions[topic.name], now, settings)
         addressed = [
             region.model_copy(update={"url": urls.get((topics[region.topic].instance, region.node), "")})
             for region in candidates
@@ -155,7 +156,7 @@ class FloorStore:
         in_parts(self._db, names, record)
 
     def _judge_part(self, answers: Answers, before: LogStateBeforeRead, step: Step) -> Mapping[str, PurgeVerdict]:
-        names = sorted(answers)
+        names, settings = sorted(answers), self._settings()
         decisions: list[TopicDecision] = []
         with deciding(self._db, *names) as c:
             now = self._db.now(c)
@@ -171,8 +172,8 @@ class FloorStore:
                 if name in trusted:
                     state = self._release_regions(c, state, now)
                 halt, safe = stop_of(topic.instance), before.safe.get(name, 0)
-                verdict = verdict_rows.topic_verdict(state, halt, now, self._settings, safe)
-                decisions.append(verdict_rows.decide(state, verdict, now, step, self._settings))
+                verdict = verdict_rows.topic_verdict(state, halt, now, settings, safe)
+                decisions.append(verdict_rows.decide(state, verdict, now, step, settings))
             self._update_topics(c, [decision.topic_row for decision in decisions])
             self._insert_purges(c, [decision.purge_row for decision in decisions if decision.purge_row is not None])
         return {decision.topic: decision.verdict for decision in decisions}

@@ -7,6 +7,7 @@ from sqlalchemy import ColumnElement, and_, case, delete, func, or_, select
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
+from sexton.kernel.live import Live
 from sexton.operators.call_log.work import record_work
 from sexton.wal.model import WalSettings
 from sexton.wal.sql.rows import retains
@@ -20,8 +21,8 @@ PURGE_RETENTION_MS = 90 * 86_400_000
 class WalSchedule:
     """Knows which topics are due."""
 
-    def __init__(self, db: Database, settings: WalSettings) -> None:
-        self._db, self._settings = db, settings
+    def __init__(self, db: Database, settings: WalSettings | Live[WalSettings]) -> None:
+        self._db, self._settings = db, Live.of(settings)
 
     def due(self, after: str, at_most: int) -> Sequence[str]:
         """Return so many topics that are due, ordered by name.
@@ -29,18 +30,19 @@ class WalSchedule:
         ``after``: only topics whose names come after this one. A round visits each topic once: a topic that stays due
         (its log does not answer, something blocks it) delays no other.
         """
-        t = self._db.t.wal_topic
+        t, settings = self._db.t.wal_topic, self._settings()
         with self._db.read() as c:
-            due = select(t.c.name).where(t.c.name > after, self._due(self._db.now(c)))
+            due = select(t.c.name).where(t.c.name > after, self._due(self._db.now(c), settings))
             return list(c.execute(due.order_by(t.c.name).limit(at_most)).scalars())
 
     def any_due(self) -> bool:
         """Return whether any topic is due; called at each tick."""
-        t = self._db.t.wal_topic
+        t, settings = self._db.t.wal_topic, self._settings()
         with self._db.read() as c:
             if c.execute(select(t.c.name).where(t.c.enabled).limit(1)).first() is None:
                 return False
-            return c.execute(select(t.c.name).where(self._due(self._db.now(c))).limit(1)).first() is not None
+            due = select(t.c.name).where(self._due(self._db.now(c), settings))
+            return c.execute(due.limit(1)).first() is not None
 
     def without_entry_size(self, names: Sequence[str]) -> Sequence[str]:
         """Return those of some topics whose average entry size is unknown, or was estimated over a day ago."""
@@ -63,9 +65,9 @@ class WalSchedule:
             c.execute(delete(purge).where(purge.c.at <= now - PURGE_RETENTION_MS))
             c.execute(delete(pin).where(pin.c.expires_at <= now))
 
-    def _due(self, now: int) -> ColumnElement[bool]:
+    def _due(self, now: int, settings: WalSettings) -> ColumnElement[bool]:
         """Return the condition that a topic is due: its interval is over, or a purge could delete much."""
-        t, settings = self._db.t.wal_topic, self._settings
+        t = self._db.t.wal_topic
         needs, entries = self._reclaimable()
         enough = or_(entries >= settings.purge_entries, entries * t.c.entry_bytes >= settings.purge_bytes)
         much_to_delete = select(needs.c.topic).where(needs.c.topic == t.c.name, enough).exists()

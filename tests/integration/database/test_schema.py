@@ -45,6 +45,8 @@ NULLABLE = {
     "round": {"plan", "ended_at", "report", "waiting", "waiting_since"},
     "batch": {"receipt", "claimed_at", "taken_over_at"},
     "spark_worker": set[str](),
+    "worker_presence": set[str](),
+    "setting": set[str](),
     "tally": set[str](),
     "control": {"set_at"},
     "hold": {"mark_kind", "mark_id", "vault", "prefix", "released_at"},

@@ -633,6 +633,17 @@ CREATE TABLE sexton.spark_worker (
     busy bigint NOT NULL
 );
 
+-- One row per worker: its role and build, since when it runs, when it last reported, and the settings in its file.
+CREATE TABLE sexton.worker_presence (
+    worker text COLLATE "C" PRIMARY KEY,
+    role text NOT NULL,
+    build text NOT NULL DEFAULT '',
+    started_at timestamptz NOT NULL,
+    seen_at timestamptz NOT NULL,
+    metrics text NOT NULL DEFAULT '',  -- where it answers GET /metrics; empty: nowhere
+    settings jsonb NOT NULL
+);
+
 -- Operators: controls and holds ---------------------------------------------------------------------------------------
 
 -- One row per control that an operator set: a stop, a list entry or a window.
@@ -647,6 +658,17 @@ CREATE TABLE sexton.control (
     first_set_by text NOT NULL DEFAULT '',
     set_at timestamptz,  -- when it was last set; since: when it was first set
     PRIMARY KEY (kind, name)
+);
+
+-- One row per setting that an operator changed for all workers: of all instances (''), or of one.
+CREATE TABLE sexton.setting (
+    instance text COLLATE "C" NOT NULL DEFAULT '',
+    key text COLLATE "C" NOT NULL CHECK (length(key) BETWEEN 1 AND 100),
+    value text NOT NULL CHECK (length(value) BETWEEN 1 AND 100),
+    set_at timestamptz NOT NULL DEFAULT sexton.now(),
+    set_by text NOT NULL DEFAULT '',
+    reason text NOT NULL DEFAULT '',
+    PRIMARY KEY (instance, key)
 );
 
 -- One row per hold: an operator's order that blocks deletion of an instance, a mark or a prefix.

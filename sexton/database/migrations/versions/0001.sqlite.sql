@@ -387,6 +387,17 @@ CREATE TABLE sexton_spark_worker (
     busy integer NOT NULL
 );
 
+-- One row per worker: its role and build, since when it runs, when it last reported, and the settings in its file.
+CREATE TABLE sexton_worker_presence (
+    worker text PRIMARY KEY,
+    role text NOT NULL,
+    build text NOT NULL DEFAULT '',
+    started_at integer NOT NULL,
+    seen_at integer NOT NULL,
+    metrics text NOT NULL DEFAULT '',  -- where it answers GET /metrics; empty: nowhere
+    settings text NOT NULL
+);
+
 -- Operators: controls and holds ---------------------------------------------------------------------------------------
 
 -- One row per control that an operator set: a stop, a list entry or a window.
@@ -401,6 +412,17 @@ CREATE TABLE sexton_control (
     first_set_by text NOT NULL DEFAULT '',
     set_at integer,  -- when it was last set; since: when it was first set
     PRIMARY KEY (kind, name)
+);
+
+-- One row per setting that an operator changed for all workers: of all instances (''), or of one.
+CREATE TABLE sexton_setting (
+    instance text NOT NULL DEFAULT '',
+    key text NOT NULL CHECK (length(key) BETWEEN 1 AND 100),
+    value text NOT NULL CHECK (length(value) BETWEEN 1 AND 100),
+    set_at integer NOT NULL DEFAULT (CAST(round((julianday('now') - 2440587.5) * 86400000) AS integer)),
+    set_by text NOT NULL DEFAULT '',
+    reason text NOT NULL DEFAULT '',
+    PRIMARY KEY (instance, key)
 );
 
 -- One row per hold: an operator's order that blocks deletion of an instance, a mark or a prefix.

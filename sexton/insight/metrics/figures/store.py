@@ -22,6 +22,7 @@ from sexton.insight.progress import running_rounds
 from sexton.insight.spark_slots import read_slots
 from sexton.insight.stores import InsightStores
 from sexton.kernel.errors import SextonError
+from sexton.kernel.live import Live
 from sexton.marks.sql.leases import busy
 from sexton.marks.sql.rows import CLAIMED, waits
 from sexton.operators.access.sql.tokens import is_expiring
@@ -49,17 +50,22 @@ class FigureStore:
         self,
         db: Database,
         stores: InsightStores,
-        policy: Policy,
-        interval_seconds: int,
-        wal_interval_seconds: int = 1_800,
-        binlog_interval_seconds: int = 313,
+        policy: Policy | Live[Policy],
+        intervals: int | tuple[int, int, int] | Live[tuple[int, int, int]],
     ) -> None:
-        """Store the ports; ``policy`` and the intervals are those of this process' settings."""
+        """Store the ports.
+
+        Args:
+            db: the database.
+            stores: where facts come from beside the database's rows.
+            policy: the retentions and limits in force.
+            intervals: seconds between two rounds, two purges of a topic, and two binlog GCs; one number: of rounds.
+        """
         self._db = db
         self._stores = stores
-        self._policy = policy
-        self._interval, self._wal_interval = interval_seconds, wal_interval_seconds
-        self._binlog_interval = binlog_interval_seconds
+        self._policy = Live.of(policy)
+        three = (intervals, 1_800, 313) if isinstance(intervals, int) else intervals
+        self._intervals: Live[tuple[int, int, int]] = Live.of(three)
 
     def read(self) -> Figures:
         """Return the figures of this moment.
@@ -68,6 +74,7 @@ class FigureStore:
             FiguresUnread: the database does not answer, or refuses.
         """
         try:
+            self._policy()  # read again before the transaction, if it is old
             with self._db.read() as c:
                 figures = self._figures(c)
         except AWAY as e:
@@ -82,7 +89,8 @@ class FigureStore:
         leased = busy(t.lease, JOB, now)
         controls = self._stores.operators.controls.all_in(c)
         rows = self._instances(c, now)
-        retentions = {r.id: rules.for_owner(self._policy, r.owner).retention_seconds for r in rows}
+        retentions = {r.id: rules.for_owner(self._policy(r.id), r.owner).retention_seconds for r in rows}
+        (interval, wal_interval, binlog_interval), policy = self._intervals(), self._policy()
         oldest_due, approvals = self._oldest_due(c, now, retentions), self._approvals(c)
         quarantined, vaults, reports = self._quarantined(c), self._vaults(c), self._newest_reports(c)
         findings, complete_checks, evidence = self._checks(c)
@@ -93,7 +101,7 @@ class FigureStore:
                 enabled=row.mode == "enabled",
                 quiet_since=max(row.enabled_at or 0, row.last_success_at or 0) if row.mode == "enabled" else None,
                 halt=halt(controls, row.id, now),
-                next_round=next_round(row.turn_at, row.retry_at, self._interval * 1000, now),
+                next_round=next_round(row.turn_at, row.retry_at, self._intervals(row.id)[0] * 1000, now),
                 kinds=tuple(sorted(retentions[row.id])),
                 oldest_due=oldest_due[row.id],
                 approvals=len(approvals[row.id]),
@@ -115,17 +123,17 @@ class FigureStore:
         )
         return Figures(
             now=now,
-            interval_seconds=self._interval,
-            retention_seconds=_longest([self._policy.retention_seconds, *retentions.values()]),
-            max_delete_objects=self._policy.max_delete_objects,
+            interval_seconds=interval,
+            retention_seconds=_longest([policy.retention_seconds, *retentions.values()]),
+            max_delete_objects=policy.max_delete_objects,
             running=c.execute(select(func.count()).where(leased)).scalar_one(),
             unreadable=sum(report is None for report in reports.values()),
             instances=instances,
             paces=tuple(self._stores.paces.figures()),
             wal=wal_figures(self._db, c, now),
-            wal_interval_seconds=self._wal_interval,
+            wal_interval_seconds=wal_interval,
             binlogs=tuple(binlog_figures(self._db, c, now)),
-            binlog_interval_seconds=self._binlog_interval,
+            binlog_interval_seconds=binlog_interval,
             spark=read_slots(self._db, c),
             counters=dict(read_counters(self._db, c)),
             expiring_tokens=c.execute(select(func.count()).where(is_expiring(self._db, now))).scalar_one(),

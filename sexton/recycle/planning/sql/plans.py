@@ -178,8 +178,13 @@ def _due(
             continue
         whole = measure.measure_due(kind, cutoff)
         early = measure.measure_due(kind, cutoff, now - 1000 * shortened[kind]) if kind in shortened else None
-        if early is None or not early.marks:
+        if early is None:
             due.append(DueKind(whole, whole))
+            continue
+        if not early.marks:
+            # Of the same marks, but with the agreed cutoff: workers refuse a later one without an approval.
+            agreed = measure.measure_due(kind, early.since)
+            due.append(DueKind(agreed, agreed))
             continue
         early_reason = limits.explain_early(kind, early.marks, shortened[kind], retentions[kind])
         due.append(DueKind(whole, measure.measure_due(kind, early.since), early, early_reason))

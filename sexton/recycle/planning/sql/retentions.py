@@ -1,6 +1,7 @@
 """Retentions that an operator has agreed to. A shorter one that nobody agreed to makes nothing due without approval."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from sqlalchemy import Connection, select, update
 
@@ -8,6 +9,13 @@ from sexton.database.engine import Database
 from sexton.recycle.planning import limits
 from sexton.recycle.planning.model import InstancePolicy, Plan, Policy
 from sexton.recycle.planning.sql.measure import policy_of
+
+
+class DueInstants(NamedTuple):
+    """Kind → the latest ``retention_starts_at`` that is due: by the agreed retention, and by the one in force."""
+
+    agreed: Mapping[str, int]
+    in_force: Mapping[str, int]
 
 
 class RetentionStore:
@@ -21,12 +29,18 @@ class RetentionStore:
 
         By a retention that was shortened and not yet agreed to, no owner may expand or time out anything.
         """
+        return self.due_instants(instance, policy).agreed
+
+    def due_instants(self, instance: str, policy: Policy) -> DueInstants:
+        """Return what is due now by agreed retentions, and by those in force."""
         with self._db.read() as tx:
             instance_policy, now = policy_of(self._db, tx, instance, policy), self._db.now(tx)
-        agreed = limits.shortened(instance_policy.agreed or {}, instance_policy.policy.retention_seconds)
-        return {
-            k: now - 1000 * agreed.get(k, seconds) for k, seconds in instance_policy.policy.retention_seconds.items()
-        }
+        retentions = instance_policy.policy.retention_seconds
+        agreed = retentions | limits.shortened(instance_policy.agreed or {}, retentions)
+        return DueInstants(
+            agreed={kind: now - 1000 * seconds for kind, seconds in agreed.items()},
+            in_force={kind: now - 1000 * seconds for kind, seconds in retentions.items()},
+        )
 
     def agree_first(self, instance: str, policy: Policy) -> None:
         """Agree to a policy where none is agreed yet: the operator who enables an instance knows today's settings."""

@@ -23,12 +23,14 @@ def read(db: Database, retentions: RetentionStore, round_: int, plan: int, polic
         unannounced = frozenset(c.execute(select(t.vault.c.name).where(is_behind)).scalars())
         is_own = and_(t.plan.c.id == plan, t.plan.c.instance == row.instance)
         stored = c.execute(select(t.plan.c.body, t.plan.c.approved_at).where(is_own)).one_or_none()
+    instants = retentions.due_instants(row.instance, policy)
     return RoundFacts(
         instance=row.instance,
         run=row.run_id,
         is_running=row.state == RoundState.RUNNING,
         policy=for_owner(policy, row.owner),
-        cutoffs=retentions.cutoffs(row.instance, policy),
+        cutoffs=instants.agreed,
+        due=instants.in_force,
         unannounced=unannounced,
         plan=Plan.model_validate(stored.body) if stored is not None else None,
         is_approved=stored is not None and stored.approved_at is not None and row.plan == plan,

@@ -1,9 +1,10 @@
 """Decide which instances have their next round now, as many as there are free slots."""
 
-from sqlalchemy import ColumnElement, and_, or_, select
+from sqlalchemy import and_, select
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
+from sexton.kernel.live import Live
 from sexton.marks.sql.leases import busy
 from sexton.operators.controls.policy import halt_by_instance
 from sexton.operators.controls.store import ControlStore
@@ -18,10 +19,10 @@ SPARE = 100
 class RoundSchedule:
     """Finds due instances, the one that waited longest first. Implements ``rounds.port.InstanceSchedulePort``."""
 
-    def __init__(self, db: Database, controls: ControlStore, interval_seconds: int, at_once: int) -> None:
+    def __init__(self, db: Database, controls: ControlStore, interval_seconds: int | Live[int], at_once: int) -> None:
         self._db = db
         self._controls = controls
-        self._interval_ms = interval_seconds * 1000
+        self._interval_seconds = Live.of(interval_seconds)
         self._at_once = at_once
 
     def due(self) -> DueInstances:
@@ -37,13 +38,15 @@ class RoundSchedule:
             free = self._at_once - len(working)
             if free <= 0:
                 return DueInstances()
-            due = c.execute(
-                select(instance.c.id)
-                .where(or_(instance.c.turn_at.is_(None), instance.c.retry_at <= now, self._turn_over(now)))
-                .order_by(instance.c.turn_at.is_not(None), instance.c.turn_at, instance.c.id)
-            ).scalars()
+            rows = c.execute(
+                select(instance.c.id, instance.c.turn_at, instance.c.retry_at).order_by(
+                    instance.c.turn_at.is_not(None), instance.c.turn_at, instance.c.id
+                )
+            ).all()
             halted = halt_by_instance(self._controls.all_in(c), now)
-            ready = [i for i in due if i not in working and halted(i) is None]
+        due = (r.id for r in rows if next_round(r.turn_at, r.retry_at, self._interval_ms(r.id), now) <= now)
+        ready = [i for i in due if i not in working and halted(i) is None]
+        with self._db.read() as c:
             is_waiting = and_(in_list(self._db, round_.c.instance, ready), round_.c.waiting.is_not(None))
             waiting = set(c.execute(select(round_.c.instance).where(is_waiting)).scalars()) if ready else set()
         ready.sort(key=lambda i: i in waiting)
@@ -51,14 +54,11 @@ class RoundSchedule:
 
     def next_round(self, instance: str) -> int:
         """Return when the instance has its next round (ms since 1970; in the past: as soon as a slot is free)."""
-        t = self._db.t.instance
+        t, interval_ms = self._db.t.instance, self._interval_ms(instance)
         with self._db.read() as c:
             row = c.execute(select(t.c.turn_at, t.c.retry_at).where(t.c.id == instance)).one()
             now = self._db.now(c)
-        return next_round(row.turn_at, row.retry_at, self._interval_ms, now)
+        return next_round(row.turn_at, row.retry_at, interval_ms, now)
 
-    def _turn_over(self, now: int) -> ColumnElement[bool]:
-        turn_at = self._db.t.instance.c.turn_at
-        return or_(
-            turn_at <= now - self._interval_ms, turn_at > now
-        )  # later than now: the clock was ahead at that time
+    def _interval_ms(self, instance: str) -> int:
+        return self._interval_seconds(instance) * 1000

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, and_, insert, or_, select, tru
 from sexton.database.counters import add_to_counters
 from sexton.database.engine import AWAY, Database, first_line
 from sexton.kernel.crash_points import reached
+from sexton.kernel.live import Live
 from sexton.marks.lease import Lease, LeaseState
 from sexton.marks.model import BatchState, InstanceMode
 from sexton.marks.sql.leases import LeaseStore
@@ -46,7 +47,7 @@ class RoundStore:
         db: Database,
         leases: LeaseStore,
         operators: OperatorStores,
-        interval_seconds: int,
+        interval_seconds: int | Live[int],
         live_objects: Callable[[str], int | None] = lambda _: None,
         protections: EndingProtections | None = None,
     ) -> None:
@@ -56,7 +57,7 @@ class RoundStore:
             db: the database.
             leases: of the deployment's jobs.
             operators: the stores of operators: instances and vaults, and stops, lists and windows.
-            interval_seconds: from one slot of an instance to its next.
+            interval_seconds: from one slot of an instance to its next; it may change while the process runs.
             live_objects: returns an instance's number of live objects, as its owner counts them; None: unknown.
             protections: overdue ones end when a round opens; None: none are registered.
         """
@@ -69,7 +70,7 @@ class RoundStore:
         self._db = db
         self._leases = leases
         self._operators = operators
-        self._interval_ms = interval_seconds * 1000
+        self._interval_seconds = Live.of(interval_seconds)
 
     def plan(
         self, instance: str, policy: Policy, by: str, heartbeat: Callable[[], None] = measure.no_heartbeat
@@ -174,7 +175,7 @@ class RoundStore:
         self, instance: str, run_id: str, plan: int | None, policy: Policy, heartbeat: Callable[[], None]
     ) -> int:
         """Store the round as waiting for its lease, so that it is shown before it has one; return its number."""
-        round_ = self._db.t.round
+        round_, interval_ms = self._db.t.round, self._interval_seconds(instance) * 1000
         with self._db.write() as c:
             now = self._db.now(c)
             stored = c.execute(select(round_).where(round_.c.run_id == run_id)).one_or_none()
@@ -188,7 +189,7 @@ class RoundStore:
                 values = {"instance": instance, "run_id": run_id, "plan": plan, "started_at": now}
                 row = insert(round_).values(**values, state=RoundState.RUNNING).returning(round_.c.id)
                 number = int(c.execute(row).scalar_one())
-                self._take_slot(c, instance, now)
+                self._take_slot(c, instance, interval_ms, now)
                 record_work(self._db, c, "round", instance, f"round {number}, run {run_id}")
             else:
                 number = int(stored.id)
@@ -215,11 +216,11 @@ class RoundStore:
             self._end(c, CloseOrder(opened=opened, plan=row.plan, outcome=state, error=why))
         return [row.instance for row in rows]
 
-    def _take_slot(self, c: Connection, instance: str, now: int) -> None:
+    def _take_slot(self, c: Connection, instance: str, interval_ms: int, now: int) -> None:
         """Count this round as the instance's slot; until it ends, another try is due at once: it may be terminated."""
         t = self._db.t.instance
         before = c.execute(select(t.c.turn_at).where(t.c.id == instance)).scalar_one()
-        turn_at = turn(before, self._interval_ms, now)
+        turn_at = turn(before, interval_ms, now)
         c.execute(update(t).where(t.c.id == instance).values(turn_at=turn_at, retry_at=now))
 
     def close(self, order: CloseOrder) -> RoundReport:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
 from sexton.contract import NewMark
 from sexton.marks.lease_port import LeaseLost
@@ -100,12 +101,43 @@ def test_h1_an_approved_plan_allows_no_later_cutoff(rig: Rig) -> None:
         rig.rounds.checked_range(order.model_copy(update={"cutoff": order.cutoff + 1}), rig.policy)
 
 
-def test_h1_a_plan_of_a_shorter_retention_allows_no_range(rig: Rig) -> None:
+def test_h1_a_plan_of_a_shorter_retention_claims_no_mark(rig: Rig) -> None:
     _, order = begun(rig)
     longer = rig.policy.model_copy(update={"retention_seconds": rig.policy.retention_seconds | {order.kind: 99_999}})
 
+    checked = rig.rounds.checked_range(order, longer)
+
+    assert order.cutoff - 99_999_000 < checked.cutoff < order.cutoff - 80_000_000
+    assert rig.recycler.recycle(checked, 1, lambda: None).claimed == 0
+    assert rig.count("mark", state="MARKED") == 2
+
+
+def test_h1_a_kind_without_a_retention_allows_no_range(rig: Rig) -> None:
+    _, order = begun(rig)
+    none = {kind: s for kind, s in rig.policy.retention_seconds.items() if kind != order.kind}
+
+    with pytest.raises(OrderRefused, match="has no retention any longer"):
+        rig.rounds.checked_range(order, rig.policy.model_copy(update={"retention_seconds": none}))
+
+
+def test_h1_a_retention_not_agreed_to_allows_no_range(rig: Rig) -> None:
+    rig.rounds.plans.retentions.agree_first("shop", rig.policy)
+    _, order = begun(rig)
+    agreed = {"retentions": rig.policy.retention_seconds | {"dropped": 99_999}}
+    with rig.db.write() as c:
+        c.execute(update(rig.db.t.instance).values(agreed))
+
     with pytest.raises(OrderRefused, match="younger than its retention allows"):
-        rig.rounds.checked_range(order, longer)
+        rig.rounds.checked_range(order, rig.policy)
+
+
+def test_h1_a_round_by_a_shorter_retention_is_not_refused(rig: Rig) -> None:
+    rig.rounds.plans.retentions.agree_first("shop", rig.policy)
+    rig.policy = rig.policy.model_copy(update={"retention_seconds": rig.policy.retention_seconds | {"dropped": 3_600}})
+
+    _, order = begun(rig)
+
+    assert rig.rounds.checked_range(order, rig.policy) == order
 
 
 def test_h1_an_order_without_its_limit_is_refused(rig: Rig) -> None:

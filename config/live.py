@@ -1,0 +1,165 @@
+"""The settings in force: those of environment, file and defaults, and over them those that the database changes.
+
+A row of the database is judged by the same bounds as a value of a file, each time it is read. One that is unsafe is
+ignored and reported: no program that writes to the database can cause an earlier deletion than an operator could.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ValidationError
+
+from config.engine_settings import EngineSettings
+from config.explain import sentence
+from config.mutable import is_mutable, is_per_instance, kind_of
+from config.sections import KindSection
+from config.settings import Settings
+from config.sources import Layer, SettingsError
+from sexton.kernel.live import Live
+from sexton.operators.settings.model import StoredSetting
+
+MAX_AGE_SECONDS = 5.0
+"""How long a process uses what it has read."""
+log = logging.getLogger(__name__)
+
+
+class IgnoredRow(NamedTuple):
+    """A row of the database that is not in force, and why."""
+
+    row: StoredSetting
+    why: str
+
+
+def with_value(settings: Settings, key: str, value: str, instance: str = "", source: str = "as given") -> Settings:
+    """Return settings with another value under a key that the database may change.
+
+    Raises:
+        SettingsError: the key may not be changed there, or the value is not within its bounds.
+    """
+    if not is_mutable(key):
+        raise SettingsError(
+            f"{key} ({source}) cannot be changed while workers run; set it in the environment or the settings file, "
+            "and restart. Those that can are marked in: sexton settings show"
+        )
+    if instance and not is_per_instance(key):
+        raise SettingsError(f"{key} ({source}) is the same for all instances; set it without an instance")
+    layer, path = Layer(), key.split(".")
+    layer.put(path, value, source)
+    try:
+        if kind := kind_of(key):
+            changed = _with_kind(settings, kind, value)
+        else:
+            section: BaseModel = getattr(settings, path[0])
+            changed = {path[0]: type(section).model_validate(section.model_dump() | {path[1]: value})}
+    except ValidationError as e:
+        prefix = tuple(path[:-1])
+        problems = [{**problem, "loc": (*prefix, *problem["loc"])} for problem in e.errors()]
+        raise SettingsError(" ".join(sentence(p, [layer], ()) for p in problems)) from None  # type: ignore[arg-type]
+    except ValueError as e:
+        raise SettingsError(f"{key} ({source}) is not allowed: {e}") from None
+    return settings.model_copy(update=changed)
+
+
+def _with_kind(settings: Settings, kind: str, value: str) -> dict[str, Any]:
+    known = settings.kinds.get(kind)
+    after = known.after if known is not None else []
+    section = KindSection.model_validate({"retention_seconds": value, "after": after})
+    return {"kinds": Settings.check_names_of_kinds({**settings.kinds, kind: section})}
+
+
+def merge(settings: Settings, rows: Sequence[StoredSetting], instance: str) -> tuple[Settings, list[IgnoredRow]]:
+    """Return the settings of an instance ('': without any of one), and the rows that are ignored.
+
+    A row of the instance takes precedence over one of all instances, and that one over environment, file and default.
+    """
+    ignored: list[IgnoredRow] = []
+    of_all = [row for row in rows if not row.instance]
+    own = [row for row in rows if instance and row.instance == instance]
+    for row in (*of_all, *own):
+        try:
+            settings = with_value(settings, row.key, row.value, row.instance, source(row))
+        except SettingsError as e:
+            ignored.append(IgnoredRow(row, str(e)))
+    return settings, ignored
+
+
+def source(row: StoredSetting) -> str:
+    """Return the source of a value that a row sets, for people."""
+    scope = f" for {row.instance}" if row.instance else ""
+    return f"database{scope}, set by {row.set_by or 'an unknown user'}"
+
+
+def _ignored(settings: Settings, rows: Sequence[StoredSetting]) -> set[IgnoredRow]:
+    names = {row.instance for row in rows} | {""}
+    return {entry for name in names for entry in merge(settings, rows, name)[1]}
+
+
+class LiveSettings:
+    """The settings in force, read again when they are older than ``max_age_seconds``.
+
+    If the database does not answer, its error is raised: the values of the file could delete earlier.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        rows: Callable[[], Sequence[StoredSetting]],
+        max_age_seconds: float = MAX_AGE_SECONDS,
+    ) -> None:
+        self.own = settings
+        """Those of this process: of environment, file and defaults."""
+        self.current: Live[Settings] = Live(self._of_instance)
+        self._read_rows, self._max_age = rows, max_age_seconds
+        self._lock = threading.Lock()
+        self._rows: Sequence[StoredSetting] = ()
+        self._read_at: float | None = None
+        self._merged: dict[str, Settings] = {}
+        self._reported: frozenset[IgnoredRow] = frozenset()
+
+    def rows(self) -> Sequence[StoredSetting]:
+        """Return the rows, at most so many seconds old."""
+        with self._lock:
+            self._refresh()
+            return self._rows
+
+    def ignored(self) -> list[IgnoredRow]:
+        """Return the rows that are not in force, and why."""
+        return sorted(_ignored(self.own, self.rows()), key=lambda entry: (entry.row.instance, entry.row.key))
+
+    def engine_settings(self) -> EngineSettings:
+        """Return the settings that the engine is built with, and those that it reads again while it runs."""
+        return replace(self.own.engine_settings(), live=self.current.map(Settings.engine_settings))
+
+    def shortest_interval(self) -> int:
+        """Return the seconds between two rounds of the instance that has most of them."""
+        instances = {row.instance for row in self.rows()} | {""}
+        return min(self.current(name).recycle.recycle_interval_seconds for name in instances)
+
+    def _of_instance(self, instance: str) -> Settings:
+        with self._lock:
+            self._refresh()
+            if instance not in self._merged:
+                self._merged[instance], _ = merge(self.own, self._rows, instance)
+            return self._merged[instance]
+
+    def _refresh(self) -> None:
+        """Read the rows again if they are too old; the lock is held."""
+        now = time.monotonic()
+        if self._read_at is not None and now - self._read_at < self._max_age:
+            return
+        rows = tuple(self._read_rows())
+        if rows != self._rows:
+            self._rows, self._merged = rows, {}
+            self._report()
+        self._read_at = now
+
+    def _report(self) -> None:
+        """Log each row that is ignored, once."""
+        ignored = frozenset(_ignored(self.own, self._rows))
+        for entry in ignored - self._reported:
+            log.warning("a setting in the database is ignored: %s; see: sexton settings show", entry.why)
+        self._reported = ignored

@@ -1,0 +1,1 @@
+"""Settings that operators change for all workers, without a restart."""
