@@ -3,6 +3,9 @@
 import re
 import ssl
 
+RETENTION_FLOOR = 600
+"""The shortest retention of any kind, in seconds."""
+
 
 def check_database(url: str) -> str:
     """Return a database's URL with its driver; raise ``ValueError`` for any but SQLite and PostgreSQL."""
@@ -45,3 +48,10 @@ def check_ca_certs(path: str) -> str:
         except OSError as e:
             raise ValueError(f"{path} cannot be read as certificates in PEM: {e}") from e
     return path
+
+
+def check_fallback(seconds: int) -> int:
+    """Return the retention of kinds without one of their own: 0, they have none, or at least 600 s."""
+    if 0 < seconds < RETENTION_FLOOR:
+        raise ValueError(f"use 0 for none, or {RETENTION_FLOOR} or more")
+    return seconds

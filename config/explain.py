@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from config.mutable import is_mutable
 from config.sources import Layer, layers, masked
 
 SHOWN = frozenset(
@@ -67,11 +68,19 @@ class SettingRow(NamedTuple):
     source: str
     unit: str
     bound: str
+    mutable: bool = False
+    """Whether ``sexton settings set`` may change it."""
+    overrides: str = ""
+    """The value that this one of the database replaces, and its source."""
 
 
-def rows(settings: BaseModel) -> list[SettingRow]:
-    """Return every setting with its value, its source, its unit, and its bounds and default."""
-    return list(_walk(settings, "", layers()))
+def rows(settings: BaseModel, sources: list[Layer] | None = None) -> list[SettingRow]:
+    """Return every setting with its value, its source, its unit, and its bounds and default.
+
+    ``sources``: the layers of the settings, the one with the highest precedence first; None: those of this process.
+    """
+    found = _walk(settings, "", layers() if sources is None else sources)
+    return [row._replace(mutable=is_mutable(row.key)) for row in found]
 
 
 def sentence(problem: ErrorDetails, sources: list[Layer], known_keys: Collection[str]) -> str:

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ValidationError
 
 from config.engine_settings import EngineSettings
-from config.explain import sentence
+from config.explain import SettingRow, rows, sentence
 from config.mutable import is_mutable, is_per_instance, kind_of
 from config.sections import KindSection
 from config.settings import Settings
-from config.sources import Layer, SettingsError
+from config.sources import Layer, SettingsError, layers
 from sexton.kernel.live import Live
 from sexton.operators.settings.model import StoredSetting
 
@@ -71,14 +71,14 @@ def _with_kind(settings: Settings, kind: str, value: str) -> dict[str, Any]:
     return {"kinds": Settings.check_names_of_kinds({**settings.kinds, kind: section})}
 
 
-def merge(settings: Settings, rows: Sequence[StoredSetting], instance: str) -> tuple[Settings, list[IgnoredRow]]:
+def merge(settings: Settings, stored: Sequence[StoredSetting], instance: str) -> tuple[Settings, list[IgnoredRow]]:
     """Return the settings of an instance ('': without any of one), and the rows that are ignored.
 
     A row of the instance takes precedence over one of all instances, and that one over environment, file and default.
     """
     ignored: list[IgnoredRow] = []
-    of_all = [row for row in rows if not row.instance]
-    own = [row for row in rows if instance and row.instance == instance]
+    of_all = [row for row in stored if not row.instance]
+    own = [row for row in stored if instance and row.instance == instance]
     for row in (*of_all, *own):
         try:
             settings = with_value(settings, row.key, row.value, row.instance, source(row))
@@ -87,15 +87,46 @@ def merge(settings: Settings, rows: Sequence[StoredSetting], instance: str) -> t
     return settings, ignored
 
 
-def source(row: StoredSetting) -> str:
-    """Return the source of a value that a row sets, for people."""
+def source(row: StoredSetting, now: int | None = None) -> str:
+    """Return the source of a value that a row sets, for people; ``now``: ms since 1970."""
     scope = f" for {row.instance}" if row.instance else ""
-    return f"database{scope}, set by {row.set_by or 'an unknown user'}"
+    age = "" if now is None else f" {_age((now - row.set_at) // 1000)} ago"
+    reason = f": {row.reason}" if row.reason and now is not None else ""
+    return f"database{scope}, set by {row.set_by or 'an unknown user'}{age}{reason}"
 
 
-def _ignored(settings: Settings, rows: Sequence[StoredSetting]) -> set[IgnoredRow]:
-    names = {row.instance for row in rows} | {""}
-    return {entry for name in names for entry in merge(settings, rows, name)[1]}
+def _age(seconds: int) -> str:
+    """Return a time span for people, in its largest unit."""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{max(0, seconds)} s"
+
+
+def _ignored(settings: Settings, stored: Sequence[StoredSetting]) -> set[IgnoredRow]:
+    names = {row.instance for row in stored} | {""}
+    return {entry for name in names for entry in merge(settings, stored, name)[1]}
+
+
+def explain_live(live: "LiveSettings", instance: str = "", now: int | None = None) -> list[SettingRow]:
+    """Return every setting in force with its source; for one of the database, also the value that it replaces.
+
+    ``now``: ms since 1970, to print how long ago a value was set.
+    """
+    database, stored = Layer(), live.rows()
+    ignored = {entry.row for entry in _ignored(live.own, stored)}
+    for scope in dict.fromkeys(("", instance)):
+        for row in (row for row in stored if row.instance == scope and row not in ignored):
+            database.put(row.key.split("."), row.value, source(row, now))
+    before = {row.key: row for row in rows(live.own)}
+    shown = rows(live.current(instance), [database, *layers()])
+    return [row._replace(overrides=_replaced(before.get(row.key), row, database)) for row in shown]
+
+
+def _replaced(before: SettingRow | None, row: SettingRow, database: Layer) -> str:
+    if row.key not in database.sources:
+        return ""
+    return "no value" if before is None else f"{before.value} ({before.source})"
 
 
 class LiveSettings:
@@ -107,13 +138,13 @@ class LiveSettings:
     def __init__(
         self,
         settings: Settings,
-        rows: Callable[[], Sequence[StoredSetting]],
+        stored: Callable[[], Sequence[StoredSetting]],
         max_age_seconds: float = MAX_AGE_SECONDS,
     ) -> None:
         self.own = settings
         """Those of this process: of environment, file and defaults."""
         self.current: Live[Settings] = Live(self._of_instance)
-        self._read_rows, self._max_age = rows, max_age_seconds
+        self._read_rows, self._max_age = stored, max_age_seconds
         self._lock = threading.Lock()
         self._rows: Sequence[StoredSetting] = ()
         self._read_at: float | None = None
@@ -125,6 +156,18 @@ class LiveSettings:
         with self._lock:
             self._refresh()
             return self._rows
+
+    def changed(self, key: str, value: str | None, instance: str = "") -> "Live[Settings]":
+        """Return the settings as they would be with another row; ``value``: None, without it.
+
+        Raises:
+            SettingsError: the key may not be changed, or the value is not within its bounds.
+        """
+        stored = [row for row in self.rows() if (row.key, row.instance) != (key, instance)]
+        if value is not None:
+            with_value(self.own, key, value, instance)
+            stored.append(StoredSetting(instance=instance, key=key, value=value, set_at=0))
+        return Live(lambda name: merge(self.own, stored, name)[0])
 
     def ignored(self) -> list[IgnoredRow]:
         """Return the rows that are not in force, and why."""
@@ -151,9 +194,9 @@ class LiveSettings:
         now = time.monotonic()
         if self._read_at is not None and now - self._read_at < self._max_age:
             return
-        rows = tuple(self._read_rows())
-        if rows != self._rows:
-            self._rows, self._merged = rows, {}
+        stored = tuple(self._read_rows())
+        if stored != self._rows:
+            self._rows, self._merged = stored, {}
             self._report()
         self._read_at = now
 

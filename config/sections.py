@@ -6,6 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from config.checks import check_fallback
 from sexton.kernel.errors import BadInput
 from sexton.operators.access import policy
 from sexton.operators.controls.policy import parse_window
@@ -103,7 +104,7 @@ def _seconds(floor: int, ceiling: int = RETENTION_CEILING) -> Any:
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class TemporalSection(_Section):
@@ -154,6 +155,7 @@ class RecycleSection(_Section):
     dropped_partition_retention_seconds: Annotated[int, _seconds(3_600)] = 10_800
     dropped_index_retention_seconds: Annotated[int, _seconds(3_600)] = 10_800
     label_keep_max_second: Annotated[int, _seconds(600)] = 259_200
+    fallback_retention_seconds: Annotated[int, _seconds(0), AfterValidator(check_fallback)] = 0
     upload_grace_seconds: Annotated[int, _seconds(600)] = 3_600
     max_delete_fraction: Annotated[float, Field(gt=0, le=1, json_schema_extra={"unit": "of the live objects"})] = 0.1
     max_delete_objects: Annotated[int, Field(ge=1, json_schema_extra={"unit": "objects"})] = 1_000_000
@@ -220,9 +222,7 @@ class WalSection(_Section):
     trigger_flush_bytes: Annotated[int, Field(ge=1, json_schema_extra={"unit": "bytes"})] = 536_870_912
     topic_idle_grace_seconds: Annotated[int, _seconds(3_600)] = 86_400
     map_stale_seconds: Annotated[int, _seconds(60)] = 86_400
-    max_instance_regions: Annotated[int, Field(ge=1_000, le=10_000_000, json_schema_extra={"unit": "regions"})] = (
-        200_000
-    )
+    max_instance_regions: Annotated[int, Field(ge=1_000, le=10**7, json_schema_extra={"unit": "regions"})] = 200_000
     replay_pin_ttl_seconds: Annotated[int, Field(ge=10, le=86_400, json_schema_extra={"unit": "seconds"})] = 300
     replay_pin_max_seconds: Annotated[int, Field(ge=60, le=2_592_000, json_schema_extra={"unit": "seconds"})] = 86_400
 

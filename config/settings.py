@@ -145,8 +145,7 @@ class Settings(BaseSettings):
             "dropped": recycle.dropped_partition_retention_seconds,
             "orphan": recycle.retention_seconds,
         }
-        owner_kinds = {name: kind.retention_seconds for name, kind in self.kinds.items()}
-        return engine_kinds | owner_kinds
+        return engine_kinds | {name: kind.retention_seconds for name, kind in self.kinds.items()}
 
     def policy(self) -> Policy:
         """Return the retentions and the limits. A plan stores them, and keeps those that it was made with."""
@@ -166,6 +165,7 @@ class Settings(BaseSettings):
             unlimited=UNLIMITED,
             max_delete_objects=recycle.max_delete_objects,
             max_delete_fraction=recycle.max_delete_fraction,
+            fallback_retention_seconds=recycle.fallback_retention_seconds or None,
         )
 
     def engine_settings(self) -> EngineSettings:

@@ -9,8 +9,10 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from config.live import LiveSettings
 from config.settings import Settings
 from sexton.database.engine import Database
+from sexton.operators.settings.store import SettingStore
 from sexton.runtime.stores import DeploymentStores
 
 if TYPE_CHECKING:
@@ -41,11 +43,14 @@ class PlanPreview(NamedTuple):
 
 
 class OperatorService:
-    """The operations of one deployment, over its stores and the settings of this process."""
+    """The operations of one deployment, over its stores, the settings of this process, and those of the database."""
 
     def __init__(self, settings: Settings, db: Database) -> None:
         self.settings, self.db = settings, db
-        self.stores = DeploymentStores(db, settings.engine_settings())
+        self.live = LiveSettings(settings, SettingStore(db).all)
+        self.policy = self.live.current.map(Settings.policy)
+        """The policy in force, of an instance."""
+        self.stores = DeploymentStores(db, self.live.engine_settings())
 
     def wal_figures(self) -> "WalFigures":
         """Return the figures of all topics that are purged."""
@@ -59,7 +64,7 @@ class OperatorService:
         from sexton.insight.status import overview
 
         slots = self.settings.recycle.recycle_concurrency
-        return overview(self.db, self.stores.insight, self.settings.policy(), slots, instance)
+        return overview(self.db, self.stores.insight, self.policy, slots, instance)
 
     def stories(self, name: str, instance: str | None = None) -> "list[Story]":
         """Return what is known about an object's key or a mark's id."""
@@ -67,7 +72,7 @@ class OperatorService:
         from sexton.insight.why.story import story
 
         stores = self.stores
-        context = WhyContext(self.settings.policy(), stores.insight, stores.owners, stores.audit)
+        context = WhyContext(self.policy, stores.insight, stores.owners, stores.audit)
         return story(self.db, name, instance, context)
 
     def plan(self, instance: str, by: str, *, count: bool = False) -> PlanPreview:
@@ -75,7 +80,7 @@ class OperatorService:
 
         ``count``: list what the marks name; otherwise the objects under prefixes are estimated.
         """
-        stores, policy = self.stores, self.settings.policy()
+        stores, policy = self.stores, self.policy(instance)
         observes = stores.registry.instance(instance).mode == "observe"
         owners, plans = stores.owners, stores.plans
         with self.db.read() as c:
@@ -107,7 +112,7 @@ class OperatorService:
         from sexton.recycle.pipeline.model import Cursor
 
         owners, due_marks = self.stores.owners, self.stores.pipeline.due_marks
-        policy = self.settings.policy()
+        policy = self.policy(instance)
         for kind, cutoff in self.stores.plans.retentions.cutoffs(instance, policy).items():
             due = due_marks.select_due(instance, kind, cutoff, Cursor(), marks_per_kind)
             expansions = owners.expand(instance, due, lambda: None) if due else {}

@@ -142,6 +142,8 @@ CHANGES = {
     "user password": ("ada --password-stdin", "user password"),
     "user remove": ("ada", "user remove"),
     "trial advance": ("1h", "trial advance"),
+    "settings set": ("recycle.retention_seconds 864000", "settings set"),
+    "settings unset": ("recycle.retention_seconds", "settings unset"),
 }
 """Each other command with arguments, and the action of its row. Some are refused here; that is logged, too."""
 NEEDS_ENABLED = {"apply", "protection selftest"}

@@ -35,7 +35,7 @@ def unclaimed_events(db: Database, mark_row: Any, context: WhyContext) -> Iterat
     with db.read() as c:
         now = db.now(c)
         halt = context.stores.operators.controls.halt(c, mark_row.instance)
-    retention, cutoff = policy.retention_seconds.get(mark_row.kind), rules.cutoff(mark_row.kind, policy, now)
+    retention, cutoff = policy.retention(mark_row.kind), rules.cutoff(mark_row.kind, policy, now)
     if retention is None or cutoff is None:
         yield Event(event="no_retention", text="kept: no retention is set for this kind")
         return

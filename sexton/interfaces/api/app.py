@@ -62,7 +62,7 @@ def create(settings: Settings, db: Database) -> FastAPI:
     app.state.lanes = lanes = Lanes()
     ready = {"database": database_check(db, settings.require_deployment())}
     app.state.health = health.HealthCheck(Health(live={}, ready=ready), lanes.health_threads)
-    read = service.stores.figures(settings.policy(), settings.intervals()).read
+    read = service.stores.figures(service.policy, service.live.current.map(Settings.intervals)).read
     figures = FigureCollector(read, {}, stats=False, worker=False)
     app.state.metrics = DeploymentRegistry(settings.require_deployment(), figures)
     words = {"v1", ""}

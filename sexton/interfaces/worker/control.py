@@ -7,10 +7,12 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 import activities
+from config.live import LiveSettings
 from config.settings import Settings
 from sexton.database.engine import Database
 from sexton.insight.metrics import server
 from sexton.interfaces.worker.slots import slots
+from sexton.operators.settings.store import SettingStore
 from sexton.runtime.engine import Engine
 from sexton.runtime.temporal import schedules
 from sexton.runtime.temporal.health import worker_health
@@ -23,8 +25,9 @@ async def build(client: Client, settings: Settings, db: Database) -> AbstractAsy
     It polls a task queue for each kind of work that must not occupy the slots of another: comparisons last for hours,
     waits for flushes for minutes.
     """
-    deployment, policy = settings.require_deployment(), settings.policy()
-    engine = Engine(db, settings.engine_settings())
+    deployment, live = settings.require_deployment(), LiveSettings(settings, SettingStore(db).all)
+    policy = live.current.map(Settings.policy)
+    engine = Engine(db, live.engine_settings())
     stores = engine.stores
     at_once = options.activities_at_once(settings.recycle.recycle_concurrency)
     wal = activities.WalActivities(stores.wal.rounds)
@@ -38,19 +41,19 @@ async def build(client: Client, settings: Settings, db: Database) -> AbstractAsy
                 engine.rounds,
                 engine.recycler(engine.deleter),
                 policy,
-                heavy_objects=settings.spark.spark_threshold_objects,
+                heavy_objects=live.current.map(lambda s: s.spark.spark_threshold_objects),
             ),
             activities.TickActivities(
                 stores.round_schedule,
                 lambda: schedules.nudge(client, deployment),
                 engine.check_schedule.due,
                 stores.wal.schedule.any_due,
-                stores.binlogs.schedule.due,
+                lambda: stores.binlogs.schedule.due(),
             ),
             check,
             activities.SparkActivities(ids.spark_queue(deployment), stores.spark_workers.count_slots),
             wal,
-            activities.BinlogActivities(stores.binlogs.rounds),
+            activities.BinlogActivities(stores.binlogs.live_rounds),
         ),
         workflow_runner=sandbox.runner(),
         # Otherwise the worker that runs a workflow takes all of its activities: ranges would share one process.
@@ -77,7 +80,7 @@ async def build(client: Client, settings: Settings, db: Database) -> AbstractAsy
         **slots(options.FLUSHES_AT_ONCE),
     )
     workers = (control, compare, topics, flushes)
-    figures = stores.figures(policy, settings.intervals())
+    figures = stores.figures(policy, live.current.map(Settings.intervals))
     health = worker_health(client, workers, db, deployment)
     server.start(deployment, settings.metrics, figures, engine.deleter.in_flight, health)
     return _running(*workers)

@@ -8,6 +8,7 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 import activities
+from config.live import LiveSettings
 from config.settings import Settings, home
 from sexton.database.engine import Database
 from sexton.interfaces.worker.slots import slots
@@ -29,7 +30,8 @@ async def spark_worker(client: Client, settings: Settings, db: Database, session
     from sexton.runtime.spark.locations import ConnectionTarget, without_password
 
     deployment, spark = settings.require_deployment(), settings.spark
-    engine = Engine(db, settings.engine_settings())
+    live = LiveSettings(settings, SettingStore(db).all)
+    engine, policy = Engine(db, live.engine_settings()), live.current.map(Settings.policy)
     where = ConnectionTarget(
         deployment=deployment,
         database_url=without_password(settings.database_url),
@@ -51,7 +53,7 @@ async def spark_worker(client: Client, settings: Settings, db: Database, session
         task_queue=ids.spark_queue(deployment),
         activities=[
             activities.CheckActivities(engine.checker, heavy.compare, deployment).compare,
-            activities.RecycleActivities(engine.rounds, heavy.recycler, settings.policy()).recycle_range,
+            activities.RecycleActivities(engine.rounds, heavy.recycler, policy).recycle_range,
         ],
         interceptors=[counter],
         **slots(AT_ONCE),

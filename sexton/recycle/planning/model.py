@@ -41,6 +41,12 @@ class Policy(Message):
     """Kinds that do not count against the limits (garbage no person dropped); None: an old policy without limits."""
     max_delete_objects: int = 0
     max_delete_fraction: float = 0.0
+    fallback_retention_seconds: int | None = None
+    """The retention of kinds that have none of their own; None: their marks are kept."""
+
+    def retention(self, kind: str) -> int | None:
+        """Return the retention of a kind in seconds; None: its marks are kept."""
+        return self.retention_seconds.get(kind, self.fallback_retention_seconds)
 
 
 class PlannedShard(Message):

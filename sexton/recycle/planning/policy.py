@@ -37,6 +37,7 @@ def policy(
     unlimited: Collection[str] | None = None,
     max_delete_objects: int = 0,
     max_delete_fraction: float = 0.0,
+    fallback_retention_seconds: int | None = None,
 ) -> Policy:
     """Return the policy of these settings; its version is a digest, so equal settings have equal versions.
 
@@ -50,6 +51,7 @@ def policy(
         unlimited: kinds that do not count against the limits; None: there are no limits.
         max_delete_objects: objects of the other kinds that may be deleted within 24 hours without approval.
         max_delete_fraction: the same as a fraction of the live objects, where their number is known.
+        fallback_retention_seconds: of kinds that have no retention of their own; None: their marks are kept.
 
     Raises:
         BadInput: ``after`` contains a circle.
@@ -62,6 +64,8 @@ def policy(
         digested.append(order)
     if owner_kinds:
         digested.append(owner_kinds)
+    if fallback_retention_seconds is not None:
+        digested.append({"fallback": fallback_retention_seconds})
     version = hashlib.sha256(json.dumps(digested).encode()).hexdigest()[:12]
     waves(retention, order)
     return Policy(
@@ -73,6 +77,7 @@ def policy(
         unlimited=None if unlimited is None else tuple(sorted(unlimited)),
         max_delete_objects=max_delete_objects,
         max_delete_fraction=max_delete_fraction,
+        fallback_retention_seconds=fallback_retention_seconds,
     )
 
 
@@ -124,5 +129,5 @@ def cutoff(kind: str, policy: Policy, now: int) -> int | None:
 
     A mark is due when that instant plus its retention is not after now. Marks of an unknown kind are kept.
     """
-    retention = policy.retention_seconds.get(kind)
+    retention = policy.retention(kind)
     return None if retention is None else now - retention * 1000

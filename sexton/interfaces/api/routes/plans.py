@@ -54,7 +54,7 @@ def apply(plan: Number, request: Request, service: Service, caller: CurrentCalle
         if service.stores.registry.instance(instance).mode == "observe":
             raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
         store.approvals.check_apply(
-            plan, instance, service.settings.policy()
+            plan, instance, service.policy(instance)
         )  # the round repeats this check and the next one
         service.stores.controls.admit(instance)
         order = RecycleRequest(instance=instance, plan=plan, requested_by=caller.name)

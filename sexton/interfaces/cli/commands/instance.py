@@ -156,5 +156,5 @@ def enable(instance: Name) -> None:
     """
     with open_database() as service, log_call(service, "enable", instance):
         service.stores.registry.enable(instance)
-        service.stores.plans.retentions.agree_first(instance, service.settings.policy())
+        service.stores.plans.retentions.agree_first(instance, service.policy(instance))
     typer.echo(f"instance {instance} is enabled: rounds now delete what is due")

@@ -77,7 +77,7 @@ def apply(
             # The round makes these checks again. They are made here so that they fail before the operator confirms.
             if service.stores.registry.instance(instance).mode == "observe":
                 raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
-            service.stores.plans.approvals.check_apply(plan, instance, service.settings.policy())
+            service.stores.plans.approvals.check_apply(plan, instance, service.policy(instance))
             service.stores.controls.admit(instance)
             if not as_json:
                 show_plan(stored_plan, service.cost(stored_plan))

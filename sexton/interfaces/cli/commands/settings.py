@@ -5,27 +5,40 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, WrongUsage, open_database
-from sexton.interfaces.cli.output import human_bytes, print_json, quantity, show_table, styled_console
+from sexton.interfaces.cli.context import Json, WrongUsage, log_call, open_database
+from sexton.interfaces.cli.output import first_line, human_bytes, print_json, quantity, show_table, styled_console
 from sexton.kernel.printable import printable
 
 if TYPE_CHECKING:
+    from config.explain import SettingRow
+    from config.live import IgnoredRow
+    from config.settings import Settings
+    from sexton.interfaces.operator_service import OperatorService
+    from sexton.kernel.live import Live
     from sexton.recycle.planning.preview import Shift
 
 app = typer.Typer(help="Settings and where they come from.", no_args_is_help=True)
 
 
+OfInstance = Annotated[str | None, typer.Option("--instance", help="Only for this instance; without it: for all.")]
+Key = Annotated[str, typer.Argument(help="A key that `settings show` marks as changeable.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+LIMITS = ("recycle.max_delete_objects", "recycle.max_delete_fraction")
+IN_FORCE = "workers use it within 5 s; a plan that was made before is not changed"
+
+
 @app.command("show")
-def show_all(as_json: Json = False) -> None:
+def show_all(instance: OfInstance = None, as_json: Json = False) -> None:
     """Print every setting and its source.
 
-    With value, unit, floor and default; passwords are masked.
+    With value, unit, floor and default; passwords are masked. A value that `settings set` stored in the database takes
+    precedence over those of environment and file, which are printed beside it.
 
     Example: sexton settings show --json
     """
-    from config.settings import explain
-
-    rows = explain()
+    rows, ignored = _rows_in_force(instance or "")
+    for entry in ignored:
+        typer.echo(f"ignored: {printable(entry.why)}", err=True)
     if as_json:
         typer.echo(json.dumps([row._asdict() for row in rows], indent=2))
         return
@@ -35,8 +48,86 @@ def show_all(as_json: Json = False) -> None:
     table = Table("setting", "value and its source", box=None, pad_edge=False)
     for row in rows:
         table.add_row(Text(row.key), Text(printable(f"{row.value or '(empty)'} {row.unit}"), overflow="fold"))
-        table.add_row(Text(f"  {row.bound}", style="dim"), Text(printable(row.source), style="dim", overflow="fold"))
+        source = f"{row.source}; instead of {row.overrides}" if row.overrides else row.source
+        bound = f"{row.bound}; changeable" if row.mutable else row.bound
+        table.add_row(Text(f"  {bound}", style="dim"), Text(printable(source), style="dim", overflow="fold"))
     styled_console().print(table)
+
+
+@app.command("set")
+def set_(
+    key: Key,
+    value: Annotated[str, typer.Argument(help="The value, as in an environment variable.")],
+    instance: OfInstance = None,
+    reason: Annotated[str, typer.Option(help="Why; other operators will read it.")] = "",
+    yes: Yes = False,
+) -> None:
+    """Change a setting for all workers, without a restart.
+
+    Prints what becomes due by it, and asks before it if more would be deleted. Bounds are those of the settings file.
+
+    Example: sexton settings set recycle.retention_seconds 604800 --instance shop
+    """
+    subject, scope = f"{key}={value}", instance or ""
+    with open_database() as service, log_call(service, "settings set", scope, subject, reason):
+        _confirm_change(service, key, scope, service.live.changed(key, value, scope), yes)
+        service.stores.setting_rows.put(key, value, scope, reason)
+    typer.echo(f"{key} is {value} for {instance or 'all instances'}: {IN_FORCE}")
+
+
+@app.command("unset")
+def unset(key: Key, instance: OfInstance = None, yes: Yes = False) -> None:
+    """Remove a setting from the database: environment, file and default apply again. Repeatable.
+
+    Example: sexton settings unset recycle.retention_seconds --instance shop
+    """
+    scope = instance or ""
+    with open_database() as service, log_call(service, "settings unset", scope, key):
+        _confirm_change(service, key, scope, service.live.changed(key, None, scope), yes)
+        removed = service.stores.setting_rows.remove(key, scope)
+    where = f"for {instance or 'all instances'}"
+    typer.echo(f"{key} is no longer set {where}: {IN_FORCE}" if removed else f"{key} was not set {where}")
+
+
+def _rows_in_force(instance: str) -> "tuple[list[SettingRow], list[IgnoredRow]]":
+    """Return the settings with those of the database; without a database, those of this process."""
+    from config.live import explain_live
+    from config.settings import explain
+    from sexton.database.engine import AWAY
+    from sexton.kernel.errors import SextonError
+
+    own = explain()
+    try:
+        with open_database() as service:
+            if instance:
+                service.stores.registry.instance(instance)
+            now = service.stores.setting_rows.now()
+            return explain_live(service.live, instance, now), service.live.ignored()
+    except (SextonError, *AWAY) as e:
+        if instance:
+            raise
+        typer.echo(f"without the settings in the database: {first_line(str(e))}", err=True)
+        return own, []
+
+
+def _confirm_change(service: "OperatorService", key: str, scope: str, after: "Live[Settings]", yes: bool) -> None:
+    """Print what a change makes due, or no longer due; ask if it makes more due, or raises a limit."""
+    from sexton.recycle.planning.preview import shifts
+
+    registry = service.stores.registry
+    instances = [registry.instance(scope)] if scope else registry.instances()
+    changes = [s for i in instances for s in shifts(service.db, i.id, service.policy(i.id), after(i.id).policy())]
+    _show_changes(changes)
+    raised = key in LIMITS and _limit(after(scope), key) > _limit(service.live.current(scope), key)
+    if raised:
+        typer.echo("the limit is raised: more may be deleted in 24 hours without approval (sexton plan --list)")
+    if not yes and (raised or any(s.more and s.marks for s in changes)):
+        typer.confirm(f"Change {key}?", abort=True, err=True)
+
+
+def _limit(settings: "Settings", key: str) -> float:
+    """Return the value of a limit."""
+    return float(getattr(settings.recycle, key.partition(".")[2]))
 
 
 @app.command("preview")
@@ -51,20 +142,25 @@ def preview(
 
     Example: sexton settings preview recycle.compacted_rowset_retention_seconds=600
     """
+    from config.mutable import is_mutable
     from config.settings import load
+    from sexton.kernel.live import Live
     from sexton.recycle.planning.preview import shifts
 
     key, value = _split(setting)
     with open_database() as service:
-        other = load(**{key: value})
+        other = service.live.changed(key, value) if is_mutable(key) else Live.of(load(**{key: value}))
         registry = service.stores.registry
         instances = registry.instances() if instance is None else [registry.instance(instance)]
-        changes = [s for i in instances for s in shifts(service.db, i.id, service.settings.policy(), other.policy())]
+        changes = [s for i in instances for s in shifts(service.db, i.id, service.policy(i.id), other(i.id).policy())]
     if as_json:
         print_json([s.model_dump(mode="json") for s in changes])
         return
     _show_changes(changes)
-    typer.echo(f"nothing is changed; to set it everywhere: {_variable(key)}={value}, or {key} in the settings file")
+    live = f"for all workers: sexton settings set {key} {value}; or " if is_mutable(key) else ""
+    typer.echo(
+        f"nothing is changed; to set it {live}everywhere: {_variable(key)}={value}, or {key} in the settings file"
+    )
 
 
 def _show_changes(changes: "list[Shift]") -> None:

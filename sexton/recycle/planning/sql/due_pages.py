@@ -35,7 +35,7 @@ def unheld_marks(db: Database, instance: str, planned: KindPlan) -> Iterator[Seq
 
 def next_due(db: Database, c: Connection, instance: str, kind: str, policy: Policy, now: int) -> int | None:
     """Return when the first mark of a kind is due that is not due yet, in ms since 1970; None: there is none."""
-    mark, retention = db.t.mark, policy.retention_seconds.get(kind)
+    mark, retention = db.t.mark, policy.retention(kind)
     if retention is None:
         return None
     later = and_(mark.c.instance == instance, mark.c.kind == kind, waits(mark))

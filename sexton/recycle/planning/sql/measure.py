@@ -59,7 +59,12 @@ def policy_of(db: Database, c: Connection, instance: str, policy: Policy) -> Ins
     row = c.execute(select(t.c.mode, t.c.owner, t.c.retentions).where(t.c.id == instance)).one_or_none()
     if row is None:
         raise UnknownInstance(instance)
-    return InstancePolicy(instance, row.mode == InstanceMode.ENABLED, for_owner(policy, row.owner), row.retentions)
+    of_owner = for_owner(policy, row.owner)
+    if of_owner.fallback_retention_seconds is not None:
+        kinds = find_kinds(db, c, instance, of_owner.retention_seconds).names
+        fallback = dict.fromkeys(kinds, of_owner.fallback_retention_seconds)
+        of_owner = of_owner.model_copy(update={"retention_seconds": fallback | of_owner.retention_seconds})
+    return InstancePolicy(instance, row.mode == InstanceMode.ENABLED, of_owner, row.retentions)
 
 
 class Measure:

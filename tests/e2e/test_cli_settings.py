@@ -1,0 +1,113 @@
+"""Operators change settings of the database: checked, previewed, confirmed, recorded, and shown with their source."""
+
+import json
+
+import pytest
+
+from sexton import contract
+from sexton.contract import NewMark
+from sexton.database import schema
+from sexton.database.engine import Database
+from sexton.operators.registry.store import Registry
+from sexton.operators.settings.store import SettingStore
+from tests.e2e.conftest import Run
+
+RETENTION = "recycle.dropped_partition_retention_seconds"
+
+
+@pytest.fixture
+def waits(shop: Database) -> None:
+    """An enabled instance with a mark that a retention of an hour makes due."""
+    Registry(shop).enable("shop")
+    with shop.write() as c:
+        contract.mark(c, "shop", "dropped", [NewMark(id="young", vault="disk", keys=("y/a.dat",), bytes=2_048)])
+    schema.move_clock(shop, 4_000)
+
+
+def shown(offline: Run, *words: str, **extra: str) -> dict[str, dict[str, str]]:
+    return {row["key"]: row for row in json.loads(offline("settings", "show", "--json", *words, **extra).stdout)}
+
+
+def test_shorter_retention_is_previewed_and_confirmed(offline: Run, shop: Database, waits: None) -> None:
+    asked = offline("settings", "set", RETENTION, "3600", "--instance", "shop")
+    before = SettingStore(shop).all()
+    confirmed = offline("settings", "set", RETENTION, "3600", "--instance", "shop", "--reason", "full disk", "--yes")
+
+    assert (asked.returncode, before) == (1, [])
+    assert "2 marks more" in asked.stdout
+    assert confirmed.returncode == 0
+    assert f"{RETENTION} is 3600 for shop: workers use it within 5 s" in confirmed.stdout
+    [row] = SettingStore(shop).all()
+    assert (row.instance, row.value, row.reason) == ("shop", "3600", "full disk")
+    call = json.loads(offline("log", "--json").stdout)
+    assert any(c["action"] == "settings set" and c["subject"] == f"{RETENTION}=3600" for c in call)
+    planned = json.loads(offline("plan", "shop", "--json").stdout)
+    assert [(k["kind"], k["marks"]) for k in planned["kinds"]] == [("dropped", 2)]
+
+
+def test_longer_retention_is_set_without_a_question(offline: Run, shop: Database, waits: None) -> None:
+    longer = offline("settings", "set", RETENTION, "86400")
+
+    assert longer.returncode == 0
+    assert [row.value for row in SettingStore(shop).all()] == ["86400"]
+
+
+def test_raised_limit_is_confirmed(offline: Run, shop: Database, waits: None) -> None:
+    raised = offline("settings", "set", "recycle.max_delete_objects", "2000000")
+    lowered = offline("settings", "set", "recycle.max_delete_objects", "5")
+    undone = offline("settings", "unset", "recycle.max_delete_objects")
+
+    assert (raised.returncode, lowered.returncode, undone.returncode) == (1, 0, 1)
+    assert "more may be deleted in 24 hours without approval" in raised.stdout
+    assert "more may be deleted in 24 hours without approval" in undone.stdout
+    assert offline("settings", "unset", "recycle.max_delete_objects", "--yes").returncode == 0
+    assert SettingStore(shop).all() == []
+
+
+def test_show_names_the_source_and_what_it_replaces(offline: Run, shop: Database, waits: None) -> None:
+    own = {"SEXTON_RECYCLE__DROPPED_PARTITION_RETENTION_SECONDS": "20000"}
+    offline("settings", "set", RETENTION, "86400")
+    offline("settings", "set", RETENTION, "90000", "--instance", "shop", "--yes")
+    SettingStore(shop).put("recycle.retention_seconds", "5", by="another program")
+
+    of_all, of_shop = shown(offline, **own)[RETENTION], shown(offline, "--instance", "shop", **own)[RETENTION]
+    people = offline("settings", "show", **own)
+    elsewhere = offline("settings", "show", "--instance", "nobody")
+
+    assert (of_all["value"], of_shop["value"]) == ("86400", "90000")
+    assert of_all["source"].startswith("database, set by ")
+    assert of_shop["source"].startswith("database for shop, set by ")
+    assert of_shop["overrides"].startswith("20000 (environment SEXTON_RECYCLE__")
+    assert "ignored: recycle.retention_seconds = 5 (database, set by another program) is below" in people.stderr
+    assert (elsewhere.returncode, "unknown instance nobody" in elsewhere.stderr) == (1, True)
+
+
+def test_show_needs_no_database(offline: Run, tmp_path: object) -> None:
+    shown_ = offline("settings", "show", "--json", SEXTON_DATABASE_URL=f"sqlite:///{tmp_path}/none/none.db")
+
+    assert shown_.returncode == 0
+    assert "without the settings in the database" in shown_.stderr
+    assert json.loads(shown_.stdout)[0]["key"] == "deployment"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("set", RETENTION, "600"), "is below its floor of 3600"),
+        (("set", "kinds.snapshot.retention_seconds", "5"), "is below its floor of 600"),
+        (("set", "recycle.max_delete_fraction", "nan"), "finite number"),
+        (("set", "deployment", "other"), "cannot be changed while workers run"),
+        (("set", "recycle.retention_second", "6000"), "cannot be changed while workers run"),
+        (("set", "wal.purge_trigger_bytes", "6000", "--instance", "shop"), "is the same for all instances"),
+        (("set", RETENTION, "86400", "--instance", "nobody"), "unknown instance nobody"),
+        (("unset", RETENTION, "--instance", "nobody"), "unknown instance nobody"),
+    ],
+)
+def test_wrong_setting_is_refused_in_a_sentence(
+    offline: Run, shop: Database, words: tuple[str, ...], says: str
+) -> None:
+    refused = offline("settings", *words)
+
+    assert refused.returncode == 1
+    assert says in refused.stderr
+    assert SettingStore(shop).all() == []
