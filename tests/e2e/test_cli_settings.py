@@ -34,7 +34,7 @@ def test_shorter_retention_is_previewed_and_confirmed(offline: Run, shop: Databa
     confirmed = offline("settings", "set", RETENTION, "3600", "--instance", "shop", "--reason", "full disk", "--yes")
 
     assert (asked.returncode, before) == (1, [])
-    assert "2 marks more" in asked.stdout
+    assert "1 mark more" in asked.stdout
     assert confirmed.returncode == 0
     assert f"{RETENTION} is 3600 for shop: workers use it within 5 s" in confirmed.stdout
     [row] = SettingStore(shop).all()

@@ -12,6 +12,7 @@ from config.live import LiveSettings
 from config.settings import Settings, home
 from sexton.database.engine import Database
 from sexton.interfaces.worker.slots import slots
+from sexton.operators.settings.store import SettingStore
 from sexton.runtime.engine import Engine
 from sexton.runtime.spark.presence import reporting
 from sexton.runtime.temporal.activity_counter import ActivityCounter

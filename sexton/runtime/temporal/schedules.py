@@ -54,13 +54,17 @@ def tick_seconds(interval_seconds: int) -> int:
     return max(SHORTEST_TICK_SECONDS, min(LONGEST_TICK_SECONDS, interval_seconds // 4))
 
 
-async def apply(client: Client, settings: Settings) -> str:
-    """Create or update the schedule and keep an operator's pause; return ``created``, ``updated`` or ``unchanged``."""
+async def apply(client: Client, settings: Settings, interval_seconds: int | None = None) -> str:
+    """Create or update the schedule and keep an operator's pause; return ``created``, ``updated`` or ``unchanged``.
+
+    ``interval_seconds``: the shortest interval between rounds in force; None: that of the settings.
+    """
     deployment = settings.require_deployment()
+    every_seconds = tick_seconds(interval_seconds or settings.recycle.recycle_interval_seconds)
     attributes = TypedSearchAttributes.empty
     if not await search_attributes.missing(client):
         attributes = at_start(deployment, Capability.SCHEDULE, "", ids.SCHEDULED)
-    desired = _schedule(deployment, tick_seconds(settings.recycle.recycle_interval_seconds), attributes)
+    desired = _schedule(deployment, every_seconds, attributes)
     try:
         await client.create_schedule(ids.tick(deployment), desired)
         return "created"

@@ -23,7 +23,7 @@ def apply() -> None:
     from sexton.runtime.temporal import schedules, search_attributes
 
     with open_database() as service, log_call(service, "schedules apply"):
-        settings = service.settings
+        settings, every = service.settings, service.live.shortest_interval()
 
         async def register_and_apply(client: "Client") -> tuple[str, list[str], str]:
             registered, warning = list[str](), ""
@@ -31,12 +31,11 @@ def apply() -> None:
                 registered = await search_attributes.register(client)
             except SextonError as e:
                 warning = str(e)
-            return await schedules.apply(client, settings), registered, warning
+            return await schedules.apply(client, settings, every), registered, warning
 
         result, registered, warning = ask_temporal(settings, register_and_apply)
-    every = settings.recycle.recycle_interval_seconds
     tick = schedules.tick_seconds(every)
-    typer.echo(f"schedule {settings.require_deployment()}: {result}; each instance has a round every {every} s,")
+    typer.echo(f"schedule {settings.require_deployment()}: {result}; an instance has a round every {every} s,")
     typer.echo(f"and every {tick} s the schedule checks which instances and topics are due")
     if registered:
         typer.echo(f"search attributes registered: {', '.join(registered)}")

@@ -40,7 +40,7 @@ class InstanceFacts(NamedTuple):
 def examine_binlogs(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
     """Yield findings about binlogs and replicas; none if there are no binlogs or replicas."""
     facts = [_read(stores, instance) for instance in stores.registry.instances()]
-    interval_ms = stores.settings.binlog.interval_seconds * 1000
+    interval_ms = stores.settings.in_force().binlog.interval_seconds * 1000
     freshness_ms = stores.settings.replica.freshness_seconds * 1000
     if any(f.counts.databases for f in facts):
         problems = [_prefixed(f, p) for f in facts if f.counts.databases for p in log_problems(f, interval_ms)]

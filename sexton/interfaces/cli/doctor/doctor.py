@@ -18,6 +18,7 @@ from sexton.interfaces.cli.doctor.temporal import examine_temporal
 from sexton.interfaces.cli.doctor.tokens import examine_issuer, examine_tokens
 from sexton.interfaces.cli.doctor.topics import examine_wal
 from sexton.interfaces.cli.doctor.work import examine_work
+from sexton.interfaces.cli.doctor.workers import examine_settings, examine_workers
 from sexton.kernel.errors import SextonError
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def examine() -> Iterator[DoctorFinding]:
     yield from examine_temporal(settings)
     yield _s3(settings)
     yield _disk(settings)
-    yield _metrics(settings)
+    if not _reports_workers(settings, database):
+        yield _metrics(settings)
     yield from examine_issuer(settings)
     yield from _limits(settings)
     if database.state != "FAIL" and settings.deployment:
@@ -77,18 +79,40 @@ def _limits(settings: "Settings") -> Iterator[DoctorFinding]:
 
 
 def _examine_stores(settings: "Settings") -> Iterator[DoctorFinding]:
+    from config.live import LiveSettings
     from sexton.database.engine import Database
+    from sexton.operators.settings.store import SettingStore
     from sexton.runtime.stores import DeploymentStores
+    from sexton.runtime.workers.presence import own_settings
+    from sexton.runtime.workers.store import WorkerStore
 
     db = Database.open(settings.database_url, live_url=settings.live_database_url)
     try:
-        stores = DeploymentStores(db, settings.engine_settings())
+        live = LiveSettings(settings, SettingStore(db).all)
+        stores = DeploymentStores(db, live.engine_settings())
+        yield from examine_settings(live)
+        in_database = frozenset(row.key for row in live.rows() if not row.instance)
+        yield from examine_workers(WorkerStore(db).present(), own_settings(settings), in_database)
         yield from examine_roles(stores)
         yield from examine_tokens(stores)
         yield _spark(stores, settings)
         yield from examine_work(stores)
         yield from examine_wal(stores)
         yield from examine_binlogs(stores)
+    finally:
+        db.close()
+
+
+def _reports_workers(settings: "Settings", database: DoctorFinding) -> bool:
+    """Return whether workers report in the database: they name the address of their own metrics."""
+    from sexton.database.engine import Database
+    from sexton.runtime.workers.store import WorkerStore
+
+    if database.state == "FAIL" or not settings.deployment:
+        return False
+    db = Database.open(settings.database_url, live_url=settings.live_database_url)
+    try:
+        return bool(WorkerStore(db).present())
     finally:
         db.close()
 

@@ -1,0 +1,1 @@
+"""Which workers run, of which build, and with which settings: they report it, and `sexton doctor` compares it."""

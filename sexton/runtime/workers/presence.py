@@ -1,0 +1,70 @@
+"""Let a worker report that it runs, and with which settings."""
+
+import asyncio
+import importlib.metadata
+import logging
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from config.explain import rows
+from config.settings import Settings
+from sexton.database.engine import AWAY, first_line
+from sexton.runtime.workers.store import WorkerPresence, WorkerStore
+
+log = logging.getLogger(__name__)
+REPORT_SECONDS = 10.0
+"""How often a worker reports: three times before it would count as absent."""
+
+
+@asynccontextmanager
+async def reporting(workers: WorkerStore, role: str, settings: Settings) -> AsyncIterator[None]:
+    """Report this process until the context ends. A database that is away delays reports, and stops no work.
+
+    Args:
+        workers: the rows of all workers.
+        role: control or spark.
+        settings: those of this process, without those of the database.
+    """
+    listens = role == "control"
+    presence = WorkerPresence(
+        worker=f"{socket.gethostname()}:{os.getpid()}",
+        role=role,
+        build=build(),
+        metrics=settings.metrics.listen if listens else "",
+        settings=own_settings(settings),
+    )
+    with suppress(*AWAY):
+        await asyncio.to_thread(workers.remove, presence.worker)
+    reports = asyncio.create_task(_report_regularly(workers, presence))
+    try:
+        yield
+    finally:
+        reports.cancel()
+        with suppress(asyncio.CancelledError):
+            await reports
+        with suppress(*AWAY):  # the row expires
+            await asyncio.to_thread(workers.remove, presence.worker)
+
+
+def build() -> str:
+    """Return the version of the installed package; empty where it is not installed."""
+    try:
+        return importlib.metadata.version("sexton")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def own_settings(settings: Settings) -> dict[str, str]:
+    """Return the settings that all workers should share: those that the database may change."""
+    return {row.key: row.value for row in rows(settings) if row.mutable}
+
+
+async def _report_regularly(workers: WorkerStore, presence: WorkerPresence) -> None:
+    while True:
+        try:
+            await asyncio.to_thread(workers.report, presence)
+        except AWAY as e:
+            log.warning("the database did not take this worker's report: %s", first_line(e))
+        await asyncio.sleep(REPORT_SECONDS)

@@ -1,0 +1,64 @@
+"""Store which workers run, and the settings of each one's environment and file."""
+
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import Connection, delete, or_, select
+
+from sexton.database.engine import Database
+from sexton.database.rows import upsert
+from sexton.kernel.message import Message
+
+ABSENT_MS = 30_000
+"""A worker that has not reported for this long is absent."""
+FORGET_MS = 86_400_000
+"""A worker that has not reported for a day has no row."""
+
+
+class WorkerPresence(Message):
+    """A worker that runs. ``settings``: those that the database may change, as its own environment and file set them.
+
+    ``metrics`` is where it answers ``GET /metrics``, empty: nowhere. ``started_at`` is in ms since 1970.
+    """
+
+    worker: str
+    role: str
+    build: str
+    metrics: str
+    settings: Mapping[str, str]
+    started_at: int = 0
+
+
+class WorkerStore:
+    """The rows of workers."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def report(self, presence: WorkerPresence) -> None:
+        """Store that a worker runs, and forget those that have been absent for a day."""
+        t = self._db.t.worker_presence
+        with self._db.write() as c:
+            now = self._now(c)
+            values = presence.model_dump() | {"seen_at": now, "started_at": now}
+            changes = {name: value for name, value in values.items() if name not in ("worker", "started_at")}
+            row = upsert(self._db, t).values(**values)
+            c.execute(row.on_conflict_do_update(index_elements=["worker"], set_=changes))
+            # A row from the future was written while the database's clock was ahead.
+            c.execute(delete(t).where(or_(t.c.seen_at < now - FORGET_MS, t.c.seen_at > now + ABSENT_MS)))
+
+    def remove(self, worker: str) -> None:
+        """Remove a worker that ends, or one that starts under the name of another that has ended."""
+        t = self._db.t.worker_presence
+        with self._db.write() as c:
+            c.execute(delete(t).where(t.c.worker == worker))
+
+    def present(self) -> Sequence[WorkerPresence]:
+        """Return the workers that run, in the order of their names."""
+        t = self._db.t.worker_presence
+        with self._db.read() as c:
+            seen = t.c.seen_at > self._now(c) - ABSENT_MS
+            return [WorkerPresence(**row._mapping) for row in c.execute(select(t).where(seen).order_by(t.c.worker))]
+
+    def _now(self, c: Connection) -> int:
+        """Return the time without the offset of a trial's clock: a worker that runs must not become absent by it."""
+        return self._db.now(c) - 1000 * int(c.execute(select(self._db.t.clock.c.offset_seconds)).scalar_one())

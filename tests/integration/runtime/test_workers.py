@@ -1,0 +1,90 @@
+"""Workers report their role, build and settings, and the doctor names what differs between them."""
+
+import asyncio
+
+import pytest
+from sqlalchemy import select, update
+
+from config.live import LiveSettings
+from config.settings import load
+from sexton.interfaces.cli.doctor.workers import HERE, examine_settings, examine_workers
+from sexton.operators.settings.store import SettingStore
+from sexton.runtime.workers import presence
+from sexton.runtime.workers.presence import own_settings, reporting
+from sexton.runtime.workers.store import WorkerPresence, WorkerStore
+from tests.support.rig import Rig
+
+RETENTION = "recycle.retention_seconds"
+
+
+@pytest.fixture
+def workers(rig: Rig) -> WorkerStore:
+    return WorkerStore(rig.db)
+
+
+def worker(name: str, build: str = "1", **settings: str) -> WorkerPresence:
+    return WorkerPresence(worker=name, role="control", build=build, metrics="a:1", settings=settings)
+
+
+def older(rig: Rig, name: str, seconds: int) -> None:
+    """Let a worker have reported so many seconds earlier."""
+    t = rig.db.t.worker_presence
+    with rig.db.write() as c:
+        seen_at = c.execute(select(t.c.seen_at).where(t.c.worker == name)).scalar_one()
+        c.execute(update(t).where(t.c.worker == name).values(seen_at=seen_at - 1000 * seconds))
+
+
+def test_only_workers_that_reported_lately_are_present(rig: Rig, workers: WorkerStore) -> None:
+    for name in ("gone", "silent", "here"):
+        workers.report(worker(name))
+    older(rig, "gone", 86_401)
+    older(rig, "silent", 31)
+    workers.report(worker("here", build="2"))
+    rig.later(86_400)  # a trial's clock
+
+    assert [(w.worker, w.build) for w in workers.present()] == [("here", "2")]
+    assert rig.count("worker_presence") == 2
+    workers.remove("here")
+    assert list(workers.present()) == []
+
+
+async def test_process_reports_its_own_settings(workers: WorkerStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(presence, "REPORT_SECONDS", 0.01)
+    monkeypatch.setenv("SEXTON_RECYCLE__RETENTION_SECONDS", "1001")
+    monkeypatch.setenv("SEXTON_METRICS__LISTEN", "127.0.0.1:9464")
+    async with reporting(workers, "control", load()):
+        while not (present := workers.present()):
+            await asyncio.sleep(0.01)
+
+    [reported] = present
+    assert (reported.role, reported.metrics, reported.settings[RETENTION]) == ("control", "127.0.0.1:9464", "1001")
+    assert "deployment" not in reported.settings
+    assert list(workers.present()) == []
+
+
+def test_doctor_names_what_differs() -> None:
+    own = own_settings(load())
+    same, other = worker("a", **own), worker("b", build="2", **own | {RETENTION: "700"})
+
+    found = {f.about: f for f in examine_workers([same, other], own, frozenset())}
+    by_row = {f.about for f in examine_workers([same, other], own, frozenset({RETENTION}))}
+
+    assert found["workers"].detail == "a (control 1, metrics at a:1); b (control 2, metrics at a:1)"
+    assert found["worker settings"].detail == f"{RETENTION}: 259200 in a and {HERE}, 700 in b"
+    assert found["builds"].state == "WARN"
+    assert by_row == {"workers", "builds"}
+    assert list(examine_workers([], own, frozenset())) == []
+
+
+def test_doctor_names_rows_that_are_ignored(rig: Rig) -> None:
+    live, store = LiveSettings(load(), SettingStore(rig.db).all, max_age_seconds=0), SettingStore(rig.db)
+    nothing = list(examine_settings(live))
+    store.put(RETENTION, "7000")
+    [used] = examine_settings(live)
+    store.put(RETENTION, "7")
+    [ignored] = examine_settings(live)
+
+    assert nothing == []
+    assert (used.state, RETENTION in used.detail) == ("OK", True)
+    assert ignored.state == "WARN"
+    assert f"ignored: {RETENTION} = 7 (database, set by " in ignored.detail
