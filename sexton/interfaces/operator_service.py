@@ -9,10 +9,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from config.live import LiveSettings
 from config.settings import Settings
 from sexton.database.engine import Database
-from sexton.operators.settings.store import SettingStore
+from sexton.runtime.live import live_settings
 from sexton.runtime.stores import DeploymentStores
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ class OperatorService:
 
     def __init__(self, settings: Settings, db: Database) -> None:
         self.settings, self.db = settings, db
-        self.live = LiveSettings(settings, SettingStore(db).all)
+        self.live = live_settings(db, settings)
         self.policy = self.live.current.map(Settings.policy)
         """The policy in force, of an instance."""
         self.stores = DeploymentStores(db, self.live.engine_settings())

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sexton.check.sql.orphan_proofs import Orphans
     from sexton.check.sql.repair import Repairs
     from sexton.check.sql.store import CheckStore
-    from sexton.insight.metrics.figures.store import FigureStore
+    from sexton.insight.metrics.figures.store import FigureStore, Intervals
     from sexton.insight.stores import InsightStores
     from sexton.marks.sql.keeper import Keeper
     from sexton.operators.access.login import Logins
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from sexton.recycle.rounds.sql.schedule import RoundSchedule
     from sexton.replication.binlog.binlogs import BinlogService
     from sexton.runtime.spark.store import SparkWorkerStore
+    from sexton.runtime.workers.store import WorkerStore
     from sexton.storage.vaults import ProvenVaults
     from sexton.wal.wal import WalService
 
@@ -202,9 +203,8 @@ class DeploymentStores:
         """When each instance is due for a round."""
         from sexton.recycle.rounds.sql.schedule import RoundSchedule
 
-        settings = self.settings
-        interval_seconds = settings.in_force.map(lambda s: s.interval_seconds)
-        return RoundSchedule(self.db, self.controls, interval_seconds, settings.rounds_at_once)
+        interval_seconds = self.settings.in_force.map(lambda s: s.interval_seconds)
+        return RoundSchedule(self.db, self.controls, interval_seconds, self.settings.rounds_at_once)
 
     @cached_property
     def pipeline(self) -> "Stores":
@@ -260,10 +260,8 @@ class DeploymentStores:
         """Binlogs, replicas, and the journal that followers replay."""
         from sexton.replication.binlog.binlogs import BinlogService
 
-        settings = self.settings.in_force
-        return BinlogService(
-            self.db, settings.map(lambda s: s.binlog), settings.map(lambda s: s.replica), self.controls
-        )
+        now = self.settings.in_force
+        return BinlogService(self.db, now.map(lambda s: s.binlog), now.map(lambda s: s.replica), self.controls)
 
     @cached_property
     def insight(self) -> "InsightStores":
@@ -272,13 +270,18 @@ class DeploymentStores:
 
         return InsightStores(self.operators, self.round_schedule, self.plans.approvals, self.paces)
 
-    def figures(
-        self, policy: "Policy | Live[Policy]", intervals: tuple[int, int, int] | Live[tuple[int, int, int]]
-    ) -> "FigureStore":
+    def figures(self, policy: "Policy | Live[Policy]", intervals: "Intervals | Live[Intervals]") -> "FigureStore":
         """Return the figures of metrics; ``intervals``: seconds between rounds, purges of a topic and binlog GCs."""
         from sexton.insight.metrics.figures.store import FigureStore
 
         return FigureStore(self.db, self.insight, policy, intervals)
+
+    @cached_property
+    def workers(self) -> "WorkerStore":
+        """Which workers run, and the settings of their files."""
+        from sexton.runtime.workers.store import WorkerStore
+
+        return WorkerStore(self.db)
 
     @cached_property
     def setting_rows(self) -> "SettingStore":

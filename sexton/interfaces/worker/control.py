@@ -7,13 +7,12 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 import activities
-from config.live import LiveSettings
 from config.settings import Settings
 from sexton.database.engine import Database
 from sexton.insight.metrics import server
 from sexton.interfaces.worker.slots import slots
-from sexton.operators.settings.store import SettingStore
 from sexton.runtime.engine import Engine
+from sexton.runtime.live import live_settings
 from sexton.runtime.temporal import schedules
 from sexton.runtime.temporal.health import worker_health
 from workflows import ALL, ids, options, sandbox
@@ -25,7 +24,7 @@ async def build(client: Client, settings: Settings, db: Database) -> AbstractAsy
     It polls a task queue for each kind of work that must not occupy the slots of another: comparisons last for hours,
     waits for flushes for minutes.
     """
-    deployment, live = settings.require_deployment(), LiveSettings(settings, SettingStore(db).all)
+    deployment, live = settings.require_deployment(), live_settings(db, settings)
     policy = live.current.map(Settings.policy)
     engine = Engine(db, live.engine_settings())
     stores = engine.stores

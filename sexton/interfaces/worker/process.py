@@ -6,7 +6,6 @@ import signal
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from typing import TYPE_CHECKING
 
-from config.live import LiveSettings
 from config.settings import load, load_home_env
 from sexton.database import schema
 from sexton.database.engine import Database
@@ -15,13 +14,13 @@ from sexton.interfaces.worker.control import build
 from sexton.interfaces.worker.spark import spark_sessions, spark_worker
 from sexton.kernel.memory import search_cycles_rarely
 from sexton.kernel.printable import configure_logs
-from sexton.operators.settings.store import SettingStore
 from sexton.replication.agent import serving
+from sexton.runtime.live import live_settings
+from sexton.runtime.stores import DeploymentStores
 from sexton.runtime.temporal import tick_interval
 from sexton.runtime.temporal.client import connect
 from sexton.runtime.temporal.connection import connection
 from sexton.runtime.workers import presence
-from sexton.runtime.workers.store import WorkerStore
 
 if TYPE_CHECKING:
     from sexton.runtime.spark.session import Sessions
@@ -56,10 +55,10 @@ async def main(role: str = "control", backend: serving.ServedBackend | None = No
         else:
             client = await connect(settings)
             worker = await build(client, settings, db)
-            live = LiveSettings(settings, SettingStore(db).all)
-            await resources.enter_async_context(tick_interval.following(client, live))
+            await resources.enter_async_context(tick_interval.following(client, live_settings(db, settings)))
         if backend is None:
-            await resources.enter_async_context(presence.reporting(WorkerStore(db), role, settings))
+            workers = DeploymentStores(db, settings.engine_settings()).workers
+            await resources.enter_async_context(presence.reporting(workers, role, settings))
         async with worker:
             search_cycles_rarely()
             logging.info(

@@ -8,12 +8,11 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 import activities
-from config.live import LiveSettings
 from config.settings import Settings, home
 from sexton.database.engine import Database
 from sexton.interfaces.worker.slots import slots
-from sexton.operators.settings.store import SettingStore
 from sexton.runtime.engine import Engine
+from sexton.runtime.live import live_settings
 from sexton.runtime.spark.presence import reporting
 from sexton.runtime.temporal.activity_counter import ActivityCounter
 from workflows import ids
@@ -31,7 +30,7 @@ async def spark_worker(client: Client, settings: Settings, db: Database, session
     from sexton.runtime.spark.locations import ConnectionTarget, without_password
 
     deployment, spark = settings.require_deployment(), settings.spark
-    live = LiveSettings(settings, SettingStore(db).all)
+    live = live_settings(db, settings)
     engine, policy = Engine(db, live.engine_settings()), live.current.map(Settings.policy)
     where = ConnectionTarget(
         deployment=deployment,

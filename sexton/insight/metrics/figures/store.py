@@ -6,7 +6,7 @@ Marks that only wait are not counted: for each kind, one probe of the due index 
 import logging
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 from sqlalchemy import JSON, Connection, Row, and_, func, literal, not_, select, true, union_all
@@ -37,6 +37,8 @@ from sexton.recycle.rounds.sql.live_counters import RUNNING, read_counters
 from sexton.recycle.rounds.sql.store import JOB
 
 log = logging.getLogger(__name__)
+Intervals: TypeAlias = tuple[int, int, int]
+"""Seconds between two rounds, two purges of a topic, and two binlog GCs."""
 
 
 class FiguresUnread(SextonError):
@@ -51,7 +53,7 @@ class FigureStore:
         db: Database,
         stores: InsightStores,
         policy: Policy | Live[Policy],
-        intervals: int | tuple[int, int, int] | Live[tuple[int, int, int]],
+        intervals: int | Intervals | Live[Intervals],
     ) -> None:
         """Store the ports.
 
@@ -65,7 +67,7 @@ class FigureStore:
         self._stores = stores
         self._policy = Live.of(policy)
         three = (intervals, 1_800, 313) if isinstance(intervals, int) else intervals
-        self._intervals: Live[tuple[int, int, int]] = Live.of(three)
+        self._intervals: Live[Intervals] = Live.of(three)
 
     def read(self) -> Figures:
         """Return the figures of this moment.

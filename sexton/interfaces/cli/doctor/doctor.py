@@ -79,20 +79,18 @@ def _limits(settings: "Settings") -> Iterator[DoctorFinding]:
 
 
 def _examine_stores(settings: "Settings") -> Iterator[DoctorFinding]:
-    from config.live import LiveSettings
     from sexton.database.engine import Database
-    from sexton.operators.settings.store import SettingStore
+    from sexton.runtime.live import live_settings
     from sexton.runtime.stores import DeploymentStores
     from sexton.runtime.workers.presence import own_settings
-    from sexton.runtime.workers.store import WorkerStore
 
     db = Database.open(settings.database_url, live_url=settings.live_database_url)
     try:
-        live = LiveSettings(settings, SettingStore(db).all)
+        live = live_settings(db, settings)
         stores = DeploymentStores(db, live.engine_settings())
         yield from examine_settings(live)
         in_database = frozenset(row.key for row in live.rows() if not row.instance)
-        yield from examine_workers(WorkerStore(db).present(), own_settings(settings), in_database)
+        yield from examine_workers(stores.workers.present(), own_settings(settings), in_database)
         yield from examine_roles(stores)
         yield from examine_tokens(stores)
         yield _spark(stores, settings)
@@ -106,13 +104,13 @@ def _examine_stores(settings: "Settings") -> Iterator[DoctorFinding]:
 def _reports_workers(settings: "Settings", database: DoctorFinding) -> bool:
     """Return whether workers report in the database: they name the address of their own metrics."""
     from sexton.database.engine import Database
-    from sexton.runtime.workers.store import WorkerStore
+    from sexton.runtime.stores import DeploymentStores
 
     if database.state == "FAIL" or not settings.deployment:
         return False
     db = Database.open(settings.database_url, live_url=settings.live_database_url)
     try:
-        return bool(WorkerStore(db).present())
+        return bool(DeploymentStores(db, settings.engine_settings()).workers.present())
     finally:
         db.close()
 

@@ -57,7 +57,7 @@ class RoundStore:
             db: the database.
             leases: of the deployment's jobs.
             operators: the stores of operators: instances and vaults, and stops, lists and windows.
-            interval_seconds: from one slot of an instance to its next; it may change while the process runs.
+            interval_seconds: from one slot of an instance to its next.
             live_objects: returns an instance's number of live objects, as its owner counts them; None: unknown.
             protections: overdue ones end when a round opens; None: none are registered.
         """
@@ -125,7 +125,6 @@ class RoundStore:
         self._begin(instance, round_)
         if self._protections is not None:
             self._protections.end_due(instance)
-        names = tuple(v.name for v in registry.vaults(instance))
         reached("round.opened")
         cutoffs = dict(self.plans.retentions.cutoffs(instance, policy))
         return OpenedRound(
@@ -133,7 +132,7 @@ class RoundStore:
             lease=lease,
             may_delete=enabled,
             policy=for_owner(policy, row.owner),
-            vaults=names,
+            vaults=tuple(v.name for v in registry.vaults(instance)),
             cutoffs=cutoffs,
         )
 

@@ -105,7 +105,7 @@ def test_due_instances_follow_their_own_interval(rig: Rig) -> None:
 def test_fallback_retention_applies_to_kinds_without_one(rig: Rig, tmp_path: Path) -> None:
     root, live = rig.local(tmp_path / "v"), live_of(rig)
     put(root, "data/a")
-    rig.mark("droped", NewMark(id="a", vault="disk", keys=("data/a",)))
+    rig.mark("snapshots", NewMark(id="a", vault="disk", keys=("data/a",)))
     rig.later(7_300)
     policy = live.current.map(Settings.policy)
     rig.policy = policy("shop")
@@ -123,7 +123,7 @@ def test_fallback_retention_applies_to_kinds_without_one(rig: Rig, tmp_path: Pat
 def test_fallback_that_ends_keeps_marks_again(rig: Rig, tmp_path: Path) -> None:
     root, live = rig.local(tmp_path / "v"), live_of(rig)
     put(root, "data/a")
-    rig.mark("droped", NewMark(id="a", vault="disk", keys=("data/a",)))
+    rig.mark("snapshots", NewMark(id="a", vault="disk", keys=("data/a",)))
     rig.later(7_300)
     store, policy = SettingStore(rig.db), live.current.map(Settings.policy)
     store.put("recycle.fallback_retention_seconds", "7200")
