@@ -66,7 +66,7 @@ class FilesStory:
         self._console.say(f"KEY in the table below: {key}")
         return [
             Sight("object's history", "sexton why KEY", "concepts.md"),
-            Sight("stored plans", "sexton plan --list", "first-day.md"),
+            Sight("stored plans", "sexton plan list", "first-day.md"),
             Sight("round with kill", f"sexton round show {report['round']}", "architecture.md"),
             Sight("deleted objects", f"sexton deletions {report['round']}", "commands.md"),
             Sight("what is kept", "sexton blockers", "incidents.md"),

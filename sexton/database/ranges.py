@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, Select, and_, func, literal, select, true, tuple_
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal, select, true, tuple_
 
 MOST_BOUND = 4_096
 """Characters of a bound of a range."""
@@ -11,7 +11,7 @@ READ_ROWS = 2_000
 """Rows fetched at once."""
 
 
-def beyond(columns: Sequence[Column[Any]], values: Sequence[Any]) -> ColumnElement[bool]:
+def beyond(columns: Sequence[ColumnElement[Any]], values: Sequence[Any]) -> ColumnElement[bool]:
     """Return the condition that a row comes after these values, in the order of these columns.
 
     As one comparison of rows, which both databases turn into a range of an index.

@@ -160,5 +160,32 @@ class Story(Message):
     events: tuple[Event, ...]
 
 
+class ListedMark(Message):
+    """One mark in a list. ``parent``: KIND/ID. ``due_at``: None where its kind has no retention."""
+
+    instance: str
+    kind: str
+    mark: str
+    state: str
+    marked_at: int
+    due_at: int | None
+    parent: str | None
+    vault: str | None
+    prefix: str | None
+    keys: int
+    """How many keys it names."""
+    bytes: int
+    quarantined: str | None
+    """The reason for which it is quarantined."""
+    last_error: str | None
+
+
+class MarkPage(Message):
+    """Some marks of a list, and the place behind which the next page begins; empty: there is none."""
+
+    marks: tuple[ListedMark, ...]
+    next: str = ""
+
+
 NOW = frozenset({"hold", "protection", "awaits_approval"} | {f"halted_{kind}" for kind in ControlKind})
 """Conditions that block deletion now; their ``at`` says since when."""

@@ -15,8 +15,10 @@ from sexton.runtime.live import live_settings
 from sexton.runtime.stores import DeploymentStores
 
 if TYPE_CHECKING:
+    from sexton.insight.marks import MarkFilter
     from sexton.insight.metrics.model import WalFigures
-    from sexton.insight.views import Overview, Story
+    from sexton.insight.plan_review import PlanReview
+    from sexton.insight.views import MarkPage, Overview, Story
     from sexton.marks.model import DueMark, Expansion
     from sexton.operators.controls.model import Halt
     from sexton.operators.holds.store import Hold
@@ -91,6 +93,33 @@ class OperatorService:
         plan = plans.plan_for_operator(instance, policy, by, lambda: owners.live_objects(instance), counter)
         next_due = plans.next_due(instance, policy)
         return PlanPreview(plan, self.cost(plan), observes, stores.holds.active(instance), halt, next_due)
+
+    def plan_review(self, plan: int, marks_per_kind: int) -> "PlanReview":
+        """Return a stored plan, what blocks it now, and the first marks of each kind. Raise ``PlanRefused``."""
+        from sexton.insight.plan_review import PlanReview, sample_marks
+
+        stores, stored = self.stores, self.stores.plans.find_plan(plan)
+        instance = stored.instance
+        with self.db.read() as c:
+            halt = stores.controls.halt(c, instance)
+        return PlanReview(
+            row=stores.plans.approvals.plan(plan),
+            plan=stored,
+            estimate=self.cost(stored),
+            observes=stores.registry.instance(instance).mode == "observe",
+            holds=tuple(stores.holds.active(instance)),
+            halt=str(halt or ""),
+            marks=sample_marks(self.db, stored, marks_per_kind),
+        )
+
+    def marks(self, wanted: "MarkFilter", after: str, limit: int) -> "MarkPage":
+        """Return one page of an instance's marks. Raise ``UnknownInstance``, or ``BadInput`` for a wrong place."""
+        from sexton.insight.marks import MarkListing
+        from sexton.recycle.planning.sql.measure import policy_of
+
+        with self.db.read() as c:
+            policy = policy_of(self.db, c, wanted.instance, self.settings.policy()).policy
+            return MarkListing(self.db, policy).page(c, wanted, after, limit)
 
     def _count_objects(self, instance: str, marks: "Sequence[DueMark]") -> int:
         """Return how many objects due marks name; prefixes are listed."""

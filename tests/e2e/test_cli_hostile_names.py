@@ -30,7 +30,7 @@ COMMANDS = (
     "blockers shop",
     "log",
     "plan shop",
-    "plan --list",
+    "plan list",
     "check show 1",
     "check findings shop",
     "check list",

@@ -22,7 +22,8 @@ def waits(shop: Database) -> int:
     """A plan that waits for a person: three dropped objects, where two may go."""
     Registry(shop).enable("shop")
     with shop.write() as c:
-        contract.mark(c, "shop", "dropped", [NewMark(id=f"m{n}", vault="disk", keys=(f"m{n}/a.dat",)) for n in (1, 2)])
+        marks = [NewMark(id=f"m{n}", vault="disk", keys=(f"m{n}/a.dat",), parent=("table", "12")) for n in (1, 2)]
+        contract.mark(c, "shop", "dropped", marks)
     schema.move_clock(shop, 10_801)
     store = PlanStore(shop)
     store.plan_for_round("shop", limited_policy(objects=2), "scheduled")
@@ -64,8 +65,8 @@ def test_n3_plan_names_the_limit_that_is_not_in_force(offline: Run, waits: int) 
 
 
 def test_waiting_plan_is_listed_with_the_command_to_apply_it(offline: Run, waits: int) -> None:
-    listed = offline("plan", "--list")
-    programs = {p["id"]: p for p in json.loads(offline("plan", "shop", "--list", "--json").stdout)}
+    listed = offline("plan", "list")
+    programs = {p["id"]: p for p in json.loads(offline("plan", "list", "shop", "--json").stdout)}
     status, holds = offline("status").stdout, offline("blockers", "shop").stdout
 
     assert listed.returncode == 0
@@ -79,11 +80,11 @@ def test_waiting_plan_is_listed_with_the_command_to_apply_it(offline: Run, waits
 
 
 def test_listing_plans_creates_none(offline: Run, shop: Database) -> None:
-    before = offline("plan", "--list")
-    offline("plan", "--list", "shop")
+    before = offline("plan", "list")
+    offline("plan", "list", "shop")
 
     assert "no plan was made yet" in before.stdout
-    assert json.loads(offline("plan", "--list", "--json").stdout) == []
+    assert json.loads(offline("plan", "list", "--json").stdout) == []
 
 
 def test_outdated_plan_is_refused_before_the_confirmation(offline: Run, shop: Database, waits: int) -> None:
@@ -121,7 +122,7 @@ def test_waiting_plan_is_applied_by_an_operator(online: Run, shop: Database, wor
     plan = json.loads(online("plan", "shop", "--json", **FEW).stdout)["id"]
 
     report = json.loads(online("apply", str(plan), "--yes", "--json").stdout)
-    [row] = [p for p in json.loads(online("plan", "--list", "--json").stdout) if p["id"] == plan]
+    [row] = [p for p in json.loads(online("plan", "list", "--json").stdout) if p["id"] == plan]
 
     assert (report["state"], report["claimed"]) == ("SUCCEEDED", 3)
     assert (row["state"], bool(row["approved_by"])) == ("APPLIED", True)
@@ -168,7 +169,7 @@ def test_preview_of_a_shorter_retention_names_the_approval(offline: Run, shop: D
         (("settings", "preview", "recycle.retention_second=5000"), 1, "did you mean 'retention_seconds'"),
         (("settings", "preview", "retention_seconds=5000"), 1, "is not a setting"),
         (("settings", "preview", "recycle.retention_seconds=5000", "nobody"), 1, "unknown instance nobody"),
-        (("plan", "--list", "nobody"), 1, "unknown instance nobody"),
+        (("plan", "list", "nobody"), 1, "unknown instance nobody"),
         (("apply", "4711"), 1, "there is no plan 4711"),
     ],
 )
@@ -188,7 +189,7 @@ def test_waiting_plan_is_listed_after_any_number_of_newer_ones(offline: Run, sho
     for _ in range(3):
         PlanStore(shop).plan_for_round("shop", limited_policy(objects=2), "scheduled")
 
-    listed = json.loads(offline("plan", "shop", "--list", "--last", "2", "--json").stdout)
+    listed = json.loads(offline("plan", "list", "shop", "--last", "2", "--json").stdout)
 
     assert waits in [p["id"] for p in listed]
     assert len(listed) == 3
@@ -201,7 +202,7 @@ def test_empty_plan_is_not_stored(offline: Run, shop: Database) -> None:
     plan = json.loads(offline("plan", "empty", "--json").stdout)
 
     assert plan["id"] == 0
-    assert json.loads(offline("plan", "empty", "--list", "--json").stdout) == []
+    assert json.loads(offline("plan", "list", "empty", "--json").stdout) == []
 
 
 def test_enable_agrees_to_the_present_retentions(offline: Run, shop: Database) -> None:
@@ -229,3 +230,48 @@ def test_vault_of_an_empty_variable_is_refused(offline: Run, shop: Database) -> 
     assert (bucket.returncode, root.returncode) == (64, 1)
     assert "is a variable empty?" in bucket.stderr
     assert "is a variable empty?" in root.stderr
+
+
+def test_plan_without_a_verb_makes_a_new_one(offline: Run, waits: int) -> None:
+    short, verb = (offline("plan", *words, "--json", **FEW) for words in (("shop",), ("new", "shop")))
+    alone = offline("plan", **FEW)
+
+    assert [json.loads(p.stdout)["kinds"][0]["marks"] for p in (short, verb)] == [3, 3]
+    assert (alone.returncode, "plan" in alone.stdout) == (2, True)
+
+
+def test_plan_show_prints_state_holds_and_marks(offline: Run, waits: int) -> None:
+    offline("hold", "instance", "shop", "--for", "1d", "--reason", "audit")
+
+    shown = offline("plan", "show", str(waits))
+    review = json.loads(offline("plan", "show", str(waits), "--json").stdout)
+
+    assert (shown.returncode, shown.stdout.split(",")[0]) == (0, "AWAITING_APPROVAL")
+    for text in ("hold 1 blocks the whole instance", "dropped/m1", "table/12", "max_delete_objects is 2"):
+        assert text in shown.stdout
+    assert (review["row"]["state"], len(review["marks"]), review["holds"][0]["reason"]) == (
+        "AWAITING_APPROVAL",
+        3,
+        "audit",
+    )
+
+
+def test_plan_show_names_what_is_missing(offline: Run, shop: Database) -> None:
+    unknown, no_number = offline("plan", "show", "4711"), offline("plan", "show", "shop")
+
+    assert (unknown.returncode, no_number.returncode) == (1, 64)
+    assert "there is no plan 4711" in unknown.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("--list",), "sexton plan list"),
+        (("shop", "--list"), "sexton plan list"),
+        (("apply", "1"), "sexton apply PLAN"),
+    ],
+)
+def test_former_words_of_plan_name_the_command(offline: Run, words: tuple[str, ...], hint: str) -> None:
+    refused = offline("plan", *words)
+
+    assert (refused.returncode, hint in refused.stderr) == (64, True)

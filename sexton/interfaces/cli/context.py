@@ -5,9 +5,7 @@ import re
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Annotated, TypeVar
-
-import typer
+from typing import TYPE_CHECKING, TypeVar
 
 from sexton.kernel.errors import SextonError
 from sexton.marks.model import Ref
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from sexton.operators.call_log.model import CallRecord
 
 T = TypeVar("T")
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 UNIT_SECONDS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 NO_WORKER = "No worker is running; the signal takes effect when one starts (sexton worker run)."
 

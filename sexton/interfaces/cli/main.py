@@ -27,6 +27,7 @@ from sexton.interfaces.cli.commands import (
     init,
     instance,
     log,
+    marks,
     pace,
     plan,
     protection,
@@ -51,6 +52,7 @@ from sexton.interfaces.cli.commands import (
 )
 from sexton.interfaces.cli.context import WrongUsage
 from sexton.interfaces.cli.doctor import doctor
+from sexton.interfaces.cli.groups import PlanGroup, SextonGroup
 from sexton.kernel.errors import SextonError
 from sexton.kernel.printable import escaped_output
 
@@ -61,6 +63,8 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
     name="sexton",
+    cls=SextonGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="Durable garbage collection for databases that keep their files in object storage.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -91,7 +95,6 @@ COMMANDS: dict[str, Callable[..., object]] = {
     "up": up.up,
     "init": init.init,
     "status": status.status,
-    "plan": plan.plan,
     "apply": plan.apply,
     "enable": instance.enable,
     "why": why.why,
@@ -111,6 +114,8 @@ GROUPS: dict[str, typer.Typer] = {
     "instance": instance.app,
     "vault": vault.app,
     "round": round.app,
+    "plan": plan.app,
+    "marks": marks.app,
     "check": check.app,
     "schedules": schedules.app,
     "hold": hold.app,
@@ -182,9 +187,9 @@ def _register(group: typer.Typer, commands: Mapping[str, Callable[..., object]])
 _register(app, COMMANDS)
 for _group, _commands in COMMANDS_OF_OTHER_MODULES:
     _register(_group, _commands)
-wal.app.add_typer(wal_round.app, name="round")
+wal.app.add_typer(wal_round.app, name="round", cls=SextonGroup)
 for _name, _group in GROUPS.items():
-    app.add_typer(_group, name=_name)
+    app.add_typer(_group, name=_name, cls=PlanGroup if _group is plan.app else SextonGroup)
 
 
 def main() -> None:

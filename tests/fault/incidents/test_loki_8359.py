@@ -70,7 +70,7 @@ def test_loki_8359_shortened_retention_waits_for_approval(
     unasked = [shop.round() for _ in range(3)]
     left = set(listing(root))
     [number] = waiting_plans(shop)
-    shown = run(shop, capsys, "plan", "--list", "shop", "--json")
+    shown = run(shop, capsys, "plan", "list", "shop", "--json")
     applied = shop.round(plan=number)
     after = shop.round()
 

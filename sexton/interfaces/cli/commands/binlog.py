@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, WrongUsage, log_call, one_instance, open_database, parse_duration
-from sexton.interfaces.cli.output import print_json, quantity, show_table
+from sexton.interfaces.cli.context import WrongUsage, log_call, one_instance, open_database, parse_duration
+from sexton.interfaces.cli.output import print_json, quantity, show_table, wants_json
 from sexton.interfaces.cli.render.binlogs import consumer_row, log_row, retention, show_explanation
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ
 
@@ -31,7 +31,6 @@ def log_name(database: str, table: str) -> str:
 def list_(
     instance: InstanceOption = None,
     after: Annotated[str, typer.Option(metavar="DB[/TABLE]", help="Only logs that come after this one.")] = "",
-    as_json: Json = False,
 ) -> None:
     """Print logs, a thousand at a time.
 
@@ -47,7 +46,7 @@ def list_(
         # The page may begin with tables whose database's own log was on the page before.
         database_logs |= {log.db: configs.log(name, log.db) for log in page[:1] if log.db not in database_logs}
     logs = page[:PAGE_ROWS]
-    if as_json:
+    if wants_json():
         print_json([_log_json(log, database_logs[log.db]) for log in logs])
         return
     none = f"no log of {name} is known: begin with: sexton binlog set DB --ttl 7d"
@@ -58,9 +57,7 @@ def list_(
 
 
 @app.command("explain")
-def explain(
-    database: DatabaseName, table: TableName = "", instance: InstanceOption = None, as_json: Json = False
-) -> None:
+def explain(database: DatabaseName, table: TableName = "", instance: InstanceOption = None) -> None:
     """Explain what a cut would delete now.
 
     Also what blocks the rest, and which replicas still have to delete. The command decides as a cut does; nothing is
@@ -73,7 +70,7 @@ def explain(
     with open_database() as service:
         binlogs = service.stores.binlogs
         explanation = explain_log(service.db, binlogs, one_instance(service, instance), database, table)
-    if as_json:
+    if wants_json():
         print_json(explanation.model_dump(mode="json"))
     else:
         show_explanation(explanation)
@@ -180,7 +177,7 @@ def drop(database: DatabaseName, table: TableName = "", instance: InstanceOption
 
 
 @app.command("consumers")
-def consumers(instance: InstanceOption = None, as_json: Json = False) -> None:
+def consumers(instance: InstanceOption = None) -> None:
     """Print consumers.
 
     The log each reads, how far it has acknowledged, and whether it is LOST.
@@ -190,7 +187,7 @@ def consumers(instance: InstanceOption = None, as_json: Json = False) -> None:
     with open_database() as service:
         name = one_instance(service, instance)
         rows = service.stores.binlogs.consumers.all(name)
-    if as_json:
+    if wants_json():
         print_json([c.model_dump(mode="json") for c in rows])
         return
     columns = ("consumer", "binlog", "acknowledged", "last contact (UTC)", "since (UTC)", "state")

@@ -3,13 +3,13 @@
 import typer
 
 from sexton.interfaces.cli.commands.binlog import InstanceOption
-from sexton.interfaces.cli.context import Json, ask_temporal, log_call, one_instance, open_database
-from sexton.interfaces.cli.output import print_json
+from sexton.interfaces.cli.context import ask_temporal, log_call, one_instance, open_database
+from sexton.interfaces.cli.output import print_json, wants_json
 from sexton.interfaces.cli.render.binlogs import show_gc_report
 from sexton.interfaces.cli.signals import SignalTarget, send_signal
 
 
-def gc(instance: InstanceOption = None, as_json: Json = False) -> None:
+def gc(instance: InstanceOption = None) -> None:
     """Run binlog GC for an instance now.
 
     It cuts expired records, has backends delete, and prints the result. Ctrl-C stops waiting, not the run. Exit code 1:
@@ -27,7 +27,7 @@ def gc(instance: InstanceOption = None, as_json: Json = False) -> None:
             deployment = service.settings.require_deployment()
             request = GcRequest(deployment=deployment, instance=name, requested_by=whoami())
             report = BINLOG_GCS.run(service.settings, request, lambda message: typer.echo(message, err=True))
-    if as_json:
+    if wants_json():
         print_json(report.model_dump(mode="json"))
     else:
         show_gc_report(report)
@@ -35,7 +35,7 @@ def gc(instance: InstanceOption = None, as_json: Json = False) -> None:
         raise typer.Exit(1)
 
 
-def progress(instance: InstanceOption = None, as_json: Json = False) -> None:
+def progress(instance: InstanceOption = None) -> None:
     """Print the progress of the running GC.
 
     Example: sexton binlog progress
@@ -45,7 +45,7 @@ def progress(instance: InstanceOption = None, as_json: Json = False) -> None:
     with open_database() as service:
         name = one_instance(service, instance)
         state = ask_temporal(service.settings, lambda client: BINLOG_GCS.progress(client, service.settings, name))
-    if as_json:
+    if wants_json():
         print_json(state.model_dump(mode="json"))
     else:
         typer.echo(f"binlogs of {name}: {describe(state)}")

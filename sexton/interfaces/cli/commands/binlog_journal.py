@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.commands.binlog import InstanceOption
-from sexton.interfaces.cli.context import Json, log_call, one_instance, open_database
-from sexton.interfaces.cli.output import print_json, quantity, show_table, utc_column
+from sexton.interfaces.cli.context import log_call, one_instance, open_database
+from sexton.interfaces.cli.output import print_json, quantity, show_table, utc_column, wants_json
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ def journal(
         typer.Option(min=0, max=MAX_COMMIT_SEQ, help="Only entries after this one; default: all that exist."),
     ] = None,
     instance: InstanceOption = None,
-    as_json: Json = False,
 ) -> None:
     """Print the journal that followers replay.
 
@@ -36,7 +35,7 @@ def journal(
             with service.db.read() as c:
                 after = store.bounds(c, name)[1]
         page = store.read(name, after)
-    if as_json:
+    if wants_json():
         print_json(page.model_dump(mode="json"))
         return
     none = f"the journal of {name} has no entry after {after}; the last was {page.head}"
@@ -46,7 +45,7 @@ def journal(
         typer.echo(f"it ends at {page.head}; the next: --after {page.entries[-1].seq}")
 
 
-def followers(instance: InstanceOption = None, as_json: Json = False) -> None:
+def followers(instance: InstanceOption = None) -> None:
     """Print the followers of the journal, the slowest first. Entries that a follower still needs are kept for it.
 
     Example: sexton binlog followers
@@ -54,7 +53,7 @@ def followers(instance: InstanceOption = None, as_json: Json = False) -> None:
     with open_database() as service:
         store, name = service.stores.binlogs.journal, one_instance(service, instance)
         rows, head = store.followers(name), store.head(name)
-    if as_json:
+    if wants_json():
         print_json([f.model_dump(mode="json") | {"behind": max(0, head - f.applied)} for f in rows])
         return
     columns = ("follower", "applied", "entries behind", "last progress (UTC)", "state")

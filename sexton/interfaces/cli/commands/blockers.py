@@ -7,8 +7,8 @@ import typer
 
 from sexton.interfaces.cli.commands.blockers_binlog import binlog_blockers
 from sexton.interfaces.cli.commands.blockers_controls import ALL_INSTANCES, control_blockers
-from sexton.interfaces.cli.context import Json, open_database
-from sexton.interfaces.cli.output import first_line, print_json, quantity, show_table, utc_column
+from sexton.interfaces.cli.context import open_database
+from sexton.interfaces.cli.output import first_line, print_json, quantity, show_table, utc_column, wants_json
 from sexton.interfaces.cli.render.blocker import Blocker
 from sexton.marks.keepers import KeepReason, Kept, by_plan, describe, way_out
 
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 MAX_TOPICS = 1_000
 
 
-def blockers(
-    instance: Annotated[str | None, typer.Argument(help="Only this instance's.")] = None, as_json: Json = False
-) -> None:
+def blockers(instance: Annotated[str | None, typer.Argument(help="Only this instance's.")] = None) -> None:
     """List everything that blocks deletions now.
 
     Holds, protections, stops, lists, windows, paused and waiting rounds, and what blocked marks in each instance's last
@@ -36,7 +34,7 @@ def blockers(
         if instance is None:
             rows = _without_repetition(rows)
         rows = [*rows, *_topic_blockers(service, instance)]
-    if as_json:
+    if wants_json():
         print_json([b.model_dump(mode="json") for b in rows])
         return
     columns = ("instance", "blocked by", "what", "since (UTC)", "until (UTC)", "why / way out")

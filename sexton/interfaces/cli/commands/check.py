@@ -9,14 +9,13 @@ import typer
 
 from sexton.check.model import CheckRequest, FindingType
 from sexton.interfaces.cli.context import (
-    Json,
     WrongUsage,
     log_call,
     one_instance,
     open_database,
     require_reason,
 )
-from sexton.interfaces.cli.output import print_json, quantity, show_table
+from sexton.interfaces.cli.output import print_json, quantity, show_table, wants_json
 from sexton.interfaces.cli.render.checks import finding_place, finding_row, run_row, show_report
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ LOSS = 4
 @app.command("run")
 def run(
     instance: OptionalInstance = None,
-    as_json: Json = False,
 ) -> None:
     """Check an instance now.
 
@@ -56,7 +54,7 @@ def run(
         with log_call(service, "check run", name):
             request = CheckRequest(instance=name, requested_by=whoami())
             report = CHECKS.run(service.settings, request, lambda message: typer.echo(message, err=True))
-    if as_json:
+    if wants_json():
         print_json(report.model_dump(mode="json"))
     else:
         show_report(report)
@@ -70,7 +68,6 @@ def run(
 def list_(
     instance: Annotated[str | None, typer.Argument(help="Only this instance's.")] = None,
     last: Annotated[int, typer.Option(min=1, max=10_000, help="How many, the newest first.")] = 20,
-    as_json: Json = False,
 ) -> None:
     """Print the newest checks.
 
@@ -80,7 +77,7 @@ def list_(
         if instance is not None:
             service.stores.registry.instance(instance)
         runs = service.stores.checks.runs(instance, last)
-    if as_json:
+    if wants_json():
         print_json([r.model_dump(mode="json") for r in runs])
         return
     columns = ("check", "instance", "state", "began (UTC)", "took", "objects", "live files", "missing")
@@ -91,7 +88,6 @@ def list_(
 @app.command("show")
 def show_(
     number: Annotated[int, typer.Argument(metavar="CHECK", help="The check's number.", min=1, max=2**63 - 1)],
-    as_json: Json = False,
 ) -> None:
     """Print one check, and the open findings.
 
@@ -101,7 +97,7 @@ def show_(
     """
     with open_database() as service:
         report = service.stores.checks.report(number)
-    if as_json:
+    if wants_json():
         print_json(report.model_dump(mode="json"))
     else:
         show_report(report)
@@ -114,7 +110,6 @@ def findings(
     confirmed: Annotated[bool, typer.Option("--confirmed", help="Only confirmed findings.")] = False,
     after: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Only findings with higher numbers.")] = 0,
     parquet: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all of them to a Parquet file.")] = None,
-    as_json: Json = False,
 ) -> None:
     """Print open findings, or write them to a file.
 
@@ -138,7 +133,7 @@ def findings(
             return
         page = read(after, PAGE_ROWS + 1)
     shown = page[:PAGE_ROWS]
-    if as_json:
+    if wants_json():
         print_json([f.model_dump(mode="json") for f in shown])
         return
     columns = ("finding", "type", "confirmed", "object or record", "size", "since (UTC)", "by")
@@ -194,7 +189,6 @@ def repair(
     limit: Annotated[int | None, typer.Option(min=1, help="Only so many orphans, the oldest findings first.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    as_json: Json = False,
 ) -> None:
     """Repair confirmed findings of the last check.
 
@@ -218,14 +212,14 @@ def repair(
             awaits = ""
             if orphans and result.found:
                 awaits = repairs.awaits(instance, key_prefix=key_prefix, limit=limit)
-            if awaits and not as_json:
+            if awaits and not wants_json():
                 typer.echo(f"no round will delete orphans before an operator has applied a plan with them: {awaits}")
             if not dry_run and result.found:
                 if not yes:
                     question = _action(result.found, orphans=orphans)
                     typer.confirm(f"{question[0].upper()}{question[1:]}?", abort=True, err=True)
                 result = run_repair(instance)
-    if as_json:
+    if wants_json():
         print_json(result.model_dump() | {"dry_run": dry_run, "awaits": awaits})
     else:
         typer.echo(_repair_summary(instance, result, orphans=orphans, dry_run=dry_run))

@@ -4,14 +4,14 @@ from typing import Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, ask_temporal, open_database
-from sexton.interfaces.cli.output import print_json
+from sexton.interfaces.cli.context import ask_temporal, open_database
+from sexton.interfaces.cli.output import print_json, wants_json
 from sexton.interfaces.cli.signals import SignalTarget, send_signal
 
 Instance = Annotated[str, typer.Argument(help="The instance.")]
 
 
-def progress(instance: Instance, as_json: Json = False) -> None:
+def progress(instance: Instance) -> None:
     """Print the progress of the running check.
 
     Example: sexton check progress shop
@@ -21,7 +21,7 @@ def progress(instance: Instance, as_json: Json = False) -> None:
     with open_database() as service:
         service.stores.registry.instance(instance)
         state = ask_temporal(service.settings, lambda client: CHECKS.progress(client, service.settings, instance))
-    if as_json:
+    if wants_json():
         print_json(state.model_dump(mode="json"))
     else:
         typer.echo(f"check of {instance}: {describe(state)}")

@@ -4,8 +4,7 @@ from typing import Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json
-from sexton.interfaces.cli.output import print_json
+from sexton.interfaces.cli.output import print_json, wants_json
 
 app = typer.Typer(help="The contract between Sexton and an owner's database.", no_args_is_help=True)
 
@@ -20,7 +19,6 @@ def race_test(
     dsn: Annotated[str, typer.Option(help="Database URL; default: the setting database_url.")] = "",
     marks: Annotated[int, typer.Option(min=100, max=200_000, help="Number of marks.")] = 2_000,
     threads: Annotated[int, typer.Option(min=1, max=10, help="Number of committers, and of undroppers.")] = 4,
-    as_json: Json = False,
 ) -> None:
     """Race committers and undroppers against a claimer.
 
@@ -42,7 +40,7 @@ def race_test(
         race = run(db, marks=marks, threads=threads)
     finally:
         db.close()
-    if as_json:
+    if wants_json():
         print_json(race.model_dump())
     else:
         typer.echo(

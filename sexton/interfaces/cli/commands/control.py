@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, WrongUsage, log_call, open_database, require_reason
-from sexton.interfaces.cli.output import print_json, show_table, utc_column
+from sexton.interfaces.cli.context import WrongUsage, log_call, open_database, require_reason
+from sexton.interfaces.cli.output import print_json, show_table, utc_column, wants_json
 from sexton.operators.controls.model import ALL, ControlKind
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def start(instance: Instance = None, everything: AllInstances = False) -> None:
 
 
 @lists.command("show")
-def show_(which: Annotated[ListName | None, typer.Argument(metavar="[LIST]")] = None, as_json: Json = False) -> None:
+def show_(which: Annotated[ListName | None, typer.Argument(metavar="[LIST]")] = None) -> None:
     """Print the lists and windows, including those of the settings.
 
     Example: sexton lists show blacklist
@@ -106,7 +106,7 @@ def show_(which: Annotated[ListName | None, typer.Argument(metavar="[LIST]")] = 
         controls = service.stores.controls.all()
     names = {kind: name for name, kind in CONTROL_KINDS.items() if which in (None, name)}
     entries = [(names[c.kind], c) for c in controls if c.kind in names]
-    if as_json:
+    if wants_json():
         print_json(
             [
                 {"list": name, **c.model_dump(mode="json", exclude={"kind"}), "removable": c.since is not None}

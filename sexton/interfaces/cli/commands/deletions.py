@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.context import open_database
-from sexton.interfaces.cli.output import utc_column
+from sexton.interfaces.cli.output import utc_column, wants_json
 
 if TYPE_CHECKING:
     from sexton.recycle.audit.model import AuditRow
@@ -16,7 +16,6 @@ def deletions(
     outcome: Annotated[
         str | None, typer.Option(help="Only objects with this outcome: deleted, hidden, failed, ...")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line for programs.")] = False,
 ) -> None:
     """Print every object that a round tried to delete.
 
@@ -36,7 +35,7 @@ def deletions(
         for row in service.stores.audit.rows(number):
             if outcome is None or row.outcome == outcome:
                 any_printed = True
-                typer.echo(json.dumps(row._asdict()) if as_json else _line(row))
+                typer.echo(json.dumps(row._asdict()) if wants_json() else _line(row))
     if not any_printed:
         what = (
             f"no object of round {number} is {outcome}"

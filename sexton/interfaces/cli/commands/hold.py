@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.context import (
-    Json,
     WrongUsage,
     log_call,
     one_instance,
@@ -14,7 +13,7 @@ from sexton.interfaces.cli.context import (
     parse_ref,
     require_reason,
 )
-from sexton.interfaces.cli.output import print_json, quantity, utc
+from sexton.interfaces.cli.output import print_json, quantity, utc, wants_json
 from sexton.kernel.printable import printable
 from sexton.marks.model import Ref
 
@@ -31,9 +30,7 @@ InstanceOption = Annotated[str | None, typer.Option(help="Default: the only inst
 
 
 @app.command("instance")
-def hold_instance(
-    instance: Annotated[str, typer.Argument(help="The instance.")], length: For, reason: Reason, as_json: Json = False
-) -> None:
+def hold_instance(instance: Annotated[str, typer.Argument(help="The instance.")], length: For, reason: Reason) -> None:
     """Hold everything of an instance.
 
     Example: sexton hold instance shop --for 7d --reason 'audit until Friday'
@@ -41,7 +38,7 @@ def hold_instance(
     from sexton.operators.holds.store import Hold
 
     hold = Hold(instance=instance, scope="instance", reason=require_reason(reason))
-    _place(hold, instance, length, as_json)
+    _place(hold, instance, length)
 
 
 @app.command("table")
@@ -50,7 +47,6 @@ def hold_table(
     length: For,
     reason: Reason,
     instance: InstanceOption = None,
-    as_json: Json = False,
 ) -> None:
     """Hold a table and every mark that names it as an ancestor.
 
@@ -58,7 +54,7 @@ def hold_table(
     """
     if not id_.strip():
         raise WrongUsage("the table's id is empty")
-    _place(_mark_hold(Ref(TABLE, id_), reason), instance, length, as_json)
+    _place(_mark_hold(Ref(TABLE, id_), reason), instance, length)
 
 
 @app.command("mark")
@@ -67,13 +63,12 @@ def hold_mark(
     length: For,
     reason: Reason,
     instance: InstanceOption = None,
-    as_json: Json = False,
 ) -> None:
     """Hold one mark and all of its descendants.
 
     Example: sexton hold mark dropped/t12 --instance shop --for 12h --reason 'wrong drop?'
     """
-    _place(_mark_hold(parse_ref(mark), reason), instance, length, as_json)
+    _place(_mark_hold(parse_ref(mark), reason), instance, length)
 
 
 @app.command("vault-prefix")
@@ -82,7 +77,6 @@ def hold_prefix(
     length: For,
     reason: Reason,
     instance: InstanceOption = None,
-    as_json: Json = False,
 ) -> None:
     """Hold marks with files under a prefix.
 
@@ -98,7 +92,7 @@ def hold_prefix(
     if "*" in prefix or "?" in prefix:
         typer.echo("* and ? have no special meaning in a prefix; the hold covers all keys that begin with it", err=True)
     hold = Hold(instance="", scope="prefix", vault=vault, prefix=prefix, reason=require_reason(reason))
-    _place(hold, instance, length, as_json)
+    _place(hold, instance, length)
 
 
 @app.command("release")
@@ -121,7 +115,7 @@ def _mark_hold(mark: Ref, reason: str) -> "Hold":
     return Hold(instance="", scope="mark", mark_kind=mark.kind, mark_id=mark.id, reason=require_reason(reason))
 
 
-def _place(hold: "Hold", instance: str | None, length: str, as_json: bool) -> None:
+def _place(hold: "Hold", instance: str | None, length: str) -> None:
     """Place the hold on the instance, or on the only one."""
     duration = parse_duration(length)
     with open_database() as service:
@@ -129,7 +123,7 @@ def _place(hold: "Hold", instance: str | None, length: str, as_json: bool) -> No
         with log_call(service, "hold", request.instance, request.what, request.reason, blocks_deletion=True):
             placed, too_late = service.stores.holds.place(request, duration)
         blocked = service.stores.holds.count_blocked(placed)
-    if as_json:
+    if wants_json():
         print_json(placed.model_dump(mode="json") | {"too_late": too_late, "keeps_now": blocked and sum(blocked)})
     else:
         _show_placed(placed, blocked, too_late)

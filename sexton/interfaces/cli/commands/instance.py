@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from sexton.interfaces.cli.context import Json, log_call, open_database
-from sexton.interfaces.cli.output import print_json, show_table, utc_column
+from sexton.interfaces.cli.context import log_call, open_database
+from sexton.interfaces.cli.output import print_json, show_table, utc_column, wants_json
 
 app = typer.Typer(help="Instances: the databases and lakes whose garbage Sexton deletes.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="Instance: lower-case letters, digits, - and _.")]
@@ -45,7 +45,7 @@ def add(
 
 
 @app.command("list")
-def list_(as_json: Json = False) -> None:
+def list_() -> None:
     """Print every instance.
 
     Example: sexton instance list
@@ -55,7 +55,7 @@ def list_(as_json: Json = False) -> None:
     with open_database() as service:
         instances = service.stores.registry.instances()
         granted = roles.granted_roles(service.db)
-    if as_json:
+    if wants_json():
         print_json([i.model_dump() | {"roles": granted.get(i.id, [])} for i in instances])
         return
     rows = [

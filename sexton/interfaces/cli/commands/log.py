@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, WrongUsage, open_database
-from sexton.interfaces.cli.output import print_json, quantity, show_table, utc_column
+from sexton.interfaces.cli.context import WrongUsage, open_database
+from sexton.interfaces.cli.output import print_json, quantity, show_table, utc_column, wants_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,6 @@ def log(
     after: Annotated[
         int | None, typer.Option(metavar="ID", help="With --json: the rows behind this one, the oldest first.", min=0)
     ] = None,
-    as_json: Json = False,
 ) -> None:
     """Print who did what, the newest first.
 
@@ -42,27 +41,27 @@ def log(
 
     Example: sexton log --instance shop
     """
-    _refuse_contradictions(verify, follow, after, as_json)
+    _refuse_contradictions(verify, follow, after)
     with open_database() as service:
         calls = service.stores.calls
         if verify:
-            _show_verified(calls.verify(), as_json)
+            _show_verified(calls.verify())
         elif follow or after is not None:
             _stream(calls, calls.newest() if after is None else after, instance, follow=follow)
         else:
-            _show(calls.last(last, instance), as_json)
+            _show(calls.last(last, instance))
 
 
-def _refuse_contradictions(verify: bool, follow: bool, after: int | None, as_json: bool) -> None:
+def _refuse_contradictions(verify: bool, follow: bool, after: int | None) -> None:
     streams = follow or after is not None
-    if streams and not as_json:
+    if streams and not wants_json():
         raise WrongUsage("--follow and --after print rows as lines of JSON; add --json")
     if verify and streams:
         raise WrongUsage("--verify checks stored rows; run it without --follow and --after")
 
 
-def _show(calls: "Sequence[CallRecord]", as_json: bool) -> None:
-    if as_json:
+def _show(calls: "Sequence[CallRecord]") -> None:
+    if wants_json():
         print_json([c.model_dump(mode="json") for c in calls])
         return
     rows = [
@@ -76,8 +75,8 @@ def _times(call: "CallRecord") -> str:
     return "" if call.times == 1 else f"{call.times:,}"
 
 
-def _show_verified(report: "ChainReport", as_json: bool) -> None:
-    if as_json:
+def _show_verified(report: "ChainReport") -> None:
+    if wants_json():
         print_json(report.model_dump(mode="json"))
     elif report.fault is None:
         span = f", {report.first} to {report.last}" if report.rows else ""

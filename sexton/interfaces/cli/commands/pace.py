@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, WrongUsage, log_call, open_database
-from sexton.interfaces.cli.output import print_json, show_table, utc_column
+from sexton.interfaces.cli.context import WrongUsage, log_call, open_database
+from sexton.interfaces.cli.output import print_json, show_table, utc_column, wants_json
 
 if TYPE_CHECKING:
     from sexton.recycle.pacing.model import Cap, PlaceFigures
@@ -22,7 +22,6 @@ def pace(
     rate: Annotated[str | None, typer.Argument(metavar="[KEYS/s]", help="An upper bound, e.g. 500/s.")] = None,
     reason: Annotated[str, typer.Option(help="Why.")] = "",
     clear: Annotated[bool, typer.Option("--clear", help="Remove the vault's cap.")] = False,
-    as_json: Json = False,
 ) -> None:
     """Print the pace of deletions, or cap a vault.
 
@@ -42,7 +41,7 @@ def pace(
     with open_database() as service:
         store = service.stores.paces
         if vault is None:
-            _show(store, service.stores.registry.vaults(), service.settings.s3.endpoint_url, as_json)
+            _show(store, service.stores.registry.vaults(), service.settings.s3.endpoint_url)
         elif rate is not None:
             with log_call(service, "pace", subject=f"{vault} {rate}", reason=reason):
                 cap = store.put_cap(vault, keys_per_second(rate), reason)
@@ -56,10 +55,10 @@ def pace(
             typer.echo(f"the cap of {name} is removed, {EFFECTIVE}" if removed else f"{name} had no cap")
 
 
-def _show(store: "PaceStore", vaults: "Sequence[VaultSpec]", endpoint_url: str, as_json: bool) -> None:
+def _show(store: "PaceStore", vaults: "Sequence[VaultSpec]", endpoint_url: str) -> None:
     caps = {(c.instance, c.vault): c for c in store.caps()}
     places = [(f, _vault_of(f.place, vaults, endpoint_url)) for f in store.figures()]
-    if as_json:
+    if wants_json():
         print_json(
             {
                 "places": [_place_json(f, vault, caps.get(vault) if vault else None) for f, vault in places],

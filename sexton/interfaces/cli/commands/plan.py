@@ -1,12 +1,12 @@
-"""`sexton plan`, `sexton apply`: show what a round would delete, then delete exactly that."""
+"""`sexton plan …`, `sexton apply`: show what a round would delete, then delete exactly that."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, WrongUsage, log_call, one_instance, open_database
-from sexton.interfaces.cli.output import print_json, utc
-from sexton.interfaces.cli.render.plans import show_plan, show_plans
+from sexton.interfaces.cli.context import WrongUsage, log_call, one_instance, open_database
+from sexton.interfaces.cli.output import print_json, utc, wants_json
+from sexton.interfaces.cli.render.plans import show_plan, show_plans, show_review
 from sexton.interfaces.cli.render.report import end
 from sexton.kernel.printable import printable
 from sexton.recycle.planning.model import Plan
@@ -15,45 +15,111 @@ from sexton.recycle.rounds.model import RecycleRequest
 if TYPE_CHECKING:
     from sexton.interfaces.operator_service import OperatorService, PlanPreview
 
+app = typer.Typer(help="Plans: what a round would delete. `sexton plan [INSTANCE]` makes a new one.")
+PlanNumber = Annotated[int, typer.Argument(metavar="PLAN", help="The plan's number.", min=1, max=2**63 - 1)]
+InstanceArgument = Annotated[str | None, typer.Argument(metavar="[INSTANCE]", help="Default: the only instance.")]
+SAMPLE_MARKS = 10
+"""How many marks of each kind `plan show` prints."""
 
-def plan(
-    instance: Annotated[str | None, typer.Argument(help="Default: the only instance.")] = None,
-    as_list: Annotated[bool, typer.Option("--list", help="List stored plans instead of making one.")] = False,
-    last: Annotated[int, typer.Option(help="With --list: how many, newest first.", min=1, max=1_000)] = 20,
-    reject: Annotated[
-        int | None, typer.Option(metavar="PLAN", help="Reject a plan that waits for approval.", min=1, max=2**63 - 1)
-    ] = None,
-    reason: Annotated[str, typer.Option(help="With --reject: why.")] = "",
+
+@app.command("new")
+def new(
+    instance: InstanceArgument = None,
     count: Annotated[bool, typer.Option("--count", help="List the prefixes, instead of estimating.")] = False,
-    as_json: Json = False,
 ) -> None:
     """Store and print what a round would delete now. Exit code 0: nothing to do, 2: something to do.
 
     The plan contains everything that is due; what holds block is not in its numbers. Objects under a prefix are
     estimated (~) until `--count` lists them. Without anything to do no plan is stored. It also shows what no round
     deletes without approval: deletions over a limit of 24 hours, and marks that are due only because a retention was
-    shortened. Applying the plan approves it.
+    shortened. Applying the plan approves it. `sexton plan shop` does the same.
 
-    `--list` shows plans and their state. A plan that waits for approval is AWAITING_APPROVAL for 24 hours; then a new
-    plan replaces it. A plan that waits only for the limit of 24 hours is deleted without approval once it fits the
-    limit: `--reject` prevents that for the kinds of the plan, for 7 days or until a later plan with them is applied.
-
-    Example: sexton plan shop
+    Example: sexton plan new shop
     """
-    if reject is not None:
-        _reject(reject, reason, as_json)
-    elif reason:
-        raise WrongUsage("--reason goes with --reject PLAN")
-    elif as_list:
-        _list(instance, last, as_json)
+    with open_database() as service:
+        name = one_instance(service, instance)
+        with log_call(service, "plan", name):
+            preview = service.plan(name, "cli", count=count)
+    stored_plan = preview.plan
+    if wants_json():
+        print_json(stored_plan.model_dump(mode="json") | {"estimate": preview.cost.model_dump()})
     else:
-        _plan(instance, count, as_json)
+        show_plan(stored_plan, preview.cost)
+        _show_next_step(stored_plan, preview)
+        for hold in preview.holds:
+            typer.echo(f"{hold.kept} blocks {printable(hold.what)}")
+        if preview.halt is not None:
+            typer.echo(f"nothing can be deleted now: {printable(str(preview.halt))}")
+    if stored_plan.marks or stored_plan.claimed:
+        raise typer.Exit(2)
+
+
+@app.command("list")
+def list_(
+    instance: Annotated[str | None, typer.Argument(metavar="[INSTANCE]", help="Only this instance's.")] = None,
+    last: Annotated[int, typer.Option(help="How many, the newest first.", min=1, max=1_000)] = 20,
+) -> None:
+    """Print stored plans and their states.
+
+    A plan that waits for approval is AWAITING_APPROVAL for 24 hours; then a new plan replaces it. A plan that waits
+    only for the limit of 24 hours is deleted without approval once it fits the limit: `plan reject` prevents that.
+
+    Example: sexton plan list shop
+    """
+    with open_database() as service:
+        if instance is not None:
+            service.stores.registry.instance(instance)
+        plans = service.stores.plans.approvals.plans(instance, last)
+    if wants_json():
+        print_json([p.model_dump(mode="json") for p in plans])
+    else:
+        show_plans(plans)
+
+
+@app.command("show")
+def show(plan: PlanNumber) -> None:
+    """Print one stored plan: its numbers, its state, what blocks it now, and the first marks of each kind.
+
+    The numbers and cutoffs are those of the instant at which it was made. The marks are those that are due now, up to
+    its cutoffs, with the parent that each names.
+
+    Example: sexton plan show 7
+    """
+    with open_database() as service:
+        review = service.plan_review(plan, SAMPLE_MARKS)
+    if wants_json():
+        print_json(review.model_dump(mode="json"))
+    else:
+        show_review(review)
+
+
+@app.command("reject")
+def reject(plan: PlanNumber, reason: Annotated[str, typer.Option(help="Why.")]) -> None:
+    """Reject a plan that waits for approval.
+
+    Its kinds need approval for 7 days, or until a later plan with them is applied.
+
+    Example: sexton plan reject 7 --reason 'the drop of orders was a mistake'
+    """
+    from sexton.operators.controls.store import whoami
+
+    with (
+        open_database() as service,
+        log_call(service, "plan reject", _instance_of(service, plan), str(plan), reason),
+    ):
+        row = service.stores.plans.approvals.reject(plan, reason, whoami())
+    if wants_json():
+        print_json(row.model_dump(mode="json"))
+        return
+    typer.echo(f"plan {plan} of {row.instance} is rejected: {', '.join(row.kinds)}")
+    hold = f"sexton hold mark KIND/ID --instance {row.instance} --for 7d --reason TEXT"
+    typer.echo(f"to save a mark, let its owner undrop it, or hold it: {hold}")
+    typer.echo("rounds delete these kinds without approval again in 7 days, or when a later plan with them is applied")
 
 
 def apply(
     plan: Annotated[int, typer.Argument(help="The plan's number.", min=1, max=2**63 - 1)],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    as_json: Json = False,
 ) -> None:
     """Delete exactly what a stored plan contains; print the report.
 
@@ -79,14 +145,14 @@ def apply(
                 raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
             service.stores.plans.approvals.check_apply(plan, instance, service.policy(instance))
             service.stores.controls.admit(instance)
-            if not as_json:
+            if not wants_json():
                 show_plan(stored_plan, service.cost(stored_plan))
             if not yes:
-                _confirm_apply(instance, as_json)
+                _confirm_apply(instance)
             request = RecycleRequest(instance=instance, plan=plan, requested_by=whoami())
             with service.stores.plans.approvals.approving(plan, instance, whoami()):
-                report = run_round(service, request, watch=not as_json)
-    end(report, as_json)
+                report = run_round(service, request, watch=not wants_json())
+    end(report)
 
 
 def _find_plan(service: "OperatorService", plan: int) -> Plan:
@@ -100,54 +166,20 @@ def _find_plan(service: "OperatorService", plan: int) -> Plan:
             raise
 
 
-def _confirm_apply(instance: str, as_json: bool) -> None:
-    if as_json:
+def _instance_of(service: "OperatorService", plan: int) -> str:
+    """Return the instance of a plan; empty where there is no such plan."""
+    from sexton.recycle.errors import PlanRefused
+
+    try:
+        return service.stores.plans.find_plan(plan).instance
+    except PlanRefused:
+        return ""
+
+
+def _confirm_apply(instance: str) -> None:
+    if wants_json():
         raise WrongUsage("--json cannot ask for confirmation; review the plan, then add --yes")
     typer.confirm(f"Delete these files of {instance} permanently?", abort=True, err=True)
-
-
-def _plan(instance: str | None, count: bool, as_json: bool) -> None:
-    with open_database() as service:
-        name = one_instance(service, instance)
-        with log_call(service, "plan", name):
-            preview = service.plan(name, "cli", count=count)
-    stored_plan = preview.plan
-    if as_json:
-        print_json(stored_plan.model_dump(mode="json") | {"estimate": preview.cost.model_dump()})
-    else:
-        show_plan(stored_plan, preview.cost)
-        _show_next_step(stored_plan, preview)
-        for hold in preview.holds:
-            typer.echo(f"{hold.kept} blocks {printable(hold.what)}")
-        if preview.halt is not None:
-            typer.echo(f"nothing can be deleted now: {printable(str(preview.halt))}")
-    if stored_plan.marks or stored_plan.claimed:
-        raise typer.Exit(2)
-
-
-def _list(instance: str | None, last: int, as_json: bool) -> None:
-    with open_database() as service:
-        if instance is not None:
-            service.stores.registry.instance(instance)
-        plans = service.stores.plans.approvals.plans(instance, last)
-    if as_json:
-        print_json([p.model_dump(mode="json") for p in plans])
-    else:
-        show_plans(plans)
-
-
-def _reject(plan: int, reason: str, as_json: bool) -> None:
-    from sexton.operators.controls.store import whoami
-
-    with open_database() as service, log_call(service, "plan reject", subject=str(plan), reason=reason):
-        row = service.stores.plans.approvals.reject(plan, reason, whoami())
-    if as_json:
-        print_json(row.model_dump(mode="json"))
-        return
-    typer.echo(f"plan {plan} of {row.instance} is rejected: {', '.join(row.kinds)}")
-    hold = f"sexton hold mark KIND/ID --instance {row.instance} --for 7d --reason TEXT"
-    typer.echo(f"to save a mark, let its owner undrop it, or hold it: {hold}")
-    typer.echo("rounds delete these kinds without approval again in 7 days, or when a later plan with them is applied")
 
 
 def _show_next_step(plan: Plan, preview: "PlanPreview") -> None:

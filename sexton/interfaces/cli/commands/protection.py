@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.context import (
-    Json,
     WrongUsage,
     log_call,
     one_instance,
@@ -17,7 +16,7 @@ from sexton.interfaces.cli.context import (
     parse_duration,
     require_reason,
 )
-from sexton.interfaces.cli.output import print_json, quantity, show_table, utc, utc_column
+from sexton.interfaces.cli.output import print_json, quantity, show_table, utc, utc_column, wants_json
 
 if TYPE_CHECKING:
     from sexton.interfaces.operator_service import OperatorService
@@ -33,9 +32,7 @@ For = Annotated[str | None, typer.Option("--for", help="How long: 30m, 12h.", me
 
 
 @app.command("list")
-def list_(
-    instance: Annotated[str | None, typer.Argument(help="Only this instance's.")] = None, as_json: Json = False
-) -> None:
+def list_(instance: Annotated[str | None, typer.Argument(help="Only this instance's.")] = None) -> None:
     """Print registered protections, the oldest first.
 
     Example: sexton protection list shop
@@ -44,7 +41,7 @@ def list_(
         if instance is not None:
             service.stores.registry.instance(instance)
         protections = service.stores.protections.list_protections(instance)
-    if as_json:
+    if wants_json():
         print_json([p.model_dump(mode="json") for p in protections])
         return
     show_table("" if protections else "nothing is protected", COLUMNS, [_row(p) for p in protections])
@@ -64,7 +61,6 @@ def register(
         bool, typer.Option("--report-missing", help="Continue if objects are missing, and list them.")
     ] = False,
     instance: InstanceOption = None,
-    as_json: Json = False,
 ) -> None:
     """Register the objects that a job copies.
 
@@ -90,7 +86,7 @@ def register(
             service.stores.protections.open(request, seconds)
             _add_in_chunks(service, request, items)
             registered = service.stores.registrar.seal(name, job, on_missing=REPORT if report_missing else FAIL)
-    if as_json:
+    if wants_json():
         print_json(registered.model_dump(mode="json"))
     else:
         _show_registered(registered)

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, WrongUsage, log_call, one_instance, open_database
-from sexton.interfaces.cli.output import kept_counts, print_json, quantity
+from sexton.interfaces.cli.context import WrongUsage, log_call, one_instance, open_database
+from sexton.interfaces.cli.output import kept_counts, print_json, quantity, wants_json
 
 if TYPE_CHECKING:
     from sexton.interfaces.operator_service import OperatorService
@@ -20,7 +20,6 @@ def selftest(
     instance: Annotated[str | None, typer.Argument(help="Default: the only instance.")] = None,
     objects: Annotated[int, typer.Option(help="How many at most.", min=1, max=1_000)] = 20,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    as_json: Json = False,
 ) -> None:
     """Prove that protections work.
 
@@ -32,7 +31,7 @@ def selftest(
     from sexton.interfaces.selftest import protection as test
     from sexton.kernel.errors import SextonError
 
-    if as_json and not yes:
+    if wants_json() and not yes:
         raise WrongUsage("--json cannot ask for confirmation; add --yes")
     with open_database() as service:
         name = one_instance(service, instance)
@@ -45,8 +44,8 @@ def selftest(
             question = f"Two rounds of {name} delete what is due, {sample} of it in the second. Continue?"
             typer.confirm(question, abort=True, err=True)
         with log_call(service, "protection selftest", name):
-            result = _run(service, name, items, watch=not as_json)
-    if as_json:
+            result = _run(service, name, items, watch=not wants_json())
+    if wants_json():
         print_json(result.model_dump(mode="json") | {"passed": result.passed})
     else:
         _show(result)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, WrongUsage, log_call, open_database, parse_ref, require_reason
-from sexton.interfaces.cli.output import human_bytes, print_json, quantity, show_table, utc, utc_column
+from sexton.interfaces.cli.context import WrongUsage, log_call, open_database, parse_ref, require_reason
+from sexton.interfaces.cli.output import human_bytes, print_json, quantity, show_table, utc, utc_column, wants_json
 
 if TYPE_CHECKING:
     from sexton.recycle.pipeline.sql.quarantine import Quarantined
@@ -22,7 +22,6 @@ ReasonFilter = Annotated[str | None, typer.Option(help="Only marks with this rea
 def list_(
     instance: Annotated[str | None, typer.Argument(help="Only this instance's.")] = None,
     reason: ReasonFilter = None,
-    as_json: Json = False,
 ) -> None:
     """Print quarantined marks and their reasons.
 
@@ -34,7 +33,7 @@ def list_(
         if instance is not None:
             service.stores.registry.instance(instance)
         marks = service.stores.quarantine.list(instance, _checked_reason(reason), limit=PAGE_ROWS + 1)
-    if as_json:
+    if wants_json():
         print_json([q.model_dump(mode="json") for q in marks])
         return
     columns = ("instance", "mark", "reason", "failures", "marked (UTC)", "bytes", "last error")

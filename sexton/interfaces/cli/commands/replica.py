@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, log_call, one_instance, open_database, require_reason
-from sexton.interfaces.cli.output import print_json, quantity, show_table, utc
+from sexton.interfaces.cli.context import log_call, one_instance, open_database, require_reason
+from sexton.interfaces.cli.output import print_json, quantity, show_table, utc, wants_json
 from sexton.interfaces.cli.render.replicas import backend_row, replica_row, show_tablet
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ PAGE_ROWS = 1_000
 def list_(
     every: Annotated[bool, typer.Option("--all", help="Healthy replicas, too.")] = False,
     instance: InstanceOption = None,
-    as_json: Json = False,
 ) -> None:
     """Print unhealthy replicas, by tablet; a thousand at most.
 
@@ -38,7 +37,7 @@ def list_(
         name = one_instance(service, instance)
         page, now = service.stores.binlogs.replicas.list_unhealthy(name, PAGE_ROWS + 1, every=every)
     shown = page[:PAGE_ROWS]
-    if as_json:
+    if wants_json():
         print_json([r.model_dump(mode="json") | {"unwell": policy.describe_faults(r, now)} for r in shown])
         return
     none = f"every replica of {name} is healthy"
@@ -51,7 +50,7 @@ def list_(
 
 
 @app.command("explain")
-def explain(tablet: Tablet, instance: InstanceOption = None, as_json: Json = False) -> None:
+def explain(tablet: Tablet, instance: InstanceOption = None) -> None:
     """Explain the replicas of a tablet.
 
     What each still needs, which one decides, and what may be deleted.
@@ -62,7 +61,7 @@ def explain(tablet: Tablet, instance: InstanceOption = None, as_json: Json = Fal
 
     with open_database() as service:
         replicas, now = service.stores.binlogs.replicas.tablet(one_instance(service, instance), tablet)
-    if not as_json:
+    if not wants_json():
         show_tablet(tablet, replicas, now)
         return
     lowest = policy.lowest_needed_version(replicas, now)
@@ -100,7 +99,7 @@ def full_copy(
 
 
 @app.command("backends")
-def backends(instance: InstanceOption = None, as_json: Json = False) -> None:
+def backends(instance: InstanceOption = None) -> None:
     """Print backends.
 
     When each reported and pulled, and the numbers of its replicas.
@@ -110,7 +109,7 @@ def backends(instance: InstanceOption = None, as_json: Json = False) -> None:
     with open_database() as service:
         name = one_instance(service, instance)
         rows = _standings(service.db, name)
-    if as_json:
+    if wants_json():
         print_json([b.model_dump(mode="json") for b in rows])
         return
     columns = ("backend", "reported (UTC)", "pulled (UTC)", "replicas", "to delete", "wrong", "problems")

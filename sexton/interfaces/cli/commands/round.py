@@ -4,8 +4,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, log_call, open_database
-from sexton.interfaces.cli.output import first_line, freed, print_json, show_table, time_left, utc, utc_column
+from sexton.interfaces.cli.context import log_call, open_database
+from sexton.interfaces.cli.output import (
+    first_line,
+    freed,
+    print_json,
+    show_table,
+    time_left,
+    utc,
+    utc_column,
+    wants_json,
+)
 from sexton.interfaces.cli.render.report import end, show_report
 from sexton.interfaces.cli.signals import SignalTarget, send_signal
 from sexton.recycle.rounds.model import RecycleRequest
@@ -23,7 +32,6 @@ AFTER_PAGE = "after the page that it is deleting now"
 def list_(
     instance: Annotated[str | None, typer.Argument(help="Only this instance's.")] = None,
     last: Annotated[int, typer.Option(min=1, max=10_000, help="How many, the newest first.")] = 20,
-    as_json: Json = False,
 ) -> None:
     """Print the newest rounds.
 
@@ -33,7 +41,7 @@ def list_(
         if instance is not None:
             service.stores.registry.instance(instance)
         rounds = service.stores.reports.rounds(instance, last)
-    if as_json:
+    if wants_json():
         print_json([r.model_dump(mode="json") for r in rounds])
         return
     columns = ("round", "instance", "state", "began (UTC)", "took", "deleted", "freed", "note")
@@ -54,7 +62,6 @@ def _row(r: "RoundRow") -> tuple[object, ...]:
 @app.command("show")
 def show_(
     number: Annotated[int, typer.Argument(metavar="ROUND", help="The round's number.", min=1, max=2**63 - 1)],
-    as_json: Json = False,
 ) -> None:
     """Print the report of one round, or how far it is.
 
@@ -65,7 +72,7 @@ def show_(
     with open_database() as service:
         row = service.stores.reports.round(number)
         counts = round_progress(service.db, number) if row.report is None else NOTHING
-    if as_json:
+    if wants_json():
         progress = {"progress": counts.model_dump(mode="json")} if row.report is None else {}
         print_json(row.model_dump(mode="json") | progress)
     elif row.report is not None:
@@ -91,7 +98,7 @@ def _show_without_report(row: "RoundRow", counts: "RoundCounts") -> None:
 
 
 @app.command("run")
-def run(instance: Instance, as_json: Json = False) -> None:
+def run(instance: Instance) -> None:
     """Start one round now and print its report.
 
     The round has a plan of its own. An observing instance deletes nothing.
@@ -108,8 +115,8 @@ def run(instance: Instance, as_json: Json = False) -> None:
         with log_call(service, "round run", instance):
             service.stores.registry.instance(instance)
             service.stores.controls.admit(instance)
-            report = run_round(service, request, watch=not as_json)
-    end(report, as_json)
+            report = run_round(service, request, watch=not wants_json())
+    end(report)
 
 
 @app.command("cancel")

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, ask_temporal, log_call, open_database, require_reason
-from sexton.interfaces.cli.output import print_json, show_table, utc_column
+from sexton.interfaces.cli.context import ask_temporal, log_call, open_database, require_reason
+from sexton.interfaces.cli.output import print_json, show_table, utc_column, wants_json
 from sexton.kernel.errors import SextonError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def apply() -> None:
 
 
 @app.command("list")
-def list_(as_json: Json = False) -> None:
+def list_() -> None:
     """Print the schedule that is stored in Temporal.
 
     Example: sexton schedules list
@@ -55,7 +55,7 @@ def list_(as_json: Json = False) -> None:
     settings = load()
     deployment = settings.require_deployment()
     stored = ask_temporal(settings, lambda client: schedules.describe(client, deployment))
-    if as_json:
+    if wants_json():
         print_json([s.model_dump() for s in stored])
         return
     rows = [

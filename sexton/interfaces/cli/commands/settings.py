@@ -5,8 +5,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, WrongUsage, log_call, open_database
-from sexton.interfaces.cli.output import first_line, human_bytes, print_json, quantity, show_table, styled_console
+from sexton.interfaces.cli.context import WrongUsage, log_call, open_database
+from sexton.interfaces.cli.output import (
+    first_line,
+    human_bytes,
+    print_json,
+    quantity,
+    show_table,
+    styled_console,
+    wants_json,
+)
 from sexton.kernel.printable import printable
 
 if TYPE_CHECKING:
@@ -28,7 +36,7 @@ IN_FORCE = "workers use it within 5 s; a plan that was made before is not change
 
 
 @app.command("show")
-def show_all(instance: OfInstance = None, as_json: Json = False) -> None:
+def show_all(instance: OfInstance = None) -> None:
     """Print every setting and its source.
 
     With value, unit, floor and default; passwords are masked. A value that `settings set` stored in the database takes
@@ -39,7 +47,7 @@ def show_all(instance: OfInstance = None, as_json: Json = False) -> None:
     rows, ignored = _rows_in_force(instance or "")
     for entry in ignored:
         typer.echo(f"ignored: {printable(entry.why)}", err=True)
-    if as_json:
+    if wants_json():
         typer.echo(json.dumps([row._asdict() for row in rows], indent=2))
         return
     from rich.table import Table
@@ -134,7 +142,6 @@ def _limit(settings: "Settings", key: str) -> float:
 def preview(
     setting: Annotated[str, typer.Argument(metavar="KEY=VALUE", help="A key of `settings show`, and the other value.")],
     instance: Annotated[str | None, typer.Argument(help="Only this instance.")] = None,
-    as_json: Json = False,
 ) -> None:
     """Preview the effect of another value.
 
@@ -153,7 +160,7 @@ def preview(
         registry = service.stores.registry
         instances = registry.instances() if instance is None else [registry.instance(instance)]
         changes = [s for i in instances for s in shifts(service.db, i.id, service.policy(i.id), other(i.id).policy())]
-    if as_json:
+    if wants_json():
         print_json([s.model_dump(mode="json") for s in changes])
         return
     _show_changes(changes)
@@ -170,7 +177,7 @@ def _show_changes(changes: "list[Shift]") -> None:
     for name in dict.fromkeys(s.instance for s in changes if s.asks):
         typer.echo(
             f"{name}: marks that become due only by this change wait in the first plan after it, until an operator "
-            f"applies that plan (sexton plan --list {name}); other marks are deleted as usual"
+            f"applies that plan (sexton plan list {name}); other marks are deleted as usual"
         )
 
 

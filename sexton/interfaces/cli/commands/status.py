@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sexton.interfaces.cli.context import Json, open_database
+from sexton.interfaces.cli.context import open_database
 from sexton.interfaces.cli.doctor.tokens import expiry_text
-from sexton.interfaces.cli.output import print_json
+from sexton.interfaces.cli.output import print_json, wants_json
 from sexton.interfaces.cli.render.status import show_binlogs, show_instance, show_topics
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sexton.replication.binlog.sql.figures import LogCounts
 
 
-def status(as_json: Json = False) -> None:
+def status() -> None:
     """Print every instance on one screen.
 
     What is running, waiting, due, kept and quarantined. Needs neither Temporal nor vaults.
@@ -25,7 +25,7 @@ def status(as_json: Json = False) -> None:
         overview, topics, binlogs = service.status(), service.wal_figures(), _binlog_counts(service.db)
         expiring = service.stores.tokens.expiring()
         ui_url = service.settings.temporal.ui_url
-    if as_json:
+    if wants_json():
         more: dict[str, object] = {"topics": topics.model_dump(mode="json"), "binlogs": binlogs.model_dump(mode="json")}
         more["expiring_tokens"] = [{"id": t.id, "scope": str(t.scope), "expires_at": t.expires_at} for t in expiring]
         print_json(overview.model_dump(mode="json") | more)

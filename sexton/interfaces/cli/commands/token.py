@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, log_call, open_database
-from sexton.interfaces.cli.output import print_json, show_table, utc, utc_column
+from sexton.interfaces.cli.context import log_call, open_database
+from sexton.interfaces.cli.output import print_json, show_table, utc, utc_column, wants_json
 
 if TYPE_CHECKING:
     from sexton.operators.access.model import Token
@@ -23,7 +23,6 @@ def create(
     ],
     days: Days = 90,
     note: Annotated[str, typer.Option(help="Its user and its purpose.")] = "",
-    as_json: Json = False,
 ) -> None:
     """Print a new token. It is shown once; only its hash is stored.
 
@@ -40,7 +39,7 @@ def create(
     checked_scope = policy.scope(scope)
     with open_database() as service, log_call(service, "token create", subject=str(checked_scope), reason=note):
         created, secret = service.stores.tokens.create(checked_scope, days, whoami(), note)
-    if as_json:
+    if wants_json():
         print_json(_as_json(created) | {"token": secret})
         return
     typer.echo(secret)
@@ -50,7 +49,7 @@ def create(
 
 
 @app.command("list")
-def list_(as_json: Json = False) -> None:
+def list_() -> None:
     """Print every token, without its secret, the newest first.
 
     Example: sexton token list
@@ -59,7 +58,7 @@ def list_(as_json: Json = False) -> None:
         tokens = service.stores.tokens.all()
         with service.db.read() as c:
             now = service.db.now(c)
-    if as_json:
+    if wants_json():
         print_json([_as_json(t) for t in tokens])
         return
     columns = ("token", "scope", "created (UTC)", "by", "until (UTC)", "used (UTC)", "", "note")

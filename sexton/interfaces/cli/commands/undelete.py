@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, WrongUsage, log_call, open_database
-from sexton.interfaces.cli.output import human_bytes, print_json, quantity
+from sexton.interfaces.cli.context import WrongUsage, log_call, open_database
+from sexton.interfaces.cli.output import human_bytes, print_json, quantity, wants_json
 from sexton.kernel.errors import BadInput
 from sexton.storage.model import Undeleted
 
@@ -24,7 +24,6 @@ def undelete(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask, and do not count first.")] = False,
-    as_json: Json = False,
 ) -> None:
     """Undelete objects that were deleted in a versioned bucket. Safe to repeat.
 
@@ -62,7 +61,7 @@ def undelete(
             ensure_safe()  # again: counting, and the answer, may have taken long
             with log_call(service, "undelete", instance, subject):
                 result = run(only_count=False)
-    if as_json:
+    if wants_json():
         print_json(result.model_dump() | {"dry_run": dry_run})
     else:
         typer.echo(_summary(result, "would undelete: " if dry_run else "undeleted: "))

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, WrongUsage, log_call, open_database
-from sexton.interfaces.cli.output import print_json, show_table, utc_column
+from sexton.interfaces.cli.context import WrongUsage, log_call, open_database
+from sexton.interfaces.cli.output import print_json, show_table, utc_column, wants_json
 
 if TYPE_CHECKING:
     from sexton.operators.access.model import User
@@ -44,14 +44,14 @@ def add(
 
 
 @app.command("list")
-def list_(as_json: Json = False) -> None:
+def list_() -> None:
     """Print every user, including removed ones.
 
     Example: sexton user list
     """
     with open_database() as service:
         users = service.stores.users.all()
-    if as_json:
+    if wants_json():
         print_json([_as_json(u) for u in users])
         return
     columns = ("user", "scope", "created (UTC)", "by", "password of (UTC)", "")

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sexton.interfaces.cli.context import Json, WrongUsage, log_call, open_database
-from sexton.interfaces.cli.output import print_json, show_table
+from sexton.interfaces.cli.context import WrongUsage, log_call, open_database
+from sexton.interfaces.cli.output import print_json, show_table, wants_json
 
 if TYPE_CHECKING:
     from sexton.storage.model import VaultSpec
@@ -86,9 +86,7 @@ def add(
 
 
 @app.command("list")
-def list_(
-    instance: Annotated[str | None, typer.Argument(help="Only this instance's.")] = None, as_json: Json = False
-) -> None:
+def list_(instance: Annotated[str | None, typer.Argument(help="Only this instance's.")] = None) -> None:
     """Print vaults, and prove each of them now.
 
     A proved vault exists and belongs to this deployment. Exit code 1: the proof of a vault failed.
@@ -101,7 +99,7 @@ def list_(
             registry.instance(instance)
         rows = [_row(v, _prove(service.stores.vaults, v)) for v in registry.vaults(instance)]
     columns = ("instance", "vault", "kind", "place", "endpoint", "versions", "conditional", "proof")
-    if as_json:
+    if wants_json():
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
     else:
         printed = [(*row[:-2], "yes" if row[-2] else "no", row[-1]) for row in rows]
@@ -143,7 +141,7 @@ def trust(
 
 
 @app.command("probe")
-def probe(instance: Instance, name: Name, as_json: Json = False) -> None:
+def probe(instance: Instance, name: Name) -> None:
     """Probe a vault's store again.
 
     The result is stored and printed. Workers use it within 5 s.
@@ -163,7 +161,7 @@ def probe(instance: Instance, name: Name, as_json: Json = False) -> None:
             registry.store_probe(instance, name, result)
         spec = registry.vault(instance, name)
     stored = spec.probe or result
-    if as_json:
+    if wants_json():
         print_json(stored.model_dump())
     else:
         show_table("", ("feature", "seen", "what it means"), feature_rows(stored))

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, WrongUsage, log_call, one_instance, open_database, require_reason
-from sexton.interfaces.cli.output import print_json, quantity, show_table
+from sexton.interfaces.cli.context import WrongUsage, log_call, one_instance, open_database, require_reason
+from sexton.interfaces.cli.output import print_json, quantity, show_table, wants_json
 from sexton.interfaces.cli.render.topics import purge_row, show_explanation, topic_row
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ PAGE_ROWS = 1_000
 def list_(
     after: Annotated[str, typer.Option(help="Only topics whose names come after this one.")] = "",
     instance: Annotated[str | None, typer.Option(help="Only topics of this instance.")] = None,
-    as_json: Json = False,
 ) -> None:
     """Print topics, a thousand at a time.
 
@@ -37,7 +36,7 @@ def list_(
         page = store.topics(after, PAGE_ROWS + 1, instance=instance)
         lost_regions = store.lost([t.name for t in page])
     topics = page[:PAGE_ROWS]
-    if as_json:
+    if wants_json():
         print_json([t.model_dump(mode="json") | {"lost_regions": lost_regions.get(t.name, 0)} for t in topics])
         return
     rows = [topic_row(t, lost_regions.get(t.name, 0)) for t in topics]
@@ -49,7 +48,7 @@ def list_(
 
 
 @app.command("explain")
-def explain(topic: Name, as_json: Json = False) -> None:
+def explain(topic: Name) -> None:
     """Explain what a purge would delete now.
 
     Also which regions block the rest, and how far each has flushed. The command reads the log and decides as a purge
@@ -61,7 +60,7 @@ def explain(topic: Name, as_json: Json = False) -> None:
 
     with open_database() as service:
         explanation = explain_topic(service.db, service.stores.wal, topic)
-    if as_json:
+    if wants_json():
         print_json(explanation.model_dump(mode="json"))
     else:
         show_explanation(explanation)
@@ -113,7 +112,7 @@ def disable(topics: Names) -> None:
 
 
 @app.command("purges")
-def purges(topic: Name, as_json: Json = False) -> None:
+def purges(topic: Name) -> None:
     """Print the newest purges of a topic.
 
     How far, when, what was deleted, and which regions blocked the rest.
@@ -124,7 +123,7 @@ def purges(topic: Name, as_json: Json = False) -> None:
         store = service.stores.wal.store
         store.topic(topic)
         history = store.purges(topic)
-    if as_json:
+    if wants_json():
         print_json([p.model_dump(mode="json") for p in history])
         return
     columns = ("persisted (UTC)", "last_purged_entry_id", "last entry then", "entries freed", "who needed the oldest")

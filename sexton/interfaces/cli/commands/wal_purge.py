@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.commands.wal import Name, instance_of
-from sexton.interfaces.cli.context import Json, ask_temporal, log_call, open_database
-from sexton.interfaces.cli.output import print_json
+from sexton.interfaces.cli.context import ask_temporal, log_call, open_database
+from sexton.interfaces.cli.output import print_json, wants_json
 from sexton.interfaces.cli.render.topics import show_explanation, show_purge_report
 from sexton.interfaces.cli.signals import SignalTarget, send_signal
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 def purge(
     topic: Name,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what it would do; needs no Temporal.")] = False,
-    as_json: Json = False,
 ) -> None:
     """Purge a topic now.
 
@@ -34,14 +33,14 @@ def purge(
         store = service.stores.wal.store
         instance = instance_of(service, topic)
         if dry_run:
-            _dry_run(service, topic, as_json)
+            _dry_run(service, topic)
             return
         with log_call(service, "wal purge", instance, topic):
             deployment = service.settings.require_deployment()
             request = PurgeRequest(topic=topic, deployment=deployment, instance=instance, requested_by=whoami())
             report = PURGES.run(service.settings, request, lambda message: typer.echo(message, err=True))
         topic_after = store.topic(topic)
-    if as_json:
+    if wants_json():
         print_json(report.model_dump(mode="json"))
     else:
         show_purge_report(topic_after, report)
@@ -105,11 +104,11 @@ def retry(topic: Name) -> None:
     _signal(topic, "retry", "if it is backing off, it tries again now")
 
 
-def _dry_run(service: "OperatorService", topic: str, as_json: bool) -> None:
+def _dry_run(service: "OperatorService", topic: str) -> None:
     from sexton.wal.explain import explain
 
     explanation = explain(service.db, service.stores.wal, topic)
-    if as_json:
+    if wants_json():
         print_json(explanation.model_dump(mode="json"))
     else:
         show_explanation(explanation)

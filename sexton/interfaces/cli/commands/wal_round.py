@@ -2,8 +2,8 @@
 
 import typer
 
-from sexton.interfaces.cli.context import Json, ask_temporal, log_call, open_database
-from sexton.interfaces.cli.output import print_json
+from sexton.interfaces.cli.context import ask_temporal, log_call, open_database
+from sexton.interfaces.cli.output import print_json, wants_json
 from sexton.interfaces.cli.render.topics import show_round_report
 from sexton.interfaces.cli.signals import SignalTarget, send_signal
 
@@ -14,7 +14,7 @@ app = typer.Typer(
 
 
 @app.command("run")
-def run(as_json: Json = False) -> None:
+def run() -> None:
     """Start a round now: a purge for each topic that is due and has work.
 
     Example: sexton wal round run
@@ -26,14 +26,14 @@ def run(as_json: Json = False) -> None:
     with open_database() as service, log_call(service, "wal round run"):
         request = PurgeRoundRequest(deployment=service.settings.require_deployment(), requested_by=whoami())
         counts = PURGE_ROUNDS.run(service.settings, request, lambda message: typer.echo(message, err=True))
-    if as_json:
+    if wants_json():
         print_json(counts.model_dump(mode="json"))
     else:
         show_round_report(counts)
 
 
 @app.command("progress")
-def progress(as_json: Json = False) -> None:
+def progress() -> None:
     """Print the progress of the running round.
 
     Example: sexton wal round progress
@@ -42,7 +42,7 @@ def progress(as_json: Json = False) -> None:
 
     with open_database() as service:
         state = ask_temporal(service.settings, lambda client: PURGE_ROUNDS.progress(client, service.settings, ""))
-    if as_json:
+    if wants_json():
         print_json(state.model_dump(mode="json"))
     else:
         typer.echo(f"the round of topics: {describe_round(state)}")

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, WrongUsage, open_database, parse_duration
-from sexton.interfaces.cli.output import human_bytes, print_json, quantity, utc
+from sexton.interfaces.cli.context import WrongUsage, open_database, parse_duration
+from sexton.interfaces.cli.output import human_bytes, print_json, quantity, utc, wants_json
 from sexton.kernel.errors import SextonError
 from sexton.kernel.printable import printable
 
@@ -30,7 +30,6 @@ def why(
     last: Annotated[
         str | None, typer.Option(metavar="DURATION", help="With --deep: only the days since then, e.g. 90d.")
     ] = None,
-    as_json: Json = False,
 ) -> None:
     """Explain one object or mark.
 
@@ -57,7 +56,7 @@ def why(
         raise NothingKnown(
             f"nothing is known of {what}: no mark, no record of a deleted mark, and no owner lists it as live{hint}"
         )
-    if as_json:
+    if wants_json():
         print_json([story.model_dump(mode="json") for story in stories])
     else:
         _show(stories)

@@ -6,7 +6,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import typer
@@ -19,6 +19,7 @@ from sexton.interfaces.cli.doctor.tokens import examine_issuer, examine_tokens
 from sexton.interfaces.cli.doctor.topics import examine_wal
 from sexton.interfaces.cli.doctor.work import examine_work
 from sexton.interfaces.cli.doctor.workers import examine_settings, examine_workers
+from sexton.interfaces.cli.output import wants_json
 from sexton.kernel.errors import SextonError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ CONNECT_SECONDS = 3.0
 MIN_FREE_GIB = 1.0
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False) -> None:
+def doctor() -> None:
     """Check everything this process depends on.
 
     Settings, database and its roles, tokens, S3, disk, Temporal, workers, schedule, vaults, halts, topics and binlogs.
@@ -38,7 +39,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for 
     Example: sexton doctor
     """
     findings = list(examine())
-    if as_json:
+    if wants_json():
         typer.echo(json.dumps([finding._asdict() for finding in findings], indent=2))
     else:
         show_findings(findings)

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sexton.interfaces.cli.output import human_bytes, kept_counts, show_table, utc_column
+from sexton.interfaces.cli.output import human_bytes, kept_counts, show_table, utc, utc_column
+from sexton.interfaces.cli.render.marks import MARK_COLUMNS, mark_row
 from sexton.kernel.printable import printable
 from sexton.marks.keepers import by_hold
 from sexton.recycle.planning.estimate import Estimate
 from sexton.recycle.planning.model import KindPlan, Plan
 
 if TYPE_CHECKING:
+    from sexton.insight.plan_review import PlanReview
     from sexton.recycle.planning.model import PlanRow
 
 
@@ -28,7 +30,8 @@ def show_plan(plan: Plan, cost: Estimate) -> None:
     keep_counts = Counter(plan.kept)
     for held in (held for kind in plan.kinds for held in kind.held):
         keep_counts[by_hold(held.hold)] += held.marks
-    typer.echo(f"kept: {kept_counts(keep_counts)}")
+    if keep_counts:
+        typer.echo(f"kept: {kept_counts(keep_counts)}")
     if plan.claimed:
         typer.echo(f"claimed by earlier rounds and finished first: {plan.claimed}")
     for k in plan.kinds:
@@ -43,10 +46,32 @@ def show_plan(plan: Plan, cost: Estimate) -> None:
         typer.echo("these marks at most: vaults, holds, protections and live objects are checked when it is applied")
 
 
+def show_review(review: "PlanReview") -> None:
+    """Print a stored plan: its state, its numbers as they were then, what blocks it now, and samples of its marks."""
+    row, plan = review.row, review.plan
+    answer = f", answered {utc(row.approved_at)} by {row.approved_by}" if row.approved_at else ""
+    typer.echo(f"{row.state}, made {utc(row.created_at)} by {printable(row.planned_by)}{printable(answer)}")
+    show_plan(plan, review.estimate)
+    for hold in review.holds:
+        typer.echo(f"{hold.kept} blocks {printable(hold.what)} until {utc(hold.expires_at)}")
+    if review.observes:
+        typer.echo(f"{plan.instance} only observes: sexton enable {plan.instance}")
+    if review.halt:
+        typer.echo(f"nothing can be deleted now: {printable(review.halt)}")
+    if review.marks:
+        typer.echo("\nthe first marks of each kind that are due now:")
+        show_table("", MARK_COLUMNS, [mark_row(mark) for mark in review.marks])
+        typer.echo(f"all of them: sexton marks list {plan.instance} --kind KIND --state WAITING")
+    elif plan.kinds:
+        typer.echo("no mark of it is due now: they were undropped, claimed, deleted or quarantined")
+
+
 def show_plans(rows: "Sequence[PlanRow]") -> None:
     """Print plans as a list, and why plans wait for approval."""
     columns = ("plan", "instance", "state", "made (UTC)", "by", "has", "expires (UTC)", "answered (UTC)")
-    show_table("" if rows else "no plan was made yet; make one: sexton plan INSTANCE", columns, [_row(p) for p in rows])
+    show_table(
+        "" if rows else "no plan was made yet; make one: sexton plan new INSTANCE", columns, [_row(p) for p in rows]
+    )
     for p in rows:
         if p.state == "REJECTED":
             typer.echo(f"plan {p.id} was {p.awaits}")

@@ -2,7 +2,16 @@
 
 import typer
 
-from sexton.interfaces.cli.output import freed, human_bytes, kept_counts, print_json, quantity, show_table, utc
+from sexton.interfaces.cli.output import (
+    freed,
+    human_bytes,
+    kept_counts,
+    print_json,
+    quantity,
+    show_table,
+    utc,
+    wants_json,
+)
 from sexton.marks.keepers import KeepReason, way_out
 from sexton.recycle.model import SUCCEEDED, RoundReport
 
@@ -29,9 +38,9 @@ def succeeded(report: RoundReport) -> bool:
     return report.state == SUCCEEDED and not (report.failed or report.waiting or report.faults)
 
 
-def end(report: RoundReport, as_json: bool) -> None:
+def end(report: RoundReport) -> None:
     """Print the report of a round that the command waited for; exit with code 1 unless it succeeded."""
-    if as_json:
+    if wants_json():
         print_json(report.model_dump(mode="json"))
     else:
         show_report(report)
@@ -89,7 +98,7 @@ def _show_kept(report: RoundReport) -> None:
     for kept in sorted(report.kept):
         if kept.reason is KeepReason.APPROVAL:
             apply = way_out(kept, report.instance)
-            typer.echo(f"awaits approval: sexton plan --list {report.instance}, then {apply}")
+            typer.echo(f"awaits approval: sexton plan list {report.instance}, then {apply}")
 
 
 def _show_problems(report: RoundReport) -> None:

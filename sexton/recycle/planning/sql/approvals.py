@@ -41,6 +41,15 @@ class ApprovalStore:
             row = c.execute(select(t).where(t.c.id == plan)).one_or_none()
             return "" if row is None else shown_state(row, self._db.now(c))
 
+    def plan(self, plan: int) -> PlanRow:
+        """Return a plan as it is listed, or raise ``PlanRefused``."""
+        t = self._db.t.plan
+        with self._db.read() as c:
+            row = c.execute(select(t).where(t.c.id == plan)).one_or_none()
+            if row is None:
+                raise PlanRefused(f"there is no plan {plan}; see: sexton plan list")
+            return plan_row(row, self._db.now(c))
+
     def plans(self, instance: str | None = None, last: int = 20) -> Sequence[PlanRow]:
         """Return the newest plans, newest first, and every older one that awaits approval."""
         t = self._db.t.plan
@@ -132,7 +141,7 @@ class ApprovalStore:
             row, now = c.execute(select(t).where(t.c.id == plan).with_for_update()).one_or_none(), self._db.now(c)
             if row is None or shown_state(row, now) != PlanState.AWAITING:
                 state = "there is no such plan" if row is None else shown_state(row, now)
-                raise PlanRefused(f"plan {plan} awaits no approval: {state}; see: sexton plan --list")
+                raise PlanRefused(f"plan {plan} awaits no approval: {state}; see: sexton plan list")
             answer = f"rejected by {by}: {why}"
             values = {"rejected": True, "approved_by": by, "approved_at": now, "expires_at": now, "awaits": answer}
             c.execute(update(t).where(t.c.id == plan).values(**values))
@@ -217,7 +226,7 @@ class ApprovalStore:
             return None
         plan = insert_plan(self._db, c, awaiting.model_copy(update={"awaits_since": since}), by)
         reasons = "; ".join(kind.awaits for kind in plan.kinds)
-        commands = f"approve: sexton apply {plan.id}; reject: sexton plan --reject {plan.id}"
+        commands = f"approve: sexton apply {plan.id}; reject: sexton plan reject {plan.id} --reason TEXT"
         plan = plan.model_copy(update={"awaits": f"{reasons}; {commands}"})
         values = {"awaits": plan.awaits, "expires_at": awaiting.created_at + EXPIRES_MS, "body": plan.model_dump()}
         c.execute(update(t).where(t.c.id == plan.id).values(**values))

@@ -61,7 +61,7 @@ def test_the_next_plan_names_the_last_rejection(shop: Limited) -> None:
     other = shop.rounds.find_plan(awaited(shop))
 
     assert f"dropped: plan {number} with it was rejected by bert: {WHY}" in other.awaits
-    assert f"sexton plan --reject {other.id}" in other.awaits
+    assert f"sexton plan reject {other.id}" in other.awaits
     assert f"rejected by bert: {WHY}" in kind_plan(shop.plan_as_operator(), "dropped").awaits
     assert other.awaits_since == other.created_at
 
@@ -150,9 +150,9 @@ def test_a_rejected_plan_cannot_be_applied(shop: Limited) -> None:
 def test_the_command_rejects_explains_and_lists_a_plan(shop: Limited, capsys: pytest.CaptureFixture[str]) -> None:
     number = awaited(shop)
 
-    rejected = run(shop, capsys, "plan", "--reject", str(number), "--reason", WHY)
-    people = run(shop, capsys, "plan", "--list").out
-    [row] = [p for p in json.loads(run(shop, capsys, "plan", "--list", "--json").out) if p["id"] == number]
+    rejected = run(shop, capsys, "plan", "reject", str(number), "--reason", WHY)
+    people = run(shop, capsys, "plan", "list").out
+    [row] = [p for p in json.loads(run(shop, capsys, "plan", "list", "--json").out) if p["id"] == number]
 
     assert (rejected.code, rejected.err) == (0, "")
     assert f"plan {number} of shop is rejected: 30 dropped" in rejected.out
@@ -165,7 +165,7 @@ def test_the_command_rejects_explains_and_lists_a_plan(shop: Limited, capsys: py
 def test_the_command_prints_the_rejection_as_json(shop: Limited, capsys: pytest.CaptureFixture[str]) -> None:
     number = awaited(shop)
 
-    printed = json.loads(run(shop, capsys, "plan", "--reject", str(number), "--reason", WHY, "--json").out)
+    printed = json.loads(run(shop, capsys, "plan", "reject", str(number), "--reason", WHY, "--json").out)
 
     assert (printed["id"], printed["state"], printed["kinds"]) == (number, PlanState.REJECTED, ["30 dropped"])
 
@@ -173,10 +173,11 @@ def test_the_command_prints_the_rejection_as_json(shop: Limited, capsys: pytest.
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (("--reject", "{}"), 1, "give a reason"),
-        (("--reject", "4711", "--reason", WHY), 1, "plan 4711 awaits no approval: there is no such plan"),
-        (("--reason", WHY), 64, "--reason goes with --reject PLAN"),
-        (("--reject", "0", "--reason", WHY), 64, "--reject"),
+        (("reject", "{}", "--reason", " "), 1, "give a reason"),
+        (("reject", "4711", "--reason", WHY), 1, "plan 4711 awaits no approval: there is no such plan"),
+        (("reject", "{}"), 64, "--reason"),
+        (("reject", "0", "--reason", WHY), 64, "'PLAN'"),
+        (("--reject", "{}"), 64, "sexton plan reject PLAN --reason TEXT"),
     ],
 )
 def test_the_command_explains_wrong_arguments(

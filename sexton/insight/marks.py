@@ -1,0 +1,213 @@
+"""List marks page by page, from indexes alone, whatever their number.
+
+First the marks that wait, by kind and in the order in which they become due, then claimed ones, then quarantined ones.
+"""
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Select, and_, func, select
+
+from sexton.database.engine import Database
+from sexton.database.ranges import beyond
+from sexton.insight.views import ListedMark, MarkPage
+from sexton.kernel.errors import BadInput
+from sexton.marks.model import MarkState, Ref
+from sexton.marks.sql.rows import CLAIMED, waits
+from sexton.recycle.planning.model import Policy
+from sexton.recycle.planning.sql.measure import find_kinds
+
+MAX_INSTANT = 2**62
+
+
+class Listed(StrEnum):
+    """Which marks are listed: each is in one of the first three; a fenced one waits, too."""
+
+    WAITING = "WAITING"
+    CLAIMED = "CLAIMED"
+    QUARANTINED = "QUARANTINED"
+    FENCED = "FENCED"
+    CHILD = "CHILD"
+    """Marks of one parent, in any state."""
+
+
+STATES = {listed.value: listed for listed in Listed if listed is not Listed.CHILD}
+"""The states that an operator may name."""
+
+
+class MarkFilter(NamedTuple):
+    """Which marks of an instance are listed. ``kind``: empty means every one."""
+
+    instance: str
+    kind: str = ""
+    state: Listed | None = None
+    parent: Ref | None = None
+    since: int = 0
+    until: int = MAX_INSTANT
+    """Of waiting marks: only those whose retention started after ``since``, up to ``until`` (ms since 1970)."""
+
+
+class _MarkRange(NamedTuple):
+    """Marks of one kind and state, with the index that lists them in the order of ``position``."""
+
+    listed: Listed
+    kind: str
+    query: Select[Any]
+    position: tuple[str, ...]
+
+
+class MarkListing:
+    """Reads the marks of an instance in pages; each page tells the place at which the next one begins."""
+
+    def __init__(self, db: Database, policy: Policy) -> None:
+        self._db, self._policy = db, policy
+
+    def page(self, c: Connection, wanted: MarkFilter, after: str = "", limit: int = 100) -> MarkPage:
+        """Return the next marks after a place, which an earlier page told; raise ``BadInput`` for another text.
+
+        Args:
+            c: the connection.
+            wanted: which marks.
+            after: ``next`` of the page before; empty for the first page.
+            limit: how many marks.
+        """
+        sections = list(self._sections(c, wanted))
+        first, values = self._start(sections, after)
+        marks: list[ListedMark] = []
+        place = after
+        for number, section in enumerate(sections[first:]):
+            query = section.query
+            columns = [query.selected_columns[name] for name in section.position]
+            if number == 0 and values:
+                query = query.where(beyond(columns, values))
+            rows = c.execute(query.order_by(*columns).limit(limit + 1 - len(marks))).all()
+            for row in rows:
+                if len(marks) == limit:
+                    return MarkPage(marks=tuple(marks), next=place)
+                marks.append(self._mark(row))
+                place = _place(section, row)
+        return MarkPage(marks=tuple(marks))
+
+    def _sections(self, c: Connection, wanted: MarkFilter) -> Iterator[_MarkRange]:
+        """Yield the index ranges that are listed, in order."""
+        if wanted.parent is not None:
+            yield self._children(wanted, wanted.parent)
+            return
+        states = (Listed.WAITING, Listed.CLAIMED, Listed.QUARANTINED) if wanted.state is None else (wanted.state,)
+        for state in states:
+            if state is Listed.WAITING:
+                yield from self._waiting(c, wanted)
+            else:
+                yield self._unordered(wanted, state)
+
+    def _waiting(self, c: Connection, wanted: MarkFilter) -> Iterator[_MarkRange]:
+        mark = self._db.t.mark
+        kinds: Sequence[str] = [wanted.kind]
+        if not wanted.kind:
+            kinds = find_kinds(self._db, c, wanted.instance, self._policy.retention_seconds).names
+        for kind in kinds:
+            of_kind = and_(mark.c.instance == wanted.instance, mark.c.kind == kind, waits(mark))
+            if wanted.since:
+                of_kind &= mark.c.retention_starts_at > wanted.since
+            if wanted.until != MAX_INSTANT:
+                of_kind &= mark.c.retention_starts_at <= wanted.until
+            yield _MarkRange(Listed.WAITING, kind, self._select().where(of_kind), ("retention_starts_at", "id"))
+
+    def _unordered(self, wanted: MarkFilter, state: Listed) -> _MarkRange:
+        """Return the claimed, quarantined or fenced marks of an instance, which an index finds in another order."""
+        mark = self._db.t.mark
+        quarantined = mark.c.quarantined_reason.is_not(None)
+        conditions = {
+            Listed.CLAIMED: and_(mark.c.state == CLAIMED, mark.c.quarantined_reason.is_(None)),
+            Listed.QUARANTINED: quarantined,
+            Listed.FENCED: mark.c.state == MarkState.FENCED,
+        }
+        found = and_(mark.c.instance == wanted.instance, conditions[state])
+        position = ("batch", "last_file", "kind", "id") if state is Listed.CLAIMED else ("kind", "id")
+        if wanted.kind:
+            found &= mark.c.kind == wanted.kind
+        return _MarkRange(state, "", self._select().where(found), position)
+
+    def _children(self, wanted: MarkFilter, parent: Ref) -> _MarkRange:
+        mark = self._db.t.mark
+        of_parent = and_(mark.c.parent_id == parent.id, mark.c.parent_kind == parent.kind)
+        found = and_(of_parent, mark.c.instance == wanted.instance)
+        if wanted.kind:
+            found &= mark.c.kind == wanted.kind
+        # Materialized: else a planner may walk the primary key, which has the order, and compare each mark's parent.
+        children = self._select().where(found).cte("child").prefix_with("MATERIALIZED")
+        return _MarkRange(Listed.CHILD, "", select(children), ("kind", "id"))
+
+    def _select(self) -> Select[Any]:
+        mark = self._db.t.mark
+        count = func.jsonb_array_length if self._db.dialect == "postgresql" else func.json_array_length
+        names = (
+            "instance",
+            "kind",
+            "id",
+            "state",
+            "marked_at",
+            "retention_starts_at",
+            "parent_kind",
+            "parent_id",
+            "vault",
+            "prefix",
+            "bytes",
+            "quarantined_reason",
+            "last_error",
+            "batch",
+            "last_file",
+        )
+        return select(*[mark.c[name] for name in names], func.coalesce(count(mark.c["keys"]), 0).label("key_count"))
+
+    def _start(self, sections: Sequence[_MarkRange], after: str) -> tuple[int, list[Any]]:
+        """Return the section in which a page begins, and the position in it behind which it begins."""
+        if not after:
+            return 0, []
+        listed, _, rest = after.partition("/")
+        for number, section in enumerate(sections):
+            prefix = f"{section.kind}/" if section.kind else ""
+            if section.listed == listed and rest.startswith(prefix):
+                texts = rest.removeprefix(prefix).split("/")
+                if len(texts) == len(section.position) and _numbers_fit(section, texts):
+                    return number, [_value(name, text) for name, text in zip(section.position, texts, strict=True)]
+        raise BadInput(f"{after!r} is no place in this list; take `next` of the page before, with the same filters")
+
+    def _mark(self, row: Any) -> ListedMark:
+        retention = self._policy.retention_seconds.get(row.kind)
+        return ListedMark(
+            instance=row.instance,
+            kind=row.kind,
+            mark=row.id,
+            state=row.state,
+            marked_at=row.marked_at,
+            due_at=None if retention is None else row.retention_starts_at + 1000 * retention,
+            parent=None if row.parent_id is None else f"{row.parent_kind}/{row.parent_id}",
+            vault=row.vault,
+            prefix=row.prefix,
+            keys=row.key_count,
+            bytes=row.bytes,
+            quarantined=row.quarantined_reason,
+            last_error=row.last_error,
+        )
+
+
+NUMBERS = ("retention_starts_at", "batch", "last_file")
+
+
+def _numbers_fit(section: _MarkRange, texts: Sequence[str]) -> bool:
+    return all(
+        name not in NUMBERS or (text.isascii() and text.removeprefix("-").isdigit() and len(text) <= 20)
+        for name, text in zip(section.position, texts, strict=True)
+    )
+
+
+def _value(name: str, text: str) -> Any:
+    return int(text) if name in NUMBERS else text
+
+
+def _place(section: _MarkRange, row: Any) -> str:
+    """Return the place of a row in the list, behind which the next page begins."""
+    position = [str(row._mapping[name]) for name in section.position]
+    return "/".join([section.listed, *filter(None, [section.kind]), *position])
