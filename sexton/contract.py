@@ -59,8 +59,8 @@ class NewMark(Message):
     ``vault`` is None only where the owner names the vaults when the mark is due (the catalog's tablets).
 
     ``bytes`` is the owner's estimate of what the deletion frees. ``parent`` is the (kind, id) of the object to which it
-    belongs: a hold on the parent applies to it too, and ``sexton hold table ID`` means ``("table", ID)``. Fields with
-    other names are refused.
+    belongs: a hold on the parent applies to it too, and ``sexton hold add table ID`` means ``("table", ID)``. Fields
+    with other names are refused.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -104,7 +104,7 @@ class FilesStory:
         self._console.same("orders after undrop", self._world.loaded["orders"], size)
         self._console.say(f"Dropping orders was a mistake. Undropped: all {size.files} checksums are right.")
         options = ("--instance", self._instance, "--for", "7d", "--reason", "audit")
-        self._hold = str(self._console.sexton_json("hold", "table", db.table_id("invoices"), *options)["id"])
+        self._hold = str(self._console.sexton_json("hold", "add", "table", db.table_id("invoices"), *options)["id"])
         self._console.say("An auditor still needs dropped table invoices: a hold for 7 days.")
 
     def _skip_four_days(self) -> dict[Key, int]:

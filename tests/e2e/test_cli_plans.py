@@ -241,7 +241,7 @@ def test_plan_without_a_verb_makes_a_new_one(offline: Run, waits: int) -> None:
 
 
 def test_plan_show_prints_state_holds_and_marks(offline: Run, waits: int) -> None:
-    offline("hold", "instance", "shop", "--for", "1d", "--reason", "audit")
+    offline("hold", "add", "instance", "shop", "--for", "1d", "--reason", "audit")
 
     shown = offline("plan", "show", str(waits))
     review = json.loads(offline("plan", "show", str(waits), "--json").stdout)

@@ -54,7 +54,7 @@ def test_call_log_has_every_command_with_its_outcome(offline: Run, shop: Databas
     offline("stop", "shop", "--reason", "a restore")
     offline("start", "shop")
     offline("enable", "shop")
-    offline("hold", "instance", "shop", "--for", "1h", "--reason", "audit")
+    offline("hold", "add", "instance", "shop", "--for", "1h", "--reason", "audit")
     offline("hold", "release", "1")
     offline("hold", "release", "77")
     offline("protection", "watermark", "shop", "7")
@@ -88,7 +88,7 @@ def test_stop_and_hold_succeed_without_a_call_log(offline: Run, shop: Database) 
         c.exec_driver_sql("CREATE TRIGGER full BEFORE INSERT ON sexton_call BEGIN SELECT RAISE(ABORT, 'full'); END")
 
     stopped = offline("stop", "shop", "--reason", "a restore")
-    held = offline("hold", "instance", "shop", "--for", "1h", "--reason", "audit")
+    held = offline("hold", "add", "instance", "shop", "--for", "1h", "--reason", "audit")
     started = offline("start", "shop")
 
     assert (stopped.returncode, held.returncode) == (0, 0), stopped.stderr + held.stderr

@@ -66,6 +66,11 @@ class Hold(Message):
         return f"{self.vault}/{self.prefix}" if self.scope == "prefix" else "the whole instance"
 
     @property
+    def ends_at(self) -> int:
+        """Return when it ended or will end, in ms since 1970."""
+        return min(self.released_at or self.expires_at, self.expires_at)
+
+    @property
     def kept(self) -> Kept:
         """Return the answer that the hold gives about each mark that it blocks."""
         return by_hold(self.id)
@@ -134,7 +139,7 @@ class HoldStore:
             c.execute(update(t).where(t.c.id == hold, t.c.released_at.is_(None)).values(released_at=now))
             row = c.execute(select(t).where(t.c.id == hold)).one_or_none()
         if row is None:
-            raise BadInput(f"there is no hold {hold}; see: sexton blockers")
+            raise BadInput(f"there is no hold {hold}; see: sexton hold list --all")
         return Hold(**row._mapping)
 
     def active(self, instance: str | None = None) -> Sequence[Hold]:
@@ -145,6 +150,18 @@ class HoldStore:
             if instance is not None:
                 query = query.where(t.c.instance == instance)
             return [Hold(**row._mapping) for row in c.execute(query)]
+
+    def newest(self, instance: str | None, limit: int, *, active: bool) -> tuple[Sequence[Hold], int]:
+        """Return the newest holds, or only those in effect, the newest first, and the instant (ms since 1970)."""
+        t = self._db.t.hold
+        query = select(t).order_by(t.c.id.desc()).limit(limit)
+        if instance is not None:
+            query = query.where(t.c.instance == instance)
+        with self._db.read() as c:
+            now = self._db.now(c)
+            if active:
+                query = query.where(t.c.released_at.is_(None), t.c.expires_at > now)
+            return [Hold(**row._mapping) for row in c.execute(query)], now
 
     def _check_vault(self, c: Connection, hold: Hold) -> None:
         """Raise ``BadInput`` for a prefix hold that can match no key."""

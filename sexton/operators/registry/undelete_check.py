@@ -86,7 +86,7 @@ def _refuse_second_passes(
         first = min(awaiting)
         raise UndeleteUnsafe(
             f"{_first_of(awaiting)} of {instance} is claimed, and its second pass would delete the objects again; "
-            f"first: sexton hold {hold} --for 7d --reason 'undelete'; then give the mark up permanently: "
+            f"first: sexton hold add {hold} --for 7d --reason 'undelete'; then give the mark up permanently: "
             f"sexton quarantine discard {instance} {first.kind}/{first.id} --reason 'undelete'"
         )
 

@@ -13,7 +13,8 @@ from sexton.interfaces.cli.context import (
     parse_ref,
     require_reason,
 )
-from sexton.interfaces.cli.output import print_json, quantity, utc, wants_json
+from sexton.interfaces.cli.groups import SextonGroup
+from sexton.interfaces.cli.output import print_json, quantity, show_table, utc, utc_column, wants_json
 from sexton.kernel.printable import printable
 from sexton.marks.model import Ref
 
@@ -21,19 +22,22 @@ if TYPE_CHECKING:
     from sexton.operators.holds.store import Hold
 
 app = typer.Typer(help="Holds: until a hold ends, no mark that it covers is claimed.", no_args_is_help=True)
+add = typer.Typer(help="Place a hold on an instance, a table, a mark or a prefix.", no_args_is_help=True)
+app.add_typer(add, name="add", cls=SextonGroup)
 TABLE = "table"
 """The kind under which owners name a table as the ancestor of its marks."""
 
+COLUMNS = ("hold", "instance", "covers", "state", "placed (UTC)", "ends (UTC)", "by", "why")
 For = Annotated[str, typer.Option("--for", help="How long: 30m, 12h, 7d, 2w.", metavar="LENGTH")]
 Reason = Annotated[str, typer.Option(help="Why; other operators will read it.")]
 InstanceOption = Annotated[str | None, typer.Option(help="Default: the only instance.")]
 
 
-@app.command("instance")
+@add.command("instance")
 def hold_instance(instance: Annotated[str, typer.Argument(help="The instance.")], length: For, reason: Reason) -> None:
     """Hold everything of an instance.
 
-    Example: sexton hold instance shop --for 7d --reason 'audit until Friday'
+    Example: sexton hold add instance shop --for 7d --reason 'audit until Friday'
     """
     from sexton.operators.holds.store import Hold
 
@@ -41,7 +45,7 @@ def hold_instance(instance: Annotated[str, typer.Argument(help="The instance.")]
     _place(hold, instance, length)
 
 
-@app.command("table")
+@add.command("table")
 def hold_table(
     id_: Annotated[str, typer.Argument(metavar="ID", help="The table's id, as the owner's marks name it.")],
     length: For,
@@ -50,14 +54,14 @@ def hold_table(
 ) -> None:
     """Hold a table and every mark that names it as an ancestor.
 
-    Example: sexton hold table 12 --instance shop --for 7d --reason 'wrong drop?'
+    Example: sexton hold add table 12 --instance shop --for 7d --reason 'wrong drop?'
     """
     if not id_.strip():
         raise WrongUsage("the table's id is empty")
     _place(_mark_hold(Ref(TABLE, id_), reason), instance, length)
 
 
-@app.command("mark")
+@add.command("mark")
 def hold_mark(
     mark: Annotated[str, typer.Argument(metavar="KIND/ID", help="The mark, e.g. dropped/t12.")],
     length: For,
@@ -66,12 +70,12 @@ def hold_mark(
 ) -> None:
     """Hold one mark and all of its descendants.
 
-    Example: sexton hold mark dropped/t12 --instance shop --for 12h --reason 'wrong drop?'
+    Example: sexton hold add mark dropped/t12 --instance shop --for 12h --reason 'wrong drop?'
     """
     _place(_mark_hold(parse_ref(mark), reason), instance, length)
 
 
-@app.command("vault-prefix")
+@add.command("vault-prefix")
 def hold_prefix(
     place: Annotated[str, typer.Argument(metavar="VAULT/PREFIX", help="Keys of a vault that begin with PREFIX.")],
     length: For,
@@ -82,17 +86,40 @@ def hold_prefix(
 
     Every mark with a file whose key, relative to its vault, begins with the prefix.
 
-    Example: sexton hold vault-prefix cold/data/12/ --instance shop --for 2w --reason 'legal hold'
+    Example: sexton hold add vault-prefix cold/data/12/ --instance shop --for 2w --reason 'legal hold'
     """
     from sexton.operators.holds.store import Hold
 
     vault, _, prefix = place.partition("/")
     if not (vault and prefix):
-        raise WrongUsage(f"{place!r} names no prefix; write VAULT/PREFIX; to hold all: sexton hold instance")
+        raise WrongUsage(f"{place!r} names no prefix; write VAULT/PREFIX; to hold all: sexton hold add instance")
     if "*" in prefix or "?" in prefix:
         typer.echo("* and ? have no special meaning in a prefix; the hold covers all keys that begin with it", err=True)
     hold = Hold(instance="", scope="prefix", vault=vault, prefix=prefix, reason=require_reason(reason))
     _place(hold, instance, length)
+
+
+@app.command("list")
+def list_(
+    instance: Annotated[str | None, typer.Argument(metavar="[INSTANCE]", help="Only this instance's.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Also those that ended: released, or expired.")] = False,
+    last: Annotated[int, typer.Option(help="How many, the newest first.", min=1, max=10_000)] = 1_000,
+) -> None:
+    """Print holds, the newest first: what each covers, until when, who placed it and why.
+
+    Example: sexton hold list shop
+    """
+    with open_database() as service:
+        if instance is not None:
+            service.stores.registry.instance(instance)
+        holds, now = service.stores.holds.newest(instance, last + 1, active=not everything)
+    if wants_json():
+        print_json({"items": [h.model_dump(mode="json") for h in holds[:last]], "more": len(holds) > last})
+        return
+    none = "no hold was placed yet" if everything else "no hold is active; those that ended: sexton hold list --all"
+    show_table("" if holds else none, COLUMNS, [_row(h, now) for h in holds[:last]])
+    if len(holds) > last:
+        typer.echo(f"only the newest {last:,} are shown; see more with --last N")
 
 
 @app.command("release")
@@ -105,8 +132,13 @@ def release(
     """
     with open_database() as service, log_call(service, "hold release", subject=str(hold)):
         released = service.stores.holds.release(hold)
-    ended_at = min(released.released_at or released.expires_at, released.expires_at)
-    typer.echo(f"{released.kept} of {released.instance} ({printable(released.what)}) ended {utc(ended_at)}")
+    typer.echo(f"{released.kept} of {released.instance} ({printable(released.what)}) ended {utc(released.ends_at)}")
+
+
+def _row(hold: "Hold", now: int) -> tuple[object, ...]:
+    state = "released" if hold.released_at is not None else "expired" if hold.expires_at <= now else "active"
+    times = (utc_column(hold.placed_at), utc_column(hold.ends_at))
+    return hold.id, hold.instance, hold.what, state, *times, hold.placed_by, hold.reason
 
 
 def _mark_hold(mark: Ref, reason: str) -> "Hold":

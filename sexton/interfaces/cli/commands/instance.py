@@ -86,7 +86,7 @@ def keys(
 
     A check reports an ORPHAN only if its key matches the pattern. A group ``record`` captures the record that a file
     belongs to. Any other group names what else it belongs to, so that a hold on that reaches orphans: a group ``table``
-    captures what `sexton hold table` names. An empty pattern means that the keys are unknown, so a check reports no
+    captures what `sexton hold add table` names. An empty pattern means that the keys are unknown, so a check reports no
     orphans.
 
     Example: sexton instance keys shop 'data/[0-9]+/(?P<record>[0-9a-f]+)_[0-9]+\.dat'

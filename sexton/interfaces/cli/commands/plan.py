@@ -112,7 +112,7 @@ def reject(plan: PlanNumber, reason: Annotated[str, typer.Option(help="Why.")]) 
         print_json(row.model_dump(mode="json"))
         return
     typer.echo(f"plan {plan} of {row.instance} is rejected: {', '.join(row.kinds)}")
-    hold = f"sexton hold mark KIND/ID --instance {row.instance} --for 7d --reason TEXT"
+    hold = f"sexton hold add mark KIND/ID --instance {row.instance} --for 7d --reason TEXT"
     typer.echo(f"to save a mark, let its owner undrop it, or hold it: {hold}")
     typer.echo("rounds delete these kinds without approval again in 7 days, or when a later plan with them is applied")
 
