@@ -1,5 +1,6 @@
 """Groups of commands: help in panels, an answer to a wrong word, and a group that has a command by default."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Annotated, Any
@@ -11,9 +12,15 @@ from sexton.interfaces.cli.output import want_json
 
 OTHERS = "Commands"
 """The panel of commands that name none; printed first."""
+EMERGENCIES = "Emergencies"
+"""The panel of commands for a disaster: after a restore, a loss, a wrong bulk change."""
 WHOLE = 10_000
 """Characters of a summary: none is cut."""
 MAX_SUGGESTIONS = 4
+PLACEHOLDERS = {"str": "TEXT", "int": "N", "int range": "N", "integer range": "N", "float": "N", "path": "FILE"}
+"""Sort of an option's value → the word for it in the help."""
+LARGEST = re.compile(r"<=(9223372036854775807|461168601842738790[34])")
+"""The upper end of a range that only means: a number of 64 bits."""
 WITHOUT_JSON = ("up", "api")
 """Commands that serve until Ctrl-C."""
 
@@ -36,14 +43,36 @@ def _json_option() -> Any:
     return typer.main.get_command(one_command).params[0]
 
 
+def _spell_uniformly(param: Any) -> None:
+    """Let the help name each argument in capitals, an optional one in brackets, and each option's value by its sort."""
+    is_option, record = param.param_type_name == "option", param.get_help_record
+    word = re.sub(r"[][….]", "", param.metavar or param.name).upper()
+    if not is_option:
+        word = word if param.required else f"[{word}]"
+        word = f"{word}..." if param.nargs == -1 else word
+        param.get_usage_pieces = lambda _: [word]
+
+    def spelled(ctx: Any) -> tuple[str, str] | None:
+        if (pair := record(ctx)) is None:
+            return None
+        name, text = pair
+        for sort, placeholder in PLACEHOLDERS.items():
+            name = name.replace(f"<{sort}>", placeholder)
+        return name if is_option else word, LARGEST.sub("", text)
+
+    param.get_help_record = spelled
+
+
 class SextonGroup(typer.core.TyperGroup):
     """A group of commands: each has --json, help is grouped by panel, and an unknown word is answered."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         for name, command in self.commands.items():
-            if not hasattr(command, "commands") and name not in WITHOUT_JSON:
-                command.params.append(_json_option())
+            if not hasattr(command, "commands"):
+                command.params += [] if name in WITHOUT_JSON else [_json_option()]
+                for param in command.params:
+                    _spell_uniformly(param)
 
     def format_commands(self, _ctx: Any, formatter: Any) -> None:
         """Write the commands of each panel with their whole summaries, which are folded and never cut."""
@@ -52,6 +81,7 @@ class SextonGroup(typer.core.TyperGroup):
             if not command.hidden:
                 panel = getattr(command, "rich_help_panel", None) or OTHERS
                 panels.setdefault(panel, []).append((name, command.get_short_help_str(WHOLE)))
+        panels[EMERGENCIES] = panels.pop(EMERGENCIES, [])  # the last one
         for panel, rows in panels.items():
             if rows:
                 with formatter.section(panel):

@@ -52,7 +52,7 @@ from sexton.interfaces.cli.commands import (
 )
 from sexton.interfaces.cli.context import WrongUsage
 from sexton.interfaces.cli.doctor import doctor
-from sexton.interfaces.cli.groups import PlanGroup, SextonGroup
+from sexton.interfaces.cli.groups import EMERGENCIES, PlanGroup, SextonGroup
 from sexton.kernel.errors import SextonError
 from sexton.kernel.printable import escaped_output
 
@@ -179,17 +179,37 @@ COMMANDS_OF_OTHER_MODULES: tuple[tuple[typer.Typer, dict[str, Callable[..., obje
 """Group → commands that another module than the group's own defines."""
 
 
+PANELS: dict[str, tuple[str, ...]] = {
+    "Set up": ("init", "up", "instance", "enable", "vault", "schedules", "settings", "api", "contract", "trial"),
+    "Inspect": ("status", "blockers", "why", "marks", "deletions", "log", "check", "doctor"),
+    "Delete": ("plan", "apply", "round"),
+    "Stop, hold and protect": ("stop", "start", "hold", "lists", "pace", "protection", "quarantine", "token", "user"),
+    "Topics and binlogs": ("wal", "binlog", "replica"),
+    EMERGENCIES: ("undelete",),
+}
+"""Panel of `sexton --help` → its commands and groups, in order; docs/commands.md has the same headings."""
+
+
 def _register(group: typer.Typer, commands: Mapping[str, Callable[..., object]]) -> None:
     for name, function in commands.items():
         group.command(name)(function)
 
 
-_register(app, COMMANDS)
-for _group, _commands in COMMANDS_OF_OTHER_MODULES:
-    _register(_group, _commands)
-wal.app.add_typer(wal_round.app, name="round", cls=SextonGroup)
-for _name, _group in GROUPS.items():
-    app.add_typer(_group, name=_name, cls=PlanGroup if _group is plan.app else SextonGroup)
+def _register_all() -> None:
+    for group, commands in COMMANDS_OF_OTHER_MODULES:
+        _register(group, commands)
+    wal.app.add_typer(wal_round.app, name="round", cls=SextonGroup)
+    panel_of = {name: panel for panel, names in PANELS.items() for name in names}
+    for name in dict.fromkeys([*panel_of, *COMMANDS, *GROUPS]):
+        panel = panel_of.get(name)
+        if name in COMMANDS:
+            app.command(name, rich_help_panel=panel)(COMMANDS[name])
+        else:
+            cls = PlanGroup if name == "plan" else SextonGroup
+            app.add_typer(GROUPS[name], name=name, cls=cls, rich_help_panel=panel)
+
+
+_register_all()
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ from sexton.interfaces.cli.context import (
     open_database,
     require_reason,
 )
+from sexton.interfaces.cli.groups import EMERGENCIES
 from sexton.interfaces.cli.output import print_json, quantity, show_table, wants_json
 from sexton.interfaces.cli.render.checks import finding_place, finding_row, run_row, show_report
 
@@ -161,7 +162,7 @@ def accept(
     typer.echo(f"finding {finding} ({accepted.type} {finding_place(accepted)}) is accepted")
 
 
-@app.command("rebase")
+@app.command("rebase", rich_help_panel=EMERGENCIES)
 def rebase(
     instance: Instance,
     reason: Annotated[str, typer.Option(help="Why so much is missing; other operators will read it.")],

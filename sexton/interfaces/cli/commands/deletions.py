@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def deletions(
     number: Annotated[int, typer.Argument(metavar="ROUND", help="The round's number.", min=1, max=2**63 - 1)],
     outcome: Annotated[
-        str | None, typer.Option(help="Only objects with this outcome: deleted, hidden, failed, ...")
+        str | None, typer.Option(help="Only objects with this outcome, such as deleted, hidden or failed.")
     ] = None,
 ) -> None:
     """Print every object that a round tried to delete.

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from sexton.interfaces.cli.context import WrongUsage, log_call, open_database
+from sexton.interfaces.cli.groups import EMERGENCIES
 from sexton.interfaces.cli.output import print_json, show_table, wants_json
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def list_(instance: Annotated[str | None, typer.Argument(help="Only this instanc
         raise typer.Exit(1)
 
 
-@app.command("trust")
+@app.command("trust", rich_help_panel=EMERGENCIES)
 def trust(
     instance: Instance,
     name: Name,

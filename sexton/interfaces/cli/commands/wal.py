@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.context import WrongUsage, log_call, one_instance, open_database, require_reason
+from sexton.interfaces.cli.groups import EMERGENCIES
 from sexton.interfaces.cli.output import print_json, quantity, show_table, wants_json
 from sexton.interfaces.cli.render.topics import purge_row, show_explanation, topic_row
 
@@ -130,7 +131,7 @@ def purges(topic: Name) -> None:
     show_table("" if history else "not purged yet", columns, [purge_row(p) for p in history])
 
 
-@app.command("reset")
+@app.command("reset", rich_help_panel=EMERGENCIES)
 def reset(
     topic: Name,
     reason: Reason,
@@ -169,7 +170,7 @@ def reset(
         )
 
 
-@app.command("assign")
+@app.command("assign", rich_help_panel=EMERGENCIES)
 def assign(
     topic: Name,
     instance: Annotated[str, typer.Argument(help="Whose topic it is from now on.")],
@@ -192,7 +193,7 @@ def assign(
     typer.echo(f"topic {topic} belongs to {after}: its owner must send its map now, with newer epochs")
 
 
-@app.command("restored")
+@app.command("restored", rich_help_panel=EMERGENCIES)
 def restored(reason: Reason) -> None:
     """Report that Sexton's database was restored.
 
