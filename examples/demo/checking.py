@@ -66,11 +66,11 @@ def find_damage(console: Console, stack: Stack, world: World, undamaged: Objects
     with console.started("check", "findings", world.instance, "--json") as command:
         _undo(world, damage)
         console.same("the vaults after the repair, key by key", undamaged, listing(world.vaults))
-        _compare_findings(console, damage, json.loads(console.output(command)))
+        _compare_findings(console, damage, json.loads(console.output(command))["items"])
     size = world.db.read_table(DAMAGED_TABLE)
     console.same(f"{DAMAGED_TABLE} after the repair", world.loaded[DAMAGED_TABLE], size)
     console.say("Both are undone: the listing and all checksums are as before.")
-    return Sight("check", f"sexton check show {run['id']}", "spark.md")
+    return Sight("check", f"sexton check show {run['check']}", "spark.md")
 
 
 def _damage(world: World) -> Damage:

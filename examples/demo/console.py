@@ -121,7 +121,7 @@ class Console:
         """Create a token of each scope for the demo's own programs; the viewer does not see it."""
         words = ("token", "create", "--days", "1", "--json", "--scope")
         outputs = self.together(*((*words, scope) for scope in scopes), shown=False)
-        return [str(json.loads(output)["token"]) for output in outputs]
+        return [str(json.loads(output)["secret"]) for output in outputs]
 
 
 def _wrapped(text: str, width: int = WIDTH) -> str:

@@ -104,7 +104,7 @@ class FilesStory:
         self._console.same("orders after undrop", self._world.loaded["orders"], size)
         self._console.say(f"Dropping orders was a mistake. Undropped: all {size.files} checksums are right.")
         options = ("--instance", self._instance, "--for", "7d", "--reason", "audit")
-        self._hold = str(self._console.sexton_json("hold", "add", "table", db.table_id("invoices"), *options)["id"])
+        self._hold = str(self._console.sexton_json("hold", "add", "table", db.table_id("invoices"), *options)["hold"])
         self._console.say("An auditor still needs dropped table invoices: a hold for 7 days.")
 
     def _skip_four_days(self) -> dict[Key, int]:
@@ -129,7 +129,7 @@ class FilesStory:
             self._console.say(f"| {kind['kind']:<10} {kind['marks']:>3,} marks, {size}")
         self._console.same("objects after the plan", before, listing(self._vaults))
         self._console.say("Seen: counts in advance. The listing is unchanged by the plan.")
-        return int(plan["id"])
+        return int(plan["plan"])
 
     def _apply(self, before: dict[Key, int], plan: int, key: str) -> Any:
         """Apply the plan through a kill; return the round's report."""
@@ -150,7 +150,7 @@ class FilesStory:
     def _list_blockers(self) -> None:
         self._console.act("Fear: Sexton silently stops deleting")
         self._console.say("Table invoices was due too. What stays has a reason, and a way out:")
-        for blocker in self._console.sexton_json("blockers", self._instance):
+        for blocker in self._console.sexton_json("blockers", self._instance)["items"]:
             details = (blocker[name] for name in ("what", "why", "way_out") if blocker[name])
             self._console.say(f"| {blocker['held_by']}: {'; '.join(details)}")
 

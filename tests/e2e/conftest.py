@@ -20,6 +20,7 @@ from sexton.operators.registry.store import Registry
 from sexton.storage.model import VaultSpec
 from tests.servers.forked import Forked
 from tests.servers.temporal import DevServer
+from tests.support.cli_json import check_json
 from tests.support.rig import migrated, put
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -45,7 +46,9 @@ def sexton(environment: dict[str, str], tmp_path: Path) -> Run:
     def run(*words: str, **extra: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "sexton", *words]
         variables = {k: v for k, v in (environment | extra).items() if v}
-        return subprocess.run(command, env=variables, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        ran = subprocess.run(command, env=variables, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        check_json(words, ran.stdout)
+        return ran
 
     return run
 
@@ -64,6 +67,7 @@ def in_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
             capsys.readouterr()
             code = cli.run()
         printed = capsys.readouterr()
+        check_json(words, printed.out)
         return subprocess.CompletedProcess(words, code, printed.out, printed.err)
 
     return run

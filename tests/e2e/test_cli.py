@@ -33,9 +33,9 @@ def test_first_day_from_init_to_a_deleted_mark(
         contract.mark(c, "shop", "dropped", [NewMark(id="t1", vault="disk", keys=("data/a.dat",), bytes=10)])
     schema.move_clock(db, 10_801)
     planned = sexton("plan", "shop", "--json")
-    refused = online("apply", str(json.loads(planned.stdout)["id"]), "--yes")
+    refused = online("apply", str(json.loads(planned.stdout)["plan"]), "--yes")
     enabled = online("enable", "shop")
-    applied = sexton("apply", str(json.loads(planned.stdout)["id"]), "--yes", "--json")
+    applied = sexton("apply", str(json.loads(planned.stdout)["plan"]), "--yes", "--json")
 
     assert (initialised.returncode, "sexton schedules apply" in initialised.stdout) == (0, True)
     assert planned.returncode == 2
@@ -45,7 +45,7 @@ def test_first_day_from_init_to_a_deleted_mark(
     assert json.loads(applied.stdout)["deleted"] == 1
     assert listing(tmp_path / "v") == {}
     assert online("plan", "shop").returncode == 0
-    again = online("apply", str(json.loads(planned.stdout)["id"]), "--yes")
+    again = online("apply", str(json.loads(planned.stdout)["plan"]), "--yes")
     assert (again.returncode, again.stdout, "of shop is APPLIED and cannot be applied" in again.stderr) == (1, "", True)
     story = online("why", "data/a.dat").stdout
     assert "marked dropped in vault disk" in story
@@ -91,7 +91,7 @@ def test_status_distinguishes_running_and_interrupted_rounds(offline: Run, shop:
 
 def test_apply_asks_for_confirmation(online: Run, shop: Database, tmp_path: Path) -> None:
     online("enable", "shop")
-    plan = json.loads(online("plan", "shop", "--json").stdout)["id"]
+    plan = json.loads(online("plan", "shop", "--json").stdout)["plan"]
 
     unanswered = online("apply", str(plan))
 
@@ -153,11 +153,11 @@ def test_vault_ahead_of_its_database_is_trusted_on_command(offline: Run, shop: D
     trusted = offline("vault", "trust", "shop", "disk", "--yes")
     after = offline("vault", "list", "shop", "--json")
 
-    assert (behind.returncode, json.loads(behind.stdout)[0]["proof"][:6]) == (1, "BEHIND")
+    assert (behind.returncode, json.loads(behind.stdout)["items"][0]["proof"][:6]) == (1, "BEHIND")
     assert unanswered.returncode == 1
-    assert json.loads(still.stdout)[0]["proof"].startswith("BEHIND")
+    assert json.loads(still.stdout)["items"][0]["proof"].startswith("BEHIND")
     assert trusted.returncode == 0
-    assert (after.returncode, json.loads(after.stdout)[0]["proof"]) == (0, "ours")
+    assert (after.returncode, json.loads(after.stdout)["items"][0]["proof"]) == (0, "ours")
 
 
 def test_contract_test_races_and_leaves_nothing_behind(offline: Run, shop: Database) -> None:

@@ -43,7 +43,7 @@ def test_a_log_is_set_listed_explained_and_disabled(offline: Run, shop: Database
     created = offline("binlog", "set", "stock", "--ttl", "12h", "--max-records", "100", "--from-seq", "40")
     explained, as_json = offline("binlog", "explain", DB), json.loads(offline("binlog", "explain", DB, "--json").stdout)
     world.cut_expired()
-    people, listed = offline("binlog", "list"), json.loads(offline("binlog", "list", "--json").stdout)
+    people, listed = offline("binlog", "list"), json.loads(offline("binlog", "list", "--json").stdout)["items"]
     table = offline("binlog", "explain", DB, "orders")
     off = offline("binlog", "disable", "stock")
     rest = offline("binlog", "list", "--after", "sales/orders", "--json")
@@ -65,7 +65,9 @@ def test_a_log_is_set_listed_explained_and_disabled(offline: Run, shop: Database
     ]
     assert "table orders is in the log of its database" in table.stdout
     assert (off.returncode, "is disabled" in off.stdout) == (0, True)
-    assert [(i["db"], i["enabled"], i["ttl_seconds"]) for i in json.loads(rest.stdout)] == [("stock", False, DAY // 2)]
+    assert [(i["db"], i["enabled"], i["ttl_seconds"]) for i in json.loads(rest.stdout)["items"]] == [
+        ("stock", False, DAY // 2)
+    ]
     by_command = [c for c in reversed(CallStore(shop).last(9)) if c.source.startswith("cli@")]
     assert [(c.action, c.subject) for c in by_command] == [
         ("binlog set", "stock"),
@@ -76,8 +78,8 @@ def test_a_log_is_set_listed_explained_and_disabled(offline: Run, shop: Database
 @pytest.mark.slow
 def test_approve_shows_the_cut_and_asks(offline: Run, shop: Database, world: BinlogInstance) -> None:
     waits(world)
-    status, held = offline("status"), json.loads(offline("blockers", "--json").stdout)
-    doctor = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}
+    status, held = offline("status"), json.loads(offline("blockers", "--json").stdout)["items"]
+    doctor = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)["items"]}
     unconfirmed = offline("binlog", "approve", DB)
     approved = offline("binlog", "approve", DB, "--yes")
     again = offline("binlog", "approve", DB, "--yes")
@@ -120,11 +122,11 @@ def test_drop_shows_its_effect_and_refuses_an_unknown_name(offline: Run, shop: D
 @pytest.mark.slow
 def test_consumers_are_listed_as_blockers_and_removed(offline: Run, shop: Database, world: BinlogInstance) -> None:
     world.cut_expired()
-    held = json.loads(offline("blockers", SHOP, "--json").stdout)
+    held = json.loads(offline("blockers", SHOP, "--json").stdout)["items"]
     listed = offline("binlog", "consumers")
     world.pass_time(DAY + STEP)
     lost = offline("binlog", "consumers")
-    doctor = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}
+    doctor = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)["items"]}
     removed = offline("binlog", "remove-consumer", "lisbon", DB)
     gone = offline("binlog", "remove-consumer", "lisbon", DB)
 
@@ -144,7 +146,7 @@ def test_refused_clock_is_reported_everywhere(offline: Run, world: BinlogInstanc
     before = offline("binlog", "explain", DB)
     world.cut_expired()
     after, held = offline("binlog", "explain", DB), offline("blockers")
-    doctor = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}
+    doctor = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)["items"]}
     status = offline("status")
 
     assert "the next run cuts nothing: the database's clock moved forward" in before.stdout
@@ -164,7 +166,7 @@ def test_the_journal_and_its_followers_are_shown(offline: Run, world: BinlogInst
     )
     end = offline("binlog", "journal", "--after", "2")
     ahead = offline("binlog", "journal", "--after", "99")
-    followers = json.loads(offline("binlog", "followers", "--json").stdout)
+    followers = json.loads(offline("binlog", "followers", "--json").stdout)["items"]
     listed = offline("binlog", "followers")
     removed = offline("binlog", "remove-follower", "fe-1")
     gone = offline("binlog", "remove-follower", "fe-1")
@@ -246,7 +248,7 @@ def test_wrong_input_is_reported_in_one_line(
 
 
 def test_status_is_silent_about_binlogs_if_there_are_none(offline: Run, shop: Database) -> None:
-    doctor = {f["about"] for f in json.loads(offline("doctor", "--json").stdout)}
+    doctor = {f["about"] for f in json.loads(offline("doctor", "--json").stdout)["items"]}
 
     assert not doctor & {"binlogs", "replicas"}
     assert "binlogs:" not in offline("status").stdout

@@ -53,7 +53,7 @@ def test_lists_show_entries_of_database_and_settings(offline: Run, shop: Databas
     ]
     by_settings = {"SEXTON_RECYCLE__RECYCLE_BLACKLIST": "other"}
 
-    shown = json.loads(offline("lists", "show", "--json", **by_settings).stdout)
+    shown = json.loads(offline("lists", "show", "--json", **by_settings).stdout)["items"]
     people = offline("lists", "show", "blacklist", **by_settings)
     refused = offline("lists", "remove", "blacklist", "other", **by_settings)
     removed = offline("lists", "remove", "windows", window)
@@ -76,7 +76,7 @@ def test_the_doctor_warns_of_a_halt_and_fails_without_temporal(offline: Run, sho
 
     examined = offline("doctor", "--json")
 
-    findings = {f["about"]: f for f in json.loads(examined.stdout)}
+    findings = {f["about"]: f for f in json.loads(examined.stdout)["items"]}
     assert examined.returncode == 1
     assert (findings["temporal"]["state"], findings["halted"]["state"], findings["vaults"]["state"]) == (
         "FAIL",
@@ -94,8 +94,8 @@ def test_the_doctor_names_missing_checks_and_limits(offline: Run, shop: Database
 
     enabled = offline("doctor", "--json", SEXTON_RECYCLE__MAX_DELETE_FRACTION="1")
 
-    quiet = {f["about"]: f for f in json.loads(observing.stdout)}
-    findings = {f["about"]: f for f in json.loads(enabled.stdout)}
+    quiet = {f["about"]: f for f in json.loads(observing.stdout)["items"]}
+    findings = {f["about"]: f for f in json.loads(enabled.stdout)["items"]}
     assert (quiet["checks"]["state"], "limits" in quiet) == ("OK", False)
     assert (findings["checks"]["state"], findings["limits"]["state"]) == ("WARN", "WARN")
     assert findings["checks"]["detail"] == "shop: no check was complete ever"
@@ -139,20 +139,20 @@ def test_an_instance_can_go_back_to_observing(offline: Run, shop: Database) -> N
 
     assert observed.returncode == 0
     assert "only observes" in observed.stdout
-    assert json.loads(offline("instance", "list", "--json").stdout)[0]["mode"] == "observe"
+    assert json.loads(offline("instance", "list", "--json").stdout)["items"][0]["mode"] == "observe"
     assert "sexton enable shop" in holds.stdout
     assert offline("instance", "observe", "nobody").returncode == 1
 
 
 def test_refused_apply_and_round_are_in_the_log(offline: Run, shop: Database) -> None:
-    plan = json.loads(offline("plan", "shop", "--json").stdout)["id"]
+    plan = json.loads(offline("plan", "shop", "--json").stdout)["plan"]
     observed = offline("apply", str(plan), "--yes")
     offline("enable", "shop")
     offline("stop", "shop", "--reason", "drill")
     stopped = [offline("apply", str(plan), "--yes"), offline("round", "run", "shop")]
     unknown = [offline("apply", "999", "--yes"), offline("round", "run", "nobody")]
 
-    logged = json.loads(offline("log", "--json").stdout)
+    logged = json.loads(offline("log", "--json").stdout)["items"]
 
     assert {run.returncode for run in (observed, *stopped, *unknown)} == {1}
     refused = [(call["action"], call["instance"], call["subject"], call["outcome"]) for call in logged]

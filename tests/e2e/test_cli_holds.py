@@ -39,7 +39,7 @@ def test_each_kind_of_hold_is_placed_shown_by_why_and_released(offline: Run, sho
     ends = [json.loads(p.stdout) for p in placed]
     assert [e["expires_at"] - e["placed_at"] for e in ends] == [7 * 86_400_000] * 4
     assert (ends[1]["mark_kind"], ends[1]["mark_id"], ends[1]["instance"]) == ("table", "12", "shop")
-    events = [e["text"] for e in json.loads(story.stdout)[0]["events"] if e["event"] == "hold"]
+    events = [e["text"] for e in json.loads(story.stdout)["items"][0]["events"] if e["event"] == "hold"]
     assert [e.split()[3] for e in events] == ["1", "2", "3", "4"]
     assert all("ticket 4711" in e for e in events)
     assert released.returncode == 0
@@ -75,7 +75,7 @@ def test_blockers_lists_everything_that_blocks(offline: Run, shop: Database) -> 
     of_two = offline("blockers", "two")
     status = offline("status")
 
-    blockers = [(k["instance"], k["held_by"]) for k in json.loads(everything.stdout)]
+    blockers = [(k["instance"], k["held_by"]) for k in json.loads(everything.stdout)["items"]]
     assert blockers == [
         ("(all)", "stop"),
         ("shop", "backing off"),
@@ -84,7 +84,7 @@ def test_blockers_lists_everything_that_blocks(offline: Run, shop: Database) -> 
         ("two", "blacklist"),
         ("two", "whitelist"),
     ]
-    [backing_off] = [k for k in json.loads(everything.stdout) if k["held_by"] == "backing off"]
+    [backing_off] = [k for k in json.loads(everything.stdout)["items"] if k["held_by"] == "backing off"]
     assert (backing_off["why"], backing_off["way_out"]) == (
         "backing off for 20 s: dropped: the disk is full",
         "sexton round retry shop",
@@ -103,8 +103,13 @@ def test_why_shows_the_controls_and_the_next_round(offline: Run, shop: Database)
     away = {"SEXTON_RECYCLE__RECYCLER_STORAGE_VAULT_WHITE_LIST": "elsewhere"}
     blocked = offline("why", "data/a.dat", "--json", **away)
 
-    assert [e["event"] for e in json.loads(free.stdout)[0]["events"]] == ["marked", "due", "observe", "next_round"]
-    events = {e["event"]: e["text"] for e in json.loads(blocked.stdout)[0]["events"]}
+    assert [e["event"] for e in json.loads(free.stdout)["items"][0]["events"]] == [
+        "marked",
+        "due",
+        "observe",
+        "next_round",
+    ]
+    events = {e["event"]: e["text"] for e in json.loads(blocked.stdout)["items"][0]["events"]}
     assert events.keys() == {"marked", "due", "observe", "halted_stop", "vault_whitelist"}
     assert "drill" in events["halted_stop"]
 
@@ -186,7 +191,7 @@ def test_blockers_name_past_holds_and_silent_owners(offline: Run, shop: Database
     rounds.close(CloseOrder(opened=opened, plan=None, outcome="SUCCEEDED", kept=kept))
     offline("hold", "release", "1")
 
-    counted = [b for b in json.loads(offline("blockers", "--json").stdout) if "counted by" in b["why"]]
+    counted = [b for b in json.loads(offline("blockers", "--json").stdout)["items"] if "counted by" in b["why"]]
     status = offline("status")
 
     ended = "it has ended since, and blocks nothing in the next round"

@@ -106,10 +106,10 @@ def test_why_prints_no_text_that_steers_a_terminal(offline: Run, hostile: Databa
 
 
 def test_json_has_the_names_unchanged(offline: Run, hostile: Database) -> None:
-    calls = json.loads(offline("log", "--json").stdout)
+    calls = json.loads(offline("log", "--json").stdout)["items"]
     stream = [json.loads(line) for line in offline("log", "--json", "--after", "0").stdout.splitlines()]
-    findings = json.loads(offline("check", "findings", "shop", "--json").stdout)
-    tokens = json.loads(offline("token", "list", "--json").stdout)
+    findings = json.loads(offline("check", "findings", "shop", "--json").stdout)["items"]
+    tokens = json.loads(offline("token", "list", "--json").stdout)["items"]
 
     assert calls[0]["reason"] == stream[-1]["reason"] == text("why")
     assert [f["key"] for f in findings] == [text("key")]

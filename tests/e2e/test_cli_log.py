@@ -226,7 +226,7 @@ def test_verify_names_a_changed_row_and_doctor_fails(offline: Run, shop: Databas
     assert (whole.returncode, whole.stdout) == (0, "6 rows, 1 to 6: each is as it was written\n")
     assert (broken.returncode, "row 3 was changed" in broken.stderr) == (1, True)
     assert json.loads(as_json.stdout)["fault"] == {"row": 3, "what": "was changed"}
-    states = [{f["about"]: f["state"] for f in json.loads(d.stdout)}["log"] for d in (healthy, sick)]
+    states = [{f["about"]: f["state"] for f in json.loads(d.stdout)["items"]}["log"] for d in (healthy, sick)]
     assert states == ["OK", "FAIL"]
 
 

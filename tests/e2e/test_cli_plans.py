@@ -66,7 +66,7 @@ def test_n3_plan_names_the_limit_that_is_not_in_force(offline: Run, waits: int) 
 
 def test_waiting_plan_is_listed_with_the_command_to_apply_it(offline: Run, waits: int) -> None:
     listed = offline("plan", "list")
-    programs = {p["id"]: p for p in json.loads(offline("plan", "list", "shop", "--json").stdout)}
+    programs = {p["plan"]: p for p in json.loads(offline("plan", "list", "shop", "--json").stdout)["items"]}
     status, holds = offline("status").stdout, offline("blockers", "shop").stdout
 
     assert listed.returncode == 0
@@ -84,11 +84,11 @@ def test_listing_plans_creates_none(offline: Run, shop: Database) -> None:
     offline("plan", "list", "shop")
 
     assert "no plan was made yet" in before.stdout
-    assert json.loads(offline("plan", "list", "--json").stdout) == []
+    assert json.loads(offline("plan", "list", "--json").stdout)["items"] == []
 
 
 def test_outdated_plan_is_refused_before_the_confirmation(offline: Run, shop: Database, waits: int) -> None:
-    plan = json.loads(offline("plan", "shop", "--json").stdout)["id"]
+    plan = json.loads(offline("plan", "shop", "--json").stdout)["plan"]
     with shop.write() as c:
         contract.undrop(c, "shop", "dropped", ["m1"])
 
@@ -107,7 +107,7 @@ def test_a_plan_of_other_settings_is_refused(offline: Run, waits: int) -> None:
 
 
 def test_apply_shows_the_cost_and_asks(offline: Run, waits: int) -> None:
-    plan = json.loads(offline("plan", "shop", "--json", **FEW).stdout)["id"]
+    plan = json.loads(offline("plan", "shop", "--json", **FEW).stdout)["plan"]
 
     unconfirmed = offline("apply", str(plan), **FEW)
 
@@ -119,10 +119,10 @@ def test_apply_shows_the_cost_and_asks(offline: Run, waits: int) -> None:
 
 @pytest.mark.slow
 def test_waiting_plan_is_applied_by_an_operator(online: Run, shop: Database, worker: None, waits: int) -> None:
-    plan = json.loads(online("plan", "shop", "--json", **FEW).stdout)["id"]
+    plan = json.loads(online("plan", "shop", "--json", **FEW).stdout)["plan"]
 
     report = json.loads(online("apply", str(plan), "--yes", "--json").stdout)
-    [row] = [p for p in json.loads(online("plan", "list", "--json").stdout) if p["id"] == plan]
+    [row] = [p for p in json.loads(online("plan", "list", "--json").stdout)["items"] if p["plan"] == plan]
 
     assert (report["state"], report["claimed"]) == ("SUCCEEDED", 3)
     assert (row["state"], bool(row["approved_by"])) == ("APPLIED", True)
@@ -133,7 +133,7 @@ def test_preview_shows_the_effect_of_another_retention(offline: Run, waits: int)
     shorter = offline("settings", "preview", "recycle.retention_seconds=600")
     as_json = offline("settings", "preview", "recycle.dropped_partition_retention_seconds=86400", "--json")
 
-    [less] = json.loads(as_json.stdout)
+    [less] = json.loads(as_json.stdout)["items"]
     assert with_policy.returncode == 2
     assert "no waiting mark becomes due, or is no longer due" in shorter.stdout
     assert (less["kind"], less["more"], less["marks"], less["objects"]) == ("dropped", False, 3, 3)
@@ -189,9 +189,9 @@ def test_waiting_plan_is_listed_after_any_number_of_newer_ones(offline: Run, sho
     for _ in range(3):
         PlanStore(shop).plan_for_round("shop", limited_policy(objects=2), "scheduled")
 
-    listed = json.loads(offline("plan", "list", "shop", "--last", "2", "--json").stdout)
+    listed = json.loads(offline("plan", "list", "shop", "--last", "2", "--json").stdout)["items"]
 
-    assert waits in [p["id"] for p in listed]
+    assert waits in [p["plan"] for p in listed]
     assert len(listed) == 3
 
 
@@ -201,8 +201,8 @@ def test_empty_plan_is_not_stored(offline: Run, shop: Database) -> None:
 
     plan = json.loads(offline("plan", "empty", "--json").stdout)
 
-    assert plan["id"] == 0
-    assert json.loads(offline("plan", "list", "empty", "--json").stdout) == []
+    assert plan["plan"] == 0
+    assert json.loads(offline("plan", "list", "empty", "--json").stdout)["items"] == []
 
 
 def test_enable_agrees_to_the_present_retentions(offline: Run, shop: Database) -> None:

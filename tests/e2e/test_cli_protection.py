@@ -20,7 +20,7 @@ def test_selftest_deletes_an_object_only_after_its_release(
     Registry(shop).enable("shop")
 
     ran = online("protection", "selftest", "shop", "--yes", "--json")
-    calls = json.loads(online("log", "--json").stdout)
+    calls = json.loads(online("log", "--json").stdout)["items"]
 
     assert ran.returncode == 0, ran.stderr
     result = json.loads(ran.stdout)
@@ -62,8 +62,8 @@ def test_call_log_has_every_command_with_its_outcome(offline: Run, shop: Databas
     offline("quarantine", "retry", "shop", "--all")
 
     shown = offline("log", "--last", "5")
-    calls = json.loads(offline("log", "--instance", "shop", "--json").stdout)
-    every = json.loads(offline("log", "--json").stdout)
+    calls = json.loads(offline("log", "--instance", "shop", "--json").stdout)["items"]
+    every = json.loads(offline("log", "--json").stdout)["items"]
 
     assert [(c["action"], c["subject"], c["outcome"], c["reason"]) for c in reversed(calls)] == [
         ("stop", "", "ok", "a restore"),
@@ -105,7 +105,7 @@ def test_command_succeeds_without_logging_its_outcome(offline: Run, shop: Databa
 
     created = offline("token", "create", "--scope", "read")
     refused = offline("hold", "release", "77")
-    calls = json.loads(offline("log", "--json").stdout)
+    calls = json.loads(offline("log", "--json").stdout)["items"]
 
     assert (created.returncode, created.stdout[:4]) == (0, "sxt_")
     assert (refused.returncode, "77" in refused.stderr) == (1, True)

@@ -32,11 +32,11 @@ def test_quarantined_mark_is_listed_and_retried(offline: Run, aside: Database) -
     retried = offline("quarantine", "retry", "shop", "dropped/t1")
     nothing = offline("quarantine", "retry", "shop", "--all")
 
-    [mark] = json.loads(listed.stdout)
+    [mark] = json.loads(listed.stdout)["items"]
     assert (mark["id"], mark["failures"], mark["last_error"]) == ("t1", 8, "AccessDenied: no")
     assert "dropped/t1" in people.stdout
     assert "AccessDenied: no" in people.stdout
-    assert json.loads(other.stdout) == []
+    assert json.loads(other.stdout)["items"] == []
     assert (retried.returncode, "tries 1 mark again" in retried.stdout) == (0, True)
     assert (nothing.returncode, "no matching mark is quarantined" in nothing.stdout) == (0, True)
     assert reasons(aside) == [None]
@@ -55,7 +55,7 @@ def test_discard_removes_the_mark_and_leaves_its_files(offline: Run, aside: Data
     assert discarded.returncode == 0
     assert reasons(aside) == []
     assert listing(tmp_path / "v") == {"data/a.dat": 10}
-    events = json.loads(story.stdout)[0]["events"]
+    events = json.loads(story.stdout)["items"][0]["events"]
     assert [e["event"] for e in events] == ["marked", "discarded"]
     assert "discarded: kept by hand, its remaining files were left (0 objects were deleted" in events[1]["text"]
 

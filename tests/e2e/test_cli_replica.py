@@ -27,7 +27,10 @@ def world(shop: Database) -> BinlogInstance:
 
 
 def test_unhealthy_replicas_are_listed_and_explained(offline: Run, world: BinlogInstance) -> None:
-    listed, every = offline("replica", "list"), json.loads(offline("replica", "list", "--all", "--json").stdout)
+    listed, every = (
+        offline("replica", "list"),
+        json.loads(offline("replica", "list", "--all", "--json").stdout)["items"],
+    )
     explained = offline("replica", "explain", "t1")
     as_json = json.loads(offline("replica", "explain", "t1", "--json").stdout)
 
@@ -47,7 +50,7 @@ def test_replica_marked_full_copy_blocks_no_deletion(offline: Run, shop: Databas
     granted = world.granted_cuts("b1")
     offline("replica", "full-copy", "t1", "b2", "--reason", "too")
     offline("replica", "full-copy", "t1", "b1", "--reason", "all of them")
-    nobody, held = offline("replica", "explain", "t1"), json.loads(offline("blockers", "--json").stdout)
+    nobody, held = offline("replica", "explain", "t1"), json.loads(offline("blockers", "--json").stdout)["items"]
 
     assert (given_up.returncode, granted) == (0, {"t1.b1": 2})
     decision = "the replica on b2 decides: version 3 is missing; binlogs and files below version 3 may be deleted"
@@ -66,7 +69,7 @@ def test_blocking_replicas_are_grouped_by_backend(offline: Run, world: BinlogIns
     world.later(300)
     world.cut_expired()
     world.later(400)
-    held = [k for k in json.loads(offline("blockers", "--json").stdout) if "replicas" in k["held_by"]]
+    held = [k for k in json.loads(offline("blockers", "--json").stdout)["items"] if "replicas" in k["held_by"]]
     status, explained = offline("status"), offline("binlog", "explain", DB)
 
     assert [(k["held_by"], k["count"]) for k in held] == [
@@ -83,7 +86,7 @@ def test_blocking_replicas_are_grouped_by_backend(offline: Run, world: BinlogIns
 
 def test_backends_are_listed_and_decommissioned(offline: Run, world: BinlogInstance) -> None:
     world.place("t9", "b3", part="p9")
-    listed = json.loads(offline("replica", "backends", "--json").stdout)
+    listed = json.loads(offline("replica", "backends", "--json").stdout)["items"]
     shown = offline("replica", "backends")
     only = offline("replica", "decommission", "b3", "--yes")
     world.place("t9", "b1", part="p9")
@@ -106,7 +109,7 @@ def test_backends_are_listed_and_decommissioned(offline: Run, world: BinlogInsta
 
 
 def test_doctor_reports_silent_backends_and_bad_replicas(offline: Run, world: BinlogInstance) -> None:
-    first = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}["replicas"]
+    first = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)["items"]}["replicas"]
     world.later(1_000)
     world.report_whole("t1", "b1", 5)
     world.service.replicas.full_copy(SHOP, "t1", "b3", "hold limit")
@@ -114,7 +117,7 @@ def test_doctor_reports_silent_backends_and_bad_replicas(offline: Run, world: Bi
     granted = world.granted_cuts("b1")
     done = [CutDone(uid="t1.b1", version=-1, outcome="quarantined", detail="a key that cannot be read")]
     world.service.sender.acknowledge(SHOP, "b1", done)
-    then = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}["replicas"]
+    then = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)["items"]}["replicas"]
 
     assert granted == {"t1.b1": 5}
     assert (first["state"], "1 replica bad, 1 with missing versions" in first["detail"]) == ("WARN", True)

@@ -34,8 +34,8 @@ def test_a_role_is_granted_an_instance_and_loses_it(offline: Run, postgres: Clus
         with pytest.raises(psycopg.Error, match="SX003 refused: t is not marked"):
             c.execute(UNDROP)
         c.rollback()
-        listed = json.loads(run("instance", "list", "--json").stdout)
-        examined = {f["about"]: f for f in json.loads(run("doctor", "--json").stdout)}
+        listed = json.loads(run("instance", "list", "--json").stdout)["items"]
+        examined = {f["about"]: f for f in json.loads(run("doctor", "--json").stdout)["items"]}
         assert run("instance", "revoke", "shop", app).returncode == 0
         with pytest.raises(psycopg.Error, match="SX004"):
             c.execute(UNDROP)
@@ -62,11 +62,11 @@ def test_a_live_view_is_named_and_read_with_a_second_login(offline: Run, postgre
     own("init")
     added = own("instance", "add", "shop", "--live-view", "shop.sexton_live")
     alone, beside = (
-        {f["about"]: f["state"] for f in json.loads(run("doctor", "--json").stdout)} for run in (own, both)
+        {f["about"]: f["state"] for f in json.loads(run("doctor", "--json").stdout)["items"]} for run in (own, both)
     )
 
     assert added.returncode == 0, added.stderr
-    assert json.loads(own("instance", "list", "--json").stdout)[0]["live_view"] == "shop.sexton_live"
+    assert json.loads(own("instance", "list", "--json").stdout)["items"][0]["live_view"] == "shop.sexton_live"
     assert (alone["live login"], alone["live objects"]) == ("WARN", "WARN")  # Sexton's own role has no right to it
     assert (beside["live login"], beside["live objects"]) == ("OK", "OK")
     assert "s3cret" not in both("settings", "show").stdout
@@ -97,4 +97,4 @@ def test_sqlite_has_no_roles(offline: Run) -> None:
     ):
         refused = offline(*words)
         assert (refused.returncode, "SQLite has no roles" in refused.stderr) == (1, True)
-    assert json.loads(offline("instance", "list", "--json").stdout)[0]["roles"] == []
+    assert json.loads(offline("instance", "list", "--json").stdout)["items"][0]["roles"] == []

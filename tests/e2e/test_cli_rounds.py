@@ -74,7 +74,7 @@ def test_terminal_shows_a_paused_and_resumed_round(
     resumed = online("round", "resume", "shop")
     code, report = round_.end()
     shown = online("round", "show", "1")
-    listed = json.loads(online("round", "list", "shop", "--last", "5", "--json").stdout)
+    listed = json.loads(online("round", "list", "shop", "--last", "5", "--json").stdout)["items"]
 
     assert remaining == {"data/a.dat": 10}
     assert resumed.returncode == 0
@@ -82,7 +82,7 @@ def test_terminal_shows_a_paused_and_resumed_round(
     assert listing(tmp_path / "v") == {}
     assert "round 1 of shop: SUCCEEDED, 1 due, 1 claimed, 1 deleted" in shown.stdout
     assert "vaults: disk normal" in shown.stdout
-    assert [(r["id"], r["state"], r["report"]["deleted"]) for r in listed] == [(1, "SUCCEEDED", 1)]
+    assert [(r["round"], r["state"], r["report"]["deleted"]) for r in listed] == [(1, "SUCCEEDED", 1)]
 
 
 @pytest.mark.slow
@@ -117,7 +117,7 @@ def test_ctrl_c_ends_the_command_and_not_the_round(online: Run, shop: Database, 
 
 def test_round_of_a_stopped_instance_names_the_stop(online: Run, shop: Database, worker: None, tmp_path: Path) -> None:
     online("enable", "shop")
-    plan = json.loads(online("plan", "--json").stdout)["id"]
+    plan = json.loads(online("plan", "--json").stdout)["plan"]
     online("stop", "shop", "--reason", "drill")
 
     applied = online("apply", str(plan), "--yes")
@@ -134,12 +134,12 @@ def test_schedule_is_created_once_paused_and_resumed(online: Run, shop: Database
     applied = [online("schedules", "apply").stdout, online("schedules", "apply").stdout]
     updated = online("schedules", "apply", SEXTON_RECYCLE__RECYCLE_INTERVAL_SECONDS="100")
     paused = online("schedules", "pause", "--reason", "migrating")
-    [schedule] = json.loads(online("schedules", "list", "--json").stdout)
-    doctor = {f["about"]: f for f in json.loads(online("doctor", "--json").stdout)}
+    [schedule] = json.loads(online("schedules", "list", "--json").stdout)["items"]
+    doctor = {f["about"]: f for f in json.loads(online("doctor", "--json").stdout)["items"]}
     resumed = online("schedules", "resume")
-    [after] = json.loads(online("schedules", "list", "--json").stdout)
+    [after] = json.loads(online("schedules", "list", "--json").stdout)["items"]
 
-    assert json.loads(none.stdout) == []
+    assert json.loads(none.stdout)["items"] == []
     assert (too_early.returncode, "sexton schedules apply" in too_early.stderr) == (1, True)
     assert ["created" in applied[0], "unchanged" in applied[1], "updated" in updated.stdout] == [True, True, True]
     assert "every 25 s the schedule checks" in updated.stdout

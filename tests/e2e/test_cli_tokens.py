@@ -20,7 +20,7 @@ def test_token_in_use_is_named_before_it_ends(offline: Run, shop: Database) -> N
     before = offline("status").stdout
     tokens.record_use(token)
     status, as_json = offline("status"), json.loads(offline("status", "--json").stdout)
-    doctor = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}
+    doctor = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)["items"]}
     renewed = offline("token", "renew", token.id, "--days", "60")
 
     assert token.id not in before
@@ -38,7 +38,7 @@ def test_unreadable_scope_is_listed_and_revoked(offline: Run, shop: Database) ->
         c.execute(update(shop.t.token).values(scope="operate"))
     TokenStore(shop).create(policy.scope("read"), 7, "test")
 
-    listed, as_json = offline("token", "list"), json.loads(offline("token", "list", "--json").stdout)
+    listed, as_json = offline("token", "list"), json.loads(offline("token", "list", "--json").stdout)["items"]
     revoked = offline("token", "revoke", spoiled.id)
 
     assert "'operate' cannot be read; revoke it" in listed.stdout

@@ -33,7 +33,7 @@ def test_call_log_has_users_added_and_removed(offline: Run, shop: Database) -> N
 
     assert [p.returncode for p in (added, again, removed, removed_again)] == [0, 1, 0, 1]
     assert "sexton user password ada" in again.stderr
-    assert [(u["name"], u["scope"]) for u in json.loads(shown.stdout)] == [("ada", "operate@*")]
+    assert [(u["name"], u["scope"]) for u in json.loads(shown.stdout)["items"]] == [("ada", "operate@*")]
     assert (token.id in listed.stdout, "hash" in shown.stdout) == (True, False)
     with pytest.raises(Unauthenticated, match="revoked"):
         TokenStore(shop).authenticate(f"Bearer {text}")
@@ -69,7 +69,7 @@ def test_unsuitable_password_creates_no_user(offline: Run, shop: Database, typed
 
     assert refused.returncode == 1
     assert "password" in refused.stderr
-    assert json.loads(offline("user", "list", "--json").stdout) == []
+    assert json.loads(offline("user", "list", "--json").stdout)["items"] == []
 
 
 def test_password_needs_a_terminal_or_stdin(offline: Run, shop: Database) -> None:

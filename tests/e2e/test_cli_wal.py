@@ -58,7 +58,7 @@ def test_topic_commands_need_no_temporal(offline: Run, shop: Database, topic: Em
     enabled = offline("wal", "enable", TOPIC)
     people, as_json = offline("wal", "explain", TOPIC), json.loads(offline("wal", "explain", TOPIC, "--json").stdout)
     dry = offline("wal", "purge", TOPIC, "--dry-run")
-    listed = json.loads(offline("wal", "list", "--json").stdout)
+    listed = json.loads(offline("wal", "list", "--json").stdout)["items"]
     status = offline("status")
     disabled = offline("wal", "disable", TOPIC)
 
@@ -80,7 +80,7 @@ def test_purge_reports_freed_entries_and_blocking_regions(
     online("wal", "enable", TOPIC)
     purged = online("wal", "purge", TOPIC)
     again = json.loads(online("wal", "purge", TOPIC, "--json").stdout)
-    rows = json.loads(online("wal", "purges", TOPIC, "--json").stdout)
+    rows = json.loads(online("wal", "purges", TOPIC, "--json").stdout)["items"]
     shown = [online("wal", word, *more) for word, *more in (("purges", TOPIC), ("list",))]
 
     assert (purged.returncode, purged.stderr) == (0, "")
@@ -142,8 +142,8 @@ def test_topic_is_enabled_for_one_instance_and_assigned(offline: Run, shop: Data
     other = offline("wal", "enable", TOPIC, "--instance", "lake")
     own = offline("wal", "enable", TOPIC, "--instance", "shop")
     assigned = offline("wal", "assign", TOPIC, "lake", "--reason", "a test", "--yes")
-    listed = [json.loads(offline("wal", "list", "--instance", i, "--json").stdout) for i in ("shop", "lake")]
-    blockers = json.loads(offline("blockers", "lake", "--json").stdout)
+    listed = [json.loads(offline("wal", "list", "--instance", i, "--json").stdout)["items"] for i in ("shop", "lake")]
+    blockers = json.loads(offline("blockers", "lake", "--json").stdout)["items"]
 
     assert (unnamed.returncode, "name an instance" in unnamed.stderr) == (1, True)
     assert (other.returncode, "sexton wal assign orders-wal lake" in other.stderr) == (1, True)
@@ -184,9 +184,9 @@ def test_doctor_names_unhealthy_topics(offline: Run, shop: Database, topic: Embe
         c.execute(shop.t.wal_log.update().values(compacted=True))
     schema.move_clock(shop, 2 * 86_400)
     offline("wal", "explain", TOPIC)
-    findings = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}
+    findings = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)["items"]}
 
-    assert "topics" not in {f["about"] for f in json.loads(none.stdout)}
+    assert "topics" not in {f["about"] for f in json.loads(none.stdout)["items"]}
     assert "compacted" in findings["topics"]["detail"]
     assert (findings["purges"]["state"], "map stale" in findings["purges"]["detail"]) == ("WARN", True)
 

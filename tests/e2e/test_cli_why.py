@@ -58,7 +58,7 @@ def test_why_finds_an_expired_history_with_deep(offline: Run, shop: Database, to
     assert deep.returncode == 0
     assert "shop  dropped old" in deep.stdout
     assert f"gone: data/old in vault disk deleted, 7 bytes, batch 1, round {told}" in deep.stdout
-    [story] = json.loads(as_json.stdout)
+    [story] = json.loads(as_json.stdout)["items"]
     assert [e["event"] for e in story["events"]] == ["object_deleted", "object_deleted"]
     assert (nobody.returncode, "nothing is known of data/olx" in nobody.stderr) == (1, True)
 
@@ -66,7 +66,7 @@ def test_why_finds_an_expired_history_with_deep(offline: Run, shop: Database, to
 def test_deep_search_repeats_no_known_event(offline: Run, shop: Database, told: int) -> None:
     deep = offline("why", "t1", "--deep", "--json")
 
-    [one] = json.loads(deep.stdout)
+    [one] = json.loads(deep.stdout)["items"]
     assert (one["id"], one["events"][0]["event"]) == ("t1", "marked")
 
 

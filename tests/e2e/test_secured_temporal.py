@@ -130,7 +130,7 @@ def test_a_wrong_login_is_one_sentence_with_a_way_out(
     variables = secured.variables | {f"SEXTON_TEMPORAL__{name}": value for name, value in changed.items()}
 
     ended = in_process("", "round", "run", "shop", **variables)
-    findings = json.loads(in_process("", "doctor", "--json", **variables).stdout)
+    findings = json.loads(in_process("", "doctor", "--json", **variables).stdout)["items"]
 
     assert said in " ".join(ended.stderr.split())
     assert (ended.returncode, "wrong-0123456789" in ended.stderr) == (1, False)

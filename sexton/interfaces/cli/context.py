@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+from sexton.interfaces.cli.json_output import note_action
 from sexton.kernel.errors import SextonError
 from sexton.marks.model import Ref
 
@@ -57,6 +58,7 @@ def log_call(
 
     ``blocks_deletion``: the action only blocks deletions, so it is done even if it cannot be recorded.
     """
+    note_action(action=action, instance=instance, subject=subject, reason=reason)
     call = cli_call(action, instance=instance, subject=subject, reason=reason)
     return service.stores.calls.recorded(call, keeps=blocks_deletion)
 

@@ -3,12 +3,13 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
 from sexton.interfaces.cli.hints import HINTS
-from sexton.interfaces.cli.output import want_json
+from sexton.interfaces.cli.json_output import run_with_json, want_json
 
 OTHERS = "Commands"
 """The panel of commands that name none; printed first."""
@@ -70,7 +71,9 @@ class SextonGroup(typer.core.TyperGroup):
         super().__init__(**attributes)
         for name, command in self.commands.items():
             if not hasattr(command, "commands"):
-                command.params += [] if name in WITHOUT_JSON else [_json_option()]
+                if name not in WITHOUT_JSON and command.callback is not None:
+                    command.params.append(_json_option())
+                    command.callback = partial(run_with_json, command.callback)
                 for param in command.params:
                     _spell_uniformly(param)
 

@@ -180,7 +180,19 @@ COMMANDS_OF_OTHER_MODULES: tuple[tuple[typer.Typer, dict[str, Callable[..., obje
 
 
 PANELS: dict[str, tuple[str, ...]] = {
-    "Set up": ("init", "up", "instance", "enable", "vault", "schedules", "settings", "api", "contract", "trial"),
+    "Set up": (
+        "init",
+        "up",
+        "instance",
+        "enable",
+        "vault",
+        "schedules",
+        "settings",
+        "worker",
+        "api",
+        "contract",
+        "trial",
+    ),
     "Inspect": ("status", "blockers", "why", "marks", "deletions", "log", "check", "doctor"),
     "Delete": ("plan", "apply", "round"),
     "Stop, hold and protect": ("stop", "start", "hold", "lists", "pace", "protection", "quarantine", "token", "user"),

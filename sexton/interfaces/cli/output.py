@@ -1,9 +1,7 @@
 """Print tables (which are never cut, whatever the width of the terminal) and JSON; format sizes and instants."""
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -13,8 +11,6 @@ from sexton.kernel.printable import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
-_JSON_IS_WANTED: ContextVar[bool] = ContextVar("json_is_wanted", default=False)
-"""Whether the command that runs was given --json; every command has that option (see ``groups``)."""
 PIPED_WIDTH = 200
 GAP = 2
 NEVER_FOLDED_WIDTH = 20
@@ -99,21 +95,6 @@ def first_line(text: str) -> str:
     """Return the first line of an error. A driver's error goes on with its statement, which `round show` prints."""
     first, *more = text.strip().splitlines() or [""]
     return printable(f"{first} …" if more else first)
-
-
-def want_json(value: bool) -> None:
-    """Set whether the command that runs now prints JSON."""
-    _JSON_IS_WANTED.set(value)
-
-
-def wants_json() -> bool:
-    """Return whether the command that runs now was given --json."""
-    return _JSON_IS_WANTED.get()
-
-
-def print_json(value: Any) -> None:
-    """Print JSON."""
-    typer.echo(json.dumps(value, indent=2))
 
 
 def human_bytes(count: int) -> str:

@@ -68,7 +68,7 @@ def test_doris_65612_stuck_mark_is_quarantined_alone(cold: Faulty, capsys: pytes
         assert (oldest_due(cold), oldest_due(cold, "compacted")) == (0, 0)
 
     row = cold.rig.row("dropped", "denied")
-    shown = json.loads(run(cold.rig, capsys, "quarantine", "list", "shop", "--json").out)
+    shown = json.loads(run(cold.rig, capsys, "quarantine", "list", "shop", "--json").out)["items"]
     status = run(cold.rig, capsys, "status")
     tries = [keys for keys in cold.deletes() if DENIED in keys]
     assert (row.state, row.failures) == ("CLAIMED", MAX_FAILURES)

@@ -27,9 +27,9 @@ def checked(owned: Owned) -> Owned:
 
 def test_findings_are_listed_shown_accepted_and_repaired(checked: Owned, capsys: pytest.CaptureFixture[str]) -> None:
     listed = run(checked, capsys, "check", "list", "shop", "--json")
-    [second, first] = json.loads(listed.out)
+    [second, first] = json.loads(listed.out)["items"]
     shown = run(checked, capsys, "check", "show", str(second["id"]))
-    told = json.loads(run(checked, capsys, "check", "findings", "--json").out)
+    told = json.loads(run(checked, capsys, "check", "findings", "--json").out)["items"]
     lost = run(checked, capsys, "check", "findings", "shop", "--type", "LOST")
     odd = next(f["id"] for f in told if f["type"] == "UNKNOWN_KIND")
     accepted = run(checked, capsys, "check", "accept", str(odd), "--reason", "put there by hand")

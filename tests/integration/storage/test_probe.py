@@ -168,7 +168,7 @@ def test_add_list_and_probe_print_the_result_of_the_probe(
     s3_rig: Rig, spec: VaultSpec, proxy: FaultProxy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     added = run(s3_rig, capsys, "vault", "add", "shop", "cold", "--s3", f"{spec.location}/wh", "--conditional")
-    listed = json.loads(run(s3_rig, capsys, "vault", "list", "--json").out)
+    listed = json.loads(run(s3_rig, capsys, "vault", "list", "--json").out)["items"]
     table = run(s3_rig, capsys, "vault", "probe", "shop", "cold")
     proxy.ignores_etags = frozenset({"DeleteObject", "DeleteObjects"})
     worse = run(s3_rig, capsys, "vault", "probe", "shop", "cold", "--json")

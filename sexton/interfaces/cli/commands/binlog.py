@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.context import WrongUsage, log_call, one_instance, open_database, parse_duration
-from sexton.interfaces.cli.output import print_json, quantity, show_table, wants_json
+from sexton.interfaces.cli.json_output import emit, emit_list, stable, wants_json
+from sexton.interfaces.cli.output import quantity, show_table
 from sexton.interfaces.cli.render.binlogs import consumer_row, log_row, retention, show_explanation
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ
 
@@ -47,7 +48,7 @@ def list_(
         database_logs |= {log.db: configs.log(name, log.db) for log in page[:1] if log.db not in database_logs}
     logs = page[:PAGE_ROWS]
     if wants_json():
-        print_json([_log_json(log, database_logs[log.db]) for log in logs])
+        emit_list([_log_json(log, database_logs[log.db]) for log in logs], more=len(page) > PAGE_ROWS)
         return
     none = f"no log of {name} is known: begin with: sexton binlog set DB --ttl 7d"
     columns = ("binlog", "kept for", "records", "bytes", "first available", "last", "blocked by", "state")
@@ -71,7 +72,7 @@ def explain(database: DatabaseName, table: TableName = "", instance: InstanceOpt
         binlogs = service.stores.binlogs
         explanation = explain_log(service.db, binlogs, one_instance(service, instance), database, table)
     if wants_json():
-        print_json(explanation.model_dump(mode="json"))
+        emit(explanation)
     else:
         show_explanation(explanation)
 
@@ -188,7 +189,7 @@ def consumers(instance: InstanceOption = None) -> None:
         name = one_instance(service, instance)
         rows = service.stores.binlogs.consumers.all(name)
     if wants_json():
-        print_json([c.model_dump(mode="json") for c in rows])
+        emit_list(rows)
         return
     columns = ("consumer", "binlog", "acknowledged", "last contact (UTC)", "since (UTC)", "state")
     show_table("" if rows else f"{name} has no consumers of binlogs", columns, [consumer_row(c) for c in rows])
@@ -221,7 +222,7 @@ def remove_consumer(
 def _log_json(log: "Log", database_log: "Log") -> dict[str, object]:
     in_database_log = bool(log.tbl) and database_log.enabled
     more = {"kept": log.kept, "first": log.floor + 1, "in_database_log": in_database_log}
-    return log.model_dump(mode="json") | more
+    return stable(log) | more
 
 
 def _show_waiting_cut(db: "Database", binlogs: "BinlogService", instance: str, database: str, table: str) -> "Log":

@@ -4,7 +4,7 @@ import typer
 
 from sexton.interfaces.cli.commands.binlog import InstanceOption
 from sexton.interfaces.cli.context import ask_temporal, log_call, one_instance, open_database
-from sexton.interfaces.cli.output import print_json, wants_json
+from sexton.interfaces.cli.json_output import emit, wants_json
 from sexton.interfaces.cli.render.binlogs import show_gc_report
 from sexton.interfaces.cli.signals import SignalTarget, send_signal
 
@@ -28,7 +28,7 @@ def gc(instance: InstanceOption = None) -> None:
             request = GcRequest(deployment=deployment, instance=name, requested_by=whoami())
             report = BINLOG_GCS.run(service.settings, request, lambda message: typer.echo(message, err=True))
     if wants_json():
-        print_json(report.model_dump(mode="json"))
+        emit(report)
     else:
         show_gc_report(report)
     if report.cut.refused or report.cancelled:
@@ -46,7 +46,7 @@ def progress(instance: InstanceOption = None) -> None:
         name = one_instance(service, instance)
         state = ask_temporal(service.settings, lambda client: BINLOG_GCS.progress(client, service.settings, name))
     if wants_json():
-        print_json(state.model_dump(mode="json"))
+        emit(state)
     else:
         typer.echo(f"binlogs of {name}: {describe(state)}")
 

@@ -7,7 +7,8 @@ import typer
 
 from sexton.interfaces.cli.commands.binlog import InstanceOption
 from sexton.interfaces.cli.context import log_call, one_instance, open_database
-from sexton.interfaces.cli.output import print_json, quantity, show_table, utc_column, wants_json
+from sexton.interfaces.cli.json_output import emit, emit_list, stable, wants_json
+from sexton.interfaces.cli.output import quantity, show_table, utc_column
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def journal(
                 after = store.bounds(c, name)[1]
         page = store.read(name, after)
     if wants_json():
-        print_json(page.model_dump(mode="json"))
+        emit(page)
         return
     none = f"the journal of {name} has no entry after {after}; the last was {page.head}"
     rows = [(e.seq, utc_column(e.at, "seconds"), *_op_and_summary(e)) for e in page.entries]
@@ -54,7 +55,7 @@ def followers(instance: InstanceOption = None) -> None:
         store, name = service.stores.binlogs.journal, one_instance(service, instance)
         rows, head = store.followers(name), store.head(name)
     if wants_json():
-        print_json([f.model_dump(mode="json") | {"behind": max(0, head - f.applied)} for f in rows])
+        emit_list([stable(f) | {"behind": max(0, head - f.applied)} for f in rows])
         return
     columns = ("follower", "applied", "entries behind", "last progress (UTC)", "state")
     none = f"the journal of {name} has no followers"

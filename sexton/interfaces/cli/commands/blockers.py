@@ -8,7 +8,8 @@ import typer
 from sexton.interfaces.cli.commands.blockers_binlog import binlog_blockers
 from sexton.interfaces.cli.commands.blockers_controls import ALL_INSTANCES, control_blockers
 from sexton.interfaces.cli.context import open_database
-from sexton.interfaces.cli.output import first_line, print_json, quantity, show_table, utc_column, wants_json
+from sexton.interfaces.cli.json_output import emit_list, wants_json
+from sexton.interfaces.cli.output import first_line, quantity, show_table, utc_column
 from sexton.interfaces.cli.render.blocker import Blocker
 from sexton.marks.keepers import KeepReason, Kept, by_plan, describe, way_out
 
@@ -35,7 +36,7 @@ def blockers(instance: Annotated[str | None, typer.Argument(help="Only this inst
             rows = _without_repetition(rows)
         rows = [*rows, *_topic_blockers(service, instance)]
     if wants_json():
-        print_json([b.model_dump(mode="json") for b in rows])
+        emit_list(rows)
         return
     columns = ("instance", "blocked by", "what", "since (UTC)", "until (UTC)", "why / way out")
     show_table("" if rows else "nothing blocks deletions", columns, [_row(b) for b in rows])

@@ -16,7 +16,8 @@ from sexton.interfaces.cli.context import (
     require_reason,
 )
 from sexton.interfaces.cli.groups import EMERGENCIES
-from sexton.interfaces.cli.output import print_json, quantity, show_table, wants_json
+from sexton.interfaces.cli.json_output import emit, emit_list, wants_json
+from sexton.interfaces.cli.output import quantity, show_table
 from sexton.interfaces.cli.render.checks import finding_place, finding_row, run_row, show_report
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def run(
             request = CheckRequest(instance=name, requested_by=whoami())
             report = CHECKS.run(service.settings, request, lambda message: typer.echo(message, err=True))
     if wants_json():
-        print_json(report.model_dump(mode="json"))
+        emit(report)
     else:
         show_report(report)
     if not report.whole:
@@ -77,13 +78,13 @@ def list_(
     with open_database() as service:
         if instance is not None:
             service.stores.registry.instance(instance)
-        runs = service.stores.checks.runs(instance, last)
+        runs = service.stores.checks.runs(instance, last + 1)
     if wants_json():
-        print_json([r.model_dump(mode="json") for r in runs])
+        emit_list(runs[:last], more=len(runs) > last)
         return
     columns = ("check", "instance", "state", "began (UTC)", "took", "objects", "live files", "missing")
     none = "no check yet; begin with: sexton check run INSTANCE"
-    show_table("" if runs else none, columns, [run_row(r) for r in runs])
+    show_table("" if runs else none, columns, [run_row(r) for r in runs[:last]])
 
 
 @app.command("show")
@@ -99,7 +100,7 @@ def show_(
     with open_database() as service:
         report = service.stores.checks.report(number)
     if wants_json():
-        print_json(report.model_dump(mode="json"))
+        emit(report)
     else:
         show_report(report)
 
@@ -135,7 +136,7 @@ def findings(
         page = read(after, PAGE_ROWS + 1)
     shown = page[:PAGE_ROWS]
     if wants_json():
-        print_json([f.model_dump(mode="json") for f in shown])
+        emit_list(shown, more=len(page) > PAGE_ROWS)
         return
     columns = ("finding", "type", "confirmed", "object or record", "size", "since (UTC)", "by")
     show_table("" if shown else "nothing is open", columns, [finding_row(f) for f in shown])
@@ -221,7 +222,7 @@ def repair(
                     typer.confirm(f"{question[0].upper()}{question[1:]}?", abort=True, err=True)
                 result = run_repair(instance)
     if wants_json():
-        print_json(result.model_dump() | {"dry_run": dry_run, "awaits": awaits})
+        emit(result, dry_run=dry_run, awaits=awaits)
     else:
         typer.echo(_repair_summary(instance, result, orphans=orphans, dry_run=dry_run))
 

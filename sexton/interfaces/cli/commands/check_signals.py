@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from sexton.interfaces.cli.context import ask_temporal, open_database
-from sexton.interfaces.cli.output import print_json, wants_json
+from sexton.interfaces.cli.json_output import emit, wants_json
 from sexton.interfaces.cli.signals import SignalTarget, send_signal
 
 Instance = Annotated[str, typer.Argument(help="The instance.")]
@@ -22,7 +22,7 @@ def progress(instance: Instance) -> None:
         service.stores.registry.instance(instance)
         state = ask_temporal(service.settings, lambda client: CHECKS.progress(client, service.settings, instance))
     if wants_json():
-        print_json(state.model_dump(mode="json"))
+        emit(state)
     else:
         typer.echo(f"check of {instance}: {describe(state)}")
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from sexton.interfaces.cli.output import print_json, wants_json
+from sexton.interfaces.cli.json_output import emit, wants_json
 
 app = typer.Typer(help="The contract between Sexton and an owner's database.", no_args_is_help=True)
 
@@ -41,7 +41,7 @@ def race_test(
     finally:
         db.close()
     if wants_json():
-        print_json(race.model_dump())
+        emit(race)
     else:
         typer.echo(
             f"{race.marks} marks: {race.committed} committed, {race.undropped} undropped, {race.claimed} claimed"

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.context import WrongUsage, log_call, open_database, require_reason
-from sexton.interfaces.cli.output import print_json, show_table, utc_column, wants_json
+from sexton.interfaces.cli.json_output import emit_list, stable, wants_json
+from sexton.interfaces.cli.output import show_table, utc_column
 from sexton.operators.controls.model import ALL, ControlKind
 
 if TYPE_CHECKING:
@@ -107,12 +108,7 @@ def show_(which: Annotated[ListName | None, typer.Argument(metavar="[LIST]")] = 
     names = {kind: name for name, kind in CONTROL_KINDS.items() if which in (None, name)}
     entries = [(names[c.kind], c) for c in controls if c.kind in names]
     if wants_json():
-        print_json(
-            [
-                {"list": name, **c.model_dump(mode="json", exclude={"kind"}), "removable": c.since is not None}
-                for name, c in entries
-            ]
-        )
+        emit_list([_as_json(name, c) for name, c in entries])
         return
     rows = [(name, c.name, utc_column(c.since), c.set_by, _explanation(c)) for name, c in entries]
     show_table("" if rows else "the lists are empty", ("list", "name", "since (UTC)", "by", "why"), rows)
@@ -173,6 +169,12 @@ def _refuse_unknown_name(service: "OperatorService", store: "ControlStore", whic
             raise BadInput(f"there is no vault {name}; see: sexton vault list")
     else:
         service.stores.registry.instance(name)
+
+
+def _as_json(name: ListName, control: "Control") -> dict[str, object]:
+    values = stable(control)
+    del values["kind"]
+    return {"list": str(name)} | values | {"removable": control.since is not None}
 
 
 def _explanation(control: "Control") -> str:

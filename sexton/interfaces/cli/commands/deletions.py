@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.context import open_database
-from sexton.interfaces.cli.output import utc_column, wants_json
+from sexton.interfaces.cli.json_output import begin_lines, emit_line, wants_json
+from sexton.interfaces.cli.output import utc_column
 
 if TYPE_CHECKING:
     from sexton.recycle.audit.model import AuditRow
@@ -32,10 +33,14 @@ def deletions(
         raise WrongUsage(f"{outcome!r} is no outcome, one of: {', '.join(KeyOutcome)}")
     with open_database() as service:
         any_printed = False
+        begin_lines()
         for row in service.stores.audit.rows(number):
             if outcome is None or row.outcome == outcome:
                 any_printed = True
-                typer.echo(json.dumps(row._asdict()) if wants_json() else _line(row))
+                if wants_json():
+                    emit_line(json.dumps(row._asdict()))
+                else:
+                    typer.echo(_line(row))
     if not any_printed:
         what = (
             f"no object of round {number} is {outcome}"

@@ -14,7 +14,8 @@ from sexton.interfaces.cli.context import (
     require_reason,
 )
 from sexton.interfaces.cli.groups import SextonGroup
-from sexton.interfaces.cli.output import print_json, quantity, show_table, utc, utc_column, wants_json
+from sexton.interfaces.cli.json_output import emit, emit_list, wants_json
+from sexton.interfaces.cli.output import quantity, show_table, utc, utc_column
 from sexton.kernel.printable import printable
 from sexton.marks.model import Ref
 
@@ -114,7 +115,7 @@ def list_(
             service.stores.registry.instance(instance)
         holds, now = service.stores.holds.newest(instance, last + 1, active=not everything)
     if wants_json():
-        print_json({"items": [h.model_dump(mode="json") for h in holds[:last]], "more": len(holds) > last})
+        emit_list(holds[:last], more=len(holds) > last)
         return
     none = "no hold was placed yet" if everything else "no hold is active; those that ended: sexton hold list --all"
     show_table("" if holds else none, COLUMNS, [_row(h, now) for h in holds[:last]])
@@ -156,7 +157,7 @@ def _place(hold: "Hold", instance: str | None, length: str) -> None:
             placed, too_late = service.stores.holds.place(request, duration)
         blocked = service.stores.holds.count_blocked(placed)
     if wants_json():
-        print_json(placed.model_dump(mode="json") | {"too_late": too_late, "keeps_now": blocked and sum(blocked)})
+        emit(placed, too_late=too_late, blocks_now=blocked and sum(blocked))
     else:
         _show_placed(placed, blocked, too_late)
 

@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 import typer
 
 from sexton.interfaces.cli.context import log_call, open_database
-from sexton.interfaces.cli.output import print_json, show_table, utc_column, wants_json
+from sexton.interfaces.cli.json_output import emit_list, stable, wants_json
+from sexton.interfaces.cli.output import show_table, utc_column
 
 app = typer.Typer(help="Instances: the databases and lakes whose garbage Sexton deletes.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="Instance: lower-case letters, digits, - and _.")]
@@ -56,7 +57,7 @@ def list_() -> None:
         instances = service.stores.registry.instances()
         granted = roles.granted_roles(service.db)
     if wants_json():
-        print_json([i.model_dump() | {"roles": granted.get(i.id, [])} for i in instances])
+        emit_list([stable(i) | {"roles": granted.get(i.id, [])} for i in instances])
         return
     rows = [
         (

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.context import WrongUsage, open_database
-from sexton.interfaces.cli.output import print_json, quantity, show_table, utc_column, wants_json
+from sexton.interfaces.cli.json_output import begin_lines, emit, emit_line, emit_list, wants_json
+from sexton.interfaces.cli.output import quantity, show_table, utc_column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +50,7 @@ def log(
         elif follow or after is not None:
             _stream(calls, calls.newest() if after is None else after, instance, follow=follow)
         else:
-            _show(calls.last(last, instance))
+            _show(calls.last(last + 1, instance), last)
 
 
 def _refuse_contradictions(verify: bool, follow: bool, after: int | None) -> None:
@@ -60,13 +61,13 @@ def _refuse_contradictions(verify: bool, follow: bool, after: int | None) -> Non
         raise WrongUsage("--verify checks stored rows; run it without --follow and --after")
 
 
-def _show(calls: "Sequence[CallRecord]") -> None:
+def _show(calls: "Sequence[CallRecord]", last: int) -> None:
     if wants_json():
-        print_json([c.model_dump(mode="json") for c in calls])
+        emit_list(calls[:last], more=len(calls) > last)
         return
     rows = [
         (utc_column(c.at), c.who, c.source, c.action, c.instance, c.subject, _times(c), c.outcome, c.reason)
-        for c in calls
+        for c in calls[:last]
     ]
     show_table("" if rows else "no action is recorded yet", COLUMNS, rows)
 
@@ -77,7 +78,7 @@ def _times(call: "CallRecord") -> str:
 
 def _show_verified(report: "ChainReport") -> None:
     if wants_json():
-        print_json(report.model_dump(mode="json"))
+        emit(report)
     elif report.fault is None:
         span = f", {report.first} to {report.last}" if report.rows else ""
         typer.echo(f"{quantity(report.rows, 'row')}{span}: each is as it was written")
@@ -93,11 +94,12 @@ def _show_verified(report: "ChainReport") -> None:
 
 def _stream(calls: "CallStore", after: int, instance: str | None, *, follow: bool) -> None:
     """Print the rows behind one as lines of JSON; with ``follow``, wait for more, also while the database is away."""
+    begin_lines()
     while True:
         rows = _rows(calls, after, follow=follow)
         for row in rows:
             if instance is None or row.instance == instance:
-                typer.echo(row.model_dump_json())
+                emit_line(row.model_dump_json())
             after = row.id
         if len(rows) < PAGE:
             if not follow:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.context import WrongUsage, one_instance, open_database, parse_ref
-from sexton.interfaces.cli.output import print_json, show_table, wants_json
+from sexton.interfaces.cli.json_output import emit_list, wants_json
+from sexton.interfaces.cli.output import show_table
 from sexton.interfaces.cli.render.marks import MARK_COLUMNS, mark_row
 
 if TYPE_CHECKING:
@@ -47,9 +48,7 @@ def list_(
         name = one_instance(service, instance)
         page = service.marks(MarkFilter(name, kind, of_state, ref), after, limit)
     if wants_json():
-        print_json(
-            {"items": [m.model_dump(mode="json") for m in page.marks], "more": bool(page.next), "next": page.next}
-        )
+        emit_list(page.marks, more=bool(page.next), next=page.next)
         return
     show_table("" if page.marks else f"{name} has no such mark", MARK_COLUMNS, [mark_row(m) for m in page.marks])
     if page.next:

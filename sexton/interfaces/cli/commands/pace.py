@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.context import WrongUsage, log_call, open_database
-from sexton.interfaces.cli.output import print_json, show_table, utc_column, wants_json
+from sexton.interfaces.cli.json_output import emit_object, stable, wants_json
+from sexton.interfaces.cli.output import show_table, utc_column
 
 if TYPE_CHECKING:
     from sexton.recycle.pacing.model import Cap, PlaceFigures
@@ -59,10 +60,10 @@ def _show(store: "PaceStore", vaults: "Sequence[VaultSpec]", endpoint_url: str) 
     caps = {(c.instance, c.vault): c for c in store.caps()}
     places = [(f, _vault_of(f.place, vaults, endpoint_url)) for f in store.figures()]
     if wants_json():
-        print_json(
+        emit_object(
             {
                 "places": [_place_json(f, vault, caps.get(vault) if vault else None) for f, vault in places],
-                "caps": [c.model_dump() for c in caps.values()],
+                "caps": [stable(c) for c in caps.values()],
             }
         )
         return
@@ -85,7 +86,7 @@ def _vault_of(place: str, vaults: "Sequence[VaultSpec]", endpoint_url: str) -> t
 
 def _place_json(f: "PlaceFigures", vault: tuple[str, str] | None, cap: "Cap | None") -> dict[str, object]:
     name = "/".join(vault) if vault else None
-    return {"vault": name, **f.model_dump(), "cap": cap.keys_per_second if cap else None}
+    return {"vault": name, **stable(f), "cap": cap.keys_per_second if cap else None}
 
 
 def _place_row(f: "PlaceFigures", vault: tuple[str, str] | None, cap: "Cap | None") -> tuple[str, ...]:

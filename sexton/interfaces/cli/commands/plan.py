@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.context import WrongUsage, log_call, one_instance, open_database
-from sexton.interfaces.cli.output import print_json, utc, wants_json
+from sexton.interfaces.cli.json_output import emit, emit_list, stable, wants_json
+from sexton.interfaces.cli.output import utc
 from sexton.interfaces.cli.render.plans import show_plan, show_plans, show_review
 from sexton.interfaces.cli.render.report import end
 from sexton.kernel.printable import printable
-from sexton.recycle.planning.model import Plan
+from sexton.recycle.planning.model import Plan, PlanState
 from sexton.recycle.rounds.model import RecycleRequest
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def new(
             preview = service.plan(name, "cli", count=count)
     stored_plan = preview.plan
     if wants_json():
-        print_json(stored_plan.model_dump(mode="json") | {"estimate": preview.cost.model_dump()})
+        emit(stored_plan, estimate=stable(preview.cost))
     else:
         show_plan(stored_plan, preview.cost)
         _show_next_step(stored_plan, preview)
@@ -69,11 +70,13 @@ def list_(
     with open_database() as service:
         if instance is not None:
             service.stores.registry.instance(instance)
-        plans = service.stores.plans.approvals.plans(instance, last)
+        plans = service.stores.plans.approvals.plans(instance, last + 1)
+    older = plans[last:]  # those that await approval are listed, however old they are
+    shown = [*plans[:last], *(plan for plan in older if plan.state == PlanState.AWAITING)]
     if wants_json():
-        print_json([p.model_dump(mode="json") for p in plans])
+        emit_list(shown, more=len(plans) > len(shown))
     else:
-        show_plans(plans)
+        show_plans(shown)
 
 
 @app.command("show")
@@ -88,7 +91,7 @@ def show(plan: PlanNumber) -> None:
     with open_database() as service:
         review = service.plan_review(plan, SAMPLE_MARKS)
     if wants_json():
-        print_json(review.model_dump(mode="json"))
+        emit(review)
     else:
         show_review(review)
 
@@ -109,7 +112,7 @@ def reject(plan: PlanNumber, reason: Annotated[str, typer.Option(help="Why.")]) 
     ):
         row = service.stores.plans.approvals.reject(plan, reason, whoami())
     if wants_json():
-        print_json(row.model_dump(mode="json"))
+        emit(row)
         return
     typer.echo(f"plan {plan} of {row.instance} is rejected: {', '.join(row.kinds)}")
     hold = f"sexton hold add mark KIND/ID --instance {row.instance} --for 7d --reason TEXT"

@@ -16,7 +16,8 @@ from sexton.interfaces.cli.context import (
     parse_duration,
     require_reason,
 )
-from sexton.interfaces.cli.output import print_json, quantity, show_table, utc, utc_column, wants_json
+from sexton.interfaces.cli.json_output import emit, emit_list, wants_json
+from sexton.interfaces.cli.output import quantity, show_table, utc, utc_column
 
 if TYPE_CHECKING:
     from sexton.interfaces.operator_service import OperatorService
@@ -42,7 +43,7 @@ def list_(instance: Annotated[str | None, typer.Argument(help="Only this instanc
             service.stores.registry.instance(instance)
         protections = service.stores.protections.list_protections(instance)
     if wants_json():
-        print_json([p.model_dump(mode="json") for p in protections])
+        emit_list(protections)
         return
     show_table("" if protections else "nothing is protected", COLUMNS, [_row(p) for p in protections])
 
@@ -87,7 +88,7 @@ def register(
             _add_in_chunks(service, request, items)
             registered = service.stores.registrar.seal(name, job, on_missing=REPORT if report_missing else FAIL)
     if wants_json():
-        print_json(registered.model_dump(mode="json"))
+        emit(registered)
     else:
         _show_registered(registered)
 

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.context import WrongUsage, log_call, one_instance, open_database
-from sexton.interfaces.cli.output import kept_counts, print_json, quantity, wants_json
+from sexton.interfaces.cli.json_output import emit, wants_json
+from sexton.interfaces.cli.output import kept_counts, quantity
 
 if TYPE_CHECKING:
     from sexton.interfaces.operator_service import OperatorService
@@ -46,7 +47,7 @@ def selftest(
         with log_call(service, "protection selftest", name):
             result = _run(service, name, items, watch=not wants_json())
     if wants_json():
-        print_json(result.model_dump(mode="json") | {"passed": result.passed})
+        emit(result, passed=result.passed)
     else:
         _show(result)
     if not result.passed:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.context import WrongUsage, log_call, open_database, parse_ref, require_reason
-from sexton.interfaces.cli.output import human_bytes, print_json, quantity, show_table, utc, utc_column, wants_json
+from sexton.interfaces.cli.json_output import emit_list, wants_json
+from sexton.interfaces.cli.output import human_bytes, quantity, show_table, utc, utc_column
 
 if TYPE_CHECKING:
     from sexton.recycle.pipeline.sql.quarantine import Quarantined
@@ -34,7 +35,7 @@ def list_(
             service.stores.registry.instance(instance)
         marks = service.stores.quarantine.list(instance, _checked_reason(reason), limit=PAGE_ROWS + 1)
     if wants_json():
-        print_json([q.model_dump(mode="json") for q in marks])
+        emit_list(marks[:PAGE_ROWS], more=len(marks) > PAGE_ROWS)
         return
     columns = ("instance", "mark", "reason", "failures", "marked (UTC)", "bytes", "last error")
     show_table("" if marks else "nothing is quarantined", columns, [_row(q) for q in marks[:PAGE_ROWS]])

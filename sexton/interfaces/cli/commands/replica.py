@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.context import log_call, one_instance, open_database, require_reason
-from sexton.interfaces.cli.output import print_json, quantity, show_table, utc, wants_json
+from sexton.interfaces.cli.json_output import emit_list, emit_object, stable, wants_json
+from sexton.interfaces.cli.output import quantity, show_table, utc
 from sexton.interfaces.cli.render.replicas import backend_row, replica_row, show_tablet
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def list_(
         page, now = service.stores.binlogs.replicas.list_unhealthy(name, PAGE_ROWS + 1, every=every)
     shown = page[:PAGE_ROWS]
     if wants_json():
-        print_json([r.model_dump(mode="json") | {"unwell": policy.describe_faults(r, now)} for r in shown])
+        rows = [stable(r) | {"faults": policy.describe_faults(r, now)} for r in shown]
+        emit_list(rows, more=len(page) > PAGE_ROWS)
         return
     none = f"every replica of {name} is healthy"
     if every:
@@ -66,12 +68,12 @@ def explain(tablet: Tablet, instance: InstanceOption = None) -> None:
         return
     lowest = policy.lowest_needed_version(replicas, now)
     deciding = lowest[1] if lowest else None
-    print_json(
+    emit_object(
         {
             "tablet": tablet,
             "need": lowest[0] if lowest else None,
             "decides": deciding.backend if deciding else None,
-            "copies": [r.model_dump(mode="json") | {"need": policy.need(r, now)} for r in replicas],
+            "copies": [stable(r) | {"need": policy.need(r, now)} for r in replicas],
         }
     )
 
@@ -110,7 +112,7 @@ def backends(instance: InstanceOption = None) -> None:
         name = one_instance(service, instance)
         rows = _standings(service.db, name)
     if wants_json():
-        print_json([b.model_dump(mode="json") for b in rows])
+        emit_list(rows)
         return
     columns = ("backend", "reported (UTC)", "pulled (UTC)", "replicas", "to delete", "wrong", "problems")
     show_table("" if rows else f"{name} has no backend", columns, [backend_row(b) for b in rows])

@@ -5,15 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.context import log_call, open_database
+from sexton.interfaces.cli.json_output import emit, emit_list, stable, wants_json
 from sexton.interfaces.cli.output import (
     first_line,
     freed,
-    print_json,
     show_table,
     time_left,
     utc,
     utc_column,
-    wants_json,
 )
 from sexton.interfaces.cli.render.report import end, show_report
 from sexton.interfaces.cli.signals import SignalTarget, send_signal
@@ -40,12 +39,12 @@ def list_(
     with open_database() as service:
         if instance is not None:
             service.stores.registry.instance(instance)
-        rounds = service.stores.reports.rounds(instance, last)
+        rounds = service.stores.reports.rounds(instance, last + 1)
     if wants_json():
-        print_json([r.model_dump(mode="json") for r in rounds])
+        emit_list(rounds[:last], more=len(rounds) > last)
         return
     columns = ("round", "instance", "state", "began (UTC)", "took", "deleted", "freed", "note")
-    show_table("" if rounds else "no round yet", columns, [_row(r) for r in rounds])
+    show_table("" if rounds else "no round yet", columns, [_row(r) for r in rounds[:last]])
 
 
 def _row(r: "RoundRow") -> tuple[object, ...]:
@@ -73,8 +72,7 @@ def show_(
         row = service.stores.reports.round(number)
         counts = round_progress(service.db, number) if row.report is None else NOTHING
     if wants_json():
-        progress = {"progress": counts.model_dump(mode="json")} if row.report is None else {}
-        print_json(row.model_dump(mode="json") | progress)
+        emit(row, progress=stable(counts) if row.report is None else None)
     elif row.report is not None:
         show_report(row.report)
     else:

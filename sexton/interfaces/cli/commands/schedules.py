@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.context import ask_temporal, log_call, open_database, require_reason
-from sexton.interfaces.cli.output import print_json, show_table, utc_column, wants_json
+from sexton.interfaces.cli.json_output import emit_list, wants_json
+from sexton.interfaces.cli.output import show_table, utc_column
 from sexton.kernel.errors import SextonError
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def list_() -> None:
     deployment = settings.require_deployment()
     stored = ask_temporal(settings, lambda client: schedules.describe(client, deployment))
     if wants_json():
-        print_json([s.model_dump() for s in stored])
+        emit_list(stored)
         return
     rows = [
         (

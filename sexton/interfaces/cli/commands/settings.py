@@ -1,20 +1,12 @@
 """`sexton settings`: show each setting and its source, and preview the effect of another value."""
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sexton.interfaces.cli.context import WrongUsage, log_call, open_database
-from sexton.interfaces.cli.output import (
-    first_line,
-    human_bytes,
-    print_json,
-    quantity,
-    show_table,
-    styled_console,
-    wants_json,
-)
+from sexton.interfaces.cli.json_output import emit_list, wants_json
+from sexton.interfaces.cli.output import first_line, human_bytes, quantity, show_table, styled_console
 from sexton.kernel.printable import printable
 
 if TYPE_CHECKING:
@@ -48,7 +40,7 @@ def show_all(instance: OfInstance = None) -> None:
     for entry in ignored:
         typer.echo(f"ignored: {printable(entry.why)}", err=True)
     if wants_json():
-        typer.echo(json.dumps([row._asdict() for row in rows], indent=2))
+        emit_list([row._asdict() for row in rows])
         return
     from rich.table import Table
     from rich.text import Text
@@ -161,7 +153,7 @@ def preview(
         instances = registry.instances() if instance is None else [registry.instance(instance)]
         changes = [s for i in instances for s in shifts(service.db, i.id, service.policy(i.id), other(i.id).policy())]
     if wants_json():
-        print_json([s.model_dump(mode="json") for s in changes])
+        emit_list(changes)
         return
     _show_changes(changes)
     live = f"for all workers: sexton settings set {key} {value}; or " if is_mutable(key) else ""

@@ -6,7 +6,7 @@ import typer
 
 from sexton.interfaces.cli.context import open_database
 from sexton.interfaces.cli.doctor.tokens import expiry_text
-from sexton.interfaces.cli.output import print_json, wants_json
+from sexton.interfaces.cli.json_output import emit, stable, wants_json
 from sexton.interfaces.cli.render.status import show_binlogs, show_instance, show_topics
 
 if TYPE_CHECKING:
@@ -26,9 +26,8 @@ def status() -> None:
         expiring = service.stores.tokens.expiring()
         ui_url = service.settings.temporal.ui_url
     if wants_json():
-        more: dict[str, object] = {"topics": topics.model_dump(mode="json"), "binlogs": binlogs.model_dump(mode="json")}
-        more["expiring_tokens"] = [{"id": t.id, "scope": str(t.scope), "expires_at": t.expires_at} for t in expiring]
-        print_json(overview.model_dump(mode="json") | more)
+        tokens = [{"token": t.id, "scope": str(t.scope), "expires_at": t.expires_at} for t in expiring]
+        emit(overview, topics=stable(topics), binlogs=stable(binlogs), expiring_tokens=tokens)
         return
     if overview.instances:
         typer.echo(f"{overview.slots_used} of {overview.slots} slots for rounds are in use\n")

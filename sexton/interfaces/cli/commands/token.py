@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.context import log_call, open_database
-from sexton.interfaces.cli.output import print_json, show_table, utc, utc_column, wants_json
+from sexton.interfaces.cli.json_output import emit_list, emit_object, stable, wants_json
+from sexton.interfaces.cli.output import show_table, utc, utc_column
 
 if TYPE_CHECKING:
     from sexton.operators.access.model import Token
@@ -40,7 +41,7 @@ def create(
     with open_database() as service, log_call(service, "token create", subject=str(checked_scope), reason=note):
         created, secret = service.stores.tokens.create(checked_scope, days, whoami(), note)
     if wants_json():
-        print_json(_as_json(created) | {"token": secret})
+        emit_object(_as_json(created) | {"secret": secret})
         return
     typer.echo(secret)
     end = utc(created.expires_at)
@@ -59,7 +60,7 @@ def list_() -> None:
         with service.db.read() as c:
             now = service.db.now(c)
     if wants_json():
-        print_json([_as_json(t) for t in tokens])
+        emit_list([_as_json(t) for t in tokens])
         return
     columns = ("token", "scope", "created (UTC)", "by", "until (UTC)", "used (UTC)", "", "note")
     rows = [_row(token, now) for token in tokens]
@@ -91,7 +92,7 @@ def revoke(token: Id) -> None:
 
 
 def _as_json(token: "Token") -> dict[str, object]:
-    return token.model_dump(mode="json") | {"scope": str(token.scope)}
+    return stable(token) | {"scope": str(token.scope)}
 
 
 def _row(token: "Token", now: int) -> tuple[object, ...]:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.context import WrongUsage, log_call, open_database
-from sexton.interfaces.cli.output import human_bytes, print_json, quantity, wants_json
+from sexton.interfaces.cli.json_output import emit, wants_json
+from sexton.interfaces.cli.output import human_bytes, quantity
 from sexton.kernel.errors import BadInput
 from sexton.storage.model import Undeleted
 
@@ -62,7 +63,7 @@ def undelete(
             with log_call(service, "undelete", instance, subject):
                 result = run(only_count=False)
     if wants_json():
-        print_json(result.model_dump() | {"dry_run": dry_run})
+        emit(result, dry_run=dry_run)
     else:
         typer.echo(_summary(result, "would undelete: " if dry_run else "undeleted: "))
     if result.failed:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.context import WrongUsage, log_call, open_database
-from sexton.interfaces.cli.output import print_json, show_table, utc_column, wants_json
+from sexton.interfaces.cli.json_output import emit_list, stable, wants_json
+from sexton.interfaces.cli.output import show_table, utc_column
 
 if TYPE_CHECKING:
     from sexton.operators.access.model import User
@@ -52,7 +53,7 @@ def list_() -> None:
     with open_database() as service:
         users = service.stores.users.all()
     if wants_json():
-        print_json([_as_json(u) for u in users])
+        emit_list([_as_json(u) for u in users])
         return
     columns = ("user", "scope", "created (UTC)", "by", "password of (UTC)", "")
     rows = [
@@ -112,7 +113,7 @@ def _password(name: str, *, from_stdin: bool) -> str:
 
 
 def _as_json(user: "User") -> dict[str, object]:
-    return user.model_dump(mode="json") | {"scope": str(user.scope)}
+    return stable(user) | {"scope": str(user.scope)}
 
 
 def _state(user: "User") -> str:

@@ -6,7 +6,8 @@ import typer
 
 from sexton.interfaces.cli.context import WrongUsage, log_call, open_database
 from sexton.interfaces.cli.groups import EMERGENCIES
-from sexton.interfaces.cli.output import print_json, show_table, wants_json
+from sexton.interfaces.cli.json_output import emit, emit_list, wants_json
+from sexton.interfaces.cli.output import show_table
 
 if TYPE_CHECKING:
     from sexton.storage.model import VaultSpec
@@ -101,7 +102,7 @@ def list_(instance: Annotated[str | None, typer.Argument(help="Only this instanc
         rows = [_row(v, _prove(service.stores.vaults, v)) for v in registry.vaults(instance)]
     columns = ("instance", "vault", "kind", "place", "endpoint", "versions", "conditional", "proof")
     if wants_json():
-        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+        emit_list([dict(zip(columns, row, strict=True)) for row in rows])
     else:
         printed = [(*row[:-2], "yes" if row[-2] else "no", row[-1]) for row in rows]
         show_table("" if rows else "no vault is registered; add one: sexton vault add", columns, printed)
@@ -163,7 +164,7 @@ def probe(instance: Instance, name: Name) -> None:
         spec = registry.vault(instance, name)
     stored = spec.probe or result
     if wants_json():
-        print_json(stored.model_dump())
+        emit(stored)
     else:
         show_table("", ("feature", "seen", "what it means"), feature_rows(stored))
     if unsupported := unsupported_options(spec, stored):

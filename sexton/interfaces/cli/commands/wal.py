@@ -6,7 +6,8 @@ import typer
 
 from sexton.interfaces.cli.context import WrongUsage, log_call, one_instance, open_database, require_reason
 from sexton.interfaces.cli.groups import EMERGENCIES
-from sexton.interfaces.cli.output import print_json, quantity, show_table, wants_json
+from sexton.interfaces.cli.json_output import emit, emit_list, stable, wants_json
+from sexton.interfaces.cli.output import quantity, show_table
 from sexton.interfaces.cli.render.topics import purge_row, show_explanation, topic_row
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def list_(
         lost_regions = store.lost([t.name for t in page])
     topics = page[:PAGE_ROWS]
     if wants_json():
-        print_json([t.model_dump(mode="json") | {"lost_regions": lost_regions.get(t.name, 0)} for t in topics])
+        rows_json = [stable(t) | {"lost_regions": lost_regions.get(t.name, 0)} for t in topics]
+        emit_list(rows_json, more=len(page) > PAGE_ROWS)
         return
     rows = [topic_row(t, lost_regions.get(t.name, 0)) for t in topics]
     none = "no topic is known: owners send maps of them over the API; or begin with: sexton wal enable TOPIC"
@@ -62,7 +64,7 @@ def explain(topic: Name) -> None:
     with open_database() as service:
         explanation = explain_topic(service.db, service.stores.wal, topic)
     if wants_json():
-        print_json(explanation.model_dump(mode="json"))
+        emit(explanation)
     else:
         show_explanation(explanation)
 
@@ -125,7 +127,7 @@ def purges(topic: Name) -> None:
         store.topic(topic)
         history = store.purges(topic)
     if wants_json():
-        print_json([p.model_dump(mode="json") for p in history])
+        emit_list(history)
         return
     columns = ("persisted (UTC)", "last_purged_entry_id", "last entry then", "entries freed", "who needed the oldest")
     show_table("" if history else "not purged yet", columns, [purge_row(p) for p in history])

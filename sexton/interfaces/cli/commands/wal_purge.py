@@ -6,7 +6,7 @@ import typer
 
 from sexton.interfaces.cli.commands.wal import Name, instance_of
 from sexton.interfaces.cli.context import ask_temporal, log_call, open_database
-from sexton.interfaces.cli.output import print_json, wants_json
+from sexton.interfaces.cli.json_output import emit, wants_json
 from sexton.interfaces.cli.render.topics import show_explanation, show_purge_report
 from sexton.interfaces.cli.signals import SignalTarget, send_signal
 
@@ -41,7 +41,7 @@ def purge(
             report = PURGES.run(service.settings, request, lambda message: typer.echo(message, err=True))
         topic_after = store.topic(topic)
     if wants_json():
-        print_json(report.model_dump(mode="json"))
+        emit(report)
     else:
         show_purge_report(topic_after, report)
     lost = report.purged is not None and report.purged.verdict.lost > 0
@@ -109,7 +109,7 @@ def _dry_run(service: "OperatorService", topic: str) -> None:
 
     explanation = explain(service.db, service.stores.wal, topic)
     if wants_json():
-        print_json(explanation.model_dump(mode="json"))
+        emit(explanation)
     else:
         show_explanation(explanation)
 

@@ -3,7 +3,7 @@
 import typer
 
 from sexton.interfaces.cli.context import ask_temporal, log_call, open_database
-from sexton.interfaces.cli.output import print_json, wants_json
+from sexton.interfaces.cli.json_output import emit, wants_json
 from sexton.interfaces.cli.render.topics import show_round_report
 from sexton.interfaces.cli.signals import SignalTarget, send_signal
 
@@ -27,7 +27,7 @@ def run() -> None:
         request = PurgeRoundRequest(deployment=service.settings.require_deployment(), requested_by=whoami())
         counts = PURGE_ROUNDS.run(service.settings, request, lambda message: typer.echo(message, err=True))
     if wants_json():
-        print_json(counts.model_dump(mode="json"))
+        emit(counts)
     else:
         show_round_report(counts)
 
@@ -43,7 +43,7 @@ def progress() -> None:
     with open_database() as service:
         state = ask_temporal(service.settings, lambda client: PURGE_ROUNDS.progress(client, service.settings, ""))
     if wants_json():
-        print_json(state.model_dump(mode="json"))
+        emit(state)
     else:
         typer.echo(f"the round of topics: {describe_round(state)}")
 

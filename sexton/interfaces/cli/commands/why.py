@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.context import WrongUsage, open_database, parse_duration
-from sexton.interfaces.cli.output import human_bytes, print_json, quantity, utc, wants_json
+from sexton.interfaces.cli.json_output import emit_list, wants_json
+from sexton.interfaces.cli.output import human_bytes, quantity, utc
 from sexton.kernel.errors import SextonError
 from sexton.kernel.printable import printable
 
@@ -57,7 +58,7 @@ def why(
             f"nothing is known of {what}: no mark, no record of a deleted mark, and no owner lists it as live{hint}"
         )
     if wants_json():
-        print_json([story.model_dump(mode="json") for story in stories])
+        emit_list(stories)
     else:
         _show(stories)
 

@@ -1,6 +1,5 @@
 """`sexton doctor`: check everything this process depends on. Each fault has a way out; exit code 1 on a FAIL."""
 
-import json
 import platform
 import shutil
 import socket
@@ -19,6 +18,7 @@ from sexton.interfaces.cli.doctor.tokens import examine_issuer, examine_tokens
 from sexton.interfaces.cli.doctor.topics import examine_wal
 from sexton.interfaces.cli.doctor.work import examine_work
 from sexton.interfaces.cli.doctor.workers import examine_settings, examine_workers
+from sexton.interfaces.cli.json_output import emit_list, wants_json
 from sexton.interfaces.cli.output import wants_json
 from sexton.kernel.errors import SextonError
 
@@ -40,7 +40,7 @@ def doctor() -> None:
     """
     findings = list(examine())
     if wants_json():
-        typer.echo(json.dumps([finding._asdict() for finding in findings], indent=2))
+        emit_list([finding._asdict() for finding in findings])
     else:
         show_findings(findings)
     if any(finding.state == "FAIL" for finding in findings):

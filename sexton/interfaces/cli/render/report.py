@@ -2,15 +2,14 @@
 
 import typer
 
+from sexton.interfaces.cli.json_output import emit, wants_json
 from sexton.interfaces.cli.output import (
     freed,
     human_bytes,
     kept_counts,
-    print_json,
     quantity,
     show_table,
     utc,
-    wants_json,
 )
 from sexton.marks.keepers import KeepReason, way_out
 from sexton.recycle.model import SUCCEEDED, RoundReport
@@ -41,7 +40,7 @@ def succeeded(report: RoundReport) -> bool:
 def end(report: RoundReport) -> None:
     """Print the report of a round that the command waited for; exit with code 1 unless it succeeded."""
     if wants_json():
-        print_json(report.model_dump(mode="json"))
+        emit(report)
     else:
         show_report(report)
     if not succeeded(report):

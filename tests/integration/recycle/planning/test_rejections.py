@@ -152,7 +152,7 @@ def test_the_command_rejects_explains_and_lists_a_plan(shop: Limited, capsys: py
 
     rejected = run(shop, capsys, "plan", "reject", str(number), "--reason", WHY)
     people = run(shop, capsys, "plan", "list").out
-    [row] = [p for p in json.loads(run(shop, capsys, "plan", "list", "--json").out) if p["id"] == number]
+    [row] = [p for p in json.loads(run(shop, capsys, "plan", "list", "--json").out)["items"] if p["plan"] == number]
 
     assert (rejected.code, rejected.err) == (0, "")
     assert f"plan {number} of shop is rejected: 30 dropped" in rejected.out
@@ -167,7 +167,7 @@ def test_the_command_prints_the_rejection_as_json(shop: Limited, capsys: pytest.
 
     printed = json.loads(run(shop, capsys, "plan", "reject", str(number), "--reason", WHY, "--json").out)
 
-    assert (printed["id"], printed["state"], printed["kinds"]) == (number, PlanState.REJECTED, ["30 dropped"])
+    assert (printed["plan"], printed["state"], printed["kinds"]) == (number, PlanState.REJECTED, ["30 dropped"])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,180 @@
+"""Print what --json asks for: one object, by one rule for its keys, whatever the command.
+
+A list is ``{"items": […], "more": bool}``. The number of a plan is called ``plan``, not ``id``. Instants are ms since
+1970, and their names end in ``_at``. What changes something prints ``Done``. docs/cli-json.md explains it to users.
+"""
+
+import io
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
+from contextvars import ContextVar
+from typing import Any, TextIO
+
+import typer
+from pydantic import BaseModel
+
+from sexton.kernel.message import Message
+from sexton.kernel.printable import printable
+
+ID_NAMES = {
+    "CallRecord": "call",
+    "Finding": "finding",
+    "Hold": "hold",
+    "Instance": "instance",
+    "Plan": "plan",
+    "PlanRow": "plan",
+    "Protection": "protection",
+    "Quarantined": "mark",
+    "RoundRow": "round",
+    "Run": "check",
+    "ScheduleInfo": "schedule",
+    "Story": "mark",
+    "Token": "token",
+}
+"""Class of a value → how its ``id`` is called in JSON."""
+INSTANTS = frozenset(
+    {"at", "cutoff", "first_seen", "last_ended", "last_success", "next_due", "next_round", "now", "oldest"}
+    | {"fresh_until", "full_copy_until", "since", "until", "whole", "live_from"}
+)
+"""Fields that are instants, though their names do not end in ``_at``; so are those that end in ``_since``."""
+NO_INSTANTS = {("Region", "until")}
+OTHER_NAMES = {("ScheduleInfo", "last"): "last_at", ("ScheduleInfo", "next"): "next_at"}
+
+
+class Action(Message):
+    """One action of a command, as the log of calls has it."""
+
+    action: str
+    instance: str = ""
+    subject: str = ""
+    reason: str = ""
+
+
+class Done(Message):
+    """What a command did that changes something: its actions, and what it tells people, line by line."""
+
+    actions: tuple[Action, ...] = ()
+    messages: tuple[str, ...] = ()
+
+
+class _Output:
+    """What the running command printed in JSON, and the actions that it recorded."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream, self.printed = stream, False
+        self.actions: list[Action] = []
+
+
+_WANTED: ContextVar[bool] = ContextVar("json_is_wanted", default=False)
+_OUTPUT: ContextVar[_Output | None] = ContextVar("json_output", default=None)
+
+
+def want_json(value: bool) -> None:
+    """Set whether the command that runs next prints JSON."""
+    _WANTED.set(value)
+
+
+def wants_json() -> bool:
+    """Return whether the command that runs now was given --json."""
+    return _OUTPUT.get() is not None
+
+
+def emit(value: BaseModel, **more: Any) -> None:
+    """Print one object; ``more``: further keys."""
+    emit_object(stable(value) | more)
+
+
+def emit_list(rows: Sequence[BaseModel | Mapping[str, Any]], *, more: bool = False, **others: Any) -> None:
+    """Print a list; ``more``: there are more rows than these; ``others``: further keys of the list."""
+    items = [stable(row) if isinstance(row, BaseModel) else row for row in rows]
+    emit_object({"items": items, "more": more} | others)
+
+
+def emit_object(value: Mapping[str, Any]) -> None:
+    """Print an object whose keys are stable already."""
+    emit_line(json.dumps(value, indent=2))
+
+
+def begin_lines() -> None:
+    """Begin a stream of JSON lines, which may be empty."""
+    if (output := _OUTPUT.get()) is not None:
+        output.printed = True
+
+
+def emit_line(text: str) -> None:
+    """Print one line, of a stream of JSON lines for example."""
+    output = _OUTPUT.get()
+    if output is None:
+        raise AssertionError("this command was not given --json")
+    output.printed = True
+    output.stream.write(f"{text}\n")
+    output.stream.flush()
+
+
+def note_action(**fields: str) -> None:
+    """Record an action for what the command prints; see ``Done``."""
+    if (output := _OUTPUT.get()) is not None:
+        output.actions.append(Action(**fields))
+
+
+def run_with_json(command: Callable[..., Any], **arguments: Any) -> Any:
+    """Run a command; with --json, print its object, or ``Done`` with the lines that people would read."""
+    if not _WANTED.get():
+        return command(**arguments)
+    output, text = _Output(sys.stdout), io.StringIO()
+    token = _OUTPUT.set(output)
+    try:
+        with redirect_stdout(text):
+            result = command(**arguments)
+        _finish(output, text)
+        return result
+    except typer.Exit:
+        _finish(output, text)
+        raise
+    finally:
+        _OUTPUT.reset(token)
+        _WANTED.set(False)
+
+
+def _finish(output: _Output, text: io.StringIO) -> None:
+    """Print ``Done``, if the command has printed nothing in JSON."""
+    if not output.printed:
+        lines = tuple(printable(line) for line in text.getvalue().splitlines() if line)
+        emit(Done(actions=tuple(output.actions), messages=lines))
+
+
+def stable(value: BaseModel) -> dict[str, Any]:
+    """Return a value as JSON with its stable keys."""
+    dumped: dict[str, Any] = _renamed(value, value.model_dump(mode="json"))
+    return dumped
+
+
+def stable_names(model: type[BaseModel]) -> dict[str, str]:
+    """Return field → key of the fields of a class that are called otherwise in JSON."""
+    names = {name: f"{name}_at" for name, field in model.model_fields.items() if _is_instant(model, name, field)}
+    classes = [cls.__name__ for cls in model.__mro__]
+    names |= {name: key for (cls, name), key in OTHER_NAMES.items() if cls in classes}
+    if "at" in names:
+        names["at"] = "happened_at"
+    if "id" in model.model_fields:
+        names["id"] = next((ID_NAMES[cls] for cls in classes if cls in ID_NAMES), "id")
+    return names
+
+
+def _is_instant(model: type[BaseModel], name: str, field: Any) -> bool:
+    is_named_so = name in INSTANTS or name.endswith("_since")
+    return is_named_so and field.annotation in (int, int | None) and (model.__name__, name) not in NO_INSTANTS
+
+
+def _renamed(value: Any, dumped: Any) -> Any:
+    """Return the JSON of a value with the keys that ``stable_names`` gives, at every depth."""
+    if isinstance(value, BaseModel) and isinstance(dumped, dict):
+        names = stable_names(type(value))
+        return {names.get(key, key): _renamed(getattr(value, key, None), item) for key, item in dumped.items()}
+    if isinstance(value, (list, tuple)) and isinstance(dumped, list) and len(value) == len(dumped):
+        return [_renamed(part, item) for part, item in zip(value, dumped, strict=True)]
+    if isinstance(value, Mapping) and isinstance(dumped, dict):
+        return {key: _renamed(value.get(key), item) for key, item in dumped.items()}
+    return dumped

@@ -1,0 +1,48 @@
+"""The published schema of --json is that of the code, and follows its rules. `--write` renews the file."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from sexton.interfaces.cli.groups import all_commands
+from sexton.interfaces.cli.json_shapes import SHAPES, schema
+from sexton.interfaces.cli.main import app
+
+DOCS = Path(__file__).parents[3] / "docs"
+FILE = DOCS / "cli-schema.json"
+
+
+def generated() -> str:
+    return json.dumps(schema(), indent=1) + "\n"
+
+
+def test_the_published_schema_is_that_of_the_code() -> None:
+    assert FILE.read_text() == generated(), "renew it: python -m tests.unit.project.test_cli_json --write"
+
+
+def test_every_shape_belongs_to_a_command() -> None:
+    paths = [path.removeprefix("sexton ") for path in all_commands(typer.main.get_command(app).commands)]
+
+    assert [name for name in SHAPES if name.split(" --")[0] not in paths] == []
+
+
+@pytest.mark.parametrize("path", SHAPES)
+def test_a_list_has_items_and_more(path: str) -> None:
+    keys = schema()["commands"][path].get("properties", {})
+
+    assert ("items" in keys) == SHAPES[path].is_list == ("more" in keys)
+
+
+def test_keys_are_snake_case_and_instants_end_in_at() -> None:
+    keys = {key for definition in schema()["$defs"].values() for key in definition.get("properties", {})}
+
+    assert [key for key in keys if not re.fullmatch("[a-z][a-z0-9_]*", key)] == []
+    assert keys.isdisjoint({"at", "since", "oldest", "cutoff", "next_due", "now"})
+
+
+if __name__ == "__main__" and sys.argv[1:] == ["--write"]:
+    FILE.write_text(generated())
