@@ -29,7 +29,11 @@ USER = pwd.getpwuid(os.getuid()).pw_name
 READ_ONLY = {
     "status": "",
     "why": "t1",
-    "deletions": "shop",
+    "deletions": "1",
+    "plan list": "",
+    "plan show": "1",
+    "marks list": "shop",
+    "hold list": "",
     "log": "",
     "blockers": "",
     "doctor": "",
@@ -67,7 +71,8 @@ SERVERS = {"up", "api", "contract test"}
 """Commands that start servers; and a race in an instance of its own, in any database."""
 CHANGES = {
     "init": ("", "init"),
-    "plan": ("shop", "plan"),
+    "plan new": ("shop", "plan"),
+    "plan reject": ("1 --reason x", "plan reject"),
     "apply": ("1 --yes", "apply"),
     "enable": ("shop", "enable"),
     "undelete": ("shop --vault disk --prefix data/ --yes", "undelete"),
@@ -96,10 +101,10 @@ CHANGES = {
     "schedules apply": ("", "schedules apply"),
     "schedules pause": ("--reason x", "schedules pause"),
     "schedules resume": ("", "schedules resume"),
-    "hold instance": ("shop --for 1h --reason x", "hold"),
-    "hold table": ("12 --for 1h --reason x", "hold"),
-    "hold mark": ("dropped/t1 --for 1h --reason x", "hold"),
-    "hold vault-prefix": ("disk/data/ --for 1h --reason x", "hold"),
+    "hold add instance": ("shop --for 1h --reason x", "hold"),
+    "hold add table": ("12 --for 1h --reason x", "hold"),
+    "hold add mark": ("dropped/t1 --for 1h --reason x", "hold"),
+    "hold add vault-prefix": ("disk/data/ --for 1h --reason x", "hold"),
     "hold release": ("1", "hold release"),
     "lists add": ("blacklist shop", "lists add blacklist"),
     "lists remove": ("blacklist shop", "lists remove blacklist"),
@@ -192,7 +197,7 @@ def test_each_command_that_changes_something_is_logged(command: str, offline: Ru
         stores_of(filled).registry.enable("shop")
     before = CallStore(filled).newest()
 
-    ran = offline(*command.split(), *shlex.split(arguments), typed="a long password of ada\n")
+    ran = offline(*command.split(), *shlex.split(arguments), "--json", typed="a long password of ada\n")
 
     rows = CallStore(filled).rows(before, 99)
     assert [(row.action, row.who) for row in rows if row.begun_id is None] == [(action, USER)], ran.stderr
@@ -203,7 +208,7 @@ def test_each_command_that_changes_something_is_logged(command: str, offline: Ru
 def test_commands_that_only_read_leave_no_row(offline: Run, filled: Database) -> None:
     before = CallStore(filled).newest()
     for command, arguments in READ_ONLY.items():
-        offline(*command.split(), *shlex.split(arguments))
+        offline(*command.split(), *shlex.split(arguments), "--json")
         assert CallStore(filled).rows(before, 9) == [], command
 
 

@@ -33,7 +33,7 @@ def test_quarantined_mark_is_listed_and_retried(offline: Run, aside: Database) -
     nothing = offline("quarantine", "retry", "shop", "--all")
 
     [mark] = json.loads(listed.stdout)["items"]
-    assert (mark["id"], mark["failures"], mark["last_error"]) == ("t1", 8, "AccessDenied: no")
+    assert (mark["mark"], mark["failures"], mark["last_error"]) == ("t1", 8, "AccessDenied: no")
     assert "dropped/t1" in people.stdout
     assert "AccessDenied: no" in people.stdout
     assert json.loads(other.stdout)["items"] == []

@@ -37,7 +37,7 @@ def test_unhealthy_replicas_are_listed_and_explained(offline: Run, world: Binlog
     assert "version 3 is missing" in listed.stdout
     assert "bad" in listed.stdout
     assert "b1" not in listed.stdout
-    assert [(r["backend"], r["unwell"]) for r in every] == [("b1", ""), ("b2", "version 3 is missing"), ("b3", "bad")]
+    assert [(r["backend"], r["faults"]) for r in every] == [("b1", ""), ("b2", "version 3 is missing"), ("b3", "bad")]
     assert "the replica on b3 decides: bad; nothing may be deleted" in explained.stdout
     assert "cuts have reached version 5; 3 replicas wait until it has reported that it is healthy" in explained.stdout
     assert "sexton replica full-copy t1 b3 --reason" in explained.stdout

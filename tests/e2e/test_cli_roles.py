@@ -40,7 +40,7 @@ def test_a_role_is_granted_an_instance_and_loses_it(offline: Run, postgres: Clus
         with pytest.raises(psycopg.Error, match="SX004"):
             c.execute(UNDROP)
 
-    assert [(i["id"], i["roles"]) for i in listed] == [("shop", [app])]
+    assert [(i["instance"], i["roles"]) for i in listed] == [("shop", [app])]
     assert examined["roles"]["state"] == "OK", examined["roles"]
     assert [line.split()[0] for line in run("log").stdout.splitlines() if "instance revoke" in line]
     postgres.drop_database(admin_url)

@@ -25,7 +25,7 @@ def test_token_in_use_is_named_before_it_ends(offline: Run, shop: Database) -> N
 
     assert token.id not in before
     assert f"token {token.id} (sync:copy@shop) is in use and ends" in status.stdout
-    assert [t["id"] for t in as_json["expiring_tokens"]] == [token.id]
+    assert [t["token"] for t in as_json["expiring_tokens"]] == [token.id]
     assert (doctor["tokens"]["state"], "sexton token renew" in doctor["tokens"]["todo"]) == ("WARN", True)
     assert (renewed.returncode, "is valid until" in renewed.stdout) == (0, True)
     assert token.id not in offline("status").stdout

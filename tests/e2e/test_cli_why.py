@@ -67,7 +67,7 @@ def test_deep_search_repeats_no_known_event(offline: Run, shop: Database, told: 
     deep = offline("why", "t1", "--deep", "--json")
 
     [one] = json.loads(deep.stdout)["items"]
-    assert (one["id"], one["events"][0]["event"]) == ("t1", "marked")
+    assert (one["mark"], one["events"][0]["event"]) == ("t1", "marked")
 
 
 def test_audit_prints_each_object_of_a_round(offline: Run, shop: Database, told: int) -> None:

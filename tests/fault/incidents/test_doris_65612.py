@@ -73,7 +73,7 @@ def test_doris_65612_stuck_mark_is_quarantined_alone(cold: Faulty, capsys: pytes
     tries = [keys for keys in cold.deletes() if DENIED in keys]
     assert (row.state, row.failures) == ("CLAIMED", MAX_FAILURES)
     assert row.last_error.startswith("AccessDenied")
-    assert {q["id"]: q["reason"] for q in shown} == STUCK | {"json": "BAD_KEY"}
+    assert {q["mark"]: q["reason"] for q in shown} == STUCK | {"json": "BAD_KEY"}
     assert "quarantined" in status.out or "set aside" in status.out
     assert "DELETE_FAILED" in status.out
     assert scrape(cold.rig)("sexton_quarantined_marks", instance_id="shop", reason="DELETE_FAILED") == 1

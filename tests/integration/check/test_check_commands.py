@@ -28,10 +28,10 @@ def checked(owned: Owned) -> Owned:
 def test_findings_are_listed_shown_accepted_and_repaired(checked: Owned, capsys: pytest.CaptureFixture[str]) -> None:
     listed = run(checked, capsys, "check", "list", "shop", "--json")
     [second, first] = json.loads(listed.out)["items"]
-    shown = run(checked, capsys, "check", "show", str(second["id"]))
+    shown = run(checked, capsys, "check", "show", str(second["check"]))
     told = json.loads(run(checked, capsys, "check", "findings", "--json").out)["items"]
     lost = run(checked, capsys, "check", "findings", "shop", "--type", "LOST")
-    odd = next(f["id"] for f in told if f["type"] == "UNKNOWN_KIND")
+    odd = next(f["finding"] for f in told if f["type"] == "UNKNOWN_KIND")
     accepted = run(checked, capsys, "check", "accept", str(odd), "--reason", "put there by hand")
     left = checked.open_findings()
     counted = run(checked, capsys, "check", "repair", "shop", "--orphans", "--dry-run")
