@@ -80,7 +80,7 @@ SHAPES: Mapping[str, JsonShape] = {
     "log --verify": JsonShape(ChainReport),
     "blockers": JsonShape(Blocker, is_list=True),
     "doctor": JsonShape(more=_fields(DoctorFinding), is_list=True),
-    "pace": JsonShape(more={"places": list[PLACE], "caps": list[Cap]}),  # type: ignore[valid-type]
+    "pace": JsonShape(more={"places": list[PLACE], "caps": list[Cap]}),
     "undelete": JsonShape(Undeleted, {"dry_run": bool}),
     "instance list": JsonShape(Instance, {"roles": list[str]}, is_list=True),
     "vault list": JsonShape(more=VAULT_KEYS | {"conditional": bool}, is_list=True),
@@ -127,7 +127,7 @@ SHAPES: Mapping[str, JsonShape] = {
     "binlog followers": JsonShape(Follower, {"behind": int}, is_list=True),
     "replica list": JsonShape(Replica, {"faults": str}, is_list=True),
     "replica explain": JsonShape(
-        more={"tablet": str, "need": int | None, "decides": str | None, "copies": list[COPY]}  # type: ignore[valid-type]
+        more={"tablet": str, "need": int | None, "decides": str | None, "copies": list[COPY]}
     ),
     "replica backends": JsonShape(BackendStanding, is_list=True),
     "token create": JsonShape(Token, {"scope": str, "secret": str}),

@@ -19,7 +19,6 @@ from sexton.interfaces.cli.doctor.topics import examine_wal
 from sexton.interfaces.cli.doctor.work import examine_work
 from sexton.interfaces.cli.doctor.workers import examine_settings, examine_workers
 from sexton.interfaces.cli.json_output import emit_list, wants_json
-from sexton.interfaces.cli.output import wants_json
 from sexton.kernel.errors import SextonError
 
 if TYPE_CHECKING:
