@@ -1,6 +1,6 @@
 """Read how far running rounds are, from rows that change with each page of a listing or of deletes."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 
 from sqlalchemy import ColumnElement, Connection, func, select
@@ -8,7 +8,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from sexton.database.engine import Database
 from sexton.insight.views import KindCounts, RoundCounts, Running
-from sexton.recycle.planning.model import Plan
+from sexton.marks.keepers import Kept
+from sexton.recycle.pipeline.model import RangeReceipt
+from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.recycle.rounds.sql.live_counters import RUNNING
 
 NOTHING = RoundCounts()
@@ -41,30 +43,51 @@ def _rounds(db: Database, c: Connection, which: ColumnElement[bool]) -> Mapping[
     rows = {row.instance: row for row in c.execute(with_plans)}
     if not rows:
         return {}
-    counted, now = _tallies(db, c, which), db.now(c)
+    counted, kept, now = _tallies(db, c, which), _kept(db, c, which), db.now(c)
     return {
         instance: Running(
             round=row.id,
             since=row.started_at,
             waiting=row.waiting,
             waiting_since=row.waiting_since,
-            progress=_progress(row.body, counted.get(row.id, {}), max(0, now - row.started_at)),
+            progress=_progress(row.body, counted.get(row.id, {}), kept.get(row.id, {}), max(0, now - row.started_at)),
         )
         for instance, row in rows.items()
     }
 
 
-def _progress(body: object, counted: Mapping[str, KindCounts], elapsed_ms: int) -> RoundCounts:
+def _progress(
+    body: object, counted: Mapping[str, KindCounts], kept: Mapping[str, Mapping[Kept, int]], elapsed_ms: int
+) -> RoundCounts:
     """Return the counts of a round's kinds with what its plan expects. Pure."""
     planned = {k.kind: k for k in Plan.model_validate(body).kinds} if body else {}
-    kinds = []
-    for kind in sorted(planned.keys() | counted.keys()):
-        counts = counted.get(kind, KindCounts(kind=kind))
-        if kind in planned:
-            update = {"due": planned[kind].marks, "planned": planned[kind].unheld.objects}
-            counts = counts.model_copy(update=update | {"estimated": planned[kind].estimated})
-        kinds.append(counts)
-    return RoundCounts(kinds=tuple(kinds), elapsed_ms=elapsed_ms)
+    kinds = [
+        _with_plan(counted.get(kind, KindCounts(kind=kind)), planned.get(kind), kept.get(kind, {}))
+        for kind in sorted(planned.keys() | counted.keys())
+    ]
+    total: Counter[Kept] = Counter()
+    for marks_by_reason in kept.values():
+        total.update(marks_by_reason)
+    return RoundCounts(kinds=tuple(kinds), elapsed_ms=elapsed_ms, kept=dict(total))
+
+
+def _with_plan(counts: KindCounts, plan: KindPlan | None, kept: Mapping[Kept, int]) -> KindCounts:
+    """Return the counts of one kind with what its plan expects."""
+    counts = counts.model_copy(update={"kept": sum(kept.values())})
+    if plan is None:
+        return counts
+    expected = {"due": plan.marks, "held": plan.marks - plan.unheld.marks, "planned": plan.unheld.objects}
+    return counts.model_copy(update=expected | {"estimated": plan.estimated, "guessed": plan.guessed})
+
+
+def _kept(db: Database, c: Connection, which: ColumnElement[bool]) -> Mapping[int, dict[str, Counter[Kept]]]:
+    """Return the marks that the finished ranges of rounds kept, by round, kind and reason."""
+    t, round_ = db.t.batch, db.t.round
+    kept: defaultdict[int, dict[str, Counter[Kept]]] = defaultdict(dict)
+    receipts = select(t.c.round, t.c.kind, t.c.receipt).join(round_, round_.c.id == t.c.round)
+    for row in c.execute(receipts.where(which, t.c.receipt.is_not(None))):
+        kept[row.round].setdefault(row.kind, Counter()).update(RangeReceipt.model_validate(row.receipt).kept)
+    return kept
 
 
 def _tallies(db: Database, c: Connection, which: ColumnElement[bool]) -> Mapping[int, dict[str, KindCounts]]:

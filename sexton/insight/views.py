@@ -1,6 +1,9 @@
 """The values that status and explanations return; they also travel as JSON. Instants are in ms since 1970."""
 
+from pydantic import Field
+
 from sexton.kernel.message import Message
+from sexton.marks.keepers import KeptCounts
 from sexton.operators.controls.model import ControlKind, Halt
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pacing.model import Cap
@@ -24,29 +27,45 @@ class KindCounts(Message):
     """One kind of a running round.
 
     Marks: ``due`` by the plan, ``claimed``, ``removed``. Objects: ``planned``, ``listed`` so far, and ``objects`` that
-    are gone. ``estimated``: the plan did not list them.
+    are gone. ``estimated``: the plan did not list them; ``guessed``: no prefix of the kind was ever listed before.
+    ``held``: due marks that holds blocked when the plan was made; ``kept``: marks that finished ranges did not claim.
     """
 
     kind: str
     due: int = 0
+    held: int = 0
+    kept: int = 0
     claimed: int = 0
     removed: int = 0
     planned: int = 0
     estimated: bool = False
+    guessed: bool = False
     listed: int = 0
     objects: int = 0
 
     @property
     def expected(self) -> int:
-        """Return how many objects will be gone at the end, by what is known now."""
+        """Return how many objects will be gone at the end, by what is known now.
+
+        As soon as a mark is claimed, the marks of this round say more about the others than the plan's estimate.
+        """
+        if self.estimated and self.claimed:
+            unclaimed = max(0, self.due - self.claimed - max(self.held, self.kept))
+            return max(self.objects, self.listed + round(unclaimed * self.listed / self.claimed))
         return max(self.planned, self.listed, self.objects)
+
+    @property
+    def is_guess(self) -> bool:
+        """Return whether the expected number is a guess still: nothing of the kind was ever listed."""
+        return self.guessed and not self.listed
 
 
 class RoundCounts(Message):
-    """How far a running round is, and how long it has run (ms)."""
+    """How far a running round is, how long it has run (ms), and which marks its finished ranges kept."""
 
     kinds: tuple[KindCounts, ...] = ()
     elapsed_ms: int = 0
+    kept: KeptCounts = Field(default_factory=dict)
 
     @property
     def objects(self) -> int:
@@ -64,6 +83,11 @@ class RoundCounts(Message):
         return any(k.estimated for k in self.kinds)
 
     @property
+    def is_guess(self) -> bool:
+        """Return whether nothing was listed yet of a kind whose number of objects is a guess."""
+        return any(k.is_guess for k in self.kinds)
+
+    @property
     def seconds_left(self) -> float | None:
         """Return the remaining time at the rate so far, None before the first object is gone."""
         left = self.expected - self.objects
@@ -79,6 +103,22 @@ class Running(Message):
     waiting_since: int | None = None
     leased: bool = False
     cut_off: bool = False
+    progress: RoundCounts = RoundCounts()
+
+
+class RunningWork(Message):
+    """One run that has not ended, with what its rows show.
+
+    ``work``: ``round``, ``check`` or ``purge`` (of a topic); ``name``: its number, or the topic. ``state``: why it does
+    not move; empty: it works.
+    """
+
+    work: str
+    instance: str
+    name: str
+    since: int
+    elapsed_ms: int
+    state: str = ""
     progress: RoundCounts = RoundCounts()
 
 

@@ -126,9 +126,7 @@ SHAPES: Mapping[str, JsonShape] = {
     "binlog journal": JsonShape(JournalPage),
     "binlog followers": JsonShape(Follower, {"behind": int}, is_list=True),
     "replica list": JsonShape(Replica, {"faults": str}, is_list=True),
-    "replica explain": JsonShape(
-        more={"tablet": str, "need": int | None, "decides": str | None, "copies": list[COPY]}
-    ),
+    "replica explain": JsonShape(more={"tablet": str, "need": int | None, "decides": str | None, "copies": list[COPY]}),
     "replica backends": JsonShape(BackendStanding, is_list=True),
     "token create": JsonShape(Token, {"scope": str, "secret": str}),
     "token list": JsonShape(Token, {"scope": str}, is_list=True),

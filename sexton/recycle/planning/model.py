@@ -90,6 +90,8 @@ class KindPlan(Message):
     since: int = 0
     objects: int = 0
     estimated: bool = False
+    guessed: bool = False
+    """The estimate is an assumption: no prefix of this kind was ever listed."""
     limited: bool = False
     ages: int = 0
     """A sum over the instants of its marks: other marks, even as many and as large, have a different sum."""

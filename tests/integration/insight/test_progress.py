@@ -7,6 +7,7 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.insight.progress import NOTHING, round_progress
+from sexton.insight.views import KindCounts
 from sexton.kernel.crash_points import installed
 from tests.support.command import run
 from tests.support.crashes import Crash, crash_at
@@ -56,7 +57,7 @@ def test_commands_show_how_far_a_round_is(worker: Rig, capsys: pytest.CaptureFix
     as_json = json.loads(run(worker, capsys, "round", "show", number, "--json").out)
     worker.db.close()
 
-    assert "20 of 30 objects gone, about " in shown
+    assert "20 of about 30 objects gone, about " in shown
     assert "is running since" in status
     assert ": 20 of about 30 objects deleted, about " in status
     assert as_json["progress"]["kinds"][0]["objects"] == 20
@@ -64,3 +65,30 @@ def test_commands_show_how_far_a_round_is(worker: Rig, capsys: pytest.CaptureFix
 
 def test_a_round_that_does_not_exist_has_no_progress(rig: Rig) -> None:
     assert round_progress(rig.db, 2**40) == NOTHING
+
+
+def test_objects_are_a_guess_until_the_kind_was_listed(worker: Rig, tmp_path: Path) -> None:
+    [first] = worker.plan().kinds
+    worker.round()
+    worker.mark("dropped", NewMark(id="q", vault="disk", prefix="u/"))
+    worker.later(10_801)
+    [second] = worker.plan().kinds
+    worker.db.close()
+
+    assert (first.estimated, first.guessed, first.objects) == (True, True, 10)
+    assert (second.estimated, second.guessed, second.objects) == (True, False, FILES)
+
+
+def test_a_guess_ends_with_the_first_listing() -> None:
+    planned = KindCounts(kind="dropped", due=9, planned=90, estimated=True, guessed=True)
+
+    assert planned.is_guess
+    assert not planned.model_copy(update={"listed": 1}).is_guess
+
+
+def test_marks_of_this_round_say_more_than_the_plan() -> None:
+    half = KindCounts(kind="dropped", due=100, claimed=50, planned=1_000, estimated=True, listed=25_000, objects=20_000)
+
+    assert half.expected == 50_000
+    assert half.model_copy(update={"held": 50}).expected == 25_000
+    assert half.model_copy(update={"kept": 40}).expected == 30_000

@@ -522,6 +522,7 @@ CREATE INDEX round_of_instance ON sexton.round (instance, id);
 CREATE INDEX round_of_plan ON sexton.round (plan) WHERE plan IS NOT NULL;
 CREATE INDEX round_running ON sexton.round (id, instance) WHERE state = 'RUNNING';
 CREATE INDEX round_waiting ON sexton.round (instance) WHERE waiting IS NOT NULL;
+CREATE INDEX round_running ON sexton.round (instance, id) WHERE state = 'RUNNING';
 
 -- One row per range: the marks of one kind that one activity claims and deletes.
 CREATE TABLE sexton.batch (
@@ -861,6 +862,7 @@ CREATE TABLE sexton.wal_purge (
     freed bigint,  -- entries between the two log starts
     UNIQUE (topic, kafka_id, floor)
 );
+CREATE INDEX wal_purge_open ON sexton.wal_purge (topic, floor) WHERE done_at IS NULL;
 
 -- One row per node that reports, with the URL at which Sexton asks it to flush.
 CREATE TABLE sexton.wal_node (

@@ -277,6 +277,7 @@ CREATE INDEX sexton_round_of_instance ON sexton_round (instance, id);
 CREATE INDEX sexton_round_of_plan ON sexton_round (plan) WHERE plan IS NOT NULL;
 CREATE INDEX sexton_round_running ON sexton_round (id, instance) WHERE state = 'RUNNING';
 CREATE INDEX sexton_round_waiting ON sexton_round (instance) WHERE waiting IS NOT NULL;
+CREATE INDEX sexton_round_running ON sexton_round (instance, id) WHERE state = 'RUNNING';
 
 -- One row per range: the marks of one kind that one activity claims and deletes.
 CREATE TABLE sexton_batch (
@@ -614,6 +615,7 @@ CREATE TABLE sexton_wal_purge (
     freed integer,  -- entries between the two log starts
     UNIQUE (topic, kafka_id, floor)
 );
+CREATE INDEX sexton_wal_purge_open ON sexton_wal_purge (topic, floor) WHERE done_at IS NULL;
 
 -- One row per node that reports, with the URL at which Sexton asks it to flush.
 CREATE TABLE sexton_wal_node (

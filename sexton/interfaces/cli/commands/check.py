@@ -90,6 +90,7 @@ def list_(
 @app.command("show")
 def show_(
     number: Annotated[int, typer.Argument(metavar="CHECK", help="The check's number.", min=1, max=2**63 - 1)],
+    watch: Annotated[bool, typer.Option("--watch", help="Wait until it ends.")] = False,
 ) -> None:
     """Print one check, and the open findings.
 
@@ -97,7 +98,11 @@ def show_(
 
     Example: sexton check show 3
     """
+    from sexton.interfaces.cli.watching import watch_one
+
     with open_database() as service:
+        if watch and not wants_json():
+            watch_one(service, "check", service.stores.checks.report(number).run.id)
         report = service.stores.checks.report(number)
     if wants_json():
         emit(report)

@@ -15,7 +15,9 @@ from sexton.interfaces.cli.output import (
     utc_column,
 )
 from sexton.interfaces.cli.render.report import end, show_report
+from sexton.interfaces.cli.render.running import expected_text
 from sexton.interfaces.cli.signals import SignalTarget, send_signal
+from sexton.interfaces.cli.watching import watch_one
 from sexton.recycle.rounds.model import RecycleRequest
 
 if TYPE_CHECKING:
@@ -61,14 +63,17 @@ def _row(r: "RoundRow") -> tuple[object, ...]:
 @app.command("show")
 def show_(
     number: Annotated[int, typer.Argument(metavar="ROUND", help="The round's number.", min=1, max=2**63 - 1)],
+    watch: Annotated[bool, typer.Option("--watch", help="Show how far it is, each second, until it ends.")] = False,
 ) -> None:
     """Print the report of one round, or how far it is.
 
-    Example: sexton round show 12
+    Example: sexton round show 12 --watch
     """
     from sexton.insight.progress import NOTHING, round_progress
 
     with open_database() as service:
+        if watch and not wants_json():
+            watch_one(service, "round", service.stores.reports.round(number).id)
         row = service.stores.reports.round(number)
         counts = round_progress(service.db, number) if row.report is None else NOTHING
     if wants_json():
@@ -88,7 +93,7 @@ def _show_without_report(row: "RoundRow", counts: "RoundCounts") -> None:
     ]
     show_table("", columns, kinds)
     if counts.expected:
-        typer.echo(f"{counts.objects:,} of {counts.expected:,} objects gone{time_left(counts.seconds_left)}")
+        typer.echo(f"{counts.objects:,} of {expected_text(counts)} objects gone{time_left(counts.seconds_left)}")
     if row.waiting:
         typer.echo(f"it has had no lease since {utc(row.waiting_since)}: {row.waiting}")
     elif row.ended_at is not None:

@@ -1,33 +1,46 @@
 """`sexton status`: show every instance on one screen. It needs only the database."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import open_database
+from sexton.interfaces.cli.context import WrongUsage, open_database
 from sexton.interfaces.cli.doctor.tokens import expiry_text
 from sexton.interfaces.cli.json_output import emit, stable, wants_json
-from sexton.interfaces.cli.render.status import show_binlogs, show_instance, show_topics
+from sexton.interfaces.cli.render.status import show_binlogs, show_instance, show_purges, show_topics
 
 if TYPE_CHECKING:
     from sexton.database.engine import Database
     from sexton.replication.binlog.sql.figures import LogCounts
 
 
-def status() -> None:
+def status(
+    watch: Annotated[bool, typer.Option("--watch", help="Show what runs, each second, until Ctrl-C.")] = False,
+) -> None:
     """Print every instance on one screen.
 
     What is running, waiting, due, kept and quarantined. Needs neither Temporal nor vaults.
 
-    Example: sexton status
+    Example: sexton status --watch
     """
+    from sexton.insight.running import read_running
+
+    if watch and wants_json():
+        raise WrongUsage("--watch is for people; programs call sexton status --json again")
     with open_database() as service:
+        if watch:
+            from sexton.interfaces.cli import watching
+
+            watching.watch(lambda: read_running(service.db))
+            return
+        running = read_running(service.db)
         overview, topics, binlogs = service.status(), service.wal_figures(), _binlog_counts(service.db)
         expiring = service.stores.tokens.expiring()
         ui_url = service.settings.temporal.ui_url
     if wants_json():
         tokens = [{"token": t.id, "scope": str(t.scope), "expires_at": t.expires_at} for t in expiring]
-        emit(overview, topics=stable(topics), binlogs=stable(binlogs), expiring_tokens=tokens)
+        works = [stable(work) for work in running]
+        emit(overview, topics=stable(topics), binlogs=stable(binlogs), running=works, expiring_tokens=tokens)
         return
     if overview.instances:
         typer.echo(f"{overview.slots_used} of {overview.slots} slots for rounds are in use\n")
@@ -37,6 +50,7 @@ def status() -> None:
         show_instance(instance)
     if topics.topics:
         show_topics(topics)
+        show_purges(running)
     if binlogs.databases:
         show_binlogs(binlogs)
     for token in expiring:

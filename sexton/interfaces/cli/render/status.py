@@ -1,5 +1,6 @@
 """Print the status of instances, topics and binlogs."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import typer
@@ -14,16 +15,18 @@ from sexton.interfaces.cli.output import (
     utc,
     utc_column,
 )
+from sexton.interfaces.cli.render.running import expected_text
 from sexton.kernel.printable import printable
 from sexton.marks.keepers import KeepReason
 
 if TYPE_CHECKING:
     from sexton.insight.metrics.model import WalFigures
-    from sexton.insight.views import InstanceStatus, Running
+    from sexton.insight.views import InstanceStatus, Running, RunningWork
     from sexton.replication.binlog.sql.figures import LogCounts
 
 NO_FAULT = ("normal", "NOT_LISTED")
 """The states of a vault in a report that are no fault."""
+MOST_PURGES = 5
 
 
 def show_instance(i: "InstanceStatus") -> None:
@@ -57,6 +60,17 @@ def show_topics(figures: "WalFigures") -> None:
     entries = f"{figures.entries:,} entries kept, about {human_bytes(figures.bytes)}"
     state = ", ".join(problems) or "none is blocked"
     typer.echo(f"topics: {figures.topics} purged, {entries}; {state}; see: sexton wal list\n")
+
+
+def show_purges(running: "Sequence[RunningWork]") -> None:
+    """Print the purges of topics that have not ended, a few of them by name."""
+    purges = [work for work in running if work.work == "purge"]
+    for work in purges[:MOST_PURGES]:
+        typer.echo(f"  purge of {printable(work.name)}, since {utc(work.since)}: {work.state}")
+    if len(purges) > MOST_PURGES:
+        typer.echo(f"  and {len(purges) - MOST_PURGES:,} more purges")
+    if purges:
+        typer.echo("")
 
 
 def show_binlogs(counts: "LogCounts") -> None:
@@ -169,8 +183,7 @@ def _progress(r: "Running") -> str:
     counts = r.progress
     if not counts.expected:
         return ""
-    about = "about " if counts.estimated else ""
-    return f": {counts.objects:,} of {about}{counts.expected:,} objects deleted{time_left(counts.seconds_left)}"
+    return f": {counts.objects:,} of {expected_text(counts)} objects deleted{time_left(counts.seconds_left)}"
 
 
 def _running(r: "Running") -> str:

@@ -15,13 +15,21 @@ class MeanObjects:
 
     def __init__(self, db: Database, c: Connection, instance: str) -> None:
         self._db, self._c, self._instance = db, c, instance
-        self._recent_means: dict[str, float] | None = None
+        self._recent_means: dict[str, float | None] | None = None
 
     def of(self, kind: str) -> float:
         """Return how many objects one recent mark of the kind had, of marks that named no keys."""
+        mean = self._known(kind)
+        return ASSUMED_OBJECTS if mean is None else mean
+
+    def knows(self, kind: str) -> bool:
+        """Return whether a round has deleted marks of the kind before, so that ``of`` is no mere assumption."""
+        return self._known(kind) is not None
+
+    def _known(self, kind: str) -> float | None:
         if self._recent_means is None:
             # Marks that wait for their second pass are all there is to learn from on the first days.
-            self._recent_means = self._means_of_second_passes() | self._means_of_history()
+            self._recent_means = {**self._means_of_second_passes(), **self._means_of_history()}
         if kind not in self._recent_means:  # the newest history rows are all of other kinds
             self._recent_means[kind] = self._mean_of_rounds(kind)
         return self._recent_means[kind]
@@ -52,8 +60,8 @@ class MeanObjects:
         means = select(cleared.c.kind, func.avg(cleared.c.objects_gone)).group_by(cleared.c.kind)
         return {kind: float(mean) for kind, mean in self._c.execute(means)}
 
-    def _mean_of_rounds(self, kind: str) -> float:
-        """Return how many objects a mark of the kind had, by the tallies of rounds."""
+    def _mean_of_rounds(self, kind: str) -> float | None:
+        """Return how many objects a mark of the kind had, by the tallies of rounds; None: no round removed one."""
         tally, round_ = self._db.t.tally, self._db.t.round
         of_instance = and_(round_.c.id == tally.c.round, round_.c.instance == self._instance)
         objects = tally.c.deleted + tally.c.absent + tally.c.hidden
@@ -62,4 +70,4 @@ class MeanObjects:
         recent = tallies.order_by(tally.c.round.desc()).limit(SAMPLE_ROWS).subquery()
         sums = select(func.sum(recent.c.objects).label("objects"), func.sum(recent.c.removed).label("removed"))
         row = self._c.execute(sums).one()
-        return float(row.objects) / float(row.removed) if row.removed else ASSUMED_OBJECTS
+        return float(row.objects) / float(row.removed) if row.removed else None

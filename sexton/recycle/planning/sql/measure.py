@@ -135,6 +135,7 @@ class Measure:
             oldest=oldest,
             objects=objects,
             estimated=self._unlisted(kind, sums) > 0,
+            guessed=self._unlisted(kind, sums) > 0 and not self._means.knows(kind),
             limited=is_limited(kind, self._policy),
             shards=tuple(self._shards(due, sums["marks"], shard_count(sums["marks"], objects))),
             held=tuple(

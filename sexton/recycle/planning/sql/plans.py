@@ -72,7 +72,7 @@ class PlanStore:
             return due
         objects = sum(map(count_objects, unheld_marks(self._db, instance, due.whole)))
         objects += sum(held.objects for held in due.whole.held)
-        whole = due.whole.model_copy(update={"objects": objects, "estimated": False})
+        whole = due.whole.model_copy(update={"objects": objects, "estimated": False, "guessed": False})
         return due._replace(whole=whole, agreed=whole if due.agreed is due.whole else due.agreed)
 
     def plan_for_round(

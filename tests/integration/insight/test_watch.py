@@ -1,0 +1,127 @@
+"""`--watch` shows what runs, from SQL alone, until it ends; without a terminal it prints lines and no escape codes."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sexton.check.model import CheckRequest
+from sexton.contract import NewMark
+from sexton.insight.running import read_running
+from sexton.interfaces.cli import watching
+from sexton.kernel.crash_points import installed
+from tests.support.command import run
+from tests.support.crashes import Crash, crash_at
+from tests.support.rig import Rig, put
+
+FILES = 30
+
+
+@pytest.fixture
+def paused_midway(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """A round that waits after its second page of ten keys until the event is set."""
+    monkeypatch.setattr("sexton.marks.file_list.PAGE_KEYS", 10)
+    worker = Rig(rig.url, threads=1, beside=False)
+    root = worker.local(tmp_path / "v")
+    for n in range(FILES):
+        put(root, f"t/{n:02}.dat")
+    worker.mark("dropped", NewMark(id="p", vault="disk", prefix="t/"))
+    worker.later(10_801)
+    midway, go_on, pages = threading.Event(), threading.Event(), 0
+
+    def wait(point: str) -> None:
+        nonlocal pages
+        if point == "outcomes.recorded":
+            pages += 1
+            if pages == 2:
+                midway.set()
+                go_on.wait(60)
+
+    with installed(wait):
+        thread = threading.Thread(target=worker.round)
+        thread.start()
+        assert midway.wait(60)
+        yield go_on
+        go_on.set()
+        thread.join()
+    worker.db.close()
+
+
+def end_after(monkeypatch: pytest.MonkeyPatch, shows: int, then: threading.Event) -> None:
+    """Redraw at once, and set an event after so many readings."""
+    readings = 0
+
+    def sleep(_: float) -> None:
+        nonlocal readings
+        readings += 1
+        if readings >= shows:
+            then.set()
+            threading.Event().wait(0.05)
+
+    monkeypatch.setattr(watching.time, "sleep", sleep)
+
+
+def test_round_is_shown_until_its_report(
+    rig: Rig, paused_midway: threading.Event, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    number = str(rig.registry.last_round("shop")[0])
+    end_after(monkeypatch, 3, paused_midway)
+
+    shown = run(rig, capsys, "round", "show", number, "--watch")
+
+    assert shown.code == 0
+    assert "20 of about 30 objects deleted (67%)" in shown.out
+    assert f"round {number} of shop" in shown.out
+    assert f"round {number} of shop: SUCCEEDED" in shown.out
+    assert "\x1b" not in shown.out
+
+
+def test_status_watches_until_ctrl_c(
+    rig: Rig, paused_midway: threading.Event, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(watching.time, "sleep", interrupt)
+
+    shown = run(rig, capsys, "status", "--watch")
+
+    assert shown.code == 130
+    assert "20 of about 30 objects deleted" in shown.out
+
+
+def test_lines_fit_80_columns(rig: Rig, paused_midway: threading.Event) -> None:
+    from sexton.insight.rate import RecentRate
+    from sexton.interfaces.cli.render.running import lines_of
+
+    [work] = read_running(rig.db)
+    rate = RecentRate()
+    rate.add(work.progress.model_copy(update={"elapsed_ms": 0}))
+    rate.add(work.progress.model_copy(update={"elapsed_ms": 5_000}))
+
+    lines = lines_of(work, rate)
+
+    assert all(len(line) <= 80 for line in lines), lines
+
+
+def test_running_check_is_shown(rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rig.local(tmp_path / "v")
+    rig.checker.begin(CheckRequest(instance="shop", by="test"), "run-1")
+
+    [work] = read_running(rig.db)
+
+    assert (work.work, work.instance) == ("check", "shop")
+    assert "one is running since" in run(rig, capsys, "status").out
+
+
+def test_paused_round_says_why_it_does_not_move(rig: Rig, tmp_path: Path) -> None:
+    rig.local(tmp_path / "v")
+    with pytest.raises(Crash), installed(crash_at("round.opened")):
+        rig.round()
+    number = rig.registry.last_round("shop")[0]
+    rig.sql("UPDATE {}round SET waiting = 'paused', waiting_since = started_at WHERE id = :id", id=number)
+
+    [work] = read_running(rig.db)
+
+    assert work.state == "paused"
