@@ -55,7 +55,7 @@ lint: $(VENV)/.stamp
 # Asks PyPI for the hashes of every file of every version in constraints.txt that an installation needs: 5 minutes.
 lock: $(VENV)/.stamp
 	@$(RUN) -m piptools compile --quiet --strip-extras --generate-hashes --no-header --no-annotate --no-emit-options \
-		--extra api --extra client --extra embedded --extra kafka --extra spark \
+		--extra api --extra client --extra embedded --extra kafka --extra otel --extra spark \
 		-c constraints.txt -o requirements.lock pyproject.toml
 
 sbom: $(VENV)/.stamp
@@ -76,7 +76,7 @@ $(VENV)/.stamp: pyproject.toml constraints.txt
 	if ! "$$found" -c 'import venv, ensurepip' 2>/dev/null; then echo "$$found has no venv module (Debian: apt-get install python3-venv)" >&2; exit 1; fi; \
 	mkdir -p $(VENV); command -v "$$found" > $(VENV)/.python
 	$(call step,make .venv,"$$(cat $(VENV)/.python)" -m venv $(VENV))
-	$(call step,install from PyPI,$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[api$(comma)client$(comma)embedded$(comma)kafka$(comma)spark$(comma)dev]')
+	$(call step,install from PyPI,$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[api$(comma)client$(comma)embedded$(comma)kafka$(comma)otel$(comma)spark$(comma)dev]')
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.stamp

@@ -1,5 +1,7 @@
 """Cut binlogs and list the backends that must delete, as activities. Each may be repeated: no record is cut twice."""
 
+import logging
+
 from temporalio import activity
 
 from activities.auto_heartbeat import AutoHeartbeat
@@ -8,6 +10,8 @@ from sexton.kernel.live import Live
 from sexton.replication.binlog.messages import Backends, WaitingOrder
 from sexton.replication.binlog.model import CutReport
 from sexton.replication.binlog.rounds import BinlogRuns
+
+log = logging.getLogger(__name__)
 
 
 class BinlogActivities:
@@ -20,7 +24,12 @@ class BinlogActivities:
     def cut_binlogs(self, instance: str) -> CutReport:
         """Cut expired records, record the cuts in the replicas, and delete the rows of cut records."""
         with refusals(), AutoHeartbeat() as heart:
-            return self._rounds(instance).expire(instance, heart.heartbeat)
+            log.info("binlog run of %s begins", instance)
+            report = self._rounds(instance).expire(instance, heart.heartbeat)
+            numbers = (report.cut, report.records, report.held, report.waiting)
+            text = "binlog run of %s ends: %d logs cut, %d records deleted, %d blocked, %d waiting for approval%s"
+            log.info(text, instance, *numbers, "; refused because of the clock" if report.refused else "")
+            return report
 
     @activity.defn(no_thread_cancel_exception=True)
     def waiting_backends(self, order: WaitingOrder) -> Backends:

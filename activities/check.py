@@ -1,5 +1,7 @@
 """Run the steps of a check as activities, with heartbeats, cancellation and error types."""
 
+import logging
+
 from temporalio import activity
 
 from activities.auto_heartbeat import AutoHeartbeat
@@ -16,6 +18,7 @@ from sexton.check.model import (
 )
 from sexton.check.port import Compare
 
+log = logging.getLogger(__name__)
 STATEMENT_SECONDS = 1_800.0
 """How long one statement over all records, or one listing of a vault's folders, may take. A check has no lease."""
 
@@ -32,6 +35,7 @@ class CheckActivities:
         """Begin a check and return its order."""
         with refusals(), AutoHeartbeat():
             opened = self._checker.begin(request, str(activity.info().workflow_run_id))
+            log.info("check %d of %s begins", opened.order.run.id, request.instance)
             return opened.model_copy(update={"deployment": self._deployment})
 
     @activity.defn(no_thread_cancel_exception=True)
@@ -50,4 +54,8 @@ class CheckActivities:
     def conclude_check(self, order: ConcludeOrder) -> CheckReport:
         """End the check and return its report."""
         with refusals(), AutoHeartbeat():
-            return self._checker.conclude(order)
+            report = self._checker.conclude(order)
+            run, numbers = report.run, (sum(report.found.values()), sum(report.confirmed.values()))
+            text = "check %d of %s ends: %s; %d findings open, %d confirmed"
+            log.info(text, run.id, run.instance, run.state, *numbers)
+            return report

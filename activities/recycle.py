@@ -49,6 +49,7 @@ class RecycleActivities:
             opened = self._rounds.open(
                 order.instance, run, order.plan, self._policy(order.instance), heartbeats.heartbeat
             )
+            log.info("round %d of %s begins", opened.round, order.instance)
             excluded_vaults = self._recycler.announce(opened, heartbeats.keep_alive)
             found = {"excluded_vaults": excluded_vaults, "heavy_objects": self._heavy_objects(order.instance)}
             return opened.model_copy(update=found)
@@ -110,4 +111,8 @@ class RecycleActivities:
             self._rounds.forget_expired(report.instance, heartbeats.keep_alive)
             if order.opened.may_delete and report.ended_at is not None:
                 self._recycler.trim_log(report.instance, report.ended_at, heartbeats.keep_alive)
+            level = logging.INFO if report.state == "SUCCEEDED" else logging.WARNING
+            numbers = (report.claimed, report.deleted, report.failed)
+            text = "round %d of %s ends: %s; %d marks claimed, %d objects deleted, %d failed"
+            log.log(level, text, report.round, report.instance, report.state, *numbers)
             return report

@@ -1,5 +1,7 @@
 """Purge topics of a write-ahead log, as activities. Each may be repeated: none deletes above a persisted floor."""
 
+import logging
+
 from temporalio import activity
 
 from activities.auto_heartbeat import AutoHeartbeat
@@ -9,6 +11,7 @@ from sexton.wal.model import Flushed, Purged
 from sexton.wal.port import UnknownTopic
 from sexton.wal.rounds import PurgeRounds
 
+log = logging.getLogger(__name__)
 SILENCE_SECONDS = 300.0
 """A step calls the log a few times, each call for at most about twenty seconds, and lists regions."""
 
@@ -23,12 +26,17 @@ class WalActivities:
     def review_topics(self, after: str = "") -> TopicReview:
         """Return which of the due topics whose names come after one have work."""
         with refusals(), AutoHeartbeat(SILENCE_SECONDS) as heart:
-            return self._rounds.review(after, heart.heartbeat)
+            review = self._rounds.review(after, heart.heartbeat)
+            counts = review.counts
+            text = "review of topics: %d due, %d with work, %d blocked, %d with a fault"
+            log.info(text, counts.topics, len(review.work), counts.blocked, counts.faults)
+            return review
 
     @activity.defn(no_thread_cancel_exception=True)
     def prepare_purge(self, topic: str) -> PurgePreview:
         """Begin the purge of a topic: return how many regions should flush first."""
         with refusals(), AutoHeartbeat(SILENCE_SECONDS):
+            log.info("purge of topic %s begins", topic)
             return self._rounds.preview(topic)
 
     @activity.defn(no_thread_cancel_exception=True)
@@ -44,4 +52,7 @@ class WalActivities:
             purged = self._rounds.purge(topic)
             if purged is None:
                 raise UnknownTopic(topic)
+            level = logging.WARNING if purged.fault else logging.INFO
+            fault = "; the log refused something" if purged.fault else ""
+            log.log(level, "topic %s is purged: %d entries freed%s", topic, purged.freed, fault)
             return purged

@@ -40,6 +40,9 @@ SHOWN = frozenset(
         "api.tls_key",
         "prices.currency",
         "metrics.listen",
+        "log.format",
+        "log.level",
+        "telemetry.otlp_endpoint",
     }
 )
 """Settings whose text is no secret, but for passwords in URLs. Numbers and switches are shown; all else is masked."""

@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSett
 from config.checks import check_ca_certs, check_database, check_deployment, check_live_database
 from config.engine_settings import EngineSettings
 from config.explain import SettingRow, rows, sentence
+from config.observability import LogSection, TelemetrySection
 from config.sections import (
     ApiSection,
     AuditSection,
@@ -90,6 +91,8 @@ class Settings(BaseSettings):
     oidc: OidcSection = OidcSection()
     prices: PricesSection = PricesSection()
     metrics: MetricsSection = MetricsSection()
+    log: LogSection = LogSection()
+    telemetry: TelemetrySection = TelemetrySection()
     kinds: dict[str, KindSection] = Field(default_factory=dict)
 
     @classmethod
@@ -255,11 +258,8 @@ class Settings(BaseSettings):
 
     def intervals(self) -> tuple[int, int, int]:
         """Return the seconds between two rounds, two purges of a topic and two binlog GCs, which metrics show."""
-        return (
-            self.recycle.recycle_interval_seconds,
-            self.wal.auto_purge_interval_seconds,
-            self.binlog.gc_binlog_interval_seconds,
-        )
+        binlogs = self.binlog.gc_binlog_interval_seconds
+        return self.recycle.recycle_interval_seconds, self.wal.auto_purge_interval_seconds, binlogs
 
     def controls(self) -> tuple[Control, ...]:
         """Return the lists and windows of the settings, which apply beside those in the database."""

@@ -114,11 +114,14 @@ class Controls:
 
     async def while_paused(self) -> None:
         """Wait until the pause is over, or the workflow is cancelled."""
+        workflow.logger.info("paused by an operator until: resume")
         await workflow.wait_condition(lambda: not self._pause or self._cancel)
+        workflow.logger.info("the pause is over")
 
     async def _back_off(self, seconds: float) -> None:
         """Wait for some seconds, or until ``retry``, ``cancel`` or ``pause`` arrives."""
         self._backoff_seconds, retry_signals = seconds, self._retry_signals
+        workflow.logger.info("failed; backs off for %.0f s", seconds)
         await self.on_backoff()
         with suppress(TimeoutError):
             await workflow.wait_condition(

@@ -4,7 +4,6 @@ They are C0 and C1 controls (ESC among them), the controls of writing direction,
 Each becomes ``\uXXXX``, which means the same character in JSON.
 """
 
-import logging
 import re
 import sys
 from collections.abc import Iterator
@@ -52,23 +51,3 @@ def escaped_output() -> Iterator[None]:
         yield
     finally:
         sys.stdout, sys.stderr = before
-
-
-class LineFormatter(logging.Formatter):
-    """Format a record as one line without control characters, and each line of its traceback indented.
-
-    So no text of an owner can look like a line of its own.
-    """
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line, and the lines of the traceback if there is one."""
-        escaped = {"msg": printable(record.getMessage()), "args": None}
-        first, *trace = super().format(logging.makeLogRecord(record.__dict__ | escaped)).split("\n")
-        return "\n".join([first, *(f"  {printable(line)}" for line in trace)])
-
-
-def configure_logs() -> None:
-    """Log to stderr from level INFO on, one line for each record."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
-    logging.basicConfig(level=logging.INFO, handlers=[handler])

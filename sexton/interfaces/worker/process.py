@@ -12,8 +12,8 @@ from sexton.database.engine import Database
 from sexton.interfaces.worker.backend import build_backend
 from sexton.interfaces.worker.control import build
 from sexton.interfaces.worker.spark import spark_sessions, spark_worker
+from sexton.kernel import logs
 from sexton.kernel.memory import search_cycles_rarely
-from sexton.kernel.printable import configure_logs
 from sexton.replication.agent import serving
 from sexton.runtime.live import live_settings
 from sexton.runtime.stores import DeploymentStores
@@ -31,11 +31,9 @@ SERVER_CHECK_SECONDS = 1.0
 
 async def main(role: str = "control", backend: serving.ServedBackend | None = None) -> None:
     """Serve until SIGTERM or Ctrl-C. ``backend``: the storage node, for the role of that name."""
-    configure_logs()
-    logging.getLogger("botocore.credentials").setLevel(logging.WARNING)  # it logs a line for each client
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs a line for each request
     load_home_env()
     settings, stop = load(), asyncio.Event()
+    logs.configure(settings.log.format, settings.log.level, deployment=settings.deployment, role=role)
     sessions: Sessions | None = None
     worker: AbstractAsyncContextManager[object]
     if backend is None:

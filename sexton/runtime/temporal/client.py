@@ -17,7 +17,9 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from config.settings import Settings
 from sexton.kernel.errors import SextonError
+from sexton.runtime.temporal import tracing
 from sexton.runtime.temporal.connection import connection, explain_failure
+from sexton.runtime.temporal.log_context import LogContext
 from workflows import ids
 
 
@@ -36,6 +38,7 @@ async def connect(settings: Settings) -> Client:
             api_key=to.api_key,
             rpc_metadata=to.headers,
             data_converter=pydantic_data_converter,
+            interceptors=[*tracing.interceptors(settings), LogContext()],
         )
     except (RuntimeError, ValueError) as e:
         raise SextonError(explain_failure(to, str(e))) from e
@@ -69,6 +72,7 @@ def run(main: Coroutine[Any, Any, None]) -> NoReturn:
         code = INTERRUPTED
     except Exception:  # noqa: BLE001  # printed; the interpreter's own exit must not run
         traceback.print_exc()
+    tracing.flush()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

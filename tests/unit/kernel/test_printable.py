@@ -2,13 +2,12 @@
 
 import io
 import json
-import logging
 import sys
 import unicodedata
 
 import pytest
 
-from sexton.kernel.printable import EscapingStream, LineFormatter, escaped_output, printable, printable_lines
+from sexton.kernel.printable import EscapingStream, escaped_output, printable, printable_lines
 
 HOSTILE = [
     *map(chr, range(0x20)),
@@ -75,18 +74,3 @@ def test_a_closed_standard_stream_stays_closed(monkeypatch: pytest.MonkeyPatch) 
 
     with escaped_output():
         assert sys.stdout is None
-
-
-def test_a_log_record_is_one_line_and_its_traceback_is_indented() -> None:
-    formatter = LineFormatter("%(levelname)s %(message)s")
-    try:
-        raise ValueError("x\n2026 ERROR forged\x1b")
-    except ValueError:
-        trace = sys.exc_info()
-    record = logging.LogRecord("a", logging.INFO, "", 1, "key %s", ("b\nERROR forged\u202e",), trace)
-
-    first, *rest = formatter.format(record).split("\n")
-
-    assert first == "INFO key b\\nERROR forged\\u202e"
-    assert rest[-1] == "  2026 ERROR forged\\u001b"
-    assert all(line.startswith("  ") and is_harmless(line) for line in rest)

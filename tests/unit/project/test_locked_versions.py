@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[3]
-EXTRAS = {"api", "client", "embedded", "kafka", "spark"}
+EXTRAS = {"api", "client", "embedded", "kafka", "otel", "spark"}
 
 
 def constraints() -> dict[str, str]:

@@ -21,9 +21,10 @@ def api(
     """
     from config.settings import load
     from sexton.interfaces.api.serve import serve
-    from sexton.kernel.printable import configure_logs
+    from sexton.kernel import logs
 
-    configure_logs()
     with open_database() as service:
+        log = service.settings.log
+        logs.configure(log.format, log.level, deployment=service.settings.deployment, role="api")
         given = {"api.listen": listen, "api.insecure": "true" if insecure else None}
         serve(load(**{key: value for key, value in given.items() if value is not None}), service.db)

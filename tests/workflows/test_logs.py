@@ -1,0 +1,94 @@
+"""A round logs its begin, each range and its end, with its context, and no key of an object."""
+
+import json
+import logging
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+import worker
+from config.settings import Settings
+from sexton.kernel import logs
+from sexton.runtime.temporal.client import connect
+from tests.servers.temporal import DevServer
+from tests.support.rig import DEPLOYMENT, Rig
+from tests.workflows.conftest import Served, fill, slow
+
+
+class Lines(logging.Handler):
+    """Keeps what is logged as JSON."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.setFormatter(logs.formatter("json", deployment=DEPLOYMENT, role="control"))
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(self.format(record))
+
+    def events(self, begin: str) -> list[dict[str, object]]:
+        """Return the records whose message begins with a text."""
+        return [event for line in self.lines if (event := json.loads(line))["event"].startswith(begin)]
+
+
+@pytest.fixture
+def lines() -> Iterator[Lines]:
+    handler, root = Lines(), logging.getLogger()
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    yield handler
+    root.removeHandler(handler)
+    root.setLevel(before)
+
+
+@pytest.fixture
+async def served(rig: Rig, settings: Settings, temporal_server: DevServer) -> AsyncIterator[Served]:
+    """A worker whose client is connected as that of a real one is."""
+    at = settings.model_copy(
+        update={"temporal": settings.temporal.model_copy(update={"address": temporal_server.address})}
+    )
+    client = await connect(at)
+    rig.policy = settings.policy()
+    async with await worker.build(client, settings, rig.db):
+        yield Served(rig, client)
+
+
+async def test_round_logs_begin_ranges_and_end(served: Served, shop: str, tmp_path: Path, lines: Lines) -> None:
+    served.rig.instance(shop)
+    root = served.rig.local(tmp_path / "v", instance=shop)
+    fill(served.rig, root, shop, 5)
+
+    report = await served.round(shop)
+
+    number = report.round
+    [begin] = lines.events(f"round {number} of {shop} begins")
+    [range_] = lines.events(f"{shop}, round {number}: dropped, range 0")
+    [end] = lines.events(f"round {number} of {shop} ends: SUCCEEDED; 5 marks claimed, 5 objects deleted, 0 failed")
+    assert begin["workflow_id"] == end["workflow_id"] == f"{DEPLOYMENT}/recycle/{shop}"
+    assert (range_["instance"], range_["round"], range_["kind"], range_["range"]) == (shop, number, "dropped", 0)
+    assert (end["instance"], end["round"], end["deployment"], end["role"]) == (shop, number, DEPLOYMENT, "control")
+    assert begin["run_id"]
+    assert not any(".dat" in line for line in lines.lines)
+
+
+async def test_pause_and_cancel_log_no_traceback(
+    served: Served, shop: str, tmp_path: Path, lines: Lines, small_ranges: None
+) -> None:
+    served.rig.instance(shop)
+    root = served.rig.local(tmp_path / "v", instance=shop)
+    fill(served.rig, root, shop, 300)
+
+    with slow("claim.committed", 0.5) as begun:
+        handle = await served.start(shop)
+        await served.until(handle, lambda _: begun.is_set())
+        await handle.signal("pause")
+        await served.waiting_reason(shop)
+        await handle.signal("cancel")
+        await handle.result()
+
+    [paused] = lines.events("paused by an operator")
+    assert paused["workflow_id"] == f"{DEPLOYMENT}/recycle/{shop}"
+    assert lines.events("round ")[-1]["event"].startswith(f"round {(await handle.result()).round} of {shop} ends")
+    assert not any("Traceback" in line for line in lines.lines)
