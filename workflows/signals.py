@@ -114,9 +114,12 @@ class Controls:
 
     async def while_paused(self) -> None:
         """Wait until the pause is over, or the workflow is cancelled."""
-        workflow.logger.info("paused by an operator until: resume")
+        is_paused = self._pause
+        if is_paused:
+            workflow.logger.info("paused by an operator until: resume")
         await workflow.wait_condition(lambda: not self._pause or self._cancel)
-        workflow.logger.info("the pause is over")
+        if is_paused:
+            workflow.logger.info("the pause is over")
 
     async def _back_off(self, seconds: float) -> None:
         """Wait for some seconds, or until ``retry``, ``cancel`` or ``pause`` arrives."""

@@ -16,14 +16,15 @@ MAX_PURGES = 1_000
 CUT_OFF = "lost its lease: no worker has it; see: sexton doctor"
 
 
-def read_running(db: Database) -> tuple[RunningWork, ...]:
-    """Return everything that runs now: rounds, checks, and purges of topics that the log has not followed yet.
+def read_running(db: Database, instance: str | None = None) -> tuple[RunningWork, ...]:
+    """Return what runs now, of one instance or of all: rounds, checks, purges that the log has not followed yet.
 
     A run over binlogs has no row while it runs; `sexton binlog progress` asks Temporal.
     """
     with db.read() as c:
         now = db.now(c)
-        return (*_rounds(db, c, now), *_checks(db, c, now), *_purges(db, c, now))
+        works = (*_rounds(db, c, now), *_checks(db, c, now), *_purges(db, c, now))
+    return tuple(work for work in works if instance in (None, work.instance))
 
 
 def _rounds(db: Database, c: Connection, now: int) -> Iterator[RunningWork]:

@@ -1,5 +1,7 @@
 """Read the status of every instance for one screen, and how much a running round has deleted. SQL alone."""
 
+from typing import NamedTuple
+
 from sqlalchemy import ColumnElement, Connection, Table, and_, func, select
 
 from sexton.check.model import RunState
@@ -75,7 +77,7 @@ def _instance_status(db: Database, instance: Instance, stores: InsightStores, po
             more_kinds=kinds.more,
             claimed=_count(c, mark, claimed),
             late=_count(c, mark, and_(claimed, mark.c.first_pass_at.is_not(None))),
-            quarantined=_quarantined(db, c, name),
+            quarantined={reason: count.marks for reason, count in count_quarantined(db, c, name).items()},
             approvals=tuple(stores.approvals.waiting(c, name)),
             caps=tuple(stores.paces.caps(name)),
             checked=_checked(db, c, name),
@@ -125,12 +127,21 @@ def _last_report(db: Database, c: Connection, instance: str) -> tuple[RoundRepor
     return (None, None) if row is None else (RoundReport.model_validate(row.report), row.ended_at)
 
 
-def _quarantined(db: Database, c: Connection, instance: str) -> dict[str, int]:
+class QuarantineCount(NamedTuple):
+    """Quarantined marks with one reason; ``since``: when the oldest of them was marked (ms since 1970)."""
+
+    marks: int
+    since: int
+
+
+def count_quarantined(db: Database, c: Connection, instance: str) -> dict[str, QuarantineCount]:
     """Return how many marks are quarantined, by reason."""
     mark = db.t.mark
     quarantined = and_(mark.c.instance == instance, mark.c.quarantined_reason.is_not(None))
-    by_reason = select(mark.c.quarantined_reason, func.count()).where(quarantined)
-    return {str(reason): marks for reason, marks in c.execute(by_reason.group_by(mark.c.quarantined_reason))}
+    oldest = func.min(mark.c.marked_at, type_=mark.c.marked_at.type)
+    by_reason = select(mark.c.quarantined_reason, func.count(), oldest).where(quarantined)
+    rows = c.execute(by_reason.group_by(mark.c.quarantined_reason))
+    return {str(reason): QuarantineCount(marks, since) for reason, marks, since in rows}
 
 
 def _checked(db: Database, c: Connection, instance: str) -> Checked:

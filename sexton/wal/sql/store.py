@@ -7,11 +7,12 @@ from sqlalchemy import and_, func, select, update
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
-from sexton.wal.model import Mode, Purge, Region, Topic
+from sexton.wal.model import Mode, Pin, Purge, Region, Topic
 from sexton.wal.sql.rows import (
     deciding,
     ensure_topic,
     needs_deleted_entries,
+    read_pins,
     read_regions,
     read_topic,
     read_topics,
@@ -55,6 +56,15 @@ class WalStore:
         with self._db.read() as c:
             regions = read_regions(self._db, c, [name], retains(self._db))[name]
         return sorted(regions, key=lambda region: (-1 if region.keep_from is None else region.keep_from, region.region))
+
+    def silent_regions(self, name: str) -> Sequence[str]:
+        """Return the regions of a topic whose first needed entry is not known, by name; they block its purge."""
+        return sorted(region.region for region in self.regions(name) if region.keep_from is None)
+
+    def pins(self, names: Sequence[str]) -> Sequence[Pin]:
+        """Return the replays of topics that have not expired."""
+        with self._db.read() as c:
+            return [pin for pins in read_pins(self._db, c, names).values() for pin in pins]
 
     def lost(self, names: Sequence[str]) -> Mapping[str, int]:
         """Return for each topic how many regions need deleted entries: LOSS. Topics without any are left out."""

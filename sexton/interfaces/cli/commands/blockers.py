@@ -1,12 +1,15 @@
-"""`sexton blockers`: list everything that blocks deletions now. It needs only the database."""
+"""`sexton blockers`: list everything that blocks deletions now. Without Temporal it says what it could not list."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sexton.interfaces.cli.commands.blockers_binlog import binlog_blockers
 from sexton.interfaces.cli.commands.blockers_controls import ALL_INSTANCES, control_blockers
+from sexton.interfaces.cli.commands.blockers_temporal import NOT_ASKED, temporal_blockers
+from sexton.interfaces.cli.commands.blockers_topics import topic_blockers
+from sexton.interfaces.cli.commands.blockers_work import work_blockers
 from sexton.interfaces.cli.context import open_database
 from sexton.interfaces.cli.json_output import emit_list, wants_json
 from sexton.interfaces.cli.output import first_line, quantity, show_table, utc_column
@@ -17,14 +20,16 @@ if TYPE_CHECKING:
     from sexton.interfaces.operator_service import OperatorService
     from sexton.operators.registry.store import Instance
 
-MAX_TOPICS = 1_000
+LISTED_AS_OF_NOW = (KeepReason.APPROVAL, KeepReason.QUARANTINED)
+"""Reasons that have rows of their own, which do not need a round."""
 
 
 def blockers(instance: Annotated[str | None, typer.Argument(help="Only this instance's.")] = None) -> None:
     """List everything that blocks deletions now.
 
-    Holds, protections, stops, lists, windows, paused and waiting rounds, and what blocked marks in each instance's last
-    round.
+    Holds, protections, stops, lists, windows, quarantined marks, waiting rounds and runs, regions, replays, consumers,
+    followers and replicas, incomplete checks, a missing schedule or worker, and what blocked marks in each instance's
+    last round. All but the schedule, workers and waiting runs comes from the database.
 
     Example: sexton blockers shop
     """
@@ -34,7 +39,11 @@ def blockers(instance: Annotated[str | None, typer.Argument(help="Only this inst
         rows = [b for i in instances for b in _instance_blockers(service, i)]
         if instance is None:
             rows = _without_repetition(rows)
-        rows = [*rows, *_topic_blockers(service, instance)]
+        rows = [*rows, *topic_blockers(service, instance)]
+        from_temporal = temporal_blockers(service)
+    if from_temporal is None:
+        typer.echo(NOT_ASKED, err=True)
+    rows = [*_of_instance(from_temporal or (), instance), *rows]
     if wants_json():
         emit_list(rows)
         return
@@ -48,20 +57,6 @@ def _row(b: Blocker) -> tuple[object, ...]:
     return b.instance, b.held_by, b.what, utc_column(b.since), utc_column(b.until), explanation
 
 
-def _topic_blockers(service: "OperatorService", instance: str | None) -> Iterator[Blocker]:
-    """Yield each reason for which a topic is not purged now."""
-    for topic in service.stores.wal.store.topics("", MAX_TOPICS, instance=instance, enabled=True):
-        common = {
-            "instance": topic.instance,
-            "what": f"topic {topic.name}",
-            "way_out": f"sexton wal explain {topic.name}",
-        }
-        if topic.quarantined:
-            yield Blocker(held_by="quarantine", why=topic.quarantined, **common)
-        for reason, since in topic.blocked.items():
-            yield Blocker(held_by=reason, since=since, **common)
-
-
 def _instance_blockers(service: "OperatorService", instance: "Instance") -> Iterator[Blocker]:
     yield from _observe_mode(instance)
     yield from _holds(service, instance.id)
@@ -70,6 +65,7 @@ def _instance_blockers(service: "OperatorService", instance: "Instance") -> Iter
     yield from control_blockers(service, instance.id)
     yield from _plans_waiting_for_approval(service, instance.id)
     yield from _waiting_round(service, instance.id)
+    yield from work_blockers(service, instance.id)
     yield from _keepers_of_last_round(service, instance.id)
     yield from binlog_blockers(service, instance.id)
 
@@ -166,10 +162,10 @@ def _waiting_round(service: "OperatorService", instance: str) -> Iterator[Blocke
 
 
 def _keepers_of_last_round(service: "OperatorService", instance: str) -> Iterator[Blocker]:
-    """Yield the keepers that the instance's last report counted, except plans (they are listed already)."""
+    """Yield the keepers that the last report counted, except plans and quarantines, which are listed as of now."""
     for report in service.stores.reports.find_round(instance):
         for kept, n in sorted(report.kept.items()):
-            if n and kept.reason is not KeepReason.APPROVAL:
+            if n and kept.reason not in LISTED_AS_OF_NOW:
                 yield Blocker(
                     instance=instance,
                     held_by=describe(kept),
@@ -190,6 +186,11 @@ def _way_out_now(service: "OperatorService", kept: Kept, instance: str) -> str:
     else:
         return way_out(kept, instance)
     return "" if kept.subject in blocking else "it has ended since, and blocks nothing in the next round"
+
+
+def _of_instance(rows: Iterable[Blocker], instance: str | None) -> list[Blocker]:
+    """Return the blockers of an instance, and those of all instances."""
+    return [b for b in rows if instance is None or b.instance in (instance, ALL_INSTANCES)]
 
 
 def _without_repetition(rows: Sequence[Blocker]) -> list[Blocker]:

@@ -10,8 +10,10 @@ if TYPE_CHECKING:
     from sexton.interfaces.operator_service import OperatorService
     from sexton.replication.binlog.model import Consumer, Log
     from sexton.replication.binlog.sql.figures import LastRun
-    from sexton.replication.replicas.model import RetainingReplica
+    from sexton.replication.replicas.model import BackendStanding, RetainingReplica
 
+SILENT_MS = 600_000
+"""A backend or follower that was seen within this time works; it is only behind."""
 NO_REPLICA_DECIDES = "sexton replica list --all, then repair a replica, place another, or drop the table"
 
 
@@ -23,11 +25,14 @@ def binlog_blockers(service: "OperatorService", instance: str) -> Iterator[Block
     with service.db.read() as c:
         last_run, logs = find_last_run(service.db, c, instance), logs_with_blocker(service.db, c, instance)
         retaining = figures.retaining_by_backend(service.db, c, instance)
+        standings, now = figures.backend_standings(service.db, c, instance), service.db.now(c)
     consumers = service.stores.binlogs.consumers.all(instance) if logs else ()
     yield from _clock(instance, last_run)
     yield from _approvals(instance, logs)
     yield from _consumers(instance, logs, consumers)
     yield from _replicas(instance, retaining)
+    yield from _backends(instance, standings, now)
+    yield from _followers(service, instance)
 
 
 def _clock(instance: str, last_run: "LastRun") -> Iterator[Blocker]:
@@ -96,6 +101,41 @@ def _replicas(instance: str, retaining: "Sequence[RetainingReplica]") -> Iterato
             way_out=way_out,
             count=group.copies,
         )
+
+
+def _backends(instance: str, standings: "Sequence[BackendStanding]", now: int) -> Iterator[Blocker]:
+    """Yield backends that do not delete what was cut: they do not ask for orders, or report problems."""
+    for b in standings:
+        is_silent = b.pulled_at is None or b.pulled_at < now - SILENT_MS
+        if b.behind and (is_silent or b.problems):
+            yield Blocker(
+                instance=instance,
+                held_by=f"backend {b.backend}",
+                what=f"binlogs of {quantity(b.behind, 'replica')}",
+                since=b.pulled_at,
+                why=b.problem or "it has not asked for orders to delete since",
+                way_out=f"sexton replica backends --instance {instance}",
+                count=b.behind,
+            )
+
+
+def _followers(service: "OperatorService", instance: str) -> Iterator[Blocker]:
+    """Yield the follower that retains the most entries of the journal, if it is silent."""
+    journal = service.stores.binlogs.journal
+    with service.db.read() as c:
+        now = service.db.now(c)
+        head, _ = journal.bounds(c, instance)
+    for follower in journal.followers(instance):
+        if follower.lost_at is None and follower.applied < head and follower.seen_at < now - SILENT_MS:
+            yield Blocker(
+                instance=instance,
+                held_by=f"follower {follower.name}",
+                what=f"journal: {quantity(head - follower.applied, 'entry', 'entries')} after {follower.applied}",
+                since=follower.seen_at,
+                why="it has not replayed them",
+                way_out=f"if it never returns: sexton binlog remove-follower {follower.name} --instance {instance}",
+                count=head - follower.applied,
+            )
 
 
 def _backend_way_out(instance: str, group: "RetainingReplica") -> str:

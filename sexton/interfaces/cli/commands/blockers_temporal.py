@@ -1,0 +1,76 @@
+"""List what Temporal knows of: no schedule, a paused one, no worker, and purges and binlog runs that wait.
+
+Temporal is asked for a few seconds only; the database has everything else.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from sexton.interfaces.cli.commands.blockers_controls import ALL_INSTANCES
+from sexton.interfaces.cli.render.blocker import Blocker
+from sexton.kernel.errors import SextonError
+
+if TYPE_CHECKING:
+    from temporalio.client import Client
+
+    from config.settings import Settings
+    from sexton.interfaces.operator_service import OperatorService
+    from sexton.runtime.temporal.waiting import WaitingRun
+
+PATIENCE_SECONDS = 3.0
+MAX_RUNS = 20
+NOT_ASKED = "not listed, because Temporal did not answer: schedule, workers, paused purges and binlog runs"
+
+
+def temporal_blockers(service: "OperatorService") -> list[Blocker] | None:
+    """Return what Temporal knows of; None: it did not answer in time."""
+    try:
+        return asyncio.run(asyncio.wait_for(_find(service), PATIENCE_SECONDS))
+    except (TimeoutError, SextonError):
+        return None
+
+
+async def _find(service: "OperatorService") -> list[Blocker]:
+    from sexton.runtime.temporal.client import connect, pollers
+    from sexton.runtime.temporal.waiting import find_waiting
+
+    settings = service.settings
+    client = await connect(settings)
+    workers = await pollers(client, settings)
+    found = await _schedule(client, settings)
+    if not workers:
+        everything = {"instance": ALL_INSTANCES, "what": "everything", "held_by": "no worker"}
+        why = "no worker polls this deployment's queue"
+        return [*found, Blocker(**everything, why=why, way_out="python -m worker")]
+    for run in await find_waiting(client, settings, MAX_RUNS):
+        found.append(
+            Blocker(
+                instance=_instance_of(service, run),
+                held_by=run.state,
+                what=run.name,
+                since=run.since,
+                why=run.why,
+                way_out=run.way_out,
+            )
+        )
+    return found
+
+
+def _instance_of(service: "OperatorService", run: "WaitingRun") -> str:
+    if run.topic:
+        return service.stores.wal.store.topic(run.topic).instance
+    return run.instance or ALL_INSTANCES
+
+
+async def _schedule(client: "Client", settings: "Settings") -> list[Blocker]:
+    from sexton.runtime.temporal import schedules
+
+    common: dict[str, Any] = {"instance": ALL_INSTANCES, "what": "all rounds, checks, purges and binlog runs"}
+    stored = await schedules.describe(client, settings.require_deployment())
+    if not stored:
+        return [Blocker(held_by="no schedule", why="none was applied", way_out="sexton schedules apply", **common)]
+    return [
+        Blocker(held_by="paused schedule", since=s.last, why=s.note, way_out="sexton schedules resume", **common)
+        for s in stored
+        if s.paused
+    ]

@@ -1,0 +1,81 @@
+"""List what blocks an instance's rounds and marks now: quarantine, a lost worker, a check that was not complete."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from sexton.interfaces.cli.output import quantity
+from sexton.interfaces.cli.render.blocker import Blocker
+from sexton.marks.keepers import KeepReason, Kept, describe, way_out
+
+if TYPE_CHECKING:
+    from sexton.check.model import Run
+    from sexton.interfaces.operator_service import OperatorService
+
+LONG_CHECK_MS = 86_400_000
+"""A check that has run for longer than this has probably lost its workflow."""
+
+
+def work_blockers(service: "OperatorService", instance: str) -> Iterator[Blocker]:
+    """Yield quarantined marks, rounds without a worker, and checks that prove nothing or do not end."""
+    yield from _quarantined(service, instance)
+    yield from _cut_off(service, instance)
+    yield from _checks(service, instance)
+
+
+def _quarantined(service: "OperatorService", instance: str) -> Iterator[Blocker]:
+    """Yield each reason for a quarantine. The marks are counted now: a round counts only those it found quarantined."""
+    from sexton.insight.status import count_quarantined
+
+    with service.db.read() as c:
+        counts = count_quarantined(service.db, c, instance)
+    for reason, count in sorted(counts.items()):
+        kept = Kept(KeepReason.QUARANTINED, reason)
+        yield Blocker(
+            instance=instance,
+            held_by=describe(kept),
+            what=quantity(count.marks, "mark"),
+            since=count.since,
+            count=count.marks,
+            why="since: when the oldest of them was marked",
+            way_out=f"{way_out(kept, instance)}; once the cause is gone: sexton quarantine retry {instance}",
+        )
+
+
+def _cut_off(service: "OperatorService", instance: str) -> Iterator[Blocker]:
+    from sexton.insight.running import CUT_OFF, read_running
+
+    for work in read_running(service.db, instance):
+        if work.state == CUT_OFF:
+            yield Blocker(
+                instance=instance,
+                held_by="no worker",
+                what=f"round {work.name}",
+                since=work.since,
+                why="it lost its lease",
+                way_out="sexton doctor",
+            )
+
+
+def _checks(service: "OperatorService", instance: str) -> Iterator[Blocker]:
+    from sexton.check.model import RunState
+
+    runs = service.stores.checks.runs(instance, 2)
+    with service.db.read() as c:
+        now = service.db.now(c)
+    for run in runs:
+        if run.state is RunState.RUNNING and run.cutoff <= now - LONG_CHECK_MS:
+            yield _check(run, "it has not ended", f"sexton check cancel {instance}, then: sexton check run {instance}")
+    ended = next((run for run in runs if run.state is not RunState.RUNNING), None)
+    if ended is not None and ended.state is RunState.PARTIAL:
+        yield _check(ended, "; ".join(ended.missing_inputs), f"sexton check show {ended.id}")
+
+
+def _check(run: "Run", why: str, way_out: str) -> Blocker:
+    return Blocker(
+        instance=run.instance,
+        held_by="incomplete check",
+        what=f"check {run.id}: orphans, and confirmation of losses",
+        since=run.cutoff,
+        why=why,
+        way_out=way_out,
+    )

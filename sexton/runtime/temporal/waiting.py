@@ -1,0 +1,72 @@
+"""Find the purges and binlog runs of a deployment that are paused or back off. Their rows do not say so."""
+
+import asyncio
+import datetime as dt
+from typing import Any
+
+from temporalio.client import Client, WorkflowExecution, WorkflowQueryFailedError, WorkflowQueryRejectedError
+from temporalio.service import RPCError
+
+from config.settings import Settings
+from sexton.kernel.message import Message
+from sexton.replication.binlog.messages import GcProgress
+from sexton.wal.messages import PurgeProgress, PurgeRoundProgress
+from workflows import ids
+
+QUERY_PATIENCE = dt.timedelta(seconds=1)
+STATES = {"PAUSED": "paused", "BACKING OFF": "backing off"}
+PROGRESS: dict[str, Any] = {
+    ids.PURGE_WAL: PurgeProgress,
+    ids.PURGE_WAL_ROUND: PurgeRoundProgress,
+    ids.GC_BINLOG: GcProgress,
+}
+
+
+class WaitingRun(Message):
+    """A purge or a binlog run that waits; ``since``: when it began (ms since 1970)."""
+
+    name: str
+    state: str
+    instance: str = ""
+    topic: str = ""
+    since: int
+    why: str = ""
+    way_out: str = ""
+
+
+async def find_waiting(client: Client, settings: Settings, limit: int) -> list[WaitingRun]:
+    """Return the runs that wait, of the first ``limit`` that are open; one that does not answer is left out."""
+    types = ", ".join(f"'{name}'" for name in PROGRESS)
+    query = f"WorkflowType IN ({types}) AND ExecutionStatus = 'Running'"
+    prefix = f"{settings.require_deployment()}/"
+    runs = [run async for run in client.list_workflows(query, limit=10 * limit) if run.id.startswith(prefix)]
+    found = await asyncio.gather(*(_waiting(client, run) for run in runs[:limit]))
+    return [run for run in found if run is not None]
+
+
+async def _waiting(client: Client, run: WorkflowExecution) -> WaitingRun | None:
+    handle = client.get_workflow_handle(run.id)
+    try:
+        result_type = PROGRESS[run.workflow_type]
+        progress = await handle.query("progress", result_type=result_type, rpc_timeout=QUERY_PATIENCE)
+    except (RPCError, WorkflowQueryFailedError, WorkflowQueryRejectedError):
+        return None
+    state = STATES.get(progress.doing.replace("_", " "))
+    if state is None:
+        return None
+    subject = run.id.split("/", 2)[-1]
+    verb = "resume" if state == "paused" else "retry"
+    name, command = {
+        ids.PURGE_WAL: (f"purge of topic {subject}", f"sexton wal {verb} {subject}"),
+        ids.PURGE_WAL_ROUND: ("purge of the due topics", f"temporal workflow signal -w {run.id} --name {verb}"),
+        ids.GC_BINLOG: (f"binlog run of {subject}", f"sexton binlog {verb} --instance {subject}"),
+    }[run.workflow_type]
+    return WaitingRun(
+        name=name,
+        state=state,
+        instance=subject if run.workflow_type == ids.GC_BINLOG else "",
+        topic=subject if run.workflow_type == ids.PURGE_WAL else "",
+        since=int(run.start_time.timestamp() * 1000),
+        why=getattr(progress, "error", ""),
+        way_out=command,
+    )

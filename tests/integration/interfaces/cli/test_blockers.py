@@ -1,0 +1,176 @@
+"""`sexton blockers` names every reason that keeps a mark, a topic's entries or a binlog's records, with the way out."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import insert, update
+
+from sexton.contract import NewMark
+from sexton.marks.keepers import KeepReason, Kept, describe
+from sexton.marks.model import Reason
+from sexton.wal.model import BlockReason
+from tests.support.command import run
+from tests.support.rig import DAY, Rig, put
+
+LISTED_AS_OF_NOW = {KeepReason.APPROVAL, KeepReason.QUARANTINED}
+"""They have rows of their own, from plans and marks, whatever the last round counted."""
+
+
+@pytest.fixture(autouse=True)
+def _no_temporal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sexton.interfaces.cli.commands.blockers_temporal.PATIENCE_SECONDS", 0.0)
+
+
+def blockers(rig: Rig, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    """Return the rows of the command."""
+    answer = run(rig, capsys, "blockers", "shop", "--json")
+    rows: list[dict[str, Any]] = json.loads(answer.out)
+    return rows
+
+
+def add(rig: Rig, table: str, **values: object) -> None:
+    """Insert a row of one of Sexton's tables."""
+    with rig.db.write() as c:
+        c.execute(insert(getattr(rig.db.t, table)).values(**values))
+
+
+def now(rig: Rig) -> int:
+    with rig.db.read() as c:
+        return rig.db.now(c)
+
+
+def test_every_reason_to_keep_a_mark_is_named(rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rig.local(tmp_path / "v")
+    report = rig.round()
+    kept = {Kept(reason, "7", "why"): 1 for reason in KeepReason}
+    body = report.model_copy(update={"kept": kept}).model_dump(mode="json")
+    with rig.db.write() as c:
+        c.execute(update(rig.db.t.round).values(report=body))
+
+    rows = {row["held_by"]: row for row in blockers(rig, capsys)}
+
+    named = {answer.reason for answer in kept if describe(answer) in rows}
+    assert set(KeepReason) - named == LISTED_AS_OF_NOW
+    no_way_out = {answer.reason for answer in kept if answer.reason in named and not rows[describe(answer)]["way_out"]}
+    assert no_way_out == {KeepReason.OTHER}
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_quarantined_mark_is_named_at_once(rig: Rig, reason: Reason, capsys: pytest.CaptureFixture[str]) -> None:
+    rig.mark("dropped", NewMark(id="a", vault="disk", keys=("a.dat",)))
+    rig.sql("UPDATE {}mark SET quarantined_reason = :reason", reason=str(reason))
+
+    [row] = [row for row in blockers(rig, capsys) if row["held_by"] == f"quarantined: {reason}"]
+
+    assert (row["count"], row["what"]) == (1, "1 mark")
+    assert row["since"] == rig.row("dropped", "a").marked_at
+    assert "sexton quarantine list shop" in row["way_out"]
+
+
+def test_round_that_quarantines_a_mark_is_enough(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    rig.mark("dropped", NewMark(id="a", vault="nowhere", keys=("a.dat",)))
+    rig.later(10_801)
+    rig.round()
+
+    [row] = [row for row in blockers(rig, capsys) if row["held_by"].startswith("quarantined")]
+
+    assert row["count"] == 1
+
+
+@pytest.mark.parametrize("reason", [reason for reason in BlockReason if reason is not BlockReason.NOT_ENABLED])
+def test_every_reason_that_blocks_a_topic_is_named(
+    rig: Rig, reason: BlockReason, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = {"name": "wal-1", "instance": "shop", "enabled": True, "fault": "the log refused it"}
+    add(rig, "wal_topic", **topic, blocked={str(reason): 1_000})
+    add(rig, "wal_region", topic="wal-1", region="r1", epoch=1, source="map", state="MAPPED")
+
+    [row] = [row for row in blockers(rig, capsys) if row["held_by"] == reason]
+
+    assert (row["what"], row["since"]) == ("topic wal-1", 1_000)
+    assert row["way_out"] == "sexton wal explain wal-1"
+    assert row["why"] == {BlockReason.SILENT: "region r1", BlockReason.FAULT: "the log refused it"}.get(reason, "")
+
+
+def test_topics_that_are_not_enabled_are_one_row(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    for n in range(5):
+        add(rig, "wal_topic", name=f"wal-{n}", instance="shop", enabled=False)
+
+    [row] = [row for row in blockers(rig, capsys) if row["held_by"] == BlockReason.NOT_ENABLED]
+
+    assert (row["what"], row["count"]) == ("topic wal-0, wal-1, wal-2 and 2 more", 5)
+
+
+def test_lagging_regions_and_replays_are_named(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    add(rig, "wal_topic", name="wal-1", instance="shop", enabled=True, log_start=0, log_end=5_000_000)
+    region = {"topic": "wal-1", "epoch": 1, "source": "flushed", "state": "MAPPED", "mapped_node": "n1"}
+    for name, keep_from in (("slow", 100), ("slower", 50), ("quick", 4_999_999)):
+        add(rig, "wal_region", **region, region=name, keep_from=keep_from)
+    pin = {"id": "p", "topic": "wal-1", "region": "quick", "start": 7, "node": "n2", "kafka_id": "", "log_end": 0}
+    add(rig, "wal_pin", **pin, opened_at=now(rig), expires_at=now(rig) + DAY * 1_000)
+
+    rows = {row["held_by"]: row for row in blockers(rig, capsys)}
+
+    assert rows["region slower, slow"]["what"] == "topic wal-1: 4,999,950 entries from 50 on"
+    assert rows["region slower, slow"]["why"] == "not flushed by node n1"
+    assert rows["replay of region quick"]["what"] == "topic wal-1: entries from 7 on"
+
+
+def test_silent_followers_and_backends_are_named(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    add(rig, "journal_head", instance="shop", seq=10, trimmed=0)
+    for name, seen in (("fe-1", now(rig) - 3_600_000), ("fe-2", now(rig))):
+        add(rig, "journal_follower", instance="shop", name=name, applied=4, seen_at=seen)
+    replica: dict[str, object] = {
+        "instance": "shop",
+        "tablet": "t",
+        "db": "sales",
+        "tbl": "orders",
+        "part": "p",
+        "version": 9,
+    }
+    replica["fresh_until"] = now(rig) + DAY * 1_000
+    for backend in ("b1", "b2"):
+        add(rig, "backend", instance="shop", name=backend, pulled_at=now(rig) - (3_600_000 if backend == "b1" else 0))
+        add(rig, "replica", **replica, uid=backend, backend=backend, desired=9, granted=9, acked=3)
+
+    rows = {row["held_by"]: row for row in blockers(rig, capsys)}
+
+    assert rows["follower fe-1"]["what"] == "journal: 6 entries after 4"
+    assert rows["backend b1"]["what"] == "binlogs of 1 replica"
+    assert not {"follower fe-2", "backend b2"} & rows.keys()
+
+
+def test_incomplete_and_endless_checks_are_named(rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = rig.local(tmp_path / "v")
+    put(root, "a.dat")
+    report = rig.check()
+    rig.runs.begin("shop", "endless")
+    rig.later(2 * DAY)
+
+    rows = [row for row in blockers(rig, capsys) if row["held_by"] == "incomplete check"]
+
+    assert not report.whole
+    assert [row["why"] for row in rows] == ["it has not ended", "; ".join(report.run.missing_inputs)]
+    assert rows[0]["way_out"].startswith("sexton check cancel shop")
+
+
+def test_rows_fit_80_columns(
+    rig: Rig, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sexton.interfaces.cli.output.PIPED_WIDTH", 80)
+    add(rig, "wal_topic", name="wal-1", instance="shop", enabled=True, quarantined="its end is 3, but " + "x " * 60)
+
+    shown = run(rig, capsys, "blockers").out
+
+    assert "quarantine" in shown
+    assert all(len(line) <= 80 for line in shown.splitlines())
+
+
+def test_without_temporal_it_says_what_is_not_listed(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = run(rig, capsys, "blockers")
+
+    assert (answer.code, answer.out.strip()) == (0, "nothing blocks deletions")
+    assert "Temporal did not answer: schedule, workers, paused purges and binlog runs" in answer.err
