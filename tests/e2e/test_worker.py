@@ -1,5 +1,6 @@
 """A worker that cannot work ends with one sentence and a nonzero exit code."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -62,3 +63,23 @@ def test_failed_program_skips_the_interpreters_exit(error: str, printed: str) ->
 
     assert ended.returncode == 1
     assert ended.stderr.endswith(printed)
+
+
+@pytest.mark.slow
+def test_worker_logs_json_and_says_that_no_schedule_runs(
+    shop: Database, tmp_path: Path, temporal_server: DevServer
+) -> None:
+    at = settings(tmp_path, temporal_server.address)
+    variables = at | {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path.cwd()), "SEXTON_LOG__FORMAT": "json"}
+    command = [sys.executable, "-m", "worker"]
+    lines = []
+    with subprocess.Popen(command, env=variables, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as worker:
+        assert worker.stderr is not None
+        for line in worker.stderr:
+            lines.append(json.loads(line))
+            if "is polling" in lines[-1]["event"]:
+                worker.terminate()
+        assert worker.wait(60) == 0
+
+    assert any(line["level"] == "warning" and "no schedule was applied" in line["event"] for line in lines)
+    assert {(line["role"], line["deployment"]) for line in lines} == {("control", at["SEXTON_DEPLOYMENT"])}

@@ -34,17 +34,20 @@ async def test_schedule_and_workers_are_named(rig: Rig, settings: Settings, temp
     at = service(rig, settings, temporal_server.address, deployment)
     client = await temporal_server.connect()
 
-    before = await find(at)
+    before, texts = await find(at), [await schedules.explain_idle(client, deployment)]
     await schedules.apply(client, at.settings)
-    applied = await find(at)
+    applied, texts = await find(at), [*texts, await schedules.explain_idle(client, deployment)]
     await schedules.pause(client, deployment, "migrating the database (anna)")
-    paused = await find(at)
+    paused, texts = await find(at), [*texts, await schedules.explain_idle(client, deployment)]
 
     assert before["no schedule"].way_out == "sexton schedules apply"
     assert before["no worker"].way_out == "python -m worker"
     assert applied.keys() == {"no worker"}
     assert paused["paused schedule"].why == "migrating the database (anna)"
     assert paused["paused schedule"].way_out == "sexton schedules resume"
+    assert texts[0].startswith("no schedule was applied")
+    assert texts[1] == ""
+    assert "paused (migrating the database (anna))" in texts[2]
 
 
 async def test_paused_binlog_run_is_named(

@@ -17,7 +17,7 @@ from sexton.kernel.memory import search_cycles_rarely
 from sexton.replication.agent import serving
 from sexton.runtime.live import live_settings
 from sexton.runtime.stores import DeploymentStores
-from sexton.runtime.temporal import tick_interval
+from sexton.runtime.temporal import schedules, tick_interval
 from sexton.runtime.temporal.client import connect
 from sexton.runtime.temporal.connection import connection
 from sexton.runtime.workers import presence
@@ -52,6 +52,7 @@ async def main(role: str = "control", backend: serving.ServedBackend | None = No
             worker = spark_worker(client, settings, db, sessions)
         else:
             client = await connect(settings)
+            await schedules.warn_if_idle(client, settings.require_deployment())
             worker = await build(client, settings, db)
             await resources.enter_async_context(tick_interval.following(client, live_settings(db, settings)))
         if backend is None:

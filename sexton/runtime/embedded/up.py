@@ -39,7 +39,9 @@ def run(home: Path, worker: bool, spark: bool, report: Report) -> None:
     stack = Stack(home)
     try:
         stack.start(report)
-        if worker:
+        if not worker:
+            report("schedule  not applied: nothing starts by itself until: sexton schedules apply")
+        else:
             report(f"schedule  {_schedule(stack, report)}")
             report(f"worker    ready in {stack.start_worker():.1f} s")
         if spark:
@@ -151,10 +153,12 @@ def _schedule(stack: Stack, report: Report) -> str:
             await search_attributes.register(client)
         except SextonError as e:
             report(f"warning: {e}")
-        return await schedules.apply(client, settings)
+        result = await schedules.apply(client, settings)
+        return await schedules.explain_idle(client, settings.require_deployment()) or f"{result}: {every}"
 
     interval = settings.recycle.recycle_interval_seconds
-    return f"{asyncio.run(apply())}: each instance has a round every {interval} s; see: sexton schedules list"
+    every = f"each instance has a round every {interval} s; see: sexton schedules list"
+    return asyncio.run(apply())
 
 
 def _addresses(stack: Stack, report: Report) -> None:

@@ -1,6 +1,7 @@
 """The Temporal schedule of a deployment: it ticks, and each tick starts the rounds that are due."""
 
 import datetime as dt
+import logging
 from collections.abc import Awaitable
 
 from temporalio.client import (
@@ -23,11 +24,13 @@ from temporalio.service import RPCError, RPCStatusCode
 from config.settings import Settings
 from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
+from sexton.kernel.printable import printable
 from sexton.recycle.rounds.model import TickRequest
 from sexton.runtime.temporal import search_attributes
 from workflows import ids
 from workflows.search_attributes import Capability, at_start
 
+log = logging.getLogger(__name__)
 CATCH_UP = dt.timedelta(seconds=10)
 """Missed ticks are skipped: the next one starts everything that is due. Temporal allows no shorter window."""
 LONGEST_TICK_SECONDS = 60
@@ -158,6 +161,29 @@ async def describe(client: Client, deployment: str) -> list[ScheduleInfo]:
             next=_ms(min(upcoming)) if upcoming else None,
         )
     ]
+
+
+async def explain_idle(client: Client, deployment: str) -> str:
+    """Return why nothing starts by itself, and what to do; empty where the schedule is active."""
+    stored = await describe(client, deployment)
+    if not stored:
+        return (
+            "no schedule was applied: rounds, checks, purges and binlog runs start only by hand; sexton schedules apply"
+        )
+    if stored[0].paused:
+        note = printable(stored[0].note) or "no note"
+        return f"the schedule is paused ({note}): nothing starts by itself until: sexton schedules resume"
+    return ""
+
+
+async def warn_if_idle(client: Client, deployment: str) -> None:
+    """Log a warning if nothing starts by itself. A worker begins all the same."""
+    try:
+        reason = await explain_idle(client, deployment)
+    except SextonError as e:
+        reason = str(e)
+    if reason:
+        log.warning("%s", reason)
 
 
 def handle(client: Client, deployment: str) -> ScheduleHandle:

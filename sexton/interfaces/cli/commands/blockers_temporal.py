@@ -41,7 +41,7 @@ async def _find(service: "OperatorService") -> list[Blocker]:
     if not workers:
         everything = {"instance": ALL_INSTANCES, "what": "everything", "held_by": "no worker"}
         why = "no worker polls this deployment's queue"
-        return [*found, Blocker(**everything, why=why, way_out="python -m worker")]
+        return [*found, Blocker(**everything, why=why, way_out="sexton worker run")]
     for run in await find_waiting(client, settings, MAX_RUNS):
         found.append(
             Blocker(
