@@ -13,6 +13,7 @@ import typer
 
 from config.sources import load_home_env
 from sexton.interfaces.cli.commands import (
+    after_restore,
     api,
     binlog,
     binlog_gc,
@@ -105,6 +106,7 @@ COMMANDS: dict[str, Callable[..., object]] = {
     "start": control.start,
     "blockers": blockers.blockers,
     "doctor": doctor.doctor,
+    "after-restore": after_restore.after_restore,
     "pace": pace.pace,
     "api": api.api,
 }

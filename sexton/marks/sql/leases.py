@@ -16,6 +16,8 @@ from sexton.marks.lease_port import LeaseBusy, LeaseLost, NoFreeSlot
 from sexton.storage.model import IN_FLIGHT_SECONDS
 
 TTL_SECONDS = 60
+EPOCHS_OF_A_COPY = 2**20
+"""More epochs than a newer copy of the database has used: one for each round, pause and backoff of an instance."""
 LONGEST_WAIT_SECONDS = 600
 """A take-over that is later than this from now was recorded while the database's clock was ahead."""
 
@@ -107,6 +109,17 @@ class LeaseStore:
         row = self._db.t.lease
         with self._db.write() as c:
             c.execute(update(row).where(_is_lease(row, lease)).values(state=LeaseState.IDLE, owner="", expires_at=None))
+
+
+def end_all_leases(db: Database) -> int:
+    """End every lease, because this database is an older copy; return how many.
+
+    Their epochs skip those that the newer copy may have given to runs which still exist.
+    """
+    row = db.t.lease
+    values = {"state": LeaseState.IDLE, "owner": "", "expires_at": None, "epoch": row.c.epoch + EPOCHS_OF_A_COPY}
+    with db.write() as c:
+        return c.execute(update(row).values(values)).rowcount
 
 
 def busy(row: Table, job: str, now: int, ttl_seconds: int = TTL_SECONDS) -> ColumnElement[bool]:

@@ -10,6 +10,7 @@ from sexton.interfaces.cli.json_output import emit, emit_list, wants_json
 from sexton.interfaces.cli.output import show_table
 
 if TYPE_CHECKING:
+    from sexton.interfaces.operator_service import OperatorService
     from sexton.storage.model import VaultSpec
     from sexton.storage.vaults import ProvenVaults
 
@@ -123,22 +124,27 @@ def trust(
 
     Example: sexton vault trust shop cold
     """
+    with open_database() as service:
+        trust_vault(service, instance, name, ask=not yes)
+
+
+def trust_vault(service: "OperatorService", instance: str, name: str, *, ask: bool = False) -> None:
+    """Make a vault's marker name the newest round of this database. ``ask``: the operator must confirm it."""
     from sexton.kernel.errors import BadInput
 
-    with open_database() as service:
-        registry = service.stores.registry
-        # Everything is proved except the last round, which is what this command repairs.
-        vault = service.stores.vaults_of_any_round.get(instance, name)
-        marker = vault.read_marker()
-        last_round, run_id = registry.last_round(instance)
-        if marker is None:
-            raise BadInput(f"vault {name} no longer has a marker; see: sexton vault list {instance}")
-        typer.echo(f"round {marker.round} deleted in {name}; the newest round in this database is {last_round}")
-        if not yes:
-            typer.confirm("Allow rounds of this database to delete in it?", abort=True, err=True)
-        with log_call(service, "vault trust", instance, name):
-            vault.replace_marker(marker.model_copy(update={"round": last_round, "run": run_id}))
-            registry.store_announced(instance, name, last_round)
+    registry = service.stores.registry
+    # Everything is proved except the last round, which is what this repairs.
+    vault = service.stores.vaults_of_any_round.get(instance, name)
+    marker = vault.read_marker()
+    last_round, run_id = registry.last_round(instance)
+    if marker is None:
+        raise BadInput(f"vault {name} no longer has a marker; see: sexton vault list {instance}")
+    typer.echo(f"round {marker.round} deleted in {name}; the newest round in this database is {last_round}")
+    if ask:
+        typer.confirm("Allow rounds of this database to delete in it?", abort=True, err=True)
+    with log_call(service, "vault trust", instance, name):
+        vault.replace_marker(marker.model_copy(update={"round": last_round, "run": run_id}))
+        registry.store_announced(instance, name, last_round)
     typer.echo(f"vault {name} of {instance} belongs to this database again")
 
 

@@ -1,0 +1,170 @@
+"""`sexton after-restore`: do what must be done before an older copy of the database may delete again."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sexton.interfaces.cli.commands.vault import trust_vault
+from sexton.interfaces.cli.context import log_call, open_database, require_reason
+from sexton.interfaces.cli.output import quantity
+from sexton.kernel.errors import SextonError
+from sexton.kernel.printable import printable
+
+if TYPE_CHECKING:
+    from sexton.interfaces.operator_service import OperatorService
+    from sexton.storage.model import VaultSpec
+
+PATIENCE_SECONDS = 5.0
+INCOMPLETE, LOSS = 3, 4
+"""Exit codes, as of `check run`."""
+PAGE = "docs/incidents.md#the-database-was-restored-or-failed-over"
+OWNERS = (
+    "every owner undrops again, or commits again, what it undropped or committed after the copy was made",
+    "owners of topics send their maps again, and owners of binlogs the placement of their tablets",
+    "every follower of the journal begins again with a snapshot",
+)
+
+
+class WorkersRun(SextonError):
+    """Workers still poll: they may work with what they read before the restore."""
+
+
+def after_restore(
+    reason: Annotated[
+        str, typer.Option(help="What was restored, from when; other operators will read it. Not for --check.")
+    ] = "",
+    check: Annotated[bool, typer.Option("--check", help="The second part, with workers: list what is lost.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Prepare a restored database for work, step by step.
+
+    First, with every worker stopped: stop all deletion, end the leases of the copy, have maps of topics sent again, and
+    trust vaults that a newer copy deleted in. Then start workers, and run it with --check: it checks every instance and
+    counts what is lost. Deletion begins only with `sexton start --all`. Each step may be repeated.
+
+    Exit codes of --check: 3 a check was incomplete; 4 a loss is confirmed.
+
+    Example: sexton after-restore --reason 'backup of 03:00'
+    """
+    if check:
+        with open_database() as service:
+            _check_all(service)
+        return
+    text = require_reason(reason)
+    with open_database() as service:
+        _stop_everything(service, text)
+        _require_no_worker(service, yes)
+        _end_leases(service, text)
+        _distrust_maps(service, text)
+        is_open = _trust_vaults(service, yes)
+    typer.echo("next:")
+    for owner in OWNERS:
+        typer.echo(f"  - {owner}")
+    if is_open:
+        typer.echo("  - see to the vaults above, then repeat this command")
+    typer.echo("  - start the workers, then: sexton after-restore --check")
+
+
+def _stop_everything(service: "OperatorService", reason: str) -> None:
+    from sexton.operators.controls.model import ALL, ControlKind
+
+    controls = service.stores.controls
+    stopped = any(c.kind is ControlKind.STOP and c.name == ALL for c in controls.all())
+    if not stopped:
+        with log_call(service, "stop", ALL, reason=reason, blocks_deletion=True):
+            controls.put(ControlKind.STOP, ALL, reason)
+    typer.echo(f"1. deletion {'was already' if stopped else 'is'} stopped everywhere, until: sexton start --all")
+
+
+def _require_no_worker(service: "OperatorService", yes: bool) -> None:
+    from sexton.runtime.temporal.client import POLL_SECONDS, connect, pollers
+
+    async def count() -> int:
+        return await pollers(await connect(service.settings), service.settings)
+
+    try:
+        workers = asyncio.run(asyncio.wait_for(count(), PATIENCE_SECONDS))
+    except (TimeoutError, SextonError):
+        typer.echo("2. Temporal does not answer, so it is not known whether a worker runs")
+        if not yes:
+            typer.confirm("Is every worker stopped?", abort=True, err=True)
+        return
+    if workers:
+        raise WorkersRun(
+            f"{quantity(workers, 'worker')} polled within the last {POLL_SECONDS} s; stop every worker, wait so long, "
+            "then repeat this command"
+        )
+    typer.echo("2. no worker runs")
+
+
+def _end_leases(service: "OperatorService", reason: str) -> None:
+    from sexton.marks.sql.leases import end_all_leases
+
+    with log_call(service, "after-restore leases", reason=reason, blocks_deletion=True):
+        ended = end_all_leases(service.db)
+    typer.echo(f"3. {quantity(ended, 'lease')} ended, with new epochs: no run from before the restore can write")
+
+
+def _distrust_maps(service: "OperatorService", reason: str) -> None:
+    with log_call(service, "wal restored", reason=reason, blocks_deletion=True):
+        waiting = service.stores.wal.resets.distrust_maps()
+    typer.echo(f"4. {quantity(waiting, 'enabled topic waits', 'enabled topics wait')} for a map of the owner")
+
+
+def _trust_vaults(service: "OperatorService", yes: bool) -> bool:
+    """Trust each vault that is BEHIND, after showing which marks that may cost; return whether a vault has a fault."""
+    from sexton.storage.port import VaultFault
+
+    behind: list[VaultSpec] = []
+    is_open = False
+    for spec in service.stores.registry.vaults():
+        try:
+            service.stores.vaults.get(spec.instance, spec.name)
+        except VaultFault as e:
+            if e.reason == "BEHIND":
+                behind.append(spec)
+            else:
+                is_open = True
+                typer.echo(f"   vault {spec.name} of {spec.instance} {e.reason}: {printable(e.detail)}", err=True)
+    if not behind:
+        typer.echo("5. no vault knows a round that this database does not know")
+        return is_open
+    typer.echo(f"5. a newer copy of this database deleted in {quantity(len(behind), 'vault')}")
+    _show_marks(service, behind)
+    if not yes:
+        question = "Are all marks that the newer copy undropped or committed undropped here, or held?"
+        typer.confirm(question, abort=True, err=True)
+    for spec in behind:
+        trust_vault(service, spec.instance, spec.name)
+    return is_open
+
+
+def _show_marks(service: "OperatorService", vaults: "Sequence[VaultSpec]") -> None:
+    """Print how many marks of each kind would be deleted if no owner undropped them again."""
+    for instance in sorted({spec.instance for spec in vaults}):
+        kinds = service.status(instance).instances[0].kinds
+        marks = ", ".join(f"{k.waiting:,} {printable(k.kind)}" for k in kinds if k.waiting) or "none"
+        typer.echo(f"   {instance}: marks that rounds will delete, unless they are undropped or held: {marks}")
+
+
+def _check_all(service: "OperatorService") -> None:
+    """Check every instance that has a vault, and print what is lost."""
+    from sexton.check.model import CheckRequest, FindingType
+    from sexton.runtime.temporal.checks import CHECKS
+
+    code = 0
+    for instance in sorted({spec.instance for spec in service.stores.registry.vaults()}):
+        with log_call(service, "check run", instance):
+            request = CheckRequest(instance=instance, by="cli")
+            report = CHECKS.run(service.settings, request, lambda message: typer.echo(message, err=True))
+        lost = report.confirmed.get(FindingType.LOST, 0)
+        see = f"; see: sexton check findings {instance} --type LOST" if lost else ""
+        typer.echo(f"{instance}: check {report.run.id} {report.run.state}, {lost:,} objects LOST, confirmed{see}")
+        for missing_input in report.run.missing_inputs:
+            typer.echo(f"  missing: {printable(missing_input)}")
+        code = max(code, LOSS if lost else 0 if report.whole else INCOMPLETE)
+    typer.echo(f"next: see to what is lost or missing ({PAGE}), then: sexton start --all")
+    if code:
+        raise typer.Exit(code)

@@ -1,0 +1,88 @@
+"""`sexton after-restore` stops deletion, ends leases, distrusts maps, trusts vaults, and may be repeated."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import insert, select
+
+from sexton.contract import NewMark
+from sexton.interfaces.cli.commands import after_restore
+from sexton.marks.lease_port import LeaseLost
+from sexton.marks.sql.leases import EPOCHS_OF_A_COPY
+from tests.support.command import Printed, run
+from tests.support.kept import kept_texts
+from tests.support.rig import Rig, put
+
+
+@pytest.fixture(autouse=True)
+def _no_temporal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(after_restore, "PATIENCE_SECONDS", 0.0)
+
+
+@pytest.fixture
+def restored(tmp_path: Path) -> Rig:
+    """A copy of a database; the original has deleted in the vault since, and a mark waits in both."""
+    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    root = rig.local(tmp_path / "v")
+    for name in "ab":
+        put(root, f"{name}.dat")
+    rig.mark("dropped", NewMark(id="a", vault="disk", keys=("a.dat",)))
+    with rig.db.write() as c:
+        c.execute(insert(rig.db.t.wal_topic).values(name="wal-1", instance="shop", enabled=True, mapped_at=1_000))
+    rig.later(10_801)
+    copy = rig.copy(tmp_path / "copy.db")
+    rig.round()
+    rig.db.close()
+    return copy
+
+
+def call(rig: Rig, capsys: pytest.CaptureFixture[str], *words: str) -> Printed:
+    return run(rig, capsys, "after-restore", "--reason", "backup of 03:00", *words)
+
+
+def test_restored_database_is_made_ready(restored: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    before = kept_texts(restored.round())
+    done = call(restored, capsys, "--yes")
+    with restored.db.read() as c:
+        [mapped_at] = c.execute(select(restored.db.t.wal_topic.c.mapped_at)).scalars()
+    stopped = run(restored, capsys, "blockers").out
+    started = run(restored, capsys, "start", "--all")
+    report = restored.round()
+
+    assert before == {"vault disk: BEHIND": 1}
+    assert done.code == 0
+    assert "1. deletion is stopped everywhere, until: sexton start --all" in done.out
+    assert "shop: marks that rounds will delete, unless they are undropped or held: 1 dropped" in done.out
+    assert "vault disk of shop belongs to this database again" in done.out
+    assert "after-restore --check" in done.out
+    assert mapped_at is None
+    assert "backup of 03:00" in stopped
+    assert started.code == 0
+    assert (report.claimed, report.kept) == (1, {})
+
+
+def test_each_step_may_be_repeated(restored: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = call(restored, capsys, "--yes"), call(restored, capsys, "--yes")
+
+    assert (first.code, second.code) == (0, 0)
+    assert "1. deletion was already stopped everywhere" in second.out
+    assert "5. no vault knows a round that this database does not know" in second.out
+
+
+def test_without_an_answer_no_vault_is_trusted(restored: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    refused = call(restored, capsys)
+    proofs = run(restored, capsys, "vault", "list")
+
+    assert refused.code == 1
+    assert "BEHIND" in proofs.out
+    assert restored.controls.all() != ()
+
+
+def test_run_from_before_the_restore_cannot_write(restored: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    lease = restored.leases.acquire("shop", "recycle", "old-run")
+    call(restored, capsys, "--yes")
+
+    with pytest.raises(LeaseLost):
+        restored.leases.renew(lease)
+    again = restored.leases.acquire("shop", "recycle", "old-run")
+    assert again.epoch == lease.epoch + EPOCHS_OF_A_COPY + 1
