@@ -54,5 +54,5 @@ class WalActivities:
                 raise UnknownTopic(topic)
             level = logging.WARNING if purged.fault else logging.INFO
             fault = "; the log refused something" if purged.fault else ""
-            log.log(level, "topic %s is purged: %d entries freed%s", topic, purged.freed, fault)
+            log.log(level, "purge of topic %s ends: %d entries freed%s", topic, purged.freed, fault)
             return purged

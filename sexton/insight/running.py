@@ -11,6 +11,7 @@ from sexton.insight.views import RunningWork
 from sexton.marks.lease import LeaseState
 from sexton.recycle.model import RoundState
 from sexton.recycle.rounds.sql.store import JOB
+from sexton.wal.model import Mode
 
 MAX_PURGES = 1_000
 CUT_OFF = "lost its lease: no worker has it; see: sexton doctor"
@@ -56,10 +57,11 @@ def _checks(db: Database, c: Connection, now: int) -> Iterator[RunningWork]:
 
 
 def _purges(db: Database, c: Connection, now: int) -> Iterator[RunningWork]:
-    """Yield floors that were raised, up to which the log has not deleted yet."""
+    """Yield floors that were raised, up to which the log has not deleted yet, where Sexton makes it delete."""
     purge, topic = db.t.wal_purge, db.t.wal_topic
     columns = (purge.c.topic, topic.c.instance, purge.c.at, purge.c.floor)
-    unfinished = select(*columns).join(topic, topic.c.name == purge.c.topic).where(purge.c.done_at.is_(None))
+    deletes = and_(topic.c.name == purge.c.topic, topic.c.mode == Mode.DELETE)
+    unfinished = select(*columns).join(topic, deletes).where(purge.c.done_at.is_(None))
     for row in c.execute(unfinished.order_by(purge.c.topic, purge.c.floor).limit(MAX_PURGES)):
         yield RunningWork(
             work="purge",

@@ -9,6 +9,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -64,7 +65,7 @@ class ThreadDeletion:
 
     def __enter__(self) -> Self:
         if self._pool.beside:
-            self._running = self._thread.submit(self._run)
+            self._running = self._thread.submit(copy_context().run, self._run)  # for the context of its log records
         return self
 
     def __exit__(self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:

@@ -1,10 +1,17 @@
 """`--watch` shows what runs, from SQL alone, until it ends; without a terminal it prints lines and no escape codes."""
 
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import insert
 
 from sexton.check.model import CheckRequest
 from sexton.contract import NewMark
@@ -13,7 +20,7 @@ from sexton.interfaces.cli import watching
 from sexton.kernel.crash_points import installed
 from tests.support.command import run
 from tests.support.crashes import Crash, crash_at
-from tests.support.rig import Rig, put
+from tests.support.rig import DEPLOYMENT, Rig, put
 
 FILES = 30
 
@@ -125,3 +132,38 @@ def test_paused_round_says_why_it_does_not_move(rig: Rig, tmp_path: Path) -> Non
     [work] = read_running(rig.db)
 
     assert work.state == "paused"
+
+
+def test_purge_is_shown_until_the_log_has_followed(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    purge = {"kafka_id": "k", "floor": 100, "at": 1_000, "log_end": 200, "holders": {}}
+    with rig.db.write() as c:
+        for topic, mode in (("wal-1", "delete"), ("wal-2", "logical")):
+            c.execute(insert(rig.db.t.wal_topic).values(name=topic, instance="shop", enabled=True, mode=mode))
+            c.execute(insert(rig.db.t.wal_purge).values(topic=topic, **purge))
+
+    [work] = read_running(rig.db)
+    status = run(rig, capsys, "status").out
+    rig.sql("UPDATE {}wal_purge SET done_at = at")
+
+    assert (work.work, work.name, work.state) == ("purge", "wal-1", "the log has not deleted all entries below 100 yet")
+    assert "purge of wal-1, since 1970-01-01 00:00:01 UTC" in status
+    assert read_running(rig.db) == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)
+def test_terminal_is_redrawn_each_second(rig: Rig, paused_midway: threading.Event) -> None:
+    reader, writer = pty.openpty()
+    variables = {"SEXTON_DATABASE_URL": rig.url, "SEXTON_DEPLOYMENT": DEPLOYMENT, "TERM": "xterm", "COLUMNS": "80"}
+    command = [sys.executable, "-m", "sexton", "status", "--watch"]
+    with subprocess.Popen(command, env=os.environ | variables, stdout=writer, stderr=writer, stdin=writer) as child:
+        shown = b""
+        while shown.count(b"20 of about 30 objects deleted") < 3:
+            shown += os.read(reader, 65_536)
+        child.send_signal(signal.SIGINT)
+        code = child.wait(30)
+
+    assert code == 130
+    assert b"\x1b[" in shown
+    times = re.findall(rb"(\d\d:\d\d:\d\d) UTC; Ctrl-C ends this view only", shown)
+    assert len(set(times)) >= 2
