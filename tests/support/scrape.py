@@ -5,6 +5,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 
 from sexton.database.engine import Database
 from sexton.insight.metrics.collector import FigureCollector
@@ -50,8 +51,8 @@ def collector(
     return FigureCollector(store.read, running_requests, **{"cache_seconds": 0.0, **options})
 
 
-def scrape(source: FigureCollector | Rig) -> Scraped:
+def scrape(source: Collector | Rig) -> Scraped:
     """Scrape a collector, or a new collector of a rig; return the samples."""
     registry = CollectorRegistry()
-    registry.register(source if isinstance(source, FigureCollector) else collector(source))
+    registry.register(collector(source) if isinstance(source, Rig) else source)
     return Scraped(generate_latest(registry).decode())

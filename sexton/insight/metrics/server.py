@@ -12,24 +12,11 @@ from wsgiref.simple_server import WSGIServer
 from prometheus_client import CollectorRegistry, make_wsgi_app, start_http_server
 
 from sexton.insight.health import Health, ProbeAnswer
-from sexton.insight.metrics.collector import FigureCollector
-from sexton.insight.metrics.families.doris import InFlight
-from sexton.insight.metrics.figures.store import FigureStore
-from sexton.insight.metrics.port import MetricsListener
-from sexton.insight.metrics.registry import DeploymentRegistry
 
 log = logging.getLogger(__name__)
 
 Respond = Callable[..., Any]
 """``start_response`` of WSGI."""
-
-
-def start(
-    deployment: str, settings: MetricsListener, figures: FigureStore, in_flight: InFlight, health: Health
-) -> WSGIServer | None:
-    """Serve a worker's metrics as its settings say; ``in_flight``: the pages that its deleter has under way."""
-    collector = FigureCollector(figures.read, in_flight, stats=settings.enable_recycler_stats_metrics)
-    return serve(settings.listen, DeploymentRegistry(deployment, collector), health)
 
 
 def serve(listen: str, registry: CollectorRegistry, health: Health) -> WSGIServer | None:

@@ -15,6 +15,7 @@ from config.settings import Settings
 from sexton.database.engine import Database
 from sexton.insight.health import Health, database_check
 from sexton.insight.metrics.collector import FigureCollector
+from sexton.insight.metrics.pool import PoolCollector
 from sexton.insight.metrics.registry import DeploymentRegistry
 from sexton.interfaces.api import problems
 from sexton.interfaces.api.authentication import AuthenticationMiddleware
@@ -64,7 +65,7 @@ def create(settings: Settings, db: Database) -> FastAPI:
     app.state.health = health.HealthCheck(Health(live={}, ready=ready), lanes.health_threads)
     read = service.stores.figures(service.policy, service.live.current.map(Settings.intervals)).read
     figures = FigureCollector(read, {}, stats=False, worker=False)
-    app.state.metrics = DeploymentRegistry(settings.require_deployment(), figures)
+    app.state.metrics = DeploymentRegistry(settings.require_deployment(), figures, PoolCollector(db.engine))
     words = {"v1", ""}
     for part in (health, tokens, control, plans, protections, checks, wal, binlogs, replicas, journal):
         app.include_router(part.routes)

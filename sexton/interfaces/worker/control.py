@@ -9,16 +9,17 @@ from temporalio.worker import Worker
 import activities
 from config.settings import Settings
 from sexton.database.engine import Database
-from sexton.insight.metrics import server
 from sexton.interfaces.worker.slots import slots
 from sexton.runtime.engine import Engine
 from sexton.runtime.live import live_settings
 from sexton.runtime.temporal import schedules
-from sexton.runtime.temporal.health import worker_health
+from sexton.runtime.temporal.observing import SdkMetrics, observe
 from workflows import ALL, ids, options, sandbox
 
 
-async def build(client: Client, settings: Settings, db: Database) -> AbstractAsyncContextManager[None]:
+async def build(
+    client: Client, settings: Settings, db: Database, sdk: SdkMetrics | None = None
+) -> AbstractAsyncContextManager[None]:
     """Return a control worker: workflows and their activities, wired to this database and its vaults.
 
     It polls a task queue for each kind of work that must not occupy the slots of another: comparisons last for hours,
@@ -79,9 +80,7 @@ async def build(client: Client, settings: Settings, db: Database) -> AbstractAsy
         **slots(options.FLUSHES_AT_ONCE),
     )
     workers = (control, compare, topics, flushes)
-    figures = stores.figures(policy, live.current.map(Settings.intervals))
-    health = worker_health(client, workers, db, deployment)
-    server.start(deployment, settings.metrics, figures, engine.deleter.in_flight, health)
+    observe(settings, engine, client, workers, sdk)
     return _running(*workers)
 
 

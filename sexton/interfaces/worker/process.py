@@ -20,6 +20,7 @@ from sexton.runtime.stores import DeploymentStores
 from sexton.runtime.temporal import schedules, tick_interval
 from sexton.runtime.temporal.client import connect
 from sexton.runtime.temporal.connection import connection
+from sexton.runtime.temporal.observing import SdkMetrics
 from sexton.runtime.workers import presence
 
 if TYPE_CHECKING:
@@ -51,9 +52,10 @@ async def main(role: str = "control", backend: serving.ServedBackend | None = No
             sessions = resources.enter_context(spark_sessions(settings))
             worker = spark_worker(client, settings, db, sessions)
         else:
-            client = await connect(settings)
+            sdk = SdkMetrics()
+            client = await connect(settings, sdk.runtime)
             await schedules.warn_if_idle(client, settings.require_deployment())
-            worker = await build(client, settings, db)
+            worker = await build(client, settings, db, sdk)
             await resources.enter_async_context(tick_interval.following(client, live_settings(db, settings)))
         if backend is None:
             workers = DeploymentStores(db, settings.engine_settings()).workers

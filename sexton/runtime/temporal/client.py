@@ -13,6 +13,7 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, DescribeTaskQueueRequest
 from temporalio.client import Client, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.runtime import Runtime
 from temporalio.service import RPCError, RPCStatusCode
 
 from config.settings import Settings
@@ -23,8 +24,10 @@ from sexton.runtime.temporal.log_context import LogContext
 from workflows import ids
 
 
-async def connect(settings: Settings) -> Client:
+async def connect(settings: Settings, runtime: Runtime | None = None) -> Client:
     """Return a client; raise a ``SextonError`` that says what to do where no server answers or admits it.
+
+    ``runtime``: of the SDK; None: its default one.
 
     The namespace is looked up, too: without one Temporal answers that no schedule exists and that no round runs, and a
     worker ends with a traceback.
@@ -39,6 +42,7 @@ async def connect(settings: Settings) -> Client:
             rpc_metadata=to.headers,
             data_converter=pydantic_data_converter,
             interceptors=[*tracing.interceptors(settings), LogContext()],
+            runtime=runtime,
         )
     except (RuntimeError, ValueError) as e:
         raise SextonError(explain_failure(to, str(e))) from e

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
+from sexton.insight.metrics.pool import PoolCollector
 from sexton.insight.metrics.registry import DeploymentRegistry
 from tests.support.rig import DEPLOYMENT, Rig
 from tests.support.scrape import collector
@@ -24,6 +25,19 @@ OF_PROMETHEUS = {"up"}
 """What Prometheus itself says about each target."""
 OF_THE_API = {"sexton_api_up"}
 """What only `sexton api` exports; tests/integration/interfaces/api sees it there."""
+OF_TEMPORAL = {
+    f"temporal_{name}"
+    for name in (
+        "workflow_task_schedule_to_start_latency_seconds_bucket",
+        "activity_schedule_to_start_latency_seconds_bucket",
+        "request_latency_seconds_bucket",
+        "worker_task_slots_available",
+        "worker_task_slots_used",
+        "num_pollers",
+        "request_failure_total",
+    )
+}
+"""What Temporal's SDK exports once it has counted something; tests/integration/insight/metrics sees it there."""
 WORDS = {"and", "or", "unless", "offset", "bool"}
 
 
@@ -75,13 +89,13 @@ def queries() -> list[str]:
 def exported(tmp_path: Path) -> str:
     """A real scrape of an empty deployment, with the families that have no samples yet."""
     rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}")
-    text = generate_latest(DeploymentRegistry(DEPLOYMENT, collector(rig))).decode()
+    text = generate_latest(DeploymentRegistry(DEPLOYMENT, collector(rig), PoolCollector(rig.db.engine))).decode()
     rig.db.close()
     return text
 
 
 def names(exported: str) -> set[str]:
-    return set(re.findall(r"^# TYPE (\S+) ", exported, re.MULTILINE)) | OF_PROMETHEUS | OF_THE_API
+    return set(re.findall(r"^# TYPE (\S+) ", exported, re.MULTILINE)) | OF_PROMETHEUS | OF_THE_API | OF_TEMPORAL
 
 
 def test_promtool_accepts_the_rules() -> None:

@@ -1,0 +1,132 @@
+"""Export the metrics of Temporal's SDK, named as its own exporter names them with units and seconds."""
+
+import threading
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple, Protocol
+
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+COUNTER, GAUGE, HISTOGRAM = 0, 1, 2
+"""The SDK's kinds of metrics."""
+KINDS = {COUNTER: "counter", GAUGE: "gauge", HISTOGRAM: "histogram"}
+DRAIN_SECONDS = 1.0
+MOST_SERIES = 2_000
+"""Further label sets are left out: a worker has some hundreds."""
+LEFT_OUT = frozenset({"service_name"})
+"""A label with one value."""
+_DEFAULT = (0.05, 0.1, 0.5, 1.0, 2.5, 10.0)
+_WAITS = (0.1, 0.5, 1.0, 5.0, 10.0, 100.0, 1000.0)
+_TASKS = (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+BUCKETS: Mapping[str, Sequence[float]] = {
+    "temporal_workflow_task_schedule_to_start_latency": _WAITS,
+    "temporal_activity_schedule_to_start_latency": _WAITS,
+    "temporal_workflow_task_execution_latency": _TASKS,
+    "temporal_workflow_task_replay_latency": _TASKS,
+    "temporal_activity_execution_latency": (0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0),
+    "temporal_workflow_endtoend_latency": (
+        *(0.1, 0.5, 1.0, 1.5, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 30600.0, 86400.0),
+    ),
+}
+"""The SDK's own upper bounds in seconds; others have ``_DEFAULT``."""
+
+
+class SdkMetric(NamedTuple):
+    """A metric of the SDK."""
+
+    name: str
+    description: str | None
+    unit: str | None
+    kind: int
+
+
+class SdkUpdate(Protocol):
+    """One change: of a counter the increment, else the value."""
+
+    @property
+    def metric(self) -> Any:
+        """The metric, with the fields of ``SdkMetric``."""
+        ...
+
+    @property
+    def value(self) -> float:
+        """The increment or the value."""
+        ...
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """Its labels."""
+        ...
+
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class SdkCollector(Collector):
+    """Sums up the SDK's updates, which it fetches each second: the SDK drops what its buffer cannot hold."""
+
+    def __init__(self, retrieve: Callable[[], Sequence[SdkUpdate]]) -> None:
+        """Store what returns, and forgets, the updates since the last call."""
+        self._retrieve, self._lock = retrieve, threading.Lock()
+        self._metrics: dict[str, SdkMetric] = {}
+        self._values: dict[tuple[str, Labels], float] = {}
+        self._buckets: dict[tuple[str, Labels], list[int]] = {}
+        threading.Thread(target=self._drain_always, name="temporal-metrics", daemon=True).start()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the families."""
+        self._drain()
+        with self._lock:
+            families = {name: self._family(metric) for name, metric in self._metrics.items()}
+            for (name, labels), value in self._values.items():
+                self._add(families[name], self._metrics[name], labels, value)
+        yield from families.values()
+
+    def describe(self) -> Iterator[Metric]:
+        """Yield nothing: which metrics there are is known when the SDK has counted something."""
+        yield from ()
+
+    def _family(self, metric: SdkMetric) -> Metric:
+        name = f"{metric.name}_seconds" if metric.unit == "s" else metric.name
+        return Metric(name, metric.description or metric.name, KINDS[metric.kind])
+
+    def _add(self, family: Metric, metric: SdkMetric, labels: Labels, value: float) -> None:
+        if metric.kind != HISTOGRAM:
+            family.add_sample(f"{family.name}_total" if metric.kind == COUNTER else family.name, dict(labels), value)
+            return
+        counts = list(accumulate(self._buckets[metric.name, labels]))
+        bounds = [str(bound) for bound in BUCKETS.get(metric.name, _DEFAULT)]
+        for bound, count in zip([*bounds, "+Inf"], counts, strict=True):
+            family.add_sample(f"{family.name}_bucket", {**dict(labels), "le": bound}, count)
+        family.add_sample(f"{family.name}_count", dict(labels), counts[-1])
+        family.add_sample(f"{family.name}_sum", dict(labels), value)
+
+    def _drain_always(self) -> None:
+        pause = threading.Event()
+        while not pause.wait(DRAIN_SECONDS):
+            self._drain()
+
+    def _drain(self) -> None:
+        with self._lock:
+            for update in self._retrieve():
+                self._take(update)
+
+    def _take(self, update: SdkUpdate) -> None:
+        metric = update.metric
+        labels = tuple(sorted((k, _text(v)) for k, v in update.attributes.items() if k not in LEFT_OUT))
+        key = metric.name, labels
+        if metric.kind not in KINDS or (key not in self._values and len(self._values) >= MOST_SERIES):
+            return
+        self._metrics.setdefault(metric.name, SdkMetric(metric.name, metric.description, metric.unit, metric.kind))
+        before = 0.0 if metric.kind == GAUGE else self._values.get(key, 0.0)
+        self._values[key] = before + update.value
+        if metric.kind == HISTOGRAM:
+            bounds = BUCKETS.get(metric.name, _DEFAULT)
+            counts = self._buckets.setdefault(key, [0] * (len(bounds) + 1))
+            counts[bisect_left(bounds, update.value)] += 1
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

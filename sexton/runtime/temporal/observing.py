@@ -1,0 +1,63 @@
+"""Serve the metrics and the health of a Temporal worker, and record the metrics of Temporal's SDK for it."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from wsgiref.simple_server import WSGIServer
+
+from temporalio.api.workflowservice.v1 import GetSystemInfoRequest
+from temporalio.client import Client
+from temporalio.runtime import MetricBuffer, MetricBufferDurationFormat, Runtime, TelemetryConfig
+from temporalio.worker import Worker
+
+from config.settings import Settings
+from sexton.insight.health import Health, LoopWatch, database_check
+from sexton.insight.metrics.collector import FigureCollector
+from sexton.insight.metrics.pool import PoolCollector
+from sexton.insight.metrics.registry import DeploymentRegistry
+from sexton.insight.metrics.server import serve
+from sexton.insight.metrics.temporal_sdk import SdkCollector
+from sexton.kernel.errors import SextonError
+from sexton.runtime.engine import Engine
+from sexton.runtime.live import live_settings
+
+ANSWER = timedelta(seconds=2)
+BUFFERED_UPDATES = 100_000
+"""A busy worker makes some thousands in a second, after which they are fetched."""
+
+
+class SdkMetrics:
+    """A runtime of Temporal's SDK whose metrics are kept until they are fetched; a client must use it."""
+
+    def __init__(self) -> None:
+        self.buffer = MetricBuffer(BUFFERED_UPDATES, MetricBufferDurationFormat.SECONDS)
+        self.runtime = Runtime(telemetry=TelemetryConfig(metrics=self.buffer))
+
+
+def observe(
+    settings: Settings, engine: Engine, client: Client, workers: Sequence[Worker], sdk: SdkMetrics | None = None
+) -> WSGIServer | None:
+    """Serve metrics and health of the process whose running event loop runs these workers, as the settings say.
+
+    ``sdk``: records the metrics of the client and its workers; None: they are not exported.
+    """
+    deployment, db, metrics = settings.require_deployment(), engine.stores.db, settings.metrics
+    in_force = live_settings(db, settings).current
+    figures = engine.stores.figures(in_force.map(Settings.policy), in_force.map(Settings.intervals))
+    stats = metrics.enable_recycler_stats_metrics
+    registry = DeploymentRegistry(
+        deployment, FigureCollector(figures.read, engine.deleter.in_flight, stats=stats), PoolCollector(db.engine)
+    )
+    if sdk is not None and metrics.listen:
+        registry.register(SdkCollector(sdk.buffer.retrieve_updates))
+    loop = asyncio.get_running_loop()
+
+    def polls_temporal() -> None:
+        if not all(worker.is_running for worker in workers):
+            raise SextonError("the worker does not poll: it starts or ends")
+        call = client.workflow_service.get_system_info(GetSystemInfoRequest(), timeout=ANSWER)
+        asyncio.run_coroutine_threadsafe(call, loop).result(ANSWER.total_seconds() + 1)
+
+    live, ready = LoopWatch(loop).check, database_check(db, deployment)
+    health = Health(live={"event_loop": live}, ready={"database": ready, "temporal": polls_temporal})
+    return serve(metrics.listen, registry, health)
