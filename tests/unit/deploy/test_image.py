@@ -1,0 +1,89 @@
+"""The image is built from locked wheels, has no secrets, and its processes are not root."""
+
+import re
+import tomllib
+from fnmatch import fnmatch
+from pathlib import Path
+
+from tests.support.chart import DEPLOY
+
+ROOT = Path(__file__).parents[3]
+TEXT = (DEPLOY / "image" / "Dockerfile").read_text()
+
+
+def _stages() -> dict[str, list[tuple[str, str]]]:
+    """Return the instructions of each stage, with continued lines joined."""
+    stages: dict[str, list[tuple[str, str]]] = {"": []}
+    stage = ""
+    for line in re.sub(r"\\\n\s*", " ", TEXT).splitlines():
+        if not line or line.startswith("#"):
+            continue
+        word, _, rest = line.partition(" ")
+        if word == "FROM":
+            base, _, stage = rest.partition(" AS ")
+            stages[stage] = [("FROM", base)]
+        else:
+            stages[stage].append((word, rest))
+    return stages
+
+
+def _inherited(stage: str) -> list[tuple[str, str]]:
+    """Return the instructions of a stage after those of the stages that it is built from."""
+    stages = _stages()
+    instructions = stages[stage]
+    base = instructions[0][1]
+    return (_inherited(base) if base in stages else []) + instructions
+
+
+def test_stages_are_the_two_images_and_their_builds() -> None:
+    assert list(_stages()) == ["", "build", "build-spark", "runtime", "spark", "sexton"]
+
+
+def test_images_do_not_run_as_root() -> None:
+    for stage in ("sexton", "spark"):
+        last = [rest for word, rest in _inherited(stage) if word == "USER"][-1]
+        assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", last)
+        assert [rest for word, rest in _inherited(stage) if word == "ENTRYPOINT"] == ['["sexton"]']
+
+
+def test_the_user_is_that_of_the_chart() -> None:
+    helpers = (DEPLOY / "helm/sexton/templates/_helpers.tpl").read_text()
+    uid = re.search(r"runAsUser: (\d+)", helpers)
+
+    assert uid
+    assert f"USER {uid[1]}:{uid[1]}" in TEXT
+
+
+def test_nothing_comes_from_the_network_unlocked() -> None:
+    assert "--require-hashes -r requirements.lock" in TEXT
+    assert not re.search(r"^ADD |https?://|ghp_|index-url", TEXT, re.MULTILINE)
+    installs = [line for line in re.split(r"\n|&&", TEXT) if "pip install" in line or "pip wheel" in line]
+    assert len(installs) == 4
+    assert [i for i in installs if "--no-index" not in i and "--no-deps" not in i] == []
+
+
+def test_the_base_is_pinned_by_its_tag() -> None:
+    bases = [rest.partition("=")[2] for word, rest in _stages()[""] if word == "ARG"]
+
+    assert bases == ["python:3.13-slim-bookworm"]
+
+
+def test_extras_exist_and_are_locked() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lock = (ROOT / "requirements.lock").read_text()
+    extras = {extra for names in re.findall(r"\)\[([\w,]+)\]", TEXT) for extra in names.split(",")}
+
+    assert extras == {"api", "backend", "kafka", "spark"}
+    needed = [re.split(r"[\[<>=]", r)[0] for extra in extras for r in project["optional-dependencies"][extra]]
+    assert [name for name in needed if not re.search(rf"^{name}==", lock, re.MULTILINE)] == []
+
+
+def test_the_builder_gets_what_the_wheel_is_made_of() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    lines = (DEPLOY / "image" / "Dockerfile.dockerignore").read_text().splitlines()
+    admitted = [line[1:] for line in lines if line.startswith("!")]
+
+    assert lines[1] == "*"
+    needed = project["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
+    needed += ["README.md", "LICENSE", "pyproject.toml", "requirements.lock"]
+    assert [name for name in needed if not any(fnmatch(name, pattern) for pattern in admitted)] == []
