@@ -63,6 +63,12 @@ def grants(role: str) -> str:
     )
 
 
+def reader_grants(view: str, role: str) -> list[str]:
+    """Return the SQL that lets one PostgreSQL role read a live view, named as ``SCHEMA.VIEW``; its owner runs it."""
+    schema, _, name = view.partition(".")
+    return [f'GRANT USAGE ON SCHEMA "{schema}" TO "{role}";', f'GRANT SELECT ON "{schema}"."{name}" TO "{role}";']
+
+
 def grant(database_url: str, role: str) -> None:
     """Let a PostgreSQL role use the contract; ``grant_instance`` says for which instances."""
     database = Database.open(database_url)

@@ -44,7 +44,7 @@ from sexton.replication.replicas.model import BackendStanding, Replica
 from sexton.runtime.temporal.schedules import ScheduleInfo
 from sexton.storage.model import Probe, Undeleted
 from sexton.wal.explain import TopicExplanation
-from sexton.wal.messages import PurgeReport
+from sexton.wal.messages import PurgeReport, PurgeRoundProgress, TopicCounts
 from sexton.wal.model import Purge, Topic
 
 
@@ -115,6 +115,10 @@ SHAPES: Mapping[str, JsonShape] = {
     "protection selftest": JsonShape(SelfTest, {"passed": bool}),
     "wal list": JsonShape(Topic, {"lost_regions": int}, is_list=True),
     "wal explain": JsonShape(TopicExplanation),
+    "wal round run": JsonShape(TopicCounts),
+    "wal round progress": JsonShape(PurgeRoundProgress),
+    "check progress": JsonShape(check.CheckProgress),
+    "doctor --print-grants": JsonShape(more={"s3": list[dict[str, Any]], "kafka": list[str], "postgresql": list[str]}),
     "wal purge": JsonShape(PurgeReport),
     "wal purge --dry-run": JsonShape(TopicExplanation),
     "wal purges": JsonShape(Purge, is_list=True),

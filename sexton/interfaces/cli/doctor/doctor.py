@@ -12,6 +12,7 @@ import typer
 
 from sexton.interfaces.cli.doctor.binlogs import examine_binlogs
 from sexton.interfaces.cli.doctor.finding import DoctorFinding, show_findings
+from sexton.interfaces.cli.doctor.grants import show_grants
 from sexton.interfaces.cli.doctor.roles import examine_roles
 from sexton.interfaces.cli.doctor.temporal import examine_temporal
 from sexton.interfaces.cli.doctor.tokens import examine_issuer, examine_tokens
@@ -29,7 +30,11 @@ CONNECT_SECONDS = 3.0
 MIN_FREE_GIB = 1.0
 
 
-def doctor() -> None:
+def doctor(
+    print_grants: Annotated[
+        bool, typer.Option("--print-grants", help="Print the least rights that Sexton needs in S3, Kafka and SQL.")
+    ] = False,
+) -> None:
     """Check everything this process depends on.
 
     Settings, database and its roles, tokens, S3, disk, Temporal, workers, schedule, vaults, halts, topics and binlogs.
@@ -37,6 +42,11 @@ def doctor() -> None:
 
     Example: sexton doctor
     """
+    if print_grants:
+        from config.settings import load
+
+        show_grants(load())
+        return
     findings = list(examine())
     if wants_json():
         emit_list([finding._asdict() for finding in findings])
