@@ -72,7 +72,12 @@ COPY = create_model("Copy", __base__=Replica, need=(int, ...))
 SHAPES: Mapping[str, JsonShape] = {
     "status": JsonShape(
         views.Overview,
-        {"topics": WalFigures, "binlogs": LogCounts, "expiring_tokens": list[EXPIRING]},
+        {
+            "topics": WalFigures,
+            "binlogs": LogCounts,
+            "running": list[views.RunningWork],
+            "expiring_tokens": list[EXPIRING],
+        },
     ),
     "apply": JsonShape(RoundReport),
     "why": JsonShape(views.Story, is_list=True),
