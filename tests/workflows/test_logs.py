@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-import worker
 from config.settings import Settings
+from sexton.interfaces.worker import control
 from sexton.kernel import logs
 from sexton.runtime.temporal.client import connect
 from tests.servers.temporal import DevServer
@@ -51,7 +51,7 @@ async def served(rig: Rig, settings: Settings, temporal_server: DevServer) -> As
     )
     client = await connect(at)
     rig.policy = settings.policy()
-    async with await worker.build(client, settings, rig.db):
+    async with await control.build(client, settings, rig.db):
         yield Served(rig, client)
 
 

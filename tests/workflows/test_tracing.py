@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-import worker
 from config.settings import Settings
+from sexton.interfaces.worker import control
 from sexton.runtime.temporal import tracing
 from sexton.runtime.temporal.client import connect
 from tests.servers.otlp import Collector, collecting
@@ -38,7 +38,7 @@ async def served(
     )
     client = await connect(at)
     rig.policy = settings.policy()
-    async with await worker.build(client, settings, rig.db):
+    async with await control.build(client, settings, rig.db):
         yield Served(rig, client)
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-import worker
 from config.settings import MetricsSection, Settings
 from sexton.database.engine import Database
 from sexton.insight import health as health_module
 from sexton.insight.health import Health, LoopWatch, ProbeAnswer, database_check
 from sexton.insight.metrics.registry import DeploymentRegistry
 from sexton.insight.metrics.server import serve
+from sexton.interfaces.worker import control
 from sexton.runtime.embedded.ports import free_port
 from tests.servers.temporal import DevServer
 from tests.support.rig import DEPLOYMENT, Rig
@@ -138,7 +138,7 @@ async def test_livez_fails_while_the_event_loop_hangs(monkeypatch: pytest.Monkey
 async def test_a_worker_is_ready_while_it_polls(tmp_path: Path, address: str, temporal_server: DevServer) -> None:
     rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
     settings = Settings(deployment=DEPLOYMENT, database_url=rig.url, metrics=MetricsSection(listen=address))
-    running = await worker.build(await temporal_server.connect(), settings, rig.db)
+    running = await control.build(await temporal_server.connect(), settings, rig.db)
 
     before = await asyncio.to_thread(get, address, "/readyz")
     async with running:

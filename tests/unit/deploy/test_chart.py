@@ -11,10 +11,10 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from sexton.interfaces.worker.slots import SHUTDOWN
 from sexton.storage.model import IN_FLIGHT_SECONDS
 from tests.support.chart import CHART, FULL, MINIMAL, VALUES, containers, documents, merged, pods, render
 from tests.support.go_template import TemplateError
-from worker import SHUTDOWN
 
 ROOT = Path(__file__).parents[3]
 OPERATORS = ("ServiceMonitor", "PrometheusRule")

@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
+from sexton.interfaces.worker.slots import SHUTDOWN
 from sexton.storage.model import IN_FLIGHT_SECONDS
 from tests.support.chart import DEPLOY
 from tests.support.deployed import compose, env_file
-from worker import SHUTDOWN
 
 ROOT = Path(__file__).parents[3]
 SERVICES = compose()["services"]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from sexton.interfaces.worker.slots import SHUTDOWN
 from sexton.storage.model import IN_FLIGHT_SECONDS
 from tests.support.chart import DEPLOY
 from tests.support.deployed import unit, units
-from worker import SHUTDOWN
 
 HARDENING = {
     "NoNewPrivileges": "yes",

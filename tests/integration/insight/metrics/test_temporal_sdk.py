@@ -9,11 +9,11 @@ import pytest
 from temporalio.client import Client
 from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 
-import worker
 from config.sections import TemporalSection
 from config.settings import MetricsSection, Settings
 from sexton.insight.metrics.pool import PoolCollector
 from sexton.insight.metrics.temporal_sdk import COUNTER, GAUGE, HISTOGRAM, MOST_SERIES, SdkCollector, SdkMetric
+from sexton.interfaces.worker import control
 from sexton.runtime.embedded.ports import free_port
 from sexton.runtime.temporal.client import connect
 from sexton.runtime.temporal.observing import SdkMetrics
@@ -87,7 +87,7 @@ async def test_a_worker_exports_what_the_sdk_would(tmp_path: Path, temporal_serv
     runtime = Runtime(telemetry=TelemetryConfig(metrics=theirs))
     await Client.connect(temporal_server.address, runtime=runtime)
 
-    async with await worker.build(await connect(settings, sdk.runtime), settings, rig.db, sdk):
+    async with await control.build(await connect(settings, sdk.runtime), settings, rig.db, sdk):
         text = ""
         for _ in range(300):
             text = await asyncio.to_thread(read, port)
