@@ -55,6 +55,7 @@ from sexton.interfaces.cli.context import WrongUsage
 from sexton.interfaces.cli.doctor import doctor
 from sexton.interfaces.cli.groups import EMERGENCIES, PlanGroup, SextonGroup
 from sexton.kernel.errors import SextonError
+from sexton.kernel.extras import missing_extra
 from sexton.kernel.printable import escaped_output
 
 REFUSED, WRONG_USAGE, INTERRUPTED = 1, 64, 130
@@ -272,11 +273,19 @@ def _run() -> int:
         _print_error(f"error: cannot write: {e.strerror}")
         return REFUSED
     except Exception as e:
-        driver_error = getattr(e, "orig", None)  # set by SQLAlchemy, which only commands that need it import
-        if driver_error is None:
+        way_out = _explained(e)
+        if not way_out:
             raise
-        _print_error(f"error: the database answered: {_driver_message(driver_error)}")
+        _print_error(f"error: {way_out}")
         return REFUSED
+
+
+def _explained(error: Exception) -> str:
+    """Return one sentence about a missing extra or the database's refusal; empty for a defect."""
+    if isinstance(error, ModuleNotFoundError):
+        return missing_extra(error)
+    driver_error = getattr(error, "orig", None)  # set by SQLAlchemy, which only commands that need it import
+    return "" if driver_error is None else f"the database answered: {_driver_message(driver_error)}"
 
 
 def _print_error(text: str) -> None:

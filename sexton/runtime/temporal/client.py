@@ -18,6 +18,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from config.settings import Settings
 from sexton.kernel.errors import SextonError
+from sexton.kernel.extras import missing_extra
 from sexton.runtime.temporal import tracing
 from sexton.runtime.temporal.connection import connection, explain_failure
 from sexton.runtime.temporal.log_context import LogContext
@@ -74,8 +75,9 @@ def run(main: Coroutine[Any, Any, None]) -> NoReturn:
         sys.stderr.write(f"error: {e}\n")
     except KeyboardInterrupt:
         code = INTERRUPTED
-    except Exception:  # noqa: BLE001  # printed; the interpreter's own exit must not run
-        traceback.print_exc()
+    except Exception as e:  # noqa: BLE001  # printed; the interpreter's own exit must not run
+        missing = missing_extra(e) if isinstance(e, ModuleNotFoundError) else ""
+        sys.stderr.write(f"error: {missing}\n" if missing else traceback.format_exc())
     tracing.flush()
     sys.stdout.flush()
     sys.stderr.flush()
