@@ -9,7 +9,7 @@ RUN := $(VENV)/bin/python
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-check demo-wal demo-binlog test slow soak bench lint coverage lock sbom
+.PHONY: help demo demo-check demo-wal demo-binlog test slow soak bench lint coverage lock sbom dist
 
 help:
 	@echo "make demo   a small database makes garbage in an object store; Sexton deletes it, and a worker is killed: a minute"
@@ -22,7 +22,8 @@ help:
 	@echo
 	@echo "The first of them also makes .venv: about 2 minutes and 1.6 GB, from PyPI. Python 3.11 or newer is needed."
 	@echo "Further: make lint, make coverage, make slow (the slowest tests), make soak (also long runs),"
-	@echo "make lock (requirements.lock: hashes of what an installation gets), make sbom (dist/sbom.json, CycloneDX)."
+	@echo "make lock (requirements.lock: hashes of what an installation gets; THIRD-PARTY-NOTICES.md: its licences),"
+	@echo "make sbom (dist/sbom.json, CycloneDX), make dist (wheel, source distribution and SBOM, in dist/)."
 
 demo: $(VENV)/.stamp
 	@$(RUN) -m examples.demo $(ARGS)
@@ -57,10 +58,15 @@ lock: $(VENV)/.stamp
 	@$(RUN) -m piptools compile --quiet --strip-extras --generate-hashes --no-header --no-annotate --no-emit-options \
 		--extra api --extra client --extra embedded --extra kafka --extra otel --extra spark \
 		-c constraints.txt -o requirements.lock pyproject.toml
+	@$(RUN) -m build_hooks.notices
 
 sbom: $(VENV)/.stamp
 	@mkdir -p dist
 	@$(RUN) -m cyclonedx_py requirements requirements.lock --pyproject pyproject.toml --output-reproducible -o dist/sbom.json
+
+dist: sbom
+	@rm -f dist/*.whl dist/*.tar.gz
+	@$(RUN) -m hatchling build -d dist
 
 # One line with its seconds per step; what a step prints is shown only when it fails.
 step = @began=$$(date +%s); said=$$(mktemp); printf '%s ... ' "$(1)"; \

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tarfile
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,9 @@ def test_the_source_distribution_builds_the_same_wheel(wheel: Path, tmp_path: Pa
     subprocess.run([*command, "wheel", "-d", str(tmp_path)], cwd=source, check=True, timeout=120)
 
     assert (source / "worker.py").is_file()
+    with zipfile.ZipFile(wheel) as files:
+        inside = {Path(name).name for name in files.namelist() if "/licenses/" in name}
+    assert inside == {"LICENSE", "THIRD-PARTY-NOTICES.md"}
     assert (tmp_path / wheel.name).read_bytes() == wheel.read_bytes()
 
 

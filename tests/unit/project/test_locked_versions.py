@@ -10,6 +10,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from build_hooks.notices import notices
+
 ROOT = Path(__file__).parents[3]
 EXTRAS = {"api", "client", "embedded", "kafka", "otel", "spark"}
 
@@ -63,6 +65,10 @@ def test_lock_has_all_that_an_installation_needs() -> None:
         left |= needed(package[0], set(package[1])) - seen
 
     assert {name for name, _ in seen} == set(lock())
+
+
+def test_notices_name_the_licence_of_each_package() -> None:
+    assert (ROOT / "THIRD-PARTY-NOTICES.md").read_text() == notices(), "run: python -m build_hooks.notices"
 
 
 @pytest.mark.slow
