@@ -10,6 +10,7 @@ import pytest
 from sexton.contract import NewMark
 from sexton.marks.lease_port import LeaseBusy
 from sexton.recycle.errors import PlanRefused, RoundEnded
+from sexton.recycle.pipeline.sql.round_counts import increment
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.model import CloseOrder
 from sexton.recycle.rounds.sql import store
@@ -56,6 +57,20 @@ def test_two_concurrent_closes_of_a_round_count_once(rig: Rig, tmp_path: Path, m
     assert counters(rig)["removed", "dropped"] == 5
     assert counters(rig)["rounds", "*"] == 1
     assert rig.instance_row().failures == 1
+
+
+def test_a_page_under_way_at_the_end_is_counted(rig: Rig, tmp_path: Path) -> None:
+    """Else a counter that metrics show with the counts of running rounds would fall at the end of a round."""
+    order = deleted_round(rig, rig.local(tmp_path / "v"))
+    ending = threading.Thread(target=rig.rounds.close, args=(order,))
+    with rig.db.write() as tx:
+        increment(rig.db, tx, order.opened.round, {("dropped", "disk"): {"removed": 1}})
+        ending.start()
+        ending.join(1)  # long enough for an end that waits for nothing
+    during = counters(rig)["removed", "dropped"]
+    ending.join()
+
+    assert (during, counters(rig)["removed", "dropped"]) == (6, 6)
 
 
 def test_a_terminated_round_reports_its_own_deletions(rig: Rig, tmp_path: Path) -> None:
