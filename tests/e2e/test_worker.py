@@ -1,13 +1,18 @@
-"""A worker that cannot work ends with one sentence and a nonzero exit code."""
+"""A worker that cannot work ends with one sentence and a nonzero exit code; others share a machine."""
 
 import json
 import subprocess
 import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from sexton.database.engine import Database
+from sexton.runtime.embedded.ports import free_port
 from tests.e2e.conftest import settings
 from tests.servers.temporal import DevServer
 
@@ -71,7 +76,7 @@ def test_worker_logs_json_and_says_that_no_schedule_runs(
 ) -> None:
     at = settings(tmp_path, temporal_server.address)
     variables = at | {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path.cwd()), "SEXTON_LOG__FORMAT": "json"}
-    command = [sys.executable, "-m", "worker"]
+    command = [sys.executable, "-m", "sexton", "worker", "run"]
     lines = []
     with subprocess.Popen(command, env=variables, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as worker:
         assert worker.stderr is not None
@@ -83,3 +88,49 @@ def test_worker_logs_json_and_says_that_no_schedule_runs(
 
     assert any(line["level"] == "warning" and "no schedule was applied" in line["event"] for line in lines)
     assert {(line["role"], line["deployment"]) for line in lines} == {("control", at["SEXTON_DEPLOYMENT"])}
+
+
+@pytest.mark.slow
+def test_two_workers_of_a_machine_share_the_default_port(
+    shop: Database, tmp_path: Path, temporal_server: DevServer
+) -> None:
+    """The first one serves metrics and health; the second one logs one warning, and works."""
+    port = free_port()
+    variables = settings(tmp_path, temporal_server.address) | {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path.cwd())}
+    variables["SEXTON_METRICS__LISTEN"] = f"127.0.0.1:{port}"
+    command = [sys.executable, "-m", "sexton", "worker", "run"]
+    logs = [tmp_path / f"{n}.log" for n in range(2)]
+    workers: list[subprocess.Popen[bytes]] = []
+    try:
+        for log in logs:
+            with log.open("w") as output:
+                workers.append(subprocess.Popen(command, env=variables, cwd=tmp_path, stdout=output, stderr=output))
+            _until(lambda log=log: "is polling" in log.read_text())
+        _until(lambda: _get(port, "/readyz")[0] == 200)
+        _until(lambda: "temporal_num_pollers{" in _get(port, "/metrics")[1])
+        scraped = _get(port, "/metrics")[1]
+        for process in workers:
+            process.terminate()
+        codes = [process.wait(60) for process in workers]
+    finally:
+        for process in workers:
+            process.kill()
+
+    assert codes == [0, 0]
+    assert f'sexton_up{{deployment="{variables["SEXTON_DEPLOYMENT"]}"}} 1.0' in scraped
+    assert [log.read_text().count("no metrics") for log in logs] == [0, 1]
+
+
+def _get(port: int, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as e:
+        return e.code, e.read().decode()
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.1)

@@ -48,7 +48,7 @@ def observe(
     registry = DeploymentRegistry(
         deployment, FigureCollector(figures.read, engine.deleter.in_flight, stats=stats), PoolCollector(db.engine)
     )
-    if sdk is not None and metrics.listen:
+    if sdk is not None:  # also without a server: it empties the buffer, or the SDK would log that it is full
         registry.register(SdkCollector(sdk.buffer.retrieve_updates))
     loop = asyncio.get_running_loop()
 
