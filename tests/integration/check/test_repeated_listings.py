@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sexton.check import model as check_model
+from sexton.kernel.live import Live
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.port import Throttled
 from tests.support.rig import DAY, Rig, put
@@ -19,7 +20,7 @@ def test_a_repeated_listing_does_not_make_a_vault_large(
     for n in range(6):
         put(root, f"{n}.dat")
     settings = check_model.CheckSettings(grace_seconds=DAY).model_copy(update={"heavy_objects": 10})
-    rig.checker._settings = settings
+    rig.checker._settings = Live.of(settings)
     real = LocalVault.list_part
     cut = 0
 

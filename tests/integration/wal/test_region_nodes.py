@@ -2,6 +2,7 @@
 
 import pytest
 
+from sexton.kernel.live import Live
 from sexton.wal.orders import LeaderReport, OpenRegionOrder, RegionMapping, RegionMove, Stream
 from sexton.wal.port import RegionOfAnotherNode
 from sexton.wal.sql.resets import ResetStore
@@ -131,6 +132,6 @@ def test_lagging_region_is_asked_at_the_node_of_the_map(topics: TopicStores) -> 
     topic = topics.mapped_topic(100, of_node("n1"))
     topics.heartbeats.record_reports("shop", "n1", [], "http://n1:4000")
     floors = topics.floors
-    floors._settings = floors._settings.model_copy(update={"flush_entries": 10})
+    floors._settings = Live.of(floors._settings().model_copy(update={"flush_entries": 10}))
 
     assert [(r.node, r.url) for r in floors.regions_to_flush([topic])] == [("n1", "http://n1:4000")]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from sexton.kernel.live import Live
 from sexton.operators.call_log.store import CallStore
 from sexton.wal.model import Mode
 from sexton.wal.orders import LeaderReport, MapOrder, OpenRegionOrder, RegionMapping, Stream
@@ -108,7 +109,7 @@ def test_first_map_gives_a_topic_to_its_instance(api: Api, ask: Ask) -> None:
 
 def test_node_of_the_same_name_keeps_its_address(api: Api, ask: Ask) -> None:
     wal = api.app.state.service.stores.wal
-    wal.floors._settings = wal.floors._settings.model_copy(update={"flush_entries": 10})
+    wal.floors._settings = Live.of(wal.floors._settings().model_copy(update={"flush_entries": 10}))
     with wal._db.write() as c:
         c.execute(wal._db.t.wal_topic.update().values(log_end=100))
 
