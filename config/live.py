@@ -185,9 +185,10 @@ class LiveSettings:
     def _of_instance(self, instance: str) -> Settings:
         with self._lock:
             self._refresh()
-            if instance not in self._merged:
-                self._merged[instance], _ = merge(self.own, self._rows, instance)
-            return self._merged[instance]
+            name = instance if any(row.instance == instance for row in self._rows) else ""
+            if name not in self._merged:
+                self._merged[name], _ = merge(self.own, self._rows, name)
+            return self._merged[name]
 
     def _refresh(self) -> None:
         """Read the rows again if they are too old; the lock is held."""

@@ -5,6 +5,8 @@ from typing import Generic, TypeVar
 
 T_co = TypeVar("T_co", covariant=True)
 S = TypeVar("S")
+MOST_KNOWN = 1_000
+"""Instances of which converted values are kept."""
 
 
 class Live(Generic[T_co]):
@@ -32,6 +34,8 @@ class Live(Generic[T_co]):
         def read(instance: str) -> S:
             value, known = self(instance), converted.get(instance)
             if known is None or known[0] is not value:
+                if len(converted) >= MOST_KNOWN:  # names may come from orders that name no instance
+                    converted.clear()
                 known = converted[instance] = (value, convert(value))
             return known[1]
 

@@ -111,3 +111,27 @@ def test_wrong_setting_is_refused_in_a_sentence(
     assert refused.returncode == 1
     assert says in refused.stderr
     assert SettingStore(shop).all() == []
+
+
+def test_doctor_judges_the_limits_in_force(offline: Run, shop: Database) -> None:
+    offline("settings", "set", "recycle.max_delete_fraction", "1", "--instance", "shop", "--yes")
+    raised = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}
+    offline("settings", "set", "recycle.max_delete_fraction", "0.2", "--yes")
+
+    lowered = offline("doctor", "--json", SEXTON_RECYCLE__MAX_DELETE_FRACTION="1")
+
+    assert raised["limits"]["detail"].startswith("shop: max_delete_fraction = 1")
+    assert raised["database settings"]["state"] == "OK"
+    findings = {f["about"]: f for f in json.loads(lowered.stdout)}
+    assert findings["limits"]["detail"].startswith("shop: ")
+    offline("settings", "unset", "recycle.max_delete_fraction", "--instance", "shop")
+    assert "limits" not in {f["about"] for f in json.loads(offline("doctor", "--json").stdout)}
+
+
+def test_refused_secret_is_not_in_the_log(offline: Run, shop: Database) -> None:
+    refused = offline("settings", "set", "wal.flush_secret", "hunter2hunter2")
+
+    assert (refused.returncode, "hunter2" in refused.stderr) == (1, False)
+    logged = offline("log", "--json").stdout
+    assert "wal.flush_secret" in logged
+    assert "hunter2" not in logged

@@ -95,6 +95,15 @@ def test_changed_rows_are_read_again() -> None:
     assert policy("shop").version != before.version
 
 
+def test_any_number_of_names_costs_no_memory() -> None:
+    live = LiveSettings(load(), Rows(row(RETENTION, "700", "shop")))
+    policy = live.current.map(Settings.policy)
+
+    assert len({id(live.current(f"forged-{n}")) for n in range(2_000)}) == 1
+    assert [policy(f"forged-{n}").retention("prepared") for n in range(2_000)] == [259_200] * 2_000
+    assert policy("shop").retention("prepared") == 700
+
+
 def test_rows_are_kept_for_a_few_seconds() -> None:
     rows = Rows()
     live = LiveSettings(load(), rows, max_age_seconds=3_600)

@@ -68,7 +68,10 @@ def set_(
 
     Example: sexton settings set recycle.retention_seconds 604800 --instance shop
     """
-    subject, scope = f"{key}={value}", instance or ""
+    from config.mutable import is_mutable
+
+    # Another key is refused, and its value could be a secret, which must not be in the log.
+    subject, scope = f"{key}={value}" if is_mutable(key) else key, instance or ""
     with open_database() as service, log_call(service, "settings set", scope, subject, reason):
         _confirm_change(service, key, scope, service.live.changed(key, value, scope), yes)
         service.stores.setting_rows.put(key, value, scope, reason)

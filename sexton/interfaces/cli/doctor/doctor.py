@@ -4,7 +4,7 @@ import platform
 import shutil
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
@@ -76,15 +76,23 @@ def examine() -> Iterator[DoctorFinding]:
     if not _reports_workers(settings, database):
         yield _metrics(settings)
     yield from examine_issuer(settings)
-    yield from _limits(settings)
     if database.state != "FAIL" and settings.deployment:
         yield from _examine_stores(settings)
+    else:
+        yield from _limits({"": settings})
 
 
-def _limits(settings: "Settings") -> Iterator[DoctorFinding]:
-    """Yield a finding if the share of live objects that is deleted without approval is not limited."""
-    if settings.policy().max_delete_fraction >= 1:
-        detail = "max_delete_fraction = 1: no share of the live objects is too large to be deleted without approval"
+def _limits(settings: "Mapping[str, Settings]") -> Iterator[DoctorFinding]:
+    """Yield a finding if the share of live objects that is deleted without approval is not limited.
+
+    ``settings``: those in force for each instance, and for all under the empty name.
+    """
+    unlimited = [name for name, s in settings.items() if s.recycle.max_delete_fraction >= 1]
+    if unlimited:
+        scope = "" if "" in unlimited else f"{', '.join(unlimited)}: "
+        detail = (
+            f"{scope}max_delete_fraction = 1: no share of the live objects is too large to be deleted without approval"
+        )
         yield DoctorFinding("WARN", "limits", detail, "lower recycle.max_delete_fraction; the default is 0.1")
 
 
@@ -99,11 +107,12 @@ def _examine_stores(settings: "Settings") -> Iterator[DoctorFinding]:
         live = live_settings(db, settings)
         stores = DeploymentStores(db, live.engine_settings())
         yield from examine_settings(live)
+        yield from _limits({name: live.current(name) for name in ("", *(i.id for i in stores.registry.instances()))})
         in_database = frozenset(row.key for row in live.rows() if not row.instance)
         yield from examine_workers(stores.workers.present(), own_settings(settings), in_database)
         yield from examine_roles(stores)
         yield from examine_tokens(stores)
-        yield _spark(stores, settings)
+        yield _spark(stores, live.current())
         yield from examine_work(stores)
         yield from examine_wal(stores)
         yield from examine_binlogs(stores)
