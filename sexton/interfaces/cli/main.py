@@ -234,6 +234,8 @@ def main() -> None:
     (sdk-python #300).
     """
     code = run()
+    if tracing := sys.modules.get("sexton.runtime.temporal.tracing"):
+        tracing.flush()
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:  # None when the parent process closed it

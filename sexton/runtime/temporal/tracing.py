@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 ID_OF_WORKFLOW = "temporalWorkflowID"
 """The attribute in which Temporal's interceptor gives the workflow's id: DEPLOYMENT/CAPABILITY/INSTANCE, or a topic."""
-FLUSH_MILLISECONDS = 5_000
+FLUSH_MILLISECONDS = 2_000
 _providers: "list[TracerProvider]" = []
 
 

@@ -12,7 +12,7 @@ from sexton.runtime.temporal.tracing import NoTelemetry, interceptors
 
 def test_nothing_is_loaded_without_an_endpoint() -> None:
     code = (
-        "import sys, worker\n"
+        "import sys, sexton.runtime.temporal.client\n"
         "from config.settings import load\n"
         "from sexton.runtime.temporal.tracing import interceptors\n"
         "assert interceptors(load()) == []\n"
