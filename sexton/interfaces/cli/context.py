@@ -5,7 +5,9 @@ import re
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
 
 from sexton.interfaces.cli.json_output import note_action
 from sexton.kernel.errors import SextonError
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from sexton.operators.call_log.model import CallRecord
 
 T = TypeVar("T")
+WhyOption = Annotated[str, typer.Option("--reason", help="Why; recorded in sexton log.")]
 UNIT_SECONDS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 NO_WORKER = "No worker is running; the signal takes effect when one starts (sexton worker run)."
 

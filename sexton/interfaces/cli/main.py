@@ -257,6 +257,7 @@ def _run() -> int:
         result = app(standalone_mode=False, prog_name="sexton")
         return result if isinstance(result, int) else 0
     except UsageError as e:
+        e.message = e.message.replace("Value error, ", "")  # type: ignore[attr-defined]
         e.show()  # type: ignore[attr-defined]
         return WRONG_USAGE
     except typer.Abort as e:

@@ -127,6 +127,12 @@ class HoldStore:
             matching = c.execute(count.where(unclaimed, conditions.names(self._db, hold))).scalar_one()
             return matching, c.execute(count.where(unclaimed, blocked)).scalar_one() - matching
 
+    def instance_of(self, hold: int) -> str:
+        """Return the instance of a hold; empty where there is no such hold."""
+        t = self._db.t.hold
+        with self._db.read() as c:
+            return str(c.execute(select(t.c.instance).where(t.c.id == hold)).scalar_one_or_none() or "")
+
     def release(self, hold: int) -> Hold:
         """End a hold now; repeating it changes nothing.
 

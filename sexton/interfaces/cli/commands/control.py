@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import WrongUsage, log_call, open_database, require_reason
+from sexton.interfaces.cli.context import WhyOption, WrongUsage, log_call, open_database, require_reason
 from sexton.interfaces.cli.json_output import emit_list, stable, wants_json
-from sexton.interfaces.cli.output import show_table, utc_column
+from sexton.interfaces.cli.output import show_table, utc, utc_column
+from sexton.kernel.printable import printable
 from sexton.operators.controls.model import ALL, ControlKind
 
 if TYPE_CHECKING:
@@ -69,14 +70,18 @@ def stop(
     """
     name, reason = _scope(instance, everything), require_reason(reason)
     with open_database() as service, log_call(service, "stop", name, reason=reason, blocks_deletion=True):
+        before = [c for c in service.stores.controls.all() if c.kind is ControlKind.STOP and c.name == name]
         service.stores.controls.put(ControlKind.STOP, name, reason)
     what, argument = ("every instance", "--all") if everything else (name, name)
+    for control in before:
+        first = f"{control.first_reason or control.reason} ({control.first_set_by or control.set_by})"
+        typer.echo(f"it was stopped already, since {utc(control.since)}: {printable(first)}; this reason is kept, too")
     typer.echo(f"{what} is stopped, {EFFECTIVE}: no more marks are claimed or deleted")
     typer.echo(f"topics{'' if everything else f' of {name}'} are not purged either")
     typer.echo(f"claimed marks stay claimed, and are finished after: sexton start {argument}")
 
 
-def start(instance: Instance = None, everything: AllInstances = False) -> None:
+def start(instance: Instance = None, everything: AllInstances = False, reason: WhyOption = "") -> None:
     """Undo a stop, and show what else still stops the instance. Repeatable; needs no Temporal.
 
     Example: sexton start shop
@@ -86,7 +91,7 @@ def start(instance: Instance = None, everything: AllInstances = False) -> None:
         registry = service.stores.registry
         names = [i.id for i in registry.instances()] if everything else [registry.instance(scope).id]
         store = service.stores.controls
-        with log_call(service, "start", scope):
+        with log_call(service, "start", scope, reason=reason):
             removed = store.remove(ControlKind.STOP, scope)
         with service.db.read() as c:
             halts = {name: store.halt(c, name) for name in names}
@@ -123,14 +128,14 @@ def add(which: List, name: Name, reason: Annotated[str, typer.Option(help="Why."
     blocks = which is ListName.BLACKLIST
     with (
         open_database() as service,
-        log_call(service, f"lists add {which}", subject=name, reason=reason, blocks_deletion=blocks),
+        log_call(service, f"lists add {which}", _instance_in(which, name), name, reason, blocks_deletion=blocks),
     ):
         service.stores.controls.put(CONTROL_KINDS[which], name, reason)
     typer.echo(f"{name} is on the list {which}, {EFFECTIVE}: {EFFECTS[which]}")
 
 
 @lists.command("remove")
-def remove(which: List, name: Name) -> None:
+def remove(which: List, name: Name, reason: WhyOption = "") -> None:
     """Remove a name from a list, or a window. Entries of the settings can only be removed there.
 
     Example: sexton lists remove blacklist shop
@@ -140,7 +145,7 @@ def remove(which: List, name: Name) -> None:
     kind = CONTROL_KINDS[which]
     with open_database() as service:
         store = service.stores.controls
-        with log_call(service, f"lists remove {which}", subject=name):
+        with log_call(service, f"lists remove {which}", _instance_in(which, name), name, reason):
             removed = store.remove(kind, name)
             if not removed:
                 _refuse_unknown_name(service, store, which, name)
@@ -150,6 +155,13 @@ def remove(which: List, name: Name) -> None:
     typer.echo(f"{name} is off the list {which}, {EFFECTIVE}" if removed else f"{name} was not on the list {which}")
     if is_empty and kind is not ControlKind.BLACKLIST:
         typer.echo(f"the list {which} is empty now: it blocks nothing")
+
+
+def _instance_in(which: ListName, name: str) -> str:
+    """Return the instance that an entry names, for the log of calls; empty where it names none."""
+    if which is ListName.VAULTS:
+        return name.partition("/")[0] if "/" in name else ""
+    return "" if which is ListName.WINDOWS else name
 
 
 def _refuse_unknown_name(service: "OperatorService", store: "ControlStore", which: ListName, name: str) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.context import (
+    WhyOption,
     WrongUsage,
     log_call,
     one_instance,
@@ -126,13 +127,16 @@ def list_(
 @app.command("release")
 def release(
     hold: Annotated[int, typer.Argument(metavar="ID", help="The hold's number.", min=1, max=2**63 - 1)],
+    reason: WhyOption = "",
 ) -> None:
     """End a hold now; the next round may delete what it blocked. Repeatable.
 
     Example: sexton hold release 3
     """
-    with open_database() as service, log_call(service, "hold release", subject=str(hold)):
-        released = service.stores.holds.release(hold)
+    with open_database() as service:
+        instance = service.stores.holds.instance_of(hold)
+        with log_call(service, "hold release", instance, str(hold), reason):
+            released = service.stores.holds.release(hold)
     typer.echo(f"{released.kept} of {released.instance} ({printable(released.what)}) ended {utc(released.ends_at)}")
 
 

@@ -1,7 +1,7 @@
 """`sexton log`: list who did what to this deployment, verify that no row was changed, or stream the rows."""
 
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -20,8 +20,20 @@ PAGE = 1_000
 POLL_SECONDS = 1.0
 
 
+class CallFilter(NamedTuple):
+    """Which rows are printed; ``who``: a part of the caller's name, empty: of every caller."""
+
+    instance: str | None
+    who: str
+
+    def matches(self, row: "CallRecord") -> bool:
+        """Return whether a row is one of them."""
+        return self.instance in (None, row.instance) and self.who in row.who
+
+
 def log(
     instance: Annotated[str | None, typer.Option(help="Only of this instance.")] = None,
+    who: Annotated[str, typer.Option(metavar="NAME", help="Only of callers whose name contains this.")] = "",
     last: Annotated[int, typer.Option(help="How many.", min=1, max=10_000)] = 50,
     verify: Annotated[bool, typer.Option("--verify", help="Check that no row was changed or removed.")] = False,
     follow: Annotated[bool, typer.Option("--follow", help="With --json: print new rows until Ctrl-C.")] = False,
@@ -48,9 +60,9 @@ def log(
         if verify:
             _show_verified(calls.verify())
         elif follow or after is not None:
-            _stream(calls, calls.newest() if after is None else after, instance, follow=follow)
+            _stream(calls, calls.newest() if after is None else after, CallFilter(instance, who), follow=follow)
         else:
-            _show(calls.last(last + 1, instance), last)
+            _show(calls.last(last + 1, instance, who), last)
 
 
 def _refuse_contradictions(verify: bool, follow: bool, after: int | None) -> None:
@@ -92,13 +104,13 @@ def _show_verified(report: "ChainReport") -> None:
         raise typer.Exit(1)
 
 
-def _stream(calls: "CallStore", after: int, instance: str | None, *, follow: bool) -> None:
+def _stream(calls: "CallStore", after: int, wanted: CallFilter, *, follow: bool) -> None:
     """Print the rows behind one as lines of JSON; with ``follow``, wait for more, also while the database is away."""
     begin_lines()
     while True:
         rows = _rows(calls, after, follow=follow)
         for row in rows:
-            if instance is None or row.instance == instance:
+            if wanted.matches(row):
                 emit_line(row.model_dump_json())
             after = row.id
         if len(rows) < PAGE:

@@ -10,6 +10,7 @@ from sexton.interfaces.cli.json_output import emit_object, stable, wants_json
 from sexton.interfaces.cli.output import show_table, utc_column
 
 if TYPE_CHECKING:
+    from sexton.interfaces.operator_service import OperatorService
     from sexton.recycle.pacing.model import Cap, PlaceFigures
     from sexton.recycle.pacing.store import PaceStore
     from sexton.storage.model import VaultSpec
@@ -44,16 +45,23 @@ def pace(
         if vault is None:
             _show(store, service.stores.registry.vaults(), service.settings.s3.endpoint_url)
         elif rate is not None:
-            with log_call(service, "pace", subject=f"{vault} {rate}", reason=reason):
+            with log_call(service, "pace", _instance_of(service, vault), f"{vault} {rate}", reason):
                 cap = store.put_cap(vault, keys_per_second(rate), reason)
             typer.echo(
                 f"{cap.instance}/{cap.vault} is deleted from at {cap.keys_per_second} keys/s at most, {EFFECTIVE}; "
                 f"until: sexton pace {cap.instance}/{cap.vault} --clear"
             )
         else:
-            with log_call(service, "pace clear", subject=vault):
+            with log_call(service, "pace clear", _instance_of(service, vault), vault, reason):
                 name, removed = store.clear_cap(vault)
             typer.echo(f"the cap of {name} is removed, {EFFECTIVE}" if removed else f"{name} had no cap")
+
+
+def _instance_of(service: "OperatorService", vault: str) -> str:
+    """Return the instance of VAULT or INSTANCE/VAULT, for the log of calls; empty where several are possible."""
+    instance, slash, _ = vault.partition("/")
+    instances = {v.instance for v in service.stores.registry.vaults() if v.name == vault}
+    return instance if slash else instances.pop() if len(instances) == 1 else ""
 
 
 def _show(store: "PaceStore", vaults: "Sequence[VaultSpec]", endpoint_url: str) -> None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import WrongUsage, log_call, one_instance, open_database
+from sexton.interfaces.cli.context import WhyOption, WrongUsage, log_call, one_instance, open_database
 from sexton.interfaces.cli.json_output import emit, emit_list, stable, wants_json
 from sexton.interfaces.cli.output import utc
 from sexton.interfaces.cli.render.plans import show_plan, show_plans, show_review
@@ -123,6 +123,7 @@ def reject(plan: PlanNumber, reason: Annotated[str, typer.Option(help="Why.")]) 
 def apply(
     plan: Annotated[int, typer.Argument(help="The plan's number.", min=1, max=2**63 - 1)],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    reason: WhyOption = "",
 ) -> None:
     """Delete exactly what a stored plan contains; print the report.
 
@@ -142,7 +143,7 @@ def apply(
     with open_database() as service:
         stored_plan = _find_plan(service, plan)
         instance = stored_plan.instance
-        with log_call(service, "apply", instance, str(plan)):
+        with log_call(service, "apply", instance, str(plan), reason):
             # The round makes these checks again. They are made here so that they fail before the operator confirms.
             if service.stores.registry.instance(instance).mode == "observe":
                 raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import ask_temporal, log_call, open_database, require_reason
+from sexton.interfaces.cli.context import WhyOption, ask_temporal, log_call, open_database, require_reason
 from sexton.interfaces.cli.json_output import emit_list, wants_json
 from sexton.interfaces.cli.output import show_table, utc_column
 from sexton.kernel.errors import SextonError
@@ -91,7 +91,7 @@ def pause(reason: Annotated[str, typer.Option(help="Why; other operators will re
 
 
 @app.command("resume")
-def resume() -> None:
+def resume(reason: WhyOption = "") -> None:
     """Start rounds automatically again.
 
     Example: sexton schedules resume
@@ -99,7 +99,8 @@ def resume() -> None:
     from sexton.operators.controls.store import whoami
     from sexton.runtime.temporal import schedules
 
-    with open_database() as service, log_call(service, "schedules resume"):
-        deployment, note = service.settings.require_deployment(), f"resumed by {whoami()}"
+    with open_database() as service, log_call(service, "schedules resume", reason=reason):
+        text = f": {reason}" if reason else ""
+        deployment, note = service.settings.require_deployment(), f"resumed by {whoami()}{text}"
         ask_temporal(service.settings, lambda client: schedules.resume(client, deployment, note))
     typer.echo("due rounds start at the next tick of the schedule")

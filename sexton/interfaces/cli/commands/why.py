@@ -39,21 +39,28 @@ def why(
 
     Example: sexton why data/12/ab34_0.dat
     """
+    from sexton.insight.why.story import names_of
+
     last_seconds = None if last is None else parse_duration(last)
     if last is not None and not deep:
         raise WrongUsage("--last goes with --deep: SQL is always searched completely")
+    if not what.strip():
+        raise WrongUsage("the name is empty; write an object's key, its URL, or a mark's id")
     if "\0" in what or what != what.encode(errors="replace").decode():
         raise WrongUsage(f"{what!r} is not text, so it cannot be a key or an id")
     with open_database() as service:
         if instance is not None:
             service.stores.registry.instance(instance)
         stories = service.stories(what, instance)
-        hint = ""
+        hint, of_instance = "", "" if instance is None else f" of {instance}"
+        named_in_a_vault = names_of(service.stores.registry, what, instance) != {what}
         if deep:
             stories += _stories_in_audit(service, what, instance, last_seconds, stories)
         elif not stories:
             hint = _audit_hint(service, what, instance)
     if not stories:
+        if "://" in what and not named_in_a_vault:
+            raise NothingKnown(f"no vault{of_instance} contains {what}; see: sexton vault list")
         raise NothingKnown(
             f"nothing is known of {what}: no mark, no record of a deleted mark, and no owner lists it as live{hint}"
         )
