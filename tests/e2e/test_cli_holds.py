@@ -126,7 +126,7 @@ def test_why_shows_the_controls_and_the_next_round(offline: Run, shop: Database)
         (("hold", "add", "vault-prefix", "disk", *REASON), 64, "write VAULT/PREFIX"),
         (("hold", "add", "vault-prefix", "none/x", *REASON), 1, "has no vault none"),
         (("hold", "release", "99"), 1, "there is no hold 99"),
-        (("hold", "release", "first"), 64, "'ID'"),
+        (("hold", "release", "first"), 64, "'HOLD'"),
         (("blockers", "nobody"), 1, "unknown instance nobody"),
     ],
 )

@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from functools import partial
+from functools import cache, partial
 from typing import Annotated, Any
 
 import typer
 
+from sexton.interfaces.cli.completion import COMPLETED, completing
 from sexton.interfaces.cli.hints import HINTS
 from sexton.interfaces.cli.json_output import run_with_json, want_json
 
@@ -26,6 +27,7 @@ WITHOUT_JSON = ("up", "api")
 """Commands that serve until Ctrl-C."""
 
 
+@cache
 def _json_option() -> Any:
     """Return the option --json, which no function has as a parameter."""
 
@@ -48,6 +50,8 @@ def _spell_uniformly(param: Any) -> None:
     """Let the help name each argument in capitals, an optional one in brackets, and each option's value by its sort."""
     is_option, record = param.param_type_name == "option", param.get_help_record
     word = re.sub(r"[][….]", "", param.metavar or param.name).upper()
+    if word in COMPLETED:
+        param.shell_complete = completing(word)
     if not is_option:
         word = word if param.required else f"[{word}]"
         word = f"{word}..." if param.nargs == -1 else word
@@ -71,11 +75,11 @@ class SextonGroup(typer.core.TyperGroup):
         super().__init__(**attributes)
         for name, command in self.commands.items():
             if not hasattr(command, "commands"):
+                for param in command.params:
+                    _spell_uniformly(param)
                 if name not in WITHOUT_JSON and command.callback is not None:
                     command.params.append(_json_option())
                     command.callback = partial(run_with_json, command.callback)
-                for param in command.params:
-                    _spell_uniformly(param)
 
     def format_commands(self, _ctx: Any, formatter: Any) -> None:
         """Write the commands of each panel with their whole summaries, which are folded and never cut."""

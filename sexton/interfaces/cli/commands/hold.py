@@ -126,7 +126,7 @@ def list_(
 
 @app.command("release")
 def release(
-    hold: Annotated[int, typer.Argument(metavar="ID", help="The hold's number.", min=1, max=2**63 - 1)],
+    hold: Annotated[int, typer.Argument(metavar="HOLD", help="The hold's number.", min=1, max=2**63 - 1)],
     reason: WhyOption = "",
 ) -> None:
     """End a hold now; the next round may delete what it blocked. Repeatable.

@@ -9,7 +9,7 @@ from sexton.interfaces.cli.json_output import emit_list, stable, wants_json
 from sexton.interfaces.cli.output import show_table, utc_column
 
 app = typer.Typer(help="Instances: the databases and lakes whose garbage Sexton deletes.", no_args_is_help=True)
-Name = Annotated[str, typer.Argument(help="Instance: lower-case letters, digits, - and _.")]
+Name = Annotated[str, typer.Argument(metavar="INSTANCE", help="Instance: lower-case letters, digits, - and _.")]
 Role = Annotated[str, typer.Argument(help="PostgreSQL role with which the owner logs in, or a role that it has.")]
 VIEW_HELP = "View that shows its live objects: SCHEMA.VIEW, on SQLite VIEW; none: it has no such view."
 PATTERN_CHARACTERS = 200

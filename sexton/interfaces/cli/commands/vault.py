@@ -18,7 +18,7 @@ app = typer.Typer(help="Vaults: a bucket with a prefix, or a directory.", no_arg
 PROVED = "ours"
 """Shown for a vault whose identity was proved."""
 Instance = Annotated[str, typer.Argument(help="The instance.")]
-Name = Annotated[str, typer.Argument(help="The vault.")]
+Name = Annotated[str, typer.Argument(metavar="VAULT", help="The vault.")]
 
 
 @app.command("add")

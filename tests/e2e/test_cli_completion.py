@@ -1,0 +1,55 @@
+"""The shell completes names from the database, quickly, and none where the database cannot be read."""
+
+import pytest
+
+from sexton.database.engine import Database
+from sexton.interfaces.cli import completion
+from sexton.operators.registry.store import Registry
+from sexton.wal.sql.rows import ensure_topic
+from tests.e2e.conftest import Run
+
+NOWHERE = "postgresql://nobody@127.0.0.1:1/none"
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait as long as a busy machine needs."""
+    monkeypatch.setattr(completion, "PATIENCE_SECONDS", 60)
+
+
+@pytest.mark.parametrize(
+    ("typed", "names"),
+    [
+        ("sexton enable ", {"shop", "show-room"}),
+        ("sexton enable show", {"show-room"}),
+        ("sexton wal list --instance sho", {"shop", "show-room"}),
+        ("sexton vault trust shop ", {"disk"}),
+        ("sexton wal explain orders", {"orders", "orders-2"}),
+        ("sexton hold release ", {"1"}),
+        ("sexton apply ", {"1"}),
+        ("sexton sta", {"status", "start"}),
+        ("sexton round show ", set()),
+    ],
+)
+def test_names_are_completed_from_the_database(offline: Run, shop: Database, typed: str, names: set[str]) -> None:
+    Registry(shop).add_instance("show-room")
+    with shop.write() as c:
+        for topic in ("orders", "orders-2", "other"):
+            ensure_topic(shop, c, topic, "shop")
+    offline("hold", "add", "instance", "shop", "--for", "1h", "--reason", "audit")
+    offline("plan", "shop")
+
+    completed = offline(_SEXTON_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=str(typed.count(" ")))
+
+    assert (set(completed.stdout.split()), completed.stderr) == (names, "")
+
+
+def test_no_database_completes_nothing_and_prints_no_error(offline: Run) -> None:
+    completed = offline(
+        _SEXTON_COMPLETE="complete_bash",
+        COMP_WORDS="sexton enable ",
+        COMP_CWORD="2",
+        SEXTON_DATABASE_URL=NOWHERE,
+    )
+
+    assert (completed.stdout.strip(), completed.stderr) == ("", "")
