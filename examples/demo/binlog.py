@@ -41,7 +41,7 @@ def expire_binlogs(console: Console, world: World, stack: Stack) -> list[Sight]:
         story.cut()
         story.repair()
     return [
-        Sight("retained binlogs", f"sexton binlog list --instance {world.instance}", "binlog-integration.md"),
+        Sight("retained binlogs", f"sexton binlog list {world.instance}", "binlog-integration.md"),
     ]
 
 

@@ -22,7 +22,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("sexton enable ", {"shop", "show-room"}),
         ("sexton enable show", {"show-room"}),
-        ("sexton wal list --instance sho", {"shop", "show-room"}),
+        ("sexton wal list sho", {"shop", "show-room"}),
         ("sexton vault trust shop ", {"disk"}),
         ("sexton wal explain orders", {"orders", "orders-2"}),
         ("sexton hold release ", {"1"}),

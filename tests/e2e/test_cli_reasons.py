@@ -89,3 +89,23 @@ def test_refusal_says_what_to_do(offline: Run, shop: Database, words: tuple[str,
 
     assert (refused.returncode, says in refused.stderr, "Value error" in refused.stderr) == (code, True, False)
     assert refused.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("enable",),
+        ("hold", "add", "instance", "--for", "1h", "--reason", "x"),
+        ("plan", "list"),
+        ("marks", "list"),
+        ("binlog", "list"),
+        ("binlog", "journal"),
+        ("replica", "list"),
+        ("wal", "list"),
+    ],
+)
+def test_only_instance_need_not_be_named(offline: Run, shop: Database, words: tuple[str, ...]) -> None:
+    named = offline(*words, "shop")
+    alone = offline(*words)
+
+    assert [(ran.returncode, ran.stderr) for ran in (named, alone)] == [(0, ""), (0, "")]

@@ -142,7 +142,7 @@ def test_topic_is_enabled_for_one_instance_and_assigned(offline: Run, shop: Data
     other = offline("wal", "enable", TOPIC, "--instance", "lake")
     own = offline("wal", "enable", TOPIC, "--instance", "shop")
     assigned = offline("wal", "assign", TOPIC, "lake", "--reason", "a test", "--yes")
-    listed = [json.loads(offline("wal", "list", "--instance", i, "--json").stdout)["items"] for i in ("shop", "lake")]
+    listed = [json.loads(offline("wal", "list", i, "--json").stdout)["items"] for i in ("shop", "lake")]
     blockers = json.loads(offline("blockers", "lake", "--json").stdout)["items"]
 
     assert (unnamed.returncode, "name an instance" in unnamed.stderr) == (1, True)

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 WhyOption = Annotated[str, typer.Option("--reason", help="Why; recorded in sexton log.")]
+OptionalInstance = Annotated[
+    str | None, typer.Argument(metavar="INSTANCE", help="The instance; default: the only one.")
+]
 UNIT_SECONDS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 NO_WORKER = "No worker is running; the signal takes effect when one starts (sexton worker run)."
 
@@ -77,6 +80,11 @@ def cli_call(action: str, **fields: str) -> "CallRecord":
 def one_instance(service: "OperatorService", instance: str | None) -> str:
     """Return the given instance, or the only registered one if none is given."""
     return service.stores.registry.resolve_instance(instance)
+
+
+def named_or_only(service: "OperatorService", instance: str | None) -> str:
+    """Return the given name, unverified, so that its refusal is recorded; or the only registered instance."""
+    return one_instance(service, None) if instance is None else instance
 
 
 def ask_temporal(settings: "Settings", call: Callable[["Client"], Awaitable[T]]) -> T:

@@ -112,7 +112,7 @@ class Registry:
             return self.instance(name).id
         names = [instance.id for instance in self.instances()]
         if len(names) != 1:
-            raise BadInput(f"name an instance (--instance NAME), one of: {', '.join(names) or '(none registered)'}")
+            raise BadInput(f"name an instance, one of: {', '.join(names) or '(none registered)'}")
         return names[0]
 
     def owner(self, name: str) -> str:

@@ -4,7 +4,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import WrongUsage, log_call, one_instance, open_database, parse_duration
+from sexton.interfaces.cli.context import (
+    OptionalInstance,
+    WrongUsage,
+    log_call,
+    one_instance,
+    open_database,
+    parse_duration,
+)
 from sexton.interfaces.cli.json_output import emit, emit_list, stable, wants_json
 from sexton.interfaces.cli.output import quantity, show_table
 from sexton.interfaces.cli.render.binlogs import consumer_row, log_row, retention, show_explanation
@@ -30,7 +37,7 @@ def log_name(database: str, table: str) -> str:
 
 @app.command("list")
 def list_(
-    instance: InstanceOption = None,
+    instance: OptionalInstance = None,
     after: Annotated[str, typer.Option(metavar="DB[/TABLE]", help="Only logs that come after this one.")] = "",
 ) -> None:
     """Print logs, a thousand at a time.
@@ -178,7 +185,7 @@ def drop(database: DatabaseName, table: TableName = "", instance: InstanceOption
 
 
 @app.command("consumers")
-def consumers(instance: InstanceOption = None) -> None:
+def consumers(instance: OptionalInstance = None) -> None:
     """Print consumers.
 
     The log each reads, how far it has acknowledged, and whether it is LOST.

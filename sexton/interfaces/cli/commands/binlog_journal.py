@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.commands.binlog import InstanceOption
-from sexton.interfaces.cli.context import log_call, one_instance, open_database
+from sexton.interfaces.cli.context import OptionalInstance, log_call, one_instance, open_database
 from sexton.interfaces.cli.json_output import emit, emit_list, stable, wants_json
 from sexton.interfaces.cli.output import quantity, show_table, utc_column
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ
@@ -22,7 +22,7 @@ def journal(
         int | None,
         typer.Option(min=0, max=MAX_COMMIT_SEQ, help="Only entries after this one; default: all that exist."),
     ] = None,
-    instance: InstanceOption = None,
+    instance: OptionalInstance = None,
 ) -> None:
     """Print the journal that followers replay.
 
@@ -46,7 +46,7 @@ def journal(
         typer.echo(f"it ends at {page.head}; the next: --after {page.entries[-1].seq}")
 
 
-def followers(instance: InstanceOption = None) -> None:
+def followers(instance: OptionalInstance = None) -> None:
     """Print the followers of the journal, the slowest first. Entries that a follower still needs are kept for it.
 
     Example: sexton binlog followers

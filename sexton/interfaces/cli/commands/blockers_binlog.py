@@ -139,7 +139,7 @@ def _followers(service: "OperatorService", instance: str) -> Iterator[Blocker]:
 
 
 def _backend_way_out(instance: str, group: "RetainingReplica") -> str:
-    see = f"sexton replica list --instance {instance}"
+    see = f"sexton replica list {instance}"
     if "report" not in group.why:
         return see
     return f"{see}; if the backend never returns: sexton replica decommission {group.backend} --instance {instance}"

@@ -9,8 +9,10 @@ import typer
 
 from sexton.check.model import CheckRequest, FindingType
 from sexton.interfaces.cli.context import (
+    OptionalInstance,
     WrongUsage,
     log_call,
+    named_or_only,
     one_instance,
     open_database,
     require_reason,
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Compare metadata with objects.", no_args_is_help=True)
 Instance = Annotated[str, typer.Argument(help="The instance.")]
-OptionalInstance = Annotated[str | None, typer.Argument(help="Default: the only instance.")]
 PAGE_ROWS = 1_000
 INCOMPLETE = 3
 """Exit code of a check that could not see everything."""
@@ -170,8 +171,8 @@ def accept(
 
 @app.command("rebase", rich_help_panel=EMERGENCIES)
 def rebase(
-    instance: Instance,
     reason: Annotated[str, typer.Option(help="Why so much is missing; other operators will read it.")],
+    given: OptionalInstance = None,
 ) -> None:
     """Accept that far fewer objects exist.
 
@@ -181,7 +182,7 @@ def rebase(
     """
     text = require_reason(reason)
     with open_database() as service:
-        service.stores.registry.instance(instance)
+        instance = one_instance(service, given)
         with log_call(service, "check rebase", instance, "", text):
             service.stores.checks.rebase(instance)
     typer.echo(f"the next check of {instance} is not compared with earlier ones: sexton check run {instance}")
@@ -189,7 +190,7 @@ def rebase(
 
 @app.command("repair")
 def repair(
-    instance: Instance,
+    given: OptionalInstance = None,
     orphans: Annotated[bool, typer.Option("--orphans", help="Mark confirmed orphans for deletion.")] = False,
     lost: Annotated[bool, typer.Option("--lost", help="Undelete lost objects from object versions.")] = False,
     key_prefix: Annotated[str, typer.Option(metavar="PREFIX", help="Only orphans whose key begins with it.")] = "",
@@ -210,7 +211,7 @@ def repair(
     if lost and (key_prefix or limit):
         raise WrongUsage("--key-prefix and --limit go with --orphans")
     with open_database() as service:
-        repairs = service.stores.repairs
+        repairs, instance = service.stores.repairs, named_or_only(service, given)
         some = partial(repairs.orphans, key_prefix=key_prefix, limit=limit)
         run_repair = some if orphans else repairs.lost
         action = f"check repair {'orphans' if orphans else 'lost'}"

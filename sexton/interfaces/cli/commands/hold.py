@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.context import (
+    OptionalInstance,
     WhyOption,
     WrongUsage,
     log_call,
@@ -36,14 +37,14 @@ InstanceOption = Annotated[str | None, typer.Option(help="Default: the only inst
 
 
 @add.command("instance")
-def hold_instance(instance: Annotated[str, typer.Argument(help="The instance.")], length: For, reason: Reason) -> None:
+def hold_instance(length: For, reason: Reason, instance: OptionalInstance = None) -> None:
     """Hold everything of an instance.
 
     Example: sexton hold add instance shop --for 7d --reason 'audit until Friday'
     """
     from sexton.operators.holds.store import Hold
 
-    hold = Hold(instance=instance, scope="instance", reason=require_reason(reason))
+    hold = Hold(instance="", scope="instance", reason=require_reason(reason))
     _place(hold, instance, length)
 
 

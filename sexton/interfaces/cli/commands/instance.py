@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from sexton.interfaces.cli.context import WhyOption, log_call, open_database
+from sexton.interfaces.cli.context import OptionalInstance, WhyOption, log_call, named_or_only, open_database
 from sexton.interfaces.cli.json_output import emit_list, stable, wants_json
 from sexton.interfaces.cli.output import show_table, utc_column
 
@@ -150,12 +150,14 @@ def observe(name: Name) -> None:
     typer.echo(f"instance {name} only observes; a running round ends before its next claim")
 
 
-def enable(instance: Name, reason: WhyOption = "") -> None:
+def enable(given: OptionalInstance = None, reason: WhyOption = "") -> None:
     """Allow rounds of an instance to delete. Review a plan first: sexton plan.
 
     Example: sexton enable shop
     """
-    with open_database() as service, log_call(service, "enable", instance, reason=reason):
-        service.stores.registry.enable(instance)
-        service.stores.plans.retentions.agree_first(instance, service.policy(instance))
+    with open_database() as service:
+        instance = named_or_only(service, given)
+        with log_call(service, "enable", instance, reason=reason):
+            service.stores.registry.enable(instance)
+            service.stores.plans.retentions.agree_first(instance, service.policy(instance))
     typer.echo(f"instance {instance} is enabled: rounds now delete what is due")

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import log_call, one_instance, open_database, require_reason
+from sexton.interfaces.cli.context import OptionalInstance, log_call, one_instance, open_database, require_reason
 from sexton.interfaces.cli.json_output import emit_list, emit_object, stable, wants_json
 from sexton.interfaces.cli.output import quantity, show_table, utc
 from sexton.interfaces.cli.render.replicas import backend_row, replica_row, show_tablet
@@ -23,7 +23,7 @@ PAGE_ROWS = 1_000
 @app.command("list")
 def list_(
     every: Annotated[bool, typer.Option("--all", help="Healthy replicas, too.")] = False,
-    instance: InstanceOption = None,
+    instance: OptionalInstance = None,
 ) -> None:
     """Print unhealthy replicas, by tablet; a thousand at most.
 
@@ -101,7 +101,7 @@ def full_copy(
 
 
 @app.command("backends")
-def backends(instance: InstanceOption = None) -> None:
+def backends(instance: OptionalInstance = None) -> None:
     """Print backends.
 
     When each reported and pulled, and the numbers of its replicas.

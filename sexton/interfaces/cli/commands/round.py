@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import log_call, open_database
+from sexton.interfaces.cli.context import OptionalInstance, log_call, named_or_only, open_database
 from sexton.interfaces.cli.json_output import emit, emit_list, stable, wants_json
 from sexton.interfaces.cli.output import (
     first_line,
@@ -101,7 +101,7 @@ def _show_without_report(row: "RoundRow", counts: "RoundCounts") -> None:
 
 
 @app.command("run")
-def run(instance: Instance) -> None:
+def run(given: OptionalInstance = None) -> None:
     """Start one round now and print its report.
 
     The round has a plan of its own. An observing instance deletes nothing.
@@ -114,6 +114,7 @@ def run(instance: Instance) -> None:
     from sexton.operators.controls.store import whoami
 
     with open_database() as service:
+        instance = named_or_only(service, given)
         request = RecycleRequest(instance=instance, requested_by=whoami())
         with log_call(service, "round run", instance):
             service.stores.registry.instance(instance)

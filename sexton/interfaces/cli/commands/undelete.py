@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import WrongUsage, log_call, open_database
+from sexton.interfaces.cli.context import OptionalInstance, WrongUsage, log_call, one_instance, open_database
 from sexton.interfaces.cli.json_output import emit, wants_json
 from sexton.interfaces.cli.output import human_bytes, quantity
 from sexton.kernel.errors import BadInput
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def undelete(
-    instance: Annotated[str, typer.Argument(help="The instance.")],
+    given: OptionalInstance = None,
     vault: Annotated[str, typer.Option(help="The vault; with --round: only what the round hid there.")] = "",
     prefix: Annotated[str, typer.Option(help="Keys of the vault that begin with this.")] = "",
     number: Annotated[
@@ -38,7 +38,7 @@ def undelete(
     if (number is None) is (not prefix) or (prefix and not vault):
         raise WrongUsage("name what to undelete: --vault V --prefix P, or --round R")
     with open_database() as service:
-        service.stores.registry.instance(instance)
+        instance = one_instance(service, given)
         vaults = service.stores.vaults_of_any_round
         keys_by_vault = {vault: list[str]()} if number is None else _hidden_keys(service, instance, number, vault)
         for name in keys_by_vault:

@@ -23,7 +23,7 @@ PAGE_ROWS = 1_000
 @app.command("list")
 def list_(
     after: Annotated[str, typer.Option(help="Only topics whose names come after this one.")] = "",
-    instance: Annotated[str | None, typer.Option(help="Only topics of this instance.")] = None,
+    instance: Annotated[str | None, typer.Argument(metavar="INSTANCE", help="Only topics of this instance.")] = None,
 ) -> None:
     """Print topics, a thousand at a time.
 
