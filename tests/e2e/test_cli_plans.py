@@ -275,3 +275,13 @@ def test_former_words_of_plan_name_the_command(offline: Run, words: tuple[str, .
     refused = offline("plan", *words)
 
     assert (refused.returncode, hint in refused.stderr) == (64, True)
+
+
+def test_apply_names_a_hold_that_is_newer_than_the_plan(offline: Run, waits: int) -> None:
+    plan = json.loads(offline("plan", "shop", "--json", **FEW).stdout)["plan"]
+    offline("hold", "add", "mark", "dropped/m1", "--for", "1d", "--reason", "audit")
+
+    unconfirmed = offline("apply", str(plan), **FEW)
+
+    assert "hold 1 blocks dropped m1 and its descendants" in unconfirmed.stdout
+    assert "kept: nothing" not in unconfirmed.stdout

@@ -14,7 +14,10 @@ from sexton.recycle.planning.model import Plan, PlanState
 from sexton.recycle.rounds.model import RecycleRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sexton.interfaces.operator_service import OperatorService, PlanPreview
+    from sexton.operators.holds.store import Hold
 
 app = typer.Typer(help="Plans: what a round would delete. `sexton plan [INSTANCE]` makes a new one.")
 PlanNumber = Annotated[int, typer.Argument(metavar="PLAN", help="The plan's number.", min=1, max=2**63 - 1)]
@@ -47,8 +50,7 @@ def new(
     else:
         show_plan(stored_plan, preview.cost)
         _show_next_step(stored_plan, preview)
-        for hold in preview.holds:
-            typer.echo(f"{hold.kept} blocks {printable(hold.what)}")
+        _show_holds(preview.holds)
         if preview.halt is not None:
             typer.echo(f"nothing can be deleted now: {printable(str(preview.halt))}")
     if stored_plan.marks or stored_plan.claimed:
@@ -151,6 +153,7 @@ def apply(
             service.stores.controls.admit(instance)
             if not wants_json():
                 show_plan(stored_plan, service.cost(stored_plan))
+                _show_holds(service.stores.holds.active(instance))
             if not yes:
                 _confirm_apply(instance)
             request = RecycleRequest(instance=instance, plan=plan, requested_by=whoami())
@@ -184,6 +187,11 @@ def _confirm_apply(instance: str) -> None:
     if wants_json():
         raise WrongUsage("--json cannot ask for confirmation; review the plan, then add --yes")
     typer.confirm(f"Delete these files of {instance} permanently?", abort=True, err=True)
+
+
+def _show_holds(holds: "Sequence[Hold]") -> None:
+    for hold in holds:
+        typer.echo(f"{hold.kept} blocks {printable(hold.what)}")
 
 
 def _show_next_step(plan: Plan, preview: "PlanPreview") -> None:
