@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[3]
 PAGES = sorted(
     [*(ROOT / "docs").rglob("*.md"), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "tests/README.md"))]
 )
-FOLDERS = "sexton|workflows|activities|config|examples|benchmarks|tests|docs"
+FOLDERS = "deploy|sexton|workflows|activities|config|examples|benchmarks|tests|docs"
 PATH = re.compile(rf"`((?:(?:{FOLDERS})/[\w./-]*)|worker\.py|Makefile|pyproject\.toml)`")
 
 
