@@ -7,7 +7,12 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from sexton.interfaces.worker.slots import SHUTDOWN
+from sexton.storage.model import IN_FLIGHT_SECONDS
 from tests.support.chart import DEPLOY, VALUES, containers, documents
+
+STOP_SECONDS = SHUTDOWN.total_seconds() + IN_FLIGHT_SECONDS
+"""How long a worker may need to end: its activities are cancelled after a time, and a page under way is finished."""
 
 STANDING_IN: Mapping[str, str] = {
     "SEXTON_DATABASE_URL": "postgresql://sexton@db/sexton",

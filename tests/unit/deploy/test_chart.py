@@ -11,9 +11,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from sexton.interfaces.worker.slots import SHUTDOWN
-from sexton.storage.model import IN_FLIGHT_SECONDS
 from tests.support.chart import CHART, FULL, MINIMAL, VALUES, containers, documents, merged, pods, render
+from tests.support.deployed import STOP_SECONDS
 from tests.support.go_template import TemplateError
 
 ROOT = Path(__file__).parents[3]
@@ -90,11 +89,9 @@ def test_files_that_variables_name_are_mounted() -> None:
 
 
 def test_a_page_is_finished_before_a_worker_is_killed() -> None:
-    longest = SHUTDOWN.total_seconds() + IN_FLIGHT_SECONDS
-
     for name, spec in pods(documents(FULL)):
         if name.endswith("worker"):
-            assert spec["terminationGracePeriodSeconds"] >= longest
+            assert spec["terminationGracePeriodSeconds"] >= STOP_SECONDS
 
 
 def test_init_needs_nothing_that_the_chart_makes() -> None:

@@ -3,10 +3,8 @@
 import re
 from pathlib import Path
 
-from sexton.interfaces.worker.slots import SHUTDOWN
-from sexton.storage.model import IN_FLIGHT_SECONDS
 from tests.support.chart import DEPLOY
-from tests.support.deployed import compose, env_file
+from tests.support.deployed import STOP_SECONDS, compose, env_file
 
 ROOT = Path(__file__).parents[3]
 SERVICES = compose()["services"]
@@ -59,9 +57,7 @@ def test_services_of_sexton_cannot_write_their_image() -> None:
 
 
 def test_the_worker_finishes_its_page() -> None:
-    longest = SHUTDOWN.total_seconds() + IN_FLIGHT_SECONDS
-
-    assert int(SERVICES["worker"]["stop_grace_period"].removesuffix("s")) >= longest
+    assert int(SERVICES["worker"]["stop_grace_period"].removesuffix("s")) >= STOP_SECONDS
 
 
 def test_healthchecks_ask_the_published_ports() -> None:

@@ -84,6 +84,8 @@ def test_the_builder_gets_what_the_wheel_is_made_of() -> None:
     admitted = [line[1:] for line in lines if line.startswith("!")]
 
     assert lines[1] == "*"
-    needed = project["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
-    needed += ["README.md", "LICENSE", "pyproject.toml", "requirements.lock"]
+    needed = [*project["tool"]["importlinter"]["root_packages"], *project["project"]["license-files"]]
+    needed += [project["project"]["readme"], "pyproject.toml", "requirements.lock"]
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    needed += [hook["path"].partition("/")[0] for hook in wheel.get("hooks", {}).values()]
     assert [name for name in needed if not any(fnmatch(name, pattern) for pattern in admitted)] == []

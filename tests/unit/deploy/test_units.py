@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sexton.interfaces.worker.slots import SHUTDOWN
-from sexton.storage.model import IN_FLIGHT_SECONDS
 from tests.support.chart import DEPLOY
-from tests.support.deployed import unit, units
+from tests.support.deployed import STOP_SECONDS, unit, units
 
 HARDENING = {
     "NoNewPrivileges": "yes",
@@ -53,14 +51,14 @@ def test_the_service_can_do_little(name: str) -> None:
 
     assert values.items() >= HARDENING.items()
     assert values["ExecStart"].startswith("/opt/sexton/bin/sexton ")
-    assert values["Environment"].startswith(f"SEXTON_HOME=/var/lib/{values['StateDirectory']}/") or "spark" in name
+    assert values["Environment"].startswith(f"SEXTON_HOME=/var/lib/{values['StateDirectory']}/")
 
 
 @pytest.mark.parametrize("name", [name for name in units() if "api" not in name])
 def test_a_page_is_finished_before_systemd_kills(name: str) -> None:
     seconds = next(int(value) for _, key, value in unit(name) if key == "TimeoutStopSec")
 
-    assert seconds >= SHUTDOWN.total_seconds() + IN_FLIGHT_SECONDS
+    assert seconds >= STOP_SECONDS
 
 
 def test_a_backend_worker_reads_no_secret_of_others() -> None:
