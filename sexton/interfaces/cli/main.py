@@ -183,24 +183,12 @@ COMMANDS_OF_OTHER_MODULES: tuple[tuple[typer.Typer, dict[str, Callable[..., obje
 
 
 PANELS: dict[str, tuple[str, ...]] = {
-    "Set up": (
-        "init",
-        "up",
-        "instance",
-        "enable",
-        "vault",
-        "schedules",
-        "settings",
-        "worker",
-        "api",
-        "contract",
-        "trial",
-    ),
+    "Set up": (*"init up instance enable vault schedules settings worker api contract trial".split(),),
     "Inspect": ("status", "blockers", "why", "marks", "deletions", "log", "check", "doctor"),
     "Delete": ("plan", "apply", "round"),
     "Stop, hold and protect": ("stop", "start", "hold", "lists", "pace", "protection", "quarantine", "token", "user"),
     "Topics and binlogs": ("wal", "binlog", "replica"),
-    EMERGENCIES: ("undelete",),
+    EMERGENCIES: ("undelete", "after-restore"),
 }
 """Panel of `sexton --help` → its commands and groups, in order; docs/commands.md has the same headings."""
 
