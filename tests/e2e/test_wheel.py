@@ -27,14 +27,17 @@ methods = [m for c in classes for m in vars(c).values() if hasattr(m, "__tempora
 names = [activity._Definition.must_from_callable(m).name for m in methods]
 print(json.dumps([sorted(names), [workflow._Definition.must_from_class(w).name for w in workflows.ALL]]))
 """
-ARCHIVE = """
+LAYOUT = """
 import zipfile
 from pathlib import Path
 from sexton.runtime.spark.session import archive
+from sexton.workflows import sandbox
 
 names = zipfile.ZipFile(archive(Path("."))).namelist()
 assert len(names) == len(set(names)) > 500
 assert "sexton/config/settings.py" in names and {name.split("/")[0] for name in names} == {"sexton"}
+passed = sandbox.runner().restrictions.passthrough_modules
+assert "sexton.activities" in passed and passed.isdisjoint({"sexton", "sexton.workflows"})
 """
 MARK = """
 import sqlite3
@@ -107,7 +110,7 @@ class Program:
 
 @pytest.mark.slow
 def test_an_installation_adds_one_package(complete: Installation, application: Path) -> None:
-    printed = run(complete, application, "python", "-c", ARCHIVE)
+    printed = run(complete, application, "python", "-c", LAYOUT)
 
     assert {name.partition("-")[0] for name in complete.own} == {"sexton"}
     assert (printed.returncode, printed.stderr) == (0, "")
