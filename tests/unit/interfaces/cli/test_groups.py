@@ -64,7 +64,7 @@ def test_a_hint_names_commands_that_exist(typed: str, answer: str) -> None:
         ("", "calls", "sexton log"),
         ("", "audit", "sexton deletions ROUND"),
         ("", "observe", "sexton instance observe"),
-        ("", "statu", "sexton status"),
+        ("", "sttus", "sexton status"),
         ("", "instances", "sexton instance"),
         ("", "xyzzy", "See: sexton --help"),
         ("hold", "table", "sexton hold add table"),
