@@ -182,8 +182,9 @@ COMMANDS_OF_OTHER_MODULES: tuple[tuple[typer.Typer, dict[str, Callable[..., obje
 """Group → commands that another module than the group's own defines."""
 
 
+TRIALS = ("contract", "trial")
 PANELS: dict[str, tuple[str, ...]] = {
-    "Set up": (*"init up instance enable vault schedules settings worker api contract trial".split(),),
+    "Set up": ("init", "up", "instance", "enable", "vault", "schedules", "settings", "worker", "api", *TRIALS),
     "Inspect": ("status", "blockers", "why", "marks", "deletions", "log", "check", "doctor"),
     "Delete": ("plan", "apply", "round"),
     "Stop, hold and protect": ("stop", "start", "hold", "lists", "pace", "protection", "quarantine", "token", "user"),
