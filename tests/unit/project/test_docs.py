@@ -52,7 +52,7 @@ def documented() -> list[tuple[str, str]]:
     """Return the first two words after every `sexton` of the operator's pages."""
     pages = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in OPERATOR_PAGES)]
     text = "\n".join(page.read_text() for page in pages)
-    return sorted(set(re.findall(r"(?m)(?:^|`|; )sexton ([a-z-]+)(?: ([a-z-]+)|\b)", text)))
+    return sorted(set(re.findall(r"(?m)(?:^|`|; )sexton ([a-z][a-z-]*)(?: ([a-z-]+)|\b)", text)))
 
 
 @pytest.mark.slow
