@@ -6,10 +6,9 @@ from sqlalchemy import Connection, and_, select
 
 from sexton.check.model import RunState
 from sexton.database.engine import Database
-from sexton.insight.progress import read_progress
+from sexton.insight.progress import running_rounds
 from sexton.insight.views import RunningWork
 from sexton.marks.lease import LeaseState
-from sexton.recycle.model import RoundState
 from sexton.recycle.rounds.sql.store import JOB
 from sexton.wal.model import Mode
 
@@ -29,23 +28,20 @@ def read_running(db: Database, instance: str | None = None) -> tuple[RunningWork
 
 
 def _rounds(db: Database, c: Connection, now: int) -> Iterator[RunningWork]:
-    t, lease = db.t.round, db.t.lease
-    leased = and_(lease.c.instance == t.c.instance, lease.c.job == JOB, lease.c.state == LeaseState.BUSY)
-    columns = (t.c.id, t.c.instance, t.c.started_at, t.c.waiting, lease.c.expires_at)
-    running = select(*columns).outerjoin(lease, leased).where(t.c.state == RoundState.RUNNING)
-    newest: dict[str, RunningWork] = {}  # an older one of the instance was cut off, and will be taken over
-    for row in c.execute(running.order_by(t.c.instance, t.c.id)):
-        is_cut_off = row.waiting is None and row.expires_at is not None and row.expires_at <= now
-        newest[row.instance] = RunningWork(
+    lease = db.t.lease
+    leased = and_(lease.c.job == JOB, lease.c.state == LeaseState.BUSY)
+    expiries = {row.instance: row.expires_at for row in c.execute(select(lease).where(leased))}
+    for instance, running in sorted(running_rounds(db, c).items()):
+        is_cut_off = running.waiting is None and expiries.get(instance, now + 1) <= now
+        yield RunningWork(
             work="round",
-            instance=row.instance,
-            name=str(row.id),
-            since=row.started_at,
-            elapsed_ms=max(0, now - row.started_at),
-            state=row.waiting or (CUT_OFF if is_cut_off else ""),
+            instance=instance,
+            name=str(running.round),
+            since=running.since,
+            elapsed_ms=running.progress.elapsed_ms,
+            state=running.waiting or (CUT_OFF if is_cut_off else ""),
+            progress=running.progress,
         )
-    for work in newest.values():
-        yield work.model_copy(update={"progress": read_progress(db, c, int(work.name))})
 
 
 def _checks(db: Database, c: Connection, now: int) -> Iterator[RunningWork]:

@@ -2,15 +2,19 @@
 
 import asyncio
 import uuid
+from pathlib import Path
 
 import pytest
 
 from config.settings import Settings
+from sexton.check.model import CheckRequest
 from sexton.interfaces.cli.commands.blockers_temporal import temporal_blockers
 from sexton.interfaces.cli.render.blocker import Blocker
 from sexton.interfaces.operator_service import OperatorService
-from sexton.replication.binlog.messages import GcReport, GcRequest
+from sexton.kernel.message import Message
+from sexton.replication.binlog.messages import GcRequest
 from sexton.runtime.temporal import schedules
+from sexton.wal.messages import PurgeRoundRequest
 from tests.servers.temporal import DevServer
 from tests.support.rig import DEPLOYMENT, Rig
 from tests.workflows.conftest import Served
@@ -41,7 +45,7 @@ async def test_schedule_and_workers_are_named(rig: Rig, settings: Settings, temp
     paused, texts = await find(at), [*texts, await schedules.explain_idle(client, deployment)]
 
     assert before["no schedule"].way_out == "sexton schedules apply"
-    assert before["no worker"].way_out == "python -m worker"
+    assert before["no worker"].way_out == "sexton worker run"
     assert applied.keys() == {"no worker"}
     assert paused["paused schedule"].why == "migrating the database (anna)"
     assert paused["paused schedule"].way_out == "sexton schedules resume"
@@ -50,30 +54,42 @@ async def test_schedule_and_workers_are_named(rig: Rig, settings: Settings, temp
     assert "paused (migrating the database (anna))" in texts[2]
 
 
-async def test_paused_binlog_run_is_named(
-    served: Served, settings: Settings, temporal_server: DevServer, shop: str
+GC, CHECK, TOPICS = ids.GC_BINLOG, ids.CHECK, ids.PURGE_WAL_ROUND
+PAUSED = {
+    GC: ("binlog run of {shop}", "sexton binlog resume --instance {shop}"),
+    CHECK: ("check of {shop}", "sexton check resume {shop}"),
+    TOPICS: ("round of topics", "sexton wal round resume"),
+}
+"""Workflow type → what the list calls it, and the way out."""
+
+
+@pytest.mark.parametrize("workflow_type", PAUSED)
+async def test_paused_run_is_named(
+    served: Served, settings: Settings, temporal_server: DevServer, shop: str, tmp_path: Path, workflow_type: str
 ) -> None:
-    served.rig.instance(shop)
+    served.rig.instance(shop).local(tmp_path / "v", instance=shop)
     at = service(served.rig, settings, temporal_server.address, DEPLOYMENT)
+    requests: dict[str, tuple[str, Message]] = {
+        GC: (ids.gc_binlog(DEPLOYMENT, shop), GcRequest(deployment=DEPLOYMENT, instance=shop)),
+        CHECK: (ids.check(DEPLOYMENT, shop), CheckRequest(instance=shop)),
+        TOPICS: (ids.purge_wal_round(DEPLOYMENT), PurgeRoundRequest(deployment=DEPLOYMENT)),
+    }
+    workflow_id, request = requests[workflow_type]
     run = await served.client.start_workflow(
-        ids.GC_BINLOG,
-        GcRequest(deployment=DEPLOYMENT, instance=shop, requested_by="test"),
-        id=ids.gc_binlog(DEPLOYMENT, shop),
-        task_queue=ids.control_queue(DEPLOYMENT),
-        result_type=GcReport,
-        start_signal="pause",
+        workflow_type, request, id=workflow_id, task_queue=ids.control_queue(DEPLOYMENT), start_signal="pause"
     )
+    what, way_out = (text.format(shop=shop) for text in PAUSED[workflow_type])
     for _ in range(100):  # Temporal lists a run some moments after its start
         rows = await find(at)
-        if "paused" in rows:
+        if "paused" in rows and rows["paused"].what == what:
             break
         await asyncio.sleep(0.2)
     await run.signal("cancel")
     await run.result()
 
-    assert rows["paused"].instance == shop
-    assert rows["paused"].what == f"binlog run of {shop}"
-    assert rows["paused"].way_out == f"sexton binlog resume --instance {shop}"
+    assert rows["paused"].what == what
+    assert rows["paused"].way_out == way_out
+    assert rows["paused"].instance == ("(all)" if workflow_type == TOPICS else shop)
     assert "no worker" not in rows
 
 
@@ -81,10 +97,3 @@ async def test_without_an_answer_nothing_is_claimed(rig: Rig, settings: Settings
     at = service(rig, settings, "127.0.0.1:1", DEPLOYMENT)
 
     assert await asyncio.to_thread(temporal_blockers, at) is None
-
-
-@pytest.mark.parametrize("state", ["PAUSED", "BACKING OFF", "BACKING_OFF"])
-def test_words_of_every_workflow_are_known(state: str) -> None:
-    from sexton.runtime.temporal.waiting import STATES
-
-    assert state.replace("_", " ") in STATES

@@ -1,4 +1,4 @@
-"""Find the purges and binlog runs of a deployment that are paused or back off. Their rows do not say so."""
+"""Find the checks, purges and binlog runs of a deployment that are paused or back off. Their rows do not say so."""
 
 import asyncio
 import datetime as dt
@@ -8,14 +8,16 @@ from temporalio.client import Client, WorkflowExecution, WorkflowQueryFailedErro
 from temporalio.service import RPCError
 
 from config.settings import Settings
+from sexton.check.model import CheckProgress
 from sexton.kernel.message import Message
 from sexton.replication.binlog.messages import GcProgress
 from sexton.wal.messages import PurgeProgress, PurgeRoundProgress
 from workflows import ids
 
 QUERY_PATIENCE = dt.timedelta(seconds=1)
-STATES = {"PAUSED": "paused", "BACKING OFF": "backing off"}
+STATES = {"PAUSED": "paused", "BACKING_OFF": "backing off"}
 PROGRESS: dict[str, Any] = {
+    ids.CHECK: CheckProgress,
     ids.PURGE_WAL: PurgeProgress,
     ids.PURGE_WAL_ROUND: PurgeRoundProgress,
     ids.GC_BINLOG: GcProgress,
@@ -23,7 +25,7 @@ PROGRESS: dict[str, Any] = {
 
 
 class WaitingRun(Message):
-    """A purge or a binlog run that waits; ``since``: when it began (ms since 1970)."""
+    """A check, a purge or a binlog run that waits; ``since``: when it began (ms since 1970)."""
 
     name: str
     state: str
@@ -51,20 +53,21 @@ async def _waiting(client: Client, run: WorkflowExecution) -> WaitingRun | None:
         progress = await handle.query("progress", result_type=result_type, rpc_timeout=QUERY_PATIENCE)
     except (RPCError, WorkflowQueryFailedError, WorkflowQueryRejectedError):
         return None
-    state = STATES.get(progress.doing.replace("_", " "))
+    state = STATES.get(progress.doing)
     if state is None:
         return None
     subject = run.id.split("/", 2)[-1]
     verb = "resume" if state == "paused" else "retry"
     name, command = {
         ids.PURGE_WAL: (f"purge of topic {subject}", f"sexton wal {verb} {subject}"),
-        ids.PURGE_WAL_ROUND: ("purge of the due topics", f"temporal workflow signal -w {run.id} --name {verb}"),
+        ids.PURGE_WAL_ROUND: ("round of topics", f"sexton wal round {verb}"),
+        ids.CHECK: (f"check of {subject}", f"sexton check {verb} {subject}"),
         ids.GC_BINLOG: (f"binlog run of {subject}", f"sexton binlog {verb} --instance {subject}"),
     }[run.workflow_type]
     return WaitingRun(
         name=name,
         state=state,
-        instance=subject if run.workflow_type == ids.GC_BINLOG else "",
+        instance=subject if run.workflow_type in (ids.GC_BINLOG, ids.CHECK) else "",
         topic=subject if run.workflow_type == ids.PURGE_WAL else "",
         since=int(run.start_time.timestamp() * 1000),
         why=getattr(progress, "error", ""),

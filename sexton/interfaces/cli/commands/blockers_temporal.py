@@ -1,4 +1,4 @@
-"""List what Temporal knows of: no schedule, a paused one, no worker, and purges and binlog runs that wait.
+"""List what Temporal knows of: no schedule, a paused one, no worker, and checks, purges and binlog runs that wait.
 
 Temporal is asked for a few seconds only; the database has everything else.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PATIENCE_SECONDS = 3.0
 MAX_RUNS = 20
-NOT_ASKED = "not listed, because Temporal did not answer: schedule, workers, paused purges and binlog runs"
+NOT_ASKED = "not listed, because Temporal did not answer: schedule, workers, paused checks, purges and binlog runs"
 
 
 def temporal_blockers(service: "OperatorService") -> list[Blocker] | None:

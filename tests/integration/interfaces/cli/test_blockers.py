@@ -173,4 +173,4 @@ def test_without_temporal_it_says_what_is_not_listed(rig: Rig, capsys: pytest.Ca
     answer = run(rig, capsys, "blockers")
 
     assert (answer.code, answer.out.strip()) == (0, "nothing blocks deletions")
-    assert "Temporal did not answer: schedule, workers, paused purges and binlog runs" in answer.err
+    assert "Temporal did not answer: schedule, workers, paused checks, purges and binlog runs" in answer.err
