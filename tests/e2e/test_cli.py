@@ -81,7 +81,11 @@ def test_status_distinguishes_running_and_interrupted_rounds(offline: Run, shop:
 
     [instance] = waits["instances"]
     assert (waits["slots_used"], waits["slots"]) == (0, 16)
-    assert (instance["running"], instance["next_round"] <= instance["now"], instance["failures"]) == (None, True, 0)
+    assert (instance["running"], instance["next_round_at"] <= instance["now_at"], instance["failures"]) == (
+        None,
+        True,
+        0,
+    )
     assert "1 of 16 slots" in runs.stdout
     assert "shop: enabled, round 1 is running since" in runs.stdout
     assert "UTC" in runs.stdout

@@ -131,7 +131,7 @@ def test_consumers_are_listed_as_blockers_and_removed(offline: Run, shop: Databa
     gone = offline("binlog", "remove-consumer", "lisbon", DB)
 
     (lisbon,) = (k for k in held if k["held_by"] == "consumer lisbon")
-    assert (lisbon["what"], lisbon["since"] is not None) == ("binlog sales: records after 2", True)
+    assert (lisbon["what"], lisbon["since_at"] is not None) == ("binlog sales: records after 2", True)
     assert lisbon["way_out"] == "sexton binlog explain sales --instance shop"
     assert "ok" in listed.stdout
     assert "LOST since" in lost.stdout

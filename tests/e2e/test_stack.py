@@ -223,7 +223,7 @@ def test_rounds_are_scheduled_once_over_restarts(tmp_path: Path) -> None:
         applied = _sexton(tmp_path, "schedules", "apply")
         up.terminate()
         up.communicate(timeout=60)
-        outputs.append((len(json.loads(schedules)), applied.splitlines()[0].split(": ")[1].split(";")[0]))
+        outputs.append((len(json.loads(schedules)["items"]), applied.splitlines()[0].split(": ")[1].split(";")[0]))
 
     assert outputs == [(1, "unchanged"), (1, "unchanged")]
 

@@ -78,7 +78,7 @@ def test_loki_8359_shortened_retention_waits_for_approval(
     assert [r.claimed for r in unasked] == [len(OLD), 0, 0]
     assert all(kept_texts(r) == {f"approval of plan {number}": len(YOUNG)} for r in unasked)
     [waits] = [p for p in json.loads(shown.out)["items"] if p["state"] == "AWAITING_APPROVAL"]
-    assert (waits["id"], waits["marks"], set(waits["kinds"])) == (number, len(YOUNG), {"2 compacted", "6 dropped"})
+    assert (waits["plan"], waits["marks"], set(waits["kinds"])) == (number, len(YOUNG), {"2 compacted", "6 dropped"})
     assert "its retention was shortened from 3 d to 1 h" in waits["awaits"]
     assert (applied.claimed, set(listing(root))) == (len(YOUNG), files())
     assert (after.claimed, waiting_plans(shop), marks(shop)) == (0, [], {})

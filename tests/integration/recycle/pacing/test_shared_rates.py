@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
+from sexton.interfaces.cli.json_output import stable
 from sexton.kernel.errors import BadInput
 from sexton.recycle.pacing.model import Answer, PaceReport, PaceUpdate, Rate, Shared
 from sexton.recycle.pacing.pacer import SharedPacer
@@ -220,9 +221,9 @@ def test_a_cap_is_shown_in_status_and_blockers(rig: Rig, capsys: pytest.CaptureF
     assert (
         status.count("  paced: no more than 1,500 keys/s in vault cold (the bucket is shared); see: sexton pace") == 1
     )
-    assert shop["caps"] == [cap.model_dump()]
+    assert shop["caps"] == [stable(cap)]
     assert "vault cold: no more than 1,500 keys/s" in holds
-    assert (kept["instance"], kept["held_by"], kept["by"], kept["since"]) == ("shop", "cap", "ada", cap.since)
+    assert (kept["instance"], kept["held_by"], kept["by"], kept["since_at"]) == ("shop", "cap", "ada", cap.since)
     assert (kept["why"], kept["way_out"]) == ("the bucket is shared", "sexton pace shop/cold --clear")
     assert [text for text in cleared if "1,500" in text] == []
 
