@@ -234,7 +234,7 @@ def test_running_gc_is_paused_and_resumed(
         (["set", DB, "--ttl", "week"], "is not a duration", 64),
         (["set", DB, "--ttl", "9999d"], "a TTL is", 1),
         (["set", DB], "--ttl", 64),
-        (["list", "--instance", "nobody"], "unknown instance nobody", 1),
+        (["list", "nobody"], "unknown instance nobody", 1),
         (["gc"], "cannot reach Temporal", 1),
     ],
 )
