@@ -56,7 +56,7 @@ async def test_schedule_and_workers_are_named(rig: Rig, settings: Settings, temp
 
 GC, CHECK, TOPICS = ids.GC_BINLOG, ids.CHECK, ids.PURGE_WAL_ROUND
 PAUSED = {
-    GC: ("binlog run of {shop}", "sexton binlog resume --instance {shop}"),
+    GC: ("binlog run of {shop}", "sexton binlog resume {shop}"),
     CHECK: ("check of {shop}", "sexton check resume {shop}"),
     TOPICS: ("round of topics", "sexton wal round resume"),
 }

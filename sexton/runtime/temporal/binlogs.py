@@ -13,7 +13,6 @@ class AlreadyLooking(SextonError):
 
 def describe(progress: GcProgress) -> str:
     """Return what a binlog GC does now, as a sentence for operators."""
-    option = f"--instance {progress.instance}"
     match progress.doing:
         case "BEGINNING":
             return "it begins"
@@ -24,9 +23,9 @@ def describe(progress: GcProgress) -> str:
             return f"{progress.cut.records:,} records cut; {progress.waits} backends are deleting theirs{absent}"
         case "BACKING_OFF":
             again = f"try {progress.tries + 1} in {progress.backoff_seconds:.0f} s"
-            return f"it failed: {progress.error}; {again}, or now: sexton binlog retry {option}"
+            return f"it failed: {progress.error}; {again}, or now: sexton binlog retry {progress.instance}"
         case "PAUSED":
-            return f"it is paused; to go on: sexton binlog resume {option}"
+            return f"it is paused; to go on: sexton binlog resume {progress.instance}"
         case other:
             return other.lower()
 
@@ -41,8 +40,8 @@ BINLOG_GCS = ControlClient[GcRequest, GcReport, GcProgress](
     progress_type=GcProgress,
     describe=describe,
     name="the binlog GC of {subject}",
-    show_command="sexton binlog progress --instance {subject}",
-    cancel_command="sexton binlog cancel --instance {subject}",
+    show_command="sexton binlog progress {subject}",
+    cancel_command="sexton binlog cancel {subject}",
     already_running="a binlog GC of {subject} is already running; see: sexton binlog progress. Where it backs off: "
     "sexton binlog retry, where it is paused: sexton binlog resume",
     not_running="no binlog GC of {subject} is running; see: sexton binlog list",

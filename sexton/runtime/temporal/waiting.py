@@ -62,7 +62,7 @@ async def _waiting(client: Client, run: WorkflowExecution) -> WaitingRun | None:
         ids.PURGE_WAL: (f"purge of topic {subject}", f"sexton wal {verb} {subject}"),
         ids.PURGE_WAL_ROUND: ("round of topics", f"sexton wal round {verb}"),
         ids.CHECK: (f"check of {subject}", f"sexton check {verb} {subject}"),
-        ids.GC_BINLOG: (f"binlog run of {subject}", f"sexton binlog {verb} --instance {subject}"),
+        ids.GC_BINLOG: (f"binlog run of {subject}", f"sexton binlog {verb} {subject}"),
     }[run.workflow_type]
     return WaitingRun(
         name=name,

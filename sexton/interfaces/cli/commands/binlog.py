@@ -161,7 +161,7 @@ def approve(database: DatabaseName, table: TableName = "", instance: InstanceOpt
             typer.confirm("May these records be deleted?", abort=True, err=True)
         with log_call(service, "binlog approve", name, log.name, f"up to {log.awaiting_seq}"):
             binlogs.configs.approve(name, database, table, upto=log.awaiting_seq)
-    typer.echo(f"approved; the next run cuts it; at once: sexton binlog gc --instance {name}")
+    typer.echo(f"approved; the next run cuts it; at once: sexton binlog gc {name}")
 
 
 @app.command("drop")

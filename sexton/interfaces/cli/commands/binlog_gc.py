@@ -2,14 +2,13 @@
 
 import typer
 
-from sexton.interfaces.cli.commands.binlog import InstanceOption
-from sexton.interfaces.cli.context import ask_temporal, log_call, one_instance, open_database
+from sexton.interfaces.cli.context import OptionalInstance, ask_temporal, log_call, one_instance, open_database
 from sexton.interfaces.cli.json_output import emit, wants_json
 from sexton.interfaces.cli.render.binlogs import show_gc_report
 from sexton.interfaces.cli.signals import SignalTarget, send_signal
 
 
-def gc(instance: InstanceOption = None) -> None:
+def gc(instance: OptionalInstance = None) -> None:
     """Run binlog GC for an instance now.
 
     It cuts expired records, has backends delete, and prints the result. Ctrl-C stops waiting, not the run. Exit code 1:
@@ -35,7 +34,7 @@ def gc(instance: InstanceOption = None) -> None:
         raise typer.Exit(1)
 
 
-def progress(instance: InstanceOption = None) -> None:
+def progress(instance: OptionalInstance = None) -> None:
     """Print the progress of the running GC.
 
     Example: sexton binlog progress
@@ -51,7 +50,7 @@ def progress(instance: InstanceOption = None) -> None:
         typer.echo(f"binlogs of {name}: {describe(state)}")
 
 
-def cancel(instance: InstanceOption = None) -> None:
+def cancel(instance: OptionalInstance = None) -> None:
     """End the running GC. Records that are cut stay cut.
 
     Example: sexton binlog cancel
@@ -59,7 +58,7 @@ def cancel(instance: InstanceOption = None) -> None:
     _signal(instance, "cancel", "it ends; records that are cut stay cut")
 
 
-def pause(instance: InstanceOption = None) -> None:
+def pause(instance: OptionalInstance = None) -> None:
     """Pause the running GC.
 
     No other run begins until it is resumed.
@@ -69,7 +68,7 @@ def pause(instance: InstanceOption = None) -> None:
     _signal(instance, "pause", "it waits, until: sexton binlog resume")
 
 
-def resume(instance: InstanceOption = None) -> None:
+def resume(instance: OptionalInstance = None) -> None:
     """Resume a paused GC.
 
     Example: sexton binlog resume
@@ -77,7 +76,7 @@ def resume(instance: InstanceOption = None) -> None:
     _signal(instance, "resume", "it continues")
 
 
-def retry(instance: InstanceOption = None) -> None:
+def retry(instance: OptionalInstance = None) -> None:
     """Let a GC that is backing off try again now.
 
     Example: sexton binlog retry

@@ -44,7 +44,7 @@ def _clock(instance: str, last_run: "LastRun") -> Iterator[Blocker]:
             since=last_run.checked_at,
             why=last_run.refused,
             way_out=f"if the clock is wrong: sexton stop {instance}; if it is right, the next run uses it: "
-            f"sexton binlog gc --instance {instance}",
+            f"sexton binlog gc {instance}",
         )
 
 

@@ -1,17 +1,13 @@
 """Show the progress of a running check, and signal it."""
 
-from typing import Annotated
-
 import typer
 
-from sexton.interfaces.cli.context import ask_temporal, open_database
+from sexton.interfaces.cli.context import OptionalInstance, ask_temporal, one_instance, open_database
 from sexton.interfaces.cli.json_output import emit, wants_json
 from sexton.interfaces.cli.signals import SignalTarget, send_signal
 
-Instance = Annotated[str, typer.Argument(help="The instance.")]
 
-
-def progress(instance: Instance) -> None:
+def progress(given: OptionalInstance = None) -> None:
     """Print the progress of the running check.
 
     Example: sexton check progress shop
@@ -19,7 +15,7 @@ def progress(instance: Instance) -> None:
     from sexton.runtime.temporal.checks import CHECKS, describe
 
     with open_database() as service:
-        service.stores.registry.instance(instance)
+        instance = one_instance(service, given)
         state = ask_temporal(service.settings, lambda client: CHECKS.progress(client, service.settings, instance))
     if wants_json():
         emit(state)
@@ -27,41 +23,41 @@ def progress(instance: Instance) -> None:
         typer.echo(f"check of {instance}: {describe(state)}")
 
 
-def cancel(instance: Instance) -> None:
+def cancel(given: OptionalInstance = None) -> None:
     """End the running check; it confirms nothing.
 
     Example: sexton check cancel shop
     """
-    _signal(instance, "cancel", f"it ends and confirms nothing; see: sexton check list {instance}")
+    _signal(given, "cancel", "it ends and confirms nothing; see: sexton check list {instance}")
 
 
-def pause(instance: Instance) -> None:
+def pause(given: OptionalInstance = None) -> None:
     """Pause the running check. It lists everything again when it is resumed; no other check begins until then.
 
     Example: sexton check pause shop
     """
-    _signal(instance, "pause", f"it waits, until: sexton check resume {instance}")
+    _signal(given, "pause", "it waits, until: sexton check resume {instance}")
 
 
-def resume(instance: Instance) -> None:
+def resume(given: OptionalInstance = None) -> None:
     """Resume a paused check. It lists everything again.
 
     Example: sexton check resume shop
     """
-    _signal(instance, "resume", "it lists everything again and continues")
+    _signal(given, "resume", "it lists everything again and continues")
 
 
-def retry(instance: Instance) -> None:
+def retry(given: OptionalInstance = None) -> None:
     """Let a check that is backing off try again now.
 
     Example: sexton check retry shop
     """
-    _signal(instance, "retry", "if it is backing off, it tries again now")
+    _signal(given, "retry", "if it is backing off, it tries again now")
 
 
-def _signal(instance: str, signal: str, effect: str) -> None:
+def _signal(given: str | None, signal: str, effect: str) -> None:
     from sexton.runtime.temporal.checks import CHECKS
 
     with open_database() as service:
-        service.stores.registry.instance(instance)
-        send_signal(service, SignalTarget(CHECKS, "check", instance), signal, effect)
+        instance = one_instance(service, given)
+        send_signal(service, SignalTarget(CHECKS, "check", instance), signal, effect.format(instance=instance))

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import OptionalInstance, log_call, named_or_only, open_database
+from sexton.interfaces.cli.context import OptionalInstance, log_call, named_or_only, one_instance, open_database
 from sexton.interfaces.cli.json_output import emit, emit_list, stable, wants_json
 from sexton.interfaces.cli.output import (
     first_line,
@@ -124,48 +124,49 @@ def run(given: OptionalInstance = None) -> None:
 
 
 @app.command("cancel")
-def cancel(instance: Instance) -> None:
+def cancel(given: OptionalInstance = None) -> None:
     """End the running round after its page.
 
     It ends with a report; the next round finishes the marks that it claimed.
 
     Example: sexton round cancel shop
     """
-    _signal(instance, "cancel", f"it ends {AFTER_PAGE}; see: sexton round list {instance}")
+    _signal(given, "cancel", f"it ends {AFTER_PAGE}; see: sexton round list {{instance}}")
 
 
 @app.command("pause")
-def pause(instance: Instance) -> None:
+def pause(given: OptionalInstance = None) -> None:
     """Pause the running round after its page.
 
     It has no lease until `resume`.
 
     Example: sexton round pause shop
     """
-    _signal(instance, "pause", f"it pauses {AFTER_PAGE}, until: sexton round resume {instance}")
+    _signal(given, "pause", f"it pauses {AFTER_PAGE}, until: sexton round resume {{instance}}")
 
 
 @app.command("resume")
-def resume(instance: Instance) -> None:
+def resume(given: OptionalInstance = None) -> None:
     """Resume a paused round where it stopped, under a new lease.
 
     Example: sexton round resume shop
     """
-    _signal(instance, "resume", "it continues as soon as it has a lease")
+    _signal(given, "resume", "it continues as soon as it has a lease")
 
 
 @app.command("retry")
-def retry(instance: Instance) -> None:
+def retry(given: OptionalInstance = None) -> None:
     """Let a round that is backing off try its failed kinds now.
 
     Example: sexton round retry shop
     """
-    _signal(instance, "retry", "if it is backing off, it tries again now")
+    _signal(given, "retry", "if it is backing off, it tries again now")
 
 
-def _signal(instance: str, signal: str, effect: str) -> None:
+def _signal(given: str | None, signal: str, effect: str) -> None:
     from sexton.runtime.temporal.rounds import ROUNDS
 
     with open_database() as service:
-        service.stores.registry.instance(instance)
+        instance = one_instance(service, given)
+        effect = effect.format(instance=instance)
         send_signal(service, SignalTarget(ROUNDS, "round", instance), signal, effect)
