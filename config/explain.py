@@ -19,6 +19,7 @@ SHOWN = frozenset(
         "database_url",
         "live_database_url",
         "temporal.address",
+        "temporal.build_id",
         "temporal.namespace",
         "temporal.profile",
         "temporal.server_name",

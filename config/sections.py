@@ -120,6 +120,8 @@ class TemporalSection(_Section):
     api_key: Annotated[str, Field(pattern=r"^\S*$", repr=False)] = ""
     profile: Annotated[str, Field(pattern=r"^[\w.-]*$")] = ""
     ui_url: Web = ""
+    worker_versioning: bool = False
+    build_id: Annotated[str, Field(pattern=r"^[\w.+-]{0,128}$")] = ""
 
     @property
     def uses_tls(self) -> bool:
@@ -280,15 +282,6 @@ class PricesSection(_Section):
     list_per_1000_requests: Annotated[float, Field(ge=0, json_schema_extra={"unit": "of the currency"})] = 0.005
     delete_per_1000_requests: Annotated[float, Field(ge=0, json_schema_extra={"unit": "of the currency"})] = 0.0
     currency: Annotated[str, Field(pattern=r"^\S{1,8}$")] = "USD"
-
-
-class MetricsSection(_Section):
-    """The address at which a worker answers ``GET /metrics``, ``/livez`` and ``/readyz``."""
-
-    listen: Annotated[str, Field(pattern=r"^$|^[^\s/]+:[0-9]{1,5}$", json_schema_extra={"unit": "host:port"})] = (
-        "127.0.0.1:9464"
-    )
-    enable_recycler_stats_metrics: bool = True
 
 
 class KindSection(_Section):

@@ -13,14 +13,13 @@ from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSett
 from config.checks import check_ca_certs, check_database, check_deployment, check_live_database
 from config.engine_settings import EngineSettings
 from config.explain import SettingRow, rows, sentence
-from config.observability import LogSection, TelemetrySection
+from config.observability import LogSection, MetricsSection, TelemetrySection
 from config.sections import (
     ApiSection,
     AuditSection,
     BinlogSection,
     CheckSection,
     KindSection,
-    MetricsSection,
     OidcSection,
     PricesSection,
     ProtectionSection,

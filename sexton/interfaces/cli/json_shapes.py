@@ -42,6 +42,7 @@ from sexton.replication.binlog.sql.figures import LogCounts
 from sexton.replication.journal.model import Follower, JournalPage
 from sexton.replication.replicas.model import BackendStanding, Replica
 from sexton.runtime.temporal.schedules import ScheduleInfo
+from sexton.runtime.temporal.versions import WorkerBuild
 from sexton.storage.model import Probe, Undeleted
 from sexton.wal.explain import TopicExplanation
 from sexton.wal.messages import PurgeReport, PurgeRoundProgress, TopicCounts
@@ -141,6 +142,7 @@ SHAPES: Mapping[str, JsonShape] = {
     "token list": JsonShape(Token, {"scope": str}, is_list=True),
     "user list": JsonShape(User, {"scope": str}, is_list=True),
     "contract test": JsonShape(Race),
+    "worker builds": JsonShape(WorkerBuild, is_list=True),
     "settings show": JsonShape(more=_fields(SettingRow), is_list=True),
     "settings preview": JsonShape(Shift, is_list=True),
 }

@@ -20,5 +20,5 @@ def build_backend(client: Client, settings: Settings, backend: str, sweeper: "Ba
         client,
         task_queue=ids.backend_queue(settings.require_deployment(), backend),
         activities=[activities.BackendActivities(sweeper).sweep_cuts],
-        **slots(1),
+        **slots(settings, 1),
     )

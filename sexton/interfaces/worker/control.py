@@ -59,25 +59,25 @@ async def build(
         # Otherwise the worker that runs a workflow takes all of its activities: ranges would share one process.
         disable_eager_activity_execution=True,
         max_concurrent_activity_task_polls=1,
-        **slots(at_once),
+        **slots(settings, at_once),
     )
     compare = Worker(
         client,
         task_queue=ids.compare_queue(deployment),
         activities=[check.compare, check.look_again],
-        **slots(options.COMPARISONS_AT_ONCE),
+        **slots(settings, options.COMPARISONS_AT_ONCE),
     )
     topics = Worker(
         client,
         task_queue=ids.topic_queue(deployment),
         activities=[wal.prepare_purge, wal.purge_topic],
-        **slots(settings.wal.auto_purge_parallelism),
+        **slots(settings, settings.wal.auto_purge_parallelism),
     )
     flushes = Worker(
         client,
         task_queue=ids.flush_queue(deployment),
         activities=[wal.flush_regions],
-        **slots(options.FLUSHES_AT_ONCE),
+        **slots(settings, options.FLUSHES_AT_ONCE),
     )
     workers = (control, compare, topics, flushes)
     observe(settings, engine, client, workers, sdk)

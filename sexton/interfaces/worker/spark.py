@@ -56,7 +56,7 @@ async def spark_worker(client: Client, settings: Settings, db: Database, session
             activities.RecycleActivities(engine.rounds, heavy.recycler, policy).recycle_range,
         ],
         interceptors=[counter],
-        **slots(AT_ONCE),
+        **slots(settings, AT_ONCE),
     )
     async with worker, reporting(engine.stores.spark_workers, AT_ONCE, lambda: counter.running):
         yield worker

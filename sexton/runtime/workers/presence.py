@@ -1,7 +1,6 @@
 """Let a worker report that it runs, and with which settings."""
 
 import asyncio
-import importlib.metadata
 import logging
 import os
 import socket
@@ -11,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from config.explain import rows
 from config.settings import Settings
 from sexton.database.engine import AWAY, first_line
+from sexton.runtime.temporal.versions import build_of
 from sexton.runtime.workers.store import WorkerPresence, WorkerStore
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ async def reporting(workers: WorkerStore, role: str, settings: Settings) -> Asyn
     presence = WorkerPresence(
         worker=f"{socket.gethostname()}:{os.getpid()}",
         role=role,
-        build=build(),
+        build=build_of(settings),
         metrics=settings.metrics.listen if listens else "",
         settings=own_settings(settings),
     )
@@ -46,14 +46,6 @@ async def reporting(workers: WorkerStore, role: str, settings: Settings) -> Asyn
             await reports
         with suppress(*AWAY):  # the row expires
             await asyncio.to_thread(workers.remove, presence.worker)
-
-
-def build() -> str:
-    """Return the version of the installed package; empty where it is not installed."""
-    try:
-        return importlib.metadata.version("sexton")
-    except importlib.metadata.PackageNotFoundError:
-        return ""
 
 
 def own_settings(settings: Settings) -> dict[str, str]:

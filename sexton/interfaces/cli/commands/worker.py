@@ -6,18 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sexton.interfaces.cli.context import WrongUsage
+from sexton.interfaces.cli.context import WrongUsage, ask_temporal, log_call, open_database
+from sexton.interfaces.cli.json_output import emit_list, wants_json
+from sexton.interfaces.cli.output import show_table
 
 if TYPE_CHECKING:
     from sexton.replication.agent.serving import ServedBackend
 
 app = typer.Typer(help="The workers, which execute rounds, checks and purges.", no_args_is_help=True)
 Role = Literal["control", "spark", "backend"]
-
-
-@app.callback()
-def _group() -> None:
-    """Have a group although it has one command."""
 
 
 @app.command("run")
@@ -47,6 +44,48 @@ def run(
     from sexton.runtime.temporal.client import run as run_to_the_end
 
     run_to_the_end(process.main(role, backend))
+
+
+@app.command("builds")
+def builds() -> None:
+    """Print the builds of this deployment's workers, and which takes new workflows.
+
+    Only with temporal.worker_versioning.
+
+    Example: sexton worker builds
+    """
+    from config.settings import load
+    from sexton.runtime.temporal import versions
+
+    settings = load()
+    known = ask_temporal(settings, lambda client: versions.builds(client, settings))
+    if wants_json():
+        emit_list(known)
+        return
+    own = versions.build_of(settings)
+    rows = [(build.build, build.state, "this installation" if build.build == own else "") for build in known]
+    none = "no worker with temporal.worker_versioning ever ran; see: docs/upgrade.md"
+    show_table("" if rows else none, ("build", "state", ""), rows)
+
+
+@app.command("promote")
+def promote(
+    build: Annotated[str | None, typer.Argument(metavar="[BUILD]", help="Default: this installation's.")] = None,
+) -> None:
+    """Make a build current: new workflows begin on it, and running rounds move to it.
+
+    Stop the workers of the earlier build once `sexton worker builds` says DRAINED.
+
+    Example: sexton worker promote 0.2.0
+    """
+    from sexton.runtime.temporal import versions
+
+    with open_database() as service:
+        settings = service.settings
+        name = build or versions.build_of(settings)
+        with log_call(service, "worker promote", subject=name):
+            ask_temporal(settings, lambda client: versions.promote(client, settings, name))
+    typer.echo(f"build {name} is current: new workflows begin on it, and rounds move to it")
 
 
 def served_backend(

@@ -26,7 +26,7 @@ def _no_temporal(monkeypatch: pytest.MonkeyPatch) -> None:
 def blockers(rig: Rig, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     """Return the rows of the command."""
     answer = run(rig, capsys, "blockers", "shop", "--json")
-    rows: list[dict[str, Any]] = json.loads(answer.out)
+    rows: list[dict[str, Any]] = json.loads(answer.out)["items"]
     return rows
 
 
@@ -65,7 +65,7 @@ def test_quarantined_mark_is_named_at_once(rig: Rig, reason: Reason, capsys: pyt
     [row] = [row for row in blockers(rig, capsys) if row["held_by"] == f"quarantined: {reason}"]
 
     assert (row["count"], row["what"]) == (1, "1 mark")
-    assert row["since"] == rig.row("dropped", "a").marked_at
+    assert row["since_at"] == rig.row("dropped", "a").marked_at
     assert "sexton quarantine list shop" in row["way_out"]
 
 
@@ -89,7 +89,7 @@ def test_every_reason_that_blocks_a_topic_is_named(
 
     [row] = [row for row in blockers(rig, capsys) if row["held_by"] == reason]
 
-    assert (row["what"], row["since"]) == ("topic wal-1", 1_000)
+    assert (row["what"], row["since_at"]) == ("topic wal-1", 1_000)
     assert row["way_out"] == "sexton wal explain wal-1"
     assert row["why"] == {BlockReason.SILENT: "region r1", BlockReason.FAULT: "the log refused it"}.get(reason, "")
 

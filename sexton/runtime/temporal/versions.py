@@ -1,0 +1,151 @@
+"""The builds of a deployment's workers, as Temporal knows them: which takes new workflows, and which still run some.
+
+With ``temporal.worker_versioning`` a workflow that lasts for seconds or minutes stays on the build on which it began; a
+round moves to the current build with its next step. Without it every worker takes every task.
+"""
+
+import asyncio
+import importlib.metadata
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from enum import StrEnum
+
+from temporalio.api.enums.v1 import WorkerDeploymentVersionStatus
+from temporalio.api.workflowservice.v1 import (
+    DescribeWorkerDeploymentRequest,
+    SetWorkerDeploymentCurrentVersionRequest,
+)
+from temporalio.client import Client
+from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.service import RPCError, RPCStatusCode
+from temporalio.worker import WorkerDeploymentConfig
+
+from config.settings import Settings
+from sexton.kernel.errors import SextonError
+from sexton.kernel.message import Message
+
+log = logging.getLogger(__name__)
+CHECK_SECONDS = 1.0
+
+
+class BuildState(StrEnum):
+    """What Temporal does with a build of workers."""
+
+    CURRENT = "CURRENT"
+    """New workflows begin on it."""
+    DRAINING = "DRAINING"
+    """Workflows that began on it still run: its workers are needed."""
+    DRAINED = "DRAINED"
+    """Nothing runs on it: its workers may be stopped."""
+    INACTIVE = "INACTIVE"
+    """It was never current."""
+    OTHER = "OTHER"
+
+
+STATES = {
+    WorkerDeploymentVersionStatus.WORKER_DEPLOYMENT_VERSION_STATUS_CURRENT: BuildState.CURRENT,
+    WorkerDeploymentVersionStatus.WORKER_DEPLOYMENT_VERSION_STATUS_DRAINING: BuildState.DRAINING,
+    WorkerDeploymentVersionStatus.WORKER_DEPLOYMENT_VERSION_STATUS_DRAINED: BuildState.DRAINED,
+    WorkerDeploymentVersionStatus.WORKER_DEPLOYMENT_VERSION_STATUS_INACTIVE: BuildState.INACTIVE,
+}
+
+
+class WorkerBuild(Message):
+    """One build of a deployment's workers."""
+
+    build: str
+    state: BuildState
+
+
+def build_of(settings: Settings) -> str:
+    """Return the build of this process: that of the settings, or the version of the installed package."""
+    if settings.temporal.build_id:
+        return settings.temporal.build_id
+    try:
+        return importlib.metadata.version("sexton")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def deployment_config(settings: Settings) -> WorkerDeploymentConfig:
+    """Return what every worker of this process reports; it takes tasks of its own build only with versioning."""
+    return WorkerDeploymentConfig(
+        version=WorkerDeploymentVersion(settings.require_deployment(), build_of(settings)),
+        use_worker_versioning=settings.temporal.worker_versioning,
+        default_versioning_behavior=VersioningBehavior.PINNED
+        if settings.temporal.worker_versioning
+        else VersioningBehavior.UNSPECIFIED,
+    )
+
+
+async def builds(client: Client, settings: Settings) -> list[WorkerBuild]:
+    """Return the builds that Temporal knows; none where no worker with versioning ever ran."""
+    request = DescribeWorkerDeploymentRequest(namespace=client.namespace, deployment_name=settings.require_deployment())
+    try:
+        described = await client.workflow_service.describe_worker_deployment(request)
+    except RPCError as e:
+        if e.status is RPCStatusCode.NOT_FOUND:
+            return []
+        raise SextonError(f"Temporal did not describe the builds of workers: {e.message}") from e
+    return [
+        WorkerBuild(build=version.deployment_version.build_id, state=STATES.get(version.status, BuildState.OTHER))
+        for version in described.worker_deployment_info.version_summaries
+    ]
+
+
+async def promote(client: Client, settings: Settings, build: str) -> None:
+    """Make a build current: new workflows begin on it, and rounds move to it.
+
+    Raises:
+        SextonError: no worker of the build runs, or Temporal refuses.
+    """
+    deployment = settings.require_deployment()
+    if build not in {known.build for known in await builds(client, settings)}:
+        raise SextonError(
+            f"no worker of build {build} ever ran with temporal.worker_versioning in {deployment}; see: "
+            "sexton worker builds"
+        )
+    request = SetWorkerDeploymentCurrentVersionRequest(
+        namespace=client.namespace, deployment_name=deployment, build_id=build, identity=client.identity
+    )
+    try:
+        await client.workflow_service.set_worker_deployment_current_version(request)
+    except RPCError as e:
+        raise SextonError(f"Temporal refused to make build {build} current: {e.message}") from e
+
+
+@asynccontextmanager
+async def promoting_first(client: Client, settings: Settings) -> AsyncIterator[None]:
+    """Make this process' build current if no build is: until then Temporal would give no task to any worker.
+
+    A worker whose build is not current logs it once, with the command that makes it current.
+    """
+    task = asyncio.create_task(_promote_first(client, settings))
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def _promote_first(client: Client, settings: Settings) -> None:
+    own = build_of(settings)
+    while True:
+        try:
+            known = {build.build: build.state for build in await builds(client, settings)}
+            current = next((build for build, state in known.items() if state is BuildState.CURRENT), "")
+            if current and current != own:
+                log.info(
+                    "new workflows begin on build %s, not on %s; to change it: sexton worker promote", current, own
+                )
+            if current:
+                return
+            if own in known:  # Temporal knows it once this worker has polled
+                await promote(client, settings, own)
+                log.info("no build was current: build %s is now", own)
+                return
+        except SextonError as e:
+            log.warning("%s; it is tried again", e)
+        await asyncio.sleep(CHECK_SECONDS)
