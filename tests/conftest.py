@@ -52,6 +52,7 @@ def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("SEXTON_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("SEXTON_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("SEXTON_METRICS__LISTEN", "")  # the default is one port for all workers of a machine
 
 
 @pytest.fixture(autouse=True)

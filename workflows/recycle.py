@@ -4,7 +4,6 @@ import asyncio
 import datetime as dt
 
 from temporalio import workflow
-from temporalio.common import VersioningBehavior
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
@@ -27,8 +26,7 @@ with workflow.unsafe.imports_passed_through():
 CANCELLED_CONCLUSION = Conclusion(CANCELLED, "cancelled")
 
 
-# A round lasts for hours, and days if it is paused: it moves to a new build of workers. All others stay on theirs.
-@workflow.defn(name=ids.RECYCLE, versioning_behavior=VersioningBehavior.AUTO_UPGRADE)
+@workflow.defn(name=ids.RECYCLE)
 class RecycleInstance(Controls):
     """Finish the marks that earlier rounds claimed, then delete marks up to the plan's cutoffs and counts, no others.
 

@@ -9,6 +9,7 @@ import typer
 from config.settings import Settings
 from sexton.interfaces.cli.commands import after_restore
 from sexton.interfaces.operator_service import OperatorService
+from sexton.runtime.temporal.client import pollers
 from tests.servers.temporal import DevServer
 from tests.workflows.conftest import Served
 
@@ -19,7 +20,9 @@ def service(served: Served, settings: Settings, temporal_server: DevServer) -> O
     return OperatorService(settings.model_copy(update={"temporal": temporal}), served.rig.db)
 
 
-async def test_polling_workers_are_refused(service: OperatorService) -> None:
+async def test_polling_workers_are_refused(service: OperatorService, served: Served) -> None:
+    while not await pollers(served.client, service.settings):  # Temporal lists a worker some moments after its start
+        await asyncio.sleep(0.1)
     with pytest.raises(after_restore.WorkersRun, match="stop every worker"):
         await asyncio.to_thread(after_restore._require_no_worker, service, True)
 

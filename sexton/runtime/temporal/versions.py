@@ -1,7 +1,7 @@
 """The builds of a deployment's workers, as Temporal knows them: which takes new workflows, and which still run some.
 
-With ``temporal.worker_versioning`` a workflow that lasts for seconds or minutes stays on the build on which it began; a
-round moves to the current build with its next step. Without it every worker takes every task.
+With ``temporal.worker_versioning`` only workers of the current build get tasks of workflows; one that runs moves there
+with its next step, so it must replay on both builds, as without versioning. Then every worker takes every task.
 """
 
 import asyncio
@@ -33,9 +33,9 @@ class BuildState(StrEnum):
     """What Temporal does with a build of workers."""
 
     CURRENT = "CURRENT"
-    """New workflows begin on it."""
+    """Workflows begin and continue on it."""
     DRAINING = "DRAINING"
-    """Workflows that began on it still run: its workers are needed."""
+    """It was current until lately; its workers may still be asked."""
     DRAINED = "DRAINED"
     """Nothing runs on it: its workers may be stopped."""
     INACTIVE = "INACTIVE"
@@ -73,7 +73,7 @@ def deployment_config(settings: Settings) -> WorkerDeploymentConfig:
     return WorkerDeploymentConfig(
         version=WorkerDeploymentVersion(settings.require_deployment(), build_of(settings)),
         use_worker_versioning=settings.temporal.worker_versioning,
-        default_versioning_behavior=VersioningBehavior.PINNED
+        default_versioning_behavior=VersioningBehavior.AUTO_UPGRADE
         if settings.temporal.worker_versioning
         else VersioningBehavior.UNSPECIFIED,
     )
@@ -95,7 +95,7 @@ async def builds(client: Client, settings: Settings) -> list[WorkerBuild]:
 
 
 async def promote(client: Client, settings: Settings, build: str) -> None:
-    """Make a build current: new workflows begin on it, and rounds move to it.
+    """Make a build current: workflows begin on it, and running ones move to it with their next step.
 
     Raises:
         SextonError: no worker of the build runs, or Temporal refuses.

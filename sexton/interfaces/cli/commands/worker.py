@@ -72,9 +72,9 @@ def builds() -> None:
 def promote(
     build: Annotated[str | None, typer.Argument(metavar="[BUILD]", help="Default: this installation's.")] = None,
 ) -> None:
-    """Make a build current: new workflows begin on it, and running rounds move to it.
+    """Make a build current: workflows begin on it, and running ones move to it.
 
-    Stop the workers of the earlier build once `sexton worker builds` says DRAINED.
+    Activities that run end on the earlier build, so stop its workers as usual.
 
     Example: sexton worker promote 0.2.0
     """
@@ -85,7 +85,7 @@ def promote(
         name = build or versions.build_of(settings)
         with log_call(service, "worker promote", subject=name):
             ask_temporal(settings, lambda client: versions.promote(client, settings, name))
-    typer.echo(f"build {name} is current: new workflows begin on it, and rounds move to it")
+    typer.echo(f"build {name} is current: workflows begin on it, and running ones move to it")
 
 
 def served_backend(

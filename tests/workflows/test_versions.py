@@ -1,0 +1,127 @@
+"""Two builds of workers run side by side: workflows begin on the current one, and a round moves to it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import Client, WorkflowHandle
+
+from config.settings import Settings
+from sexton.check.model import CheckRequest
+from sexton.interfaces.worker import control
+from sexton.kernel.errors import SextonError
+from sexton.recycle.rounds.model import RecycleRequest
+from sexton.runtime.temporal import versions
+from sexton.runtime.temporal.checks import CHECKS
+from sexton.runtime.temporal.rounds import ROUNDS
+from sexton.runtime.temporal.versions import BuildState
+from tests.servers.temporal import DevServer, start_local
+from tests.support.rig import DEPLOYMENT, Rig, listing
+from tests.workflows.conftest import PATIENCE_SECONDS, Served, fill, slow
+
+OLD, NEW = "1.0.0", "1.1.0"
+
+
+@pytest.fixture
+async def temporal() -> AsyncIterator[DevServer]:
+    """A server of this test alone: the current build is a fact of a whole deployment."""
+    environment = await start_local()
+    yield DevServer(environment)
+    await environment.shutdown()
+
+
+def of_build(rig: Rig, build: str) -> Settings:
+    usual = Settings(deployment=DEPLOYMENT, database_url=rig.url)
+    versioned = {"worker_versioning": True, "build_id": build}
+    return usual.model_copy(update={"temporal": usual.temporal.model_copy(update=versioned)})
+
+
+async def worker_of(rig: Rig, temporal: DevServer, build: str) -> AbstractAsyncContextManager[None]:
+    return await control.build(await temporal.connect(), of_build(rig, build), rig.db)
+
+
+async def until_known(client: Client, settings: Settings, build: str) -> dict[str, BuildState]:
+    """Wait until Temporal knows a build; return the builds."""
+    for _ in range(int(PATIENCE_SECONDS / 0.1)):
+        known = {found.build: found.state for found in await versions.builds(client, settings)}
+        if build in known:
+            return known
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"Temporal never knew build {build}")
+
+
+async def builds_of(client: Client, handle: WorkflowHandle[Any, Any]) -> list[str]:
+    """Return the build that executed each task of a workflow's run."""
+    run = client.get_workflow_handle(handle.id, run_id=handle.result_run_id)
+    done = [
+        event.workflow_task_completed_event_attributes
+        for event in (await run.fetch_history()).events
+        if event.HasField("workflow_task_completed_event_attributes")
+    ]
+    return [task.deployment_version.build_id or task.worker_version.build_id for task in done]
+
+
+@pytest.mark.slow
+async def test_round_moves_to_the_new_build_and_ends_once(
+    rig: Rig, temporal: DevServer, shop: str, tmp_path: Path, small_ranges: None
+) -> None:
+    root = rig.instance(shop).local(tmp_path / "v", instance=shop)
+    fill(rig, root, shop, 1_000)
+    client, settings = await temporal.connect(), of_build(rig, OLD)
+    rig.policy = settings.policy()
+    old, new = await worker_of(rig, temporal, OLD), await worker_of(rig, temporal, NEW)
+    async with new:
+        async with old, versions.promoting_first(client, settings):
+            await until_known(client, settings, NEW)
+            with slow("claim.committed", 0.3) as begun:
+                handle = await ROUNDS.start(client, settings, RecycleRequest(instance=shop, requested_by="test"))
+                assert await asyncio.to_thread(begun.wait, PATIENCE_SECONDS)
+                await versions.promote(client, settings, NEW)
+        left = listing(root)
+        report = await handle.result()
+    builds = await builds_of(client, handle)
+
+    assert 0 < len(left) < 1_000
+    assert (report.state, report.claimed, report.removed) == ("SUCCEEDED", 1_000, 1_000)
+    assert listing(root) == {}
+    assert (builds[0], builds[-1]) == (OLD, NEW)
+    assert [row.id for row in rig.rounds.reports.rounds(shop)] == [report.round]
+
+
+async def test_new_workflows_begin_on_the_current_build(
+    rig: Rig, temporal: DevServer, shop: str, tmp_path: Path
+) -> None:
+    rig.instance(shop).local(tmp_path / "v", instance=shop)
+    client, settings = await temporal.connect(), of_build(rig, OLD)
+    assert await versions.builds(client, settings) == []
+    old, new = await worker_of(rig, temporal, OLD), await worker_of(rig, temporal, NEW)
+    async with old, versions.promoting_first(client, settings):
+        first = await until_known(client, settings, OLD)
+        on_old = await CHECKS.start(client, settings, CheckRequest(instance=shop, requested_by="test"))
+        await on_old.result()
+        async with new:
+            await until_known(client, settings, NEW)
+            with pytest.raises(SextonError, match=r"no worker of build 9.9.9 ever ran"):
+                await versions.promote(client, settings, "9.9.9")
+            await versions.promote(client, settings, NEW)
+            on_new = await CHECKS.start(client, settings, CheckRequest(instance=shop, requested_by="test"))
+            await on_new.result()
+            after = await until_known(client, settings, NEW)
+
+    assert first[OLD] in (BuildState.CURRENT, BuildState.INACTIVE)  # it becomes current within a second
+    assert [set(await builds_of(client, handle)) for handle in (on_old, on_new)] == [{OLD}, {NEW}]
+    assert after[NEW] is BuildState.CURRENT
+    assert after[OLD] in (BuildState.DRAINING, BuildState.DRAINED)
+
+
+async def test_without_versioning_every_worker_takes_every_task(served: Served, shop: str, tmp_path: Path) -> None:
+    served.rig.instance(shop).local(tmp_path / "v", instance=shop)
+    settings = Settings(deployment=DEPLOYMENT, database_url=served.rig.url)
+
+    report = await served.round(shop)
+
+    assert report.state == "SUCCEEDED"
+    assert [build for build in await versions.builds(served.client, settings) if build.state == "CURRENT"] == []
