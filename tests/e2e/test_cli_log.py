@@ -44,6 +44,7 @@ READ_ONLY = {
     "check list": "",
     "check show": "1",
     "check findings": "shop",
+    "check progress": "shop",
     "schedules list": "",
     "lists show": "",
     "quarantine list": "",
@@ -52,6 +53,7 @@ READ_ONLY = {
     "wal explain": "orders",
     "wal purges": "orders",
     "wal progress": "orders",
+    "wal round progress": "",
     "binlog list": "",
     "binlog explain": "sales",
     "binlog consumers": "",
@@ -65,10 +67,11 @@ READ_ONLY = {
     "user list": "",
     "settings show": "",
     "settings preview": "recycle.retention_seconds=86400",
+    "worker builds": "",
 }
 """Commands that change nothing of the deployment, with arguments."""
-SERVERS = {"up", "api", "contract test"}
-"""Commands that start servers; and a race in an instance of its own, in any database."""
+SERVERS = {"up", "api", "worker run", "contract test"}
+"""Commands that start servers or a worker; and a race in an instance of its own, in any database."""
 CHANGES = {
     "init": ("", "init"),
     "plan new": ("shop", "plan"),
@@ -95,9 +98,14 @@ CHANGES = {
     "round retry": ("shop", "round retry"),
     "check run": ("shop", "check run"),
     "check cancel": ("shop", "check cancel"),
+    "check pause": ("shop", "check pause"),
+    "check resume": ("shop", "check resume"),
+    "check retry": ("shop", "check retry"),
     "check accept": ("1 --reason x", "check accept"),
     "check rebase": ("shop --reason x", "check rebase"),
     "check repair": ("shop --orphans --yes", "check repair orphans"),
+    "worker promote": ("9.9", "worker promote"),
+    "after-restore": ("--reason x --yes", "after-restore"),
     "schedules apply": ("", "schedules apply"),
     "schedules pause": ("--reason x", "schedules pause"),
     "schedules resume": ("", "schedules resume"),
@@ -116,6 +124,11 @@ CHANGES = {
     "protection release": ("copy --reason x", "release"),
     "protection watermark": ("shop 7", "watermark"),
     "protection selftest": ("shop --yes", "protection selftest"),
+    "wal round run": ("", "wal round run"),
+    "wal round cancel": ("", "wal round cancel"),
+    "wal round pause": ("", "wal round pause"),
+    "wal round resume": ("", "wal round resume"),
+    "wal round retry": ("", "wal round retry"),
     "wal enable": ("orders", "wal enable"),
     "wal assign": ("orders shop --reason x --yes", "wal assign"),
     "wal disable": ("orders", "wal disable"),

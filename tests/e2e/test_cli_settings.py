@@ -25,7 +25,9 @@ def waits(shop: Database) -> None:
 
 
 def shown(offline: Run, *words: str, **extra: str) -> dict[str, dict[str, str]]:
-    return {row["key"]: row for row in json.loads(offline("settings", "show", "--json", *words, **extra).stdout)}
+    return {
+        row["key"]: row for row in json.loads(offline("settings", "show", "--json", *words, **extra).stdout)["items"]
+    }
 
 
 def test_shorter_retention_is_previewed_and_confirmed(offline: Run, shop: Database, waits: None) -> None:
@@ -39,7 +41,7 @@ def test_shorter_retention_is_previewed_and_confirmed(offline: Run, shop: Databa
     assert f"{RETENTION} is 3600 for shop: workers use it within 5 s" in confirmed.stdout
     [row] = SettingStore(shop).all()
     assert (row.instance, row.value, row.reason) == ("shop", "3600", "full disk")
-    call = json.loads(offline("log", "--json").stdout)
+    call = json.loads(offline("log", "--json").stdout)["items"]
     assert any(c["action"] == "settings set" and c["subject"] == f"{RETENTION}=3600" for c in call)
     planned = json.loads(offline("plan", "shop", "--json").stdout)
     assert [(k["kind"], k["marks"]) for k in planned["kinds"]] == [("dropped", 2)]
@@ -87,7 +89,7 @@ def test_show_needs_no_database(offline: Run, tmp_path: object) -> None:
 
     assert shown_.returncode == 0
     assert "without the settings in the database" in shown_.stderr
-    assert json.loads(shown_.stdout)[0]["key"] == "deployment"
+    assert json.loads(shown_.stdout)["items"][0]["key"] == "deployment"
 
 
 @pytest.mark.parametrize(
@@ -115,17 +117,17 @@ def test_wrong_setting_is_refused_in_a_sentence(
 
 def test_doctor_judges_the_limits_in_force(offline: Run, shop: Database) -> None:
     offline("settings", "set", "recycle.max_delete_fraction", "1", "--instance", "shop", "--yes")
-    raised = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}
+    raised = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)["items"]}
     offline("settings", "set", "recycle.max_delete_fraction", "0.2", "--yes")
 
     lowered = offline("doctor", "--json", SEXTON_RECYCLE__MAX_DELETE_FRACTION="1")
 
     assert raised["limits"]["detail"].startswith("shop: max_delete_fraction = 1")
     assert raised["database settings"]["state"] == "OK"
-    findings = {f["about"]: f for f in json.loads(lowered.stdout)}
+    findings = {f["about"]: f for f in json.loads(lowered.stdout)["items"]}
     assert findings["limits"]["detail"].startswith("shop: ")
     offline("settings", "unset", "recycle.max_delete_fraction", "--instance", "shop")
-    assert "limits" not in {f["about"] for f in json.loads(offline("doctor", "--json").stdout)}
+    assert "limits" not in {f["about"] for f in json.loads(offline("doctor", "--json").stdout)["items"]}
 
 
 def test_refused_secret_is_not_in_the_log(offline: Run, shop: Database) -> None:

@@ -6,7 +6,7 @@ The test of docs/cli-schema.json reads this, and so do the tests that run the co
 import warnings
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 from pydantic import BaseModel, create_model
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
@@ -62,7 +62,7 @@ class JsonShape(NamedTuple):
 
 def _fields(row: type) -> dict[str, Any]:
     """Return the keys of a named tuple."""
-    return dict.fromkeys(row._fields, str)  # type: ignore[attr-defined]
+    return get_type_hints(row)
 
 
 VAULT_KEYS = dict.fromkeys(("instance", "vault", "kind", "place", "endpoint", "versions", "proof"), str)

@@ -104,7 +104,7 @@ def test_a_tick_reads_no_growing_table(shop: Owned) -> None:
         due = engine.stores.round_schedule.due()
         engine.check_schedule.due()
         engine.stores.wal.schedule.any_due()
-        engine.stores.wal.schedule.pages()
+        engine.stores.wal.schedule.due("", 2_000)
         engine.stores.binlogs.schedule.due()
 
     assert "shop" in due.instances

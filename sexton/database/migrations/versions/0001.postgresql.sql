@@ -521,7 +521,7 @@ CREATE TABLE sexton.round (
 CREATE INDEX round_of_instance ON sexton.round (instance, id);
 CREATE INDEX round_of_plan ON sexton.round (plan) WHERE plan IS NOT NULL;
 CREATE INDEX round_waiting ON sexton.round (instance) WHERE waiting IS NOT NULL;
-CREATE INDEX round_running ON sexton.round (instance, id) WHERE state = 'RUNNING';
+CREATE INDEX round_running ON sexton.round (id, instance) WHERE state = 'RUNNING';
 
 -- One row per range: the marks of one kind that one activity claims and deletes.
 CREATE TABLE sexton.batch (

@@ -276,7 +276,7 @@ CREATE TABLE sexton_round (
 CREATE INDEX sexton_round_of_instance ON sexton_round (instance, id);
 CREATE INDEX sexton_round_of_plan ON sexton_round (plan) WHERE plan IS NOT NULL;
 CREATE INDEX sexton_round_waiting ON sexton_round (instance) WHERE waiting IS NOT NULL;
-CREATE INDEX sexton_round_running ON sexton_round (instance, id) WHERE state = 'RUNNING';
+CREATE INDEX sexton_round_running ON sexton_round (id, instance) WHERE state = 'RUNNING';
 
 -- One row per range: the marks of one kind that one activity claims and deletes.
 CREATE TABLE sexton_batch (
