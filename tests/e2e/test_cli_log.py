@@ -70,8 +70,8 @@ READ_ONLY = {
     "worker builds": "",
 }
 """Commands that change nothing of the deployment, with arguments."""
-SERVERS = {"up", "api", "worker run", "contract test"}
-"""Commands that start servers or a worker; and a race in an instance of its own, in any database."""
+SERVERS = {"up", "api", "worker run", "after-restore", "contract test"}
+"""Commands that start servers or a worker; several steps, each logged (test_after_restore.py); and a race in an instance of its own, in any database."""
 CHANGES = {
     "init": ("", "init"),
     "plan new": ("shop", "plan"),
@@ -105,7 +105,6 @@ CHANGES = {
     "check rebase": ("shop --reason x", "check rebase"),
     "check repair": ("shop --orphans --yes", "check repair orphans"),
     "worker promote": ("9.9", "worker promote"),
-    "after-restore": ("--reason x --yes", "after-restore"),
     "schedules apply": ("", "schedules apply"),
     "schedules pause": ("--reason x", "schedules pause"),
     "schedules resume": ("", "schedules resume"),
