@@ -19,6 +19,9 @@ from sexton.kernel.private import create_file, make_directory
 VERSIONS = ("0001",)
 """All versions of the schema, the newest last: one for each module in ``migrations/versions``."""
 HEAD = VERSIONS[-1]
+WORKS_WITH = "0001"
+"""The oldest version whose programs may use a database at ``HEAD``. A migration that only adds to the schema leaves it,
+so that programs of both versions run side by side during an upgrade."""
 SCHEMA_LOCK = 0x5E70
 """Advisory lock key: two ``sexton init`` at once must not both create the schema."""
 _LOCK_HOLDER = """
@@ -37,6 +40,8 @@ class SchemaError(SextonError):
 def init(database_url: str, deployment: str) -> None:
     """Create or upgrade the schema and write the deployment id. Safe to repeat.
 
+    A newer schema that this Sexton may use is left as it is, so that a rollback succeeds.
+
     Raises:
         SchemaError: the database belongs to another deployment, has a schema of an unknown version, or cannot be
             reached; or another role than this connection's created it.
@@ -51,8 +56,9 @@ def init(database_url: str, deployment: str) -> None:
     with _answering(database):
         _take_schema(database)
         with database.read() as c:
-            _refuse_unknown(_version(database, c))
-        command.upgrade(_config(database), "head")
+            is_newer = _is_newer(database, c)
+        if not is_newer:
+            command.upgrade(_config(database), "head")
         with database.write() as c:
             clock = database.t.clock.fullname
             # This waits for another init at the same moment; the first one names the deployment.
@@ -60,6 +66,8 @@ def init(database_url: str, deployment: str) -> None:
                 text(f"INSERT INTO {clock} (one, deployment) VALUES (true, :d) ON CONFLICT DO NOTHING"),
                 {"d": deployment},
             )
+            if not is_newer:
+                c.execute(text(f"UPDATE {clock} SET works_with = :v WHERE works_with <> :v"), {"v": WORKS_WITH})
             stored_deployment = c.execute(text(f"SELECT deployment FROM {clock}")).scalar_one()
             if stored_deployment != deployment:
                 raise _foreign(stored_deployment, deployment)
@@ -130,7 +138,7 @@ def belongs_to(database_url: str) -> str:
 
 
 def check(database: Database, deployment: str) -> None:
-    """Raise ``SchemaError`` unless the schema is at this version and belongs to this deployment."""
+    """Raise ``SchemaError`` unless this Sexton may use the schema, and it belongs to this deployment."""
     file = str(database.engine.url.database)
     if database.dialect == "sqlite" and not Path(file).is_file():  # connecting would create an empty file
         raise SchemaError(
@@ -139,8 +147,7 @@ def check(database: Database, deployment: str) -> None:
     try:
         with database.read() as c:
             version = _version(database, c)
-            _refuse_unknown(version)
-            if version != HEAD:
+            if not _is_newer(database, c) and version != HEAD:
                 current = f"at version {version}" if version else "missing"
                 raise SchemaError(f"the schema is {current}, this Sexton needs {HEAD}; run: sexton init")
             if database.dialect == "postgresql" and not sees_all_marks(c):
@@ -163,9 +170,10 @@ def status(database_url: str, deployment: str) -> str:
     try:
         check(database, deployment)
         with database.read() as c:
+            version = _version(database, c)
             offset = c.execute(text(f"SELECT offset_seconds FROM {database.t.clock.fullname}")).scalar_one()
         moved = f", clock moved forward by {offset} s" if offset else ""
-        return f"{database.dialect}, schema {HEAD}{moved}"
+        return f"{database.dialect}, schema {version}{moved}"
     finally:
         database.close()
 
@@ -232,13 +240,24 @@ def _foreign(stored: str | None, configured: str) -> SchemaError:
     )
 
 
-def _refuse_unknown(version: str | None) -> None:
-    """Raise ``SchemaError`` if the schema has a version to which and from which no migration of this Sexton leads."""
-    if version is not None and version not in VERSIONS:
-        raise SchemaError(
-            f"the schema is at version {version}, which this Sexton ({HEAD}) does not know and cannot upgrade; "
-            "use the Sexton that created it, or set SEXTON_DATABASE_URL to an empty database and run: sexton init"
-        )
+def _is_newer(database: Database, c: Connection) -> bool:
+    """Return whether the schema is newer than this Sexton, and may be used by it all the same.
+
+    Raises:
+        SchemaError: no migration of this Sexton leads to or from the schema's version, and it must not be used.
+    """
+    version = _version(database, c)
+    if version is None or version in VERSIONS:
+        return False
+    table = database.t.clock
+    if inspect(c).has_table(table.name, table.schema):
+        works_with = c.execute(text(f"SELECT works_with FROM {table.fullname}")).scalar_one_or_none()
+        if works_with in VERSIONS:
+            return True
+    raise SchemaError(
+        f"the schema is at version {version}, which this Sexton ({HEAD}) does not know and cannot upgrade; "
+        "use the Sexton that created it, or set SEXTON_DATABASE_URL to an empty database and run: sexton init"
+    )
 
 
 def _config(database: Database) -> Any:

@@ -71,7 +71,7 @@ READ_ONLY = {
 }
 """Commands that change nothing of the deployment, with arguments."""
 SERVERS = {"up", "api", "worker run", "after-restore", "contract test"}
-"""Commands that start servers or a worker; several steps, each logged (test_after_restore.py); and a race in an instance of its own, in any database."""
+"""Commands that start servers or a worker, take several logged steps, or race in an instance of their own."""
 CHANGES = {
     "init": ("", "init"),
     "plan new": ("shop", "plan"),

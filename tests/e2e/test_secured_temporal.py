@@ -8,7 +8,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from sexton.database.engine import Database
+from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Registry
+from sexton.wal.model import Mode, WalSettings
+from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
+from sexton.wal.sql.embedded_log import EmbeddedLog
+from sexton.wal.wal import WalService
 from tests.e2e.conftest import Run
 from tests.servers.certificate import Certificate, certificate
 from tests.servers.forked import Forked
@@ -84,9 +89,22 @@ def served(
     assert KEY not in worker.log.read_text()
 
 
+def topic_with_work(shop: Database) -> None:
+    """Enable a topic of the embedded log whose only region has flushed half of it."""
+    log, wal = EmbeddedLog(shop), WalService(shop, WalSettings(), ControlStore(shop))
+    log.create("orders")
+    regions = (RegionMapping(region="r1", first=0),)
+    wal.maps.put(MapOrder(instance="shop", topic="orders", generation=1, regions=regions))
+    log.append("orders", [b"entry"] * 20)
+    wal.store.enable("orders", Mode.DELETE, "shop")
+    wal.purger.preview(["orders"])
+    report = LeaderReport(topic="orders", region="r1", epoch=0, streams=(Stream(flushed=9),))
+    wal.heartbeats.record_reports("shop", "n1", [report])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("secured", LOGINS, indirect=True)
-def test_a_round_and_a_check_run_behind_a_login(
+def test_a_round_a_check_and_a_purge_run_behind_a_login(
     secured: Secured, served: Callable[..., str], shop: Database, tmp_path: Path
 ) -> None:
     Registry(shop).enable("shop")
@@ -96,9 +114,11 @@ def test_a_round_and_a_check_run_behind_a_login(
         )
     Registry(shop).set_live_view("shop", "sexton_live")
     put(tmp_path / "v", "b.dat")
+    topic_with_work(shop)
 
     assert "round 1 of shop: SUCCEEDED" in served("round", "run", "shop")
     assert "check 1 of shop: WHOLE" in served("check", "run", "shop")
+    assert "topic orders: PURGED; last_purged_entry_id 9, 9 entries freed" in served("wal", "purge", "orders")
     assert f"{secured.gateway.address}, namespace default, TLS" in served("doctor")
     assert not (tmp_path / "v" / "data" / "a.dat").exists()
     assert secured.gateway.calls > 10

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 from temporalio.client import Client, WorkflowHandle
 
 from config.settings import Settings
 from sexton.check.model import CheckRequest
+from sexton.database import schema
+from sexton.database.engine import Database
 from sexton.interfaces.worker import control
 from sexton.kernel.errors import SextonError
 from sexton.recycle.rounds.model import RecycleRequest
@@ -64,6 +67,14 @@ async def builds_of(client: Client, handle: WorkflowHandle[Any, Any]) -> list[st
     return [task.deployment_version.build_id or task.worker_version.build_id for task in done]
 
 
+def expand(db: Database) -> None:
+    """Upgrade the schema as a migration that only adds: programs of the old build may use it."""
+    with db.write() as c:
+        for table in (db.t.round, db.t.mark, db.t.batch):
+            c.execute(text(f"ALTER TABLE {table.fullname} ADD COLUMN of_the_new_build text"))
+        c.execute(text("UPDATE sexton_alembic_version SET version_num = '0002'"))
+
+
 @pytest.mark.slow
 async def test_round_moves_to_the_new_build_and_ends_once(
     rig: Rig, temporal: DevServer, shop: str, tmp_path: Path, small_ranges: None
@@ -79,6 +90,8 @@ async def test_round_moves_to_the_new_build_and_ends_once(
             with slow("claim.committed", 0.3) as begun:
                 handle = await ROUNDS.start(client, settings, RecycleRequest(instance=shop, requested_by="test"))
                 assert await asyncio.to_thread(begun.wait, PATIENCE_SECONDS)
+                await asyncio.to_thread(expand, rig.db)
+                schema.check(rig.db, DEPLOYMENT)  # a process of the old build that starts now
                 await versions.promote(client, settings, NEW)
         left = listing(root)
         report = await handle.result()

@@ -10,6 +10,7 @@ clock = Table(
     Column("one", Boolean, primary_key=True),
     Column("deployment", Text),
     Column("offset_seconds", BigInteger),  # only ever increased
+    Column("works_with", Text),  # the oldest version of the schema whose programs may use this database
 )
 """One row: the deployment that owns this database, and the offset of its clock (demo and test deployments only)."""
 

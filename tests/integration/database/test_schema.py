@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import inspect, select, text
+from sqlalchemy import inspect, select, text, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from sexton.database import schema
@@ -188,7 +188,7 @@ def test_inits_at_the_same_moment_make_one_schema(database_url: str) -> None:
     schema.init(database_url, OURS)
     database = Database.open(database_url)
     schema.check(database, OURS)
-    assert contents(database)[database.t.clock.fullname] == [(True, OURS, 0)]
+    assert contents(database)[database.t.clock.fullname] == [(True, OURS, 0, "0001")]
     assert contents(database)[database.t.instance_guard.fullname] == [("*", 0)]
     database.close()
 
@@ -205,11 +205,41 @@ def test_a_database_of_another_deployment_is_refused(db: Database, database_url:
     assert schema.belongs_to(database_url) == OURS
 
 
-def test_a_schema_of_an_unknown_version_is_refused_unchanged(db: Database, database_url: str) -> None:
+def upgrade(db: Database, works_with: str) -> str:
+    """Let the schema be of a newer version, which some older programs may use; return the table of the version."""
     table, namespace = schema.VERSION_TABLE[db.dialect]
     version_table = f"{namespace}.{table}" if namespace else table
     with db.write() as c:
         c.execute(text(f"UPDATE {version_table} SET version_num = '0010'"))
+        c.execute(update(db.t.clock).values(works_with=works_with))
+    return version_table
+
+
+def test_a_newer_schema_that_only_adds_is_used_and_left_as_it_is(db: Database, database_url: str) -> None:
+    version_table = upgrade(db, "0001")
+    before = contents(db)
+
+    schema.check(db, OURS)
+    schema.init(database_url, OURS)  # of a rollback
+
+    assert contents(db) == before
+    assert "schema 0010" in schema.status(database_url, OURS)
+    with db.read() as c:
+        assert c.execute(text(f"SELECT version_num FROM {version_table}")).scalar_one() == "0010"
+
+
+def test_init_says_which_programs_may_use_the_schema(db: Database, database_url: str) -> None:
+    with db.write() as c:
+        c.execute(update(db.t.clock).values(works_with="0000"))
+
+    schema.init(database_url, OURS)
+
+    with db.read() as c:
+        assert c.execute(select(db.t.clock.c.works_with)).scalar_one() == schema.WORKS_WITH
+
+
+def test_a_schema_of_an_unknown_version_is_refused_unchanged(db: Database, database_url: str) -> None:
+    version_table = upgrade(db, "0010")
     before = columns(db), contents(db)
     refusal = "at version 0010, which this Sexton .* does not know and cannot upgrade; use the Sexton that created it"
 
@@ -263,7 +293,7 @@ def test_the_clock_of_a_real_deployment_cannot_be_moved(db: Database) -> None:
             c.execute(text(f"UPDATE {clock} SET offset_seconds = 1"))
         with pytest.raises(IntegrityError), db.write() as c:
             c.execute(text(f"INSERT INTO {clock} (one, deployment, offset_seconds) VALUES (false, 'test-x', 1)"))
-        assert contents(db)[clock] == [(True, deployment, 0)]
+        assert contents(db)[clock] == [(True, deployment, 0, "0001")]
 
 
 def test_a_demonstration_may_move_its_clock(database_url: str) -> None:

@@ -20,6 +20,7 @@ CREATE TABLE sexton.clock (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),
     deployment text NOT NULL,
     offset_seconds bigint NOT NULL DEFAULT 0 CHECK (offset_seconds >= 0),  -- only ever increased
+    works_with text NOT NULL DEFAULT '0001',  -- the oldest version of the schema whose programs may use this database
     CONSTRAINT clock_moves_only_in_demo_and_test CHECK (offset_seconds = 0 OR deployment ~ '^(demo|test)-')
 );
 

@@ -10,6 +10,7 @@ CREATE TABLE sexton_clock (
     one integer PRIMARY KEY DEFAULT 1 CHECK (one = 1),
     deployment text NOT NULL,
     offset_seconds integer NOT NULL DEFAULT 0 CHECK (offset_seconds >= 0),  -- only ever increased
+    works_with text NOT NULL DEFAULT '0001',  -- the oldest version of the schema whose programs may use this database
     CONSTRAINT clock_moves_only_in_demo_and_test CHECK (
         offset_seconds = 0 OR deployment GLOB 'demo-*' OR deployment GLOB 'test-*')
 );
