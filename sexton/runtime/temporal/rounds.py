@@ -2,7 +2,7 @@
 
 from sexton.kernel.errors import SextonError
 from sexton.recycle.model import RoundReport
-from sexton.recycle.rounds.model import RecycleRequest
+from sexton.recycle.rounds.model import RecycleRequest, RoundProgress
 from sexton.runtime.temporal.control_client import ControlClient
 from workflows import ids
 from workflows.search_attributes import Capability
@@ -23,13 +23,14 @@ def _summary(request: RecycleRequest) -> str:
     return f"recycle {request.instance}, by hand{plan}"
 
 
-ROUNDS = ControlClient[RecycleRequest, RoundReport, None](
+ROUNDS = ControlClient[RecycleRequest, RoundReport, RoundProgress](
     workflow_type=ids.RECYCLE,
     workflow_id=ids.recycle,
     capability=Capability.RECYCLE,
     subject=lambda request: request.instance,
     summary=_summary,
     report=RoundReport,
+    progress_type=RoundProgress,
     name="the round of {subject}",
     show_command="sexton status",
     cancel_command="sexton round cancel {subject}",

@@ -1,0 +1,85 @@
+"""Each of the five workflows obeys the signals that commands send, mid-work, and each signal is in the log of calls."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config.settings import Settings
+from sexton.check.model import CheckRequest
+from sexton.interfaces.cli.signals import SignalTarget, send_signal
+from sexton.interfaces.operator_service import OperatorService
+from sexton.kernel.errors import SextonError
+from sexton.recycle.rounds.model import RecycleRequest
+from sexton.replication.binlog.messages import GcRequest
+from sexton.runtime.temporal.binlogs import BINLOG_GCS
+from sexton.runtime.temporal.checks import CHECKS
+from sexton.runtime.temporal.control_client import ControlClient
+from sexton.runtime.temporal.purges import PURGE_ROUNDS, PURGES
+from sexton.runtime.temporal.rounds import ROUNDS
+from sexton.wal.messages import PurgeRequest, PurgeRoundRequest
+from tests.servers.temporal import DevServer
+from tests.support.rig import DEPLOYMENT
+from tests.workflows.conftest import PATIENCE_SECONDS
+from tests.workflows.topics import Topics, rig, settings, topics
+
+__all__ = ["rig", "settings", "topics"]  # fixtures
+
+COMMANDS: dict[str, ControlClient[Any, Any, Any]] = {
+    "round": ROUNDS,
+    "check": CHECKS,
+    "wal": PURGES,
+    "wal round": PURGE_ROUNDS,
+    "binlog": BINLOG_GCS,
+}
+
+
+@pytest.fixture
+def service(topics: Topics, settings: Settings, temporal_server: DevServer) -> OperatorService:
+    temporal = settings.temporal.model_copy(update={"address": temporal_server.address})
+    return OperatorService(settings.model_copy(update={"temporal": temporal}), topics.rig.db)
+
+
+def request_of(command: str, shop: str, topic: str) -> Any:
+    return {
+        "round": RecycleRequest(instance=shop, requested_by="test"),
+        "check": CheckRequest(instance=shop, requested_by="test"),
+        "wal": PurgeRequest(topic=topic, deployment=DEPLOYMENT, instance=shop, requested_by="test"),
+        "wal round": PurgeRoundRequest(deployment=DEPLOYMENT, requested_by="test"),
+        "binlog": GcRequest(deployment=DEPLOYMENT, instance=shop, requested_by="test"),
+    }[command]
+
+
+@pytest.mark.parametrize("last", ["resume", "cancel"])
+@pytest.mark.parametrize("command", COMMANDS)
+async def test_commands_pause_resume_and_cancel_each_workflow(
+    topics: Topics, service: OperatorService, shop: str, tmp_path: Path, command: str, last: str
+) -> None:
+    topics.rig.instance(shop).local(tmp_path / "v", instance=shop)
+    topic, control, client = topics.make(20, "r1"), COMMANDS[command], topics.served.client
+    target = SignalTarget(control, command, shop if command != "wal round" else "", topic if command == "wal" else "")
+    request = request_of(command, shop, topic)
+    handle = await client.start_workflow(
+        control.workflow_type,
+        request,
+        id=control.workflow_id(DEPLOYMENT, control.subject(request)),
+        task_queue=f"{DEPLOYMENT}/control",
+        start_signal="pause",  # before its first step
+    )
+    for _ in range(int(PATIENCE_SECONDS / 0.1)):
+        progress = await control.progress(client, service.settings, control.subject(request))
+        if progress.doing == "PAUSED":
+            break
+        await asyncio.sleep(0.1)
+    else:
+        raise AssertionError(f"never paused: {progress}")
+    for signal in ("retry", "pause", last):
+        await asyncio.to_thread(send_signal, service, target, signal, "as expected")
+    await asyncio.wait_for(handle.result(), PATIENCE_SECONDS)
+    with pytest.raises(SextonError, match=r"is running"):
+        await asyncio.to_thread(send_signal, service, target, "cancel", "as expected")
+
+    calls = [(call.action, call.outcome) for call in service.stores.calls.last(10) if call.source.startswith("cli@")]
+    sent = [(f"{command} {signal}", "ok") for signal in ("retry", "pause", last)]
+    assert calls[::-1] == [*sent, (f"{command} cancel", "SEXTON_ERROR")]
