@@ -24,6 +24,7 @@ def status(
     Example: sexton status --watch
     """
     from sexton.insight.running import read_running
+    from sexton.runtime.temporal.links import link_of
 
     if watch and wants_json():
         raise WrongUsage("--watch is for people; programs call sexton status --json again")
@@ -36,7 +37,7 @@ def status(
         running = read_running(service.db)
         overview, topics, binlogs = service.status(), service.wal_figures(), _binlog_counts(service.db)
         expiring = service.stores.tokens.expiring()
-        ui_url = service.settings.temporal.ui_url
+        settings = service.settings
     if wants_json():
         tokens = [{"token": t.id, "scope": str(t.scope), "expires_at": t.expires_at} for t in expiring]
         works = [stable(work) for work in running]
@@ -55,8 +56,10 @@ def status(
         show_binlogs(binlogs)
     for token in expiring:
         typer.echo(f"{expiry_text(token)}; renew it: sexton token renew {token.id}")
-    if ui_url:
-        typer.echo(f"Temporal UI: {ui_url}")
+    if settings.temporal.ui_url:
+        typer.echo(f"Temporal UI: {settings.temporal.ui_url}")
+        for work in running:
+            typer.echo(f"  {work.work} {work.name} of {work.instance}: {link_of(settings, work)}")
 
 
 def _binlog_counts(db: "Database") -> "LogCounts":
