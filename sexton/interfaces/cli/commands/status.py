@@ -10,7 +10,11 @@ from sexton.interfaces.cli.json_output import emit, stable, wants_json
 from sexton.interfaces.cli.render.status import show_binlogs, show_instance, show_purges, show_topics
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from config.settings import Settings
     from sexton.database.engine import Database
+    from sexton.insight.views import RunningWork
     from sexton.replication.binlog.sql.figures import LogCounts
 
 
@@ -24,7 +28,6 @@ def status(
     Example: sexton status --watch
     """
     from sexton.insight.running import read_running
-    from sexton.runtime.temporal.links import link_of
 
     if watch and wants_json():
         raise WrongUsage("--watch is for people; programs call sexton status --json again")
@@ -56,6 +59,13 @@ def status(
         show_binlogs(binlogs)
     for token in expiring:
         typer.echo(f"{expiry_text(token)}; renew it: sexton token renew {token.id}")
+    _show_links(settings, running)
+
+
+def _show_links(settings: "Settings", running: "Sequence[RunningWork]") -> None:
+    """Print where the Temporal UI is, and what runs in it."""
+    from sexton.runtime.temporal.links import link_of
+
     if settings.temporal.ui_url:
         typer.echo(f"Temporal UI: {settings.temporal.ui_url}")
         for work in running:
