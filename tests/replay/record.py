@@ -1,4 +1,4 @@
-"""Record histories for the replay test: `python -m tests.replay.record rounds purges binlogs`, or one.
+"""Record histories for the replay test: `python -m tests.replay.record rounds endings purges binlogs`, or one.
 
 Run it when a workflow's behaviour changes on purpose, under a new name: the old histories stay, they must replay too.
 """
@@ -9,23 +9,31 @@ import json
 import re
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from temporalio.client import WorkflowFailureError
+from temporalio.worker import Worker
+
+from activities import RecycleActivities
 from config.settings import Settings
 from sexton.check.model import CheckRequest
 from sexton.contract import NewMark
 from sexton.interfaces.worker import control
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
+from sexton.recycle.pipeline import ranges
 from sexton.recycle.rounds.model import TickRequest
+from sexton.runtime.engine import Engine
 from sexton.runtime.spark.store import SparkWorkerStore
 from sexton.runtime.temporal import search_attributes
 from tests.integration.wal.flushing_node import flushing_node
 from tests.servers.temporal import DevServer, start_local
 from tests.support.rig import DEPLOYMENT, Rig, put
-from tests.workflows.conftest import Served
+from tests.workflows.conftest import Served, slow
 from tests.workflows.test_binlog import Gc
 from tests.workflows.topics import Topics
 from workflows import ids, options
@@ -95,6 +103,80 @@ async def record(scratch: Path) -> dict[str, str]:
             checking = await client.start_workflow(ids.CHECK, CheckRequest(instance="shop"), id=name, task_queue=queue)
             await checking.result()
             found["check-instance-nobody_polls"] = await checking.fetch_history()
+    await environment.shutdown()
+    return _texts(found)
+
+
+async def record_endings(scratch: Path) -> dict[str, str]:
+    """Return histories by file name: rounds that are cancelled, fail, lose a lease, continue as new, or use Spark."""
+    rig = Rig(f"sqlite:///{scratch / 'sexton.db'}").instance()
+    root = rig.local(scratch / "v")
+    environment = await start_local(["--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=60"])
+    client = await DevServer(environment).connect()
+    await search_attributes.register(client)
+    settings = Settings(deployment=DEPLOYMENT, database_url=rig.url)
+    rig.policy = settings.policy()
+    found: dict[str, Any] = {}
+
+    def fill(marks: int, prefix: str) -> None:
+        for n in range(marks):
+            put(root, f"{prefix}/{n}.dat")
+        rig.mark(
+            "dropped", *(NewMark(id=f"{prefix}{n}", vault="disk", keys=(f"{prefix}/{n}.dat",)) for n in range(marks))
+        )
+        rig.later(10_801)
+
+    def lose_lease(name: str) -> None:
+        if name == "claim.committed" and lost:
+            lost.clear()
+            rig.sql("UPDATE {}lease SET epoch = epoch + 1, state = 'IDLE'")
+
+    def break_always(name: str) -> None:
+        if name == "claim.guarded":
+            raise BadInput("always broken")
+
+    small = [mock.patch.object(ranges, name, 10) for name in ("RANGE_OBJECTS", "GROUP_FILES", "CHUNK_MARKS")]
+    with ExitStack() as patched:
+        for patch in [*small, mock.patch.object(options, "FIRST_BACKOFF_SECONDS", 0.05)]:
+            patched.enter_context(patch)
+        async with await control.build(client, settings, rig.db):
+            served = Served(rig, client)
+            fill(30, "a")
+            with slow("claim.committed", 0.5) as begun:
+                handle = await served.start("shop")
+                await asyncio.to_thread(begun.wait, 20)
+                await handle.signal("cancel")
+                await handle.result()
+            found["recycle-instance-cancelled"] = await handle.fetch_history()
+            with installed(break_always), suppress(WorkflowFailureError):
+                fill(3, "b")
+                handle = await served.start("shop")
+                await handle.result()
+            found["recycle-instance-failed"] = await handle.fetch_history()
+            lost = [True]
+            with installed(lose_lease):
+                handle = await served.start("shop")
+                await handle.result()
+            found["recycle-instance-lost_lease"] = await handle.fetch_history()
+            fill(200, "c")
+            handle = await served.start("shop")
+            first = handle.result_run_id
+            await handle.result()
+            found["recycle-instance-continued"] = await client.get_workflow_handle(
+                handle.id, run_id=first
+            ).fetch_history()
+            found["recycle-instance-carried"] = await client.get_workflow_handle(handle.id).fetch_history()
+    heavy = settings.model_copy(update={"spark": settings.spark.model_copy(update={"spark_threshold_objects": 0})})
+    engine = Engine(rig.db, heavy.engine_settings())
+    by_spark = RecycleActivities(engine.rounds, engine.recycler(engine.deleter), heavy.policy())
+    queue, threads = ids.spark_queue(DEPLOYMENT), ThreadPoolExecutor(2)
+    spark = Worker(client, task_queue=queue, activities=[by_spark.recycle_range], activity_executor=threads)
+    async with await control.build(client, heavy, rig.db), spark:
+        SparkWorkerStore(rig.db).report("spark", slots=2, busy=0)
+        fill(3, "d")
+        handle = await Served(rig, client).start("shop")
+        await handle.result()
+        found["recycle-instance-on_spark"] = await handle.fetch_history()
     await environment.shutdown()
     return _texts(found)
 
@@ -170,12 +252,16 @@ def _texts(found: dict[str, Any]) -> dict[str, str]:
     return {name: re.sub(r'("stackTrace": )"(?:[^"\\]|\\.)*"', r'\1""', text) for name, text in texts.items()}
 
 
+RECORDERS = {"rounds": record, "endings": record_endings, "purges": record_purges, "binlogs": record_binlogs}
+
 if __name__ == "__main__":
     HISTORIES.mkdir(exist_ok=True)
     for what in sys.argv[1:]:
         with tempfile.TemporaryDirectory() as scratch:
             recorded = asyncio.run(
-                {"rounds": record, "purges": record_purges, "binlogs": record_binlogs}[what](Path(scratch))
+                {"rounds": record, "endings": record_endings, "purges": record_purges, "binlogs": record_binlogs}[what](
+                    Path(scratch)
+                )
             )
         for name, text in recorded.items():
             (HISTORIES / f"{name}.json").write_text(text + "\n")
