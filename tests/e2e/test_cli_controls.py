@@ -74,7 +74,7 @@ def test_lists_show_entries_of_database_and_settings(offline: Run, shop: Databas
 def test_the_doctor_warns_of_a_halt_and_fails_without_temporal(offline: Run, shop: Database) -> None:
     ControlStore(shop).put(ControlKind.STOP, "shop", "drill")
 
-    examined = offline("doctor", "--json")
+    examined = offline("doctor", "--json", SEXTON_METRICS__LISTEN="127.0.0.1:9464")
 
     findings = {f["about"]: f for f in json.loads(examined.stdout)["items"]}
     assert examined.returncode == 1

@@ -131,7 +131,7 @@ def test_an_empty_plan_is_not_stored_and_names_a_time(rig: Rig, capsys: pytest.C
     status = json.loads(run(rig, capsys, "status", "--json").out)
     report = rig.round()
 
-    [due] = [k["next_due"] for k in status["instances"][0]["kinds"] if k["kind"] == "dropped"]
+    [due] = [k["next_due_at"] for k in status["instances"][0]["kinds"] if k["kind"] == "dropped"]
     assert (nothing.code, planned.code, rig.count("plan")) == (0, 0, 0)
     assert "no mark waits" in nothing.out
     assert "nothing new is due; the next mark (dropped) is due at " in planned.out
