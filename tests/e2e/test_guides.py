@@ -166,7 +166,7 @@ def test_the_pages_of_a_new_user_work_as_written(
     reader.type("sexton start shop")
     status = reader.type(schedules)["sexton status"]
     [examined] = reader.type("sexton doctor --json").values()
-    findings = {finding["about"]: finding["state"] for finding in json.loads(examined)}
+    findings = {finding["about"]: finding["state"] for finding in json.loads(examined)["items"]}
 
     assert ("data/r-0/0.dat" in deleted, "data/r-1" in deleted) == (True, False)
     left = [o["Key"] for o in store.list_objects_v2(Bucket=bucket, Prefix=f"{FOLDER}/data/").get("Contents", [])]

@@ -50,7 +50,7 @@ class Used:
             input=typed,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
         )
         self.printed += done.stderr + ("" if silent else done.stdout)
         return done.stdout.strip()

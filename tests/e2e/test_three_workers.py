@@ -62,7 +62,7 @@ def test_three_workers_follow_the_database(online: Run, shop: Database, workers:
     assert online("settings", "set", "recycle.max_delete_objects", "7").returncode == 0
     time.sleep(5.5)  # as long as workers use what they have read
 
-    waiting = json.loads(online("plan", "shop", "--json").stdout)["id"]  # the retention was shortened
+    waiting = json.loads(online("plan", "shop", "--json").stdout)["plan"]  # the retention was shortened
     applied = json.loads(online("apply", str(waiting), "--yes", "--json").stdout)
     deleted = []
     for number in range(ROUNDS):
@@ -75,7 +75,7 @@ def test_three_workers_follow_the_database(online: Run, shop: Database, workers:
     assert (by_files["deleted"], applied["deleted"], deleted) == (0, 1, [1] * ROUNDS)
     assert {p["retention_seconds"]["dropped"] for p in policies} == {10_800}
     assert {p["max_delete_objects"] for p in policies} == {7}
-    found = {f["about"]: f for f in json.loads(online("doctor", "--json").stdout)}
+    found = {f["about"]: f for f in json.loads(online("doctor", "--json").stdout)["items"]}
     assert found["workers"]["detail"].count("(control") == 3
     assert all(f"{value} in " in found["worker settings"]["detail"] for value in (86_400, 100_000, 300_000))
     assert RETENTION not in found["worker settings"]["detail"]
@@ -89,17 +89,17 @@ def test_interval_of_the_database_changes_the_schedule(
     online("enable", "shop")
     online("settings", "set", RETENTION, "10800", "--yes")
     assert online("schedules", "apply").returncode == 0
-    before = json.loads(online("schedules", "list", "--json").stdout)
+    before = json.loads(online("schedules", "list", "--json").stdout)["items"]
 
     set_ = online("settings", "set", "recycle.recycle_interval_seconds", "10", "--instance", "shop")
 
     def every_seconds() -> float:
-        [listed] = json.loads(online("schedules", "list", "--json").stdout)
+        [listed] = json.loads(online("schedules", "list", "--json").stdout)["items"]
         return float(listed["every_seconds"])
 
     assert (set_.returncode, before[0]["every_seconds"]) == (0, 60)
     until(lambda: every_seconds() == 2)
-    rounds = len(json.loads(online("round", "list", "shop", "--json").stdout))
-    until(lambda: len(json.loads(online("round", "list", "shop", "--json").stdout)) >= rounds + 2)
+    rounds = len(json.loads(online("round", "list", "shop", "--json").stdout)["items"])
+    until(lambda: len(json.loads(online("round", "list", "shop", "--json").stdout)["items"]) >= rounds + 2)
     online("settings", "unset", "recycle.recycle_interval_seconds", "--instance", "shop")
     until(lambda: every_seconds() == 60)
