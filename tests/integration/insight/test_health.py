@@ -64,6 +64,7 @@ def test_a_wrong_schema_or_deployment_is_not_ready(rig: Rig) -> None:
     other = Health(live={}, ready={"database": database_check(rig.db, "test-other")})
     before = health.readyz(), other.readyz()
     rig.sql(f"UPDATE {table} SET version_num = '9999'")
+    rig.sql("UPDATE {}clock SET works_with = '9999'")
     newer = health.readyz()
     rig.sql(f"UPDATE {table} SET version_num = '0001'")
 
