@@ -51,8 +51,8 @@ class RecycleActivities:
             )
             log.info("round %d of %s begins", opened.round, order.instance)
             excluded_vaults = self._recycler.announce(opened, heartbeats.keep_alive)
-            found = {"excluded_vaults": excluded_vaults, "heavy_objects": self._heavy_objects(order.instance)}
-            return opened.model_copy(update=found)
+            known_now = {"excluded_vaults": excluded_vaults, "heavy_objects": self._heavy_objects(order.instance)}
+            return opened.model_copy(update=known_now)
 
     @activity.defn(no_thread_cancel_exception=True)
     def abandon_round(self, order: OpenRoundOrder) -> None:

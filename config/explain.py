@@ -83,8 +83,8 @@ def rows(settings: BaseModel, sources: list[Layer] | None = None) -> list[Settin
 
     ``sources``: the layers of the settings, the one with the highest precedence first; None: those of this process.
     """
-    found = _walk(settings, "", layers() if sources is None else sources)
-    return [row._replace(mutable=is_mutable(row.key)) for row in found]
+    rows_of_sections = _walk(settings, "", layers() if sources is None else sources)
+    return [row._replace(mutable=is_mutable(row.key)) for row in rows_of_sections]
 
 
 def sentence(problem: ErrorDetails, sources: list[Layer], known_keys: Collection[str]) -> str:

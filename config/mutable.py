@@ -1,7 +1,7 @@
 """The settings that may be changed in the database, for all workers at once and without a restart.
 
 Only those that change the course of work are here. Addresses, secrets, sizes of pools, and bounds that limit other
-parties are not: whoever can write to the database must not be able to change them.
+parties are not: a party that can write to the database must not be able to change them.
 """
 
 import re

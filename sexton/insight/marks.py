@@ -58,13 +58,13 @@ class _MarkRange(NamedTuple):
 
 
 class MarkListing:
-    """Reads the marks of an instance in pages; each page tells the place at which the next one begins."""
+    """Reads the marks of an instance in pages; each page has the place at which the next one begins."""
 
     def __init__(self, db: Database, policy: Policy) -> None:
         self._db, self._policy = db, policy
 
     def page(self, c: Connection, wanted: MarkFilter, after: str = "", limit: int = 100) -> MarkPage:
-        """Return the next marks after a place, which an earlier page told; raise ``BadInput`` for another text.
+        """Return the next marks after a place, which an earlier page had; raise ``BadInput`` for another text.
 
         Args:
             c: the connection.
@@ -123,20 +123,20 @@ class MarkListing:
             Listed.QUARANTINED: quarantined,
             Listed.FENCED: mark.c.state == MarkState.FENCED,
         }
-        found = and_(mark.c.instance == wanted.instance, conditions[state])
+        condition = and_(mark.c.instance == wanted.instance, conditions[state])
         position = ("batch", "last_file", "kind", "id") if state is Listed.CLAIMED else ("kind", "id")
         if wanted.kind:
-            found &= mark.c.kind == wanted.kind
-        return _MarkRange(state, "", self._select().where(found), position)
+            condition &= mark.c.kind == wanted.kind
+        return _MarkRange(state, "", self._select().where(condition), position)
 
     def _children(self, wanted: MarkFilter, parent: Ref) -> _MarkRange:
         mark = self._db.t.mark
         of_parent = and_(mark.c.parent_id == parent.id, mark.c.parent_kind == parent.kind)
-        found = and_(of_parent, mark.c.instance == wanted.instance)
+        condition = and_(of_parent, mark.c.instance == wanted.instance)
         if wanted.kind:
-            found &= mark.c.kind == wanted.kind
+            condition &= mark.c.kind == wanted.kind
         # Materialized: else a planner may walk the primary key, which has the order, and compare each mark's parent.
-        children = self._select().where(found).cte("child").prefix_with("MATERIALIZED")
+        children = self._select().where(condition).cte("child").prefix_with("MATERIALIZED")
         return _MarkRange(Listed.CHILD, "", select(children), ("kind", "id"))
 
     def _select(self) -> Select[Any]:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from sexton.database.engine import AWAY, first_line
+from sexton.kernel.background import in_background
 from sexton.runtime.spark.store import SparkWorkerStore
 
 log = logging.getLogger(__name__)
@@ -26,13 +27,10 @@ async def reporting(workers: SparkWorkerStore, slots: int, busy: Callable[[], in
     """
     name = f"{socket.gethostname()}:{os.getpid()}"
     await asyncio.to_thread(workers.report, name, slots, busy())
-    reports = asyncio.create_task(_report_regularly(workers, name, slots, busy))
     try:
-        yield
+        async with in_background(_report_regularly(workers, name, slots, busy)):
+            yield
     finally:
-        reports.cancel()
-        with suppress(asyncio.CancelledError):
-            await reports
         with suppress(*AWAY):  # the row expires
             await asyncio.to_thread(workers.remove, name)
 

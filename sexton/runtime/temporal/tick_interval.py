@@ -4,33 +4,26 @@ import asyncio
 import datetime as dt
 import logging
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager
 
 from temporalio.client import Client, ScheduleIntervalSpec, ScheduleUpdate, ScheduleUpdateInput
 from temporalio.service import RPCError, RPCStatusCode
 
 from config.live import MAX_AGE_SECONDS, LiveSettings
 from sexton.database.engine import AWAY, first_line
+from sexton.kernel.background import in_background
 from sexton.runtime.temporal.schedules import handle, tick_seconds
 
 log = logging.getLogger(__name__)
 REPEAT_SECONDS = 60.0
 
 
-@asynccontextmanager
-async def following(client: Client, live: LiveSettings) -> AsyncIterator[None]:
+def following(client: Client, live: LiveSettings) -> AbstractAsyncContextManager[None]:
     """Change how often the schedule ticks whenever the shortest interval in force changes, until the context ends.
 
     A schedule that does not exist is not created, and an operator's pause stays.
     """
-    task = asyncio.create_task(_follow(client, live))
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+    return in_background(_follow(client, live))
 
 
 async def _follow(client: Client, live: LiveSettings) -> None:

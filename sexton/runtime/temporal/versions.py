@@ -7,8 +7,7 @@ with its next step, so it must replay on both builds, as without versioning. The
 import asyncio
 import importlib.metadata
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 
 from temporalio.api.enums.v1 import WorkerDeploymentVersionStatus
@@ -22,6 +21,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import WorkerDeploymentConfig
 
 from config.settings import Settings
+from sexton.kernel.background import in_background
 from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
 
@@ -115,19 +115,12 @@ async def promote(client: Client, settings: Settings, build: str) -> None:
         raise SextonError(f"Temporal refused to make build {build} current: {e.message}") from e
 
 
-@asynccontextmanager
-async def promoting_first(client: Client, settings: Settings) -> AsyncIterator[None]:
+def promoting_first(client: Client, settings: Settings) -> AbstractAsyncContextManager[None]:
     """Make this process' build current if no build is: until then Temporal would give no task to any worker.
 
     A worker whose build is not current logs it once, with the command that makes it current.
     """
-    task = asyncio.create_task(_promote_first(client, settings))
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+    return in_background(_promote_first(client, settings))
 
 
 async def _promote_first(client: Client, settings: Settings) -> None:

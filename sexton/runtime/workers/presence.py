@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from config.explain import rows
 from config.settings import Settings
 from sexton.database.engine import AWAY, first_line
+from sexton.kernel.background import in_background
 from sexton.runtime.temporal.versions import build_of
 from sexton.runtime.workers.store import WorkerPresence, WorkerStore
 
@@ -37,13 +38,10 @@ async def reporting(workers: WorkerStore, role: str, settings: Settings) -> Asyn
     )
     with suppress(*AWAY):
         await asyncio.to_thread(workers.remove, presence.worker)
-    reports = asyncio.create_task(_report_regularly(workers, presence))
     try:
-        yield
+        async with in_background(_report_regularly(workers, presence)):
+            yield
     finally:
-        reports.cancel()
-        with suppress(asyncio.CancelledError):
-            await reports
         with suppress(*AWAY):  # the row expires
             await asyncio.to_thread(workers.remove, presence.worker)
 
