@@ -7,6 +7,7 @@ with its next step, so it must replay on both builds, as without versioning. The
 import asyncio
 import importlib.metadata
 import logging
+import time
 from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 
@@ -27,6 +28,9 @@ from sexton.kernel.message import Message
 
 log = logging.getLogger(__name__)
 CHECK_SECONDS = 1.0
+PROMOTION_SECONDS = 60.0
+NOT_YET = (RPCStatusCode.FAILED_PRECONDITION, RPCStatusCode.RESOURCE_EXHAUSTED, RPCStatusCode.UNAVAILABLE)
+"""Answers to a promotion that change when the new workers have begun to poll every queue of the current build."""
 
 
 class BuildState(StrEnum):
@@ -97,8 +101,11 @@ async def builds(client: Client, settings: Settings) -> list[WorkerBuild]:
 async def promote(client: Client, settings: Settings, build: str) -> None:
     """Make a build current: workflows begin on it, and running ones move to it with their next step.
 
+    Temporal refuses while the new workers do not poll every queue that those of the current build poll. This waits for
+    them, 60 s at most.
+
     Raises:
-        SextonError: no worker of the build runs, or Temporal refuses.
+        SextonError: no worker of the build ever ran, its workers lack a queue, or Temporal refuses.
     """
     deployment = settings.require_deployment()
     if build not in {known.build for known in await builds(client, settings)}:
@@ -109,10 +116,15 @@ async def promote(client: Client, settings: Settings, build: str) -> None:
     request = SetWorkerDeploymentCurrentVersionRequest(
         namespace=client.namespace, deployment_name=deployment, build_id=build, identity=client.identity
     )
-    try:
-        await client.workflow_service.set_worker_deployment_current_version(request)
-    except RPCError as e:
-        raise SextonError(f"Temporal refused to make build {build} current: {e.message}") from e
+    last_try = time.monotonic() + PROMOTION_SECONDS
+    while True:
+        try:
+            await client.workflow_service.set_worker_deployment_current_version(request)
+            return
+        except RPCError as e:
+            if e.status not in NOT_YET or time.monotonic() > last_try:
+                raise SextonError(f"Temporal refused to make build {build} current: {e.message}") from e
+        await asyncio.sleep(CHECK_SECONDS)
 
 
 def promoting_first(client: Client, settings: Settings) -> AbstractAsyncContextManager[None]:
