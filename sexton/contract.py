@@ -51,6 +51,7 @@ __all__ = [
 
 MAX_TTL_SECONDS = 366 * 86_400
 MAX_BYTES = 2**50
+MAX_EXTRA_RETENTION_SECONDS = 10 * 365 * 86_400
 
 
 class NewMark(Message):
@@ -59,8 +60,9 @@ class NewMark(Message):
     ``vault`` is None only where the owner names the vaults when the mark is due (the catalog's tablets).
 
     ``bytes`` is the owner's estimate of what the deletion frees. ``parent`` is the (kind, id) of the object to which it
-    belongs: a hold on the parent applies to it too, and ``sexton hold add table ID`` means ``("table", ID)``. Fields
-    with other names are refused.
+    belongs: a hold on the parent applies to it too, and ``sexton hold add table ID`` means ``("table", ID)``.
+    ``extra_retention_seconds``: so long the mark waits before the retention of its kind starts. Fields with other names
+    are refused.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -72,6 +74,7 @@ class NewMark(Message):
     bytes: int = 0
     parent: tuple[str, str] | None = None
     owner_txn: str | None = None
+    extra_retention_seconds: int = 0
 
 
 def attach(connection: sqlite3.Connection) -> None:
@@ -180,7 +183,7 @@ def mark(connection: Connection | sqlite3.Connection, instance: str, kind: str, 
 
     The owner may run ``INSERT INTO sexton.mark (…) SELECT …`` instead, which does the same without sending rows.
     """
-    names = "instance, kind, id, vault, prefix, keys, bytes, parent_kind, parent_id, owner_txn"
+    names = "instance, kind, id, vault, prefix, keys, bytes, parent_kind, parent_id, owner_txn, extra_retention_seconds"
     rows = []
     for m in marks:
         parent = m.parent or (None, None)
@@ -188,18 +191,24 @@ def mark(connection: Connection | sqlite3.Connection, instance: str, kind: str, 
         check_text(m.id, m.vault or "", m.prefix or "", *(m.keys or ()))
         if m.bytes > MAX_BYTES:
             raise BadInput(f"{m.id}: bytes is {m.bytes}; one mark frees at most 1 PiB ({MAX_BYTES})")
-        rows.append((instance, kind, m.id, m.vault, m.prefix, keys, m.bytes, *parent, m.owner_txn))
+        if not 0 <= m.extra_retention_seconds <= MAX_EXTRA_RETENTION_SECONDS:
+            raise BadInput(
+                f"{m.id}: extra_retention_seconds is {m.extra_retention_seconds}; it must be 0 to "
+                f"{MAX_EXTRA_RETENTION_SECONDS} (10 years)"
+            )
+        waits = m.extra_retention_seconds
+        rows.append((instance, kind, m.id, m.vault, m.prefix, keys, m.bytes, *parent, m.owner_txn, waits))
     if not rows:
         return 0
     lite = _begun(connection)
     if lite is None:
         assert isinstance(connection, Connection)
-        placeholders = ", ".join(["%s"] * 5 + ["%s::jsonb"] + ["%s"] * 4)
+        placeholders = ", ".join(["%s"] * 5 + ["%s::jsonb"] + ["%s"] * 5)
         with translate_errors():
             connection.exec_driver_sql(f"INSERT INTO sexton.mark ({names}) VALUES ({placeholders})", rows)
         return len(rows)
     with translate_errors():
-        lite.executemany(f"INSERT INTO sexton_mark ({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        lite.executemany(f"INSERT INTO sexton_mark ({names}) VALUES ({', '.join('?' * 11)})", rows)
     return len(rows)
 
 

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from sexton.database import schema
@@ -22,8 +23,11 @@ def pytest_configure() -> None:
     """Let Ctrl-C reach the programs that tests start, and let Spark's Java compile less.
 
     A shell that starts a run in the background ignores SIGINT for it, and every child would inherit that. Java's
-    second compiler costs a third of the CPU of short Spark jobs.
+    second compiler costs a third of the CPU of short Spark jobs. Hypothesis does not measure time, because the machine
+    may be busy.
     """
+    hypothesis.settings.register_profile("busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+    hypothesis.settings.load_profile("busy")
     os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

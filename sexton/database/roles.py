@@ -14,7 +14,9 @@ from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
 from sexton.kernel.errors import BadInput
 
-OWNER_COLUMNS = "instance, kind, id, parent_kind, parent_id, vault, prefix, keys, bytes, owner_txn"
+OWNER_COLUMNS = (
+    "instance, kind, id, parent_kind, parent_id, vault, prefix, keys, bytes, owner_txn, extra_retention_seconds"
+)
 """Columns that an owner may set when it marks; the database sets state and times."""
 _FUNCTIONS = (
     "sexton.now(), sexton.granted_instances(), sexton.verify_granted(text), "

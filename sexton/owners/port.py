@@ -41,7 +41,7 @@ class Owner(Protocol):
 
         Args:
             instance: an instance that is enabled, so that rounds may delete.
-            cutoffs: kind → the latest ``coalesce(expires_at, marked_at)`` that is due, ms since 1970.
+            cutoffs: kind → the latest ``retention_starts_at`` that is due, ms since 1970.
             heartbeat: see ``Heartbeat``.
             verify: see ``Verify``; a round of older cutoffs must not mark what a newer one keeps.
         """

@@ -1,6 +1,6 @@
 """Tables of marks: what may be deleted, what was deleted, and the leases of the jobs that work on them."""
 
-from sqlalchemy import BigInteger, Boolean, Column, LargeBinary, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Integer, LargeBinary, Table, Text
 
 from sexton.database.tables.columns import METADATA, Instant, Json
 
@@ -13,7 +13,8 @@ mark = Table(
     Column("state", Text),
     Column("marked_at", Instant),
     Column("expires_at", Instant),  # only of a prepared mark
-    Column("retention_starts_at", Instant),  # generated: expires_at, else marked_at
+    Column("extra_retention_seconds", Integer),
+    Column("retention_starts_at", Instant),  # generated: expires_at, else marked_at and the extra retention
     Column("parent_kind", Text),
     Column("parent_id", Text),
     Column("vault", Text),

@@ -15,8 +15,10 @@ from sexton.kernel.errors import SextonError
 
 log = logging.getLogger(__name__)
 
-CACHE_SECONDS = 5.0
+CACHE_SECONDS = 1.0
 """Scrapes within this time are answered from the same figures."""
+CACHE_READS = 4
+"""Figures that took long to read are reused for so many times as long: scrapes never keep the database busy."""
 NO_FIGURES = Figures(now=0, interval_seconds=0, retention_seconds={})
 
 
@@ -39,7 +41,7 @@ class FigureCollector(Collector):
             in_flight: the pages that this process is deleting.
             stats: whether to export the seed's ``recycler_…`` too (``enable_recycler_stats_metrics``).
             worker: whether the process is a worker; the API is none, and must not look like a running worker.
-            cache_seconds: how long figures are reused.
+            cache_seconds: how long figures are reused at least; 0: each scrape reads.
         """
         self._read = read
         self._in_flight = in_flight
@@ -47,7 +49,7 @@ class FigureCollector(Collector):
         self._up_name = "sexton_up" if worker else "sexton_api_up"
         self._cache_seconds = cache_seconds
         self._lock = threading.Lock()
-        self._read_at = float("-inf")
+        self._reused_until = float("-inf")
         self._figures: Figures | None = None
         self._errors = 0
         self._up = True
@@ -55,7 +57,7 @@ class FigureCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield every family; while the database is unreadable, only the process' own, as old ages would mislead."""
         with self._lock:
-            if time.monotonic() - self._read_at >= self._cache_seconds:
+            if time.monotonic() >= self._reused_until:
                 self._refresh()
             figures, errors = self._figures, self._errors
         yield from _process(self._up_name, figures is not None, errors)
@@ -73,6 +75,7 @@ class FigureCollector(Collector):
             yield from doris.families(figures, self._in_flight)
 
     def _refresh(self) -> None:
+        began = time.monotonic()
         try:
             self._figures = self._read()
             self._errors += self._figures.unreadable
@@ -86,7 +89,9 @@ class FigureCollector(Collector):
             self._errors += 1
             log.exception("a scrape failed with an unexpected error; the worker continues")
         self._up = self._figures is not None
-        self._read_at = time.monotonic()
+        ended = time.monotonic()
+        reuse = max(self._cache_seconds, CACHE_READS * (ended - began)) if self._cache_seconds else 0.0
+        self._reused_until = ended + reuse
 
 
 def _process(name: str, up: bool, errors: int) -> Iterator[Metric]:

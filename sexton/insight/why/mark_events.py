@@ -78,6 +78,9 @@ def _marked_events(db: Database, mark_row: Any) -> Iterator[Event]:
     yield Event(at=mark_row.marked_at, event="marked", text=text)
     if mark_row.parent_id is not None:
         yield Event(at=mark_row.marked_at, event="below", text=f"parents: {', '.join(_parents(db, mark_row))}")
+    if mark_row.extra_retention_seconds:
+        text = f"its extra retention of {mark_row.extra_retention_seconds} s ends: that of its kind starts"
+        yield Event(at=mark_row.retention_starts_at, event="extra_retention", text=text)
     if mark_row.expires_at:
         yield Event(at=mark_row.expires_at, event="expires", text=f"its transaction {mark_row.owner_txn} expires")
     if mark_row.state == MarkState.FENCED:

@@ -17,11 +17,15 @@ class LockedMark(NamedTuple):
 
 
 class ChildMark(NamedTuple):
-    """A mark that names one of the candidates as its parent. ``state``: None if another transaction locks it."""
+    """A mark that names one of the candidates as its parent.
+
+    ``state``: None if another transaction locks it. ``waits``: the extra retention that its owner gave it is not over.
+    """
 
     ref: Ref
     parent: Ref
     state: MarkState | None
+    waits: bool = False
 
 
 class ClaimDecision(NamedTuple):
@@ -107,9 +111,10 @@ def _child_may_be_claimed(child: ChildMark, parent: Candidate, request: ClaimReq
     """Return whether a child can be claimed with its parent.
 
     It must have been resolved with the parent, and this transaction must have locked it. A child that its writer is
-    committing, that another batch deletes, or that appeared after the parent was resolved therefore keeps its parent.
+    committing, that another batch deletes, that appeared after the parent was resolved, or whose extra retention is
+    not over therefore keeps its parent.
     """
-    if child.ref not in (parent.children or ()):
+    if child.waits or child.ref not in (parent.children or ()):
         return False
     resolved = request.resolved.get(child.ref)
     must_be_fenced = resolved is not None and resolved.must_be_fenced

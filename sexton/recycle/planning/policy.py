@@ -125,7 +125,7 @@ def shard_count(marks: int, objects: int) -> int:
 
 
 def cutoff(kind: str, policy: Policy, now: int) -> int | None:
-    """Return the latest ``coalesce(expires_at, marked_at)`` that is due at ``now``, or None for an unknown kind.
+    """Return the latest ``retention_starts_at`` that is due at ``now``, or None for an unknown kind.
 
     A mark is due when that instant plus its retention is not after now. Marks of an unknown kind are kept.
     """

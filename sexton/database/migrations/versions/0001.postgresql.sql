@@ -114,7 +114,10 @@ CREATE TABLE sexton.mark (
     state text NOT NULL DEFAULT 'MARKED',
     marked_at timestamptz NOT NULL DEFAULT date_trunc('milliseconds', clock_timestamp()),
     expires_at timestamptz,  -- only of a prepared mark
-    retention_starts_at timestamptz NOT NULL GENERATED ALWAYS AS (coalesce(expires_at, marked_at)) STORED,
+    extra_retention_seconds integer NOT NULL DEFAULT 0,  -- before the retention of its kind starts (docs/adr/0040)
+    -- In UTC, because timestamptz + interval depends on the session's time zone and so cannot be stored.
+    retention_starts_at timestamptz NOT NULL GENERATED ALWAYS AS (coalesce(expires_at,
+        (marked_at AT TIME ZONE 'UTC' + extra_retention_seconds * interval '1 second') AT TIME ZONE 'UTC')) STORED,
     parent_kind text COLLATE "C",
     parent_id text COLLATE "C",
     vault text COLLATE "C",
@@ -160,6 +163,9 @@ CREATE TABLE sexton.mark (
         AND octet_length(parent_kind) <= 1024 AND octet_length(parent_id) <= 1024),
     -- Cursors are milliseconds: a scan would return a mark with a finer instant after itself, again and again.
     CONSTRAINT mark_expires_at_a_millisecond CHECK (date_trunc('milliseconds', expires_at) = expires_at),
+    CONSTRAINT mark_extra_retention_is_0_to_10_years CHECK (
+        extra_retention_seconds BETWEEN 0 AND 315360000
+        AND (extra_retention_seconds = 0 OR (kind <> 'prepared' AND expires_at IS NULL))),
     CONSTRAINT mark_parent_is_whole CHECK ((parent_kind IS NULL) = (parent_id IS NULL))
 );
 CREATE INDEX mark_claimed ON sexton.mark (instance, batch, last_file, kind, id) WHERE state = 'CLAIMED';

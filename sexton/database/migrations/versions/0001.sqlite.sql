@@ -86,7 +86,9 @@ CREATE TABLE sexton_mark (
     state text NOT NULL DEFAULT 'MARKED',
     marked_at integer NOT NULL DEFAULT (CAST(round((julianday('now') - 2440587.5) * 86400000) AS integer)),
     expires_at integer,  -- only of a prepared mark
-    retention_starts_at integer NOT NULL GENERATED ALWAYS AS (coalesce(expires_at, marked_at)) STORED,
+    extra_retention_seconds integer NOT NULL DEFAULT 0,  -- before the retention of its kind starts (docs/adr/0040)
+    retention_starts_at integer NOT NULL
+        GENERATED ALWAYS AS (coalesce(expires_at, marked_at + extra_retention_seconds * 1000)) STORED,
     parent_kind text,
     parent_id text,
     vault text,
@@ -140,6 +142,9 @@ CREATE TABLE sexton_mark (
         length(CAST(vault AS blob)) <= 1024 AND length(CAST(prefix AS blob)) <= 1024
         AND length(CAST(owner_txn AS blob)) <= 1024
         AND length(CAST(parent_kind AS blob)) <= 1024 AND length(CAST(parent_id AS blob)) <= 1024),
+    CONSTRAINT mark_extra_retention_is_0_to_10_years CHECK (
+        typeof(extra_retention_seconds) = 'integer' AND extra_retention_seconds BETWEEN 0 AND 315360000
+        AND (extra_retention_seconds = 0 OR (kind <> 'prepared' AND expires_at IS NULL))),
     CONSTRAINT mark_parent_is_whole CHECK ((parent_kind IS NULL) = (parent_id IS NULL))
 );
 CREATE INDEX sexton_mark_claimed ON sexton_mark (instance, batch, last_file, kind, id) WHERE state = 'CLAIMED';
@@ -215,8 +220,8 @@ WHEN OLD.state = 'CLAIMED' AND NEW.state <> 'CLAIMED' BEGIN
 END;
 
 -- An owner takes a mark back and marks again; it never changes what a mark names.
-CREATE TRIGGER sexton_mark_names_stay BEFORE UPDATE OF instance, kind, id, vault, prefix, keys, expires_at
-ON sexton_mark BEGIN
+CREATE TRIGGER sexton_mark_names_stay BEFORE UPDATE OF instance, kind, id, vault, prefix, keys, expires_at,
+    extra_retention_seconds ON sexton_mark BEGIN
     SELECT RAISE(ABORT, 'SX006 what a mark names is never changed');
 END;
 

@@ -99,7 +99,7 @@ class ClaimStore:
         snapshots: Sequence[Any],
     ) -> ClaimDecision:
         """Lock the children, ask the keepers, read the limits, and decide."""
-        children = self._lock_children(tx, request, locked)
+        children = self._lock_children(tx, request, locked, now)
         candidates = _to_be_judged(request, locked, children)
         blocked = self._ask_keepers(tx, request, candidates, now, snapshots)
         return decide(request, locked, children, blocked, self._limited_objects_claimed(tx, request, now))
@@ -128,14 +128,15 @@ class ClaimStore:
         }
 
     def _lock_children(
-        self, tx: Connection, request: ClaimRequest, locked: Mapping[Ref, LockedMark]
+        self, tx: Connection, request: ClaimRequest, locked: Mapping[Ref, LockedMark], now: int
     ) -> list[ChildMark]:
         """Lock the children of candidates that absorb them; return also the children that could not be locked."""
         parents = [ref for ref in request.parents if ref in locked]
         if not parents:
             return []
         mark = self._db.t.mark
-        columns = (mark.c.kind, mark.c.id, mark.c.state, mark.c.parent_kind, mark.c.parent_id)
+        waits = and_(mark.c.extra_retention_seconds > 0, mark.c.retention_starts_at > now).label("waits")
+        columns = (mark.c.kind, mark.c.id, mark.c.state, mark.c.parent_kind, mark.c.parent_id, waits)
         is_child = and_(mark.c.instance == request.instance, children_of(self._db, mark, parents))
         children_query = select(*columns).where(is_child)
         rows = tx.execute(children_query).all()
@@ -144,7 +145,7 @@ class ClaimStore:
         children: list[ChildMark] = []
         for row in rows:
             ref = Ref(row.kind, row.id)
-            children.append(ChildMark(ref, Ref(row.parent_kind, row.parent_id), states.get(ref)))
+            children.append(ChildMark(ref, Ref(row.parent_kind, row.parent_id), states.get(ref), bool(row.waits)))
         return children
 
     def _ask_keepers(

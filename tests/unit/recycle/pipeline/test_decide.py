@@ -105,6 +105,11 @@ class TestChildren:
             A: WAITS_FOR_CHILD
         }
 
+    def test_child_with_an_own_retention_blocks_its_parent(self) -> None:
+        child = ChildMark(CHILD, A, MarkState.MARKED, waits=True)
+
+        assert decided(self.PARENT, children=[child]).keep_reasons == {A: WAITS_FOR_CHILD}
+
     def test_child_added_after_the_resolve_blocks_its_parent(self) -> None:
         late = ChildMark(OTHER_CHILD, A, MarkState.MARKED)
 

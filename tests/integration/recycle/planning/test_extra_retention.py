@@ -1,0 +1,88 @@
+"""A mark may wait longer than its kind: its own extra retention ends before the retention of its kind starts."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
+
+from sexton import contract
+from sexton.contract import ContractError, NewMark, Refused
+from sexton.kernel.errors import BadInput
+from tests.support.planned import DAY, marks_by_kind
+from tests.support.rig import RETENTION, Rig, listing, put
+
+
+@pytest.fixture
+def root(rig: Rig, tmp_path: Path) -> Path:
+    """A vault with two files, and a mark of each; the second one waits ten days longer."""
+    rig.instance().local(tmp_path / "v")
+    for name in ("now", "later"):
+        put(tmp_path / "v", f"{name}/0.dat")
+    rig.mark(
+        "dropped",
+        NewMark(id="now", vault="disk", prefix="now/"),
+        NewMark(id="later", vault="disk", prefix="later/", extra_retention_seconds=10 * DAY),
+    )
+    return tmp_path / "v"
+
+
+def test_only_marks_past_their_own_retention_are_deleted(rig: Rig, root: Path) -> None:
+    rig.later(RETENTION["dropped"] + 60)
+    assert marks_by_kind(rig.plan()) == {"dropped": 1}
+
+    rig.round()
+    assert list(listing(root)) == ["later/0.dat"]
+
+    rig.later(10 * DAY - 120)
+    rig.round()
+    assert list(listing(root)) == ["later/0.dat"]
+
+    rig.later(120)
+    rig.round()
+    assert listing(root) == {}
+
+
+def test_it_counts_before_the_retention_of_its_kind(rig: Rig, root: Path) -> None:
+    row = rig.row("dropped", "later")
+
+    assert row.retention_starts_at == row.marked_at + 10 * DAY * 1000
+
+
+def test_undrop_is_possible_until_it_ends(rig: Rig, root: Path) -> None:
+    rig.later(RETENTION["dropped"] + 60)
+    rig.round()
+
+    with rig.db.write() as c:
+        assert contract.undrop(c, "shop", "dropped", ["later"]) == 1
+    with pytest.raises(Refused), rig.db.write() as c:
+        contract.undrop(c, "shop", "dropped", ["now"])
+
+
+@pytest.mark.parametrize("seconds", [-1, 10 * 365 * DAY + 1])
+def test_an_absurd_one_is_refused(rig: Rig, root: Path, seconds: int) -> None:
+    with pytest.raises(BadInput, match="extra_retention_seconds"):
+        rig.mark("dropped", NewMark(id="x", vault="disk", prefix="x/", extra_retention_seconds=seconds))
+    with pytest.raises((IntegrityError, ContractError), match="extra_retention"):
+        insert(rig, "dropped", seconds)
+
+
+def test_a_prepared_mark_has_none(rig: Rig, root: Path) -> None:
+    with pytest.raises((IntegrityError, ContractError), match="extra_retention"):
+        insert(rig, "prepared", DAY)
+
+
+def test_an_owner_does_not_change_it(rig: Rig, root: Path) -> None:
+    if rig.db.dialect == "postgresql":
+        return  # owners have no UPDATE at all: tests/integration/database/test_privilege_matrix.py
+    with pytest.raises((IntegrityError, ContractError), match="never changed"):
+        rig.sql("UPDATE {}mark SET extra_retention_seconds = 0 WHERE id = 'later'")
+
+
+def insert(rig: Rig, kind: str, seconds: int) -> None:
+    table = rig.db.t.mark.fullname
+    names = "instance, kind, id, vault, prefix, extra_retention_seconds"
+    with rig.db.write() as c:
+        c.execute(
+            text(f"INSERT INTO {table} ({names}) VALUES ('shop', :k, 'x', 'disk', 'x/', :s)"), {"k": kind, "s": seconds}
+        )
