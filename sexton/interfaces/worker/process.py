@@ -48,9 +48,10 @@ async def main(role: str = "control", backend: serving.ServedBackend | None = No
             worker = build_backend(await connect(settings), settings, backend.id, sweeper)
             await resources.enter_async_context(serving.catching_up(sweeper))
         elif role == "spark":
-            client = await connect(settings)
+            sdk = SdkMetrics()
+            client = await connect(settings, sdk.runtime)
             sessions = resources.enter_context(spark_sessions(settings))
-            worker = spark_worker(client, settings, db, sessions)
+            worker = spark_worker(client, settings, db, sessions, sdk)
         else:
             sdk = SdkMetrics()
             client = await connect(settings, sdk.runtime)

@@ -15,6 +15,7 @@ from sexton.runtime.engine import Engine
 from sexton.runtime.live import live_settings
 from sexton.runtime.spark.presence import reporting
 from sexton.runtime.temporal.activity_counter import ActivityCounter
+from sexton.runtime.temporal.observing import SdkMetrics, observe_process
 from workflows import ids
 
 if TYPE_CHECKING:
@@ -22,8 +23,14 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def spark_worker(client: Client, settings: Settings, db: Database, sessions: "Sessions") -> AsyncIterator[Worker]:
-    """Run a Spark worker, which compares, and deletes ranges, on Spark's executors; it reports how busy it is."""
+async def spark_worker(
+    client: Client, settings: Settings, db: Database, sessions: "Sessions", sdk: SdkMetrics | None = None
+) -> AsyncIterator[Worker]:
+    """Run a Spark worker, which compares, and deletes ranges, on Spark's executors; it reports how busy it is.
+
+    It serves its health and the metrics of its process, not the figures from the database: those would look as if a
+    control worker ran.
+    """
     from sexton.runtime.spark.compare import scratch_of
     from sexton.runtime.spark.deletion import Work
     from sexton.runtime.spark.engine import AT_ONCE, SparkEngine
@@ -58,6 +65,7 @@ async def spark_worker(client: Client, settings: Settings, db: Database, session
         interceptors=[counter],
         **slots(settings, AT_ONCE),
     )
+    observe_process(settings, db, client, (worker,), sdk)
     async with worker, reporting(engine.stores.spark_workers, AT_ONCE, lambda: counter.running):
         yield worker
 

@@ -11,6 +11,7 @@ from temporalio.runtime import MetricBuffer, MetricBufferDurationFormat, Runtime
 from temporalio.worker import Worker
 
 from config.settings import Settings
+from sexton.database.engine import Database
 from sexton.insight.health import Health, LoopWatch, database_check
 from sexton.insight.metrics.collector import FigureCollector
 from sexton.insight.metrics.pool import PoolCollector
@@ -37,17 +38,29 @@ class SdkMetrics:
 def observe(
     settings: Settings, engine: Engine, client: Client, workers: Sequence[Worker], sdk: SdkMetrics | None = None
 ) -> WSGIServer | None:
-    """Serve metrics and health of the process whose running event loop runs these workers, as the settings say.
+    """Serve metrics and health of a control worker: the process whose running event loop runs these workers.
 
     ``sdk``: records the metrics of the client and its workers; None: they are not exported.
     """
-    deployment, db, metrics = settings.require_deployment(), engine.stores.db, settings.metrics
-    in_force = live_settings(db, settings).current
+    in_force = live_settings(engine.stores.db, settings).current
     figures = engine.stores.figures(in_force.map(Settings.policy), in_force.map(Settings.intervals))
-    stats = metrics.enable_recycler_stats_metrics
-    registry = DeploymentRegistry(
-        deployment, FigureCollector(figures.read, engine.deleter.in_flight, stats=stats), PoolCollector(db.engine)
-    )
+    stats = settings.metrics.enable_recycler_stats_metrics
+    collector = FigureCollector(figures.read, engine.deleter.in_flight, stats=stats)
+    return observe_process(settings, engine.stores.db, client, workers, sdk, collector)
+
+
+def observe_process(
+    settings: Settings,
+    db: Database,
+    client: Client,
+    workers: Sequence[Worker],
+    sdk: SdkMetrics | None,
+    figures: FigureCollector | None = None,
+) -> WSGIServer | None:
+    """Serve the metrics of a process alone, and its health; ``figures``: those of the deployment too."""
+    deployment = settings.require_deployment()
+    collectors = [PoolCollector(db.engine), *([figures] if figures is not None else [])]
+    registry = DeploymentRegistry(deployment, *collectors)
     if sdk is not None:  # also without a server: it empties the buffer, or the SDK would log that it is full
         registry.register(SdkCollector(sdk.buffer.retrieve_updates))
     loop = asyncio.get_running_loop()
@@ -60,4 +73,4 @@ def observe(
 
     live, ready = LoopWatch(loop).check, database_check(db, deployment)
     health = Health(live={"event_loop": live}, ready={"database": ready, "temporal": polls_temporal})
-    return serve(metrics.listen, registry, health)
+    return serve(settings.metrics.listen, registry, health)

@@ -3,9 +3,12 @@
 from pathlib import Path
 
 import pytest
+from httpx import AsyncClient
 
+from config.observability import MetricsSection
 from sexton.check.model import CheckReport, CheckRequest
 from sexton.interfaces.worker import control, spark
+from sexton.runtime.embedded.ports import free_port
 from sexton.runtime.spark.engine import AT_ONCE
 from sexton.runtime.spark.session import Sessions
 from sexton.runtime.spark.store import SparkWorkerStore
@@ -77,3 +80,22 @@ async def test_a_heavy_kind_is_deleted_by_the_spark_worker(
     assert {k.kind: k.note for k in report.kinds} == {"compacted": "", "dropped": "deleted on Spark"}
     assert ranges == {ids.control_queue(DEPLOYMENT), ids.spark_queue(DEPLOYMENT)}
     assert listing(root) == {"dropped/live.dat": 10}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)
+async def test_a_spark_worker_is_ready_and_looks_like_no_other(
+    rig: Rig, sessions: Sessions, temporal_server: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEXTON_HOME", str(tmp_path / "home"))
+    address = f"127.0.0.1:{free_port()}"
+    settings = heavy_from(rig, 1).model_copy(update={"metrics": MetricsSection(listen=address)})
+
+    async with spark.spark_worker(await temporal_server.connect(), settings, rig.db, sessions), AsyncClient() as http:
+        ready = await http.get(f"http://{address}/readyz")
+        metrics = (await http.get(f"http://{address}/metrics")).text
+
+    assert ready.json() == {"status": "ok"}
+    assert f'process_resident_memory_bytes{{deployment="{DEPLOYMENT}"}}' in metrics
+    assert "sexton_up" not in metrics  # the alert that no control worker runs must fire
