@@ -142,11 +142,8 @@ class ClaimStore:
         rows = tx.execute(children_query).all()
         locked_rows = tx.execute(children_query.with_for_update(skip_locked=True))
         states = {Ref(r.kind, r.id): MarkState(r.state) for r in locked_rows}
-        children: list[ChildMark] = []
-        for row in rows:
-            ref = Ref(row.kind, row.id)
-            children.append(ChildMark(ref, Ref(row.parent_kind, row.parent_id), states.get(ref), bool(row.waits)))
-        return children
+        refs = {Ref(row.kind, row.id): row for row in rows}
+        return [ChildMark(ref, Ref(r.parent_kind, r.parent_id), states.get(ref), r.waits) for ref, r in refs.items()]
 
     def _ask_keepers(
         self,
