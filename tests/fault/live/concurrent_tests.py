@@ -25,8 +25,8 @@ MAX_CONCURRENT_TESTS = 6
 """On two cores; with more of them requests take longer than a client waits."""
 MAX_CONCURRENT_STARTS = 3
 """Worker processes that start side by side: each needs a second of CPU."""
-TEST_SECONDS = 240
-REPORT_SECONDS = 600
+TEST_SECONDS = 420
+REPORT_SECONDS = 900
 """Timeout of a test's report, which waits for the reports of all tests before it."""
 
 

@@ -13,6 +13,7 @@ from google.protobuf.duration_pb2 import Duration
 from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import Client, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Worker
 
 from config.settings import Settings
@@ -58,6 +59,18 @@ class WorkerProcess(Forked):
         self.signal(signal.SIGCONT)
 
 
+async def _until_known(client: Client) -> None:
+    """Wait until the server's own list of namespaces has the client's: it refreshes the list now and then."""
+    while True:
+        try:
+            await client.count_workflows()
+            return
+        except RPCError as e:
+            if e.status is not RPCStatusCode.NOT_FOUND:
+                raise
+        await asyncio.sleep(0.2)
+
+
 class Deployment:
     """A rig, a Temporal client, a store that can fail, and worker processes, which end with it."""
 
@@ -78,6 +91,7 @@ class Deployment:
             await client.workflow_service.register_namespace(
                 RegisterNamespaceRequest(namespace=name, workflow_execution_retention_period=retention)
             )
+            await _until_known(client)
         rig, *rest = parts
         return cls(rig, client, *rest)
 

@@ -70,7 +70,7 @@ async def test_r29_each_instance_has_one_round_in_an_interval(live: LiveTest) ->
 
         await _schedule(deployment)
         begun = "every instance has begun its fourth round"
-        await until(begun, lambda: min(len(_starts(rig)[i]) for i in (SHOP, *TENANTS)) >= 4, 150)
+        await until(begun, lambda: min(len(_starts(rig)[i]) for i in (SHOP, *TENANTS)) >= 4, 300)
         await _end(deployment)
         starts = _starts(rig)
 
@@ -102,7 +102,7 @@ async def test_r29_instance_with_much_garbage_delays_no_other(live: LiveTest, ma
 
             await _schedule(deployment)
             await until("the big one's first round has ended", lambda: rig.rounds.reports.find_round(SHOP), 900)
-            await until("everybody had three turns", lambda: min(len(_starts(rig)[i]) for i in TENANTS) >= 3)
+            await until("everybody had three turns", lambda: min(len(_starts(rig)[i]) for i in TENANTS) >= 3, 240)
             await _end(deployment)
             starts = _starts(rig)
 

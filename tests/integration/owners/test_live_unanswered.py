@@ -6,13 +6,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from sqlalchemy import text
+from sqlalchemy import make_url, text
 
 from sexton.check.sources import live_side
 from sexton.database import live_engine
 from sexton.owners.port import OwnerSilent
 from sexton.owners.sql import live_sessions, owner
 from tests.integration.owners.test_live_limits import MARK, why
+from tests.servers.proxy import slow_proxy
 from tests.support.rig import Rig
 from tests.support.transactions import owner_write
 
@@ -116,6 +117,10 @@ def test_a_later_process_of_the_same_number_is_not_ended(postgres_rig: Rig) -> N
 
 def test_an_error_message_is_not_read_without_end(postgres_rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_engine, "MOST_BYTES", 1_000_000)
-    url = postgres_rig.url.replace("postgresql+psycopg", "postgresql")
-    with live_engine.LiveSession.connect(url) as c, pytest.raises(live_engine.NoAnswer, match="more than 1,000,000"):
-        c.execute("SELECT CAST(repeat('x', 100000000) AS integer)")
+    url = make_url(postgres_rig.url)
+    assert url.host is not None and url.port is not None
+    # Bytes are counted between reads of the socket: slower ones than the server's make sure that there are several.
+    with slow_proxy((url.host, url.port), pause_seconds=0.01) as (host, port):
+        slow = url.set(drivername="postgresql", host=host, port=port).render_as_string()
+        with live_engine.LiveSession.connect(slow) as c, pytest.raises(live_engine.NoAnswer, match="more than 1,000,0"):
+            c.execute("SELECT CAST(repeat('x', 100000000) AS integer)")

@@ -10,8 +10,8 @@ from sexton.storage.model import VaultSpec
 from sexton.storage.port import VaultFault
 from sexton.storage.vaults import open_vault
 from tests.servers.certificate import certificate
+from tests.servers.proxy import tls_proxy
 from tests.servers.s3 import RunningS3
-from tests.servers.tls_proxy import tls_proxy
 
 
 def _spec(bucket: str) -> VaultSpec:

@@ -95,7 +95,7 @@ def test_node_that_accepts_and_does_not_flush_is_named(topics: TopicStores) -> N
 
     with flushing_node(lambda _: 202) as url:
         report(topics, topic, "r1", 99, node="node-r1", url=url)
-        result = flush(topics, topic, seconds=0.1)
+        result = flush(topics, topic, seconds=2.0)
 
     assert result == Flushed(asked=1, flushed=0, late=(f"{topic}/r1",))
 

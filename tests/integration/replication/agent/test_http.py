@@ -16,7 +16,7 @@ from sexton.replication.agent.http import HttpCuts
 from sexton.replication.agent.model import GrantedCut, Removed, SweepOutcome
 from sexton.replication.agent.port import ApiRefused, ApiSilent
 from tests.servers.certificate import certificate
-from tests.servers.tls_proxy import tls_proxy
+from tests.servers.proxy import tls_proxy
 
 TOKEN = "sxt_0123456789ab_secret"
 
