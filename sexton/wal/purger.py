@@ -40,9 +40,10 @@ class Purger:
         return self._floors.judge(self._read_log(names, before), before, step)
 
     def review(self, names: Sequence[str], unweighed: Sequence[str]) -> Mapping[str, Reviewed]:
-        """Return which topics have work, and why the others have none; complete purges that the log has carried out.
+        """Return which topics have work, and why the others have none; complete purges of these that are carried out.
 
-        Nothing is deleted, and no floor is raised. Unknown topics are left out.
+        Nothing is deleted, and no floor is raised. Unknown topics are left out. For a topic with work this counts as no
+        purge without a fault: its own one may be paused, or never run.
 
         Args:
             names: topics.
@@ -55,7 +56,8 @@ class Purger:
             self._estimate_entry_sizes(unweighed, answers)
         verdicts = self._floors.judge(answers, before, Step.REVIEW)
         faults = {name: answer for name, answer in answers.items() if isinstance(answer, LogFault)}
-        self._floors.record_log_state(answers, faults)
+        idle = {name: answers[name] for name, verdict in verdicts.items() if not verdict.work}
+        self._floors.record_log_state(idle, faults)
         return {name: Reviewed(verdict, faults.get(name)) for name, verdict in verdicts.items()}
 
     def purge(self, names: Sequence[str]) -> Mapping[str, Purged]:

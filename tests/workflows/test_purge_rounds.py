@@ -139,3 +139,22 @@ async def test_tick_starts_a_round_when_a_topic_is_due(topics: Topics) -> None:
     assert due.topics
     assert topics.topic(name).floor == 10
     assert not topics.wal.schedule.any_due()
+
+
+async def test_review_is_no_success_of_a_purge_that_is_paused(topics: Topics) -> None:
+    """Rounds see such a topic at each tick; only its purge counts, or no alert would say that nothing is deleted."""
+    name, idle = topics.make(20, "r1"), topics.make(20, "r1")
+    await topics.round()
+    topics.flushed(name, "r1", 9)
+    enabled_at = topics.topic(name).ok_at
+    paused = await topics.start(name, "pause")
+    topics.rig.later(1_801)
+    counts = await topics.round()
+    during = topics.topic(name).ok_at
+    await paused.signal("resume")
+    await paused.result()
+
+    assert (counts.topics, counts.running) == (2, 1)
+    assert enabled_at == during
+    assert topics.topic(idle).ok_at != enabled_at != topics.topic(name).ok_at
+    assert topics.topic(name).floor == 10

@@ -69,13 +69,15 @@ class Topics:
     def topic(self, name: str) -> Topic:
         return self.wal.store.topic(name)
 
-    async def start(self, topic: str) -> WorkflowHandle[Any, PurgeReport]:
+    async def start(self, topic: str, signal: str | None = None) -> WorkflowHandle[Any, PurgeReport]:
+        """Start the purge of a topic; ``signal`` is delivered before its first step."""
         return await self.served.client.start_workflow(
             ids.PURGE_WAL,
             PurgeRequest(topic=topic, deployment=DEPLOYMENT, instance="shop", requested_by="test"),
             id=ids.purge_wal(DEPLOYMENT, topic),
             task_queue=ids.control_queue(DEPLOYMENT),
             result_type=PurgeReport,
+            start_signal=signal,
         )
 
     async def start_round(self) -> WorkflowHandle[Any, TopicCounts]:
