@@ -13,12 +13,13 @@ from sexton.interfaces.cli.render.blocker import Blocker
 from sexton.interfaces.operator_service import OperatorService
 from sexton.kernel.message import Message
 from sexton.replication.binlog.messages import GcRequest
-from sexton.runtime.temporal import schedules
-from sexton.wal.messages import PurgeRoundRequest
+from sexton.runtime.temporal import schedules, search_attributes
+from sexton.wal.messages import PurgeRequest, PurgeRoundRequest
 from tests.servers.temporal import DevServer
 from tests.support.rig import DEPLOYMENT, Rig
 from tests.workflows.conftest import Served
 from workflows import ids
+from workflows.search_attributes import Capability, at_start
 
 
 def service(rig: Rig, settings: Settings, address: str, deployment: str) -> OperatorService:
@@ -91,6 +92,58 @@ async def test_paused_run_is_named(
     assert rows["paused"].way_out == way_out
     assert rows["paused"].instance == ("(all)" if workflow_type == TOPICS else shop)
     assert "no worker" not in rows
+
+
+async def test_paused_run_is_named_behind_many_others(
+    served: Served, settings: Settings, temporal_server: DevServer
+) -> None:
+    """One purge runs for each topic: those that only work hide none that is paused. Its topic may be unknown."""
+    await search_attributes.register(served.client)
+    at, queue = service(served.rig, settings, temporal_server.address, DEPLOYMENT), f"no-worker-{uuid.uuid4()}"
+    paused, *others = [f"wal-{uuid.uuid4().hex[:8]}" for _ in range(22)]
+    runs = [
+        await served.client.start_workflow(
+            ids.PURGE_WAL,
+            PurgeRequest(topic=topic, deployment=DEPLOYMENT),
+            id=ids.purge_wal(DEPLOYMENT, topic),
+            task_queue=ids.control_queue(DEPLOYMENT) if topic == paused else queue,
+            search_attributes=at_start(DEPLOYMENT, Capability.WAL, "", "test"),
+            start_signal="pause",
+        )
+        for topic in (paused, *others)
+    ]
+    for _ in range(20):
+        rows = await find(at)
+        if "paused" in rows:
+            break
+        await asyncio.sleep(0.2)
+    for run in runs:
+        await run.terminate()
+
+    assert (rows["paused"].what, rows["paused"].instance) == (f"purge of topic {paused}", "(all)")
+    assert "not asked" not in rows
+
+
+async def test_runs_that_were_not_asked_are_mentioned(
+    served: Served, settings: Settings, temporal_server: DevServer
+) -> None:
+    """Where runs have no search attributes, only the first ones are asked."""
+    at = service(served.rig, settings, temporal_server.address, DEPLOYMENT)
+    runs = [
+        await served.client.start_workflow(
+            ids.CHECK, CheckRequest(instance=name), id=ids.check(DEPLOYMENT, name), task_queue=f"no-worker-{name}"
+        )
+        for name in (f"shop-{uuid.uuid4().hex[:8]}" for _ in range(21))
+    ]
+    for _ in range(20):
+        rows = await find(at)
+        if "not asked" in rows:
+            break
+        await asyncio.sleep(0.2)
+    for run in runs:
+        await run.terminate()
+
+    assert "only 20 checks" in rows["not asked"].why
 
 
 async def test_without_an_answer_nothing_is_claimed(rig: Rig, settings: Settings) -> None:

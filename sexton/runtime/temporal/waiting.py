@@ -11,8 +11,10 @@ from config.settings import Settings
 from sexton.check.model import CheckProgress
 from sexton.kernel.message import Message
 from sexton.replication.binlog.messages import GcProgress
+from sexton.runtime.temporal.search_attributes import missing
 from sexton.wal.messages import PurgeProgress, PurgeRoundProgress
 from workflows import ids
+from workflows.search_attributes import CAPABILITY, STATE
 
 QUERY_PATIENCE = dt.timedelta(seconds=1)
 STATES = {"PAUSED": "paused", "BACKING_OFF": "backing off"}
@@ -36,14 +38,27 @@ class WaitingRun(Message):
     way_out: str = ""
 
 
-async def find_waiting(client: Client, settings: Settings, limit: int) -> list[WaitingRun]:
-    """Return the runs that wait, of the first ``limit`` that are open; one that does not answer is left out."""
+class WaitingRuns(Message):
+    """The runs that wait; ``unseen``: there are more open runs, some of which may wait too."""
+
+    runs: tuple[WaitingRun, ...]
+    unseen: bool
+
+
+async def find_waiting(client: Client, settings: Settings, limit: int) -> WaitingRuns:
+    """Return so many runs of this deployment that wait; one that does not answer is left out.
+
+    Where the namespace knows Sexton's search attributes, only runs that wait are asked, else the first open ones.
+    """
     types = ", ".join(f"'{name}'" for name in PROGRESS)
     query = f"WorkflowType IN ({types}) AND ExecutionStatus = 'Running'"
-    prefix = f"{settings.require_deployment()}/"
-    runs = [run async for run in client.list_workflows(query, limit=10 * limit) if run.id.startswith(prefix)]
+    query += f" AND WorkflowId STARTS_WITH '{settings.require_deployment()}/'"
+    if not await missing(client):
+        states = ", ".join(f"'{state}'" for state in STATES)
+        query += f" AND ({STATE.name} IN ({states}) OR {CAPABILITY.name} IS NULL)"
+    runs = [run async for run in client.list_workflows(query, limit=limit + 1)]
     found = await asyncio.gather(*(_waiting(client, run) for run in runs[:limit]))
-    return [run for run in found if run is not None]
+    return WaitingRuns(runs=tuple(run for run in found if run is not None), unseen=len(runs) > limit)
 
 
 async def _waiting(client: Client, run: WorkflowExecution) -> WaitingRun | None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 PATIENCE_SECONDS = 3.0
 MAX_RUNS = 20
+LIST_THEM = "list them: docs/temporal.md, Find a workflow"
 NOT_ASKED = "not listed, because Temporal did not answer: schedule, workers, paused checks, purges and binlog runs"
 
 
@@ -42,7 +43,8 @@ async def _find(service: "OperatorService") -> list[Blocker]:
         everything = {"instance": ALL_INSTANCES, "what": "everything", "held_by": "no worker"}
         why = "no worker polls this deployment's queue"
         return [*found, Blocker(**everything, why=why, way_out="sexton worker run")]
-    for run in await find_waiting(client, settings, MAX_RUNS):
+    waiting = await find_waiting(client, settings, MAX_RUNS)
+    for run in waiting.runs:
         found.append(
             Blocker(
                 instance=_instance_of(service, run),
@@ -53,13 +55,18 @@ async def _find(service: "OperatorService") -> list[Blocker]:
                 way_out=run.way_out,
             )
         )
+    if waiting.unseen:
+        why = f"only {MAX_RUNS} checks, purges and binlog runs were asked; others may be paused or back off, too"
+        others = Blocker(instance=ALL_INSTANCES, held_by="not asked", what="further runs", why=why, way_out=LIST_THEM)
+        found.append(others)
     return found
 
 
 def _instance_of(service: "OperatorService", run: "WaitingRun") -> str:
-    if run.topic:
-        return service.stores.wal.store.topic(run.topic).instance
-    return run.instance or ALL_INSTANCES
+    if not run.topic:
+        return run.instance or ALL_INSTANCES
+    topic = service.stores.wal.floors.topics([run.topic]).get(run.topic)
+    return topic.instance if topic is not None else ALL_INSTANCES  # anyone who reaches Temporal may name a topic
 
 
 async def _schedule(client: "Client", settings: "Settings") -> list[Blocker]:
