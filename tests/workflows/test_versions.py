@@ -8,19 +8,22 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from temporalio.api.workflowservice.v1 import SetWorkerDeploymentCurrentVersionRequest
 from temporalio.client import Client, WorkflowHandle
 
 from config.settings import Settings
 from sexton.check.model import CheckRequest
 from sexton.database import schema
 from sexton.database.engine import Database
+from sexton.interfaces.cli.doctor.temporal import _worker
 from sexton.interfaces.worker import control
 from sexton.kernel.errors import SextonError
 from sexton.recycle.rounds.model import RecycleRequest
 from sexton.runtime.temporal import versions
 from sexton.runtime.temporal.checks import CHECKS
+from sexton.runtime.temporal.client import Build, WorkflowQueue
 from sexton.runtime.temporal.rounds import ROUNDS
-from sexton.runtime.temporal.versions import BuildState
+from sexton.runtime.temporal.versions import BuildState, explain_no_tasks
 from tests.servers.temporal import DevServer, start_local
 from tests.support.rig import DEPLOYMENT, Rig, listing
 from tests.workflows.conftest import PATIENCE_SECONDS, Served, fill, slow
@@ -128,6 +131,39 @@ async def test_new_workflows_begin_on_the_current_build(
     assert [set(await builds_of(client, handle)) for handle in (on_old, on_new)] == [{OLD}, {NEW}]
     assert after[NEW] is BuildState.CURRENT
     assert after[OLD] in (BuildState.DRAINING, BuildState.DRAINED)
+
+
+@pytest.mark.slow
+async def test_build_without_a_worker_is_not_promoted(rig: Rig, temporal: DevServer) -> None:
+    """Temporal would accept it, and then give work to no worker."""
+    client, settings = await temporal.connect(), of_build(rig, OLD)
+    async with await worker_of(rig, temporal, OLD), versions.promoting_first(client, settings):
+        while (await until_known(client, settings, OLD))[OLD] is not BuildState.CURRENT:
+            await asyncio.sleep(0.1)
+    queue = WorkflowQueue((Build(), Build(DEPLOYMENT, NEW)), Build(DEPLOYMENT, OLD))  # so it is a minute later
+
+    refusal = await versions._refusal(client, DEPLOYMENT, OLD, queue)
+
+    assert "none of its workers polls" in refusal
+    assert "to build 1.0.0 of test-rig alone, and only workers of 1.1.0, no build poll" in explain_no_tasks(queue)
+    assert explain_no_tasks(queue._replace(current=Build())) == ""
+
+
+@pytest.mark.slow
+async def test_workers_that_get_no_tasks_are_named(rig: Rig, temporal: DevServer) -> None:
+    client, settings = await temporal.connect(), of_build(rig, NEW)
+    none = SetWorkerDeploymentCurrentVersionRequest(namespace="default", deployment_name=DEPLOYMENT)
+    async with await worker_of(rig, temporal, NEW):
+        await until_known(client, settings, NEW)
+        await versions.promote(client, settings, NEW)
+        while (before := await _worker(client, settings)).state != "OK":
+            await asyncio.sleep(0.1)
+        await client.workflow_service.set_worker_deployment_current_version(none)  # as a party that reaches Temporal
+        while (after := await _worker(client, settings)) == before:
+            await asyncio.sleep(0.1)
+
+    assert (after.state, after.todo) == ("FAIL", versions.PROMOTE)
+    assert "no build of workers is current" in after.detail
 
 
 async def test_without_versioning_every_worker_takes_every_task(served: Served, shop: str, tmp_path: Path) -> None:

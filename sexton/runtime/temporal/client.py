@@ -6,9 +6,9 @@ import sys
 import time
 import traceback
 from collections.abc import Coroutine
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.enums.v1 import TaskQueueType, WorkerVersioningMode
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, DescribeTaskQueueRequest
 from temporalio.client import Client, WorkflowHandle
@@ -95,8 +95,22 @@ async def taken(handle: WorkflowHandle[Any, Any]) -> bool:
     return (await handle.describe()).history_length > 2
 
 
-async def pollers(client: Client, settings: Settings) -> int:
-    """Return how many workers have polled this deployment's workflow queue recently."""
+class Build(NamedTuple):
+    """A build of workers that take only tasks of their own build; both empty: workers without versioning."""
+
+    deployment: str = ""
+    build: str = ""
+
+
+class WorkflowQueue(NamedTuple):
+    """The builds of the workers that polled a deployment's workflow queue lately, and the build that gets its tasks."""
+
+    pollers: tuple[Build, ...]
+    current: Build
+
+
+async def workflow_queue(client: Client, settings: Settings) -> WorkflowQueue:
+    """Return who polls this deployment's workflow queue. Temporal lists a worker some moments after its start."""
     try:
         described = await client.workflow_service.describe_task_queue(
             DescribeTaskQueueRequest(
@@ -109,4 +123,17 @@ async def pollers(client: Client, settings: Settings) -> int:
         raise SextonError(f"Temporal did not list the workers that poll: {e.message}") from e
     # Temporal remembers pollers for minutes after they have stopped.
     oldest = time.time() - POLL_SECONDS
-    return sum(1 for p in described.pollers if p.last_access_time.seconds >= oldest)
+    reported = [p.deployment_options for p in described.pollers if p.last_access_time.seconds >= oldest]
+    versioned = WorkerVersioningMode.WORKER_VERSIONING_MODE_VERSIONED
+    current = described.versioning_info.current_deployment_version
+    return WorkflowQueue(
+        tuple(
+            Build(o.deployment_name, o.build_id) if o.worker_versioning_mode == versioned else Build() for o in reported
+        ),
+        Build(current.deployment_name, current.build_id),
+    )
+
+
+async def pollers(client: Client, settings: Settings) -> int:
+    """Return how many workers have polled this deployment's workflow queue recently, of whatever build."""
+    return len((await workflow_queue(client, settings)).pollers)

@@ -25,10 +25,12 @@ from config.settings import Settings
 from sexton.kernel.background import in_background
 from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
+from sexton.runtime.temporal.client import Build, WorkflowQueue, workflow_queue
 
 log = logging.getLogger(__name__)
 CHECK_SECONDS = 1.0
 PROMOTION_SECONDS = 60.0
+PROMOTE = "start workers of that build, or: sexton worker promote"
 NOT_YET = (RPCStatusCode.FAILED_PRECONDITION, RPCStatusCode.RESOURCE_EXHAUSTED, RPCStatusCode.UNAVAILABLE)
 """Answers to a promotion that change when the new workers have begun to poll every queue of the current build."""
 
@@ -102,10 +104,10 @@ async def promote(client: Client, settings: Settings, build: str) -> None:
     """Make a build current: workflows begin on it, and running ones move to it with their next step.
 
     Temporal refuses while the new workers do not poll every queue that those of the current build poll. This waits for
-    them, 60 s at most.
+    them, and for the first of them, 60 s at most.
 
     Raises:
-        SextonError: no worker of the build ever ran, its workers lack a queue, or Temporal refuses.
+        SextonError: no worker of the build runs, its workers lack a queue, or Temporal refuses.
     """
     deployment = settings.require_deployment()
     if build not in {known.build for known in await builds(client, settings)}:
@@ -113,18 +115,40 @@ async def promote(client: Client, settings: Settings, build: str) -> None:
             f"no worker of build {build} ever ran with temporal.worker_versioning in {deployment}; see: "
             "sexton worker builds"
         )
+    last_try = time.monotonic() + PROMOTION_SECONDS
+    while refusal := await _refusal(client, deployment, build, await workflow_queue(client, settings)):
+        if time.monotonic() > last_try:
+            raise SextonError(f"build {build} did not become current: {refusal}")
+        await asyncio.sleep(CHECK_SECONDS)
+
+
+async def _refusal(client: Client, deployment: str, build: str, queue: WorkflowQueue) -> str:
+    """Make a build current, and return an empty text; or return why that is not possible yet."""
+    if Build(deployment, build) not in queue.pollers:
+        return "none of its workers polls, so no workflow would go on; start one: sexton worker run"
     request = SetWorkerDeploymentCurrentVersionRequest(
         namespace=client.namespace, deployment_name=deployment, build_id=build, identity=client.identity
     )
-    last_try = time.monotonic() + PROMOTION_SECONDS
-    while True:
-        try:
-            await client.workflow_service.set_worker_deployment_current_version(request)
-            return
-        except RPCError as e:
-            if e.status not in NOT_YET or time.monotonic() > last_try:
-                raise SextonError(f"Temporal refused to make build {build} current: {e.message}") from e
-        await asyncio.sleep(CHECK_SECONDS)
+    try:
+        await client.workflow_service.set_worker_deployment_current_version(request)
+    except RPCError as e:
+        if e.status in NOT_YET:
+            return e.message
+        raise SextonError(f"Temporal refused to make build {build} current: {e.message}") from e
+    return ""
+
+
+def explain_no_tasks(queue: WorkflowQueue) -> str:
+    """Return why none of the workers that poll gets a task of a workflow; empty where one does, or none polls."""
+    if not queue.pollers or queue.current in queue.pollers:
+        return ""
+    if not queue.current.build:
+        return "no build of workers is current, so Temporal gives work to none of those that poll"
+    others = ", ".join(sorted({poller.build or "no build" for poller in queue.pollers}))
+    return (
+        f"Temporal gives work to build {queue.current.build} of {queue.current.deployment} alone, and only workers of "
+        f"{others} poll"
+    )
 
 
 def promoting_first(client: Client, settings: Settings) -> AbstractAsyncContextManager[None]:

@@ -32,17 +32,20 @@ def temporal_blockers(service: "OperatorService") -> list[Blocker] | None:
 
 
 async def _find(service: "OperatorService") -> list[Blocker]:
-    from sexton.runtime.temporal.client import connect, pollers
+    from sexton.runtime.temporal.client import connect, workflow_queue
+    from sexton.runtime.temporal.versions import PROMOTE, explain_no_tasks
     from sexton.runtime.temporal.waiting import find_waiting
 
     settings = service.settings
     client = await connect(settings)
-    workers = await pollers(client, settings)
+    queue = await workflow_queue(client, settings)
     found = await _schedule(client, settings)
-    if not workers:
-        everything = {"instance": ALL_INSTANCES, "what": "everything", "held_by": "no worker"}
+    everything: dict[str, Any] = {"instance": ALL_INSTANCES, "what": "everything", "held_by": "no worker"}
+    if not queue.pollers:
         why = "no worker polls this deployment's queue"
         return [*found, Blocker(**everything, why=why, way_out="sexton worker run")]
+    if idle := explain_no_tasks(queue):
+        return [*found, Blocker(**everything, why=idle, way_out=PROMOTE)]
     waiting = await find_waiting(client, settings, MAX_RUNS)
     for run in waiting.runs:
         found.append(

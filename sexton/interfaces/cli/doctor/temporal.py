@@ -90,14 +90,17 @@ async def _examine_deployment(client: "Client", settings: "Settings") -> list[Do
 
 
 async def _worker(client: "Client", settings: "Settings") -> DoctorFinding:
-    from sexton.runtime.temporal.client import POLL_SECONDS, pollers
+    from sexton.runtime.temporal.client import POLL_SECONDS, workflow_queue
+    from sexton.runtime.temporal.versions import PROMOTE, explain_no_tasks
 
-    workers = await pollers(client, settings)
-    if workers == 0:
+    queue = await workflow_queue(client, settings)
+    if not queue.pollers:
         return DoctorFinding(
             "FAIL", "worker", "no worker polls this deployment's queue: nothing is deleted", "sexton worker run"
         )
-    return DoctorFinding("OK", "worker", f"{workers} polled within the last {POLL_SECONDS} s")
+    if idle := explain_no_tasks(queue):
+        return DoctorFinding("FAIL", "worker", f"{idle}: nothing is deleted", PROMOTE)
+    return DoctorFinding("OK", "worker", f"{len(queue.pollers)} polled within the last {POLL_SECONDS} s")
 
 
 async def _schedule(client: "Client", settings: "Settings") -> list[DoctorFinding]:
