@@ -59,6 +59,8 @@ def init(database_url: str, deployment: str) -> None:
             is_newer = _is_newer(database, c)
         if not is_newer:
             command.upgrade(_config(database), "head")
+        table, schema = VERSION_TABLE[database.dialect]
+        version = f"SELECT version_num FROM {schema + '.' if schema else ''}{table}"
         with database.write() as c:
             clock = database.t.clock.fullname
             # This waits for another init at the same moment; the first one names the deployment.
@@ -66,8 +68,11 @@ def init(database_url: str, deployment: str) -> None:
                 text(f"INSERT INTO {clock} (one, deployment) VALUES (true, :d) ON CONFLICT DO NOTHING"),
                 {"d": deployment},
             )
-            if not is_newer:
-                c.execute(text(f"UPDATE {clock} SET works_with = :v WHERE works_with <> :v"), {"v": WORKS_WITH})
+            # A newer init may have upgraded the schema meanwhile: only it knows which programs may use that.
+            c.execute(
+                text(f"UPDATE {clock} SET works_with = :v WHERE works_with <> :v AND ({version}) = :head"),
+                {"v": WORKS_WITH, "head": HEAD},
+            )
             stored_deployment = c.execute(text(f"SELECT deployment FROM {clock}")).scalar_one()
             if stored_deployment != deployment:
                 raise _foreign(stored_deployment, deployment)

@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import inspect, select, text, update
+from sqlalchemy import Engine, event, inspect, select, text, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from sexton.database import schema
@@ -236,6 +236,27 @@ def test_init_says_which_programs_may_use_the_schema(db: Database, database_url:
 
     with db.read() as c:
         assert c.execute(select(db.t.clock.c.works_with)).scalar_one() == schema.WORKS_WITH
+
+
+def test_older_init_beside_a_newer_one_lets_no_older_program_in(db: Database, database_url: str) -> None:
+    """The newer ``sexton init`` upgrades the schema between two transactions of the older one, as in a rollback."""
+    table, namespace = schema.VERSION_TABLE[db.dialect]
+    newer = (f"UPDATE {namespace or 'main'}.{table} SET version_num = '0010'",)
+    newer += (f"UPDATE {db.t.clock.fullname} SET works_with = '0010'",)
+
+    def upgrade_before(_c: Any, cursor: Any, statement: str, *_: Any) -> None:
+        if statement.startswith(f"INSERT INTO {db.t.clock.fullname}"):
+            for line in newer:
+                cursor.execute(line)
+
+    event.listen(Engine, "before_cursor_execute", upgrade_before)
+    try:
+        schema.init(database_url, OURS)
+    finally:
+        event.remove(Engine, "before_cursor_execute", upgrade_before)
+
+    with pytest.raises(schema.SchemaError, match="at version 0010, which this Sexton"):
+        schema.check(db, OURS)
 
 
 def test_a_schema_of_an_unknown_version_is_refused_unchanged(db: Database, database_url: str) -> None:
