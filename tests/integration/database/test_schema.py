@@ -241,8 +241,10 @@ def test_init_says_which_programs_may_use_the_schema(db: Database, database_url:
 def test_older_init_beside_a_newer_one_lets_no_older_program_in(db: Database, database_url: str) -> None:
     """The newer ``sexton init`` upgrades the schema between two transactions of the older one, as in a rollback."""
     table, namespace = schema.VERSION_TABLE[db.dialect]
-    newer = (f"UPDATE {namespace or 'main'}.{table} SET version_num = '0010'",)
-    newer += (f"UPDATE {db.t.clock.fullname} SET works_with = '0010'",)
+    newer = [
+        f"UPDATE {namespace or 'main'}.{table} SET version_num = '0010'",
+        f"UPDATE {db.t.clock.fullname} SET works_with = '0010'",
+    ]
 
     def upgrade_before(_c: Any, cursor: Any, statement: str, *_: Any) -> None:
         if statement.startswith(f"INSERT INTO {db.t.clock.fullname}"):
