@@ -117,8 +117,9 @@ class OperatorService:
         from sexton.insight.marks import MarkListing
         from sexton.recycle.planning.sql.measure import policy_of
 
+        in_force = self.policy(wanted.instance)
         with self.db.read() as c:
-            policy = policy_of(self.db, c, wanted.instance, self.settings.policy()).policy
+            policy = policy_of(self.db, c, wanted.instance, in_force).policy
             return MarkListing(self.db, policy).page(c, wanted, after, limit)
 
     def _count_objects(self, instance: str, marks: "Sequence[DueMark]") -> int:

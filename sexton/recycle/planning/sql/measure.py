@@ -39,12 +39,9 @@ from sexton.recycle.planning.sql.means import MeanObjects
 
 AGES_MODULUS = 2**31 - 1
 """Each age is taken modulo this number, so that a sum over any number of marks fits into the column."""
-MOST_KINDS = 20
-"""Kinds without a retention that are named."""
-MOST_COUNTED = 1_000
-"""Further kinds that are counted."""
-PAGE_MARKS = 50_000
-"""Marks that one statement counts."""
+MOST_KINDS, MOST_COUNTED = 20, 1_000
+"""Kinds without a retention that are named, and further ones that are counted."""
+PAGE_MARKS = 50_000  # that one statement counts
 SUMMED = ("marks", "keys", "prefixes", "bytes")
 """Sums that are counted in rows, the same for all marks and for held ones."""
 
@@ -61,9 +58,10 @@ def policy_of(db: Database, c: Connection, instance: str, policy: Policy) -> Ins
         raise UnknownInstance(instance)
     of_owner = for_owner(policy, row.owner)
     if of_owner.fallback_retention_seconds is not None:
-        kinds = find_kinds(db, c, instance, of_owner.retention_seconds).names
-        fallback = dict.fromkeys(kinds, of_owner.fallback_retention_seconds)
-        of_owner = of_owner.model_copy(update={"retention_seconds": fallback | of_owner.retention_seconds})
+        kinds = find_kinds(db, c, instance, of_owner.retention_seconds, MOST_COUNTED).names
+        retentions = dict.fromkeys(kinds, of_owner.fallback_retention_seconds) | of_owner.retention_seconds
+        # Marks of still other kinds are kept until some of these are gone, by each step of a round.
+        of_owner = of_owner.model_copy(update={"retention_seconds": retentions, "fallback_retention_seconds": None})
     return InstancePolicy(instance, row.mode == InstanceMode.ENABLED, of_owner, row.retentions)
 
 
@@ -278,10 +276,12 @@ class FoundKinds(NamedTuple):
     """At least so many other kinds, which have no retention; they are not named."""
 
 
-def find_kinds(db: Database, c: Connection, instance: str, retentions: Collection[str]) -> FoundKinds:
+def find_kinds(
+    db: Database, c: Connection, instance: str, retentions: Collection[str], most: int = MOST_KINDS
+) -> FoundKinds:
     """Return the kinds of an instance's unclaimed marks, read from the index with one seek for each kind.
 
-    ``retentions``: kinds with a retention. An owner's role may use any number of others.
+    ``retentions``: kinds with a retention. An owner's role may use any number of others; ``most`` of them are named.
     """
     mark = db.t.mark
     waiting = and_(mark.c.instance == instance, mark.c.state != MarkState.CLAIMED, mark.c.quarantined_reason.is_(None))
@@ -290,11 +290,11 @@ def find_kinds(db: Database, c: Connection, instance: str, retentions: Collectio
     hop = select(first.scalar_subquery().label("kind")).cte("hop", recursive=True)
     step = first.where(mark.c.kind > hop.c.kind).scalar_subquery()
     hop = hop.union_all(select(step).where(hop.c.kind.is_not(None)))
-    seeks = len(retentions) + MOST_KINDS + MOST_COUNTED
+    seeks = len(retentions) + most + MOST_COUNTED
     kinds = list(c.execute(select(hop.c.kind).where(hop.c.kind.is_not(None)).limit(seeks)).scalars())
     others = [kind for kind in kinds if kind not in retentions]
-    if len(others) <= MOST_KINDS:
+    if len(others) <= most:
         return FoundKinds(kinds)
     of_kind = select(mark.c.kind).where(waiting).limit(1)
     known = [kind for kind in retentions if c.execute(of_kind.where(mark.c.kind == kind)).first() is not None]
-    return FoundKinds(sorted([*known, *others[:MOST_KINDS]]), len(others) - MOST_KINDS)
+    return FoundKinds(sorted([*known, *others[:most]]), len(others) - most)

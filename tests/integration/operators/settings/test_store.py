@@ -11,6 +11,7 @@ from sexton.database.guard import UnknownInstance
 from sexton.kernel.errors import BadInput
 from sexton.operators.settings.store import SettingStore
 from sexton.recycle.errors import PlanRefused
+from sexton.recycle.planning.sql.measure import MOST_KINDS
 from sexton.recycle.rounds.sql.schedule import RoundSchedule
 from tests.support.rig import Rig, listing, put
 
@@ -136,3 +137,20 @@ def test_fallback_that_ends_keeps_marks_again(rig: Rig, tmp_path: Path) -> None:
 
     assert plan.marks == 1
     assert rig.round().deleted == 0
+
+
+def test_fallback_applies_to_any_number_of_kinds(rig: Rig, tmp_path: Path) -> None:
+    """No round plans what its own check of the order then refuses: that would fail each round, and delete nothing."""
+    root, live = rig.local(tmp_path / "v"), live_of(rig)
+    SettingStore(rig.db).put("recycle.fallback_retention_seconds", "7200")
+    rig.policy = live.current.map(Settings.policy)("shop")
+    kinds = [f"k{n:02}" for n in range(MOST_KINDS + 2)]
+    for kind in reversed(kinds):
+        put(root, f"data/{kind}")
+        rig.mark(kind, NewMark(id="a", vault="disk", keys=(f"data/{kind}",)))
+        rig.later(7_300 if kind == kinds[MOST_KINDS] else 0)  # the first ones by name are not due yet
+
+    report = rig.round()
+
+    assert (report.state, report.deleted) == ("SUCCEEDED", 2)
+    assert listing(root).keys() == {f"data/{kind}" for kind in kinds[:MOST_KINDS]}
