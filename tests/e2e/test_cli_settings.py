@@ -66,6 +66,22 @@ def test_raised_limit_is_confirmed(offline: Run, shop: Database, waits: None) ->
     assert SettingStore(shop).all() == []
 
 
+@pytest.mark.parametrize(
+    ("key", "looser", "stricter"),
+    [
+        ("binlog.max_cut_fraction", "1", "0.1"),
+        ("binlog.hold_limit_seconds", "600", "172800"),
+        ("check.check_grace_seconds", "3600", "172800"),
+    ],
+)
+def test_looser_safeguard_is_confirmed(offline: Run, shop: Database, key: str, looser: str, stricter: str) -> None:
+    asked, taken = offline("settings", "set", key, looser), offline("settings", "set", key, stricter)
+
+    assert (asked.returncode, taken.returncode) == (1, 0)
+    assert "this loosens a safeguard" in asked.stdout
+    assert [row.value for row in SettingStore(shop).all()] == [stricter]
+
+
 def test_show_names_the_source_and_what_it_replaces(offline: Run, shop: Database, waits: None) -> None:
     own = {"SEXTON_RECYCLE__DROPPED_PARTITION_RETENTION_SECONDS": "20000"}
     offline("settings", "set", RETENTION, "86400")

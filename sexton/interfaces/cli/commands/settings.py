@@ -23,7 +23,17 @@ app = typer.Typer(help="Settings and where they come from.", no_args_is_help=Tru
 OfInstance = Annotated[str | None, typer.Option("--instance", help="Only for this instance; without it: for all.")]
 Key = Annotated[str, typer.Argument(help="A key that `settings show` marks as changeable.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
-LIMITS = ("recycle.max_delete_objects", "recycle.max_delete_fraction")
+WITHOUT_APPROVAL = "more may be deleted in 24 hours without approval (sexton plan list)"
+SAFEGUARDS = {
+    "recycle.max_delete_objects": WITHOUT_APPROVAL,
+    "recycle.max_delete_fraction": WITHOUT_APPROVAL,
+    "binlog.max_cut_fraction": "more of a binlog may be cut without approval",
+    "binlog.hold_limit_seconds": "binlogs are kept for a shorter time for a silent consumer, replica or follower",
+    "check.check_grace_seconds": "younger objects count as orphans if no record names them",
+}
+"""Keys whose change may cause a deletion that no retention shows, and what it then does."""
+SAFE_IF_LONG = ("binlog.hold_limit_seconds", "check.check_grace_seconds")
+"""Of these, those that are safe if they are raised; the others are if they are lowered."""
 IN_FORCE = "workers use it within 5 s; a plan that was made before is not changed"
 
 
@@ -121,16 +131,17 @@ def _confirm_change(service: "OperatorService", key: str, scope: str, after: "Li
     instances = [registry.instance(scope)] if scope else registry.instances()
     changes = [s for i in instances for s in shifts(service.db, i.id, service.policy(i.id), after(i.id).policy())]
     _show_changes(changes)
-    raised = key in LIMITS and _limit(after(scope), key) > _limit(service.live.current(scope), key)
-    if raised:
-        typer.echo("the limit is raised: more may be deleted in 24 hours without approval (sexton plan --list)")
-    if not yes and (raised or any(s.more and s.marks for s in changes)):
+    loosened = key in SAFEGUARDS and _is_looser(key, service.live.current(scope), after(scope))
+    if loosened:
+        typer.echo(f"this loosens a safeguard: {SAFEGUARDS[key]}")
+    if not yes and (loosened or any(s.more and s.marks for s in changes)):
         typer.confirm(f"Change {key}?", abort=True, err=True)
 
 
-def _limit(settings: "Settings", key: str) -> float:
-    """Return the value of a limit."""
-    return float(getattr(settings.recycle, key.partition(".")[2]))
+def _is_looser(key: str, before: "Settings", after: "Settings") -> bool:
+    section, _, name = key.partition(".")
+    old, new = (float(getattr(getattr(settings, section), name)) for settings in (before, after))
+    return new < old if key in SAFE_IF_LONG else new > old
 
 
 @app.command("preview")
