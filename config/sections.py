@@ -13,6 +13,8 @@ from sexton.operators.controls.policy import parse_window
 
 RETENTION_CEILING = 3650 * 86_400
 """Ten years, in seconds: a larger value is probably a typing error."""
+MOST = 2**62
+"""The largest number of objects, entries or bytes: a database compares it with its own."""
 
 
 def _web(url: str) -> str:
@@ -160,7 +162,7 @@ class RecycleSection(_Section):
     fallback_retention_seconds: Annotated[int, _seconds(0), AfterValidator(check_fallback)] = 0
     upload_grace_seconds: Annotated[int, _seconds(600)] = 3_600
     max_delete_fraction: Annotated[float, Field(gt=0, le=1, json_schema_extra={"unit": "of the live objects"})] = 0.1
-    max_delete_objects: Annotated[int, Field(ge=1, json_schema_extra={"unit": "objects"})] = 1_000_000
+    max_delete_objects: Annotated[int, Field(ge=1, le=MOST, json_schema_extra={"unit": "objects"})] = 1_000_000
     recycle_pool_parallelism: Annotated[int, Field(ge=1, le=64, json_schema_extra={"unit": "prefixes"})] = 40
     instance_recycler_worker_pool_size: Annotated[int, Field(ge=1, le=64, json_schema_extra={"unit": "requests"})] = 32
 
@@ -200,7 +202,7 @@ class SparkSection(_Section):
     """Where large listings, comparisons and deletions run, and from which size on."""
 
     remote: Annotated[str, Field(pattern=r"^local(\[([0-9]+|\*)\])?$|^sc://\S+$")] = "local[*]"
-    spark_threshold_objects: Annotated[int, Field(ge=1, json_schema_extra={"unit": "objects"})] = 250_000
+    spark_threshold_objects: Annotated[int, Field(ge=1, le=MOST, json_schema_extra={"unit": "objects"})] = 250_000
     spark_max_db_connections: Annotated[int, Field(ge=4, le=1_000, json_schema_extra={"unit": "connections"})] = 16
     spark_task_requests: Annotated[int, Field(ge=1, le=64, json_schema_extra={"unit": "requests"})] = 4
     spark_broadcast_max_bytes: Annotated[int, Field(ge=0, json_schema_extra={"unit": "bytes"})] = 8_388_608
@@ -214,14 +216,14 @@ class WalSection(_Section):
     kafka: Annotated[dict[str, str], BeforeValidator(_librdkafka)] = Field(default_factory=dict)
     auto_purge_interval_seconds: Annotated[int, _seconds(10, 2_678_400)] = 1_800
     auto_purge_parallelism: Annotated[int, Field(ge=1, le=100, json_schema_extra={"unit": "topics"})] = 10
-    purge_trigger_entries: Annotated[int, Field(ge=1, json_schema_extra={"unit": "entries"})] = 10_000_000
-    purge_trigger_bytes: Annotated[int, Field(ge=1, json_schema_extra={"unit": "bytes"})] = 1_073_741_824
+    purge_trigger_entries: Annotated[int, Field(ge=1, le=MOST, json_schema_extra={"unit": "entries"})] = 10_000_000
+    purge_trigger_bytes: Annotated[int, Field(ge=1, le=MOST, json_schema_extra={"unit": "bytes"})] = 1_073_741_824
     flush: Annotated[str, Field(pattern="^(http|off)$")] = "http"
     flush_nodes: Hosts = []
     flush_secret: Annotated[str, Field(pattern=r"^(\S{32,256})?$", repr=False)] = ""
     flush_timeout_seconds: Annotated[int, Field(ge=1, le=3_600, json_schema_extra={"unit": "seconds"})] = 600
-    trigger_flush_entries: Annotated[int, Field(ge=1, json_schema_extra={"unit": "entries"})] = 1_000_000
-    trigger_flush_bytes: Annotated[int, Field(ge=1, json_schema_extra={"unit": "bytes"})] = 536_870_912
+    trigger_flush_entries: Annotated[int, Field(ge=1, le=MOST, json_schema_extra={"unit": "entries"})] = 1_000_000
+    trigger_flush_bytes: Annotated[int, Field(ge=1, le=MOST, json_schema_extra={"unit": "bytes"})] = 536_870_912
     topic_idle_grace_seconds: Annotated[int, _seconds(3_600)] = 86_400
     map_stale_seconds: Annotated[int, _seconds(60)] = 86_400
     max_instance_regions: Annotated[int, Field(ge=1_000, le=10**7, json_schema_extra={"unit": "regions"})] = 200_000

@@ -49,6 +49,7 @@ def test_row_of_an_instance_wins_over_one_of_all() -> None:
         (row("s3.endpoint_url", "https://evil"), "cannot be changed while workers run"),
         (row("wal.flush_secret", "x" * 32), "cannot be changed while workers run"),
         (row("protection.job_max_objects", "1000"), "cannot be changed while workers run"),
+        (row("wal.purge_trigger_entries", "1" + "0" * 30), "above its ceiling of 4611686018427387904"),
         (row("wal.purge_trigger_bytes", "1000", "shop"), "the same for all instances"),
         (row("nonsense", "1"), "cannot be changed while workers run"),
     ],
