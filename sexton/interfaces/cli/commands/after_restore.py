@@ -20,7 +20,9 @@ PATIENCE_SECONDS = 5.0
 INCOMPLETE, LOSS = 3, 4
 """Exit codes, as of `check run`."""
 PAGE = "docs/incidents.md#the-database-was-restored-or-failed-over"
-OWNERS = (
+NEXT = (
+    "operators repeat what they did after the copy was made: holds, lists, stops, observe modes, settings, revoked tokens "
+    "and grants (the stream of sexton log --follow on another machine has it)",
     "every owner undrops again, or commits again, what it undropped or committed after the copy was made",
     "owners of topics send their maps again, and owners of binlogs the placement of their tablets",
     "every follower of the journal begins again with a snapshot",
@@ -60,8 +62,8 @@ def after_restore(
         _distrust_maps(service, text)
         is_open = _trust_vaults(service, yes)
     typer.echo("next:")
-    for owner in OWNERS:
-        typer.echo(f"  - {owner}")
+    for step in NEXT:
+        typer.echo(f"  - {step}")
     if is_open:
         typer.echo("  - see to the vaults above, then repeat this command")
     typer.echo("  - start the workers, then: sexton after-restore --check")

@@ -54,6 +54,7 @@ def test_restored_database_is_made_ready(restored: Rig, capsys: pytest.CaptureFi
     assert "1. deletion is stopped everywhere, until: sexton start --all" in done.out
     assert "shop: marks that rounds will delete, unless they are undropped or held: 1 dropped" in done.out
     assert "vault disk of shop belongs to this database again" in done.out
+    assert "holds, lists, stops, observe modes, settings, revoked tokens and grants" in done.out
     assert "after-restore --check" in done.out
     assert mapped_at is None
     assert "backup of 03:00" in stopped
