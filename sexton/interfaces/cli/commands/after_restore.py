@@ -21,8 +21,8 @@ INCOMPLETE, LOSS = 3, 4
 """Exit codes, as of `check run`."""
 PAGE = "docs/incidents.md#the-database-was-restored-or-failed-over"
 NEXT = (
-    "operators repeat what they did after the copy was made: holds, lists, stops, observe modes, settings, revoked tokens "
-    "and grants (the stream of sexton log --follow on another machine has it)",
+    "operators repeat what they did after the copy was made: holds, lists, stops, observe modes, settings, revoked "
+    "tokens and grants (the stream of sexton log --follow on another machine has it)",
     "every owner undrops again, or commits again, what it undropped or committed after the copy was made",
     "owners of topics send their maps again, and owners of binlogs the placement of their tablets",
     "every follower of the journal begins again with a snapshot",
