@@ -5,11 +5,15 @@ A failure here does not stop the worker.
 
 import json
 import logging
+import socket
+import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from socketserver import ThreadingMixIn
 from typing import Any
-from wsgiref.simple_server import WSGIServer
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from prometheus_client import CollectorRegistry, make_wsgi_app, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from sexton.insight.health import Health, ProbeAnswer
 
@@ -17,6 +21,48 @@ log = logging.getLogger(__name__)
 
 Respond = Callable[..., Any]
 """``start_response`` of WSGI."""
+MAX_CONNECTIONS = 50
+"""Connections at a time, each with a thread. One more closes the oldest: an answer takes milliseconds to seconds."""
+SILENCE_SECONDS = 10
+"""A connection that sends nothing for so long is closed."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """Serves at most ``MAX_CONNECTIONS``: anyone who reaches the port may open some."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, *given: Any) -> None:
+        self._open: dict[socket.socket, None] = {}
+        super().__init__(*given)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if len(self._open) >= MAX_CONNECTIONS and (oldest := next(iter(tuple(self._open)), None)) is not None:
+            self._open.pop(oldest, None)
+            with suppress(OSError):
+                oldest.shutdown(socket.SHUT_RDWR)  # its thread ends
+        self._open[request] = None
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, *_: Any) -> None:
+        """Log no traceback: the caller went away, or was silent."""
+        log.debug("a request to the metrics was not answered", exc_info=True)
+
+
+class _ServerOfIPv6(_Server):
+    address_family = socket.AF_INET6
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = SILENCE_SECONDS
+
+    def log_message(self, *_: Any) -> None:
+        """Log nothing."""
 
 
 def serve(listen: str, registry: CollectorRegistry, health: Health) -> WSGIServer | None:
@@ -28,7 +74,7 @@ def serve(listen: str, registry: CollectorRegistry, health: Health) -> WSGIServe
         return None
     host, _, port = listen.rpartition(":")
     try:
-        server, _ = start_http_server(int(port), host.strip("[]"), registry)
+        server = _listen(host.strip("[]"), int(port), _application(registry, health))
     except (OSError, OverflowError) as e:
         log.warning(
             "no metrics and no health: cannot listen on %s (%s); the worker continues without; to have them, give each "
@@ -37,9 +83,15 @@ def serve(listen: str, registry: CollectorRegistry, health: Health) -> WSGIServe
             e,
         )
         return None
-    server.set_app(_application(registry, health))
+    threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
     log.info("metrics at http://%s/metrics", listen)
     return server
+
+
+def _listen(host: str, port: int, application: Any) -> WSGIServer:
+    family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
+    server_class = _ServerOfIPv6 if family == socket.AF_INET6 else _Server
+    return make_server(host, port, application, server_class, _Handler)
 
 
 def _application(registry: CollectorRegistry, health: Health) -> Callable[[dict[str, Any], Respond], Iterable[bytes]]:

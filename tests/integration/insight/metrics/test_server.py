@@ -2,6 +2,7 @@
 
 import logging
 import socket
+import threading
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from sexton.insight.metrics import labels
 from sexton.insight.metrics.collector import FigureCollector
 from sexton.insight.metrics.model import Figures, InstanceFigures
 from sexton.insight.metrics.registry import DeploymentRegistry
-from sexton.insight.metrics.server import serve
+from sexton.insight.metrics.server import MAX_CONNECTIONS, serve
 from sexton.interfaces.worker import control
 from sexton.kernel.errors import BadInput
 from sexton.marks.keepers import by_hold, by_owner_silence
@@ -242,3 +243,23 @@ async def test_a_worker_answers_get_metrics(tmp_path: Path, address: str, tempor
     assert found("sexton_up", deployment=DEPLOYMENT) == 1
     assert found("sexton_instance_enabled", deployment=DEPLOYMENT, instance_id="shop") == 1
     assert found("recycler_instance_running_counter", deployment=DEPLOYMENT) == 0
+
+
+def test_silent_connections_take_no_thread_from_the_worker(address: str) -> None:
+    """Anyone in the network may open them; a probe is answered all the same, or the worker would be restarted."""
+    server = serve(address, DeploymentRegistry(DEPLOYMENT), HEALTH)
+    assert server is not None
+    host, _, port = address.rpartition(":")
+    before = threading.active_count()
+    silent = [socket.create_connection((host, int(port)), timeout=5) for _ in range(MAX_CONNECTIONS + 20)]
+    for connection in silent[:10]:
+        assert connection.recv(1) == b""  # closed: newer ones took its place
+    answers = [urllib.request.urlopen(f"http://{address}/livez", timeout=10).status for _ in range(3)]
+    threads = threading.active_count() - before
+    for connection in silent:
+        connection.close()
+    server.shutdown()
+    server.server_close()
+
+    assert answers == [200, 200, 200]
+    assert threads <= MAX_CONNECTIONS
