@@ -9,6 +9,7 @@ from temporalio.service import RPCError
 
 from config.settings import Settings
 from sexton.check.model import CheckProgress
+from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
 from sexton.replication.binlog.messages import GcProgress
 from sexton.runtime.temporal.search_attributes import missing
@@ -49,6 +50,9 @@ async def find_waiting(client: Client, settings: Settings, limit: int) -> Waitin
     """Return so many runs of this deployment that wait; one that does not answer is left out.
 
     Where the namespace knows Sexton's search attributes, only runs that wait are asked, else the first open ones.
+
+    Raises:
+        SextonError: Temporal does not list them.
     """
     types = ", ".join(f"'{name}'" for name in PROGRESS)
     query = f"WorkflowType IN ({types}) AND ExecutionStatus = 'Running'"
@@ -56,7 +60,10 @@ async def find_waiting(client: Client, settings: Settings, limit: int) -> Waitin
     if not await missing(client):
         states = ", ".join(f"'{state}'" for state in STATES)
         query += f" AND ({STATE.name} IN ({states}) OR {CAPABILITY.name} IS NULL)"
-    runs = [run async for run in client.list_workflows(query, limit=limit + 1)]
+    try:
+        runs = [run async for run in client.list_workflows(query, limit=limit + 1)]
+    except RPCError as e:
+        raise SextonError(f"Temporal did not list the runs that wait: {e.message}") from e
     found = await asyncio.gather(*(_waiting(client, run) for run in runs[:limit]))
     return WaitingRuns(runs=tuple(run for run in found if run is not None), unseen=len(runs) > limit)
 
