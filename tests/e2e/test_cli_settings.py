@@ -70,6 +70,7 @@ def test_raised_limit_is_confirmed(offline: Run, shop: Database, waits: None) ->
     ("key", "looser", "stricter"),
     [
         ("binlog.max_cut_fraction", "1", "0.1"),
+        ("binlog.gc_binlog_interval_seconds", "86400", "100"),
         ("binlog.hold_limit_seconds", "600", "172800"),
         ("check.check_grace_seconds", "3600", "172800"),
     ],
