@@ -12,6 +12,7 @@ from sexton.interfaces.cli.commands.blockers_temporal import temporal_blockers
 from sexton.interfaces.cli.render.blocker import Blocker
 from sexton.interfaces.operator_service import OperatorService
 from sexton.kernel.message import Message
+from sexton.recycle.rounds.model import RecycleRequest
 from sexton.replication.binlog.messages import GcRequest
 from sexton.runtime.temporal import schedules, search_attributes
 from sexton.wal.messages import PurgeRequest, PurgeRoundRequest
@@ -55,8 +56,9 @@ async def test_schedule_and_workers_are_named(rig: Rig, settings: Settings, temp
     assert "paused (migrating the database (anna))" in texts[2]
 
 
-GC, CHECK, TOPICS = ids.GC_BINLOG, ids.CHECK, ids.PURGE_WAL_ROUND
+GC, CHECK, TOPICS, ROUND = ids.GC_BINLOG, ids.CHECK, ids.PURGE_WAL_ROUND, ids.RECYCLE
 PAUSED = {
+    ROUND: ("round of {shop}", "sexton round resume {shop}"),  # it has no row yet, which would say so
     GC: ("binlog run of {shop}", "sexton binlog resume {shop}"),
     CHECK: ("check of {shop}", "sexton check resume {shop}"),
     TOPICS: ("round of topics", "sexton wal round resume"),
@@ -73,6 +75,7 @@ async def test_paused_run_is_named(
     requests: dict[str, tuple[str, Message]] = {
         GC: (ids.gc_binlog(DEPLOYMENT, shop), GcRequest(deployment=DEPLOYMENT, instance=shop)),
         CHECK: (ids.check(DEPLOYMENT, shop), CheckRequest(instance=shop)),
+        ROUND: (ids.recycle(DEPLOYMENT, shop), RecycleRequest(instance=shop)),
         TOPICS: (ids.purge_wal_round(DEPLOYMENT), PurgeRoundRequest(deployment=DEPLOYMENT)),
     }
     workflow_id, request = requests[workflow_type]
@@ -143,7 +146,7 @@ async def test_runs_that_were_not_asked_are_mentioned(
     for run in runs:
         await run.terminate()
 
-    assert "only 20 checks" in rows["not asked"].why
+    assert "only 20 rounds" in rows["not asked"].why
 
 
 async def test_without_an_answer_nothing_is_claimed(rig: Rig, settings: Settings) -> None:

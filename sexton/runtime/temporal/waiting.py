@@ -1,4 +1,4 @@
-"""Find the checks, purges and binlog runs of a deployment that are paused or back off. Their rows do not say so."""
+"""Find the runs of a deployment that are paused or back off. The row of a round says so only if it ever had a lease."""
 
 import asyncio
 import datetime as dt
@@ -11,6 +11,7 @@ from config.settings import Settings
 from sexton.check.model import CheckProgress
 from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
+from sexton.recycle.rounds.model import RoundProgress
 from sexton.replication.binlog.messages import GcProgress
 from sexton.runtime.temporal.search_attributes import missing
 from sexton.wal.messages import PurgeProgress, PurgeRoundProgress
@@ -20,6 +21,7 @@ from workflows.search_attributes import CAPABILITY, STATE
 QUERY_PATIENCE = dt.timedelta(seconds=1)
 STATES = {"PAUSED": "paused", "BACKING_OFF": "backing off"}
 PROGRESS: dict[str, Any] = {
+    ids.RECYCLE: RoundProgress,
     ids.CHECK: CheckProgress,
     ids.PURGE_WAL: PurgeProgress,
     ids.PURGE_WAL_ROUND: PurgeRoundProgress,
@@ -28,10 +30,11 @@ PROGRESS: dict[str, Any] = {
 
 
 class WaitingRun(Message):
-    """A check, a purge or a binlog run that waits; ``since``: when it began (ms since 1970)."""
+    """A round, a check, a purge or a binlog run that waits; ``since``: when it began (ms since 1970)."""
 
     name: str
     state: str
+    is_round: bool
     instance: str = ""
     topic: str = ""
     since: int
@@ -81,6 +84,7 @@ async def _waiting(client: Client, run: WorkflowExecution) -> WaitingRun | None:
     subject = run.id.split("/", 2)[-1]
     verb = "resume" if state == "paused" else "retry"
     name, command = {
+        ids.RECYCLE: (f"round of {subject}", f"sexton round {verb} {subject}"),
         ids.PURGE_WAL: (f"purge of topic {subject}", f"sexton wal {verb} {subject}"),
         ids.PURGE_WAL_ROUND: ("round of topics", f"sexton wal round {verb}"),
         ids.CHECK: (f"check of {subject}", f"sexton check {verb} {subject}"),
@@ -89,7 +93,8 @@ async def _waiting(client: Client, run: WorkflowExecution) -> WaitingRun | None:
     return WaitingRun(
         name=name,
         state=state,
-        instance=subject if run.workflow_type in (ids.GC_BINLOG, ids.CHECK) else "",
+        is_round=run.workflow_type == ids.RECYCLE,
+        instance=subject if run.workflow_type in (ids.GC_BINLOG, ids.CHECK, ids.RECYCLE) else "",
         topic=subject if run.workflow_type == ids.PURGE_WAL else "",
         since=int(run.start_time.timestamp() * 1000),
         why=getattr(progress, "error", ""),

@@ -1,4 +1,4 @@
-"""List what Temporal knows of: no schedule, a paused one, no worker, and checks, purges and binlog runs that wait.
+"""List what Temporal knows of: no schedule, a paused one, no worker, and runs that wait.
 
 Temporal is asked for a few seconds only; the database has everything else.
 """
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 3.0
 MAX_RUNS = 20
 LIST_THEM = "list them: docs/temporal.md, Find a workflow"
-NOT_ASKED = "not listed, because Temporal did not answer: schedule, workers, paused checks, purges and binlog runs"
+NOT_ASKED = (
+    "not listed, because Temporal did not answer: schedule, workers, paused checks, purges and binlog runs"
+)
 
 
 def temporal_blockers(service: "OperatorService") -> list[Blocker] | None:
@@ -48,6 +50,8 @@ async def _find(service: "OperatorService") -> list[Blocker]:
         return [*found, Blocker(**everything, why=idle, way_out=PROMOTE)]
     waiting = await find_waiting(client, settings, MAX_RUNS)
     for run in waiting.runs:
+        if run.is_round and _row_says_so(service, run):
+            continue
         found.append(
             Blocker(
                 instance=_instance_of(service, run),
@@ -59,10 +63,18 @@ async def _find(service: "OperatorService") -> list[Blocker]:
             )
         )
     if waiting.unseen:
-        why = f"only {MAX_RUNS} checks, purges and binlog runs were asked; others may be paused or back off, too"
+        why = (
+            f"only {MAX_RUNS} rounds, checks, purges and binlog runs were asked; others may wait, too"
+        )
         others = Blocker(instance=ALL_INSTANCES, held_by="not asked", what="further runs", why=why, way_out=LIST_THEM)
         found.append(others)
     return found
+
+
+def _row_says_so(service: "OperatorService", run: "WaitingRun") -> bool:
+    """Return whether the row of a round says that it waits: then it is listed with that."""
+    rows = service.stores.reports.rounds(run.instance, last=1)
+    return any(row.ended_at is None and row.waiting and row.waiting.startswith(run.state) for row in rows)
 
 
 def _instance_of(service: "OperatorService", run: "WaitingRun") -> str:
