@@ -45,9 +45,9 @@ def names(db: Database, hold: Any) -> ColumnElement[bool]:
 
     A prefix hold may also block a mark whose prefix is above it: that depends on the files there.
     """
-    if hold.scope == "instance":
-        return true()
-    return is_or_descends_from(db, hold) if hold.scope == "mark" else _names_prefix(db, hold)
+    if hold.scope == "mark":
+        return is_or_descends_from(db, hold)
+    return _names_prefix(db, hold) if hold.scope == "prefix" else true()
 
 
 def is_held(table: Table, hold: Any) -> ColumnElement[bool]:

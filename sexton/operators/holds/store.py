@@ -5,7 +5,6 @@ A hold blocks only marks that are not claimed yet: a claim is irrevocable. ``pla
 
 import logging
 from collections.abc import Sequence
-from typing import Literal
 
 from sqlalchemy import (
     ColumnElement,
@@ -47,7 +46,7 @@ class Hold(Message):
 
     id: int = 0
     instance: str
-    scope: Literal["instance", "mark", "prefix"]
+    scope: str  # "instance", "mark", "prefix"; a newer Sexton may know others, which hold the instance
     mark_kind: str | None = None
     mark_id: str | None = None
     vault: str | None = None

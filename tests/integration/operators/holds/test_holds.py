@@ -75,6 +75,29 @@ def test_a_hold_blocks_the_marks_it_names(rig: Rig, tmp_path: Path, placed_hold:
     assert listing(root) == {}
 
 
+def test_a_hold_of_a_newer_sexton_holds_everything(rig: Rig, tmp_path: Path) -> None:
+    """During an upgrade an older worker may meet a scope that it does not know."""
+    root = rig.local(tmp_path / "v")
+    fill(rig, root)
+    placed, _ = rig.holds.place(prefix_hold("data/a"), DAY)
+    if rig.db.dialect == "postgresql":  # as the newer migration does
+        for name in ("hold_scope_check", "hold_names_what_its_scope_needs"):
+            rig.sql(f"ALTER TABLE {{}}hold DROP CONSTRAINT {name}")
+        rig.sql("UPDATE {}hold SET scope = 'bucket', vault = NULL, prefix = NULL")
+    else:
+        with rig.db.engine.connect() as c:
+            c.exec_driver_sql("PRAGMA ignore_check_constraints = ON")
+            c.exec_driver_sql("UPDATE sexton_hold SET scope = 'bucket', vault = NULL, prefix = NULL")
+            c.commit()
+            c.exec_driver_sql("PRAGMA ignore_check_constraints = OFF")
+
+    report = rig.round()
+
+    assert kept_texts(report) == {f"hold {placed.id}": 4}
+    assert len(listing(root)) == 4
+    assert [h.what for h in rig.holds.active("shop")] == ["the whole instance"]
+
+
 def test_a_hold_expires(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     fill(rig, root)
