@@ -60,6 +60,10 @@ _SPARK = re.compile(
 """Keys of other programs' settings whose values are shown."""
 _SECRET = re.compile(r"password|passwd|secret|jaas|\.pem$|token\.|\.token$|credential|ssl\.key$", re.IGNORECASE)
 """Keys whose values are never shown."""
+_PORT = ":[0-9]{1,5}$"
+"""The end of the pattern of an address."""
+_WORDS = re.compile(r"\^\((\w+(?:\|\w+)*)\)\$")
+"""The pattern of a setting that is one of some words."""
 _OF_NUMBERS = ("int_", "float_", "bool_", "greater_", "less_", "finite_")
 """Beginnings of pydantic's types of errors about numbers and switches."""
 
@@ -99,9 +103,7 @@ def sentence(problem: ErrorDetails, sources: list[Layer], known_keys: Collection
     key = ".".join(path)
     source = _source(key, sources)
     if problem["type"] == "extra_forbidden":
-        similar = difflib.get_close_matches(path[-1], known_keys, 1)
-        hint = f"did you mean {similar[0]!r}?" if similar else "remove it; `sexton settings show` lists the keys."
-        return f"{key} ({source}) is not a setting; {hint}"
+        return f"{key} ({source}) is not a setting; {_suggestion(path, known_keys)}"
     if problem["type"] == "missing":
         return f"{key} is missing; set it in the same place."
     is_number = problem["type"].startswith(_OF_NUMBERS)
@@ -110,10 +112,32 @@ def sentence(problem: ErrorDetails, sources: list[Layer], known_keys: Collection
     return f"{key}{value} ({source}) {_fault(problem)}"
 
 
+def _suggestion(path: list[str], known_keys: Collection[str]) -> str:
+    """Return what to do about an unknown key."""
+    if len(path) == 1:
+        for section in known_keys:
+            name = path[0].removeprefix(f"{section}_")
+            if name != path[0] and name in known_keys:
+                return f"write SEXTON_{section.upper()}__{name.upper()}, with two underscores after the section."
+    similar = difflib.get_close_matches(path[-1], known_keys, 1)
+    return f"did you mean {similar[0]!r}?" if similar else "remove it; `sexton settings show` lists the keys."
+
+
 def _fault(problem: ErrorDetails) -> str:
     """Return what is wrong with a value, and the remedy."""
     bounds = problem.get("ctx", {})
     match problem["type"]:
+        case "int_parsing":
+            unit = " of seconds" if str(problem["loc"][-1]).endswith(("_second", "_seconds")) else ""
+            return f"is not allowed: write a whole number{unit}, in digits."
+        case "float_parsing":
+            return "is not allowed: write a number."
+        case "bool_parsing":
+            return "is not allowed: write true or false."
+        case "string_pattern_mismatch" if str(bounds["pattern"]).endswith(_PORT):
+            return "is not allowed: write HOST:PORT."
+        case "string_pattern_mismatch" if words := _WORDS.fullmatch(bounds["pattern"]):
+            return f"is not allowed: write {words[1].replace('|', ' or ')}."
         case "greater_than_equal":
             return f"is below its floor of {bounds['ge']}; set {bounds['ge']} or more."
         case "greater_than":

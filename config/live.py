@@ -9,13 +9,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
 from config.engine_settings import EngineSettings
 from config.explain import SettingRow, rows, sentence
-from config.mutable import is_mutable, is_per_instance, kind_of
+from config.mutable import FOR_ALL, PER_INSTANCE, is_mutable, is_per_instance, kind_of
 from config.sections import KindSection
 from config.settings import Settings
 from config.sources import Layer, SettingsError, layers
@@ -40,11 +41,7 @@ def with_value(settings: Settings, key: str, value: str, instance: str = "", sou
     Raises:
         SettingsError: the key may not be changed there, or the value is not within its bounds.
     """
-    if not is_mutable(key):
-        raise SettingsError(
-            f"{key} ({source}) cannot be changed while workers run; set it in the environment or the settings file, "
-            "and restart. Those that can are marked in: sexton settings show"
-        )
+    check_mutable(settings, key, source)
     if instance and not is_per_instance(key):
         raise SettingsError(f"{key} ({source}) is the same for all instances; set it without an instance")
     layer, path = Layer(), key.split(".")
@@ -62,6 +59,20 @@ def with_value(settings: Settings, key: str, value: str, instance: str = "", sou
     except ValueError as e:
         raise SettingsError(f"{key} ({source}) is not allowed: {e}") from None
     return settings.model_copy(update=changed)
+
+
+def check_mutable(settings: Settings, key: str, source: str = "as given") -> None:
+    """Raise ``SettingsError`` if the database may not change a key, or there is no such setting."""
+    if is_mutable(key):
+        return
+    if key in {row.key for row in rows(settings, [])}:
+        raise SettingsError(
+            f"{key} ({source}) cannot be changed while workers run; set it in the environment or the settings file, "
+            "and restart. Those that can are marked in: sexton settings show"
+        )
+    similar = get_close_matches(key, (*PER_INSTANCE, *FOR_ALL), 1)
+    hint = f"did you mean {similar[0]}?" if similar else "see: sexton settings show"
+    raise SettingsError(f"{key} ({source}) is not a setting; {hint}")
 
 
 def _with_kind(settings: Settings, kind: str, value: str) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from config.sections import (
     TemporalSection,
     WalSection,
 )
-from config.sources import Layer, SettingsError, home, layers, load_home_env, masked
+from config.sources import Layer, SettingsError, home, layers, load_home_env, masked, reads_home
 from sexton.check.model import CheckSettings
 from sexton.kernel.errors import BadInput
 from sexton.kernel.trust import Trust
@@ -133,8 +133,9 @@ class Settings(BaseSettings):
         """Return the deployment id, which every vault's marker must carry. Raises ``SettingsError``."""
         if not self.deployment:
             raise SettingsError(
-                f"no deployment id: SEXTON_DEPLOYMENT is not set, and {home().absolute() / 'env'} (of sexton up) has "
-                "none; change to the right directory, set it, or create a deployment with: sexton init"
+                f"no deployment id: SEXTON_DEPLOYMENT is not set, and {home().absolute() / 'env'} (of sexton up) "
+                f"{'has none' if reads_home() else 'is not read beside SEXTON_DATABASE_URL'}; change to the right "
+                "directory, or set it: sexton init prints that of the database, or creates one"
             )
         return self.deployment
 

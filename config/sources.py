@@ -86,13 +86,18 @@ def is_service_link(name: str, value: str) -> bool:
     return "__" not in name and name.endswith("_PORT") and _SERVICE_URL.fullmatch(value) is not None
 
 
+def reads_home() -> bool:
+    """Return whether this process reads ``.sexton/env``."""
+    return OWN_WORLD.isdisjoint(os.environ)
+
+
 def home_env(directory: Path | None = None) -> dict[str, str]:
     """Return the KEY=VALUE lines of a home's ``env`` file, by default this process' own; empty without one.
 
     They apply together or not at all: where the environment names a database or a deployment, none of them applies.
     Otherwise a real database could get the demo's id, whose clock may be moved, or the demo's store.
     """
-    if directory is None and not OWN_WORLD.isdisjoint(os.environ):
+    if directory is None and not reads_home():
         return {}
     file = (directory or home()) / "env"
     if not file.is_file():

@@ -51,7 +51,8 @@ def test_row_of_an_instance_wins_over_one_of_all() -> None:
         (row("protection.job_max_objects", "1000"), "cannot be changed while workers run"),
         (row("wal.purge_trigger_entries", "1" + "0" * 30), "above its ceiling of 4611686018427387904"),
         (row("wal.purge_trigger_bytes", "1000", "shop"), "the same for all instances"),
-        (row("nonsense", "1"), "cannot be changed while workers run"),
+        (row("nonsense", "1"), "is not a setting; see: sexton settings show"),
+        (row("recycle.retention_second", "1"), r"is not a setting; did you mean recycle\.retention_seconds\?"),
     ],
 )
 def test_unsafe_row_is_ignored(unsafe: StoredSetting, says: str) -> None:

@@ -55,7 +55,7 @@ def test_packaged_file_is_read_if_there_is_no_other(monkeypatch: pytest.MonkeyPa
     [
         ("SEXTON_RECYCLE__RETENTION_SECONDS", "599", r"recycle\.retention_seconds = 599 .* below its floor of 600"),
         ("SEXTON_RECYCLE__RETENTION_SECONDS", "999999999", r"above its ceiling of 315360000"),
-        ("SEXTON_RECYCLE__RETENTION_SECONDS", "three days", r"= three days .*valid integer"),
+        ("SEXTON_RECYCLE__RETENTION_SECONDS", "three days", r"= three days .*write a whole number of seconds"),
         ("SEXTON_RECYCLE__DROPPED_PARTITION_RETENTION_SECONDS", "600", r"floor of 3600"),
         ("SEXTON_RECYCLE__INSTANCE_RECYCLER_WORKER_POOL_SIZE", "65", r"ceiling of 64"),
         ("SEXTON_RECYCLE__DROPPED_INDEX_RETENTION_SECONDS", "600", r"floor of 3600"),
@@ -68,6 +68,10 @@ def test_packaged_file_is_read_if_there_is_no_other(monkeypatch: pytest.MonkeyPa
         ("SEXTON_PRICES__LIST_PER_1000_REQUESTS", "-1", r"floor of 0"),
         ("SEXTON_PRICES__CURRENCY", "", r"prices\.currency"),
         ("SEXTON_RECYCLE__RETENTION_SECOND", "600", r"is not a setting; did you mean 'retention_seconds'"),
+        ("SEXTON_TEMPORAL_ADDRESS", "h:1", r"write SEXTON_TEMPORAL__ADDRESS, with two underscores"),
+        ("SEXTON_TEMPORAL__TLS", "ja", r"write true or false"),
+        ("SEXTON_API__LISTEN", "h", r"write HOST:PORT"),
+        ("SEXTON_LOG__FORMAT", "xml", r"write console or json"),
         ("SEXTON_DEPLOYMENT", "Prod", r"deployment = Prod .*3 to 63"),
         ("SEXTON_DATABASE_URL", "mysql://h/d", r"database_url = mysql://h/d .*use sqlite:///PATH"),
         ("SEXTON_DATABASE_URL", "sqlite://", r"use sqlite:///PATH"),
@@ -279,3 +283,13 @@ def test_outgoing_connections_follow_the_settings(monkeypatch: pytest.MonkeyPatc
     assert engine.trust == Trust.of_environment(os.environ | {"SEXTON_CA_CERTS": str(files.authority)})
     with pytest.raises(SettingsError, match="cannot be read as certificates in PEM"):
         load()
+
+
+@pytest.mark.parametrize(("database", "why"), [("", "has none"), ("sqlite:///x.db", "is not read beside")])
+def test_a_missing_deployment_id_says_why(monkeypatch: pytest.MonkeyPatch, database: str, why: str) -> None:
+    _write_home("SEXTON_DEPLOYMENT=demo-1\n" if database else "")
+    if database:
+        monkeypatch.setenv("SEXTON_DATABASE_URL", database)
+
+    with pytest.raises(SettingsError, match=rf"no deployment id: .*{why}.*sexton init"):
+        load().require_deployment()

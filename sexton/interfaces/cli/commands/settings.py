@@ -95,8 +95,12 @@ def unset(key: Key, instance: OfInstance = None, yes: Yes = False) -> None:
 
     Example: sexton settings unset recycle.retention_seconds --instance shop
     """
+    from config.live import check_mutable
+
     scope = instance or ""
     with open_database() as service, log_call(service, "settings unset", scope, key):
+        if (key, scope) not in {(row.key, row.instance) for row in service.live.rows()}:
+            check_mutable(service.settings, key)
         _confirm_change(service, key, scope, service.live.changed(key, None, scope), yes)
         removed = service.stores.setting_rows.remove(key, scope)
     where = f"for {instance or 'all instances'}"
