@@ -137,9 +137,15 @@ def belongs_to(database_url: str) -> str:
                 c.execute(text(f"SELECT deployment FROM {database.t.clock.fullname}")).scalar_one_or_none() or ""
             )
     except OperationalError as e:
-        raise SchemaError(f"cannot reach the database: {first_line(e)}") from e
+        raise _unreachable(e) from e
     finally:
         database.close()
+
+
+def _unreachable(error: Exception) -> SchemaError:
+    return SchemaError(
+        f"cannot reach the database: {first_line(error)}; check that it runs, and that SEXTON_DATABASE_URL is right"
+    )
 
 
 def check(database: Database, deployment: str) -> None:
@@ -162,7 +168,7 @@ def check(database: Database, deployment: str) -> None:
                 )
             owner = c.execute(text(f"SELECT deployment FROM {database.t.clock.fullname}")).scalar_one_or_none()
     except OperationalError as e:
-        raise SchemaError(f"cannot reach the database: {first_line(e)}") from e
+        raise _unreachable(e) from e
     if owner is None:
         raise SchemaError("the schema has no deployment id yet; run: sexton init")
     if owner != deployment:
@@ -220,7 +226,7 @@ def _answering(database: Database) -> Iterator[None]:
     try:
         yield
     except OperationalError as e:
-        raise SchemaError(f"cannot reach the database: {first_line(e)}") from e
+        raise _unreachable(e) from e
     except DBAPIError as e:
         raise SchemaError(f"the database refuses the schema: {first_line(e)}") from e
     finally:

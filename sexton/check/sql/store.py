@@ -190,7 +190,7 @@ class CheckStore:
             values = {"state": FindingState.ACCEPTED, "accepted_by": f"{by}: {why}"}
             row = c.execute(update(t).where(is_open).values(**values).returning(t)).one_or_none()
         if row is None:
-            raise BadInput(f"there is no open finding {finding}")
+            raise BadInput(f"there is no open finding {finding}; see: sexton check findings")
         return as_finding(row)
 
     def findings(

@@ -111,6 +111,8 @@ class PlanGroup(SextonGroup):
         for word in args:
             if word not in self.commands and (hint := HINTS.get(f"plan {word}")):
                 ctx.fail(f"There is no {ctx.command_path} {word}. Run: {hint}")
+        if len(args) > 1 and args[0] not in self.commands and not any(word.startswith("-") for word in args[:2]):
+            ctx.fail(unknown_command(ctx, args[0]))  # `plan new` takes one word
         if not args or args[0] not in (*self.commands, *ctx.help_option_names):
             args = [self.default_command, *args]
         return super().parse_args(ctx, args)

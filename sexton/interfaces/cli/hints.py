@@ -1,4 +1,6 @@
-"""Words that operators type and that are no command, with the command that they mean."""
+"""Words that operators type and that are no command, with the command that they mean; plain words for wrong usage."""
+
+import re
 
 _HOLDS = {f"hold {scope}": f"sexton hold add {scope}" for scope in ("instance", "table", "mark", "vault-prefix")}
 
@@ -39,3 +41,12 @@ HINTS = _HOLDS | {
     "help": "sexton --help",
 }
 """What is typed behind `sexton` → what to type instead."""
+
+
+def plain_usage(message: str) -> str:
+    """Return a message of the parser about wrong usage in plain words."""
+    if re.fullmatch(r"No such option: -[0-9]", message):
+        return f"{message} (no value may be negative)"
+    message = message.replace("Value error, ", "").replace("Input should be ", "it must be ")
+    message = message.replace("a valid integer, unable to parse string as an integer", "a whole number")
+    return message.replace("a valid number, unable to parse string as a number", "a number")

@@ -54,12 +54,13 @@ from sexton.interfaces.cli.commands import (
 from sexton.interfaces.cli.context import WrongUsage
 from sexton.interfaces.cli.doctor import doctor
 from sexton.interfaces.cli.groups import EMERGENCIES, PlanGroup, SextonGroup
+from sexton.interfaces.cli.hints import plain_usage
 from sexton.kernel.errors import SextonError
 from sexton.kernel.extras import missing_extra
 from sexton.kernel.printable import escaped_output
 
 REFUSED, WRONG_USAGE, INTERRUPTED = 1, 64, 130
-"""Exit codes. 0: success; 2: only of `plan`, there is something to do; 3: only of `check run`, it is incomplete."""
+"""Exit codes. 0: success; 2: only of `plan`, there is something to do; 3 and 4: only of `check run`."""
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """The base of Typer's errors about wrong usage; Typer exports only the classes derived from it."""
 
@@ -72,7 +73,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     epilog="Exit codes: 0 done; 1 refused or failed; 2 (plan only) there is something to do; "
-    "3 (check run only) the check was incomplete; 64 wrong usage; 130 Ctrl-C.",
+    "3, 4 (check run only) the check was incomplete, or confirms a loss; 64 wrong usage; 130 Ctrl-C.",
 )
 
 
@@ -246,7 +247,7 @@ def _run() -> int:
         result = app(standalone_mode=False, prog_name="sexton")
         return result if isinstance(result, int) else 0
     except UsageError as e:
-        e.message = e.message.replace("Value error, ", "")  # type: ignore[attr-defined]
+        e.message = plain_usage(e.message)  # type: ignore[attr-defined]
         e.show()  # type: ignore[attr-defined]
         return WRONG_USAGE
     except typer.Abort as e:
@@ -293,4 +294,6 @@ def _driver_message(driver_error: object) -> str:
             "; SQLite has one writer, and another transaction is open. Sexton cannot claim marks meanwhile. "
             "End that transaction, then try again"
         )
+    if "file is not a database" in message:
+        message += "; correct SEXTON_DATABASE_URL"
     return message

@@ -84,7 +84,8 @@ class Registry:
                     )
         except IntegrityError as e:
             raise BadInput(
-                f"instance {instance!r} was refused: lower-case letters, digits, - and _, at most 63 ({first_line(e)})"
+                f"instance {instance!r} was refused: use lower-case letters, digits, - and _, at most 63; the first is "
+                "a letter or digit"
             ) from e
 
     def instances(self) -> Sequence[Instance]:

@@ -123,7 +123,7 @@ def test_an_accepted_finding_is_quiet_until_it_is_resolved(store: CheckStore, ri
     checked(store, "2", A)
     hidden = store.findings("shop")
     checked(store, "3")
-    with pytest.raises(BadInput, match="no open finding"):
+    with pytest.raises(BadInput, match=r"no open finding .*; see: sexton check"):
         store.accept(finding.id, "ada", "again")
 
     assert (accepted.state, accepted.accepted_by) == (FindingState.ACCEPTED, "ada: put there by hand")
