@@ -103,7 +103,7 @@ def home_env(directory: Path | None = None) -> dict[str, str]:
     if not file.is_file():
         return {}
     variables: dict[str, str] = {}
-    for number, line in enumerate(file.read_text().splitlines(), 1):
+    for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         name, equals, value = line.partition("=")
@@ -150,7 +150,7 @@ def _toml() -> Layer:
     else:
         file, source = PACKAGED, "packaged sexton.toml"
     try:
-        parsed = tomllib.loads(file.read_text())
+        parsed = tomllib.loads(file.read_text("utf-8"))
     except OSError as e:
         raise SettingsError(f"cannot read {file} ({e.strerror}); correct SEXTON_CONFIG or unset it.") from e
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:

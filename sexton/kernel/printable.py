@@ -4,6 +4,7 @@ They are C0 and C1 controls (ESC among them), the controls of writing direction,
 Each becomes ``\uXXXX``, which means the same character in JSON.
 """
 
+import io
 import re
 import sys
 from collections.abc import Iterator
@@ -43,8 +44,14 @@ class EscapingStream:
 
 @contextmanager
 def escaped_output() -> Iterator[None]:
-    """Escape everything that this process writes to its standard streams until the block ends."""
+    """Escape everything that this process writes to its standard streams until the block ends.
+
+    What the encoding of a stream lacks, in a locale that is not UTF-8, is written as an escape, too.
+    """
     before = sys.stdout, sys.stderr
+    for stream in before:
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     # A stream is None when the parent process closed it.
     sys.stdout, sys.stderr = (stream and EscapingStream(stream) for stream in before)
     try:

@@ -114,3 +114,11 @@ def test_json_has_the_names_unchanged(offline: Run, hostile: Database) -> None:
     assert calls[0]["reason"] == stream[-1]["reason"] == text("why")
     assert [f["key"] for f in findings] == [text("key")]
     assert [t["note"] for t in tokens] == [text("note")]
+
+
+@pytest.mark.parametrize("words", ["instance add", "plan", "hold list"])
+def test_a_word_that_is_no_text_is_refused(offline: Run, shop: Database, words: str) -> None:
+    refused = offline(*words.split(), "\udcff")
+
+    assert refused.returncode == 1
+    assert "use a UTF-8 locale" in refused.stderr

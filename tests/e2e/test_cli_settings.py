@@ -1,6 +1,10 @@
 """Operators change settings of the database: checked, previewed, confirmed, recorded, and shown with their source."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -156,3 +160,15 @@ def test_refused_secret_is_not_in_the_log(offline: Run, shop: Database) -> None:
     logged = offline("log", "--json").stdout
     assert "wal.flush_secret" in logged
     assert "hunter2" not in logged
+
+
+def test_settings_are_utf8_in_every_locale(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text('[prices]\ncurrency = "€"\n', "utf-8")
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "SEXTON_CONFIG": str(file)}
+    shown_ = subprocess.run(
+        [sys.executable, "-m", "sexton", "settings", "show"], env=os.environ | locale, cwd=tmp_path, capture_output=True
+    )
+
+    assert shown_.returncode == 0
+    assert b"\\u20ac" in shown_.stdout  # the euro sign, which ASCII lacks

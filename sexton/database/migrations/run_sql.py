@@ -11,7 +11,7 @@ def run_sql(revision: str) -> None:
     """Run ``versions/REVISION.DIALECT.sql``, or print it in offline mode."""
     context = op.get_context()
     dialect = context.dialect.name
-    sql = (Path(__file__).parent / "versions" / f"{revision}.{dialect}.sql").read_text()
+    sql = (Path(__file__).parent / "versions" / f"{revision}.{dialect}.sql").read_text("utf-8")
     if context.as_sql:
         context.impl.static_output(sql)
         return

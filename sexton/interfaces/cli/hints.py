@@ -42,6 +42,8 @@ HINTS = _HOLDS | {
 }
 """What is typed behind `sexton` → what to type instead."""
 
+NOT_TEXT = "a word of the command has bytes that are no text here; use a UTF-8 locale, e.g. LC_ALL=C.UTF-8"
+
 
 def plain_usage(message: str) -> str:
     """Return a message of the parser about wrong usage in plain words."""

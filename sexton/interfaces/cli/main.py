@@ -54,7 +54,7 @@ from sexton.interfaces.cli.commands import (
 from sexton.interfaces.cli.context import WrongUsage
 from sexton.interfaces.cli.doctor import doctor
 from sexton.interfaces.cli.groups import EMERGENCIES, PlanGroup, SextonGroup
-from sexton.interfaces.cli.hints import plain_usage
+from sexton.interfaces.cli.hints import NOT_TEXT, plain_usage
 from sexton.kernel.errors import SextonError
 from sexton.kernel.extras import missing_extra
 from sexton.kernel.printable import escaped_output
@@ -182,7 +182,6 @@ COMMANDS_OF_OTHER_MODULES: tuple[tuple[typer.Typer, dict[str, Callable[..., obje
 )
 """Group → commands that another module than the group's own defines."""
 
-
 TRIALS = ("contract", "trial")
 PANELS: dict[str, tuple[str, ...]] = {
     "Set up": ("init", "up", "instance", "enable", "vault", "schedules", "settings", "worker", "api", *TRIALS),
@@ -274,9 +273,11 @@ def _run() -> int:
 
 
 def _explained(error: Exception) -> str:
-    """Return one sentence about a missing extra or the database's refusal; empty for a defect."""
+    """Return one sentence about a missing extra, bytes, or the database's refusal; empty for a defect."""
     if isinstance(error, ModuleNotFoundError):
         return missing_extra(error)
+    if isinstance(error, UnicodeEncodeError):  # from bytes that a terminal of another encoding sent
+        return NOT_TEXT
     driver_error = getattr(error, "orig", None)  # set by SQLAlchemy, which only commands that need it import
     return "" if driver_error is None else f"the database answered: {_driver_message(driver_error)}"
 

@@ -172,7 +172,7 @@ def _lines(file: Path | None) -> list[str]:
     if file is None:
         return []
     try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text()
+        text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as e:
         raise WrongUsage(f"--file {file} cannot be read: {e}") from e
     return [line for line in text.splitlines() if line]
