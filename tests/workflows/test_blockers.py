@@ -1,23 +1,28 @@
 """`sexton blockers` asks Temporal for the schedule, for workers, and for purges and binlog runs that wait."""
 
 import asyncio
+import threading
 import uuid
 from pathlib import Path
 
 import pytest
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import PauseActivityRequest, UnpauseActivityRequest
 
 from config.settings import Settings
 from sexton.check.model import CheckRequest
+from sexton.contract import NewMark
 from sexton.interfaces.cli.commands.blockers_temporal import temporal_blockers
 from sexton.interfaces.cli.render.blocker import Blocker
 from sexton.interfaces.operator_service import OperatorService
+from sexton.kernel.crash_points import installed
 from sexton.kernel.message import Message
 from sexton.recycle.rounds.model import RecycleRequest
 from sexton.replication.binlog.messages import GcRequest
 from sexton.runtime.temporal import schedules, search_attributes
 from sexton.wal.messages import PurgeRequest, PurgeRoundRequest
 from tests.servers.temporal import DevServer
-from tests.support.rig import DEPLOYMENT, Rig
+from tests.support.rig import DEPLOYMENT, Rig, put
 from tests.workflows.conftest import Served
 from workflows import ids
 from workflows.search_attributes import Capability, at_start
@@ -147,6 +152,41 @@ async def test_runs_that_were_not_asked_are_mentioned(
         await run.terminate()
 
     assert "only 20 rounds" in rows["not asked"].why
+@pytest.mark.slow
+async def test_round_paused_by_temporals_button_is_named(
+    served: Served, settings: Settings, temporal_server: DevServer, shop: str, tmp_path: Path
+) -> None:
+    rig, root = served.rig.instance(shop), tmp_path / "v"
+    rig.local(root, instance=shop)
+    put(root, "a/x.dat")
+    rig.mark("dropped", NewMark(id="a", vault="disk", prefix="a/"), instance=shop)
+    rig.later(10_801)
+    at = service(rig, settings, temporal_server.address, DEPLOYMENT)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def wait(name: str) -> None:
+        if name == "files.deleted":
+            begun.set()
+            go_on.wait(60)
+
+    with installed(wait):
+        handle = await served.start(shop)
+        await asyncio.to_thread(begun.wait, 60)
+        execution = WorkflowExecution(workflow_id=handle.id)
+        which = {"namespace": served.client.namespace, "execution": execution, "type": "recycle_range"}
+        await served.client.workflow_service.pause_activity(PauseActivityRequest(**which))
+        for _ in range(100):  # Temporal lists it some moments later
+            if "paused in Temporal" in (rows := await find(at)):
+                break
+            await asyncio.sleep(0.2)
+        go_on.set()
+        await served.client.workflow_service.unpause_activity(UnpauseActivityRequest(**which))
+        await handle.result()
+
+    row = rows["paused in Temporal"]
+    assert (row.instance, row.what) == (shop, f"round of {shop}")
+    assert handle.id in row.way_out
+    assert "paused in Temporal" not in await find(at)
 
 
 async def test_without_an_answer_nothing_is_claimed(rig: Rig, settings: Settings) -> None:

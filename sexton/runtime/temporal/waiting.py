@@ -1,4 +1,7 @@
-"""Find the runs of a deployment that are paused or back off. The row of a round says so only if it ever had a lease."""
+"""Find the runs of a deployment that wait: paused, or backing off, or paused with a button of Temporal.
+
+The row of a round says so only if it ever had a lease, and of a button never.
+"""
 
 import asyncio
 import datetime as dt
@@ -26,6 +29,16 @@ PROGRESS: dict[str, Any] = {
     ids.PURGE_WAL: PurgeProgress,
     ids.PURGE_WAL_ROUND: PurgeRoundProgress,
     ids.GC_BINLOG: GcProgress,
+}
+
+
+PAUSED_IN_TEMPORAL = "paused in Temporal"
+NAMES = {
+    ids.RECYCLE: "round of {}",
+    ids.CHECK: "check of {}",
+    ids.PURGE_WAL: "purge of topic {}",
+    ids.PURGE_WAL_ROUND: "round of topics",
+    ids.GC_BINLOG: "binlog run of {}",
 }
 
 
@@ -83,20 +96,45 @@ async def _waiting(client: Client, run: WorkflowExecution) -> WaitingRun | None:
         return None
     subject = run.id.split("/", 2)[-1]
     verb = "resume" if state == "paused" else "retry"
-    name, command = {
-        ids.RECYCLE: (f"round of {subject}", f"sexton round {verb} {subject}"),
-        ids.PURGE_WAL: (f"purge of topic {subject}", f"sexton wal {verb} {subject}"),
-        ids.PURGE_WAL_ROUND: ("round of topics", f"sexton wal round {verb}"),
-        ids.CHECK: (f"check of {subject}", f"sexton check {verb} {subject}"),
-        ids.GC_BINLOG: (f"binlog run of {subject}", f"sexton binlog {verb} {subject}"),
+    command = {
+        ids.RECYCLE: f"sexton round {verb} {subject}",
+        ids.PURGE_WAL: f"sexton wal {verb} {subject}",
+        ids.PURGE_WAL_ROUND: f"sexton wal round {verb}",
+        ids.CHECK: f"sexton check {verb} {subject}",
+        ids.GC_BINLOG: f"sexton binlog {verb} {subject}",
     }[run.workflow_type]
+    return _named(run, state, getattr(progress, "error", ""), command)
+
+
+def _named(run: WorkflowExecution, state: str, why: str, way_out: str) -> WaitingRun:
+    subject = run.id.split("/", 2)[-1]
     return WaitingRun(
-        name=name,
+        name=NAMES[run.workflow_type].format(subject),
         state=state,
         is_round=run.workflow_type == ids.RECYCLE,
         instance=subject if run.workflow_type in (ids.GC_BINLOG, ids.CHECK, ids.RECYCLE) else "",
         topic=subject if run.workflow_type == ids.PURGE_WAL else "",
         since=int(run.start_time.timestamp() * 1000),
-        why=getattr(progress, "error", ""),
-        way_out=command,
+        why=why,
+        way_out=way_out,
     )
+
+
+async def find_paused_in_temporal(client: Client, settings: Settings, limit: int) -> list[WaitingRun]:
+    """Return runs of which an activity, or the workflow, was paused with a button of Temporal.
+
+    Their own state does not show it: a round only loses its lease. A server that does not know the attribute is one
+    that has no such button.
+    """
+    query = "TemporalPauseInfo IS NOT NULL AND ExecutionStatus = 'Running'"
+    prefix = f"{settings.require_deployment()}/"
+    try:
+        runs = [run async for run in client.list_workflows(query, limit=10 * limit) if run.id.startswith(prefix)]
+    except RPCError:
+        return []
+    why = "an activity of it was paused with Temporal's own button or command"
+    return [
+        _named(run, PAUSED_IN_TEMPORAL, why, f"unpause it there: workflow {run.id}, its pending activities")
+        for run in runs[:limit]
+        if run.workflow_type in NAMES
+    ]

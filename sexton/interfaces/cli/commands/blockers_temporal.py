@@ -1,4 +1,4 @@
-"""List what Temporal knows of: no schedule, a paused one, no worker, and runs that wait.
+"""List what Temporal knows of: no schedule, a paused one, no worker, and runs that wait or were paused with its button.
 
 Temporal is asked for a few seconds only; the database has everything else.
 """
@@ -36,7 +36,7 @@ def temporal_blockers(service: "OperatorService") -> list[Blocker] | None:
 async def _find(service: "OperatorService") -> list[Blocker]:
     from sexton.runtime.temporal.client import connect, workflow_queue
     from sexton.runtime.temporal.versions import PROMOTE, explain_no_tasks
-    from sexton.runtime.temporal.waiting import find_waiting
+    from sexton.runtime.temporal.waiting import find_paused_in_temporal, find_waiting
 
     settings = service.settings
     client = await connect(settings)
@@ -49,7 +49,7 @@ async def _find(service: "OperatorService") -> list[Blocker]:
     if idle := explain_no_tasks(queue):
         return [*found, Blocker(**everything, why=idle, way_out=PROMOTE)]
     waiting = await find_waiting(client, settings, MAX_RUNS)
-    for run in waiting.runs:
+    for run in (*await find_paused_in_temporal(client, settings, MAX_RUNS), *waiting.runs):
         if run.is_round and _row_says_so(service, run):
             continue
         found.append(

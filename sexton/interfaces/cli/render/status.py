@@ -190,8 +190,8 @@ def _running(r: "Running") -> str:
     name = f"round {r.round}" if r.round else "a round"
     if r.cut_off:
         return (
-            f"{name} lost its lease: no worker has it (sexton doctor). It continues when a worker takes it; "
-            "if its workflow no longer exists, the next round takes over"
+            f"{name} lost its lease: no worker has it (sexton doctor), or it is paused in Temporal (sexton blockers). "
+            "It continues when a worker takes it; if its workflow no longer exists, the next round takes over"
         )
     if r.leased:
         return f"{name} is running since {utc(r.since)}{_progress(r)}"
