@@ -1,12 +1,15 @@
 """A worker that cannot work ends with one sentence and a nonzero exit code; others share a machine."""
 
 import json
+import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -88,6 +91,63 @@ def test_worker_logs_json_and_says_that_no_schedule_runs(
 
     assert any(line["level"] == "warning" and "no schedule was applied" in line["event"] for line in lines)
     assert {(line["role"], line["deployment"]) for line in lines} == {("control", at["SEXTON_DEPLOYMENT"])}
+
+
+@pytest.mark.slow
+def test_lines_of_temporals_sdk_are_json_too(shop: Database, tmp_path: Path, temporal_server: DevServer) -> None:
+    with cuttable(temporal_server.address) as (address, cut):
+        at = settings(tmp_path, address)
+        variables = at | {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path.cwd()), "SEXTON_LOG__FORMAT": "json"}
+        command = [sys.executable, "-m", "sexton", "worker", "run"]
+        sdk_lines = []
+        with subprocess.Popen(
+            command, env=variables, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as worker:
+            assert worker.stdout is not None
+            try:
+                for text in worker.stdout:
+                    line = json.loads(text)
+                    if "is polling" in line["event"]:
+                        cut()
+                    elif "sdk_core" in line["logger"]:
+                        sdk_lines.append(line)
+                        break
+            finally:
+                worker.kill()
+
+    assert {(line["level"], line["deployment"]) for line in sdk_lines} == {("warning", at["SEXTON_DEPLOYMENT"])}
+
+
+@contextmanager
+def cuttable(address: str) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Relay connections to a server; yield the relay's address, and what ends it with all of its connections."""
+    host, port = address.split(":")
+    listening, ends = socket.create_server(("127.0.0.1", 0)), []
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                pair = (listening.accept()[0], socket.create_connection((host, int(port))))
+                ends.extend(pair)
+                for source, target in (pair, pair[::-1]):
+                    threading.Thread(target=copy, args=(source, target), daemon=True).start()
+
+    def copy(source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65_536):
+                target.sendall(data)
+
+    def cut() -> None:
+        for end in (listening, *ends):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield f"127.0.0.1:{listening.getsockname()[1]}", cut
+    finally:
+        cut()
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from sexton.runtime.stores import DeploymentStores
 from sexton.runtime.temporal import schedules, tick_interval, versions
 from sexton.runtime.temporal.client import connect
 from sexton.runtime.temporal.connection import connection
-from sexton.runtime.temporal.observing import SdkMetrics
+from sexton.runtime.temporal.observing import SdkMetrics, runtime
 from sexton.runtime.workers import presence
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ async def main(role: str = "control", backend: serving.ServedBackend | None = No
     async with AsyncExitStack() as resources:
         if backend is not None:
             sweeper = resources.enter_context(serving.open_sweeper(backend))
-            worker = build_backend(await connect(settings), settings, backend.id, sweeper)
+            worker = build_backend(await connect(settings, runtime()), settings, backend.id, sweeper)
             await resources.enter_async_context(serving.catching_up(sweeper))
         elif role == "spark":
             sdk = SdkMetrics()

@@ -1,13 +1,22 @@
 """Serve the metrics and the health of a Temporal worker, and record the metrics of Temporal's SDK for it."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from datetime import timedelta
 from wsgiref.simple_server import WSGIServer
 
 from temporalio.api.workflowservice.v1 import GetSystemInfoRequest
 from temporalio.client import Client
-from temporalio.runtime import MetricBuffer, MetricBufferDurationFormat, Runtime, TelemetryConfig
+from temporalio.runtime import (
+    LogForwardingConfig,
+    LoggingConfig,
+    MetricBuffer,
+    MetricBufferDurationFormat,
+    Runtime,
+    TelemetryConfig,
+    TelemetryFilter,
+)
 from temporalio.worker import Worker
 
 from config.settings import Settings
@@ -27,12 +36,19 @@ BUFFERED_UPDATES = 100_000
 """A busy worker makes some thousands in a second, after which they are fetched."""
 
 
+def runtime(metrics: MetricBuffer | None = None) -> Runtime:
+    """Return a runtime of Temporal's SDK, for a client, whose own lines are records of this process' log."""
+    warnings = TelemetryFilter(core_level="WARN", other_level="ERROR")
+    forwarded = LoggingConfig(filter=warnings, forwarding=LogForwardingConfig(logger=logging.getLogger("temporalio")))
+    return Runtime(telemetry=TelemetryConfig(logging=forwarded, metrics=metrics))
+
+
 class SdkMetrics:
     """A runtime of Temporal's SDK whose metrics are kept until they are fetched; a client must use it."""
 
     def __init__(self) -> None:
         self.buffer = MetricBuffer(BUFFERED_UPDATES, MetricBufferDurationFormat.SECONDS)
-        self.runtime = Runtime(telemetry=TelemetryConfig(metrics=self.buffer))
+        self.runtime = runtime(self.buffer)
 
 
 def observe(
