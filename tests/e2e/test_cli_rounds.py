@@ -1,5 +1,6 @@
 """The commands `sexton round` and `sexton schedules` work on a real Temporal server."""
 
+import asyncio
 import json
 import os
 import pty
@@ -16,6 +17,7 @@ from sexton.database.engine import Database
 from tests.e2e.conftest import Run
 from tests.servers.temporal import DevServer
 from tests.support.rig import listing
+from workflows import ids
 
 PATIENCE_SECONDS = 60
 
@@ -98,6 +100,28 @@ def test_cancelled_round_reports_it_and_deletes_nothing(
     assert (code, json.loads(report)["state"]) == (1, "CANCELLED")
     assert "cancelled" in json.loads(report)["error"]
     assert listing(tmp_path / "v") == {"data/a.dat": 10}
+
+
+@pytest.mark.slow
+def test_terminated_round_is_reported_with_the_way_out(
+    online: Run, shop: Database, environment: dict[str, str], temporal_server: DevServer
+) -> None:
+    online("enable", "shop")
+    round_ = Terminal(environment, "round", "run", "shop")
+    told(online, "pause", "shop")
+
+    async def terminate() -> None:
+        client = await temporal_server.connect()
+        workflow_id = ids.recycle(environment["SEXTON_DEPLOYMENT"], "shop")
+        await client.get_workflow_handle(workflow_id).terminate(reason="by hand")
+
+    asyncio.run(terminate())
+    code, _ = round_.end()
+    shown = " ".join(round_.shown.split())
+
+    assert code == 1
+    assert "the round of shop was terminated in Temporal (by hand)" in shown
+    assert "sexton stop shop --reason TEXT" in shown
 
 
 @pytest.mark.slow

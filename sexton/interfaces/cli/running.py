@@ -60,7 +60,7 @@ async def _run(service: "OperatorService", request: RecycleRequest, watch: bool)
 
 def _failed_round(error: "WorkflowFailureError", instance: str) -> int:
     """Return the number of the round that failed; raise ``SextonError`` if the failure names no round."""
-    from temporalio.exceptions import ActivityError, ApplicationError
+    from temporalio.exceptions import ActivityError, ApplicationError, TerminatedError
     from temporalio.exceptions import CancelledError as TemporalCancelled
 
     from workflows import ids
@@ -70,6 +70,11 @@ def _failed_round(error: "WorkflowFailureError", instance: str) -> int:
         return int(cause.details[0])
     if isinstance(cause, TemporalCancelled):
         raise SextonError(f"the round of {instance} was cancelled; see: sexton round list") from error
+    if isinstance(cause, TerminatedError):
+        raise SextonError(
+            f"the round of {instance} was terminated in Temporal ({cause.message}); once its lease has ended, the next "
+            f"round deletes what it claimed; to prevent that: sexton stop {instance} --reason TEXT"
+        ) from error
     if isinstance(cause, ActivityError):
         cause = cause.cause
     raise SextonError(str(getattr(cause, "message", cause) or error)) from error

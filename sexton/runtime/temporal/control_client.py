@@ -15,7 +15,7 @@ from temporalio.client import (
     WorkflowQueryRejectedError,
 )
 from temporalio.common import TypedSearchAttributes
-from temporalio.exceptions import ActivityError, WorkflowAlreadyStartedError
+from temporalio.exceptions import ActivityError, TerminatedError, WorkflowAlreadyStartedError
 from temporalio.exceptions import CancelledError as TemporalCancelled
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -215,6 +215,8 @@ def _failure(error: WorkflowFailureError, name: str) -> str:
     cause: BaseException | None = error.cause
     if isinstance(cause, TemporalCancelled):
         return f"{name} was cancelled"
+    if isinstance(cause, TerminatedError):
+        return f"{name} was terminated in Temporal ({cause.message})"
     if isinstance(cause, ActivityError):
         cause = cause.cause
     return str(getattr(cause, "message", cause) or error)
