@@ -48,7 +48,8 @@ def blockers(instance: Annotated[str | None, typer.Argument(help="Only this inst
         emit_list(rows)
         return
     columns = ("instance", "blocked by", "what", "since (UTC)", "until (UTC)", "why / way out")
-    show_table("" if rows else "nothing blocks deletions", columns, [_row(b) for b in rows])
+    nothing = "nothing blocks deletions" if from_temporal is not None else "nothing in the database blocks deletions"
+    show_table("" if rows else nothing, columns, [_row(b) for b in rows])
 
 
 def _row(b: Blocker) -> tuple[object, ...]:

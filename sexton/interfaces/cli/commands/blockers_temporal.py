@@ -21,7 +21,8 @@ PATIENCE_SECONDS = 3.0
 MAX_RUNS = 20
 LIST_THEM = "list them: docs/temporal.md, Find a workflow"
 NOT_ASKED = (
-    "not listed, because Temporal did not answer: schedule, workers, paused checks, purges and binlog runs"
+    "Temporal did not answer: schedule, workers, paused checks, purges and binlog runs are not listed. "
+    "While it is away, no round begins; see: sexton doctor"
 )
 
 
