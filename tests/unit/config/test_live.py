@@ -1,6 +1,7 @@
 """Settings of the database are merged over those of the process; an unsafe row changes nothing."""
 
 import logging
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -152,5 +153,8 @@ def test_sources_name_the_database_and_what_it_replaces(monkeypatch: pytest.Monk
 def test_every_mutable_key_is_a_bounded_number() -> None:
     rows = {r.key: r for r in explain()}
 
-    assert rows.keys() >= PER_INSTANCE | FOR_ALL
-    assert all("floor" in rows[key].bound or "more than" in rows[key].bound for key in PER_INSTANCE | FOR_ALL)
+    mutable = PER_INSTANCE | FOR_ALL
+
+    assert mutable - rows.keys() == set()
+    unbounded = [key for key in mutable if not re.search("floor|more than", rows[key].bound)]
+    assert unbounded == [], "give each a floor (ge= or gt=) in config/sections.py"

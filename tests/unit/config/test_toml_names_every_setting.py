@@ -15,9 +15,12 @@ def _described() -> list[SettingRow]:
 
 def test_file_has_exactly_the_settings_with_their_defaults() -> None:
     parsed = tomllib.loads(PACKAGED.read_text())
-    defaults = {name: field.get_default() for name, field in Settings.model_fields.items() if name != "kinds"}
+    fields = {name: field.get_default() for name, field in Settings.model_fields.items() if name != "kinds"}
+    defaults = {k: v.model_dump() if isinstance(v, BaseModel) else v for k, v in fields.items()}
 
-    assert parsed == {k: v.model_dump() if isinstance(v, BaseModel) else v for k, v in defaults.items()}
+    assert {k: v for k, v in parsed.items() if defaults.get(k) != v} == {
+        k: v for k, v in defaults.items() if parsed.get(k) != v
+    }, "write each setting of config/sections.py into config/sexton.toml, with its default"
 
 
 def test_every_number_names_its_unit_and_its_floor() -> None:
@@ -30,8 +33,8 @@ def test_every_number_names_its_unit_and_its_floor() -> None:
         assert comment, f"{row.key} has no comment above it"
         floor = re.search(r"floor (\d+)", row.bound)
         assert floor
-        assert row.unit in comment[1]
-        assert floor[1] in comment[1]
+        assert row.unit in comment[1], f"the comment above {row.key} lacks its unit"
+        assert floor[1] in comment[1], f"the comment above {row.key} lacks its floor"
 
 
 def test_every_key_has_a_line_of_explanation() -> None:

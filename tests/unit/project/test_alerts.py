@@ -62,11 +62,11 @@ def test_alert_has_severity_summary_action_and_runbook(alert: str) -> None:
     rule = rules()[alert]
 
     assert re.search(r"^ +severity: (page|ticket)$", rule, re.MULTILINE)
-    assert re.search(r"^ +summary: .{20,}$", rule, re.MULTILINE)
-    assert re.search(r"^ +action: .{20,}$", rule, re.MULTILINE)
+    assert re.search(r"^ +summary: .{20,}$", rule, re.MULTILINE), "a sentence in quotes, with the deployment"
+    assert re.search(r"^ +action: .{20,}$", rule, re.MULTILINE), "a sentence in quotes, with the commands"
     runbook = re.search(r"^ +runbook_url: docs/incidents\.md#([a-z-]+)$", rule, re.MULTILINE)
     headings = re.findall(r"(?m)^##+ (.+)$", (DOCUMENT.parent / "incidents.md").read_text())
-    assert runbook
+    assert runbook, "runbook_url: docs/incidents.md#HEADING"
     assert runbook[1] in {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
@@ -78,16 +78,19 @@ def test_alert_keeps_deployments_apart(alert: str) -> None:
     by_target = {"by (job, instance)", "on (job, instance)", "on ()"}  # of Prometheus' own `up`, and of `absent`
 
     assert [c for c in clauses if "(deployment" not in c and c not in by_target] == []
-    assert re.search(r"\b(max|min|sum|count|avg)\s*\(", expression(rule)) is None
-    assert re.search(r"^ +summary: .*\$labels\.deployment ", rule, re.MULTILINE)
+    assert re.search(r"\b(max|min|sum|count|avg)\s*\(", expression(rule)) is None, "aggregate by (deployment)"
+    named = re.search(r"^ +summary: .*\$labels\.deployment ", rule, re.MULTILINE)
+    assert named, 'begin the summary with "{{ $labels.deployment }}: "'
 
 
 @pytest.mark.parametrize("alert", rules())
 def test_alert_has_a_firing_and_a_silent_case(alert: str) -> None:
     cases = "".join(file.read_text() for file in CASES)
 
-    assert re.search(rf"alertname: {alert}\n +exp_alerts:\n +- exp_labels", cases)
-    assert re.search(rf"\{{eval_time: \S+, alertname: {alert}\}}", cases)
+    fires = re.search(rf"alertname: {alert}\n +exp_alerts:\n +- exp_labels", cases)
+    assert fires, "add a case with exp_alerts to config/prometheus/sexton.rules.test.yml"
+    silent = re.search(rf"\{{eval_time: \S+, alertname: {alert}\}}", cases)
+    assert silent, f"add a case in which it is silent: {{eval_time: 1h, alertname: {alert}}}"
 
 
 @pytest.mark.parametrize("alert", rules())
@@ -99,7 +102,10 @@ def test_documentation_names_exactly_the_metrics_and_alerts() -> None:
     text = DOCUMENT.read_text()
     rows = set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
 
-    assert rows == {n for n in exported_labels() if n.startswith(("sexton_", "recycler_"))} | set(rules())
+    known = {n for n in exported_labels() if n.startswith(("sexton_", "recycler_"))} | set(rules())
+
+    assert known - rows == set(), "add a row for each to docs/metrics.md"
+    assert rows - known == set(), "remove the rows of docs/metrics.md"
 
 
 def test_our_metrics_follow_the_prometheus_conventions(exported: str) -> None:

@@ -70,13 +70,13 @@ def test_promtool_parses_every_query(tmp_path: Path) -> None:
 def test_every_metric_of_an_alert_has_a_panel() -> None:
     alerting = {name for rule in rules().values() for name in metrics(expression(rule))}
 
-    assert alerting - shown() == set()
+    assert alerting - shown() == set(), "add a panel for each to config/grafana/sexton.json"
 
 
 def test_every_metric_has_a_panel_or_is_listed_without() -> None:
     of_sexton = {name for name in exported_labels() if name.startswith(("sexton_", "recycler_"))}
 
-    assert of_sexton - shown() == without_panel()
+    assert of_sexton - shown() == without_panel(), 'add a panel, or name it in docs/metrics.md at "No panel shows"'
 
 
 def test_legends_name_existing_labels() -> None:
