@@ -45,7 +45,7 @@ from sexton.runtime.temporal.schedules import ScheduleInfo
 from sexton.runtime.temporal.versions import WorkerBuild
 from sexton.storage.model import Probe, Undeleted
 from sexton.wal.explain import TopicExplanation
-from sexton.wal.messages import PurgeReport, PurgeRoundProgress, TopicCounts
+from sexton.wal.messages import PurgeProgress, PurgeReport, PurgeRoundProgress, TopicCounts
 from sexton.wal.model import Purge, Topic
 
 
@@ -125,6 +125,7 @@ SHAPES: Mapping[str, JsonShape] = {
     "wal round progress": JsonShape(PurgeRoundProgress),
     "check progress": JsonShape(check.CheckProgress),
     "doctor --print-grants": JsonShape(more={"s3": list[dict[str, Any]], "kafka": list[str], "postgresql": list[str]}),
+    "wal progress": JsonShape(PurgeProgress),
     "wal purge": JsonShape(PurgeReport),
     "wal purge --dry-run": JsonShape(TopicExplanation),
     "wal purges": JsonShape(Purge, is_list=True),

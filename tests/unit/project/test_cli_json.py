@@ -1,9 +1,13 @@
 """The published schema of --json is that of the code, and follows its rules. `--write` renews the file."""
 
+import inspect
 import json
 import re
 import sys
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -28,6 +32,29 @@ def test_every_shape_belongs_to_a_command() -> None:
     paths = [path.removeprefix("sexton ") for path in all_commands(typer.main.get_command(app).commands)]
 
     assert [name for name in SHAPES if name.split(" --")[0] not in paths] == []
+
+
+def test_every_command_that_prints_an_object_names_its_shape() -> None:
+    commands = leaves(typer.main.get_command(app).commands)
+    printing = [path for path, command in commands if re.search(r"\bemit(_list|_object)?\(", source_of(command))]
+
+    assert len(printing) > 30
+    assert [path for path in printing if path not in SHAPES] == [], "add a line to SHAPES in json_shapes.py"
+
+
+def leaves(commands: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    for name, command in commands.items():
+        below = getattr(command, "commands", None)
+        if below is None:
+            yield f"{path}{name}", command
+        else:
+            yield from leaves(below, f"{path}{name} ")
+
+
+def source_of(command: Any) -> str:
+    """Return the source of a command's function, which --json has wrapped."""
+    callback = command.callback
+    return inspect.getsource(callback.args[0] if isinstance(callback, partial) else callback)
 
 
 @pytest.mark.parametrize("path", SHAPES)

@@ -59,7 +59,10 @@ def progress(topic: Name) -> None:
     with open_database() as service:
         service.stores.wal.store.topic(topic)
         state = ask_temporal(service.settings, lambda client: PURGES.progress(client, service.settings, topic))
-    typer.echo(f"topic {topic}: {describe(state)}")
+    if wants_json():
+        emit(state)
+    else:
+        typer.echo(f"topic {topic}: {describe(state)}")
 
 
 def now(topic: Name) -> None:
