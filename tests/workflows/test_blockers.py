@@ -64,7 +64,7 @@ async def test_schedule_and_workers_are_named(rig: Rig, settings: Settings, temp
 GC, CHECK, TOPICS, ROUND = ids.GC_BINLOG, ids.CHECK, ids.PURGE_WAL_ROUND, ids.RECYCLE
 PAUSED = {
     ROUND: ("round of {shop}", "sexton round resume {shop}"),  # it has no row yet, which would say so
-    GC: ("binlog run of {shop}", "sexton binlog resume {shop}"),
+    GC: ("binlog GC of {shop}", "sexton binlog resume {shop}"),
     CHECK: ("check of {shop}", "sexton check resume {shop}"),
     TOPICS: ("round of topics", "sexton wal round resume"),
 }

@@ -27,11 +27,7 @@ from tests.workflows.topics import Topics, rig, settings, topics
 __all__ = ["rig", "settings", "topics"]  # fixtures
 
 COMMANDS: dict[str, ControlClient[Any, Any, Any]] = {
-    "round": ROUNDS,
-    "check": CHECKS,
-    "wal": PURGES,
-    "wal round": PURGE_ROUNDS,
-    "binlog": BINLOG_GCS,
+    control.command: control for control in (ROUNDS, CHECKS, PURGES, PURGE_ROUNDS, BINLOG_GCS)
 }
 
 
@@ -58,7 +54,7 @@ async def test_commands_pause_resume_and_cancel_each_workflow(
 ) -> None:
     topics.rig.instance(shop).local(tmp_path / "v", instance=shop)
     topic, control, client = topics.make(20, "r1"), COMMANDS[command], topics.served.client
-    target = SignalTarget(control, command, shop if command != "wal round" else "", topic if command == "wal" else "")
+    target = SignalTarget(control, shop if command != "wal round" else "", topic if command == "wal" else "")
     request = request_of(command, shop, topic)
     handle = await client.start_workflow(
         control.workflow_type,

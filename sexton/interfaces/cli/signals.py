@@ -12,10 +12,9 @@ if TYPE_CHECKING:
 
 
 class SignalTarget(NamedTuple):
-    """The workflow that is signalled, and how the log of calls names it: ``command``, for example ``wal``."""
+    """The workflow that is signalled. ``instance``: empty if it serves every one."""
 
     control: "ControlClient[Any, Any, Any]"
-    command: str
     instance: str
     topic: str = ""
 
@@ -28,8 +27,7 @@ def send_signal(service: "OperatorService", target: SignalTarget, signal: str, e
     """
     settings, control = service.settings, target.control
     subject = target.topic or target.instance
-    blocks_deletion = signal in ("cancel", "pause")
-    action = f"{target.command} {signal}"
+    blocks_deletion, action = signal in ("cancel", "pause"), f"{control.command} {signal}"
     with log_call(service, action, target.instance, target.topic, blocks_deletion=blocks_deletion):
         workers = ask_temporal(settings, lambda client: control.signal(client, settings, subject, signal))
     typer.echo(f"Sent {signal} to {control.name.format(subject=subject)}: {effect}")

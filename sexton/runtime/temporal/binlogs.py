@@ -40,8 +40,7 @@ BINLOG_GCS = ControlClient[GcRequest, GcReport, GcProgress](
     progress_type=GcProgress,
     describe=describe,
     name="the binlog GC of {subject}",
-    show_command="sexton binlog progress {subject}",
-    cancel_command="sexton binlog cancel {subject}",
+    command="binlog",
     already_running="a binlog GC of {subject} is already running; see: sexton binlog progress. Where it backs off: "
     "sexton binlog retry, where it is paused: sexton binlog resume",
     not_running="no binlog GC of {subject} is running; see: sexton binlog list",

@@ -32,8 +32,7 @@ CHECKS = ControlClient[CheckRequest, CheckReport, CheckProgress](
     progress_type=CheckProgress,
     describe=describe,
     name="the check of {subject}",
-    show_command="sexton check progress {subject}",
-    cancel_command="sexton check cancel {subject}",
+    command="check",
     already_running="a check of {subject} is already running; see: sexton check progress {subject}",
     not_running="no check of {subject} is running; see: sexton check list {subject}",
 )

@@ -63,8 +63,8 @@ class ControlClient(Generic[Request, Report, Progress]):
     report: type[Report]
     name: str
     """For example ``the check of {subject}``."""
-    show_command: str
-    cancel_command: str
+    command: str
+    """The group of commands that signal it, for example ``wal round``."""
     already_running: str
     not_running: str
     progress_type: type[Progress] | None = None
@@ -74,6 +74,10 @@ class ControlClient(Generic[Request, Report, Progress]):
     """Raised when a workflow of the subject runs already."""
     refusal: type[SextonError] = SextonError
     """Raised when Temporal refuses to start the workflow."""
+
+    def command_for(self, verb: str, subject: str) -> str:
+        """Return the command that signals the workflow or shows its progress, for example ``sexton wal pause t``."""
+        return f"sexton {self.command} {verb} {subject}".rstrip()
 
     async def start(self, client: Client, settings: Settings, request: Request) -> WorkflowHandle[Any, Report]:
         """Start a workflow and return its handle.
@@ -205,7 +209,7 @@ class ControlClient(Generic[Request, Report, Progress]):
         except RPCError as e:
             raise SextonError(f"lost the connection to Temporal ({e.message}); {name} goes on when it is back") from e
         except (asyncio.CancelledError, KeyboardInterrupt):
-            show, cancel = (c.format(subject=subject) for c in (self.show_command, self.cancel_command))
+            show, cancel = self.command_for("progress", subject), self.command_for("cancel", subject)
             notify(f"stopped waiting; {name} goes on. See: {show}; to end it: {cancel}")
             raise
 

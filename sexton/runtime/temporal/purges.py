@@ -42,7 +42,7 @@ def describe_round(progress: PurgeRoundProgress) -> str:
     """Return what a round of topics does now, as a sentence for operators."""
     match progress.doing:
         case "REVIEWING":
-            return "it looks for due topics with work"
+            return "it reviews the due topics"
         case "STARTING":
             return f"{progress.counts.started:,} purges started, {progress.remaining:,} to start"
         case "BACKING_OFF":
@@ -64,8 +64,7 @@ PURGES = ControlClient[PurgeRequest, PurgeReport, PurgeProgress](
     progress_type=PurgeProgress,
     describe=describe,
     name="the purge of topic {subject}",
-    show_command="sexton wal progress {subject}",
-    cancel_command="sexton wal cancel {subject}",
+    command="wal",
     already_running="a purge of topic {subject} is already running; see: sexton wal progress {subject}. Where it waits "
     "for flushes: sexton wal now, where it backs off: sexton wal retry, where it is paused: sexton wal resume",
     not_running="no purge of topic {subject} is running; for earlier ones see: sexton wal purges {subject}",
@@ -82,8 +81,7 @@ PURGE_ROUNDS = ControlClient[PurgeRoundRequest, TopicCounts, PurgeRoundProgress]
     progress_type=PurgeRoundProgress,
     describe=describe_round,
     name="the round of topics",
-    show_command="sexton wal round progress",
-    cancel_command="sexton wal round cancel",
+    command="wal round",
     already_running="a round of topics is already running; see: sexton wal round progress",
     not_running="no round of topics is running: it lasts for seconds. For purges see: sexton wal list",
 )

@@ -88,4 +88,4 @@ def _signal(instance: str | None, signal: str, effect: str) -> None:
     from sexton.runtime.temporal.binlogs import BINLOG_GCS
 
     with open_database() as service:
-        send_signal(service, SignalTarget(BINLOG_GCS, "binlog", one_instance(service, instance)), signal, effect)
+        send_signal(service, SignalTarget(BINLOG_GCS, one_instance(service, instance)), signal, effect)

@@ -60,4 +60,4 @@ def _signal(given: str | None, signal: str, effect: str) -> None:
 
     with open_database() as service:
         instance = one_instance(service, given)
-        send_signal(service, SignalTarget(CHECKS, "check", instance), signal, effect.format(instance=instance))
+        send_signal(service, SignalTarget(CHECKS, instance), signal, effect.format(instance=instance))

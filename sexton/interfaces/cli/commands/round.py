@@ -169,4 +169,4 @@ def _signal(given: str | None, signal: str, effect: str) -> None:
     with open_database() as service:
         instance = one_instance(service, given)
         effect = effect.format(instance=instance)
-        send_signal(service, SignalTarget(ROUNDS, "round", instance), signal, effect)
+        send_signal(service, SignalTarget(ROUNDS, instance), signal, effect)

@@ -121,4 +121,4 @@ def _signal(topic: str, signal: str, effect: str) -> None:
     from sexton.runtime.temporal.purges import PURGES
 
     with open_database() as service:
-        send_signal(service, SignalTarget(PURGES, "wal", instance_of(service, topic), topic), signal, effect)
+        send_signal(service, SignalTarget(PURGES, instance_of(service, topic), topic), signal, effect)

@@ -88,4 +88,4 @@ def _signal(signal: str, effect: str) -> None:
     from sexton.runtime.temporal.purges import PURGE_ROUNDS
 
     with open_database() as service:
-        send_signal(service, SignalTarget(PURGE_ROUNDS, "wal round", ""), signal, effect)
+        send_signal(service, SignalTarget(PURGE_ROUNDS, ""), signal, effect)
