@@ -1,14 +1,13 @@
 """Start workflows that outlive the one that starts them."""
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from temporalio import workflow
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 with workflow.unsafe.imports_passed_through():
-    from workflows import ids, search_attributes
-    from workflows.search_attributes import Capability
+    from workflows import ids
+    from workflows.search_attributes import Capability, at_start, inherited
 
 
 class Scheduled(NamedTuple):
@@ -24,10 +23,7 @@ class Scheduled(NamedTuple):
 
 async def start(child: Scheduled, deployment: str) -> bool:
     """Start a workflow without waiting for its end; return False if one with its id is running already."""
-    options: Mapping[str, Any] = {}
-    if search_attributes.are_known():
-        attributes = search_attributes.at_start(deployment, child.capability, child.instance, ids.SCHEDULED)
-        options = {"search_attributes": attributes}
+    attributes = at_start(deployment, child.capability, child.instance, ids.SCHEDULED)
     try:
         await workflow.start_child_workflow(
             child.run,
@@ -35,7 +31,7 @@ async def start(child: Scheduled, deployment: str) -> bool:
             id=child.id,
             parent_close_policy=workflow.ParentClosePolicy.ABANDON,
             static_summary=f"{child.summary}, scheduled",
-            **options,
+            search_attributes=inherited(attributes),
         )
     except WorkflowAlreadyStartedError:
         return False

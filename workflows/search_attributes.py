@@ -35,12 +35,17 @@ def at_start(deployment: str, capability: Capability, instance: str, requested_b
     return TypedSearchAttributes([SearchAttributePair(key, value) for key, value in values.items()])
 
 
-def are_known() -> bool:
-    """Return whether the namespace of this workflow knows the attributes: the workflow was started with them."""
-    return workflow.info().typed_search_attributes.get(CAPABILITY) is not None
+def inherited(attributes: TypedSearchAttributes) -> TypedSearchAttributes:
+    """Return the attributes for a child of this workflow: those that the workflow has, too.
+
+    The namespace knows these. With any other Temporal would fail the workflow that starts the child, again and again.
+    """
+    own = workflow.info().typed_search_attributes
+    return TypedSearchAttributes([pair for pair in attributes if own.get(pair.key) is not None])
 
 
 def show_state(state: str) -> None:
-    """Set ``SextonState`` of this workflow, if it changes and the namespace knows it."""
-    if are_known() and workflow.info().typed_search_attributes.get(STATE) != state:
+    """Set ``SextonState`` of this workflow, if it changes and the workflow was started with attributes."""
+    own = workflow.info().typed_search_attributes
+    if own.get(CAPABILITY) is not None and own.get(STATE) != state:
         workflow.upsert_search_attributes([STATE.value_set(state)])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription
+from temporalio.common import SearchAttributePair, TypedSearchAttributes
 
 from config.settings import Settings
 from sexton.check.model import CheckRequest
@@ -136,6 +137,24 @@ async def test_scheduled_workflows_inherit_the_attributes(topics: Topics, settin
     }
     assert {d.typed_search_attributes.get(REQUESTED_BY) for d in ends.values()} == {ids.SCHEDULED}
     assert await ends[ids.PURGE_WAL].static_summary() == f"purge topic {topic}, scheduled"
+
+
+async def test_a_child_has_no_attribute_that_its_parent_lacks(topics: Topics, tmp_path: Path) -> None:
+    topic, client = fill(topics, tmp_path / "v"), topics.served.client
+    await search_attributes.register(client)
+    round_ = await client.start_workflow(
+        ids.PURGE_WAL_ROUND,
+        PurgeRoundRequest(deployment=DEPLOYMENT, requested_by="anna"),
+        id=ids.purge_wal_round(DEPLOYMENT),
+        task_queue=ids.control_queue(DEPLOYMENT),
+        search_attributes=TypedSearchAttributes([SearchAttributePair(DEPLOYMENT_KEY, DEPLOYMENT)]),
+    )
+    await round_.result()
+    purge = client.get_workflow_handle(ids.purge_wal(DEPLOYMENT, topic))
+    await purge.result()
+
+    attributes = (await purge.describe()).typed_search_attributes
+    assert {key: attributes.get(key) for key in ALL} == dict.fromkeys(ALL) | {DEPLOYMENT_KEY: DEPLOYMENT}
 
 
 async def test_workflows_run_without_attributes(

@@ -14,7 +14,6 @@ from temporalio.client import (
     WorkflowQueryFailedError,
     WorkflowQueryRejectedError,
 )
-from temporalio.common import TypedSearchAttributes
 from temporalio.exceptions import ActivityError, TerminatedError, WorkflowAlreadyStartedError
 from temporalio.exceptions import CancelledError as TemporalCancelled
 from temporalio.service import RPCError, RPCStatusCode
@@ -86,6 +85,7 @@ class ControlClient(Generic[Request, Report, Progress]):
             SextonError: as ``conflict`` or ``refusal`` say.
         """
         deployment, subject = settings.require_deployment(), self.subject(request)
+        attributes = at_start(deployment, self.capability, request.instance, request.requested_by)
         try:
             return await client.start_workflow(
                 self.workflow_type,
@@ -94,7 +94,7 @@ class ControlClient(Generic[Request, Report, Progress]):
                 task_queue=ids.control_queue(deployment),
                 result_type=self.report,
                 static_summary=self.summary(request),
-                search_attributes=await self._attributes(client, deployment, request),
+                search_attributes=await search_attributes.known(client, attributes),
             )
         except WorkflowAlreadyStartedError as e:
             raise self.conflict(self.already_running.format(subject=subject)) from e
@@ -154,12 +154,6 @@ class ControlClient(Generic[Request, Report, Progress]):
             if e.status is RPCStatusCode.NOT_FOUND:
                 raise self._not_running(subject) from e
             raise
-
-    async def _attributes(self, client: Client, deployment: str, request: Request) -> TypedSearchAttributes:
-        """Return the search attributes of a new workflow; none where the namespace lacks one: Temporal would refuse."""
-        if await search_attributes.missing(client):
-            return TypedSearchAttributes.empty
-        return at_start(deployment, self.capability, request.instance, request.requested_by)
 
     def _handle(self, client: Client, settings: Settings, subject: str) -> WorkflowHandle[Any, Any]:
         return client.get_workflow_handle(self.workflow_id(settings.require_deployment(), subject))

@@ -64,10 +64,8 @@ async def apply(client: Client, settings: Settings, interval_seconds: int | None
     """
     deployment = settings.require_deployment()
     every_seconds = tick_seconds(interval_seconds or settings.recycle.recycle_interval_seconds)
-    attributes = TypedSearchAttributes.empty
-    if not await search_attributes.missing(client):
-        attributes = at_start(deployment, Capability.SCHEDULE, "", ids.SCHEDULED)
-    desired = _schedule(deployment, every_seconds, attributes)
+    attributes = at_start(deployment, Capability.SCHEDULE, "", ids.SCHEDULED)
+    desired = _schedule(deployment, every_seconds, await search_attributes.known(client, attributes))
     try:
         await client.create_schedule(ids.tick(deployment), desired)
         return "created"

@@ -3,6 +3,7 @@
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
 from temporalio.client import Client
+from temporalio.common import TypedSearchAttributes
 from temporalio.service import RPCError
 
 from sexton.kernel.errors import SextonError
@@ -20,6 +21,11 @@ async def missing(client: Client) -> list[str]:
     except RPCError:
         return sorted(ATTRIBUTES)
     return sorted(ATTRIBUTES.keys() - known.custom_attributes.keys())
+
+
+async def known(client: Client, attributes: TypedSearchAttributes) -> TypedSearchAttributes:
+    """Return the attributes; none where the namespace lacks one: Temporal would refuse to start the workflow."""
+    return TypedSearchAttributes.empty if await missing(client) else attributes
 
 
 async def register(client: Client) -> list[str]:
