@@ -1,35 +1,32 @@
-"""Ask the regions that block purges to flush, and wait until they have (GreptimeDB RFC, "communication").
+"""Ask the regions that block the purge of a topic to flush, and wait until they have (GreptimeDB RFC, "communication").
 
-A node that does not answer delays no other: the entries that its regions need stay, and every other purge proceeds.
+A node that does not answer delays no other. The entries that its regions need stay.
 """
 
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
 from sexton.wal.model import FlushCandidate, Flushed
 from sexton.wal.port import Floors, FlushClient, NodeSilent
 
 MAX_REGIONS = 10_000
-"""Regions asked at a time; the next round asks the others. See ``_in_fair_order``."""
+"""Regions asked by one purge; the next one asks the others. The nodes take turns."""
 REGIONS_PER_REQUEST = 1_000
 PARALLEL_NODES = 16
 POLL_SECONDS = 1.0
 MAX_NAMED = 10
 
-RegionKey = tuple[str, str]
-"""Topic and region."""
-NodeKey = tuple[str, str, str]
-"""Instance, name and address of a node: nodes of two instances may have the same name."""
+NodeKey = tuple[str, str]
+"""Name and address of a node."""
 
 
 class Flusher:
-    """Asks regions to flush, and waits for them."""
+    """Asks regions of a topic to flush, and waits for them."""
 
     def __init__(
-        self, floors: Floors, client: FlushClient, timeout_seconds: float, look: Callable[[Sequence[str]], object]
+        self, floors: Floors, client: FlushClient, timeout_seconds: float, read_ends: Callable[[Sequence[str]], object]
     ) -> None:
         """Store the collaborators.
 
@@ -37,24 +34,23 @@ class Flusher:
             floors: knows which regions should flush.
             client: reaches nodes.
             timeout_seconds: the limit for all regions together.
-            look: reads the ends of topics, so that reports above the known ends count.
+            read_ends: reads the ends of topics, so that reports above the known ends count.
         """
-        self._floors, self._client, self._timeout, self._look = floors, client, timeout_seconds, look
+        self._floors, self._client, self._timeout, self._read_ends = floors, client, timeout_seconds, read_ends
 
-    def flush(self, names: Sequence[str], heartbeat: Callable[[], None]) -> Flushed:
-        """Ask the regions that block these topics, each once; return when they have flushed or the time is over."""
+    def flush(self, topic: str, heartbeat: Callable[[], None]) -> Flushed:
+        """Ask the regions that block a topic's purge, each once; return when they have flushed or the time is over."""
         deadline = time.monotonic() + self._timeout
-        candidates = self._floors.regions_to_flush(names)
+        candidates = self._floors.regions_to_flush([topic])
         reachable = [region for region in candidates if region.url]
-        accepted, silent = self._ask_nodes(_in_fair_order(reachable)[:MAX_REGIONS], deadline, heartbeat)
+        accepted, silent = self._ask_nodes(_in_turns(reachable)[:MAX_REGIONS], deadline, heartbeat)
         without_address = {r.node: _without_address(r.node) for r in candidates if not r.url and r.node not in silent}
-        needs_before = {_key(region): region.keep_from for region in accepted}
-        late = self._wait(needs_before, deadline, heartbeat)
-        late_names = sorted(f"{topic}/{region}" for topic, region in late)
+        needs_before = {region.region: region.keep_from for region in accepted}
+        late = self._wait(topic, needs_before, deadline, heartbeat)
         return Flushed(
             asked=len(needs_before),
             flushed=len(needs_before) - len(late),
-            late=tuple(late_names[:MAX_NAMED]),
+            late=tuple(f"{topic}/{region}" for region in sorted(late)[:MAX_NAMED]),
             silent=dict([*sorted(silent.items()), *sorted(without_address.items())][:MAX_NAMED]),
         )
 
@@ -74,7 +70,7 @@ class Flusher:
         try:
             requests = {
                 pool.submit(self._ask_node, url, regions, may_ask): (node, regions)
-                for (_, node, url), regions in by_node.items()
+                for (node, url), regions in by_node.items()
             }
             pending = set(requests)
             while pending:
@@ -103,15 +99,14 @@ class Flusher:
         return len(regions), ""
 
     def _wait(
-        self, needs_before: Mapping[RegionKey, int], deadline: float, heartbeat: Callable[[], None]
-    ) -> set[RegionKey]:
+        self, topic: str, needs_before: Mapping[str, int], deadline: float, heartbeat: Callable[[], None]
+    ) -> set[str]:
         """Return the regions that have not flushed when the time is over: their ``keep_from`` has not risen."""
         late = set(needs_before)
         while late:
-            names = sorted({topic for topic, _ in late})  # of these alone: a look reads all regions of a topic
-            self._look(names)
-            needs = {_key(region): region.keep_from for region in self._floors.regions_to_flush(names)}
-            late = {key for key in late if key in needs and needs[key] <= needs_before[key]}
+            self._read_ends([topic])
+            needs = {region.region: region.keep_from for region in self._floors.regions_to_flush([topic])}
+            late = {name for name in late if name in needs and needs[name] <= needs_before[name]}
             if not late or time.monotonic() >= deadline:
                 break
             heartbeat()
@@ -119,16 +114,12 @@ class Flusher:
         return late
 
 
-def _key(region: FlushCandidate) -> RegionKey:
-    return region.topic, region.region
-
-
 def _without_address(node: str) -> str:
     return f"node {node or '(none)'} never reported where it takes requests"
 
 
 def _node(region: FlushCandidate) -> NodeKey:
-    return region.instance, region.node, region.url
+    return region.node, region.url
 
 
 def _by_node(candidates: Sequence[FlushCandidate]) -> dict[NodeKey, list[FlushCandidate]]:
@@ -139,23 +130,9 @@ def _by_node(candidates: Sequence[FlushCandidate]) -> dict[NodeKey, list[FlushCa
     return by_node
 
 
-def _in_fair_order(candidates: Sequence[FlushCandidate]) -> list[FlushCandidate]:
-    """Return the regions so that instances take turns, within an instance its topics, and within a topic its nodes.
-
-    No instance, topic or node uses up the places of all. Each node's regions stay in their order.
-    """
-    nodes_in_turns = _in_turns(candidates, lambda region: (region.topic, *_node(region)))
-    topics_in_turns = _in_turns(nodes_in_turns, lambda region: region.topic)
-    return _in_turns(topics_in_turns, lambda region: region.instance)
-
-
-def _in_turns(
-    candidates: Sequence[FlushCandidate], group: Callable[[FlushCandidate], Hashable]
-) -> list[FlushCandidate]:
-    """Return the first region of each group, then the second ones, and so on."""
-    before: Counter[Hashable] = Counter()
+def _in_turns(candidates: Sequence[FlushCandidate]) -> list[FlushCandidate]:
+    """Return the first region of each node, then the second ones, and so on: no node uses up the places of all."""
     turns: list[tuple[int, FlushCandidate]] = []
-    for region in candidates:
-        turns.append((before[group(region)], region))
-        before[group(region)] += 1
+    for regions in _by_node(candidates).values():
+        turns += enumerate(regions)
     return [region for _, region in sorted(turns, key=lambda turn: turn[0])]

@@ -71,7 +71,7 @@ class PurgeRounds:
 
     def flush(self, topic: str, heartbeat: Callable[[], None]) -> Flushed:
         """Ask the regions that block the purge of a topic to flush, and wait for them."""
-        return self._flusher.flush([topic], heartbeat) if self._flusher is not None else Flushed()
+        return self._flusher.flush(topic, heartbeat) if self._flusher is not None else Flushed()
 
     def purge(self, topic: str) -> Purged | None:
         """Purge one topic; None if it is unknown."""

@@ -163,7 +163,7 @@ def test_region_flushes_on_an_http_request(regions: Regions, monkeypatch: pytest
     with serving(regions.node, secret):
         last = regions.append("r1", 30)
         regions.purge()
-        flushed = Flusher(regions.wal.floors, http, 20, regions.wal.purger.preview).flush([A], lambda: None)
+        flushed = Flusher(regions.wal.floors, http, 20, regions.wal.purger.preview).flush(A, lambda: None)
 
     assert flushed == Flushed(asked=1, flushed=1)
     assert regions.purge() == last + 1
@@ -177,7 +177,7 @@ def test_node_refuses_requests_of_other_senders(regions: Regions, secret: str) -
     http = HttpFlushClient(NodeAddresses(loopback=True), secret=secret)
     with serving(regions.node, SECRET):
         regions.node.heartbeat()
-        flushed = Flusher(regions.wal.floors, http, 20, regions.wal.purger.preview).flush([A], lambda: None)
+        flushed = Flusher(regions.wal.floors, http, 20, regions.wal.purger.preview).flush(A, lambda: None)
 
     assert (flushed.asked, flushed.flushed) == (0, 0)
     assert "403" in next(iter(flushed.silent.values()))

@@ -1,4 +1,4 @@
-"""Regions of one instance or topic leave places among the requests to flush for those of the others."""
+"""Regions of one node leave places among the requests to flush for those of the others."""
 
 from collections.abc import Sequence
 
@@ -31,10 +31,10 @@ def _few_places(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flushing, "MAX_REGIONS", PLACES)
 
 
-def lagging_topic(topics: TopicStores, instance: str, nodes: Sequence[str], entries: int = ENTRIES) -> str:
+def lagging_topic(topics: TopicStores, instance: str, nodes: Sequence[str]) -> str:
     """Make a topic of an instance with one lagging region for each node that is named."""
     topic = topics.place.topic()
-    topics.place.append(topic, entries)
+    topics.place.append(topic, ENTRIES)
     topics.store.enable(topic, Mode.DELETE, instance)
     regions = tuple(RegionMapping(region=f"r{n:02}", first=0, node=node) for n, node in enumerate(nodes))
     topics.maps.put(MapOrder(instance=instance, topic=topic, generation=1, regions=regions))
@@ -47,61 +47,32 @@ def reports_address(topics: TopicStores, instance: str, node: str) -> None:
     topics.heartbeats.record_reports(instance, node, [report], f"http://{node}.{instance}")
 
 
-def flush(topics: TopicStores, *names: str) -> tuple[dict[str, list[str]], Flushed]:
+def flush(topics: TopicStores, topic: str) -> tuple[dict[str, list[str]], Flushed]:
     nodes, floors = AskedNodes(), FloorStore(topics.db, SETTINGS, ControlStore(topics.db))
-    flushed = Flusher(floors, nodes, 0.2, lambda _: None).flush(names, lambda: None)
+    flushed = Flusher(floors, nodes, 0.2, lambda _: None).flush(topic, lambda: None)
     return nodes.regions, flushed
 
 
 def test_nodes_without_an_address_take_no_place(topics: TopicStores) -> None:
-    crowd = lagging_topic(topics, "shop", [f"invented-{n}" for n in range(MANY)], 2 * ENTRIES)
-    topic = lagging_topic(topics, "shop", ["n1"])
+    topic = lagging_topic(topics, "shop", [*(f"invented-{n}" for n in range(MANY)), "n1"])
     reports_address(topics, "shop", "n1")
 
-    asked, flushed = flush(topics, crowd, topic)
+    asked, flushed = flush(topics, topic)
 
-    assert asked == {"http://n1.shop": [f"{topic}/r00"]}
+    assert asked == {"http://n1.shop": [f"{topic}/r{MANY}"]}
     assert flushed.asked == 1
     assert "never reported" in flushed.silent["invented-0"]
 
 
-def test_instances_take_turns(topics: TopicStores) -> None:
-    nodes = [f"n{n}" for n in range(MANY)]
-    crowds = [lagging_topic(topics, "other", nodes, 2 * ENTRIES) for _ in range(2)]
-    topic = lagging_topic(topics, "shop", ["n1"] * MANY)
-    for node in nodes:
-        reports_address(topics, "other", node)
-    reports_address(topics, "shop", "n1")
-
-    asked, flushed = flush(topics, *crowds, topic)
-
-    assert asked["http://n1.shop"] == [f"{topic}/r00", f"{topic}/r01", f"{topic}/r02"]
-    assert flushed.asked == PLACES
-
-
-def test_topics_of_an_instance_take_turns(topics: TopicStores) -> None:
-    nodes = [f"n{n}" for n in range(MANY)]
-    crowd = lagging_topic(topics, "shop", nodes, 2 * ENTRIES)
-    topic = lagging_topic(topics, "shop", ["slow", "slow", "slow", "quick"])
-    for node in (*nodes, "slow", "quick"):
+def test_nodes_of_a_topic_take_turns(topics: TopicStores) -> None:
+    topic = lagging_topic(topics, "shop", [*["slow"] * MANY, "quick", "quick"])
+    for node in ("slow", "quick"):
         reports_address(topics, "shop", node)
 
-    asked, flushed = flush(topics, crowd, topic)
+    asked, flushed = flush(topics, topic)
 
-    assert (asked["http://slow.shop"], asked["http://quick.shop"]) == (
-        [f"{topic}/r00", f"{topic}/r01"],
-        [f"{topic}/r03"],
-    )
+    assert asked == {
+        "http://slow.shop": [f"{topic}/r{n:02}" for n in range(4)],
+        "http://quick.shop": [f"{topic}/r40", f"{topic}/r41"],
+    }
     assert flushed.asked == PLACES
-
-
-def test_flusher_looks_only_at_topics_that_it_waits_for(topics: TopicStores) -> None:
-    crowd = lagging_topic(topics, "other", [f"invented-{n}" for n in range(MANY)])
-    topic = lagging_topic(topics, "shop", ["n1"])
-    reports_address(topics, "shop", "n1")
-    floors = FloorStore(topics.db, SETTINGS, ControlStore(topics.db))
-    looked: list[Sequence[str]] = []
-
-    Flusher(floors, AskedNodes(), 0.2, looked.append).flush([crowd, topic], lambda: None)
-
-    assert {tuple(names) for names in looked} == {(topic,)}

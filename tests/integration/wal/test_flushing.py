@@ -36,10 +36,10 @@ def report(topics: TopicStores, topic: str, region: str, last: int, *, node: str
     )
 
 
-def flush(topics: TopicStores, *names: str, seconds: float = 10.0) -> Flushed:
+def flush(topics: TopicStores, topic: str, *, seconds: float = 10.0) -> Flushed:
     floors = FloorStore(topics.db, WAL_SETTINGS.model_copy(update={"flush_entries": LAG}), ControlStore(topics.db))
     client = HttpFlushClient(HERE, 1.0)
-    return Flusher(floors, client, seconds, topics.purger.preview).flush(names, lambda: None)
+    return Flusher(floors, client, seconds, topics.purger.preview).flush(topic, lambda: None)
 
 
 def lagging(topics: TopicStores, lags: dict[str, int]) -> str:
@@ -175,7 +175,7 @@ def test_no_node_is_asked_after_the_flush_timeout() -> None:
         def flush(self, url: str, regions: Sequence[FlushCandidate]) -> None:
             raise AssertionError("asked")
 
-    done = Flusher(Behind(), Client(), 0.0, lambda _: None).flush(["t"], lambda: None)  # type: ignore[arg-type]
+    done = Flusher(Behind(), Client(), 0.0, lambda _: None).flush("t", lambda: None)  # type: ignore[arg-type]
 
     assert (done.asked, len(done.silent)) == (0, flushing.MAX_NAMED)
     assert done.silent["n0"] == "no time was left to ask http://n0"
@@ -194,7 +194,7 @@ def test_regions_of_one_node_leave_places_for_others(monkeypatch: pytest.MonkeyP
         def flush(self, url: str, regions: Sequence[FlushCandidate]) -> None:
             asked[url] = [region.region for region in regions]
 
-    done = Flusher(Behind(), Client(), 0.1, lambda _: None).flush(["t"], lambda: None)  # type: ignore[arg-type]
+    done = Flusher(Behind(), Client(), 0.1, lambda _: None).flush("t", lambda: None)  # type: ignore[arg-type]
 
     assert asked == {"http://n1": ["r0", "r1"], "http://n2": ["of n2"], "http://n3": ["of n3"]}
     assert done.asked == 4

@@ -171,7 +171,7 @@ def test_flusher_beats_while_a_node_is_slow() -> None:
 
     flusher = Flusher(Behind([lagging_region("n")]), Slow(), 60.0, lambda _: None)  # type: ignore[arg-type]
 
-    assert flusher.flush(["t"], heartbeat).silent == {"n": "beaten"}
+    assert flusher.flush("t", heartbeat).silent == {"n": "beaten"}
 
 
 def test_interrupted_flusher_sends_no_further_request(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,6 +193,6 @@ def test_interrupted_flusher_sends_no_further_request(monkeypatch: pytest.Monkey
 
     flusher = Flusher(Behind([lagging_region("n")] * 50), Slow(), 60.0, lambda _: None)  # type: ignore[arg-type]
     with pytest.raises(InterruptedError):
-        flusher.flush(["t"], heartbeat)
+        flusher.flush("t", heartbeat)
 
     assert len(requests) == 1
