@@ -49,7 +49,7 @@ def purge_wal(deployment: str, topic: str) -> str:
 
 
 def purge_wal_round(deployment: str) -> str:
-    """Return the id of the schedule that purges the topics that are due, and of its workflows."""
+    """Return the workflow id of the rounds of topics: one at a time, scheduled or by hand."""
     return f"{deployment}/purge-wal-round"
 
 

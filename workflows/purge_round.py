@@ -119,7 +119,7 @@ class PurgeWalRound(Controls):
         return Scheduled(PurgeWal.run, request, workflow_id, Capability.WAL, work.instance, f"purge topic {topic}")
 
     def _raise_if_signalled(self) -> None:
-        if self._cancel or self._pause:
+        if self._is_signalled:
             raise InterruptedBySignal
 
     def _show(self, doing: str) -> None:

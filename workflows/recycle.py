@@ -128,7 +128,7 @@ class RecycleInstance(Controls):
 
         This returns only if a cancel or a pause waits, which this run respects first.
         """
-        if not (self._cancel or self._pause):
+        if not self._is_signalled:
             carried = self._ledger.carried(self._run_id, self._opened, self._plan_id)
             workflow.continue_as_new(self._request.model_copy(update={"carried": carried}))
 

@@ -39,23 +39,28 @@ class Controls:
 
     @workflow.signal
     def cancel(self) -> None:
-        """End after the current page, with a report."""
+        """End before the next step; work that can be interrupted stops after its current page."""
         self._cancel = True
 
     @workflow.signal
     def pause(self) -> None:
-        """Stop after the current page and release the lease, until ``resume``."""
+        """Stop as ``cancel`` does, and wait for ``resume``."""
         self._pause = True
 
     @workflow.signal
     def resume(self) -> None:
-        """Acquire a new lease and continue where the workflow stopped."""
+        """Continue after a pause."""
         self._pause = False
 
     @workflow.signal
     def retry(self) -> None:
         """End a backoff: try failed work again now."""
         self._retry_signals += 1
+
+    @property
+    def _is_signalled(self) -> bool:
+        """Whether work must stop: a cancel or a pause has arrived."""
+        return self._cancel or self._pause
 
     async def on_pause(self) -> None:
         """Prepare for a pause. Called before each wait for ``resume``."""
@@ -98,7 +103,7 @@ class Controls:
         """
         task = asyncio.create_task(work)
         try:
-            await workflow.wait_condition(lambda: task.done() or self._cancel or self._pause)
+            await workflow.wait_condition(lambda: task.done() or self._is_signalled)
         except asyncio.CancelledError:  # not finally: a workflow evicted from a worker's cache must do nothing
             await cancel_and_wait(task)
             raise
@@ -128,7 +133,7 @@ class Controls:
         await self.on_backoff()
         with suppress(TimeoutError):
             await workflow.wait_condition(
-                lambda: self._retry_signals > retry_signals or self._cancel or self._pause,
+                lambda: self._retry_signals > retry_signals or self._is_signalled,
                 timeout=seconds,
                 timeout_summary="backoff",
             )

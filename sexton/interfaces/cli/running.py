@@ -1,4 +1,4 @@
-"""Start a round, wait for its report, and signal a running one."""
+"""Start a round, show its progress, and wait for its report."""
 
 import asyncio
 import datetime as dt

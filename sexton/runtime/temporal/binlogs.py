@@ -7,7 +7,7 @@ from workflows import ids
 from workflows.search_attributes import Capability
 
 
-class AlreadyLooking(SextonError):
+class AlreadyCollecting(SextonError):
     """A binlog GC of the instance runs, scheduled or started by hand."""
 
 
@@ -44,5 +44,5 @@ BINLOG_GCS = ControlClient[GcRequest, GcReport, GcProgress](
     already_running="a binlog GC of {subject} is already running; see: sexton binlog progress. Where it backs off: "
     "sexton binlog retry, where it is paused: sexton binlog resume",
     not_running="no binlog GC of {subject} is running; see: sexton binlog list",
-    conflict=AlreadyLooking,
+    conflict=AlreadyCollecting,
 )

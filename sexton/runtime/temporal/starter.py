@@ -40,7 +40,7 @@ class RoundStarter:
         """Start a round.
 
         Raises:
-            AlreadyRunning: the instance has a round under way.
+            AlreadyRunning: a round of the instance runs.
             TemporalAway: Temporal does not answer, or refuses.
         """
         return self._begin(lambda client: ROUNDS.start(client, self._settings, request), "the round")
@@ -49,7 +49,7 @@ class RoundStarter:
         """Start the purge of a topic.
 
         Raises:
-            AlreadyPurging: the topic has a purge by hand under way.
+            AlreadyPurging: a purge of the topic runs, scheduled or started by hand.
             TemporalAway: Temporal does not answer.
             SextonError: Temporal refuses.
         """
