@@ -67,12 +67,6 @@ class GcBinlog(Controls):
         report = await self.run_with_retries(lambda: self._attempt(request))
         return report or self._close("CANCELLED")
 
-    async def on_pause(self) -> None:
-        self._show("PAUSED")
-
-    async def on_backoff(self) -> None:
-        self._show("BACKING_OFF")
-
     async def _attempt(self, request: GcRequest) -> GcReport | RetryAfter:
         """Cut and sweep once; ask for another attempt after a transient error, up to ``MAX_TRIES`` attempts."""
         try:

@@ -75,13 +75,8 @@ class CheckInstance(Controls):
         return await self._conclude(opened, evidence or self._incomplete(opened, "cancelled"))
 
     async def on_pause(self) -> None:
-        """Show the pause, and forget what was compared: it lists everything again after the pause."""
+        """Forget what was compared: the check lists everything again after the pause."""
         self._compared = None
-        self._show("PAUSED")
-
-    async def on_backoff(self) -> None:
-        """Show the backoff."""
-        self._show("BACKING_OFF")
 
     async def _attempt(self, opened: OpenedCheck) -> Evidence | RetryAfter:
         """Compare and check again once; ask for another attempt after a transient error."""

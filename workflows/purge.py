@@ -62,12 +62,6 @@ class PurgeWal(Controls):
         report = await self.run_with_retries(self._attempt)
         return self._close(report or PurgeReport(topic=request.topic, outcome=PurgeOutcome.CANCELLED))
 
-    async def on_pause(self) -> None:
-        self._show("PAUSED")
-
-    async def on_backoff(self) -> None:
-        self._show("BACKING_OFF")
-
     async def _attempt(self) -> PurgeReport | RetryAfter:
         """Purge once; ask for another attempt after a transient error, up to ``MAX_TRIES`` attempts."""
         try:

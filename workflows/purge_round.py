@@ -64,14 +64,6 @@ class PurgeWalRound(Controls):
         self._show("CANCELLED" if counts is None else "ENDED")
         return self._counts
 
-    async def on_pause(self) -> None:
-        """Show the pause."""
-        self._show("PAUSED")
-
-    async def on_backoff(self) -> None:
-        """Show the backoff."""
-        self._show("BACKING_OFF")
-
     async def _attempt(self, request: PurgeRoundRequest) -> TopicCounts | RetryAfter:
         """Review once; ask for another attempt after a transient error. Then start the purges."""
         try:

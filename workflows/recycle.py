@@ -84,7 +84,6 @@ class RecycleInstance(Controls):
 
     async def on_pause(self) -> None:
         """Release the lease while the round is paused."""
-        self._show("PAUSED")
         await self._release("paused")
 
     async def on_resume(self) -> None:
@@ -93,7 +92,6 @@ class RecycleInstance(Controls):
 
     async def on_backoff(self) -> None:
         """Release the lease while the round backs off."""
-        self._show("BACKING_OFF")
         await self._release(f"backing off for {self._backoff_seconds:.0f} s: {self._error}")
 
     async def _attempt(self) -> Conclusion | RetryAfter:

@@ -62,6 +62,10 @@ class Controls:
         """Whether work must stop: a cancel or a pause has arrived."""
         return self._cancel or self._pause
 
+    def _show(self, doing: str) -> None:
+        """Show what the workflow does, in the Temporal UI and to its query ``progress``."""
+        raise NotImplementedError
+
     async def on_pause(self) -> None:
         """Prepare for a pause. Called before each wait for ``resume``."""
 
@@ -78,6 +82,7 @@ class Controls:
         """
         while True:
             if self._pause:
+                self._show("PAUSED")
                 await self.on_pause()
                 await self.while_paused()
             if self._cancel:
@@ -130,6 +135,7 @@ class Controls:
         """Wait for some seconds, or until ``retry``, ``cancel`` or ``pause`` arrives."""
         self._backoff_seconds, retry_signals = seconds, self._retry_signals
         workflow.logger.info("failed; backs off for %.0f s", seconds)
+        self._show("BACKING_OFF")
         await self.on_backoff()
         with suppress(TimeoutError):
             await workflow.wait_condition(
