@@ -1,4 +1,4 @@
-"""`sexton settings`: show each setting and its source, and preview the effect of another value."""
+"""`sexton settings`: show each setting and its source, preview the effect of another value, and set it."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -129,18 +129,23 @@ def _rows_in_force(instance: str) -> "tuple[list[SettingRow], list[IgnoredRow]]"
 
 
 def _confirm_change(service: "OperatorService", key: str, scope: str, after: "Live[Settings]", yes: bool) -> None:
-    """Print what a change makes due, or no longer due; ask if it makes more due, or raises a limit."""
-    from sexton.recycle.planning.preview import shifts
-
-    registry = service.stores.registry
-    instances = [registry.instance(scope)] if scope else registry.instances()
-    changes = [s for i in instances for s in shifts(service.db, i.id, service.policy(i.id), after(i.id).policy())]
+    """Print what a change makes due, or no longer due; ask if it makes more due, or loosens a safeguard."""
+    changes = _changes(service, scope, after)
     _show_changes(changes)
     loosened = key in SAFEGUARDS and _is_looser(key, service.live.current(scope), after(scope))
     if loosened:
         typer.echo(f"this loosens a safeguard: {SAFEGUARDS[key]}")
     if not yes and (loosened or any(s.more and s.marks for s in changes)):
         typer.confirm(f"Change {key}?", abort=True, err=True)
+
+
+def _changes(service: "OperatorService", scope: str, after: "Live[Settings]") -> "list[Shift]":
+    """Return what other settings make due, or no longer due; ``scope``: an instance, or empty for all."""
+    from sexton.recycle.planning.preview import shifts
+
+    registry = service.stores.registry
+    instances = [registry.instance(scope)] if scope else registry.instances()
+    return [s for i in instances for s in shifts(service.db, i.id, service.policy(i.id), after(i.id).policy())]
 
 
 def _is_looser(key: str, before: "Settings", after: "Settings") -> bool:
@@ -163,14 +168,11 @@ def preview(
     from config.mutable import is_mutable
     from config.settings import load
     from sexton.kernel.live import Live
-    from sexton.recycle.planning.preview import shifts
 
     key, value = _split(setting)
     with open_database() as service:
         other = service.live.changed(key, value) if is_mutable(key) else Live.of(load(**{key: value}))
-        registry = service.stores.registry
-        instances = registry.instances() if instance is None else [registry.instance(instance)]
-        changes = [s for i in instances for s in shifts(service.db, i.id, service.policy(i.id), other(i.id).policy())]
+        changes = _changes(service, instance or "", other)
     if wants_json():
         emit_list(changes)
         return
