@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -12,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 ROOT_PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md")]
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT_PAGES, *(ROOT / "config").rglob("*.yml")])
 COMMANDS_A_SYMPTOM = 5
-OPERATOR_PAGES = ("first-day", "incidents", "tuning", "metrics", "glossary", "integration", "wal-integration", "spark")
+COMMANDS: Any = typer.main.get_command(app)
 
 
 def anchors(page: Path) -> set[str]:
@@ -49,22 +50,25 @@ def test_every_symptom_has_at_most_five_commands() -> None:
 
 
 def documented() -> list[tuple[str, str]]:
-    """Return the first two words after every `sexton` of the operator's pages."""
-    pages = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in OPERATOR_PAGES)]
+    """Return the first two words after every `sexton` of the pages, the rules, the dashboard and messages."""
+    pages = [page for page in (*PAGES, ROOT / "config/grafana/sexton.json") if page.name != "CHANGELOG.md"]
     text = "\n".join(page.read_text() for page in pages)
-    return sorted(set(re.findall(r"(?m)(?:^|`|; )sexton ([a-z][a-z-]*)(?: ([a-z-]+)|\b)", text)))
+    messages = "\n".join(file.read_text() for file in (ROOT / "sexton").rglob("*.py"))
+    words = r"sexton ([a-z][a-z-]*)(?: (-?-?[a-z-]+)|\b)"
+    return sorted({*re.findall(rf"(?m)(?:^|`|; ){words}", text), *re.findall(rf"(?:: |; |\(){words}", messages)})
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("words", documented(), ids=" ".join)
 def test_a_documented_command_exists(words: tuple[str, str]) -> None:
-    group = typer.main.get_command(app)
+    group: Any = COMMANDS
 
     for word in filter(None, words):
         below = getattr(group, "commands", {})
-        if below:
-            if word not in below and (default := getattr(group, "default_command", "")):
-                group = below[default]  # the word is its argument
-                continue
+        if word not in below and (default := getattr(group, "default_command", "")):
+            group, below = below[default], {}  # the word is its argument, or its option
+        if word.startswith("-"):
+            options = {option for parameter in group.params for option in (*parameter.opts, *parameter.secondary_opts)}
+            assert word in {*options, "--help", "-h"}, f"sexton {' '.join(words)}: there is no such option"
+        elif below:
             assert word in below, f"there is no sexton {' '.join(words)}"
             group = below[word]
