@@ -20,12 +20,7 @@ class SparkSlots(NamedTuple):
 
 def read_slots(db: Database, c: Connection) -> SparkSlots:
     """Return the workers that run, and their slots."""
-    t, now = db.t.spark_worker, spark_now(db, c)
+    t, now = db.t.spark_worker, db.machine_now(c)
     present = and_(t.c.seen_at > now - ABSENT_MS, t.c.seen_at <= now + ABSENT_MS)
     sums = (func.coalesce(func.sum(n), 0) for n in (t.c.slots, t.c.busy))
     return SparkSlots(*(int(n) for n in c.execute(select(func.count(), *sums).where(present)).one()))
-
-
-def spark_now(db: Database, c: Connection) -> int:
-    """Return the time without the offset of a trial's clock: a worker that runs must not become absent by it."""
-    return db.now(c) - 1000 * int(c.execute(select(db.t.clock.c.offset_seconds)).scalar_one())

@@ -4,7 +4,7 @@ from sqlalchemy import delete, or_
 
 from sexton.database.engine import Database
 from sexton.database.rows import upsert
-from sexton.insight.spark_slots import ABSENT_MS, read_slots, spark_now
+from sexton.insight.spark_slots import ABSENT_MS, read_slots
 
 FORGET_MS = 86_400_000
 """A worker that has not reported for a day has no row."""
@@ -20,7 +20,7 @@ class SparkWorkerStore:
         """Store that a worker runs, which takes ``slots`` activities at once and runs ``busy`` of them."""
         t = self._db.t.spark_worker
         with self._db.write() as c:
-            now = spark_now(self._db, c)
+            now = self._db.machine_now(c)
             values = {"seen_at": now, "slots": slots, "busy": busy}
             row = upsert(self._db, t).values(worker=worker, **values)
             c.execute(row.on_conflict_do_update(index_elements=["worker"], set_=values))

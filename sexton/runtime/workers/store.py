@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import Connection, delete, or_, select
+from sqlalchemy import delete, or_, select
 
 from sexton.database.engine import Database
 from sexton.database.rows import upsert
@@ -38,7 +38,7 @@ class WorkerStore:
         """Store that a worker runs, and forget those that have been absent for a day."""
         t = self._db.t.worker_presence
         with self._db.write() as c:
-            now = self._now(c)
+            now = self._db.machine_now(c)
             values = presence.model_dump() | {"seen_at": now, "started_at": now}
             changes = {name: value for name, value in values.items() if name not in ("worker", "started_at")}
             row = upsert(self._db, t).values(**values)
@@ -56,9 +56,5 @@ class WorkerStore:
         """Return the workers that run, in the order of their names."""
         t = self._db.t.worker_presence
         with self._db.read() as c:
-            seen = t.c.seen_at > self._now(c) - ABSENT_MS
+            seen = t.c.seen_at > self._db.machine_now(c) - ABSENT_MS
             return [WorkerPresence(**row._mapping) for row in c.execute(select(t).where(seen).order_by(t.c.worker))]
-
-    def _now(self, c: Connection) -> int:
-        """Return the time without the offset of a trial's clock: a worker that runs must not become absent by it."""
-        return self._db.now(c) - 1000 * int(c.execute(select(self._db.t.clock.c.offset_seconds)).scalar_one())
