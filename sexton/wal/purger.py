@@ -39,21 +39,21 @@ class Purger:
         before = self._floors.state_before_read(names)
         return self._floors.judge(self._read_log(names, before), before, step)
 
-    def review(self, names: Sequence[str], unweighed: Sequence[str]) -> Mapping[str, Reviewed]:
-        """Return which topics have work, and why the others have none; complete purges of these that are carried out.
+    def review(self, names: Sequence[str], without_size: Sequence[str]) -> Mapping[str, Reviewed]:
+        """Return which topics have work, and why the others have none; complete purges that the log has carried out.
 
         Nothing is deleted, and no floor is raised. Unknown topics are left out. For a topic with work this counts as no
         purge without a fault: its own one may be paused, or never run.
 
         Args:
             names: topics.
-            unweighed: those of them whose average entry size is to be estimated and stored first: it decides whether a
+            without_size: those of them whose average entry size is estimated and stored first, as it decides whether a
                 region should flush.
         """
         before = self._floors.state_before_read(names)
         answers = self._read_log(names, before)
-        if unweighed:
-            self._estimate_entry_sizes(unweighed, answers)
+        if without_size:
+            self._estimate_entry_sizes(without_size, answers)
         verdicts = self._floors.judge(answers, before, Step.REVIEW)
         faults = {name: answer for name, answer in answers.items() if isinstance(answer, LogFault)}
         idle = {name: answers[name] for name, verdict in verdicts.items() if not verdict.work}

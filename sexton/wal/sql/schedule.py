@@ -12,7 +12,7 @@ from sexton.operators.call_log.work import record_work
 from sexton.wal.model import WalSettings
 from sexton.wal.sql.rows import retains
 
-WEIGH_MS = 86_400_000
+ENTRY_SIZE_MS = 86_400_000
 """The average size of a topic's entries is estimated again after this time."""
 PURGE_RETENTION_MS = 90 * 86_400_000
 """How long the row of a raised floor is kept; the topic's count of freed entries is kept permanently."""
@@ -48,7 +48,7 @@ class WalSchedule:
         """Return those of some topics whose average entry size is unknown, or was estimated over a day ago."""
         t = self._db.t.wal_topic
         with self._db.read() as c:
-            outdated = or_(t.c.entry_bytes_at.is_(None), t.c.entry_bytes_at <= self._db.now(c) - WEIGH_MS)
+            outdated = or_(t.c.entry_bytes_at.is_(None), t.c.entry_bytes_at <= self._db.now(c) - ENTRY_SIZE_MS)
             of_names = and_(in_list(self._db, t.c.name, names), t.c.enabled, t.c.quarantined == "")
             return list(c.execute(select(t.c.name).where(of_names, outdated)).scalars())
 
