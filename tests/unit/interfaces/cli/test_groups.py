@@ -1,6 +1,7 @@
-"""Groups of commands: panels, whole summaries, uniform words, and answers to wrong words."""
+"""Commands: documentation, examples, panels, whole summaries, uniform words, and answers to wrong words."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from sexton.interfaces.cli.main import PANELS, app
 
 ROOT: Any = typer.main.get_command(app)
 PATHS = ["sexton", *all_commands(ROOT.commands)]
+LEAVES = [path for path in PATHS if not any(other.startswith(f"{path} ") for other in PATHS)]
+DOCUMENT = Path(__file__).parents[4] / "docs" / "commands.md"
 
 
 def help_of(path: str) -> str:
@@ -23,10 +26,23 @@ def help_of(path: str) -> str:
     return str(command.get_help(context))
 
 
+def test_every_command_has_its_line_in_the_documentation() -> None:
+    text = DOCUMENT.read_text()
+
+    assert len(LEAVES) >= 40
+    assert [path for path in LEAVES if f"| `{path}" not in text] == [], "add a row for each to docs/commands.md"
+
+
+def test_every_command_shows_an_example() -> None:
+    lacking = [path for path in LEAVES if f"Example: {path}" not in help_of(path)]
+
+    assert lacking == [], "end the docstring of each with an example: Example: sexton wal list"
+
+
 def test_every_command_is_in_one_panel() -> None:
     names = [name for names in PANELS.values() for name in names]
 
-    assert sorted(names) == sorted(ROOT.commands)
+    assert sorted(names) == sorted(ROOT.commands), "name each once in PANELS of sexton/interfaces/cli/main.py"
 
 
 def test_the_main_help_has_the_panels_in_order() -> None:
