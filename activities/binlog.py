@@ -24,10 +24,10 @@ class BinlogActivities:
     def cut_binlogs(self, instance: str) -> CutReport:
         """Cut expired records, record the cuts in the replicas, and delete the rows of cut records."""
         with refusals(), AutoHeartbeat() as heart:
-            log.info("binlog run of %s begins", instance)
+            log.info("binlog GC of %s begins", instance)
             report = self._rounds(instance).expire(instance, heart.heartbeat)
             numbers = (report.cut, report.records, report.held, report.waiting)
-            text = "binlog run of %s ends: %d logs cut, %d records deleted, %d blocked, %d waiting for approval%s"
+            text = "binlog GC of %s ends: %d logs cut, %d records deleted, %d blocked, %d waiting for approval%s"
             log.info(text, instance, *numbers, "; refused because of the clock" if report.refused else "")
             return report
 

@@ -52,7 +52,7 @@ class Gc:
         return build_backend(self.served.client, self.settings, backend, sweeper)
 
     async def start(self, signal: str | None = None) -> WorkflowHandle[Any, GcReport]:
-        """Start a binlog run; ``signal`` is delivered before its first step."""
+        """Start a binlog GC; ``signal`` is delivered before its first step."""
         return await self.served.client.start_workflow(
             ids.GC_BINLOG,
             GcRequest(deployment=DEPLOYMENT, instance=SHOP, requested_by="test"),

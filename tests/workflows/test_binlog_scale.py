@@ -1,4 +1,4 @@
-"""A binlog run over thousands of tablets is affordable, and a dead backend delays it little."""
+"""A binlog GC over thousands of tablets is affordable, and a dead backend delays it little."""
 
 import datetime as dt
 from collections.abc import Callable, Iterator

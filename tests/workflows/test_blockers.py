@@ -1,4 +1,4 @@
-"""`sexton blockers` asks Temporal for the schedule, for workers, and for purges and binlog runs that wait."""
+"""`sexton blockers` asks Temporal for the schedule, for workers, and for purges and binlog GCs that wait."""
 
 import asyncio
 import threading

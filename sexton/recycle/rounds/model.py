@@ -161,7 +161,7 @@ class CloseOrder(Message):
 
 
 class TickRequest(Message):
-    """Start what is due: rounds, checks, purges and binlog runs."""
+    """Start what is due: rounds, checks, purges and binlog GCs."""
 
     deployment: str
 
@@ -176,4 +176,4 @@ class DueInstances(Message):
     topics: bool = False
     """Whether topics are due to be purged."""
     binlogs: tuple[str, ...] = ()
-    """Instances whose binlog run should start."""
+    """Instances whose binlog GC should start."""

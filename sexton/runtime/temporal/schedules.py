@@ -166,7 +166,7 @@ async def explain_idle(client: Client, deployment: str) -> str:
     stored = await describe(client, deployment)
     if not stored:
         return (
-            "no schedule was applied: rounds, checks, purges and binlog runs start only by hand; sexton schedules apply"
+            "no schedule was applied: rounds, checks, purges and binlog GCs start only by hand; sexton schedules apply"
         )
     if stored[0].paused:
         note = printable(stored[0].note) or "no note"

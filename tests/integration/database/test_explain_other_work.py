@@ -1,4 +1,4 @@
-"""PostgreSQL plans the statements of checks, purges, binlog runs and ticks without reading another instance's rows."""
+"""PostgreSQL plans the statements of checks, purges, binlog GCs and ticks without reading another instance's rows."""
 
 from collections.abc import Iterator
 

@@ -88,7 +88,7 @@ def _instance_of(service: "OperatorService", run: "WaitingRun") -> str:
 async def _schedule(client: "Client", settings: "Settings") -> list[Blocker]:
     from sexton.runtime.temporal import schedules
 
-    common: dict[str, Any] = {"instance": ALL_INSTANCES, "what": "all rounds, checks, purges and binlog runs"}
+    common: dict[str, Any] = {"instance": ALL_INSTANCES, "what": "all rounds, checks, purges and binlog GCs"}
     stored = await schedules.describe(client, settings.require_deployment())
     if not stored:
         return [Blocker(held_by="no schedule", why="none was applied", way_out="sexton schedules apply", **common)]
