@@ -38,7 +38,7 @@ from sexton.operators.access.model import OidcSettings
 from sexton.operators.access.oidc import OidcVerifier
 from sexton.operators.call_log.store import CallStore
 from sexton.protocol.problems import ProblemDocument
-from sexton.runtime.temporal.starter import RoundStarter
+from sexton.runtime.temporal.starter import WorkflowStarter
 
 COUNTS_SECONDS = 60
 """How often the counts of repeated calls are stored whose time is over."""
@@ -59,7 +59,7 @@ def create(settings: Settings, db: Database) -> FastAPI:
     )
     app.state.service = service = OperatorService(settings, db)
     app.state.logins = service.stores.logins
-    app.state.rounds = RoundStarter(settings)
+    app.state.starter = WorkflowStarter(settings)
     app.state.lanes = lanes = Lanes()
     ready = {"database": database_check(db, settings.require_deployment())}
     app.state.health = health.HealthCheck(Health(live={}, ready=ready), lanes.health_threads)

@@ -59,7 +59,7 @@ def apply(plan: Number, request: Request, service: Service, caller: CurrentCalle
         service.stores.controls.admit(instance)
         order = RecycleRequest(instance=instance, plan=plan, requested_by=caller.name)
         with store.approvals.approving(plan, instance, caller.name):
-            run = request.app.state.rounds.start(order)
+            run = request.app.state.starter.start_round(order)
     return StartedRound(plan=plan, instance=instance, workflow=run.workflow, run=run.run)
 
 

@@ -65,7 +65,7 @@ def purge(topic: Name, request: Request, service: Service, caller: CurrentCaller
             instance=instance,
             requested_by=caller.name,
         )
-        run = request.app.state.rounds.purge(order)
+        run = request.app.state.starter.start_purge(order)
     return StartedPurge(topic=topic, workflow=run.workflow, run=run.run)
 
 
