@@ -152,6 +152,8 @@ async def test_runs_that_were_not_asked_are_mentioned(
         await run.terminate()
 
     assert "only 20 rounds" in rows["not asked"].why
+
+
 @pytest.mark.slow
 async def test_round_paused_by_temporals_button_is_named(
     served: Served, settings: Settings, temporal_server: DevServer, shop: str, tmp_path: Path

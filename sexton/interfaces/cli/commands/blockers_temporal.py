@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 3.0
 MAX_RUNS = 20
 LIST_THEM = "list them: docs/temporal.md, Find a workflow"
 NOT_ASKED = (
-    "Temporal did not answer: schedule, workers, paused checks, purges and binlog runs are not listed. "
+    "Temporal did not answer: schedule, workers, paused checks, purges and binlog GCs are not listed. "
     "While it is away, no round begins; see: sexton doctor"
 )
 
@@ -64,9 +64,7 @@ async def _find(service: "OperatorService") -> list[Blocker]:
             )
         )
     if waiting.unseen:
-        why = (
-            f"only {MAX_RUNS} rounds, checks, purges and binlog runs were asked; others may wait, too"
-        )
+        why = f"only {MAX_RUNS} rounds, checks, purges and binlog GCs were asked; others may wait, too"
         others = Blocker(instance=ALL_INSTANCES, held_by="not asked", what="further runs", why=why, way_out=LIST_THEM)
         found.append(others)
     return found

@@ -173,5 +173,5 @@ def test_without_temporal_it_says_what_is_not_listed(rig: Rig, capsys: pytest.Ca
     answer = run(rig, capsys, "blockers")
 
     assert (answer.code, answer.out.strip()) == (0, "nothing in the database blocks deletions")
-    assert "Temporal did not answer: schedule, workers, paused checks, purges and binlog runs" in answer.err
+    assert "Temporal did not answer: schedule, workers, paused checks, purges and binlog GCs" in answer.err
     assert "While it is away, no round begins" in answer.err

@@ -14,7 +14,7 @@ from sexton.interfaces.cli.main import WRONG_USAGE, run
         (("hold", "release", "first"), "'HOLD': it must be a whole number\n"),
         (("log", "--last", "0"), "it must be greater than or equal to 1\n"),
         (("trial", "advance", "-1h"), "No such option: -1 (no value may be negative)\n"),
-        (("plan", "shwo", "1"), "There is no sexton plan shwo. Did you mean: sexton plan show?\n"),
+        (("plan", "shoow", "1"), "There is no sexton plan shoow. Did you mean: sexton plan show?\n"),
     ],
 )
 def test_wrong_usage_is_answered_in_plain_words(
