@@ -122,7 +122,8 @@ def test_lines_of_temporals_sdk_are_json_too(shop: Database, tmp_path: Path, tem
 def cuttable(address: str) -> Iterator[tuple[str, Callable[[], None]]]:
     """Relay connections to a server; yield the relay's address, and what ends it with all of its connections."""
     host, port = address.split(":")
-    listening, ends = socket.create_server(("127.0.0.1", 0)), []
+    listening = socket.create_server(("127.0.0.1", 0))
+    ends: list[socket.socket] = []
 
     def accept() -> None:
         with suppress(OSError):

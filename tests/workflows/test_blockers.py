@@ -4,6 +4,7 @@ import asyncio
 import threading
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 from temporalio.api.common.v1 import WorkflowExecution
@@ -175,7 +176,7 @@ async def test_round_paused_by_temporals_button_is_named(
         handle = await served.start(shop)
         await asyncio.to_thread(begun.wait, 60)
         execution = WorkflowExecution(workflow_id=handle.id)
-        which = {"namespace": served.client.namespace, "execution": execution, "type": "recycle_range"}
+        which: dict[str, Any] = {"namespace": served.client.namespace, "execution": execution, "type": "recycle_range"}
         await served.client.workflow_service.pause_activity(PauseActivityRequest(**which))
         for _ in range(100):  # Temporal lists it some moments later
             if "paused in Temporal" in (rows := await find(at)):
