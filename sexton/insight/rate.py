@@ -33,5 +33,5 @@ class RecentRate:
 
     def seconds_left(self, counts: RoundCounts) -> float | None:
         """Return the remaining time at this rate; None: nothing is known of it, or nothing moves."""
-        rate = self.per_second
+        rate = None if counts.exceeds_expected else self.per_second
         return max(0, counts.expected - counts.objects) / rate if rate else None

@@ -55,6 +55,11 @@ class KindCounts(Message):
         return max(self.planned, self.listed, self.objects)
 
     @property
+    def exceeds_expected(self) -> bool:
+        """Return whether more is gone than this round planned or listed: it finishes marks of earlier rounds first."""
+        return self.objects > max(self.planned, self.listed)
+
+    @property
     def is_guess(self) -> bool:
         """Return whether the expected number is a guess still: nothing of the kind was ever listed."""
         return self.guessed and not self.listed
@@ -83,13 +88,20 @@ class RoundCounts(Message):
         return any(k.estimated for k in self.kinds)
 
     @property
+    def exceeds_expected(self) -> bool:
+        """Return whether more of a kind is gone than this round planned or listed: how much is left is unknown."""
+        return any(k.exceeds_expected for k in self.kinds)
+
+    @property
     def is_guess(self) -> bool:
         """Return whether nothing was listed yet of a kind whose number of objects is a guess."""
         return any(k.is_guess for k in self.kinds)
 
     @property
     def seconds_left(self) -> float | None:
-        """Return the remaining time at the rate so far, None before the first object is gone."""
+        """Return the remaining time at the rate so far, None before the first object is gone, or if it is unknown."""
+        if self.exceeds_expected:
+            return None
         left = self.expected - self.objects
         return left * self.elapsed_ms / self.objects / 1000 if self.objects else None
 

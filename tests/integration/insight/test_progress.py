@@ -7,7 +7,8 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.insight.progress import NOTHING, round_progress
-from sexton.insight.views import KindCounts
+from sexton.insight.views import KindCounts, RoundCounts
+from sexton.interfaces.cli.render.running import expected_text
 from sexton.kernel.crash_points import installed
 from tests.support.command import run
 from tests.support.crashes import Crash, crash_at
@@ -92,3 +93,13 @@ def test_marks_of_this_round_say_more_than_the_plan() -> None:
     assert half.expected == 50_000
     assert half.model_copy(update={"held": 50}).expected == 25_000
     assert half.model_copy(update={"kept": 40}).expected == 30_000
+
+
+def test_time_left_is_unknown_while_earlier_marks_are_finished() -> None:
+    adopting = KindCounts(kind="dropped", objects=90)
+    beside_plan = KindCounts(kind="dropped", due=9, planned=90, listed=80, objects=90)
+    counts = RoundCounts(kinds=(adopting,), elapsed_ms=1_000)
+
+    assert (counts.exceeds_expected, counts.seconds_left) == (True, None)
+    assert expected_text(counts) == "an unknown number of"
+    assert not beside_plan.exceeds_expected

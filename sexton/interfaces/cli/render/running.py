@@ -37,7 +37,7 @@ def progress_text(counts: "RoundCounts", rate: "RecentRate") -> str:
     """Return how many objects are gone, of how many, at which rate, and how long the rest takes at this rate."""
     if not counts.expected:
         return "nothing is listed or deleted yet"
-    share = f" ({counts.objects / counts.expected:.0%})" if not counts.is_guess else ""
+    share = "" if counts.is_guess or counts.exceeds_expected else f" ({counts.objects / counts.expected:.0%})"
     text = f"{counts.objects:,} of {expected_text(counts)} objects deleted{share}"
     if rate.per_second is None:
         return text
@@ -45,7 +45,12 @@ def progress_text(counts: "RoundCounts", rate: "RecentRate") -> str:
 
 
 def expected_text(counts: "RoundCounts | KindCounts") -> str:
-    """Return how many objects are expected, and whether the number is an estimate or only a guess."""
+    """Return how many objects are expected, and whether the number is an estimate or only a guess.
+
+    It is unknown while a round finishes marks that earlier rounds claimed: those rounds listed their objects.
+    """
+    if counts.exceeds_expected:
+        return "an unknown number of"
     if counts.is_guess:
         return f"{counts.expected:,} (a guess: none was ever listed)"
     return f"{'about ' if counts.estimated else ''}{counts.expected:,}"
