@@ -279,7 +279,7 @@ def _explained(error: Exception) -> str:
     if isinstance(error, UnicodeEncodeError):  # from bytes that a terminal of another encoding sent
         return NOT_TEXT
     driver_error = getattr(error, "orig", None)  # set by SQLAlchemy, which only commands that need it import
-    return "" if driver_error is None else f"the database answered: {_driver_message(driver_error)}"
+    return "" if driver_error is None else _driver_message(driver_error)
 
 
 def _print_error(text: str) -> None:
@@ -297,4 +297,4 @@ def _driver_message(driver_error: object) -> str:
         )
     if "file is not a database" in message:
         message += "; correct SEXTON_DATABASE_URL"
-    return message
+    return f"{'cannot reach the database' if message.startswith('connection') else 'the database answered'}: {message}"
