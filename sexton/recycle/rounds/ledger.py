@@ -192,7 +192,7 @@ def _advanced(shard: ShardProgress, receipt: RangeReceipt) -> ShardProgress:
 def _line(progress: KindProgress) -> str:
     """Return the progress of one kind as a line of text."""
     line = f"- {progress.kind}: {progress.scanned:,} of {progress.due:,} marks checked"
-    line += f", {progress.objects:,} objects deleted"
+    line += f", {progress.objects:,} objects deleted by ranges that have ended"
     if progress.kept:
         reasons = [f"{marks:,} by {describe(reason)}" for reason, marks in sorted(progress.kept.items())]
         line += f", kept {', '.join(reasons)}"
