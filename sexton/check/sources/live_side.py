@@ -82,7 +82,7 @@ class LiveSide:
         if name is None:
             raise NoLiveSide(
                 f"{instance} does not show which objects are live; create a view and name it: "
-                f"sexton instance live-view {instance} (docs/integration.md)"
+                f"sexton instance live-view {instance} VIEW (docs/integration.md)"
             )
         return name
 

@@ -75,7 +75,7 @@ def _records(db: Database, c: Connection, instance: Instance, kind: str, after: 
         if name is None:
             raise BadInput(
                 f"{instance.id} does not show which objects are live; create a view and name it: "
-                f"sexton instance live-view {instance.id}"
+                f"sexton instance live-view {instance.id} VIEW"
             )
         view = live_view.load(db, c, name)
         is_of_kind = and_(live_view.is_about(view, instance.id), view.c.kind == kind)

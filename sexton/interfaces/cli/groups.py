@@ -56,6 +56,7 @@ def _spell_uniformly(param: Any) -> None:
         word = word if param.required else f"[{word}]"
         word = f"{word}..." if param.nargs == -1 else word
         param.get_usage_pieces = lambda _: [word]
+        param.get_error_hint = lambda *_: f"'{word.strip('[].')}'"
 
     def spelled(ctx: Any) -> tuple[str, str] | None:
         if (pair := record(ctx)) is None:

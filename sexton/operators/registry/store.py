@@ -112,8 +112,10 @@ class Registry:
         if name is not None:
             return self.instance(name).id
         names = [instance.id for instance in self.instances()]
+        if not names:
+            raise BadInput("no instance is registered; add one: sexton instance add NAME")
         if len(names) != 1:
-            raise BadInput(f"name an instance, one of: {', '.join(names) or '(none registered)'}")
+            raise BadInput(f"name an instance, one of: {', '.join(names)}")
         return names[0]
 
     def owner(self, name: str) -> str:

@@ -195,7 +195,7 @@ class SqlOwner:
             if any(mark.etags for mark in marks):
                 raise OwnerSilent(
                     f"{instance} has no live view, but marks were made by a check that read one; create it again, and "
-                    f"name it: sexton instance live-view {instance}"
+                    f"name it: sexton instance live-view {instance} VIEW"
                 )
             return {}
         with reading(self._db, instance) as c:

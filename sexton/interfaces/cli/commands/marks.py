@@ -50,7 +50,11 @@ def list_(
     if wants_json():
         emit_list(page.marks, more=bool(page.next), next=page.next)
         return
-    show_table("" if page.marks else f"{name} has no such mark", MARK_COLUMNS, [mark_row(m) for m in page.marks])
+    show_table(
+        "" if page.marks else f"{name} has no such mark; without filters: sexton marks list {name}",
+        MARK_COLUMNS,
+        [mark_row(m) for m in page.marks],
+    )
     if page.next:
         typer.echo(f"the next marks: --after '{page.next}'")
 

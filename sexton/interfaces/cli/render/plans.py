@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sexton.interfaces.cli.output import human_bytes, kept_counts, show_table, utc, utc_column
+from sexton.interfaces.cli.output import human_bytes, kept_counts, quantity, show_table, utc, utc_column
 from sexton.interfaces.cli.render.marks import MARK_COLUMNS, mark_row
 from sexton.kernel.printable import printable
 from sexton.marks.keepers import by_hold
@@ -98,7 +98,9 @@ def _row(p: "PlanRow") -> tuple[object, ...]:
 
 def _cost(cost: Estimate) -> str:
     minutes = "less than a minute" if cost.minutes < 1 else f"~{cost.minutes:,.0f} minutes"
+    rate = "less than 1" if cost.keys_per_second < 1 else f"{cost.keys_per_second:,.0f}"
     return (
-        f"about {cost.objects:,} objects: {cost.delete_requests:,} DELETE and {cost.list_requests:,} LIST requests, "
-        f"~{cost.money:,.2f} {cost.currency}, {minutes} at {cost.keys_per_second:,.0f} objects/s"
+        f"about {quantity(cost.objects, 'object')}: {cost.delete_requests:,} DELETE and "
+        f"{cost.list_requests:,} LIST requests, "
+        f"~{cost.money:,.2f} {cost.currency}, {minutes} at {rate} objects/s"
     )

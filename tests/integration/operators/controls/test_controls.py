@@ -287,8 +287,3 @@ def test_a_second_stop_keeps_the_first_reason_and_time(rig: Rig) -> None:
         r"shop is stopped by bob: drill \(on \S+ \S+ UTC; first stopped by ada: restoring a backup, on \S+ \S+ UTC\)",
         str(halted.value),
     )
-
-
-def test_a_wrong_name_of_an_instance_is_refused(rig: Rig) -> None:
-    with pytest.raises(BadInput, match="use lower-case letters, digits, - and _, at most 63; the first is a letter or"):
-        rig.registry.add_instance("My Shop")

@@ -12,6 +12,7 @@ from sexton.interfaces.cli.main import WRONG_USAGE, run
     [
         (("apply", "PLAN"), "it must be a whole number\n"),
         (("hold", "release", "first"), "'HOLD': it must be a whole number\n"),
+        (("apply",), "Missing argument 'PLAN'.\n"),
         (("log", "--last", "0"), "it must be greater than or equal to 1\n"),
         (("trial", "advance", "-1h"), "No such option: -1 (no value may be negative)\n"),
         (("plan", "shoow", "1"), "There is no sexton plan shoow. Did you mean: sexton plan show?\n"),
