@@ -17,8 +17,8 @@ log = logging.getLogger(__name__)
 
 CACHE_SECONDS = 1.0
 """Scrapes within this time are answered from the same figures."""
-CACHE_READS = 4
-"""Figures that took long to read are reused for so many times as long: scrapes never keep the database busy."""
+CACHE_READS = 1
+"""Figures that took long to read are reused for so many times as long: scrapes read half of the time at most."""
 NO_FIGURES = Figures(now=0, interval_seconds=0, retention_seconds={})
 
 
