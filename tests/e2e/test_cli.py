@@ -65,6 +65,8 @@ def test_status_and_why_need_no_temporal(offline: Run, shop: Database) -> None:
 
     assert status.returncode == 0
     assert "shop: observe" in status.stdout
+    assert offline("status", "shop").stdout == status.stdout
+    assert "unknown instance nosuch" in offline("status", "nosuch").stderr
     assert (story.returncode, "due" in story.stdout) == (0, True)
     assert (apply.returncode, "cannot reach Temporal at 127.0.0.1:1" in apply.stderr) == (1, True)
 

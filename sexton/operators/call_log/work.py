@@ -18,8 +18,9 @@ def record_work(db: Database, c: Connection, action: str, instance: str = "", su
         action: what begins.
         instance: empty if it belongs to none.
         subject: the number of the round, the topic.
-        by: who requested it, as the order has it. Each party that reaches Temporal can write an order.
+        by: who requested it, as the order has it. Each party that reaches Temporal can write an order. Empty: the order
+            does not say; the search attribute of the workflow does.
     """
-    reason = f"requested by {by}, as the order has it" if by else "the order names no sender"
+    reason = f"requested by {by}, as the order has it" if by else "requested by: see SextonRequestedBy of its workflow"
     call = CallRecord(who="worker", source=f"worker@{socket.gethostname()}", action=action, instance=instance)
     append(db, c, call.model_copy(update={"subject": subject, "outcome": DONE, "reason": reason}))

@@ -140,7 +140,7 @@ def test_a_view_that_is_slow_is_not_read_again_soon(
 def test_the_doctor_names_a_locked_view(locked: Rig) -> None:
     finding = live_objects(locked)
 
-    assert (finding.state, "shop keeps every mark: the live view is locked" in finding.detail) == ("WARN", True)
+    assert (finding.state, "shop keeps every mark: the live view is locked" in finding.detail) == ("FAIL", True)
     assert "correct the view" in finding.todo
 
 
@@ -166,7 +166,7 @@ def test_a_view_that_fails_at_once_is_read_again(raising: Rig) -> None:
 def test_the_doctor_names_a_view_whose_rows_raise(raising: Rig) -> None:
     finding = live_objects(raising)
 
-    assert (finding.state, "shop keeps every mark" in finding.detail) == ("WARN", True)
+    assert (finding.state, "shop keeps every mark" in finding.detail) == ("FAIL", True)
     assert "division by zero" in finding.detail
 
 

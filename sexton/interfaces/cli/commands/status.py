@@ -14,16 +14,20 @@ if TYPE_CHECKING:
 
     from config.settings import Settings
     from sexton.database.engine import Database
+    from sexton.insight.metrics.model import WalFigures
     from sexton.insight.views import RunningWork
+    from sexton.operators.access.model import Token
     from sexton.replication.binlog.sql.figures import LogCounts
 
 
 def status(
+    instance: Annotated[str | None, typer.Argument(help="Only this instance.")] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Show what runs, each second, until Ctrl-C.")] = False,
 ) -> None:
     """Print every instance on one screen.
 
-    What is running, waiting, due, kept and quarantined. Needs neither Temporal nor vaults.
+    What is running, waiting, due, kept and quarantined. Needs neither Temporal nor vaults. Of one instance: without
+    topics, binlogs and tokens.
 
     Example: sexton status --watch
     """
@@ -32,13 +36,15 @@ def status(
     if watch and wants_json():
         raise WrongUsage("--watch is for people; programs call sexton status --json again")
     with open_database() as service:
+        if instance is not None:
+            service.stores.registry.instance(instance)
         if watch:
             from sexton.interfaces.cli import watching
 
-            watching.watch(lambda: read_running(service.db))
+            watching.watch(lambda: read_running(service.db, instance))
             return
-        running = read_running(service.db)
-        overview, topics, binlogs = service.status(), service.wal_figures(), _binlog_counts(service.db)
+        running = read_running(service.db, instance)
+        overview, topics, binlogs = service.status(instance), service.wal_figures(), _binlog_counts(service.db)
         expiring = service.stores.tokens.expiring()
         settings = service.settings
     if wants_json():
@@ -50,8 +56,17 @@ def status(
         typer.echo(f"{overview.slots_used} of {overview.slots} slots for rounds are in use\n")
     else:
         typer.echo("no instance is registered; begin with: sexton instance add NAME")
-    for instance in overview.instances:
-        show_instance(instance)
+    for row in overview.instances:
+        show_instance(row)
+    if instance is None:
+        _show_the_rest(topics, binlogs, running, expiring)
+    _show_links(settings, running)
+
+
+def _show_the_rest(
+    topics: "WalFigures", binlogs: "LogCounts", running: "Sequence[RunningWork]", expiring: "Sequence[Token]"
+) -> None:
+    """Print what belongs to no one instance."""
     if topics.topics:
         show_topics(topics)
         show_purges(running)
@@ -59,7 +74,6 @@ def status(
         show_binlogs(binlogs)
     for token in expiring:
         typer.echo(f"{expiry_text(token)}; renew it: sexton token renew {token.id}")
-    _show_links(settings, running)
 
 
 def _show_links(settings: "Settings", running: "Sequence[RunningWork]") -> None:

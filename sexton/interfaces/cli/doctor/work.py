@@ -1,7 +1,7 @@
 """Check the vaults (does each belong to this deployment?), and whether anything halts an instance."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from sexton.interfaces.cli.doctor.finding import DoctorFinding
 
@@ -57,6 +57,7 @@ def _live_sides(stores: "DeploymentStores") -> DoctorFinding:
     from sexton.check.port import NoLiveSide
     from sexton.owners.port import OwnerSilent
 
+    state: Literal["WARN", "FAIL"] = "WARN"
     details, todo = [], "show one row per object: docs/integration.md"
     for instance in stores.registry.instances():
         last = stores.checks.last_ended(instance.id)
@@ -70,8 +71,10 @@ def _live_sides(stores: "DeploymentStores") -> DoctorFinding:
         except OwnerSilent as e:
             details.append(f"{instance.id} keeps every mark: {e}")
             todo = "correct the view, then run: sexton doctor; rules: docs/integration.md"
+            if instance.mode == "enabled":  # nothing of it is deleted
+                state = "FAIL"
     if details:
-        return DoctorFinding("WARN", "live objects", "; ".join(details), todo)
+        return DoctorFinding(state, "live objects", "; ".join(details), todo)
     return DoctorFinding("OK", "live objects", "every owner shows which objects are live, object by object")
 
 

@@ -18,7 +18,10 @@ def test_every_round_that_begins_is_logged_with_its_run(rig: Rig) -> None:
     rig.rounds.plan("shop", rig.policy, "")
 
     assert again.round == opened.round
-    begun, sender = f"round {opened.round}, run run-of-a-stranger", "the order names no sender"
+    begun, sender = (
+        f"round {opened.round}, run run-of-a-stranger",
+        "requested by: see SextonRequestedBy of its workflow",
+    )
     assert [(c.who, c.action, c.instance, c.subject, c.outcome, c.reason) for c in work(rig)] == [
         ("worker", "round", "shop", begun, "ok", sender),
         ("worker", "plan", "shop", "", "ok", sender),
