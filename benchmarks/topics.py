@@ -40,6 +40,8 @@ DEPLOYMENT = "test-topics"
 TOPICS, REGIONS, NODE_REGIONS, ENTRIES, PAIRS, BEATS = 1_000, 50, 5_000, 100, 5, 7
 WORKING = 40
 """Topics with work."""
+PURGED = ENTRIES - 2 * PAIRS - 1
+"""Up to here the rounds purge; the deletes need two entries for each pair."""
 STATEMENTS, BEAT_MS, AT_ONCE, ROUND_SECONDS, EVENTS = 3, 300.0, 5.0, 60.0, 200
 
 
@@ -68,9 +70,9 @@ def run(topics: int = TOPICS, pairs: int = PAIRS) -> Result:
         wal = DeploymentStores(db, settings.engine_settings()).wal
         _map(wal, names)
         search_cycles_rarely()  # as the API does
+        (few, everything), counts = asyncio.run(_rounds(db, wal, names, settings))
         statements, beats = _beats(db, wal, names)
         ratios = _deletes(wal, names, pairs)
-        (few, everything), counts = asyncio.run(_rounds(db, wal, names, settings))
         db.close()
     finally:
         kafka.stop()
@@ -144,7 +146,7 @@ def _beats(db: Database, wal: WalService, names: Sequence[str]) -> tuple[int, li
     for n in range(BEATS):
         with _heard(db) as said:
             began = time.perf_counter()
-            answer = _heartbeat(wal, mine, n)
+            answer = _heartbeat(wal, mine, PURGED + n)
             took.append((time.perf_counter() - began) * 1000)
         if answer.taken != len(mine) * REGIONS:
             raise AssertionError(f"not all was heard: {answer}")
@@ -157,7 +159,7 @@ def _deletes(wal: WalService, names: Sequence[str], pairs: int) -> list[float]:
     pages = [names[n : n + PAGE_TOPICS] for n in range(0, len(names), PAGE_TOPICS)]
     ratios = []
     for pair in range(pairs):
-        offset = 1 + 2 * pair
+        offset = PURGED + 1 + 2 * pair
         began = time.perf_counter()
         for page in pages:
             wal.log.delete_before(dict.fromkeys(page, offset))
@@ -178,9 +180,9 @@ async def _rounds(
     try:
         client = await DevServer(environment).connect()
         async with await control.build(client, settings, db):
-            _flush(wal, working, ENTRIES - 20)
+            _flush(wal, working, PURGED - 10)
             few, counts = await _round(client, working)
-            _flush(wal, names, ENTRIES - 10)
+            _flush(wal, names, PURGED)
             with db.write() as c:
                 c.execute(db.t.wal_topic.update().values(checked_at=None))
             everything, _ = await _round(client, names)

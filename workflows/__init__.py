@@ -1,10 +1,4 @@
-"""Workflows order activities and wait; they decide nothing else. A control worker serves ``ALL``."""
+"""Workflows order activities and wait; they decide nothing else.
 
-from workflows.binlog import GcBinlog
-from workflows.check import CheckInstance
-from workflows.purge import PurgeWal
-from workflows.purge_round import PurgeWalRound
-from workflows.recycle import RecycleInstance
-from workflows.tick import RecycleTick
-
-ALL = [RecycleInstance, RecycleTick, CheckInstance, PurgeWal, PurgeWalRound, GcBinlog]
+This file imports none of them: the sandbox executes it again for each workflow that it creates.
+"""

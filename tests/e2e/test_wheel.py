@@ -20,12 +20,12 @@ READY_SECONDS = 120.0
 NAMES = """
 import json
 from temporalio import activity, workflow
-import {root}activities as activities, {root}workflows as workflows
+import {root}activities as activities, {root}workflows.registry as registry
 
 classes = [c for c in vars(activities).values() if isinstance(c, type)]
 methods = [m for c in classes for m in vars(c).values() if hasattr(m, "__temporal_activity_definition")]
 names = [activity._Definition.must_from_callable(m).name for m in methods]
-print(json.dumps([sorted(names), [workflow._Definition.must_from_class(w).name for w in workflows.ALL]]))
+print(json.dumps([sorted(names), [workflow._Definition.must_from_class(w).name for w in registry.ALL]]))
 """
 LAYOUT = """
 import zipfile

@@ -13,11 +13,11 @@ from typing import Any, Union
 from temporalio import activity, workflow
 
 import activities
-import workflows
 from sexton.check.model import CheckOrder, Run
 from sexton.kernel.message import Message
 from sexton.marks.lease import Lease
 from sexton.recycle.rounds.model import OpenedRound
+from workflows import registry
 
 NESTED = (CheckOrder, Run, Lease, OpenedRound)
 """Messages inside orders whose fields have lines of their own."""
@@ -199,7 +199,7 @@ def handlers_of(cls: type) -> dict[str, str]:
 
 def workflow_types() -> dict[str, type]:
     """Return every workflow that a control worker serves, by type."""
-    return {str(workflow._Definition.must_from_class(cls).name): cls for cls in workflows.ALL}
+    return {str(workflow._Definition.must_from_class(cls).name): cls for cls in registry.ALL}
 
 
 def lines_of(sort: str) -> set[str]:

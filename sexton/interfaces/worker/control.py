@@ -14,7 +14,8 @@ from sexton.runtime.engine import Engine
 from sexton.runtime.live import live_settings
 from sexton.runtime.temporal import schedules
 from sexton.runtime.temporal.observing import SdkMetrics, observe
-from workflows import ALL, ids, options, sandbox
+from workflows import ids, options, sandbox
+from workflows.registry import ALL
 
 
 async def build(
