@@ -1,5 +1,6 @@
 """The Temporal schedule of a deployment: it ticks, and each tick starts the rounds that are due."""
 
+import asyncio
 import datetime as dt
 import logging
 from collections.abc import Awaitable
@@ -35,10 +36,16 @@ CATCH_UP = dt.timedelta(seconds=10)
 """Missed ticks are skipped: the next one starts everything that is due. Temporal allows no shorter window."""
 LONGEST_TICK_SECONDS = 60
 SHORTEST_TICK_SECONDS = 2
+DESCRIBE_SECONDS = 1.5
+"""Patience where an attribute is missing: Temporal then answers with an internal error, which its client retries."""
 
 
 class NoSchedule(SextonError):
     """Rounds are not scheduled in this deployment."""
+
+
+class AttributesMissing(SextonError):
+    """The schedule starts workflows with search attributes that the namespace has lost: Temporal starts none."""
 
 
 class ScheduleInfo(Message):
@@ -140,13 +147,26 @@ async def nudge(client: Client, deployment: str) -> None:
 
 
 async def describe(client: Client, deployment: str) -> list[ScheduleInfo]:
-    """Return the deployment's schedules; none where rounds are not scheduled."""
+    """Return the deployment's schedules; none where rounds are not scheduled.
+
+    Raises:
+        AttributesMissing: the namespace has lost search attributes of the schedule.
+        SextonError: Temporal does not describe it.
+    """
+    missing = await search_attributes.missing(client)
     try:
-        description = await handle(client, deployment).describe()
-    except RPCError as e:
-        if e.status is RPCStatusCode.NOT_FOUND:
+        description = await asyncio.wait_for(
+            handle(client, deployment).describe(), DESCRIBE_SECONDS if missing else None
+        )
+    except (RPCError, TimeoutError) as e:
+        if isinstance(e, RPCError) and e.status is RPCStatusCode.NOT_FOUND:
             return []
-        raise SextonError(f"Temporal did not describe the schedule: {e.message}") from e
+        if missing:
+            raise AttributesMissing(
+                f"search attributes are not registered ({', '.join(missing)}), so the schedule starts nothing; "
+                "sexton schedules apply"
+            ) from e
+        raise SextonError(f"Temporal did not describe the schedule: {e}") from e
     started = [a.started_at for a in description.info.recent_actions]
     upcoming = description.info.next_action_times
     return [

@@ -87,7 +87,11 @@ async def _schedule(client: "Client", settings: "Settings") -> list[Blocker]:
     from sexton.runtime.temporal import schedules
 
     common: dict[str, Any] = {"instance": ALL_INSTANCES, "what": "all rounds, checks, purges and binlog GCs"}
-    stored = await schedules.describe(client, settings.require_deployment())
+    try:
+        stored = await schedules.describe(client, settings.require_deployment())
+    except schedules.AttributesMissing as e:
+        why, _, way_out = str(e).partition("; ")
+        return [Blocker(held_by="search attributes", why=why, way_out=way_out, **common)]
     if not stored:
         return [Blocker(held_by="no schedule", why="none was applied", way_out="sexton schedules apply", **common)]
     return [
