@@ -82,6 +82,8 @@ WAL_STEP: dict[str, Any] = {
 """A few requests to a log. A refusal by the log is a result, not a failure."""
 
 WAL_FLUSH: dict[str, Any] = WAL_STEP | {
+    # Then the purge goes on without: the regions of other topics, which do not flush, have all places.
+    "schedule_to_start_timeout": timedelta(hours=1),
     "start_to_close_timeout": timedelta(hours=2),
     "schedule_to_close_timeout": timedelta(hours=6),
 }
