@@ -72,8 +72,9 @@ class WalSchedule:
         enough = or_(entries >= settings.purge_entries, entries * t.c.entry_bytes >= settings.purge_bytes)
         much_to_delete = select(needs.c.topic).where(needs.c.topic == t.c.name, enough).exists()
         large = and_(t.c.quarantined == "", much_to_delete)
-        interval_over = or_(t.c.checked_at.is_(None), t.c.checked_at <= now - settings.interval_seconds * 1000)
-        return and_(t.c.enabled, or_(interval_over, large))
+        interval_over = t.c.checked_at <= now - settings.interval_seconds * 1000
+        in_future = t.c.checked_at > now  # the clock was ahead once
+        return and_(t.c.enabled, or_(t.c.checked_at.is_(None), interval_over, in_future, large))
 
     def _reclaimable(self) -> tuple[Any, ColumnElement[int]]:
         """Return the lowest need of each topic, and the number of entries between the deleted ones and that need."""

@@ -36,10 +36,11 @@ def test_due_topics_are_listed_by_name_in_parts(db: Database) -> None:
     assert due_topics.due("", 100) == [f"t{n}" for n in range(2, 8)]
 
 
-def mark_as_purged(db: Database, *names: str) -> None:
+def mark_as_purged(db: Database, *names: str, ahead_ms: int = 0) -> None:
+    """Mark topics as checked now; ``ahead_ms``: as a clock that was ahead for a moment saw it."""
     with db.write() as c:
         t = db.t.wal_topic
-        c.execute(t.update().where(t.c.name.in_(names)).values(checked_at=db.now(c)))
+        c.execute(t.update().where(t.c.name.in_(names)).values(checked_at=db.now(c) + ahead_ms))
 
 
 def test_enabled_topic_is_due_after_its_interval(db: Database) -> None:
@@ -55,6 +56,15 @@ def test_enabled_topic_is_due_after_its_interval(db: Database) -> None:
 
     assert due == [True, False, True]
     assert due_topics.due("", 10) == ["on"]
+
+
+def test_topic_that_was_checked_in_the_future_is_due(db: Database) -> None:
+    enabled(db, "t1")
+    mark_as_purged(db, "t1", ahead_ms=365 * 86_400_000)
+    due_topics = WalSchedule(db, WAL_SETTINGS)
+
+    assert due_topics.any_due()
+    assert due_topics.due("", 10) == ["t1"]
 
 
 def test_each_name_is_in_exactly_one_part(db: Database) -> None:
