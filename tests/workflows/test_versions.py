@@ -1,14 +1,17 @@
 """Two builds of workers run side by side: workflows begin on the current one, and a round moves to it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import text
-from temporalio.api.workflowservice.v1 import SetWorkerDeploymentCurrentVersionRequest
+from temporalio.api.workflowservice.v1 import (
+    SetWorkerDeploymentCurrentVersionRequest,
+    SetWorkerDeploymentRampingVersionRequest,
+)
 from temporalio.client import Client, WorkflowHandle
 
 from config.settings import Settings
@@ -21,7 +24,7 @@ from sexton.kernel.errors import SextonError
 from sexton.recycle.rounds.model import RecycleRequest
 from sexton.runtime.temporal import versions
 from sexton.runtime.temporal.checks import CHECKS
-from sexton.runtime.temporal.client import Build, WorkflowQueue
+from sexton.runtime.temporal.client import Build, WorkflowQueue, workflow_queue
 from sexton.runtime.temporal.rounds import ROUNDS
 from sexton.runtime.temporal.versions import BuildState, explain_no_tasks
 from tests.servers.temporal import DevServer, start_local
@@ -164,6 +167,38 @@ async def test_workers_that_get_no_tasks_are_named(rig: Rig, temporal: DevServer
 
     assert (after.state, after.todo) == ("FAIL", versions.PROMOTE)
     assert "no build of workers is current" in after.detail
+
+
+@pytest.mark.slow
+async def test_ramping_build_without_a_worker_is_named(rig: Rig, temporal: DevServer) -> None:
+    """A round's id decides whether it begins on that build: the same instances would have no round, again and again."""
+    client, settings = await temporal.connect(), of_build(rig, NEW)
+    ramp = SetWorkerDeploymentRampingVersionRequest(
+        namespace="default", deployment_name=DEPLOYMENT, build_id=OLD, percentage=50
+    )
+    async with await worker_of(rig, temporal, OLD):
+        await until_known(client, settings, OLD)
+    async with await worker_of(rig, temporal, NEW):
+        await until_known(client, settings, NEW)
+        await versions.promote(client, settings, NEW)
+        await client.workflow_service.set_worker_deployment_ramping_version(ramp)
+        ramping = await queue_where(client, settings, lambda queue: queue.ramping is not None)
+        await versions.promote(client, settings, NEW)
+        after = await queue_where(client, settings, lambda queue: queue.ramping is None)
+
+    left = ramping._replace(pollers=(Build(DEPLOYMENT, NEW),))  # so it is a minute after the old workers have left
+    assert "some workflows to workers of 1.0.0 alone (ramping)" in explain_no_tasks(left)
+    assert explain_no_tasks(after) == ""
+
+
+async def queue_where(client: Client, settings: Settings, condition: Callable[[WorkflowQueue], bool]) -> WorkflowQueue:
+    """Wait until the queue of workflows is as a condition says; return it."""
+    for _ in range(int(PATIENCE_SECONDS / 0.1)):
+        queue = await workflow_queue(client, settings)
+        if condition(queue):
+            return queue
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"the condition never held; the last queue was {queue}")
 
 
 async def test_without_versioning_every_worker_takes_every_task(served: Served, shop: str, tmp_path: Path) -> None:

@@ -103,10 +103,14 @@ class Build(NamedTuple):
 
 
 class WorkflowQueue(NamedTuple):
-    """The builds of the workers that polled a deployment's workflow queue lately, and the build that gets its tasks."""
+    """The builds of the workers that polled a deployment's workflow queue lately, and the build that gets its tasks.
+
+    ``ramping``: a build that gets some of its workflows instead; None: there is none.
+    """
 
     pollers: tuple[Build, ...]
     current: Build
+    ramping: Build | None = None
 
 
 async def workflow_queue(client: Client, settings: Settings) -> WorkflowQueue:
@@ -125,12 +129,14 @@ async def workflow_queue(client: Client, settings: Settings) -> WorkflowQueue:
     oldest = time.time() - POLL_SECONDS
     reported = [p.deployment_options for p in described.pollers if p.last_access_time.seconds >= oldest]
     versioned = WorkerVersioningMode.WORKER_VERSIONING_MODE_VERSIONED
-    current = described.versioning_info.current_deployment_version
+    versioning = described.versioning_info
+    current, ramping = versioning.current_deployment_version, versioning.ramping_deployment_version
     return WorkflowQueue(
         tuple(
             Build(o.deployment_name, o.build_id) if o.worker_versioning_mode == versioned else Build() for o in reported
         ),
         Build(current.deployment_name, current.build_id),
+        Build(ramping.deployment_name, ramping.build_id) if versioning.ramping_version_percentage > 0 else None,
     )
 
 

@@ -15,6 +15,7 @@ from temporalio.api.enums.v1 import WorkerDeploymentVersionStatus
 from temporalio.api.workflowservice.v1 import (
     DescribeWorkerDeploymentRequest,
     SetWorkerDeploymentCurrentVersionRequest,
+    SetWorkerDeploymentRampingVersionRequest,
 )
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
@@ -101,7 +102,7 @@ async def builds(client: Client, settings: Settings) -> list[WorkerBuild]:
 
 
 async def promote(client: Client, settings: Settings, build: str) -> None:
-    """Make a build current: workflows begin on it, and running ones move to it with their next step.
+    """Make a build current: workflows begin on it alone, and running ones move to it with their next step.
 
     Temporal refuses while the new workers do not poll every queue that those of the current build poll. This waits for
     them, and for the first of them, 60 s at most.
@@ -129,8 +130,13 @@ async def _refusal(client: Client, deployment: str, build: str, queue: WorkflowQ
     request = SetWorkerDeploymentCurrentVersionRequest(
         namespace=client.namespace, deployment_name=deployment, build_id=build, identity=client.identity
     )
+    no_ramp = SetWorkerDeploymentRampingVersionRequest(
+        namespace=client.namespace, deployment_name=deployment, identity=client.identity
+    )
     try:
         await client.workflow_service.set_worker_deployment_current_version(request)
+        if queue.ramping not in (None, Build(deployment, build)):
+            await client.workflow_service.set_worker_deployment_ramping_version(no_ramp)
     except RPCError as e:
         if e.status in NOT_YET:
             return e.message
@@ -139,8 +145,13 @@ async def _refusal(client: Client, deployment: str, build: str, queue: WorkflowQ
 
 
 def explain_no_tasks(queue: WorkflowQueue) -> str:
-    """Return why none of the workers that poll gets a task of a workflow; empty where one does, or none polls."""
-    if not queue.pollers or queue.current in queue.pollers:
+    """Return why workflows get no worker although some poll; empty where they get one, or none polls."""
+    if not queue.pollers:
+        return ""
+    if (ramping := queue.ramping) is not None and ramping not in queue.pollers:
+        name = ramping.build or "no build"
+        return f"Temporal gives some workflows to workers of {name} alone (ramping), and none of them polls"
+    if queue.current in queue.pollers:
         return ""
     if not queue.current.build:
         return "no build of workers is current, so Temporal gives work to none of those that poll"
