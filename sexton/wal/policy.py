@@ -155,6 +155,9 @@ def _topic_blocks(topic: Topic, facts: Facts, now: int, settings: WalSettings) -
             yield Block(why=BlockReason.MAP_STALE, said=reason)
     elif now - topic.mapped_at > settings.map_stale_seconds * 1000:
         yield Block(why=BlockReason.MAP_STALE, said=f"the owner's map is {(now - topic.mapped_at) // 1000:,} s old")
+    elif topic.mapped_at - now > settings.map_stale_seconds * 1000:
+        reason = "the owner's map arrived while the clock was ahead, so its age is unknown: it must be sent again"
+        yield Block(why=BlockReason.MAP_STALE, said=reason)
 
 
 def _region_blocks(topic: Topic, holding: Sequence[Region], now: int, settings: WalSettings) -> Iterator[Block]:

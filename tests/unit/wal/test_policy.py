@@ -44,6 +44,16 @@ def test_w01_stale_map_blocks_an_empty_topic() -> None:
     assert "map is 90,000 s old" in judged(old).blocked[0].said
 
 
+def test_map_of_a_clock_that_was_ahead_is_stale() -> None:
+    """Else it would count as new until that time comes, and a region that it lacks would lose its entries."""
+    ahead = ON.model_copy(update={"mapped_at": NOW + 25 * HOUR})
+
+    decided = judged(ahead, region("r1", 40))
+
+    assert [(b.why, decided.keep_from) for b in decided.blocked] == [(BlockReason.MAP_STALE, None)]
+    assert "the clock was ahead" in decided.blocked[0].said
+
+
 def test_map_from_before_a_reset_blocks_until_it_is_sent() -> None:
     decided = judged(ON.model_copy(update={"mapped_at": None, "generation": 3}), region("r1", 40))
 
