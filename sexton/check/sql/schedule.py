@@ -25,7 +25,8 @@ class CheckSchedule:
         run, vault, instance = self._db.t.check_run, self._db.t.vault, self._db.t.instance
         with self._db.read() as c:
             now = self._db.now(c)
-            is_running = and_(run.c.state == RunState.RUNNING, run.c.cutoff > now - STALE_MS)
+            # The cutoff of a run may be later than now: the clock was ahead at that time.
+            is_running = and_(run.c.state == RunState.RUNNING, run.c.cutoff.between(now - STALE_MS, now))
             busy = set(c.execute(select(run.c.instance).where(is_running).distinct()).scalars())
             last_cutoff = select(func.max(run.c.cutoff)).where(run.c.instance == instance.c.id).scalar_subquery()
             rows = c.execute(
