@@ -127,6 +127,20 @@ def test_lost_region_and_recreated_topic_are_reset(offline: Run, shop: Database,
     ]
 
 
+def test_list_and_blockers_name_lagging_and_lost_regions(offline: Run, shop: Database, topic: EmbeddedLog) -> None:
+    offline("wal", "enable", TOPIC)
+    topic.delete_before({TOPIC: 150})
+    offline("wal", "explain", TOPIC)
+    settings = {"SEXTON_WAL__TRIGGER_FLUSH_ENTRIES": "100"}
+    listed = offline("wal", "list", **settings)
+    [as_json] = json.loads(offline("wal", "list", "--json", **settings).stdout)["items"]
+    blockers = json.loads(offline("blockers", "--json", **settings).stdout)["items"]
+
+    assert "LOSS in 1 region; blocked by 1 region far behind" in " ".join(listed.stdout.split())
+    assert (as_json["lost_regions"], as_json["lagging_regions"]) == (1, 1)
+    assert [(b["held_by"], b["count"]) for b in blockers if TOPIC in b["what"]] == [("LOSS", 1), ("region r1", 1)]
+
+
 def test_after_a_restore_every_topic_waits_for_its_map(offline: Run, shop: Database, topic: EmbeddedLog) -> None:
     offline("wal", "enable", TOPIC)
     restored = offline("wal", "restored", "--reason", "from last night")

@@ -119,7 +119,7 @@ SHAPES: Mapping[str, JsonShape] = {
     "protection list": JsonShape(Protection, is_list=True),
     "protection register": JsonShape(Protection),
     "protection selftest": JsonShape(SelfTest, {"passed": bool}),
-    "wal list": JsonShape(Topic, {"lost_regions": int}, is_list=True),
+    "wal list": JsonShape(Topic, {"lost_regions": int, "lagging_regions": int}, is_list=True),
     "wal explain": JsonShape(TopicExplanation),
     "wal round run": JsonShape(TopicCounts),
     "wal round progress": JsonShape(PurgeRoundProgress),

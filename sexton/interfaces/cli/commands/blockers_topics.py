@@ -1,6 +1,6 @@
 """List what blocks purges of topics: reasons of the last purge, lagging regions, replays, and topics not enabled."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sexton.interfaces.cli.output import quantity
@@ -24,6 +24,7 @@ def topic_blockers(service: "OperatorService", instance: str | None) -> Iterator
     for topic in topics:
         yield from _reasons(topic, wal.silent_regions(topic.name) if BlockReason.SILENT in topic.blocked else ())
     by_name = {topic.name: topic for topic in topics}
+    yield from _losses(by_name, wal.lost(names))
     yield from _lagging(by_name, service.stores.wal.floors.regions_to_flush(names))
     yield from _replays(by_name, wal.pins(names))
     yield from _not_enabled(wal.topics("", MAX_TOPICS, instance=instance, enabled=False))
@@ -38,6 +39,19 @@ def _reasons(topic: "Topic", silent: Sequence[str]) -> Iterator[Blocker]:
     whys = {BlockReason.SILENT: f"region {_named(silent)}" if silent else "", BlockReason.FAULT: topic.fault}
     for reason, since in topic.blocked.items():
         yield Blocker(held_by=reason, since=since, why=whys.get(reason, ""), way_out=see, **common)
+
+
+def _losses(topics: "dict[str, Topic]", lost: "Mapping[str, int]") -> Iterator[Blocker]:
+    """Yield one row for each topic with LOSS: its regions block it until they have flushed, or are reset."""
+    for name, regions in sorted(lost.items()):
+        yield Blocker(
+            instance=topics[name].instance,
+            held_by="LOSS",
+            what=f"topic {name}: {quantity(regions, 'region')}",
+            why=f"entries that are needed are deleted; the topic begins at {topics[name].log_start}",
+            way_out=f"sexton wal explain {name} names them; then: docs/incidents.md, Entries of a topic are lost",
+            count=regions,
+        )
 
 
 def _lagging(topics: "dict[str, Topic]", candidates: "Sequence[FlushCandidate]") -> Iterator[Blocker]:

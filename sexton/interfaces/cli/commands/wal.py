@@ -1,5 +1,6 @@
 """`sexton wal`: list Kafka topics that regions share, how far each is purged, and what blocks the rest."""
 
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -37,12 +38,16 @@ def list_(
             service.stores.registry.instance(instance)
         page = store.topics(after, PAGE_ROWS + 1, instance=instance)
         lost_regions = store.lost([t.name for t in page])
-    topics = page[:PAGE_ROWS]
+        candidates = service.stores.wal.floors.regions_to_flush([t.name for t in page])
+    topics, lagging = page[:PAGE_ROWS], Counter(candidate.topic for candidate in candidates)
     if wants_json():
-        rows_json = [stable(t) | {"lost_regions": lost_regions.get(t.name, 0)} for t in topics]
+        rows_json = [
+            stable(t) | {"lost_regions": lost_regions.get(t.name, 0), "lagging_regions": lagging[t.name]}
+            for t in topics
+        ]
         emit_list(rows_json, more=len(page) > PAGE_ROWS)
         return
-    rows = [topic_row(t, lost_regions.get(t.name, 0)) for t in topics]
+    rows = [topic_row(t, lost_regions.get(t.name, 0), lagging[t.name]) for t in topics]
     none = "no topic is known: owners send maps of them over the API; or begin with: sexton wal enable TOPIC"
     columns = ("topic", "instance", "purge", "last_purged_entry_id", "entries kept", "about", "checked (UTC)", "state")
     show_table("" if rows else none, columns, rows)

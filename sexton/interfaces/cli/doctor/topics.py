@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sexton.interfaces.cli.doctor.finding import DoctorFinding
+from sexton.interfaces.cli.output import quantity
 from sexton.kernel.errors import SextonError
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def examine_flushes(settings: "WalSettings") -> Iterator[DoctorFinding]:
 def _purges(wal: "WalService", topics: "Sequence[Topic]") -> DoctorFinding:
     lost_regions = wal.store.lost([t.name for t in topics])
     failures = [f"{t.name}: {t.quarantined}" for t in topics if t.quarantined]
-    failures += [f"{name}: LOSS, {count} regions need entries that are deleted" for name, count in lost_regions.items()]
+    failures += [f"{name}: LOSS in {quantity(count, 'region')}" for name, count in lost_regions.items()]
     if failures:
         return DoctorFinding("FAIL", "purges", "; ".join(failures[:MAX_NAMED]), SEE_EXPLAIN)
     warnings = [f"{t.name}: {', '.join(t.blocked) or t.fault}" for t in topics if t.blocked or t.fault]

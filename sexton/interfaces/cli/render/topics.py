@@ -17,8 +17,8 @@ MAX_HOLDERS = 5
 MAX_HOLDERS_IN_ROW = 3
 
 
-def topic_row(topic: "Topic", lost_regions: int) -> tuple[object, ...]:
-    """Return a topic as a row."""
+def topic_row(topic: "Topic", lost_regions: int, lagging_regions: int) -> tuple[object, ...]:
+    """Return a topic as a row; ``lagging_regions``: how many block so much that a purge asks them to flush."""
     entries = "-" if topic.log_end is None else f"{topic.log_end - (topic.log_start or 0):,}"
     size = _size(_estimated_bytes(topic) or None)
     checked = utc_column(topic.checked_at)
@@ -30,7 +30,7 @@ def topic_row(topic: "Topic", lost_regions: int) -> tuple[object, ...]:
         entries,
         size,
         checked,
-        _state(topic, lost_regions),
+        _state(topic, lost_regions, lagging_regions),
     )
 
 
@@ -69,7 +69,7 @@ def show_round_report(counts: "TopicCounts") -> None:
         if number:
             typer.echo(f"  {number:,} {name}; see: sexton blockers")
     if counts.losses:
-        typer.echo(f"  LOSS: {quantity(counts.losses, 'region')} need entries that are deleted; see: sexton wal list")
+        typer.echo(f"  LOSS: entries that {quantity(counts.losses, 'region')} needed are deleted; see: sexton wal list")
     for reason in counts.reasons:
         typer.echo(f"  {reason}")
 
@@ -91,7 +91,7 @@ def show_purge_report(topic: "Topic", report: "PurgeReport") -> None:
         if verdict.quarantine:
             typer.echo(f"  quarantined: {verdict.quarantine}; {see}")
         if verdict.lost:
-            typer.echo(f"  LOSS: {quantity(verdict.lost, 'region')} need entries that are deleted; {see}")
+            typer.echo(f"  LOSS: entries that {quantity(verdict.lost, 'region')} needed are deleted; {see}")
         for block in verdict.blocked:
             typer.echo(f"  blocked: {block.said}")
         if verdict.holders:
@@ -173,7 +173,7 @@ def _entries_in_log(topic: "Topic", *, log_was_read: bool) -> str:
     return f"it contained entries {first} to {last}{size} when it was last read"
 
 
-def _state(topic: "Topic", lost_regions: int) -> str:
+def _state(topic: "Topic", lost_regions: int, lagging_regions: int) -> str:
     if topic.quarantined:
         return f"QUARANTINED: {topic.quarantined}"
     parts = [f"LOSS in {quantity(lost_regions, 'region')}"] if lost_regions else []
@@ -181,6 +181,8 @@ def _state(topic: "Topic", lost_regions: int) -> str:
         parts += [f"{reason} since {utc_column(since)}" for reason, since in topic.blocked.items()]
     if topic.fault:
         parts.append(topic.fault)
+    if lagging_regions:
+        parts.append(f"blocked by {quantity(lagging_regions, 'region')} far behind")
     return "; ".join(parts) or ("ok" if topic.checked_at else "not checked yet")
 
 
