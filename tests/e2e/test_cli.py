@@ -49,7 +49,7 @@ def test_first_day_from_init_to_a_deleted_mark(
     assert (again.returncode, again.stdout, "of shop is APPLIED and cannot be applied" in again.stderr) == (1, "", True)
     story = online("why", "data/a.dat").stdout
     assert "marked dropped in vault disk" in story
-    assert "gone: 1 objects, 10 bytes" in story
+    assert "gone: 1 object, 10 bytes" in story
 
 
 def test_the_version_is_that_of_the_package(offline: Run) -> None:

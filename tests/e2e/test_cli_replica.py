@@ -69,7 +69,9 @@ def test_blocking_replicas_are_grouped_by_backend(offline: Run, world: BinlogIns
     world.later(300)
     world.cut_expired()
     world.later(400)
-    held = [k for k in json.loads(offline("blockers", "--json").stdout)["items"] if "replicas" in k["held_by"]]
+    listed = json.loads(offline("blockers", "--json").stdout)["items"]
+    held = [k for k in listed if "replicas" in k["held_by"]]
+    silent = {k["why"] for k in listed if k["held_by"].startswith("backend ")}
     status, explained = offline("status"), offline("binlog", "explain", DB)
 
     assert [(k["held_by"], k["count"]) for k in held] == [
@@ -78,6 +80,7 @@ def test_blocking_replicas_are_grouped_by_backend(offline: Run, world: BinlogIns
         ("replicas on b3", 29),
     ]
     assert "sexton replica decommission b3" in held[2]["way_out"]
+    assert silent == {"it has never asked for orders to delete"}
     assert held[2]["why"] == "1 bad, 28 without a fresh report"
     assert "3 backends behind" in status.stdout
     assert explained.stdout.count("see: sexton replica explain") == 5

@@ -68,7 +68,8 @@ def events_of_history(db: Database, history_row: Any, names: set[str], context: 
         )
         yield Event(at=history_row.gone_at, event="discarded", text=text)
     else:
-        text = f"gone: {history_row.objects} objects, {history_row.bytes} bytes, finished in round {history_row.round}"
+        objects = f"{history_row.objects} object{'' if history_row.objects == 1 else 's'}"
+        text = f"gone: {objects}, {history_row.bytes} bytes, finished in round {history_row.round}"
         yield Event(at=history_row.gone_at, event="gone", text=text)
 
 

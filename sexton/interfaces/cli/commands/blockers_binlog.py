@@ -43,8 +43,7 @@ def _clock(instance: str, last_run: "LastRun") -> Iterator[Blocker]:
             what="binlogs",
             since=last_run.checked_at,
             why=last_run.refused,
-            way_out=f"if the clock is wrong: sexton stop {instance}; if it is right, the next run uses it: "
-            f"sexton binlog gc {instance}",
+            way_out=f"if it is right: wait; wrong: sexton stop {instance}",
         )
 
 
@@ -108,12 +107,13 @@ def _backends(instance: str, standings: "Sequence[BackendStanding]", now: int) -
     for b in standings:
         is_silent = b.pulled_at is None or b.pulled_at < now - SILENT_MS
         if b.behind and (is_silent or b.problems):
+            since = " since" if b.pulled_at else ""
             yield Blocker(
                 instance=instance,
                 held_by=f"backend {b.backend}",
                 what=f"binlogs of {quantity(b.behind, 'replica')}",
                 since=b.pulled_at,
-                why=b.problem or "it has not asked for orders to delete since",
+                why=b.problem or f"it has {'not' if b.pulled_at else 'never'} asked for orders to delete{since}",
                 way_out=f"sexton replica backends --instance {instance}",
                 count=b.behind,
             )
