@@ -80,6 +80,17 @@ def test_a_live_view_is_named_and_read_with_a_second_login(offline: Run, postgre
     postgres.drop_database(admin_url)
 
 
+def test_adding_an_instance_again_keeps_its_live_view(offline: Run) -> None:
+    offline("init")
+    offline("instance", "add", "shop", "--live-view", "sexton_live")
+
+    repeated, refused = (offline("instance", "add", "shop", "--live-view", view) for view in ("sexton_live", "none"))
+
+    assert (repeated.returncode, refused.returncode, refused.stdout) == (0, 1, "")
+    assert "with the live view sexton_live; to change it: sexton instance live-view shop none" in refused.stderr
+    assert json.loads(offline("instance", "list", "--json").stdout)["items"][0]["live_view"] == "sexton_live"
+
+
 def test_the_printed_sql_ends_with_the_grants(offline: Run) -> None:
     printed = offline("init", "--print-sql", "--dialect", "postgresql", "--grant-to", "shop_app")
 

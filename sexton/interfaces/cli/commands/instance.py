@@ -7,6 +7,7 @@ import typer
 from sexton.interfaces.cli.context import OptionalInstance, WhyOption, log_call, named_or_only, open_database
 from sexton.interfaces.cli.json_output import emit_list, stable, wants_json
 from sexton.interfaces.cli.output import show_table, utc_column
+from sexton.kernel.errors import BadInput
 
 app = typer.Typer(help="Instances: the databases and lakes whose garbage Sexton deletes.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(metavar="INSTANCE", help="Instance: lower-case letters, digits, - and _.")]
@@ -38,6 +39,12 @@ def add(
         if owner == "catalog":
             tables.create(service.db)
         service.stores.registry.add_instance(name, owner, underscore_in_ids=underscore_in_ids)
+        known_view = service.stores.registry.instance(name).live_view
+        if live_view and known_view and live_view != known_view:
+            raise BadInput(
+                f"instance {name} is registered already, with the live view {known_view}; to change it: sexton instance "
+                f"live-view {name} {live_view}"
+            )
         if live_view:
             service.stores.registry.set_live_view(name, live_view)
         mode = service.stores.registry.instance(name).mode
