@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, inspect, text
-from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, ProgrammingError
 
 from sexton.database.engine import Database, first_line, is_locked
 from sexton.database.roles import foreign_owner, sees_all_marks
@@ -30,6 +30,8 @@ WHERE l.locktype = 'advisory' AND l.classid = 0 AND l.objid = :k AND l.objsubid 
     AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
 LIMIT 1
 """
+INSUFFICIENT_PRIVILEGE = "42501"
+"""SQLSTATE of PostgreSQL."""
 VERSION_TABLE = {"postgresql": ("alembic_version", "sexton"), "sqlite": ("sexton_alembic_version", None)}
 
 
@@ -169,6 +171,13 @@ def check(database: Database, deployment: str) -> None:
             owner = c.execute(text(f"SELECT deployment FROM {database.t.clock.fullname}")).scalar_one_or_none()
     except OperationalError as e:
         raise _unreachable(e) from e
+    except ProgrammingError as e:
+        if getattr(e.orig, "sqlstate", "") != INSUFFICIENT_PRIVILEGE:
+            raise
+        raise SchemaError(
+            f"{first_line(e)}: {database.engine.url.username or 'this login'} is not Sexton's role; correct the user "
+            "in SEXTON_DATABASE_URL (its grants: docs/integration.md, 'Your own migrations')"
+        ) from e
     if owner is None:
         raise SchemaError("the schema has no deployment id yet; run: sexton init")
     if owner != deployment:

@@ -80,6 +80,26 @@ def test_a_live_view_is_named_and_read_with_a_second_login(offline: Run, postgre
     postgres.drop_database(admin_url)
 
 
+def test_a_login_that_is_not_sextons_role_is_named(offline: Run, postgres: Cluster) -> None:
+    admin_url, app = postgres.create_database(), f"a_{secrets.token_hex(4)}"
+    with psycopg.connect(admin_url.replace("+psycopg", ""), autocommit=True) as c:
+        c.execute(f"CREATE ROLE {app} LOGIN".encode())
+    offline("init", SEXTON_DATABASE_URL=admin_url)
+    wrong = partial(offline, SEXTON_DATABASE_URL=admin_url.replace("postgres@", f"{app}@"))
+
+    stranger, database = wrong("status"), json.loads(wrong("doctor", "--json").stdout)["items"][3]
+    offline("init", "--grant-to", app, SEXTON_DATABASE_URL=admin_url)
+    owner = wrong("status")
+
+    assert (database["about"], database["state"]) == ("database", "FAIL")
+    assert f"{app} is not Sexton's role; correct the user in SEXTON_DATABASE_URL" in database["detail"]
+    for refused in (stranger, owner):
+        assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
+        assert "permission denied" in refused.stderr
+        assert f"{app} is not Sexton's role" in refused.stderr
+    postgres.drop_database(admin_url)
+
+
 def test_adding_an_instance_again_keeps_its_live_view(offline: Run) -> None:
     offline("init")
     offline("instance", "add", "shop", "--live-view", "sexton_live")

@@ -42,8 +42,8 @@ def add(
         known_view = service.stores.registry.instance(name).live_view
         if live_view and known_view and live_view != known_view:
             raise BadInput(
-                f"instance {name} is registered already, with the live view {known_view}; to change it: sexton instance "
-                f"live-view {name} {live_view}"
+                f"instance {name} is registered already, with the live view {known_view}; to change it: sexton "
+                f"instance live-view {name} {live_view}"
             )
         if live_view:
             service.stores.registry.set_live_view(name, live_view)
