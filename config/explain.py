@@ -64,6 +64,13 @@ _PORT = ":[0-9]{1,5}$"
 """The end of the pattern of an address."""
 _WORDS = re.compile(r"\^\((\w+(?:\|\w+)*)\)\$")
 """The pattern of a setting that is one of some words."""
+_FORMS = {
+    r"^[\w.+-]{0,128}$": "at most 128 letters, digits, '_', '.', '+' and '-'",
+    r"^[\w.-]*$": "letters, digits, '_', '.' and '-'",
+    r"^\S{1,8}$": "1 to 8 characters without spaces",
+    r"^(\S{32,256})?$": "32 to 256 characters without spaces",
+}
+"""Patterns of other texts, in words."""
 _OF_NUMBERS = ("int_", "float_", "bool_", "greater_", "less_", "finite_")
 """Beginnings of pydantic's types of errors about numbers and switches."""
 
@@ -101,6 +108,8 @@ def sentence(problem: ErrorDetails, sources: list[Layer], known_keys: Collection
     """
     path = [str(part) for part in problem["loc"]]
     key = ".".join(path)
+    if problem["type"] == "value_error":
+        key = _cause(key, problem["msg"], sources)
     source = _source(key, sources)
     if problem["type"] == "extra_forbidden":
         return f"{key} ({source}) is not a setting; {_suggestion(path, known_keys)}"
@@ -110,6 +119,12 @@ def sentence(problem: ErrorDetails, sources: list[Layer], known_keys: Collection
     shown = masked(str(problem["input"])) if is_number and not _SECRET.search(key) else _shown(key, problem["input"])
     value = "" if isinstance(problem["input"], dict) else f" = {shown}"
     return f"{key}{value} ({source}) {_fault(problem)}"
+
+
+def _cause(section: str, said: str, sources: list[Layer]) -> str:
+    """Return the key of a section that a text names and that was set with the highest precedence; or the section."""
+    named = {f"{section}.{word}" for word in re.findall(r"\w+", said)}
+    return next((key for layer in sources for key in layer.sources if key in named), section)
 
 
 def _suggestion(path: list[str], known_keys: Collection[str]) -> str:
@@ -138,6 +153,8 @@ def _fault(problem: ErrorDetails) -> str:
             return "is not allowed: write HOST:PORT."
         case "string_pattern_mismatch" if words := _WORDS.fullmatch(bounds["pattern"]):
             return f"is not allowed: write {words[1].replace('|', ' or ')}."
+        case "string_pattern_mismatch" if form := _FORMS.get(bounds["pattern"]):
+            return f"is not allowed: write {form}."
         case "greater_than_equal":
             return f"is below its floor of {bounds['ge']}; set {bounds['ge']} or more."
         case "greater_than":

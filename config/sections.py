@@ -135,7 +135,10 @@ class TemporalSection(_Section):
         if bool(self.tls_cert) != bool(self.tls_key):
             raise ValueError("tls_cert and tls_key belong together; set both or none")
         if self.profile and self.uses_tls:
-            raise ValueError("TLS and the API key are set in the profile, not beside it; clear the settings here")
+            raise ValueError(
+                "TLS and the API key are set in the profile, not beside it; clear tls, tls_ca, tls_cert, tls_key, "
+                "server_name and api_key here"
+            )
         return self
 
 

@@ -50,7 +50,10 @@ def _of_profile(name: str) -> Connection:
         config: Mapping[str, Any] = ClientConfig.load_client_connect_config(name, config_file_strict=True)
     except (RuntimeError, OSError, ValueError) as e:
         reason = str(e).partition("\n")[0]  # the other lines quote the file, secrets included
-        raise BadInput(f"temporal.profile = {name} cannot be used: {reason}") from None
+        raise BadInput(
+            f"temporal.profile = {name} cannot be used: {reason}; correct the name, or the file of profiles that "
+            "TEMPORAL_CONFIG_FILE names (without it: temporal.toml, in the user's configuration)"
+        ) from None
     if "target_host" not in config:
         raise BadInput(f"temporal.profile = {name} names no address; add it to Temporal's configuration")
     to = Connection(
