@@ -167,7 +167,7 @@ def _kind_status(db: Database, c: Connection, instance: str, kind: str, policy: 
     marks, oldest = c.execute(select(func.count(), func.min(mark.c.retention_starts_at)).where(waiting)).one()
     due = and_(waiting, mark.c.retention_starts_at <= (cutoff if cutoff is not None else 0))
     due_marks, due_bytes = c.execute(select(func.count(), sum_of(db, mark.c.bytes)).where(due)).one()
-    note = "" if cutoff is not None else "kept: no retention is set for this kind; set kinds.NAME.retention_seconds"
+    note = "" if cutoff is not None else f"kept: no retention is set for this kind; set kinds.{kind}.retention_seconds"
     return KindStatus(
         kind=kind,
         waiting=marks,

@@ -152,6 +152,7 @@ def describe(kept: Kept) -> str:
 
 def way_out(kept: Kept, instance: str) -> str:
     """Return what an operator can do about it; empty where nothing can be done but wait."""
+    kind = "NAME" if kept.subject.startswith("(") else kept.subject  # a subject in brackets counts further kinds
     ways = {
         KeepReason.HOLD: f"sexton hold release {kept.subject}",
         KeepReason.VAULT_WHITELIST: "sexton lists show vaults",
@@ -159,7 +160,7 @@ def way_out(kept: Kept, instance: str) -> str:
         KeepReason.QUARANTINED: f"sexton quarantine list {instance}",
         KeepReason.OWNER_BUSY: "deleted after the owner's transaction ends",
         KeepReason.OWNER_SILENT: "with the settings of a worker: sexton doctor",
-        KeepReason.UNKNOWN_KIND: "set kinds.NAME.retention_seconds",
+        KeepReason.UNKNOWN_KIND: f"correct the kind of its marks, or set kinds.{kind}.retention_seconds",
         KeepReason.APPROVAL: f"sexton apply {kept.subject}",
         KeepReason.LIMIT: f"planned again by the next rounds; or now: sexton plan {instance}, sexton apply PLAN",
         KeepReason.WAITS: "deleted in a later round",

@@ -149,6 +149,7 @@ async def test_build_without_a_worker_is_not_promoted(rig: Rig, temporal: DevSer
 
     assert "none of its workers polls" in refusal
     assert "to build 1.0.0 of test-rig alone, and only workers of 1.1.0, no build poll" in explain_no_tasks(queue)
+    assert versions.way_out(queue) == "start workers of that build, or: sexton worker promote 1.1.0"
     assert explain_no_tasks(queue._replace(current=Build())) == ""
 
 
@@ -165,7 +166,7 @@ async def test_workers_that_get_no_tasks_are_named(rig: Rig, temporal: DevServer
         while (after := await _worker(client, settings)) == before:
             await asyncio.sleep(0.1)
 
-    assert (after.state, after.todo) == ("FAIL", versions.PROMOTE)
+    assert (after.state, after.todo) == ("FAIL", f"sexton worker promote {NEW}")
     assert "no build of workers is current" in after.detail
 
 

@@ -31,7 +31,6 @@ from sexton.runtime.temporal.client import Build, WorkflowQueue, workflow_queue
 log = logging.getLogger(__name__)
 CHECK_SECONDS = 1.0
 PROMOTION_SECONDS = 60.0
-PROMOTE = "start workers of that build, or: sexton worker promote"
 NOT_YET = (RPCStatusCode.FAILED_PRECONDITION, RPCStatusCode.RESOURCE_EXHAUSTED, RPCStatusCode.UNAVAILABLE)
 """Answers to a promotion that change when the new workers have begun to poll every queue of the current build."""
 
@@ -162,6 +161,13 @@ def explain_no_tasks(queue: WorkflowQueue) -> str:
     )
 
 
+def way_out(queue: WorkflowQueue) -> str:
+    """Return what to do where ``explain_no_tasks`` has a reason; a command without a build would promote its own."""
+    polling = sorted({poller.build for poller in queue.pollers if poller.build})
+    promote = f"sexton worker promote {' or '.join(polling) or 'BUILD'}"
+    return f"start workers of that build, or: {promote}" if queue.current.build else promote
+
+
 def promoting_first(client: Client, settings: Settings) -> AbstractAsyncContextManager[None]:
     """Make this process' build current if no build is: until then Temporal would give no task to any worker.
 
@@ -178,7 +184,10 @@ async def _promote_first(client: Client, settings: Settings) -> None:
             current = next((build for build, state in known.items() if state is BuildState.CURRENT), "")
             if current and current != own:
                 log.info(
-                    "new workflows begin on build %s, not on %s; to change it: sexton worker promote", current, own
+                    "new workflows begin on build %s, not on %s; to change it: sexton worker promote %s",
+                    current,
+                    own,
+                    own,
                 )
             if current:
                 return

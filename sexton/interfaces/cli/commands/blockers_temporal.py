@@ -36,7 +36,7 @@ def temporal_blockers(service: "OperatorService") -> list[Blocker] | None:
 
 async def _find(service: "OperatorService") -> list[Blocker]:
     from sexton.runtime.temporal.client import connect, workflow_queue
-    from sexton.runtime.temporal.versions import PROMOTE, explain_no_tasks
+    from sexton.runtime.temporal.versions import explain_no_tasks, way_out
     from sexton.runtime.temporal.waiting import find_paused_in_temporal, find_waiting
 
     settings = service.settings
@@ -48,7 +48,7 @@ async def _find(service: "OperatorService") -> list[Blocker]:
         why = "no worker polls this deployment's queue"
         return [*found, Blocker(**everything, why=why, way_out="sexton worker run")]
     if idle := explain_no_tasks(queue):
-        return [*found, Blocker(**everything, why=idle, way_out=PROMOTE)]
+        return [*found, Blocker(**everything, why=idle, way_out=way_out(queue))]
     waiting = await find_waiting(client, settings, MAX_RUNS)
     for run in (*await find_paused_in_temporal(client, settings, MAX_RUNS), *waiting.runs):
         if run.is_round and _row_says_so(service, run):

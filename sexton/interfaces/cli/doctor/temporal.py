@@ -91,7 +91,7 @@ async def _examine_deployment(client: "Client", settings: "Settings") -> list[Do
 
 async def _worker(client: "Client", settings: "Settings") -> DoctorFinding:
     from sexton.runtime.temporal.client import POLL_SECONDS, workflow_queue
-    from sexton.runtime.temporal.versions import PROMOTE, explain_no_tasks
+    from sexton.runtime.temporal.versions import explain_no_tasks, way_out
 
     queue = await workflow_queue(client, settings)
     if not queue.pollers:
@@ -99,7 +99,7 @@ async def _worker(client: "Client", settings: "Settings") -> DoctorFinding:
             "FAIL", "worker", "no worker polls this deployment's queue: nothing is deleted", "sexton worker run"
         )
     if idle := explain_no_tasks(queue):
-        return DoctorFinding("FAIL", "worker", f"{idle}: nothing is deleted", PROMOTE)
+        return DoctorFinding("FAIL", "worker", f"{idle}: nothing is deleted", way_out(queue))
     return DoctorFinding("OK", "worker", f"{len(queue.pollers)} polled within the last {POLL_SECONDS} s")
 
 
