@@ -87,21 +87,26 @@ def grant_instance(db: Database, instance: str, role: str) -> None:
     """Let a role read, make, commit and undrop the marks of an instance. Repeating it changes nothing.
 
     Raises:
-        BadInput: the role does not exist or may not use the contract, or the database is SQLite.
+        BadInput: the role does not exist, may not use the contract or is a superuser, or the database is SQLite.
         UnknownInstance: the instance is not registered.
     """
     _require_roles(db)
     check_name(role)
-    may_use = "SELECT has_schema_privilege(oid, 'sexton', 'USAGE') FROM pg_roles WHERE rolname = :r"
+    may_use = (
+        "SELECT has_schema_privilege(oid, 'sexton', 'USAGE') AS contract, rolsuper AND oid <> "
+        "(SELECT nspowner FROM pg_namespace WHERE nspname = 'sexton') AS super FROM pg_roles WHERE rolname = :r"
+    )
     insertion = (
         "INSERT INTO sexton.instance_role (instance, role, role_oid) SELECT CAST(:i AS text), rolname, oid "
         "FROM pg_roles WHERE rolname = :r ON CONFLICT (instance, role) DO UPDATE SET role_oid = excluded.role_oid"
     )
     try:
         with db.write() as c:
-            if (allowed := c.execute(text(may_use), {"r": role}).scalar()) is None:
+            if (found := c.execute(text(may_use), {"r": role}).one_or_none()) is None:
                 raise BadInput(f"there is no role {role}; create it first")
-            if not allowed:
+            if found.super:
+                raise BadInput(f"role {role} is a superuser, whose sessions have no instance; grant an ordinary login")
+            if not found.contract:
                 raise BadInput(f"role {role} may not use schema sexton; first run: sexton init --grant-to {role}")
             c.execute(text(insertion), {"i": instance, "r": role})
     except IntegrityError as e:

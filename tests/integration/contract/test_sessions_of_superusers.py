@@ -13,6 +13,7 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.database import roles
+from sexton.kernel.errors import BadInput
 from tests.servers.postgres import Cluster
 from tests.support.rig import Rig, listing, put
 
@@ -126,4 +127,6 @@ def test_automatic_analyze_deletes_no_file_of_another(town: Town, postgres: Clus
 def test_superuser_owns_the_schema_or_has_no_instance(town: Town) -> None:
     with pytest.raises(psycopg.Error, match="SX004 instance bank is not granted to role postgres"):
         town.sql("SELECT sexton.verify_granted('bank')", "postgres")
+    with pytest.raises(BadInput, match="role postgres is a superuser, whose sessions have no instance"):
+        roles.grant_instance(town.rig.db, "bank", "postgres")
     town.sql("SELECT sexton.verify_granted('bank')", town.own)
