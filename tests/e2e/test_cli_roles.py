@@ -2,6 +2,8 @@
 
 import json
 import secrets
+import sqlite3
+from contextlib import closing
 from functools import partial
 
 import psycopg
@@ -109,6 +111,26 @@ def test_adding_an_instance_again_keeps_its_live_view(offline: Run) -> None:
     assert (repeated.returncode, refused.returncode, refused.stdout) == (0, 1, "")
     assert "with the live view sexton_live; to change it: sexton instance live-view shop none" in refused.stderr
     assert json.loads(offline("instance", "list", "--json").stdout)["items"][0]["live_view"] == "sexton_live"
+
+
+def test_live_view_that_cannot_be_read_is_warned_of(offline: Run, environment: dict[str, str]) -> None:
+    offline("init")
+    offline("instance", "add", "shop")
+    file = environment["SEXTON_DATABASE_URL"].removeprefix("sqlite:///")
+
+    absent = offline("instance", "live-view", "shop", "seen")
+    with closing(sqlite3.connect(file)) as c:
+        c.execute("CREATE VIEW seen AS SELECT 'file' AS kind, '1' AS id, 'disk' AS vault, 'k' AS keyy")
+    misspelt = offline("instance", "live-view", "shop", "seen")
+    with closing(sqlite3.connect(file)) as c:
+        c.execute("DROP VIEW seen")
+        c.execute("CREATE VIEW seen AS SELECT 'file' AS kind, '1' AS id, 'disk' AS vault, 'k' AS key")
+    right, none = (offline("instance", "live-view", "shop", view) for view in ("seen", "none"))
+
+    assert [r.returncode for r in (absent, misspelt, right, none)] == [0, 0, 0, 0]
+    assert "warning: rounds keep every mark of shop: " in absent.stderr
+    assert "key" in misspelt.stderr
+    assert (right.stderr, none.stderr) == ("", "")
 
 
 def test_the_printed_sql_ends_with_the_grants(offline: Run) -> None:

@@ -1,6 +1,6 @@
 """`sexton instance`, `sexton enable`: register databases, and choose which of them rounds clean."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -8,6 +8,9 @@ from sexton.interfaces.cli.context import OptionalInstance, WhyOption, log_call,
 from sexton.interfaces.cli.json_output import emit_list, stable, wants_json
 from sexton.interfaces.cli.output import show_table, utc_column
 from sexton.kernel.errors import BadInput
+
+if TYPE_CHECKING:
+    from sexton.interfaces.operator_service import OperatorService
 
 app = typer.Typer(help="Instances: the databases and lakes whose garbage Sexton deletes.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(metavar="INSTANCE", help="Instance: lower-case letters, digits, - and _.")]
@@ -115,7 +118,23 @@ def live_view(name: Name, view: Annotated[str, typer.Argument(help=VIEW_HELP)]) 
     """
     with open_database() as service, log_call(service, "instance live-view", name, view):
         service.stores.registry.set_live_view(name, view)
+        fault = "" if view == "none" else _live_fault(service, name)
     typer.echo(f"live objects of {name}: {'not shown' if view == 'none' else view}")
+    if fault:
+        typer.echo(f"warning: rounds keep every mark of {name}: {fault}; check again with: sexton doctor", err=True)
+
+
+def _live_fault(service: "OperatorService", name: str) -> str:
+    """Return why rounds cannot read the live view of an instance, empty where they can."""
+    from sexton.check.port import NoLiveSide
+    from sexton.owners.port import OwnerSilent
+
+    try:
+        service.stores.owners.live(name, (), lambda: None)
+        service.stores.live_side.as_of(name)
+    except (NoLiveSide, OwnerSilent) as e:
+        return str(e)
+    return ""
 
 
 @app.command("grant")
