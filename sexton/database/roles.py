@@ -72,15 +72,25 @@ def reader_grants(view: str, role: str) -> list[str]:
 
 
 def grant(database_url: str, role: str) -> None:
-    """Let a PostgreSQL role use the contract; ``grant_instance`` says for which instances."""
+    """Let a PostgreSQL role use the contract; ``grant_instance`` says for which instances.
+
+    Raises:
+        BadInput: the role does not exist, or the database is SQLite.
+    """
     database = Database.open(database_url)
     try:
         _require_roles(database)
         with database.write() as c:
+            if not c.execute(text("SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = :r)"), {"r": role}).scalar():
+                raise BadInput(f"{_no_role(role)}, then repeat: sexton init --grant-to {role}")
             for statement in grants(role).splitlines():
                 c.exec_driver_sql(statement)
     finally:
         database.close()
+
+
+def _no_role(role: str) -> str:
+    return f"there is no role {role}; create it first"
 
 
 def grant_instance(db: Database, instance: str, role: str) -> None:
@@ -103,7 +113,7 @@ def grant_instance(db: Database, instance: str, role: str) -> None:
     try:
         with db.write() as c:
             if (found := c.execute(text(may_use), {"r": role}).one_or_none()) is None:
-                raise BadInput(f"there is no role {role}; create it first")
+                raise BadInput(_no_role(role))
             if found.super:
                 raise BadInput(f"role {role} is a superuser, whose sessions have no instance; grant an ordinary login")
             if not found.contract:

@@ -25,6 +25,11 @@ def test_a_role_is_granted_an_instance_and_loses_it(offline: Run, postgres: Clus
         c.execute(f"GRANT CREATE ON DATABASE {name} TO {sexton}".encode())
     run = partial(offline, SEXTON_DATABASE_URL=admin_url.replace("postgres@", f"{sexton}@"))
 
+    early = run("init", "--grant-to", "nobody", SEXTON_DEPLOYMENT="")
+    assert (early.returncode, early.stderr.count("\n")) == (1, 1)
+    assert "there is no role nobody; create it first, then repeat: sexton init --grant-to nobody" in early.stderr
+    run = partial(run, SEXTON_DEPLOYMENT=early.stdout.partition("SEXTON_DEPLOYMENT=")[2].split()[0])
+
     initialised = run("init", "--grant-to", app)
     assert (initialised.returncode, f"sexton instance grant INSTANCE {app}" in initialised.stdout) == (0, True)
     assert run("instance", "add", "shop").returncode == 0

@@ -40,13 +40,13 @@ def init(
     schema.init(settings.database_url, deployment)
     typer.echo(schema.status(settings.database_url, deployment))
     _log(settings.database_url, f"grant to {grant_to}" if grant_to else "")
+    if not settings.deployment:
+        typer.echo("this is a new deployment; set this in the environment of every sexton process:")
+        typer.echo(f"SEXTON_DEPLOYMENT={deployment}")
     if grant_to:
         roles.grant(settings.database_url, grant_to)
         typer.echo(f"role {grant_to} may use the contract, for each instance that you grant to it:")
         typer.echo(f"sexton instance add INSTANCE; sexton instance grant INSTANCE {grant_to}")
-    if not settings.deployment:
-        typer.echo("this is a new deployment; set this in the environment of every sexton process:")
-        typer.echo(f"SEXTON_DEPLOYMENT={deployment}")
     typer.echo("when a worker is running, let rounds start automatically: sexton schedules apply")
 
 
