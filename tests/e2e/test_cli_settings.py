@@ -87,6 +87,19 @@ def test_looser_safeguard_is_confirmed(offline: Run, shop: Database, key: str, l
     assert [row.value for row in SettingStore(shop).all()] == [stricter]
 
 
+def test_unset_elsewhere_names_where_it_is_set(offline: Run, shop: Database) -> None:
+    key = "recycle.recycle_interval_seconds"
+    offline("settings", "set", key, "600", "--instance", "shop")
+
+    of_all = offline("settings", "unset", key)
+    of_shop, again = (offline("settings", "unset", key, "--instance", "shop") for _ in "12")
+
+    assert f"{key} was not set for all instances; it is set for shop (--instance shop)" in of_all.stdout
+    assert f"{key} is no longer set for shop" in of_shop.stdout
+    assert again.stdout.splitlines()[-1] == f"{key} was not set for shop"
+    assert [r.returncode for r in (of_all, of_shop, again)] == [0, 0, 0]
+
+
 def test_show_names_the_source_and_what_it_replaces(offline: Run, shop: Database, waits: None) -> None:
     own = {"SEXTON_RECYCLE__DROPPED_PARTITION_RETENTION_SECONDS": "20000"}
     offline("settings", "set", RETENTION, "86400")

@@ -99,12 +99,17 @@ def unset(key: Key, instance: OfInstance = None, yes: Yes = False) -> None:
 
     scope = instance or ""
     with open_database() as service, log_call(service, "settings unset", scope, key):
-        if (key, scope) not in {(row.key, row.instance) for row in service.live.rows()}:
+        scopes = {row.instance for row in service.live.rows() if row.key == key}
+        if scope not in scopes:
             check_mutable(service.settings, key)
         _confirm_change(service, key, scope, service.live.changed(key, None, scope), yes)
         removed = service.stores.setting_rows.remove(key, scope)
     where = f"for {instance or 'all instances'}"
-    typer.echo(f"{key} is no longer set {where}: {IN_FORCE}" if removed else f"{key} was not set {where}")
+    if removed:
+        typer.echo(f"{key} is no longer set {where}: {IN_FORCE}")
+        return
+    others = ", ".join(f"{other} (--instance {other})" if other else "all instances" for other in sorted(scopes))
+    typer.echo(f"{key} was not set {where}" + (f"; it is set for {others}" if others else ""))
 
 
 def _rows_in_force(instance: str) -> "tuple[list[SettingRow], list[IgnoredRow]]":
