@@ -96,7 +96,7 @@ def test_a_reason_of_a_newer_version_is_read_as_other() -> None:
 
 
 def test_kind_without_retention_names_its_setting() -> None:
-    one, further = (Kept(KeepReason.UNKNOWN_KIND, subject) for subject in ("droped", "(and at least 3 others)"))
+    one, further = (Kept(KeepReason.UNKNOWN_KIND, subject) for subject in ("snapshot", "(and at least 3 others)"))
 
-    assert "set kinds.droped.retention_seconds" in way_out(one, "shop")
+    assert "set kinds.snapshot.retention_seconds" in way_out(one, "shop")
     assert "set kinds.NAME.retention_seconds" in way_out(further, "shop")
