@@ -27,6 +27,7 @@ def test_n3_confirmed_loss_ends_the_command_with_code_4(
     young = online("check", "run", "shop")
     (tmp_path / "v" / "live/0.dat").unlink()
     lost = online("check", "run", "shop")
+    told = online("why", "live/")
     with shop.write() as c:
         c.exec_driver_sql("DROP VIEW sexton_live")
     partial = online("check", "run", "shop")
@@ -35,3 +36,4 @@ def test_n3_confirmed_loss_ends_the_command_with_code_4(
     assert "nothing open: no object was old enough to be judged" in young.stdout
     assert "inside a prefix cannot be detected" in young.stdout
     assert "a record names the object, and it does not exist" in lost.stdout
+    assert "LOST, confirmed: live/ in vault disk did not exist" in told.stdout

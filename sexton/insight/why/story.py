@@ -8,7 +8,9 @@ from sqlalchemy import ColumnElement, Connection, Select, Table, Text, and_, fal
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
+from sexton.check.model import FindingState, FindingType
 from sexton.database.engine import QUERY_CANCELED, Database, first_line
+from sexton.database.rows import in_list
 from sexton.insight.views import NOW, Event, Story
 from sexton.insight.why import catalog
 from sexton.insight.why.context import WhyContext
@@ -40,6 +42,7 @@ def story(db: Database, name: str, instance: str | None, context: WhyContext) ->
     registry = context.stores.operators.registry
     names = names_of(registry, name, instance)
     stories = _live_stories(db, registry, names | _urls_of(registry, names, instance), instance)
+    stories += _lost_stories(db, registry, names, instance)
     with db.read() as c:
         now = db.now(c)
     marks, incomplete = _find_named(db, db.t.mark, registry, names, instance)
@@ -91,6 +94,24 @@ def _live_stories(db: Database, registry: Registry, names: set[str], instance: s
             stories.append(Story(instance=row_instance or anyone, events=(event,)))
         if len(rows) > MAX_STORIES:
             stories.append(_more(anyone, f"rows of the live view {view}"))
+    return stories
+
+
+def _lost_stories(db: Database, registry: Registry, names: set[str], instance: str | None) -> list[Story]:
+    """Return a story for each object with one of these keys that a check has not found, though a record names it."""
+    f, stories = db.t.finding, []
+    open_losses = and_(f.c.type == FindingType.LOST, f.c.state == FindingState.OPEN, in_list(db, f.c.key, names))
+    with db.read() as c:
+        for i in registry.instances():
+            if instance not in (None, i.id):
+                continue
+            of_vaults = in_list(db, f.c.vault, [vault.name for vault in registry.vaults(i.id)])
+            query = select(f).where(f.c.instance == i.id, of_vaults, open_losses).order_by(f.c.id)
+            for row in c.execute(query):
+                confirmed = "LOST, confirmed" if row.confirmed_at is not None else "LOST, not confirmed yet"
+                see = f"sexton check findings {i.id} --type LOST"
+                text = f"{confirmed}: {row.key} in vault {row.vault} did not exist; {see}"
+                stories.append(Story(instance=i.id, events=(Event(event="lost", text=text, at=row.first_seen),)))
     return stories
 
 
