@@ -58,7 +58,7 @@ class OperatorService:
         from sexton.insight.metrics.figures.topics import figures
 
         with self.db.read() as c:
-            return figures(self.db, c, self.db.now(c))
+            return figures(self.db, c, self.db.now(c), self.stores.settings.in_force().wal)
 
     def status(self, instance: str | None = None) -> "Overview":
         """Return the state of one instance, or of every one: what is running, waiting, due and kept."""

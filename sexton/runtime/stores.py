@@ -274,7 +274,7 @@ class DeploymentStores:
         """Return the figures of metrics; ``intervals``: seconds between rounds, purges of a topic and binlog GCs."""
         from sexton.insight.metrics.figures.store import FigureStore
 
-        return FigureStore(self.db, self.insight, policy, intervals)
+        return FigureStore(self.db, self.insight, policy, intervals, self.settings.in_force.map(lambda s: s.wal))
 
     @cached_property
     def workers(self) -> "WorkerStore":

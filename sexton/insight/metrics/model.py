@@ -69,6 +69,8 @@ class WalFigures(Message):
     """Topics whose log refused a request, or did not answer, at their last purge."""
     lost_regions: int = 0
     """Regions that need entries that are deleted."""
+    lagging_regions: int = 0
+    """Regions so far behind that a purge asks them to flush."""
     ok_since: int | None = None
     """The last purge without an error of the topic for which that is longest ago."""
     entries: int = 0

@@ -5,7 +5,7 @@ from sexton.insight.metrics.figures.topics import figures
 from sexton.insight.metrics.model import WalFigures
 from sexton.operators.controls.model import ALL, ControlKind
 from sexton.operators.controls.store import ControlStore
-from sexton.wal.model import Mode
+from sexton.wal.model import Mode, WalSettings
 from sexton.wal.orders import RegionMapping
 from tests.integration.wal.topic_stores import TopicStores
 
@@ -13,7 +13,7 @@ from tests.integration.wal.topic_stores import TopicStores
 def read(db: Database) -> tuple[WalFigures, int]:
     with db.read() as c:
         now = db.now(c)
-        return figures(db, c, now), now
+        return figures(db, c, now, WalSettings(flush_entries=60)), now
 
 
 def test_disabled_topics_are_not_counted(topics: TopicStores) -> None:
@@ -45,6 +45,7 @@ def test_retained_freed_blocked_lost_and_replayed_are_counted(topics: TopicStore
 
     assert (counts.topics, counts.lost_regions, counts.quarantined, counts.faulty) == (3, 1, 0, 0)
     assert {reason: n for reason, n in counts.blocked.items() if n} == {"no report": 1}
+    assert counts.lagging_regions == 2  # purged keeps 61 entries, lost needs 90
     assert (counts.freed, counts.entries) == (39, 61 + 50 + 100)
     assert counts.bytes in (61 * 5, 61 * 8)  # without and with a key
     assert (counts.replays, counts.oldest_replay) == (1, pin.opened_at)

@@ -22,6 +22,7 @@ def families(f: WalFigures, interval_seconds: int, now: int) -> Iterator[Metric]
             f.faulty,
         ),
         ("lost_regions", "Regions that need entries that are deleted: LOSS.", f.lost_regions),
+        ("lagging_regions", "Regions so far behind that a purge asks them to flush.", f.lagging_regions),
         (
             "oldest_block_age_seconds",
             "Longest time that a topic has been blocked, operators' stops not counted; 0: none is.",

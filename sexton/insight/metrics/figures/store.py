@@ -35,6 +35,7 @@ from sexton.recycle.planning.model import Policy
 from sexton.recycle.rounds.policy import next_round
 from sexton.recycle.rounds.sql.live_counters import RUNNING, read_counters
 from sexton.recycle.rounds.sql.store import JOB
+from sexton.wal.model import WalSettings
 
 log = logging.getLogger(__name__)
 Intervals: TypeAlias = tuple[int, int, int]
@@ -54,6 +55,7 @@ class FigureStore:
         stores: InsightStores,
         policy: Policy | Live[Policy],
         intervals: int | Intervals | Live[Intervals],
+        wal: WalSettings | Live[WalSettings] | None = None,
     ) -> None:
         """Store the ports.
 
@@ -62,12 +64,14 @@ class FigureStore:
             stores: where facts come from beside the database's rows.
             policy: the retentions and limits in force.
             intervals: seconds between two rounds, two purges of a topic, and two binlog GCs; one number: of rounds.
+            wal: when a region is so far behind that it is asked to flush; None: by default.
         """
         self._db = db
         self._stores = stores
         self._policy = Live.of(policy)
         three = (intervals, 1_800, 313) if isinstance(intervals, int) else intervals
         self._intervals: Live[Intervals] = Live.of(three)
+        self._wal: Live[WalSettings] = Live.of(wal or WalSettings())
 
     def read(self) -> Figures:
         """Return the figures of this moment.
@@ -132,7 +136,7 @@ class FigureStore:
             unreadable=sum(report is None for report in reports.values()),
             instances=instances,
             paces=tuple(self._stores.paces.figures()),
-            wal=wal_figures(self._db, c, now),
+            wal=wal_figures(self._db, c, now, self._wal()),
             wal_interval_seconds=wal_interval,
             binlogs=tuple(binlog_figures(self._db, c, now)),
             binlog_interval_seconds=binlog_interval,

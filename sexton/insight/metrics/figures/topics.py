@@ -1,15 +1,15 @@
 """Read the figures of topics, in a few statements for any number of topics."""
 
-from sqlalchemy import Connection, case, func, select
+from sqlalchemy import Connection, case, func, or_, select
 
 from sexton.database.engine import Database
 from sexton.insight.metrics.model import WalFigures
-from sexton.wal.model import BlockReason
-from sexton.wal.sql.rows import needs_deleted_entries
+from sexton.wal.model import BlockReason, RegionState, WalSettings
+from sexton.wal.sql.rows import needs_deleted_entries, retains
 
 
-def figures(db: Database, c: Connection, now: int) -> WalFigures:
-    """Return the figures as the transaction sees them."""
+def figures(db: Database, c: Connection, now: int, settings: WalSettings) -> WalFigures:
+    """Return the figures as the transaction sees them; ``settings``: how far behind a region is asked to flush."""
     t, r, p = db.t.wal_topic, db.t.wal_region, db.t.wal_pin
     entries = func.coalesce(t.c.log_end, 0) - func.coalesce(t.c.log_start, 0)
     last_success = case((t.c.quarantined == "", t.c.ok_at), else_=None)
@@ -40,6 +40,20 @@ def figures(db: Database, c: Connection, now: int) -> WalFigures:
         lost_regions=c.execute(
             select(func.count()).select_from(t.join(r, needs_deleted_entries(db))).where(t.c.enabled)
         ).scalar_one(),
+        lagging_regions=_count_lagging(db, c, settings),
         replays=replays.n,
         oldest_replay=replays.oldest,
     )
+
+
+def _count_lagging(db: Database, c: Connection, settings: WalSettings) -> int:
+    """Return how many regions ``policy.regions_to_flush`` would name."""
+    t, r = db.t.wal_topic, db.t.wal_region
+    behind = t.c.log_end - r.c.keep_from
+    lagging = (
+        select(func.count())
+        .select_from(t.join(r, t.c.name == r.c.topic))
+        .where(t.c.enabled, t.c.quarantined == "", retains(db), r.c.state != RegionState.DROPPED)
+        .where(or_(behind > settings.flush_entries, behind * t.c.entry_bytes > settings.flush_bytes))
+    )
+    return int(c.execute(lagging).scalar_one())

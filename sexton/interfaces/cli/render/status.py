@@ -56,6 +56,8 @@ def show_topics(figures: "WalFigures") -> None:
         problems.append(f"{figures.faulty} with a fault")
     if figures.lost_regions:
         problems.append(f"LOSS in {quantity(figures.lost_regions, 'region')}")
+    if figures.lagging_regions:
+        problems.append(f"{quantity(figures.lagging_regions, 'region')} far behind")
     problems += [f"{count} {reason}" for reason, count in figures.blocked.items() if count]
     entries = f"{figures.entries:,} entries kept, about {human_bytes(figures.bytes)}"
     state = ", ".join(problems) or "none is blocked"
