@@ -28,6 +28,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
         ("sexton hold release ", {"1"}),
         ("sexton apply ", {"1"}),
         ("sexton sta", {"status", "start"}),
+        ("sexton settings set recycle.max_delete", {"recycle.max_delete_objects", "recycle.max_delete_fraction"}),
         ("sexton round show ", set()),
     ],
 )

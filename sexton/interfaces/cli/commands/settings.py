@@ -21,7 +21,17 @@ app = typer.Typer(help="Settings and where they come from.", no_args_is_help=Tru
 
 
 OfInstance = Annotated[str | None, typer.Option("--instance", help="Only for this instance; without it: for all.")]
-Key = Annotated[str, typer.Argument(help="A key that `settings show` marks as changeable.")]
+
+
+def _keys(incomplete: str) -> list[str]:
+    """Complete the key of a changeable setting."""
+    from config.mutable import FOR_ALL, PER_INSTANCE
+
+    return sorted(key for key in PER_INSTANCE | FOR_ALL if key.startswith(incomplete))
+
+
+KEY_HELP = "A key that `settings show` marks as changeable."
+Key = Annotated[str, typer.Argument(help=KEY_HELP, autocompletion=_keys)]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 WITHOUT_APPROVAL = "more may be deleted in 24 hours without approval (sexton plan list)"
 SAFEGUARDS = {
