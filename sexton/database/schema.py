@@ -150,6 +150,10 @@ def _unreachable(error: Exception) -> SchemaError:
     )
 
 
+def _is_denied(error: DBAPIError) -> bool:
+    return getattr(error.orig, "sqlstate", "") == INSUFFICIENT_PRIVILEGE
+
+
 def check(database: Database, deployment: str) -> None:
     """Raise ``SchemaError`` unless this Sexton may use the schema, and it belongs to this deployment."""
     file = str(database.engine.url.database)
@@ -172,7 +176,7 @@ def check(database: Database, deployment: str) -> None:
     except OperationalError as e:
         raise _unreachable(e) from e
     except ProgrammingError as e:
-        if getattr(e.orig, "sqlstate", "") != INSUFFICIENT_PRIVILEGE:
+        if not _is_denied(e):
             raise
         raise SchemaError(
             f"{first_line(e)}: {database.engine.url.username or 'this login'} is not Sexton's role; correct the user "
@@ -237,7 +241,11 @@ def _answering(database: Database) -> Iterator[None]:
     except OperationalError as e:
         raise _unreachable(e) from e
     except DBAPIError as e:
-        raise SchemaError(f"the database refuses the schema: {first_line(e)}") from e
+        todo = ""
+        if _is_denied(e):
+            url = database.engine.url
+            todo = f"; as an administrator: GRANT CREATE ON DATABASE {url.database} TO {url.username}"
+        raise SchemaError(f"the database refuses the schema: {first_line(e)}{todo}") from e
     finally:
         database.close()
 

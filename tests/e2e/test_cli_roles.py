@@ -91,13 +91,17 @@ def test_a_login_that_is_not_sextons_role_is_named(offline: Run, postgres: Clust
     admin_url, app = postgres.create_database(), f"a_{secrets.token_hex(4)}"
     with psycopg.connect(admin_url.replace("+psycopg", ""), autocommit=True) as c:
         c.execute(f"CREATE ROLE {app} LOGIN".encode())
-    offline("init", SEXTON_DATABASE_URL=admin_url)
     wrong = partial(offline, SEXTON_DATABASE_URL=admin_url.replace("postgres@", f"{app}@"))
+    early = wrong("init")
+    offline("init", SEXTON_DATABASE_URL=admin_url)
 
     stranger, database = wrong("status"), json.loads(wrong("doctor", "--json").stdout)["items"][3]
     offline("init", "--grant-to", app, SEXTON_DATABASE_URL=admin_url)
-    owner = wrong("status")
+    owner, race = wrong("status"), wrong("contract", "test", "--dsn", wrong.keywords["SEXTON_DATABASE_URL"])
 
+    grant = f"GRANT CREATE ON DATABASE {admin_url.rpartition('/')[2]} TO {app}"
+    assert (early.returncode, early.stderr.strip().endswith(f"; as an administrator: {grant}")) == (1, True)
+    assert (race.returncode, race.stderr.strip().endswith("; log in as Sexton's own role")) == (1, True)
     assert (database["about"], database["state"]) == ("database", "FAIL")
     assert f"{app} is not Sexton's role; correct the user in SEXTON_DATABASE_URL" in database["detail"]
     for refused in (stranger, owner):

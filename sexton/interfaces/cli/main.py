@@ -295,6 +295,8 @@ def _driver_message(driver_error: object) -> str:
             "; SQLite has one writer, and another transaction is open. Sexton cannot claim marks meanwhile. "
             "End that transaction, then try again"
         )
+    if getattr(driver_error, "sqlstate", "") == "42501":
+        message += "; log in as Sexton's own role"
     if "file is not a database" in message:
         message += "; correct SEXTON_DATABASE_URL"
     return f"{'cannot reach the database' if message.startswith('connection') else 'the database answered'}: {message}"
