@@ -188,6 +188,11 @@ def is_locked(error: OperationalError) -> bool:
     return getattr(error.orig, "sqlstate", None) == LOCK_NOT_AVAILABLE or "database is locked" in str(error.orig)
 
 
+def is_denied(error: Exception) -> bool:
+    """Tell whether PostgreSQL refused a statement because the login lacks a right."""
+    return getattr(getattr(error, "orig", error), "sqlstate", None) == "42501"
+
+
 _SQLITE_CLOCK = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS integer)"
 SQLITE_NOW = f"(SELECT {_SQLITE_CLOCK} + offset_seconds * 1000 FROM sexton_clock)"
 """``sexton_now()`` on SQLite, where a function cannot read a table: an expression to paste into SQL."""

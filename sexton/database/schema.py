@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, ProgrammingError
 
-from sexton.database.engine import Database, first_line, is_locked
+from sexton.database.engine import Database, first_line, is_denied, is_locked
 from sexton.database.roles import foreign_owner, sees_all_marks
 from sexton.database.tables import build
 from sexton.kernel.errors import BadInput, SextonError
@@ -30,8 +30,6 @@ WHERE l.locktype = 'advisory' AND l.classid = 0 AND l.objid = :k AND l.objsubid 
     AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
 LIMIT 1
 """
-INSUFFICIENT_PRIVILEGE = "42501"
-"""SQLSTATE of PostgreSQL."""
 VERSION_TABLE = {"postgresql": ("alembic_version", "sexton"), "sqlite": ("sexton_alembic_version", None)}
 
 
@@ -150,10 +148,6 @@ def _unreachable(error: Exception) -> SchemaError:
     )
 
 
-def _is_denied(error: DBAPIError) -> bool:
-    return getattr(error.orig, "sqlstate", "") == INSUFFICIENT_PRIVILEGE
-
-
 def check(database: Database, deployment: str) -> None:
     """Raise ``SchemaError`` unless this Sexton may use the schema, and it belongs to this deployment."""
     file = str(database.engine.url.database)
@@ -176,7 +170,7 @@ def check(database: Database, deployment: str) -> None:
     except OperationalError as e:
         raise _unreachable(e) from e
     except ProgrammingError as e:
-        if not _is_denied(e):
+        if not is_denied(e):
             raise
         raise SchemaError(
             f"{first_line(e)}: {database.engine.url.username or 'this login'} is not Sexton's role; correct the user "
@@ -241,11 +235,9 @@ def _answering(database: Database) -> Iterator[None]:
     except OperationalError as e:
         raise _unreachable(e) from e
     except DBAPIError as e:
-        todo = ""
-        if _is_denied(e):
-            url = database.engine.url
-            todo = f"; as an administrator: GRANT CREATE ON DATABASE {url.database} TO {url.username}"
-        raise SchemaError(f"the database refuses the schema: {first_line(e)}{todo}") from e
+        url = database.engine.url
+        grant = f"; as an administrator: GRANT CREATE ON DATABASE {url.database} TO {url.username}"
+        raise SchemaError(f"the database refuses the schema: {first_line(e)}{grant if is_denied(e) else ''}") from e
     finally:
         database.close()
 
