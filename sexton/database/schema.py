@@ -276,7 +276,7 @@ def _is_newer(database: Database, c: Connection) -> bool:
             return True
     raise SchemaError(
         f"the schema is at version {version}, which this Sexton ({HEAD}) does not know and cannot upgrade; "
-        "use the Sexton that created it, or set SEXTON_DATABASE_URL to an empty database and run: sexton init"
+        "use the Sexton that created it, or a newer one, and check SEXTON_DATABASE_URL"
     )
 
 
