@@ -42,6 +42,20 @@ def _starts(rig: Rig) -> dict[str, list[int]]:
     return starts
 
 
+def _overtaken(starts: dict[str, list[int]]) -> list[tuple[str, str]]:
+    """Return pairs of which the first one began two more rounds before the second one began any.
+
+    A slow machine makes all of them late, but lets none pass another.
+    """
+    turns = [(name, own[k], own[k + 2]) for name, own in starts.items() for k in range(len(own) - 2)]
+    return [
+        (name, other)
+        for name, first, third in turns
+        for other, own in starts.items()
+        if not any(first <= start <= third for start in own)
+    ]
+
+
 async def _schedule(deployment: Deployment) -> None:
     settings = Settings(
         deployment=DEPLOYMENT,
@@ -74,11 +88,10 @@ async def test_r29_each_instance_has_one_round_in_an_interval(live: LiveTest) ->
         await _end(deployment)
         starts = _starts(rig)
 
-        turns = {i: [(s - own[0]) // (INTERVAL * 1000) for s in own] for i, own in starts.items()}
         apart = [(b - a) / 1000 for own in starts.values() for a, b in itertools.pairwise(own)]
         live.note(f"rounds of an instance are {min(apart):.1f} to {max(apart):.1f} s apart, median {median(apart):.1f}")
-        assert all(own == list(range(len(own))) for own in turns.values()), turns
-        assert abs(median(apart) - INTERVAL) <= schedules.tick_seconds(INTERVAL)
+        assert min(apart) >= INTERVAL - schedules.tick_seconds(INTERVAL)  # never two rounds in one interval
+        assert _overtaken(starts) == []
         assert rig.count("lease", state="IDLE") == rig.count("lease") == 10
         assert rig.count("round", state="SUCCEEDED") == rig.count("round")
         assert all(listing(live.home / name) == KEEP for name in (SHOP, *TENANTS))
@@ -114,7 +127,7 @@ async def test_r29_instance_with_much_garbage_delays_no_other(live: LiveTest, ma
             live.note(f"the others: first turns within {first / 1000:.1f} s, then up to {max(apart):.1f} s apart")
             assert big.removed == marks
             assert took > INTERVAL  # or nobody could have been kept waiting
-            assert max(apart) <= 3 * INTERVAL
-            assert first / 1000 <= 3 * INTERVAL
+            assert max(own[0] for own in starts.values()) <= starts[SHOP][1]  # nobody waits for its second turn
+            assert _overtaken({name: starts[name] for name in TENANTS}) == []
             assert rig.count("lease", state="IDLE") == rig.count("lease") == 10
             assert all(listing(live.home / name) == KEEP for name in (SHOP, *TENANTS))
