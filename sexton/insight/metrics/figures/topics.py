@@ -1,6 +1,6 @@
 """Read the figures of topics, in a few statements for any number of topics."""
 
-from sqlalchemy import Connection, case, func, or_, select
+from sqlalchemy import Connection, and_, case, false, func, or_, select
 
 from sexton.database.engine import Database
 from sexton.insight.metrics.model import WalFigures
@@ -50,10 +50,12 @@ def _count_lagging(db: Database, c: Connection, settings: WalSettings) -> int:
     """Return how many regions ``policy.regions_to_flush`` would name."""
     t, r = db.t.wal_topic, db.t.wal_region
     behind = t.c.log_end - r.c.keep_from
+    has_passed = and_(r.c.state == RegionState.MOVED, r.c.keep_from >= r.c.until)  # NULL where it has no end
     lagging = (
         select(func.count())
         .select_from(t.join(r, t.c.name == r.c.topic))
         .where(t.c.enabled, t.c.quarantined == "", retains(db), r.c.state != RegionState.DROPPED)
+        .where(func.coalesce(has_passed, false()).is_(False))
         .where(or_(behind > settings.flush_entries, behind * t.c.entry_bytes > settings.flush_bytes))
     )
     return int(c.execute(lagging).scalar_one())
