@@ -25,11 +25,14 @@ def work_blockers(service: "OperatorService", instance: str) -> Iterator[Blocker
 def _quarantined(service: "OperatorService", instance: str) -> Iterator[Blocker]:
     """Yield each reason for a quarantine. The marks are counted now: a round counts only those it found quarantined."""
     from sexton.insight.status import count_quarantined
+    from sexton.marks.model import Reason
 
     with service.db.read() as c:
         counts = count_quarantined(service.db, c, instance)
     for reason, count in sorted(counts.items()):
         kept = Kept(KeepReason.QUARANTINED, reason)
+        gone = f"once the cause is gone: sexton quarantine retry {instance} --reason {reason}"
+        then = "then decide for each: sexton quarantine discard, or retry" if reason == Reason.CHANGED else gone
         yield Blocker(
             instance=instance,
             held_by=describe(kept),
@@ -37,7 +40,7 @@ def _quarantined(service: "OperatorService", instance: str) -> Iterator[Blocker]
             since=count.since,
             count=count.marks,
             why="since: when the oldest of them was marked",
-            way_out=f"{way_out(kept, instance)}; once the cause is gone: sexton quarantine retry {instance}",
+            way_out=f"{way_out(kept, instance)} --reason {reason}; {then}",
         )
 
 

@@ -66,7 +66,11 @@ def test_quarantined_mark_is_named_at_once(rig: Rig, reason: Reason, capsys: pyt
 
     assert (row["count"], row["what"]) == (1, "1 mark")
     assert row["since_at"] == rig.row("dropped", "a").marked_at
-    assert "sexton quarantine list shop" in row["way_out"]
+    assert f"sexton quarantine list shop --reason {reason};" in row["way_out"]
+    # A retry of CHANGED deletes the object that exists now, so it is one of two choices.
+    decides = "then decide for each: sexton quarantine discard, or retry"
+    retries = f"once the cause is gone: sexton quarantine retry shop --reason {reason}"
+    assert row["way_out"].endswith(decides if reason is Reason.CHANGED else retries)
 
 
 def test_round_that_quarantines_a_mark_is_enough(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:

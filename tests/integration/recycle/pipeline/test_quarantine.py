@@ -122,6 +122,17 @@ class TestChanged:
         assert "tries 1 mark again" in all_.out
         assert [q.id for q in store.list()] == ["lost"]
 
+    def test_why_names_both_ways_out_of_a_changed_object(
+        self, rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        self.changed(rig, tmp_path)
+
+        told = run(rig, capsys, "why", "lost").out
+
+        assert "to keep the object that exists now: sexton quarantine discard shop dropped/lost --reason TEXT" in told
+        assert "to delete it: sexton quarantine retry shop dropped/lost" in told
+        assert "to try it again" not in told
+
     @pytest.mark.parametrize("words", [("--reason", "CHANGED"), ("dropped/lost",)], ids=["reason", "mark"])
     def test_the_command_confirms_a_retry_of_changed_objects(
         self, rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
