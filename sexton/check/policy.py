@@ -63,7 +63,8 @@ def _listing_gaps(evidence: Evidence) -> list[str]:
     """Return the reasons why the listings are incomplete."""
     gaps = [] if evidence.listings else ["no vault was listed"]
     for listing in evidence.listings:
-        gaps += [f"vault {listing.vault}: {error}" for error in listing.errors]
+        named = f"vault {listing.vault}: "  # an error of the vault itself names it already
+        gaps += [f"{named}{error.removeprefix(named)}" for error in listing.errors]
         missing = listing.parts - listing.ended
         if missing > 0:
             gaps.append(f"vault {listing.vault}: {missing} of {listing.parts} parts of its listing did not end")
@@ -92,10 +93,11 @@ def _live_side_gaps(evidence: Evidence) -> list[str]:
 
 
 def _shrinkage(evidence: Evidence, before: PreviousRun) -> list[str]:
-    """Return for which vaults the run saw far less than the last whole run."""
+    """Return for which vaults the run saw far less than the last whole run. A part of a listing is not compared."""
     gaps = []
     for listing in evidence.listings:
-        gaps += _shrunk(listing.vault, "objects", listing.objects, before.objects.get(listing.vault, 0))
+        if listing.whole:
+            gaps += _shrunk(listing.vault, "objects", listing.objects, before.objects.get(listing.vault, 0))
         if evidence.live is not None:
             gaps += _shrunk(listing.vault, "live files", listing.live, before.live.get(listing.vault, 0))
     return gaps

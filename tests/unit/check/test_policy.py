@@ -76,6 +76,17 @@ def test_run_with_far_fewer_entries_than_the_last_is_rejected(before: PreviousRu
     assert judge(WHOLE, before).missing_inputs == (said,)
 
 
+def test_no_rebase_is_proposed_where_a_vault_was_not_listed() -> None:
+    faulty = but(**listing(objects=0, ended=0, errors=("vault cold: NO_MARKER: not the storage that was added",)))
+
+    verdict = judge(faulty, PreviousRun(objects={"cold": 7}, live={}))
+
+    assert verdict.missing_inputs == (
+        "vault cold: NO_MARKER: not the storage that was added",
+        "vault cold: 1 of 1 parts of its listing did not end",
+    )
+
+
 @pytest.mark.parametrize(
     ("written", "grace", "judged"),
     [
