@@ -42,7 +42,7 @@ def story(db: Database, name: str, instance: str | None, context: WhyContext) ->
     registry = context.stores.operators.registry
     names = names_of(registry, name, instance)
     stories = _live_stories(db, registry, names | _urls_of(registry, names, instance), instance)
-    stories += _lost_stories(db, registry, names, instance)
+    stories += _finding_stories(db, registry, names, instance, FindingType.LOST)
     with db.read() as c:
         now = db.now(c)
     marks, incomplete = _find_named(db, db.t.mark, registry, names, instance)
@@ -51,6 +51,7 @@ def story(db: Database, name: str, instance: str | None, context: WhyContext) ->
     history, incomplete = _find_named(db, db.t.mark_history, registry, names, instance)
     stories += [_story(row, events_of_history(db, row, names, context), now) for row in history]
     stories += incomplete
+    stories += _finding_stories(db, registry, names, instance, FindingType.ORPHAN)
     return stories or [*catalog.live(db, names, instance, context), *catalog.recorded(db, registry, names, instance)]
 
 
@@ -97,21 +98,24 @@ def _live_stories(db: Database, registry: Registry, names: set[str], instance: s
     return stories
 
 
-def _lost_stories(db: Database, registry: Registry, names: set[str], instance: str | None) -> list[Story]:
-    """Return a story for each object with one of these keys that a check has not found, though a record names it."""
+def _finding_stories(
+    db: Database, registry: Registry, names: set[str], instance: str | None, type_: FindingType
+) -> list[Story]:
+    """Return a story for each object with one of these keys that checks miss, or that no record names."""
     f, stories = db.t.finding, []
-    open_losses = and_(f.c.type == FindingType.LOST, f.c.state == FindingState.OPEN, in_list(db, f.c.key, names))
+    is_open = and_(f.c.type == type_, f.c.state == FindingState.OPEN, in_list(db, f.c.key, names))
+    what = "did not exist" if type_ is FindingType.LOST else "is named by no record"
     with db.read() as c:
         for i in registry.instances():
             if instance not in (None, i.id):
                 continue
             of_vaults = in_list(db, f.c.vault, [vault.name for vault in registry.vaults(i.id)])
-            query = select(f).where(f.c.instance == i.id, of_vaults, open_losses).order_by(f.c.id)
+            query = select(f).where(f.c.instance == i.id, of_vaults, is_open).order_by(f.c.id)
             for row in c.execute(query):
-                confirmed = "LOST, confirmed" if row.confirmed_at is not None else "LOST, not confirmed yet"
-                see = f"sexton check findings {i.id} --type LOST"
-                text = f"{confirmed}: {row.key} in vault {row.vault} did not exist; {see}"
-                stories.append(Story(instance=i.id, events=(Event(event="lost", text=text, at=row.first_seen),)))
+                confirmed = "confirmed" if row.confirmed_at is not None else "not confirmed yet"
+                see = f"sexton check findings {i.id} --type {type_}"
+                text = f"{type_}, {confirmed}: {row.key} in vault {row.vault} {what}; {see}"
+                stories.append(Story(instance=i.id, events=(Event(event=type_.lower(), text=text, at=row.first_seen),)))
     return stories
 
 

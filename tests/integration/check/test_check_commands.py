@@ -72,6 +72,14 @@ def test_status_shows_the_last_check(owned: Owned, capsys: pytest.CaptureFixture
     assert lost.startswith("checks: 1 LOST, confirmed: sexton check findings shop --type LOST; one is running since ")
 
 
+def test_why_names_an_orphan_that_a_check_found(checked: Owned, capsys: pytest.CaptureFixture[str]) -> None:
+    told = run(checked, capsys, "why", "data/t9/r7_0.dat")
+
+    assert told.code == 0
+    assert "ORPHAN, confirmed: data/t9/r7_0.dat in vault disk is named by no record" in told.out
+    assert "sexton check findings shop --type ORPHAN" in told.out
+
+
 def test_all_findings_are_exported_to_parquet(
     checked: Owned, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
