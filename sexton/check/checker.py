@@ -23,6 +23,7 @@ from sexton.check.model import (
 )
 from sexton.check.object_lookup import existing, existing_below
 from sexton.check.policy import (
+    REACTION_DAYS,
     latest_judged_write,
     listed_objects,
     notes_on_lost,
@@ -205,9 +206,11 @@ class Checker:
             if days is not None and reports_loss_too_late(interval_seconds, days):
                 too_late.append(spec.name)
                 hours = interval_seconds / 3600
+                # Where the versions are gone before an operator can react, no interval is short enough.
+                oftener = "" if days <= REACTION_DAYS else ", or lower check.check_object_interval_seconds"
                 notes.append(
                     f"vault {spec.name} keeps versions for {days} days: with a check every {hours:g} h a loss may be "
-                    "reported too late to undo it; keep versions longer, or lower check_object_interval_seconds"
+                    f"reported too late to undo it; keep versions longer{oftener}"
                 )
         return too_late, notes
 
