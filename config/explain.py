@@ -123,8 +123,8 @@ def sentence(problem: ErrorDetails, sources: list[Layer], known_keys: Collection
 
 def _cause(section: str, said: str, sources: list[Layer]) -> str:
     """Return the key of a section that a text names and that was set with the highest precedence; or the section."""
-    named = {f"{section}.{word}" for word in re.findall(r"\w+", said)}
-    return next((key for layer in sources for key in layer.sources if key in named), section)
+    mentioned_keys = {f"{section}.{word}" for word in re.findall(r"\w+", said)}
+    return next((key for layer in sources for key in layer.sources if key in mentioned_keys), section)
 
 
 def _suggestion(path: list[str], known_keys: Collection[str]) -> str:

@@ -63,8 +63,8 @@ def _listing_gaps(evidence: Evidence) -> list[str]:
     """Return the reasons why the listings are incomplete."""
     gaps = [] if evidence.listings else ["no vault was listed"]
     for listing in evidence.listings:
-        named = f"vault {listing.vault}: "  # an error of the vault itself names it already
-        gaps += [f"{named}{error.removeprefix(named)}" for error in listing.errors]
+        vault = f"vault {listing.vault}: "  # an error of the vault itself names it already
+        gaps += [f"{vault}{error.removeprefix(vault)}" for error in listing.errors]
         missing = listing.parts - listing.ended
         if missing > 0:
             gaps.append(f"vault {listing.vault}: {missing} of {listing.parts} parts of its listing did not end")

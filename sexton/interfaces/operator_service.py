@@ -57,8 +57,9 @@ class OperatorService:
         """Return the figures of all topics that are purged."""
         from sexton.insight.metrics.figures.topics import figures
 
+        settings = self.stores.settings.in_force().wal
         with self.db.read() as c:
-            return figures(self.db, c, self.db.now(c), self.stores.settings.in_force().wal)
+            return figures(self.db, c, self.db.now(c), settings)
 
     def status(self, instance: str | None = None) -> "Overview":
         """Return the state of one instance, or of every one: what is running, waiting, due and kept."""

@@ -72,7 +72,7 @@ async def find_waiting(client: Client, settings: Settings, limit: int) -> Waitin
 
 
 async def find_paused_in_temporal(client: Client, settings: Settings, limit: int) -> list[WaitingRun]:
-    """Return runs of which an activity, or the workflow, was paused with a button of Temporal.
+    """Return runs that were paused with a button of Temporal, as a whole or in one of their activities.
 
     Their own state does not show it: a round only loses its lease. A server that does not know the attribute is one
     that has no such button.

@@ -163,8 +163,8 @@ def _check_all(service: "OperatorService") -> None:
             report = CHECKS.run(service.settings, request, lambda message: typer.echo(message, err=True))
         lost = report.confirmed.get(FindingType.LOST, 0)
         see = f"; see: sexton check findings {instance} --type LOST" if lost else ""
-        found = f"check {report.run.id} {report.run.state}, {quantity(lost, 'object')} LOST, confirmed{see}"
-        typer.echo(f"{instance}: {found}")
+        result = f"check {report.run.id} {report.run.state}, {quantity(lost, 'object')} LOST, confirmed{see}"
+        typer.echo(f"{instance}: {result}")
         for missing_input in report.run.missing_inputs:
             typer.echo(f"  missing: {printable(missing_input)}")
         code = max(code, LOSS if lost else 0 if report.whole else INCOMPLETE)

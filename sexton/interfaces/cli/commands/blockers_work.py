@@ -31,8 +31,8 @@ def _quarantined(service: "OperatorService", instance: str) -> Iterator[Blocker]
         counts = count_quarantined(service.db, c, instance)
     for reason, count in sorted(counts.items()):
         kept = Kept(KeepReason.QUARANTINED, reason)
-        gone = f"once the cause is gone: sexton quarantine retry {instance} --reason {reason}"
-        then = "then decide for each: sexton quarantine discard, or retry" if reason == Reason.CHANGED else gone
+        retry = f"once the cause is gone: sexton quarantine retry {instance} --reason {reason}"
+        then = "then decide for each: sexton quarantine discard, or retry" if reason == Reason.CHANGED else retry
         yield Blocker(
             instance=instance,
             held_by=describe(kept),

@@ -38,7 +38,7 @@ SAFEGUARDS = {
     "recycle.max_delete_objects": WITHOUT_APPROVAL,
     "recycle.max_delete_fraction": WITHOUT_APPROVAL,
     "binlog.max_cut_fraction": "more of a binlog may be cut without approval",
-    "binlog.gc_binlog_interval_seconds": "more of a binlog is cut unasked, and after a larger jump of the clock",
+    "binlog.gc_binlog_interval_seconds": "more of a binlog is cut without approval, also after a larger jump",
     "binlog.hold_limit_seconds": "binlogs are kept for a shorter time for a silent consumer, replica or follower",
     "check.check_grace_seconds": "younger objects count as orphans if no record names them",
 }
