@@ -42,6 +42,14 @@ def _starts(rig: Rig) -> dict[str, list[int]]:
     return starts
 
 
+def _early(starts: dict[str, list[int]]) -> list[str]:
+    """Return the instances that began more rounds than intervals had begun since their first one.
+
+    Two rounds of a slow machine may follow each other closely: the first one began late in its interval.
+    """
+    return [name for name, own in starts.items() if any(s < own[0] + k * INTERVAL * 1000 for k, s in enumerate(own))]
+
+
 def _overtaken(starts: dict[str, list[int]]) -> list[tuple[str, str]]:
     """Return pairs of which the first one began two more rounds before the second one began any.
 
@@ -90,7 +98,7 @@ async def test_r29_each_instance_has_one_round_in_an_interval(live: LiveTest) ->
 
         apart = [(b - a) / 1000 for own in starts.values() for a, b in itertools.pairwise(own)]
         live.note(f"rounds of an instance are {min(apart):.1f} to {max(apart):.1f} s apart, median {median(apart):.1f}")
-        assert min(apart) >= INTERVAL - schedules.tick_seconds(INTERVAL)  # never two rounds in one interval
+        assert _early(starts) == []
         assert _overtaken(starts) == []
         assert rig.count("lease", state="IDLE") == rig.count("lease") == 10
         assert rig.count("round", state="SUCCEEDED") == rig.count("round")
