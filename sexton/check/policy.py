@@ -17,8 +17,10 @@ from sexton.check.model import (
     Listing,
     PreviousRun,
     Run,
+    RunState,
     RunVerdict,
 )
+from sexton.kernel.errors import BadInput
 from sexton.marks.live import LiveEntry
 from sexton.storage.model import RESERVED_PREFIX, ListedObject
 from sexton.storage.object_names import canonical
@@ -57,6 +59,25 @@ def judge(evidence: Evidence, before: PreviousRun | None) -> RunVerdict:
         *(_shrinkage(evidence, before) if before is not None else ()),
     ]
     return RunVerdict(missing_inputs=tuple(lacks))
+
+
+def checked_shrunken(instance: str, last: Run | None) -> Run:
+    """Return an instance's last run, if it lacks nothing but that it saw far less than a whole one.
+
+    Raises:
+        BadInput: there is no such run, so nothing can be accepted.
+    """
+    if last is None:
+        raise BadInput(f"{instance} was never checked, so no check is compared with an earlier one")
+    if last.state is RunState.WHOLE:
+        raise BadInput(f"check {last.id} of {instance} is complete, so there is nothing to accept")
+    gaps = last.missing_inputs if last.evidence is None else judge(last.evidence, None).missing_inputs
+    if gaps:
+        raise BadInput(
+            f"check {last.id} could not see everything, so it does not show that objects are gone: "
+            f"{'; '.join(gaps)[:500]}. Correct that first, then: sexton check run {instance}"
+        )
+    return last
 
 
 def _listing_gaps(evidence: Evidence) -> list[str]:

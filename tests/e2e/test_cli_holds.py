@@ -180,6 +180,20 @@ def test_why_and_status_show_the_excluded_vault(offline: Run, shop: Database) ->
     assert "vaults it excluded: disk NO_MARKER; it counts as failed" in status.stdout
 
 
+def test_an_excluded_vault_blocks_before_it_has_due_marks(offline: Run, shop: Database) -> None:
+    Registry(shop).enable("shop")
+    rounds = RoundStore(shop, LeaseStore(shop), operator_stores(shop), INTERVAL)
+    opened = rounds.open("shop", "run", None, policy(RETENTION, GRACE))
+    opened = opened.model_copy(update={"excluded_vaults": {"disk": "NO_MARKER"}})
+    rounds.close(CloseOrder(opened=opened, plan=None, outcome="SUCCEEDED"))
+
+    blockers, status = json.loads(offline("blockers", "--json").stdout)["items"], offline("status")
+
+    excluded = [(b["held_by"], b["what"], b["way_out"]) for b in blockers if "excluded" in b["why"]]
+    assert excluded == [("vault disk: NO_MARKER", "no due mark yet", "sexton vault list shop")]
+    assert "vaults it excluded: disk NO_MARKER; see: sexton vault list shop" in status.stdout
+
+
 def test_blockers_name_past_holds_and_silent_owners(offline: Run, shop: Database) -> None:
     Registry(shop).enable("shop")
     rounds = RoundStore(shop, LeaseStore(shop), operator_stores(shop), INTERVAL)

@@ -160,6 +160,16 @@ def test_a_vault_needs_an_existing_bucket(faulty: Faulty) -> None:
         add_vault(faulty.rig.registry, spec, "test-rig", faulty.proxy.url)
 
 
+def test_a_round_with_nothing_due_names_a_vault_without_marker(rig: Rig, tmp_path: Path) -> None:
+    (rig.local(tmp_path / "v") / MARKER_KEY).unlink()
+
+    report = rig.round()
+    rig.registry.observe("shop")
+
+    assert (report.due, report.faults, report.vaults) == (0, 0, {"disk": "NO_MARKER"})
+    assert rig.round().vaults == {}  # in observe mode it looks at none
+
+
 def test_r44_a_database_restored_from_a_backup_deletes_nothing(tmp_path: Path) -> None:
     rig, restored, root = rig_and_backup_before_an_undrop(tmp_path)
     rig.round()

@@ -20,7 +20,7 @@ from sexton.check.model import (
     RunState,
     RunVerdict,
 )
-from sexton.check.policy import judge
+from sexton.check.policy import checked_shrunken, judge
 from sexton.check.port import UnknownCheck
 from sexton.check.sql.conclusion import conclude_findings, previous_run
 from sexton.check.sql.findings import as_finding, is_repairable, open_counts, store_seen
@@ -257,21 +257,15 @@ class CheckStore:
             row = c.execute(select(t).where(condition).order_by(t.c.id.desc()).limit(1)).one_or_none()
         return None if row is None else _run(row)
 
-    def rebase(self, instance: str) -> int:
-        """Compare the next runs with no run so far: an operator confirms that a large decrease is correct.
+    def shrunken(self, instance: str) -> Run:
+        """Return the last run, if it lacks nothing but that it saw far less than a whole one; else ``BadInput``."""
+        return checked_shrunken(instance, self.last_ended(instance))
 
-        Returns:
-            The id of the last run.
-
-        Raises:
-            BadInput: the instance was never checked.
-        """
-        last_run, t = self.last_ended(instance), self._db.t.instance
-        if last_run is None:
-            raise BadInput(f"{instance} was never checked; there is no baseline to reset")
+    def rebase(self, instance: str) -> None:
+        """Compare later runs with none so far: a large decrease is correct; ``BadInput`` as ``shrunken``."""
+        run, t = self.shrunken(instance), self._db.t.instance
         with self._db.write() as c:
-            c.execute(update(t).where(t.c.id == instance).values(check_base=last_run.id))
-        return last_run.id
+            c.execute(update(t).where(t.c.id == instance).values(check_base=run.id))
 
     def report(self, run: int) -> CheckReport:
         """Return a run, with the counts of the findings that are open; ``UnknownCheck``."""

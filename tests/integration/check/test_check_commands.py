@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sexton.check import parquet
+from sexton.storage.model import MARKER_KEY
 from tests.integration.check.conftest import Owned, file_keys
 from tests.support.command import run
 from tests.support.rig import DAY
@@ -37,7 +38,6 @@ def test_findings_are_listed_shown_accepted_and_repaired(checked: Owned, capsys:
     counted = run(checked, capsys, "check", "repair", "shop", "--orphans", "--dry-run")
     before = checked.count("mark")
     repaired = run(checked, capsys, "check", "repair", "shop", "--orphans", "--yes")
-    rebased = run(checked, capsys, "check", "rebase", "shop", "--reason", "the archive was dropped")
 
     assert (first["state"], second["state"]) == ("WHOLE", "WHOLE")
     assert "401 objects" in shown.out
@@ -50,7 +50,36 @@ def test_findings_are_listed_shown_accepted_and_repaired(checked: Owned, capsys:
     assert before == 0
     assert "marked 1 orphan, kept 0" in repaired.out
     assert checked.count("mark", kind="orphan") == 1
-    assert "is not compared with earlier ones" in rebased.out
+
+
+def test_a_rebase_accepts_only_what_a_check_could_see(owned: Owned, capsys: pytest.CaptureFixture[str]) -> None:
+    def rebase(*options: str) -> str:
+        printed = run(owned, capsys, "check", "rebase", "shop", "--reason", "the archive was dropped", *options)
+        return printed.out + printed.err
+
+    marker, keys = owned.root / MARKER_KEY, file_keys(20)
+    owned.write_live(*keys)
+    said = [rebase()]
+    owned.check()
+    said.append(rebase())
+    for key in keys[5:]:
+        (owned.root / key).unlink()
+    owned.forget(*keys[5:])
+    marker.rename(owned.root / "away")
+    owned.check()
+    said.append(rebase())
+    (owned.root / "away").rename(marker)
+    owned.check()
+    said += [rebase(), rebase("--yes")]
+
+    assert "was never checked" in said[0]
+    assert "is complete, so there is nothing to accept" in said[1]
+    assert "could not see everything" in said[2]
+    assert "NO_MARKER" in said[2]
+    assert "5 objects are far below the 20" in said[3]
+    assert "Aborted" in said[3]
+    assert "is not compared with earlier ones" in said[4]
+    assert owned.check().whole
 
 
 def test_status_shows_the_last_check(owned: Owned, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,11 +14,13 @@ from sexton.interfaces.cli.context import open_database
 from sexton.interfaces.cli.json_output import emit_list, wants_json
 from sexton.interfaces.cli.output import first_line, quantity, show_table, utc_column
 from sexton.interfaces.cli.render.blocker import Blocker
-from sexton.marks.keepers import KeepReason, Kept, by_plan, describe, way_out
+from sexton.interfaces.cli.render.status import NO_FAULT
+from sexton.marks.keepers import KeepReason, Kept, by_plan, by_vault, describe, way_out
 
 if TYPE_CHECKING:
     from sexton.interfaces.operator_service import OperatorService
     from sexton.operators.registry.store import Instance
+    from sexton.recycle.model import RoundReport
 
 LISTED_AS_OF_NOW = (KeepReason.APPROVAL, KeepReason.QUARANTINED)
 """Reasons that have rows of their own, which do not need a round."""
@@ -176,6 +178,24 @@ def _keepers_of_last_round(service: "OperatorService", instance: str) -> Iterato
                     why=f"counted by round {report.round}",
                     way_out=_way_out_now(service, kept, instance),
                 )
+        yield from _excluded_vaults(report)
+
+
+def _excluded_vaults(report: "RoundReport") -> Iterator[Blocker]:
+    """Yield the vaults at fault of which the round had no due mark: their next marks would be kept."""
+    counted = {kept.subject for kept in report.kept if kept.reason is KeepReason.VAULT}
+    for vault, state in sorted(report.vaults.items()):
+        if state not in NO_FAULT and vault not in counted:
+            kept = by_vault(vault, state)
+            yield Blocker(
+                instance=report.instance,
+                held_by=describe(kept),
+                what="no due mark yet",
+                count=0,
+                since=report.ended_at,
+                why=f"excluded by round {report.round}",
+                way_out=way_out(kept, report.instance),
+            )
 
 
 def _way_out_now(service: "OperatorService", kept: Kept, instance: str) -> str:

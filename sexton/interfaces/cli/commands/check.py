@@ -173,18 +173,23 @@ def accept(
 def rebase(
     reason: Annotated[str, typer.Option(help="Why so much is missing; other operators will read it.")],
     given: OptionalInstance = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Accept that far fewer objects exist.
 
-    The next check is not compared with earlier ones.
+    The next check is not compared with earlier ones. It is refused unless the last check saw everything that is there.
 
     Example: sexton check rebase shop --reason 'the archive was dropped'
     """
     text = require_reason(reason)
     with open_database() as service:
-        instance = one_instance(service, given)
+        instance, checks = one_instance(service, given), service.stores.checks
         with log_call(service, "check rebase", instance, "", text):
-            service.stores.checks.rebase(instance)
+            if not yes:
+                for gap in checks.shrunken(instance).missing_inputs:
+                    typer.echo(gap, err=True)
+                typer.confirm("Is this correct?", abort=True, err=True)
+            checks.rebase(instance)
     typer.echo(f"the next check of {instance} is not compared with earlier ones: sexton check run {instance}")
 
 

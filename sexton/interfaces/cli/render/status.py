@@ -161,7 +161,8 @@ def _show_last_round(i: "InstanceStatus") -> None:
     typer.echo(f"  last round: {report.round} at {utc(i.last_ended)} {report.state}, {result}")
     faults = ", ".join(f"{vault} {state}" for vault, state in sorted(report.vaults.items()) if state not in NO_FAULT)
     if faults:
-        typer.echo(f"  vaults it excluded: {faults}; it counts as failed; see: sexton vault list {i.instance}")
+        failed = "it counts as failed; " if report.faults else ""
+        typer.echo(f"  vaults it excluded: {faults}; {failed}see: sexton vault list {i.instance}")
     typer.echo(f"  it kept: {kept_counts(report.kept)}")
     if any(kept.reason is KeepReason.OWNER_SILENT for kept in report.kept):
         typer.echo(f"  its owner did not answer; it counts as failed; see: sexton blockers {i.instance}")

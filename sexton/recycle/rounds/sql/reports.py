@@ -89,7 +89,7 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
     tallies = tuple(KindVaultCounts(**r._mapping) for r in rows)
     waiting = _count_claimed(db, c, instance)
     known = set(c.execute(select(t.vault.c.name).where(t.vault.c.instance == instance)).scalars())
-    vaults = {name: order.faults.get(name, NORMAL) for name in order.opened.vaults if name in known}
+    vaults = {name: seen for name, seen in _seen_vaults(order).items() if name in known}
     faults = count_faults(order.kept)
     if not faults and not {NORMAL, NOT_LISTED}.issuperset(vaults.values()):
         faults = waiting  # nothing was kept unclaimed, but files of claimed marks could not be tried
@@ -122,6 +122,13 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
         started_at=started,
         **sums,
     )
+
+
+def _seen_vaults(order: CloseOrder) -> dict[str, str]:
+    """Return how the round saw each vault, also if no mark of it was due; in observe mode it looked at none."""
+    opened = order.opened
+    faults = opened.excluded_vaults | order.faults
+    return {name: faults.get(name, NORMAL) for name in opened.vaults} if opened.may_delete else {}
 
 
 def _bounded(message: Sent) -> Sent:
