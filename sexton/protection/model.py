@@ -79,6 +79,21 @@ class Sealed(Message):
     """``VAULT/KEY: claimed`` or ``VAULT/KEY: not there``."""
 
 
+class ProtectionEnd(StrEnum):
+    """Why a protection ended."""
+
+    OVERDUE = "OVERDUE"
+    """Its job neither renewed nor finished it in time: a warning."""
+    PASSED = "PASSED"
+    """The owner's watermark is above its ``valid_ts``: the normal end."""
+    NO_WATERMARK = "NO_WATERMARK"
+    """Finished, and the owner never reported a watermark to wait for: an alert."""
+    TOO_LONG = "TOO_LONG"
+    """Finished, and the watermark did not pass in ``max_soft_hold_seconds``: an alert."""
+    RELEASED = "RELEASED"
+    """Its owner or an administrator released it."""
+
+
 class Protection(Message):
     """One protection. ``valid_ts`` is a watermark value of the owner, not an instant."""
 
@@ -95,18 +110,5 @@ class Protection(Message):
     digest: str = ""
     """Of everything that the job registers, by which a repeated registration is recognized."""
     sealed: Sealed | None = None
-
-
-class ProtectionEnd(StrEnum):
-    """Why a protection ended."""
-
-    OVERDUE = "OVERDUE"
-    """Its job neither renewed nor finished it in time: a warning."""
-    PASSED = "PASSED"
-    """The owner's watermark is above its ``valid_ts``: the normal end."""
-    NO_WATERMARK = "NO_WATERMARK"
-    """Finished, and the owner never reported a watermark to wait for: an alert."""
-    TOO_LONG = "TOO_LONG"
-    """Finished, and the watermark did not pass in ``max_soft_hold_seconds``: an alert."""
-    RELEASED = "RELEASED"
-    """Its owner or an administrator released it."""
+    ends: ProtectionEnd | None = None
+    """Why the next round ends it; None: it does not, or this was not looked up."""

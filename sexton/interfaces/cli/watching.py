@@ -22,16 +22,18 @@ if TYPE_CHECKING:
 REDRAW_SECONDS = 1.0
 LINE_SECONDS = 5.0
 """Between two lines where the output is no terminal."""
-NOTHING_RUNS = "nothing is running"
 Read = Callable[[], "Sequence[RunningWork] | None"]
 
 
-def watch(read: Read) -> None:
-    """Show what ``read`` returns until it returns None, which means that there is nothing more to wait for."""
+def watch(read: Read, idle: Callable[[], Sequence[str]] = lambda: ()) -> None:
+    """Show what ``read`` returns until it returns None, which means that there is nothing more to wait for.
+
+    ``idle``: returns lines for the time in which nothing runs, for example why nothing may.
+    """
     from sexton.insight.rate import RecentRate
 
     rates: dict[tuple[str, str], RecentRate] = {}
-    with _screen() as show:
+    with _screen(lambda: ["nothing is running", *idle()]) as show:
         next_show = time.monotonic()
         while (works := read()) is not None:
             for work in works:
@@ -56,9 +58,16 @@ Show = Callable[["Sequence[RunningWork]", "dict[tuple[str, str], RecentRate]"], 
 
 
 @contextmanager
-def _screen() -> Iterator[Show]:
+def _screen(idle: Callable[[], list[str]]) -> Iterator[Show]:
+    """Return how to show work; ``idle``: returns the lines for none."""
+
+    def print_lines(works: "Sequence[RunningWork]", rates: "dict[tuple[str, str], RecentRate]") -> float:
+        for text in [one_line(w, rates[w.work, w.name]) for w in works] or idle():
+            typer.echo(f"{_now()} {text}")
+        return time.monotonic() + LINE_SECONDS
+
     if not styled_console().is_terminal:
-        yield _print_lines
+        yield print_lines
         return
     from rich.live import Live
     from rich.text import Text
@@ -67,17 +76,11 @@ def _screen() -> Iterator[Show]:
 
         def redraw(works: "Sequence[RunningWork]", rates: "dict[tuple[str, str], RecentRate]") -> float:
             head = f"{_now()} UTC; Ctrl-C ends this view only"
-            lines = [line for w in works for line in lines_of(w, rates[w.work, w.name])] or [NOTHING_RUNS]
+            lines = [line for w in works for line in lines_of(w, rates[w.work, w.name])] or idle()
             live.update(Text("\n".join([head, *lines])), refresh=True)
             return 0.0
 
         yield redraw
-
-
-def _print_lines(works: "Sequence[RunningWork]", rates: "dict[tuple[str, str], RecentRate]") -> float:
-    for text in [one_line(w, rates[w.work, w.name]) for w in works] or [NOTHING_RUNS]:
-        typer.echo(f"{_now()} {text}")
-    return time.monotonic() + LINE_SECONDS
 
 
 def _now() -> str:

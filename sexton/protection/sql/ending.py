@@ -2,10 +2,10 @@
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, func, select, tuple_
+from sqlalchemy import Connection, Select, delete, func, select, true, tuple_
 
 from sexton.database.counters import PROTECTIONS, add_to_counters
 from sexton.database.engine import Database
@@ -16,6 +16,18 @@ from sexton.protection.sql.rows import protection, select_protections
 log = logging.getLogger(__name__)
 FORGOTTEN_AT_ONCE = 20_000
 """Rows of ended protections that one call deletes."""
+
+
+def list_protections(
+    db: Database, c: Connection, instance: str | None, settings: ProtectionSettings
+) -> Sequence[Protection]:
+    """Return the protections of an instance, or of all, the oldest first, and why the next round ends each."""
+    t, i = db.t.protection, db.t.instance
+    condition = true() if instance is None else t.c.instance == instance
+    now = db.now(c)
+    watermarks = {row.id: row.watermark for row in c.execute(select(i.c.id, i.c.watermark))}
+    rows = [protection(row) for row in c.execute(select_protections(db).where(condition).order_by(t.c.id))]
+    return [p.model_copy(update={"ends": policy.ended(p, now, watermarks.get(p.instance), settings)}) for p in rows]
 
 
 def end_due(

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
-from sqlalchemy import Connection, and_, delete, insert, select, true, update
+from sqlalchemy import Connection, and_, delete, insert, select, update
 
 from sexton.database.contract_errors import check_text
 from sexton.database.counters import PROTECTIONS, add_to_counters
@@ -258,13 +258,9 @@ class ProtectionStore:
         store_watermark(self._db, instance, value)
 
     def list_protections(self, instance: str | None = None) -> Sequence[Protection]:
-        """Return the protections of an instance, or of all instances, the oldest first."""
-        t = self._db.t.protection
-        condition = true() if instance is None else t.c.instance == instance
+        """Return the protections of an instance, or of all, the oldest first, and why the next round ends each."""
         with self._db.read() as c:
-            return [
-                protection(row) for row in c.execute(select_protections(self._db).where(condition).order_by(t.c.id))
-            ]
+            return ending.list_protections(self._db, c, instance, self._settings)
 
     def find(self, instance: str, job: str) -> Protection:
         """Return the protection of a job. ``ProtectionNotFound``."""

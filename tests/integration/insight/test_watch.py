@@ -98,6 +98,21 @@ def test_status_watches_until_ctrl_c(
     assert "20 of about 30 objects deleted" in shown.out
 
 
+def test_watch_names_halted_instances_while_nothing_runs(
+    rig: Rig, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(watching.time, "sleep", interrupt)
+    run(rig, capsys, "stop", "shop", "--reason", "a migration")
+    shown = run(rig, capsys, "status", "--watch")
+
+    assert "nothing is running" in shown.out
+    assert "shop is halted: shop is stopped" in shown.out
+    assert "a migration" in shown.out
+
+
 def test_lines_fit_80_columns(rig: Rig, paused_midway: threading.Event) -> None:
     from sexton.insight.rate import RecentRate
     from sexton.interfaces.cli.render.running import lines_of

@@ -8,8 +8,10 @@ from sexton.contract import NewMark
 from sexton.marks.keepers import KeepReason, Kept
 from sexton.marks.model import Ref
 from sexton.protection.errors import Exists, Invalid, SoftDeleted
+from sexton.protection.model import ProtectionEnd
 from tests.integration.protection.registrations import protect, remaining_keys
 from tests.support.claims import claim, token
+from tests.support.command import run
 from tests.support.rig import Rig, put
 
 
@@ -49,6 +51,26 @@ def test_p08_no_watermark_ends_an_active_protection(rig: Rig, root: Path) -> Non
     assert remaining_keys(root) == {"data/a.dat"}
 
 
+def test_a_list_says_which_protections_the_next_round_ends(
+    rig: Rig, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    protect(rig, "works", "data/a.dat", seconds=600)
+    protect(rig, "waits", "data/a.dat", valid_ts=50)
+    rig.protections.finish("shop", "waits")
+    without = run(rig, capsys, "protection", "list", "shop").out
+    rig.protections.watermark("shop", 50)
+    reported = run(rig, capsys, "protection", "list", "shop").out
+    rig.protections.watermark("shop", 51)
+    rig.later(601)
+    passed = run(rig, capsys, "protection", "list", "shop").out
+    blockers = run(rig, capsys, "blockers", "shop").out
+
+    assert "the next round (NO_WATERMARK)" in without
+    assert ("the next round" in reported, "watermark > 50" in reported) == (False, True)
+    assert ("the next round (PASSED)" in passed, "the next round (OVERDUE)" in passed) == (True, True)
+    assert "the next round ends it (OVERDUE)" in blockers
+
+
 def test_a_watermark_only_moves_forward(rig: Rig) -> None:
     rig.protections.watermark("shop", 5)
     rig.protections.watermark("shop", 5)
@@ -60,11 +82,11 @@ def test_a_watermark_only_moves_forward(rig: Rig) -> None:
 def test_p09_the_next_round_reaps_an_overdue_protection(rig: Rig, root: Path, caplog: pytest.LogCaptureFixture) -> None:
     protect(rig, "j", "data/a.dat", seconds=60)
     rig.later(120)
-    before = [p.job for p in rig.protections.list_protections("shop")]
+    before = [(p.job, p.ends) for p in rig.protections.list_protections("shop")]
 
     rig.round()
 
-    assert before == ["j"]
+    assert before == [("j", ProtectionEnd.OVERDUE)]
     assert remaining_keys(root) == set()
     assert "protection j of shop, owner ada, ends after" in caplog.text
     assert "OVERDUE" in caplog.text

@@ -20,6 +20,7 @@ from sexton.marks.keepers import KeepReason, Kept, by_plan, by_vault, describe, 
 if TYPE_CHECKING:
     from sexton.interfaces.operator_service import OperatorService
     from sexton.operators.registry.store import Instance
+    from sexton.protection.model import Protection
     from sexton.recycle.model import RoundReport
 
 LISTED_AS_OF_NOW = (KeepReason.APPROVAL, KeepReason.QUARANTINED)
@@ -111,9 +112,17 @@ def _protections(service: "OperatorService", instance: str) -> Iterator[Blocker]
             since=p.registered_at,
             until=None if finished else p.expires_at,
             by=p.owner,
-            why=f"finished; waits for a watermark above {p.valid_ts}" if finished else p.description or "sync job",
+            why=_why_protected(p),
             way_out=f"sexton protection release {p.job} --reason TEXT --instance {instance}",
         )
+
+
+def _why_protected(p: "Protection") -> str:
+    if p.ends is not None:
+        return f"the next round ends it ({p.ends})"
+    return (
+        p.description or "sync job" if p.finished_at is None else f"finished; waits for a watermark above {p.valid_ts}"
+    )
 
 
 def _caps(service: "OperatorService", instance: str) -> Iterator[Blocker]:

@@ -210,6 +210,6 @@ def _objects(p: "Protection") -> str:
 
 
 def _until(p: "Protection") -> str:
-    if p.finished_at is None:
-        return utc_column(p.expires_at)
-    return "the next round" if p.valid_ts is None else f"watermark > {p.valid_ts}"
+    if p.ends is not None:
+        return f"the next round ({p.ends})"
+    return utc_column(p.expires_at) if p.finished_at is None else f"watermark > {p.valid_ts}"

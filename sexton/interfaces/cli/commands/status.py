@@ -8,6 +8,8 @@ from sexton.interfaces.cli.context import WrongUsage, open_database
 from sexton.interfaces.cli.doctor.tokens import expiry_text
 from sexton.interfaces.cli.json_output import emit, stable, wants_json
 from sexton.interfaces.cli.render.status import show_binlogs, show_instance, show_purges, show_topics
+from sexton.kernel.printable import printable
+from sexton.operators.controls.policy import halt_by_instance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,8 +18,11 @@ if TYPE_CHECKING:
     from sexton.database.engine import Database
     from sexton.insight.metrics.model import WalFigures
     from sexton.insight.views import RunningWork
+    from sexton.interfaces.operator_service import OperatorService
     from sexton.operators.access.model import Token
     from sexton.replication.binlog.sql.figures import LogCounts
+
+MOST_HALTS = 5
 
 
 def status(
@@ -41,7 +46,7 @@ def status(
         if watch:
             from sexton.interfaces.cli import watching
 
-            watching.watch(lambda: read_running(service.db, instance))
+            watching.watch(lambda: read_running(service.db, instance), lambda: _halts(service, instance))
             return
         running = read_running(service.db, instance)
         overview, topics, binlogs = service.status(instance), service.wal_figures(), _binlog_counts(service.db)
@@ -61,6 +66,16 @@ def status(
     if instance is None:
         _show_the_rest(topics, binlogs, running, expiring)
     _show_links(settings, running)
+
+
+def _halts(service: "OperatorService", instance: str | None) -> list[str]:
+    """Return a line for each halted instance, a few of them."""
+    controls, registry = service.stores.controls, service.stores.registry
+    names = [i.id for i in registry.instances()] if instance is None else [instance]
+    with service.db.read() as c:
+        halted = halt_by_instance(controls.all_in(c), service.db.now(c))
+    lines = [f"{name} is halted: {printable(str(why))}" for name in names if (why := halted(name)) is not None]
+    return [*lines[:MOST_HALTS], *([f"and {len(lines) - MOST_HALTS:,} more"] if len(lines) > MOST_HALTS else [])]
 
 
 def _show_the_rest(
