@@ -31,7 +31,7 @@ def test_wrong_usage_is_64_and_help_is_0(sexton: Run) -> None:
         ("apply", "x"): 64,
         ("round",): 64,
     }
-    assert "64 wrong usage" in help_.stdout
+    assert "64 wrong usage" in " ".join(help_.stdout.split())
 
 
 @pytest.mark.parametrize("width", [40, 80, 300])
