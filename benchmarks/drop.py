@@ -19,10 +19,10 @@ from benchmarks.results import Figure, Result, at_most
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.operators.registry.store import Registry
-from sexton.owners.catalog import tables
 from sexton.owners.catalog.model import NewTable, Schema
 from sexton.owners.catalog.owner import CatalogOwner
 from sexton.owners.catalog.store import Catalog
+from sexton.owners.plugins import add_instance
 from tests.servers.postgres import Cluster
 
 SIZES = (1_000, 100_000)
@@ -51,8 +51,7 @@ def _measure(url: str, tablets: int) -> dict[str, Any]:
     """Drop and undrop a table some times, then let it fall due and expand it."""
     schema.init(url, DEPLOYMENT)
     db = Database.open(url)
-    Registry(db).add_instance(INSTANCE, "catalog")
-    tables.create(db)
+    add_instance(db, Registry(db), INSTANCE, "catalog")
     catalog, each = Catalog(db, INSTANCE), tablets // INDEXES // PARTITIONS
     indexes = {f"i{n}": Schema() for n in range(INDEXES)}
     catalog.create_table(NewTable(id=TABLE, indexes=indexes, partitions={f"p{n}": each for n in range(PARTITIONS)}))

@@ -14,6 +14,7 @@ from config.checks import check_ca_certs, check_database, check_deployment, chec
 from config.engine_settings import EngineSettings
 from config.explain import SettingRow, rows, sentence
 from config.observability import LogSection, MetricsSection, TelemetrySection
+from config.owners import owner_policies
 from config.sections import (
     ApiSection,
     AuditSection,
@@ -37,7 +38,7 @@ from sexton.kernel.trust import Trust
 from sexton.operators.controls.model import Control, ControlKind
 from sexton.protection.model import ProtectionSettings
 from sexton.recycle.planning.model import Policy
-from sexton.recycle.planning.policy import CATALOG, policy
+from sexton.recycle.planning.policy import policy
 from sexton.replication.binlog.model import BinlogSettings
 from sexton.replication.replicas.model import ReplicaSettings
 from sexton.wal.model import WalSettings
@@ -60,7 +61,7 @@ __all__ = [
 ]
 
 ENGINE_KINDS = ("prepared", "compacted", "dropped", "orphan")
-UNLIMITED = ("compacted", "prepared", "txn_label")
+UNLIMITED = ("compacted", "prepared")
 """Kinds of garbage that no user dropped: they do not count against the limits of 24 hours."""
 
 _KIND = re.compile(r"[a-z][a-z0-9_-]{0,31}")
@@ -153,18 +154,11 @@ class Settings(BaseSettings):
     def policy(self) -> Policy:
         """Return the retentions and the limits. A plan stores them, and keeps those that it was made with."""
         recycle = self.recycle
-        catalog_kinds = {
-            "table": recycle.dropped_index_retention_seconds,
-            "index": recycle.dropped_index_retention_seconds,
-            "partition": recycle.dropped_partition_retention_seconds,
-            "tablet": 0,
-            "txn_label": recycle.label_keep_max_second,
-        }
         return policy(
             self.retentions(),
             recycle.upload_grace_seconds,
             {name: kind.after for name, kind in self.kinds.items()},
-            owners={CATALOG: catalog_kinds},
+            owners=owner_policies(recycle, self.kinds),
             unlimited=UNLIMITED,
             max_delete_objects=recycle.max_delete_objects,
             max_delete_fraction=recycle.max_delete_fraction,

@@ -18,7 +18,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows import ids
     from workflows.details import show
     from workflows.errors import error_message, error_type, is_permanent
-    from workflows.options import BACKEND_SWEEP, CATALOG_READ, CATALOG_WRITE, MAX_TRIES, backoff
+    from workflows.options import BACKEND_SWEEP, MAX_TRIES, SQL_READ, SQL_WRITE, backoff
     from workflows.signals import Controls, RetryAfter, stop_if_cancelled
 
 REFUSALS = (ids.HALTED, ids.NOT_ENABLED)
@@ -93,7 +93,7 @@ class GcBinlog(Controls):
         if self._cut is None:
             self._show("CUTTING")
             self._cut = await workflow.execute_activity_method(
-                BinlogActivities.cut_binlogs, self._instance, **CATALOG_WRITE, summary="cut what has expired"
+                BinlogActivities.cut_binlogs, self._instance, **SQL_WRITE, summary="cut what has expired"
             )
             stop_if_cancelled()
         if not self._remaining:
@@ -111,7 +111,7 @@ class GcBinlog(Controls):
         page: Backends = await workflow.execute_activity_method(
             BinlogActivities.waiting_backends,
             WaitingOrder(instance=self._instance, after=self._after),
-            **CATALOG_READ,
+            **SQL_READ,
             summary="list backends that have binlogs to delete",
         )
         self._remaining, self._more_backends = list(page.names), page.more

@@ -26,7 +26,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows import ids, options
     from workflows.details import show
     from workflows.errors import error_message, error_type, is_permanent
-    from workflows.options import CATALOG_READ, CATALOG_WRITE, COMPARE, MAX_CHECK_TRIES, backoff
+    from workflows.options import COMPARE, MAX_CHECK_TRIES, SQL_READ, SQL_WRITE, backoff
     from workflows.signals import Controls, RetryAfter, stop_if_cancelled
     from workflows.spark import on_spark, was_not_taken
 
@@ -64,7 +64,7 @@ class CheckInstance(Controls):
         """Check once and return the report; an incomplete check reports the inputs that it lacks."""
         self._show("BEGINNING")
         opened = self._opened = await workflow.execute_activity_method(
-            CheckActivities.begin_check, request, **CATALOG_WRITE, summary=f"begin a check of {request.instance}"
+            CheckActivities.begin_check, request, **SQL_WRITE, summary=f"begin a check of {request.instance}"
         )
         try:
             evidence = await self.run_with_retries(lambda: self._attempt(opened))
@@ -118,7 +118,7 @@ class CheckInstance(Controls):
     async def _compare_many(self, opened: OpenedCheck, order: CheckOrder) -> Evidence:
         """Compare on Spark where a Spark worker is free, otherwise on a control worker; the evidence says which."""
         queue = await workflow.execute_activity_method(
-            SparkActivities.find_spark, **CATALOG_READ, summary="find Spark workers"
+            SparkActivities.find_spark, **SQL_READ, summary="find Spark workers"
         )
         note = NO_SPARK
         if queue:
@@ -149,7 +149,7 @@ class CheckInstance(Controls):
     async def _conclude(self, opened: OpenedCheck, evidence: Evidence) -> CheckReport:
         order = ConcludeOrder(instance=opened.order.instance, run=opened.order.run, evidence=evidence)
         report = await workflow.execute_activity_method(
-            CheckActivities.conclude_check, order, **CATALOG_WRITE, summary="conclude the check"
+            CheckActivities.conclude_check, order, **SQL_WRITE, summary="conclude the check"
         )
         self._show(report.run.state, report)
         return report

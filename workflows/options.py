@@ -10,17 +10,17 @@ HEARTBEAT = timedelta(seconds=10)
 """After this long without a heartbeat a worker counts as dead, and its activity is retried on another one. Far below
 the 60 s of a lease: the round still has its lease when the retry begins."""
 
-CATALOG_READ: dict[str, Any] = {
+SQL_READ: dict[str, Any] = {
     "start_to_close_timeout": timedelta(seconds=15),
     "schedule_to_close_timeout": timedelta(minutes=2),
     "retry_policy": RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=5)),
 }
 """A few queries for work that is repeated anyway, such as a tick."""
 
-LOCAL_READ: dict[str, Any] = CATALOG_READ | {"start_to_close_timeout": timedelta(seconds=5)}
+LOCAL_READ: dict[str, Any] = SQL_READ | {"start_to_close_timeout": timedelta(seconds=5)}
 """One query, in the worker that runs the workflow: nothing is recorded before it ends."""
 
-CATALOG_WRITE: dict[str, Any] = {
+SQL_WRITE: dict[str, Any] = {
     "start_to_close_timeout": timedelta(seconds=120),
     "schedule_to_close_timeout": timedelta(minutes=15),
     "heartbeat_timeout": HEARTBEAT,
@@ -28,7 +28,7 @@ CATALOG_WRITE: dict[str, Any] = {
 }
 """A few statements; the database may be unavailable for a while."""
 
-PAGED: dict[str, Any] = CATALOG_WRITE | {
+PAGED: dict[str, Any] = SQL_WRITE | {
     "start_to_close_timeout": timedelta(hours=1),
     "schedule_to_close_timeout": timedelta(hours=2),
     # A cancel waits for the end of the page.

@@ -19,7 +19,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.attempt import AttemptResult, Conclusion, Ending, conclude, failed_attempt
     from workflows.details import show
     from workflows.errors import error_message
-    from workflows.options import BATCH_DELETE, CATALOG_READ, CATALOG_WRITE, LEASE, MAX_LEASES_LOST, PAGED
+    from workflows.options import BATCH_DELETE, LEASE, MAX_LEASES_LOST, PAGED, SQL_READ, SQL_WRITE
     from workflows.signals import RETRY_NOW, Controls, RetryAfter, stop_if_cancelled
     from workflows.waves import recycle_wave
 
@@ -185,7 +185,7 @@ class RecycleInstance(Controls):
         self._show("PLANNING")
         if self._plan_id is not None:
             plan = await workflow.execute_activity_method(
-                RecycleActivities.find_plan, self._plan_id, **CATALOG_WRITE, summary=f"read plan {self._plan_id}"
+                RecycleActivities.find_plan, self._plan_id, **SQL_WRITE, summary=f"read plan {self._plan_id}"
             )
         else:
             plan = await workflow.execute_activity_method(
@@ -215,7 +215,7 @@ class RecycleInstance(Controls):
         """Release the lease; the round continues later."""
         if self._opened is not None:
             order = ReleaseOrder(opened=self._opened, why=why)
-            await workflow.execute_activity_method(RecycleActivities.release_lease, order, **CATALOG_WRITE, summary=why)
+            await workflow.execute_activity_method(RecycleActivities.release_lease, order, **SQL_WRITE, summary=why)
 
     async def _end(self, conclusion: Conclusion) -> RoundReport:
         """End the round and return its report, which is stored if the round ever had a lease."""
@@ -229,7 +229,7 @@ class RecycleInstance(Controls):
         await workflow.execute_activity_method(
             RecycleActivities.abandon_round,
             self._open_order().model_copy(update={"why": error}),
-            **CATALOG_WRITE,
+            **SQL_WRITE,
             summary="abandon the round: it never had a lease",
         )
         return RoundReport(round=0, instance=self._request.instance, state=state, error=error)
@@ -248,7 +248,7 @@ class RecycleInstance(Controls):
     async def _trigger_schedule(self) -> None:
         """Trigger the schedule, because a slot is free. It also ticks by itself, so an error here does no harm."""
         try:
-            await workflow.execute_activity_method(TickActivities.nudge, **CATALOG_READ, summary="trigger the schedule")
+            await workflow.execute_activity_method(TickActivities.nudge, **SQL_READ, summary="trigger the schedule")
         except ActivityError as e:
             if is_cancelled_exception(e):
                 raise

@@ -15,7 +15,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.binlog import GcBinlog
     from workflows.check import CheckInstance
     from workflows.children import Scheduled, start
-    from workflows.options import CATALOG_READ
+    from workflows.options import SQL_READ
     from workflows.purge_round import PurgeWalRound
     from workflows.recycle import RecycleInstance
     from workflows.search_attributes import Capability
@@ -29,7 +29,7 @@ class RecycleTick:
     async def run(self, request: TickRequest) -> DueInstances:
         """Start everything that is due; return the instances whose rounds were started."""
         due = await workflow.execute_activity_method(
-            TickActivities.due_instances, **CATALOG_READ, summary="find what is due"
+            TickActivities.due_instances, **SQL_READ, summary="find what is due"
         )
         started: list[str] = []
         for name in due.instances:

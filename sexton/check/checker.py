@@ -30,11 +30,11 @@ from sexton.check.policy import (
     reports_loss_too_late,
     still_disagrees,
 )
-from sexton.check.port import CheckRuns, Compare, Heartbeat, LiveSource, NoLiveSide
+from sexton.check.port import CheckRuns, Compare, Heartbeat, LiveSource
 from sexton.kernel.errors import BadInput
 from sexton.kernel.live import Live
 from sexton.marks.live import LiveEntry, names_prefix
-from sexton.owners.port import OwnerSilent
+from sexton.owners.port import NoLiveSide, Owner, OwnerSilent
 from sexton.storage.model import VaultSpec
 from sexton.storage.port import UnknownVault, VaultFault, Vaults
 
@@ -56,12 +56,9 @@ class CheckPorts(NamedTuple):
     vaults: Vaults
     vaults_of: Callable[[str], Sequence[VaultSpec]]
     """Returns the vaults of an instance."""
-    contradictions: Callable[[str], Iterator[Discrepancy]]
-    """Yields the records of an instance that contradict each other."""
+    owner: Owner
     remove_refuted_marks: Callable[[Run], int]
     """Removes the marks of orphans that a whole run did not find again."""
-    live_objects: Callable[[str], int | None] = lambda _: None
-    """Returns how many live objects an instance has; None: not known quickly."""
 
 
 class Checker:
@@ -69,8 +66,8 @@ class Checker:
 
     def __init__(self, ports: CheckPorts, settings: CheckSettings | Live[CheckSettings]) -> None:
         self._runs, self._live, self._vaults = ports.runs, ports.live, ports.vaults
-        self._vaults_of, self._contradictions = ports.vaults_of, ports.contradictions
-        self._remove_refuted_marks, self._live_objects = ports.remove_refuted_marks, ports.live_objects
+        self._vaults_of, self._owner = ports.vaults_of, ports.owner
+        self._remove_refuted_marks = ports.remove_refuted_marks
         self._settings = Live.of(settings)
 
     def begin(self, request: CheckRequest, run: str) -> OpenedCheck:
@@ -129,7 +126,10 @@ class Checker:
             notes.append(f"not all findings were checked a second time: {e}")
         counts = {type_: n for type_, n in evidence.found.items() if type_ not in FOUND_AGAIN}
         notes += notes_on_lost(counts)
-        for discrepancies in (self._stale_uploads(order, notes, heartbeat), self._contradictions(order.instance)):
+        for discrepancies in (
+            self._stale_uploads(order, notes, heartbeat),
+            self._contradictions(order.instance, notes),
+        ):
             for page in _pages(discrepancies):
                 for discrepancy in page:
                     counts[discrepancy.type] = counts.get(discrepancy.type, 0) + 1
@@ -164,7 +164,7 @@ class Checker:
 
     def _expected_objects(self, instance: str) -> int:
         try:
-            return self._live_objects(instance) or 0
+            return self._owner.live_objects(instance) or 0
         except OwnerSilent:
             return 0  # the run itself will report that
 
@@ -213,6 +213,14 @@ class Checker:
                     f"reported too late to undo it; keep versions longer{oftener}"
                 )
         return too_late, notes
+
+    def _contradictions(self, instance: str, notes: list[str]) -> Iterator[Discrepancy]:
+        """Yield the owner's records that contradict each other; add a note if it does not answer."""
+        try:
+            for kind, id_, text in self._owner.contradictions(instance):
+                yield Discrepancy(type=FindingType.RECORD, vault="", key=f"{kind}/{id_}", detail=text)
+        except OwnerSilent as e:
+            notes.append(f"not all records were compared with each other: {e}")
 
     def _stale_uploads(self, order: CheckOrder, notes: list[str], heartbeat: Heartbeat) -> Iterator[Discrepancy]:
         """Yield the uploads that were begun long ago and never finished; add a note for each vault at fault."""

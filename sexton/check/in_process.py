@@ -14,9 +14,9 @@ from pathlib import Path
 
 from sexton.check.model import CheckOrder, Discrepancy, Evidence, FindingType, Listing
 from sexton.check.policy import UnknownObjectClassifier, is_stored, latest_judged_write, old_enough, with_live_counts
-from sexton.check.port import CheckRuns, Heartbeat, LiveSource, NoLiveSide, TooManyObjects
+from sexton.check.port import CheckRuns, Heartbeat, LiveSource, TooManyObjects
 from sexton.marks.policy import covering_prefixes
-from sexton.owners.port import OwnerSilent
+from sexton.owners.port import NoLiveSide, OwnerSilent
 from sexton.storage.model import VaultSpec
 from sexton.storage.object_names import canonical
 from sexton.storage.port import Throttled, UnknownVault, VaultFault, Vaults

@@ -23,10 +23,6 @@ Heartbeat = Callable[[], None]
 """Called between pages; raises when the work should stop."""
 
 
-class NoLiveSide(SextonError):
-    """No source names the live objects, so no object can be called lost or an orphan."""
-
-
 class TooManyObjects(SextonError):
     """One process lists more objects than the order allows; Spark may compare them."""
 

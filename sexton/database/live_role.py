@@ -51,7 +51,7 @@ WHERE a.is_set ORDER BY 1
 """
 _IS_OWN = f"{_ROLES} SELECT bool_or(pg_has_role(oid, current_user, 'MEMBER')) FROM roles"
 _OBJECTS = f"""{_ROLES}, schemas AS (
-    SELECT oid, nspname, nspowner FROM pg_namespace WHERE nspname IN ('sexton', 'sexton_catalog')
+    SELECT oid, nspname, nspowner FROM pg_namespace WHERE nspname ~ '^sexton(_[a-z0-9_]+)?$'
 ), relations AS (
     SELECT c.oid, n.nspname || '.' || c.relname AS name, c.relowner
     FROM pg_class c JOIN schemas n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f')

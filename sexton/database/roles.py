@@ -196,7 +196,7 @@ WHERE NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = g.role AND r.oid = g.
 """
 _OBJECTS = """
 WITH schemas AS (
-    SELECT oid, nspname, nspowner, nspacl FROM pg_namespace WHERE nspname IN ('sexton', 'sexton_catalog')
+    SELECT oid, nspname, nspowner, nspacl FROM pg_namespace WHERE nspname ~ '^sexton(_[a-z0-9_]+)?$'
 ), objects AS (
     SELECT n.nspname || '.' || c.relname AS name, c.relowner AS owner, n.nspowner, c.relacl AS acl
     FROM pg_class c JOIN schemas n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')

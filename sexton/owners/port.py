@@ -1,14 +1,18 @@
-"""The port to an owner: it makes marks, resolves them to files, fences them, and knows which are live.
+"""What an owner answers: a database or lake whose garbage Sexton deletes.
 
-Marks are always rows of ``mark``. An owner in the same database (``sql``) inserts them itself, they name their own
-files, and its commit is the fence; so such an owner only answers what is live. The reference catalog implements every
-method.
+Marks are always rows of ``mark``. An owner in Sexton's database may insert them itself, in its own transactions
+(``sql``); then they name their own files, and its commit is the fence. Any other owner is asked.
+
+An owner is a subclass of ``Owner``. It implements what it has: every method has a default that knows nothing. A method
+may be called again with the same arguments, from several threads; each may raise ``OwnerSilent``.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
 
-from sexton.kernel.errors import SextonError
+from sexton.kernel.errors import BadInput, SextonError
+from sexton.marks.live import LiveEntry, Part
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 
 Heartbeat = Callable[[], None]
@@ -29,13 +33,32 @@ class OwnerSilent(SextonError):
     """The owner could not answer what is live or in use; every mark of the call is kept."""
 
 
-class Owner(Protocol):
-    """The answers of one database about its marks. Each call may be repeated; any may raise ``OwnerSilent``."""
+class NoLiveSide(SextonError):
+    """No source names the live objects, so no object can be called lost or an orphan."""
+
+
+class LiveParts(NamedTuple):
+    """The parts of an owner's live side, and as of when it is true: ms since 1970; None: when it is read."""
+
+    parts: Sequence[Part]
+    as_of: int | None = None
+
+
+class RecordText(NamedTuple):
+    """What an owner says about one of its records, in words: that it is wrong, or what it belongs to."""
+
+    kind: str
+    id: str
+    text: str
+
+
+class Source:
+    """Makes marks of new garbage. An owner whose own transactions insert its marks implements none of this."""
 
     def mark_due(
         self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat, verify: Verify = nothing_to_verify
     ) -> None:
-        """Mark new garbage: the children of parents that are due.
+        """Mark new garbage, for example the children of parents that are due.
 
         It changes nothing else, so that a plan may call it as well.
 
@@ -45,48 +68,120 @@ class Owner(Protocol):
             heartbeat: see ``Heartbeat``.
             verify: see ``Verify``; a round of older cutoffs must not mark what a newer one keeps.
         """
-        ...
 
     def marked_children(self, instance: str) -> Mapping[str, Collection[str]]:
         """Return kind → kinds of its parents, for those that ``mark_due`` marks; they are due when it is."""
-        ...
+        return {}
 
     def abort_expired(self, instance: str, heartbeat: Heartbeat) -> None:
         """Abort transactions that ran out of time: their files become garbage. Called by rounds that may delete."""
-        ...
+
+
+class Resolver:
+    """Knows which files a mark stands for, and what is live."""
 
     def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, Expansion]:
         """Return the files of those marks that do not name their own vault and files, or require a fence."""
-        ...
+        return {}
+
+    def live(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, str]:
+        """Return the marks that name, cover or touch anything live; for the first of them, the live rows as a text."""
+        return {}
+
+    def live_objects(self, instance: str) -> int | None:
+        """Return how many objects are live now, None where that is unknown or cannot be counted quickly."""
+        return None
+
+    def resolvable(self, instance: str, marks: Sequence[DueMark]) -> Collection[Ref]:
+        """Return which marks, quarantined for one of ``OWNERS_REASONS``, the owner can resolve again."""
+        return ()
+
+
+class Fence:
+    """Keeps a claimed object from being committed, and forgets it once its files are deleted."""
 
     def fence(
         self, instance: str, batch: int, marks: Sequence[Ref], heartbeat: Heartbeat
     ) -> Mapping[Ref, tuple[Fenced, str]]:
         """Make sure that none of these marks, which are FENCED, is committed later; return mark → answer and reason.
 
-        The owner aborts the transactions that write them, and then reads the states of these transactions.
+        The owner aborts the transactions that write them, and then reads the states of these transactions. A mark that
+        is not in the result is kept.
         """
-        ...
+        return {}
 
     def keeps_records(self, instance: str) -> bool:
         """Return whether the owner has records of its own, which ``forget`` removes."""
-        ...
+        return False
 
     def forget(self, instance: str, find_refs: FindRefs) -> None:
         """Remove the owner's own records of marks whose files are confirmed deleted; the marks are removed next.
 
         ``find_refs`` returns these marks. It is called inside the transaction that removes the records.
         """
-        ...
 
-    def live(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, str]:
-        """Return the marks that name, cover or touch anything live; for the first of them, the live rows as a text."""
-        ...
 
-    def live_objects(self, instance: str) -> int | None:
-        """Return how many objects are live now, None where that is unknown or cannot be counted quickly."""
-        ...
+class LiveSide:
+    """Shows its live files to a check. Without it, a check finds neither a loss nor an orphan."""
 
-    def resolvable(self, instance: str, marks: Sequence[DueMark]) -> Collection[Ref]:
-        """Return which marks, quarantined for one of ``OWNERS_REASONS``, the owner can resolve again."""
-        ...
+    def live_as_of(self, instance: str) -> int | None:
+        """Return as of when the live side is true, ms since 1970; None: when it is read.
+
+        Raises:
+            NoLiveSide: it shows no live files, so a listing would be useless.
+            OwnerSilent: it is a copy that is too old, or that does not say how old it is.
+        """
+        raise NoLiveSide(f"the owner of {instance} does not show which objects are live")
+
+    def live_parts(self, instance: str, moment: str, connection: Any, rows: int) -> LiveParts:
+        """Return parts of about ``rows`` rows each.
+
+        Args:
+            instance: the instance.
+            moment: a snapshot that other connections may share; empty: it cannot be shared, and no part is wanted.
+            connection: the one that holds the snapshot open.
+            rows: about how many rows a part should have.
+        """
+        return LiveParts(())
+
+    def read_live(
+        self, instance: str, moment: str, part: Part, connection: Any = None
+    ) -> Iterator[Sequence[LiveEntry]]:
+        """Yield the entries of a part, in pages; ``connection``: one in the snapshot, in which all parts are read."""
+        return iter(())
+
+    def live_entries_of(self, instance: str, records: Sequence[str]) -> Sequence[LiveEntry]:
+        """Return the entries of these records (``KIND/ID``) now: the second look at a suspected loss."""
+        return ()
+
+
+class Records:
+    """Explains and compares its records. Everything here only helps people: no decision follows from it."""
+
+    def contradictions(self, instance: str) -> Iterator[RecordText]:
+        """Yield the records that contradict each other, once for each contradiction."""
+        return iter(())
+
+    def record_ids(self, instance: str, kind: str, after: str, until: str) -> AbstractContextManager[tuple[Any, Any]]:
+        """Open (a connection, a query of the ids of a kind's live records beyond ``after`` and up to ``until``).
+
+        Raises:
+            BadInput: the owner has no records of this kind.
+        """
+        raise BadInput(f"the owner of {instance} shows no records to compare")
+
+    def refs_of_keys(self, instance: str, keys: Collection[str]) -> Collection[Ref]:
+        """Return the marks that delete the files with these keys, where the text of a key shows them."""
+        return ()
+
+    def live_texts(self, instance: str, keys: Collection[str]) -> Iterator[str]:
+        """Yield what is live under these keys, in words."""
+        return iter(())
+
+    def records_with(self, instance: str, ids: Collection[str]) -> Iterator[RecordText]:
+        """Yield the records with one of these ids."""
+        return iter(())
+
+
+class Owner(Source, Resolver, Fence, LiveSide, Records):
+    """One owner, for all instances that name it."""

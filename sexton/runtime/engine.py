@@ -3,12 +3,9 @@
 Their stores come from ``sexton.runtime.stores``, as those of the commands and the API do.
 """
 
-from functools import partial
-
 from config.engine_settings import EngineSettings
 from sexton.check.checker import Checker, CheckPorts
 from sexton.check.in_process import InProcessComparison
-from sexton.check.sources.catalog_integrity import record_problems
 from sexton.check.sql.schedule import CheckSchedule
 from sexton.database.engine import Database
 from sexton.marks.sql.leases import LeaseStore
@@ -50,9 +47,8 @@ class Engine:
             live=stores.live_side,
             vaults=stores.vaults,
             vaults_of=stores.registry.vaults,
-            contradictions=partial(record_problems, db, stores.registry),
+            owner=stores.owners,
             remove_refuted_marks=stores.orphans.remove_refuted_marks,
-            live_objects=stores.owners.live_objects,
         )
         self.checker = Checker(ports, in_force.map(lambda s: s.check))
         self.check_schedule = CheckSchedule(

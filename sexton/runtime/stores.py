@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from sexton.operators.settings.store import SettingStore
     from sexton.operators.stores import OperatorStores
     from sexton.owners.owners import Owners
-    from sexton.owners.port import Owner
     from sexton.protection.registrar import Registrar
     from sexton.protection.sql.store import ProtectionStore
     from sexton.recycle.audit.locations import AuditLocations
@@ -124,16 +123,12 @@ class DeploymentStores:
     @cached_property
     def owners(self) -> "Owners":
         """The owner adapters, by which each instance's owner is queried."""
-        from sexton.owners.catalog.owner import CatalogOwner
         from sexton.owners.owners import Owners
-        from sexton.owners.sql.owner import SqlOwner
+        from sexton.owners.plugin import OwnerContext
+        from sexton.owners.plugins import Builder
 
-        max_age = self.settings.check.live_max_age_seconds
-        adapters: dict[str, Owner] = {
-            "sql": SqlOwner(self.db, self.registry, max_age),
-            "catalog": CatalogOwner(self.db),
-        }
-        return Owners(self.registry.owner, adapters, self.orphans.unproven)
+        context = OwnerContext(self.db, self.registry, self.settings.check.live_max_age_seconds)
+        return Owners(self.registry.owner, Builder(context).owner, self.orphans.unproven)
 
     @cached_property
     def protections(self) -> "ProtectionStore":
@@ -182,7 +177,7 @@ class DeploymentStores:
         """The live objects, read from the owners' records."""
         from sexton.check.sources.live_side import LiveSide
 
-        return LiveSide(self.db, self.registry, self.settings.check.live_max_age_seconds)
+        return LiveSide(self.db, self.registry, self.owners)
 
     @cached_property
     def plans(self) -> "PlanStore":

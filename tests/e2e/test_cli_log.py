@@ -38,6 +38,7 @@ READ_ONLY = {
     "blockers": "",
     "doctor": "",
     "instance list": "",
+    "owner list": "",
     "vault list": "",
     "round list": "",
     "round show": "1",

@@ -11,7 +11,7 @@ import tempfile
 import uuid
 from collections.abc import Callable
 from contextlib import closing
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ from sexton.check.checker import Checker, CheckPorts
 from sexton.check.in_process import InProcessComparison
 from sexton.check.model import CheckReport, CheckRequest, ConcludeOrder
 from sexton.check.port import Compare
-from sexton.check.sources.catalog_integrity import record_problems
 from sexton.check.sources.live_side import LiveSide
 from sexton.check.sql.orphan_proofs import Orphans
 from sexton.check.sql.repair import Repairs
@@ -119,14 +118,14 @@ class Rig:
         self.registrar = Registrar(self.protections, self.vaults)
         self.rounds = RoundStore(self.db, self.leases, self.operators, INTERVAL, protections=self.protections)
         self.policy = policy(RETENTION, GRACE)
-        self.runs, self.live_side = CheckStore(self.db), LiveSide(self.db, self.registry)
+        self.runs, self.live_side = CheckStore(self.db), LiveSide(self.db, self.registry, self.owner)
         self.repairs = Repairs(self.db, self.runs, self.vaults)
         self.check_ports = CheckPorts(
             runs=self.runs,
             live=self.live_side,
             vaults=self.vaults,
             vaults_of=self.registry.vaults,
-            contradictions=partial(record_problems, self.db, self.registry),
+            owner=self.owner,
             remove_refuted_marks=Orphans(self.db).remove_refuted_marks,
         )
         self.checker = Checker(self.check_ports, check_model.CheckSettings(grace_seconds=DAY))

@@ -142,7 +142,7 @@ async def test_retry_signal_repeats_a_temporary_failure_at_once(gc: Gc, monkeypa
         return whole(self, instance, name, tables)
 
     monkeypatch.setattr(Cutter, "cut", cut)
-    monkeypatch.setitem(options.CATALOG_WRITE, "schedule_to_close_timeout", dt.timedelta(seconds=2))
+    monkeypatch.setitem(options.SQL_WRITE, "schedule_to_close_timeout", dt.timedelta(seconds=2))
     handle = await gc.start()
     waiting = await gc.until(handle, "BACKING_OFF")
     broken.clear()

@@ -15,7 +15,9 @@ instance = Table(
     Column("retry_at", Instant),
     Column("failures", BigInteger),
     Column("last_success_at", Instant),
-    Column("owner", Text),  # sql or catalog
+    Column("owner", Text),  # which installed owner answers for its marks
+    Column("owner_options", Json),  # what that owner needs to know of it
+    Column("knows_live", Boolean),  # the owner knows which objects are live, without a view
     Column("underscore_in_ids", Boolean),  # otherwise prefixes may end with _
     Column("retentions", Json),  # kind → seconds, as an operator agreed to them
     # how far the owner has come, in its own numbers; a finished protection waits for it

@@ -1,8 +1,9 @@
 """Find the marks, history rows and live objects that a key or an id names, and return the story of each."""
 
 import time
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, Table, Text, and_, false, func, literal, or_, select
 from sqlalchemy.dialects.postgresql import JSONB
@@ -12,7 +13,6 @@ from sexton.check.model import FindingState, FindingType
 from sexton.database.engine import QUERY_CANCELED, Database, first_line
 from sexton.database.rows import in_list
 from sexton.insight.views import NOW, Event, Story
-from sexton.insight.why import catalog
 from sexton.insight.why.context import WhyContext
 from sexton.insight.why.mark_events import events_of_history, events_of_mark
 from sexton.marks.model import Ref
@@ -37,6 +37,15 @@ ANY = "(any)"
 """Instance of a story that is about no single one."""
 
 
+class _Search(NamedTuple):
+    """What is searched: rows with one of these names, or that are one of these marks (``refs``: instance → marks)."""
+
+    names: set[str]
+    instance: str | None
+    registry: Registry
+    refs: Mapping[str, Collection[Ref]]
+
+
 def story(db: Database, name: str, instance: str | None, context: WhyContext) -> list[Story]:
     """Return every story about a key (relative to its vault or with the vault's prefix) or a mark's id."""
     registry = context.stores.operators.registry
@@ -45,14 +54,15 @@ def story(db: Database, name: str, instance: str | None, context: WhyContext) ->
     stories += _finding_stories(db, registry, names, instance, FindingType.LOST)
     with db.read() as c:
         now = db.now(c)
-    marks, incomplete = _find_named(db, db.t.mark, registry, names, instance)
+    search = _Search(names, instance, registry, _refs_of_keys(names, instance, context))
+    marks, incomplete = _find_named(db, db.t.mark, search)
     stories += [_story(mark, events_of_mark(db, mark, names, context, now), now) for mark in marks]
     stories += incomplete
-    history, incomplete = _find_named(db, db.t.mark_history, registry, names, instance)
+    history, incomplete = _find_named(db, db.t.mark_history, search)
     stories += [_story(row, events_of_history(db, row, names, context), now) for row in history]
     stories += incomplete
     stories += _finding_stories(db, registry, names, instance, FindingType.ORPHAN)
-    return stories or [*catalog.live(db, names, instance, context), *catalog.recorded(db, registry, names, instance)]
+    return stories or list(_owners_stories(names, instance, context))
 
 
 def names_of(registry: Registry, name: str, instance: str | None) -> set[str]:
@@ -75,7 +85,7 @@ def _live_stories(db: Database, registry: Registry, names: set[str], instance: s
     stories, until = [], time.monotonic() + VIEWS_SECONDS
     instances_of: dict[str, list[str]] = {}
     for i in registry.instances():
-        if instance in (None, i.id) and i.owner == "sql" and names_a_view(i):
+        if instance in (None, i.id) and names_a_view(i):
             instances_of.setdefault(i.live_view, []).append(i.id)
     for view, named_by in instances_of.items():
         # A row without an instance is about each instance that names the view.
@@ -137,16 +147,14 @@ def _story(row: Any, events: Iterable[Event], now: int) -> Story:
     return Story(instance=row.instance, kind=row.kind, id=row.id, events=tuple(in_order))
 
 
-def _find_named(
-    db: Database, table: Table, registry: Registry, names: set[str], instance: str | None
-) -> tuple[list[Any], list[Story]]:
+def _find_named(db: Database, table: Table, search: _Search) -> tuple[list[Any], list[Story]]:
     """Return the first marks or history rows of each instance, and stories that say where the answer is incomplete."""
     by_instance: dict[str, list[Any]] = {}
     try:
         with db.read() as c:
             if db.dialect == "postgresql":
                 c.exec_driver_sql(f"SET LOCAL statement_timeout = {SEARCH_SECONDS * 1000}")
-            for row in c.execute(_select_named(db, c, table, registry, names, instance)):
+            for row in c.execute(_select_named(db, c, table, search)):
                 by_instance.setdefault(row.instance, []).append(row)
     except OperationalError as e:
         if getattr(e.orig, "sqlstate", None) != QUERY_CANCELED:
@@ -155,24 +163,23 @@ def _find_named(
             f"this answer is not complete: a search in {table.name} was ended after {SEARCH_SECONDS} s; "
             "search one instance with --instance"
         )
-        return [], [Story(instance=instance or ANY, events=(Event(event="incomplete", text=text),))]
+        return [], [Story(instance=search.instance or ANY, events=(Event(event="incomplete", text=text),))]
     what = "marks" if table is db.t.mark else "marks that are deleted"
     more = [_more(i, what) for i, rows in by_instance.items() if len(rows) > MAX_STORIES]
     return [row for rows in by_instance.values() for row in rows[:MAX_STORIES]], more
 
 
-def _select_named(
-    db: Database, c: Connection, table: Table, registry: Registry, names: set[str], instance: str | None
-) -> Select[Any]:
+def _select_named(db: Database, c: Connection, table: Table, search: _Search) -> Select[Any]:
     """Select marks or history rows that have one of these ids or keys, or a prefix or stored file that covers one.
 
     Of each instance one row more than is shown: the marks of one instance leave those of another in the answer.
     """
-    conditions = [table.c.id.in_(names), _is_named_by_layout(db, table, registry, names)]
+    names, instance = search.names, search.instance
+    conditions = [table.c.id.in_(names), _is_named_by_owner(db, table, search.refs)]
     for name in sorted(names):
         conditions += [table.c.prefix.in_(covering_prefixes(name)), _lists_key(db, table, name)]
     if table is db.t.mark:
-        instances = [i.id for i in registry.instances()] if instance is None else [instance]
+        instances = [i.id for i in search.registry.instances()] if instance is None else [instance]
         conditions += [_has_stored_file(db, c, i, names) for i in instances]
     is_named = or_(*conditions) if instance is None else and_(table.c.instance == instance, or_(*conditions))
     key = (table.c.instance, table.c.kind, table.c.id)
@@ -203,9 +210,33 @@ def _has_stored_file(db: Database, c: Connection, instance: str, names: set[str]
     return and_(mark.c.instance == instance, refs_in(db, mark, with_key)) if with_key else false()
 
 
-def _is_named_by_layout(db: Database, table: Table, registry: Registry, names: set[str]) -> ColumnElement[bool]:
-    """Return the condition that a row is a mark of the catalog that the text of one of these keys names."""
-    refs_by_instance = catalog.marks_of(db, registry, names).items()
-    return or_(
-        false(), *(and_(table.c.instance == instance, refs_in(db, table, refs)) for instance, refs in refs_by_instance)
-    )
+def _is_named_by_owner(db: Database, table: Table, refs: Mapping[str, Collection[Ref]]) -> ColumnElement[bool]:
+    """Return the condition that a row is one of these marks; ``refs``: instance → marks."""
+    return or_(false(), *(and_(table.c.instance == i, refs_in(db, table, found)) for i, found in refs.items()))
+
+
+def _asked(instance: str | None, context: WhyContext) -> list[str]:
+    """Return the instances whose owners know their records without a view; ``instance``: only this one."""
+    registered = context.stores.operators.registry.instances()
+    return [i.id for i in registered if i.knows_live and instance in (None, i.id)]
+
+
+def _refs_of_keys(names: set[str], instance: str | None, context: WhyContext) -> dict[str, Collection[Ref]]:
+    """Return instance → the marks that the text of one of these keys names, as its owner lays out its files."""
+    refs: dict[str, Collection[Ref]] = {}
+    for i in _asked(instance, context):
+        with suppress(OwnerSilent):  # what it shows as live says that it is silent
+            refs[i] = context.owner.refs_of_keys(i, names)
+    return refs
+
+
+def _owners_stories(names: set[str], instance: str | None, context: WhyContext) -> Iterator[Story]:
+    """Yield a story for each live file, and for each record, that an owner knows under one of these names."""
+    for i in _asked(instance, context):
+        try:
+            for text in context.owner.live_texts(i, names):
+                yield Story(instance=i, events=(Event(event="live", text=f"live: {text}"),))
+            for kind, id_, text in context.owner.records_with(i, names):
+                yield Story(instance=i, kind=kind, id=id_, events=(Event(event="record", text=text),))
+        except OwnerSilent as e:
+            yield _unknown(i, str(e))

@@ -66,6 +66,7 @@ def _fields(row: type) -> dict[str, Any]:
 
 
 VAULT_KEYS = dict.fromkeys(("instance", "vault", "kind", "place", "endpoint", "versions", "proof"), str)
+OWNER_KEYS = {"owner": str, "package": str, "about": str, "options": list[str], "kinds": list[str], "error": str}
 EXPIRING = create_model("ExpiringToken", token=(str, ...), scope=(str, ...), expires_at=(int, ...))
 PLACE = create_model("Place", __base__=PlaceFigures, vault=(str | None, ...), cap=(int | None, ...))
 COPY = create_model("Copy", __base__=Replica, need=(int, ...))
@@ -89,6 +90,7 @@ SHAPES: Mapping[str, JsonShape] = {
     "pace": JsonShape(more={"places": list[PLACE], "caps": list[Cap]}),
     "undelete": JsonShape(Undeleted, {"dry_run": bool}),
     "instance list": JsonShape(Instance, {"roles": list[str]}, is_list=True),
+    "owner list": JsonShape(more=OWNER_KEYS, is_list=True),
     "vault list": JsonShape(more=VAULT_KEYS | {"conditional": bool}, is_list=True),
     "vault probe": JsonShape(Probe),
     "round list": JsonShape(RoundRow, is_list=True),

@@ -29,6 +29,7 @@ from sexton.interfaces.cli.commands import (
     instance,
     log,
     marks,
+    owner,
     pace,
     plan,
     protection,
@@ -60,7 +61,7 @@ from sexton.kernel.extras import missing_extra
 from sexton.kernel.printable import escaped_output
 
 REFUSED, WRONG_USAGE, INTERRUPTED = 1, 64, 130
-"""Exit codes. 0: success; 2: only of `plan`, there is something to do; 3 and 4: only of `check run`."""
+"""Exit codes, beside those of `plan` (2) and of `check run` (3 and 4)."""
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """The base of Typer's errors about wrong usage; Typer exports only the classes derived from it."""
 
@@ -116,6 +117,7 @@ COMMANDS: dict[str, Callable[..., object]] = {
 
 GROUPS: dict[str, typer.Typer] = {
     "instance": instance.app,
+    "owner": owner.app,
     "vault": vault.app,
     "round": round.app,
     "plan": plan.app,
@@ -139,10 +141,7 @@ GROUPS: dict[str, typer.Typer] = {
 """`sexton NAME …` → the group of commands that its module declares."""
 
 COMMANDS_OF_OTHER_MODULES: tuple[tuple[typer.Typer, dict[str, Callable[..., object]]], ...] = (
-    (
-        protection.app,
-        {"selftest": protection_selftest.selftest},
-    ),
+    (protection.app, {"selftest": protection_selftest.selftest}),
     (
         check.app,
         {
@@ -184,7 +183,7 @@ COMMANDS_OF_OTHER_MODULES: tuple[tuple[typer.Typer, dict[str, Callable[..., obje
 
 TRIALS = ("contract", "trial")
 PANELS: dict[str, tuple[str, ...]] = {
-    "Set up": ("init", "up", "instance", "enable", "vault", "schedules", "settings", "worker", "api", *TRIALS),
+    "Set up": ("init", "up", "instance", "owner", "enable", "vault", "schedules", "settings", "worker", "api", *TRIALS),
     "Inspect": ("status", "blockers", "why", "marks", "deletions", "log", "check", "doctor"),
     "Delete": ("plan", "apply", "round"),
     "Stop, hold and protect": ("stop", "start", "hold", "lists", "pace", "protection", "quarantine", "token", "user"),

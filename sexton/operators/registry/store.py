@@ -2,9 +2,10 @@
 
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pydantic import Field
 from sqlalchemy import Connection, Row, and_, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
@@ -20,7 +21,7 @@ from sexton.storage.port import UnknownVault
 NO_VIEW = "none"
 """In place of a view's name: an operator has said that the instance has no live view."""
 _NAME = "[A-Za-z_][A-Za-z0-9_$]{0,62}"
-_VIEW_NAME = {"postgresql": re.compile(rf"(?!pg_|information_schema\.|sexton\.|sexton_catalog\.){_NAME}\.{_NAME}")}
+_VIEW_NAME = {"postgresql": re.compile(rf"(?!pg_|information_schema\.|sexton(_[a-z0-9_]+)?\.){_NAME}\.{_NAME}")}
 _VIEW_NAME["sqlite"] = re.compile(rf"(?!sqlite_){_NAME}")
 
 
@@ -32,7 +33,11 @@ class Instance(Message):
     created_at: int
     enabled_at: int | None
     owner: str = "sql"
-    """The adapter for its marks: ``sql`` (its own transactions write them) or ``catalog`` (the reference owner)."""
+    """Which of the installed owners answers for its marks; never changed."""
+    owner_options: dict[str, str] = Field(default_factory=dict)
+    """What that owner needs to know of this instance; never changed."""
+    knows_live: bool = False
+    """Its owner knows which objects are live, without a view that this instance names."""
     key_pattern: str = ""
     """The regular expression that every key of the owner's files matches; empty: unknown."""
     live_view: str = ""
@@ -46,7 +51,16 @@ def names_a_view(instance: Any) -> bool:
 
 def shows_live_objects(instance: Any) -> bool:
     """Return whether the owner of an instance, a value or a row, shows which objects are live."""
-    return instance.owner == "catalog" or names_a_view(instance)
+    return bool(instance.knows_live) or names_a_view(instance)
+
+
+def _registered_otherwise(instance: str, registered: Mapping[Any, Any]) -> str:
+    may = "may" if registered["underscore_in_ids"] else "may not"
+    options = "".join(f" --option {name}={value}" for name, value in sorted(registered["owner_options"].items()))
+    return (
+        f"instance {instance} is registered with owner {registered['owner']}{options}, and its ids {may} "
+        "contain _; choose another name"
+    )
 
 
 class Registry:
@@ -55,33 +69,29 @@ class Registry:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def add_instance(self, instance: str, owner: str = "sql", *, underscore_in_ids: bool = False) -> None:
+    def add_instance(self, instance: str, owner: str = "sql", **traits: Any) -> None:
         """Register an instance in observe mode. Repeating it changes nothing.
 
         Args:
             instance: its name.
-            owner: ``sql`` or ``catalog``; a catalog's ids never contain ``_``.
-            underscore_in_ids: ids may contain ``_``; otherwise prefixes may end with it.
+            owner: the owner that answers for its marks.
+            traits: ``underscore_in_ids``: ids may contain ``_``, otherwise prefixes may end with it;
+                ``owner_options``, ``knows_live``, ``key_pattern``: as in ``Instance``.
 
         Raises:
             BadInput: the name is not ``[a-z0-9][a-z0-9_-]{0,62}``, or it is registered otherwise.
         """
-        if underscore_in_ids and owner == "catalog":
-            raise BadInput("a catalog's files are named TABLET/ROWSET_SEGMENT.dat, so its ids contain no _")
-        t, values = self._db.t, {"owner": owner, "underscore_in_ids": underscore_in_ids}
+        t, values = self._db.t, {"owner": owner, "owner_options": {}, "underscore_in_ids": False, **traits}
+        fixed = ("owner", "owner_options", "underscore_in_ids")
         try:
             with self._db.write() as c:
-                query = select(*(t.instance.c[name] for name in values)).where(t.instance.c.id == instance)
+                query = select(*(t.instance.c[name] for name in fixed)).where(t.instance.c.id == instance)
                 registered = c.execute(query).mappings().one_or_none()
                 if registered is None:
                     c.execute(insert(t.instance).values(id=instance, **values))
                     c.execute(insert(t.instance_guard).values(instance=instance))
-                elif registered != values:
-                    may = "may" if registered["underscore_in_ids"] else "may not"
-                    raise BadInput(
-                        f"instance {instance} is registered with owner {registered['owner']}, and its ids {may} "
-                        "contain _; choose another name"
-                    )
+                elif any(registered[name] != values[name] for name in fixed):
+                    raise BadInput(_registered_otherwise(instance, registered))
         except IntegrityError as e:
             raise BadInput(
                 f"instance {instance!r} was refused: use lower-case letters, digits, - and _, at most 63; the first is "
@@ -139,11 +149,12 @@ class Registry:
         """Store the pattern of the keys of the owner's files; empty: unknown, so that no object is an orphan.
 
         Raises:
-            BadInput: the pattern is no regular expression, or the owner is the catalog, whose keys are known.
+            BadInput: the pattern is no regular expression, or the owner's keys are known.
             UnknownInstance: the instance is not registered.
         """
-        if self.instance(instance).owner == "catalog":
-            raise BadInput(f"the keys of {instance} are the reference catalog's; they need no pattern")
+        registered = self.instance(instance)
+        if registered.knows_live:
+            raise BadInput(f"owner {registered.owner} knows the keys of {instance}; they need no pattern")
         try:
             re.compile(pattern)
         except re.error as e:
@@ -158,11 +169,12 @@ class Registry:
         The view need not exist yet: until it can be read, every mark of the instance is kept.
 
         Raises:
-            BadInput: this is no name of a view, or the owner is the catalog, which knows its live objects.
+            BadInput: this is no name of a view, or the owner knows its live objects itself.
             UnknownInstance: the instance is not registered.
         """
-        if self.instance(instance).owner == "catalog":
-            raise BadInput(f"the reference catalog knows the live objects of {instance}; it needs no view")
+        registered = self.instance(instance)
+        if registered.knows_live:
+            raise BadInput(f"owner {registered.owner} knows the live objects of {instance}; it needs no view")
         if view != NO_VIEW and not _VIEW_NAME[self._db.dialect].fullmatch(view):
             form = "SCHEMA.VIEW, in a schema of the owner" if self._db.dialect == "postgresql" else "VIEW"
             raise BadInput(f"{view!r} is no name of a live view; write {form}, or {NO_VIEW}")

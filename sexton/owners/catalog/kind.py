@@ -17,8 +17,6 @@ class CatalogKind:
     """One kind of the catalog's marks. Its functions take many marks at once, and need few statements for all."""
 
     name: str
-    retention: str
-    """The setting under ``[recycle]`` with the retention of its marks; empty: due at once."""
     expand: Callable[[CatalogTransaction, Sequence[DueMark]], Mapping[Ref, Expansion]]
     """Return the files that the marks stand for."""
     forget: Callable[[CatalogTransaction, Sequence[str]], None]

@@ -2,12 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 
 from sqlalchemy import text
-from sqlalchemy.exc import SQLAlchemyError
 
-from sexton.database.engine import Database, first_line
 from sexton.marks.model import DueMark, Expansion, Fenced, Place, Ref
 from sexton.owners.catalog import ancestors, barrier, named, parents
 from sexton.owners.catalog.count import live_objects
@@ -15,15 +12,12 @@ from sexton.owners.catalog.due import START, expand_parents, forget_versions, ti
 from sexton.owners.catalog.kind import CatalogKind
 from sexton.owners.catalog.kinds import KINDS
 from sexton.owners.catalog.layout import parse
-from sexton.owners.catalog.scope import CatalogTransaction
-from sexton.owners.port import COUNT_SECONDS, FindRefs, Heartbeat, OwnerSilent, Verify, nothing_to_verify
+from sexton.owners.catalog.reader import CatalogReader
+from sexton.owners.port import COUNT_SECONDS, FindRefs, Heartbeat, Verify, nothing_to_verify
 
 
-class CatalogOwner:
-    """Implements ``owners.port.Owner`` for all instances of the catalog. Call ``tables.create`` once before."""
-
-    def __init__(self, db: Database) -> None:
-        self._db = db
+class CatalogOwner(CatalogReader):
+    """The owner of all instances of the catalog. Call ``tables.create`` once before."""
 
     def mark_due(
         self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat, verify: Verify = nothing_to_verify
@@ -147,25 +141,6 @@ class CatalogOwner:
             for kind, kind_marks in _by_kind(marks):
                 resolvable.update(Ref(kind.name, id_) for id_ in kind.resolvable(tx, [mark.id for mark in kind_marks]))
         return resolvable
-
-    @contextmanager
-    def _read(self, instance: str) -> Iterator[CatalogTransaction]:
-        with _silence_on_error(), self._db.read() as c:
-            yield CatalogTransaction(self._db, c, instance)
-
-    @contextmanager
-    def _write(self, instance: str) -> Iterator[CatalogTransaction]:
-        with _silence_on_error(), self._db.write() as c:
-            yield CatalogTransaction(self._db, c, instance)
-
-
-@contextmanager
-def _silence_on_error() -> Iterator[None]:
-    """Raise ``OwnerSilent`` for an error of the database."""
-    try:
-        yield
-    except SQLAlchemyError as e:
-        raise OwnerSilent(f"the catalog's tables cannot be read or written: {first_line(e)}") from e
 
 
 def _by_kind(marks: Sequence[DueMark]) -> Iterator[tuple[CatalogKind, Sequence[DueMark]]]:

@@ -7,7 +7,7 @@ no such check.
 """
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from sqlalchemy import (
@@ -24,11 +24,12 @@ from sexton.database.engine import Database, first_line
 from sexton.marks.keepers import NAMED_LIVE
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 from sexton.operators.registry.store import Registry
-from sexton.owners.port import COUNT_SECONDS, FindRefs, OwnerSilent, Verify, nothing_to_verify
+from sexton.owners.port import COUNT_SECONDS, OwnerSilent
 from sexton.owners.sql import live_code, live_keys, live_moment, live_view, loose_keys
 from sexton.owners.sql.live_keys import ViewNames
 from sexton.owners.sql.live_marks import LiveMarks
 from sexton.owners.sql.live_sessions import OwnerSlow, reading
+from sexton.owners.sql.live_side import ViewReader
 from sexton.owners.sql.live_view import is_about
 from sexton.owners.sql.loose_keys import LooseKeys
 from sexton.owners.sql.orphans import expand_orphans
@@ -64,42 +65,15 @@ class _Look(NamedTuple, Generic[Found]):
         return self.meaning == meaning and time.monotonic() <= self.until
 
 
-class SqlOwner:
-    """Implements ``owners.port.Owner`` for a database whose own transactions insert its marks."""
+class SqlOwner(ViewReader):
+    """The owner of a database whose own transactions insert its marks."""
 
-    def __init__(
-        self,
-        db: Database,
-        registry: Registry,
-        max_age_seconds: int = live_moment.MAX_AGE_SECONDS,
-    ) -> None:
-        """Store the ports.
-
-        Args:
-            db: the owner's database, which is Sexton's too.
-            registry: names the view and the vaults of each instance.
-            max_age_seconds: how old a copy of the live view may be.
-        """
-        self._db, self._registry, self._max_age_seconds = db, registry, max_age_seconds
+    def __init__(self, db: Database, registry: Registry, max_age_seconds: int = live_moment.MAX_AGE_SECONDS) -> None:
+        """Store the ports, as ``ViewReader`` does."""
+        super().__init__(db, registry, max_age_seconds)
         self._names: dict[tuple[str, str], _Look[ViewNames]] = {}
         self._loose: dict[tuple[str, str], _Look[LooseKeys]] = {}
         self._silences: dict[str, tuple[str, float]] = {}
-
-    def mark_due(
-        self,
-        instance: str,
-        cutoffs: Mapping[str, int],
-        heartbeat: Callable[[], None],
-        verify: Verify = nothing_to_verify,
-    ) -> None:
-        """Do nothing: the owner inserts marks in its own transactions."""
-
-    def marked_children(self, instance: str) -> Mapping[str, Collection[str]]:
-        """Return nothing: ``due`` makes no marks."""
-        return {}
-
-    def abort_expired(self, instance: str, heartbeat: Callable[[], None]) -> None:
-        """Do nothing: the owner's transactions time out by themselves, and their marks become due."""
 
     def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Callable[[], None]) -> Mapping[Ref, Expansion]:
         """Return orphans only: all other marks name their own vault and files, and what they belong to."""
@@ -110,13 +84,6 @@ class SqlOwner:
     ) -> Mapping[Ref, tuple[Fenced, str]]:
         """Return FENCED for all: the owner's commit removes its own mark, or fails."""
         return dict.fromkeys(marks, (Fenced.FENCED, ""))
-
-    def keeps_records(self, instance: str) -> bool:
-        """Return False: the mark is the only record."""
-        return False
-
-    def forget(self, instance: str, find_refs: FindRefs) -> None:
-        """Do nothing: the mark is the only record, and the engine removes it."""
 
     def live_objects(self, instance: str) -> int | None:
         """Return how many objects the view shows; None without a view, or where a row is a prefix.
@@ -160,10 +127,6 @@ class SqlOwner:
         if not evidence:
             return None
         return sum(int(listing.get("objects", 0) + listing.get("young", 0)) for listing in evidence["listings"])
-
-    def resolvable(self, instance: str, marks: Sequence[DueMark]) -> Collection[Ref]:
-        """Return nothing: no mark is quarantined for a reason that only the owner can remove."""
-        return ()
 
     def live(self, instance: str, marks: Sequence[DueMark], heartbeat: Callable[[], None]) -> Mapping[Ref, str]:
         """Return the marks of which the view shows anything: by id, by key, or by prefix in either direction.
@@ -221,8 +184,7 @@ class SqlOwner:
         return as_of
 
     def _meaning(self, c: Connection, view: TableClause, instance: str) -> _Meaning:
-        vaults = {spec.name: spec for spec in self._registry.vaults(instance)}
-        return _Meaning(live_code.definition(self._db, c, view), vaults)
+        return _Meaning(live_code.definition(self._db, c, view), self._vaults(instance))
 
     def _loose_keys(
         self, c: Connection, view: TableClause, instance: str, meaning: _Meaning, heartbeat: Callable[[], None]

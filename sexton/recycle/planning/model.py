@@ -23,6 +23,20 @@ class PlanState(StrEnum):
     REJECTED = "REJECTED"
 
 
+class OwnerPolicy(Message):
+    """What a policy says of one owner's instances alone.
+
+    ``retention_seconds``: kinds that only they have. ``after``: kind → kinds deleted before it. ``fileless``: kinds
+    whose marks are records without files, and never delete an object. ``unlimited``: kinds that do not count against
+    the limits.
+    """
+
+    retention_seconds: dict[str, int]
+    after: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    fileless: tuple[str, ...] = ()
+    unlimited: tuple[str, ...] = ()
+
+
 class Policy(Message):
     """When marks are due, and the order in which kinds are deleted.
 
@@ -33,8 +47,8 @@ class Policy(Message):
     retention_seconds: dict[str, int]
     upload_grace_seconds: int
     after: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    owners: dict[str, dict[str, int]] = Field(default_factory=dict)
-    """Owner → kinds that only its instances have → retention in seconds; see ``policy.for_owner``."""
+    owners: dict[str, OwnerPolicy] = Field(default_factory=dict)
+    """Owner → what only its instances have; see ``policy.for_owner``."""
     fileless: tuple[str, ...] = ()
     """Kinds of the instance's owner that are records without files."""
     unlimited: tuple[str, ...] | None = None

@@ -9,23 +9,11 @@ from collections.abc import Collection, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from sexton.kernel.errors import BadInput
-from sexton.recycle.planning.model import Policy
+from sexton.recycle.planning.model import OwnerPolicy, Policy
 
 SHARD_OBJECTS = 100_000
 """Objects of a shard: a kind with more has a second one, which other threads and workers delete beside it."""
 MOST_SHARDS = 16
-CATALOG = "catalog"
-ORDER: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    CATALOG: {
-        **dict.fromkeys(("compacted", "prepared", "index", "partition"), ("tablet",)),
-        "dropped": ("compacted", "tablet"),
-        "table": ("index", "partition", "tablet"),
-    }
-}
-"""Owner → kind → kinds that are deleted before it. The deletion of a tablet's prefix includes its rowsets' files.
-A compaction's inputs need the record of its output, dropped or not: it shows that another rowset has their versions."""
-FILELESS: Mapping[str, tuple[str, ...]] = {CATALOG: ("index", "partition", "table", "txn_label")}
-"""Owner → its kinds that are records without files: their marks never delete an object."""
 
 
 def policy(
@@ -33,7 +21,7 @@ def policy(
     upload_grace_seconds: int,
     after: Mapping[str, Collection[str]] | None = None,
     *,
-    owners: Mapping[str, Mapping[str, int]] | None = None,
+    owners: Mapping[str, OwnerPolicy] | None = None,
     unlimited: Collection[str] | None = None,
     max_delete_objects: int = 0,
     max_delete_fraction: float = 0.0,
@@ -47,7 +35,7 @@ def policy(
         retention_seconds: kind → seconds from the mark until it is due.
         upload_grace_seconds: time until a deleted prefix is listed a second time.
         after: kind → kinds that are deleted before it.
-        owners: owner → its own kinds → seconds; see ``for_owner``.
+        owners: owner → what only its instances have; see ``for_owner``.
         unlimited: kinds that do not count against the limits; None: there are no limits.
         max_delete_objects: objects of the other kinds that may be deleted within 24 hours without approval.
         max_delete_fraction: the same as a fraction of the live objects, where their number is known.
@@ -58,22 +46,22 @@ def policy(
     """
     retention = dict(sorted(retention_seconds.items()))
     order = {kind: tuple(sorted(before)) for kind, before in sorted((after or {}).items()) if before}
-    owner_kinds = {owner: dict(sorted(kinds.items())) for owner, kinds in sorted((owners or {}).items())}
+    of_owners = dict(sorted((owners or {}).items()))
     digested: list[object] = [retention, upload_grace_seconds]
-    if order or owner_kinds:
+    if order or of_owners:
         digested.append(order)
-    if owner_kinds:
-        digested.append(owner_kinds)
+    if of_owners:
+        digested.append({owner: json.loads(own.model_dump_json()) for owner, own in of_owners.items()})
     if fallback_retention_seconds is not None:
         digested.append({"fallback": fallback_retention_seconds})
-    version = hashlib.sha256(json.dumps(digested).encode()).hexdigest()[:12]
+    version = hashlib.sha256(json.dumps(digested, sort_keys=True).encode()).hexdigest()[:12]
     waves(retention, order)
     return Policy(
         version=version,
         retention_seconds=retention,
         upload_grace_seconds=upload_grace_seconds,
         after=order,
-        owners=owner_kinds,
+        owners=of_owners,
         unlimited=None if unlimited is None else tuple(sorted(unlimited)),
         max_delete_objects=max_delete_objects,
         max_delete_fraction=max_delete_fraction,
@@ -86,13 +74,14 @@ def for_owner(policy: Policy, owner: str) -> Policy:
 
     A kind of the same name that another owner has shares none of their properties.
     """
-    owner_kinds, order = policy.owners.get(owner, {}), ORDER.get(owner, {})
-    after = {kind: before for kind, before in policy.after.items() if kind not in owner_kinds}
+    own = policy.owners.get(owner, OwnerPolicy(retention_seconds={}))
+    after = {kind: before for kind, before in policy.after.items() if kind not in own.retention_seconds}
     return policy.model_copy(
         update={
-            "retention_seconds": {**policy.retention_seconds, **owner_kinds},
-            "after": {**after, **order},
-            "fileless": FILELESS.get(owner, ()),
+            "retention_seconds": {**policy.retention_seconds, **own.retention_seconds},
+            "after": {**after, **own.after},
+            "fileless": own.fileless,
+            "unlimited": None if policy.unlimited is None else tuple(sorted({*policy.unlimited, *own.unlimited})),
         }
     )
 

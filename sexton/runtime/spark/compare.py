@@ -16,9 +16,9 @@ from pyspark.sql.connect.session import SparkSession
 
 from sexton.check.model import CheckOrder, Evidence
 from sexton.check.policy import latest_judged_write, with_live_counts
-from sexton.check.port import CheckRuns, Heartbeat, LiveSource, NoLiveSide
+from sexton.check.port import CheckRuns, Heartbeat, LiveSource
 from sexton.kernel.errors import BadInput
-from sexton.owners.port import OwnerSilent
+from sexton.owners.port import NoLiveSide, OwnerSilent
 from sexton.runtime.spark import reconcile
 from sexton.runtime.spark.findings import FindingWriter
 from sexton.runtime.spark.listing_progress import ListingProgress, Pass, listing_evidence, pending_parts

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from sexton.check.port import NoLiveSide
 from sexton.contract import NewMark
 from sexton.kernel.errors import BadInput
-from sexton.owners.port import OwnerSilent
+from sexton.owners.plugins import add_instance
+from sexton.owners.port import NoLiveSide, OwnerSilent
 from sexton.recycle.model import RoundReport
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, listing, put
@@ -115,6 +115,6 @@ def test_a_name_that_is_no_owners_view_is_refused(rig: Rig, name: str) -> None:
 
 
 def test_the_catalog_takes_no_view(rig: Rig) -> None:
-    rig.registry.add_instance("lake", "catalog")
+    add_instance(rig.db, rig.registry, "lake", "catalog")
     with pytest.raises(BadInput, match="needs no view"):
         rig.registry.set_live_view("lake", view(rig))

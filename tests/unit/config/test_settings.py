@@ -9,6 +9,7 @@ import pytest
 from config.settings import Settings, SettingsError, explain, load, load_home_env
 from config.sources import home
 from sexton.kernel.trust import Trust
+from sexton.recycle.planning.policy import for_owner
 from tests.servers.certificate import certificate
 
 
@@ -213,7 +214,7 @@ def test_command_values_win_over_every_source(monkeypatch: pytest.MonkeyPatch) -
 def test_the_policy_has_the_catalogs_kinds_and_the_limits() -> None:
     policy = load(**{"recycle.max_delete_objects": "7", "recycle.dropped_index_retention_seconds": "4000"}).policy()
 
-    assert policy.owners["catalog"] == {
+    assert policy.owners["catalog"].retention_seconds == {
         "table": 4000,
         "index": 4000,
         "partition": 10800,
@@ -222,7 +223,8 @@ def test_the_policy_has_the_catalogs_kinds_and_the_limits() -> None:
     }
     assert policy.retention_seconds == load().retentions()
     assert (policy.max_delete_objects, policy.max_delete_fraction) == (7, 0.1)
-    assert policy.unlimited == ("compacted", "prepared", "txn_label")
+    assert policy.unlimited == ("compacted", "prepared")
+    assert for_owner(policy, "catalog").unlimited == ("compacted", "prepared", "txn_label")
 
 
 @pytest.mark.parametrize("url", ["s3://bucket", "s3://bucket/audit/of/ours", "file:///var/audit", "/var/audit", ""])

@@ -52,8 +52,10 @@ CREATE TABLE sexton.instance (
     retry_at timestamptz,
     failures integer NOT NULL DEFAULT 0,
     last_success_at timestamptz,
-    -- who knows what the marks mean: a database through SQL, or the reference catalog
-    owner text NOT NULL DEFAULT 'sql' CHECK (owner IN ('sql', 'catalog')),
+    -- which installed owner answers for the marks, and what it needs to know of this instance; never changed
+    owner text NOT NULL DEFAULT 'sql',
+    owner_options jsonb NOT NULL DEFAULT '{}',
+    knows_live boolean NOT NULL DEFAULT false,  -- the owner knows which objects are live, without a view
     -- either ids may contain _, or prefixes may end with it: 12_ is also how 12_3 begins; never changed
     underscore_in_ids boolean NOT NULL DEFAULT false,
     retentions jsonb,  -- kind -> seconds, as an operator agreed to them

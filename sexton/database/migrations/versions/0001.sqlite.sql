@@ -32,8 +32,10 @@ CREATE TABLE sexton_instance (
     retry_at integer,
     failures integer NOT NULL DEFAULT 0,
     last_success_at integer,
-    -- who knows what the marks mean: a database through SQL, or the reference catalog
-    owner text NOT NULL DEFAULT 'sql' CHECK (owner IN ('sql', 'catalog')),
+    -- which installed owner answers for the marks, and what it needs to know of this instance; never changed
+    owner text NOT NULL DEFAULT 'sql',
+    owner_options text NOT NULL DEFAULT '{}',
+    knows_live boolean NOT NULL DEFAULT false,  -- the owner knows which objects are live, without a view
     -- either ids may contain _, or prefixes may end with it: 12_ is also how 12_3 begins; never changed
     underscore_in_ids integer NOT NULL DEFAULT 0 CHECK (underscore_in_ids IN (0, 1)),
     retentions text,  -- kind -> seconds, as an operator agreed to them

@@ -55,5 +55,6 @@ def findings(
 def inventory(instance: str, body: Inventory, service: Service, caller: CurrentCaller) -> PeerComparison:
     """Compare a front end's memory with the records, in both directions, for a range of ids. Read-only."""
     caller.require(Grant.OWNER, instance)
-    registered = service.stores.registry.instance(instance)
-    return peers.compare(service.db, registered, body.kind, body.ids, body.after, body.until)
+    service.stores.registry.instance(instance)
+    bounds = body.after, body.until
+    return peers.compare(service.db, service.stores.owners, instance, body.kind, body.ids, bounds)

@@ -1,6 +1,6 @@
 """`sexton instance`, `sexton enable`: register databases, and choose which of them rounds clean."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,10 +23,10 @@ PATTERN_CHARACTERS = 200
 @app.command("add")
 def add(
     name: Name,
-    owner: Annotated[
-        Literal["sql", "catalog"],
-        typer.Option(help="Which owner marks: SQL transactions of its own, or the reference catalog in this database."),
-    ] = "sql",
+    owner: Annotated[str, typer.Option(help="Which owner answers for its marks; see: sexton owner list.")] = "sql",
+    option: Annotated[
+        list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="What the owner needs to know of it.")
+    ] = None,
     live_view: Annotated[str, typer.Option(help=VIEW_HELP)] = "",
     underscore_in_ids: Annotated[
         bool, typer.Option("--underscore-in-ids", help="Ids may contain _; then no prefix ends with it.")
@@ -36,12 +36,12 @@ def add(
 
     Example: sexton instance add shop --live-view shop.sexton_live
     """
-    from sexton.owners.catalog import tables
+    from sexton.owners.plugins import add_instance
 
+    options = dict(_option(text) for text in option or ())
     with open_database() as service, log_call(service, "instance add", name, owner, live_view):
-        if owner == "catalog":
-            tables.create(service.db)
-        service.stores.registry.add_instance(name, owner, underscore_in_ids=underscore_in_ids)
+        registry = service.stores.registry
+        add_instance(service.db, registry, name, owner, options, underscore_in_ids=underscore_in_ids)
         known_view = service.stores.registry.instance(name).live_view
         if live_view and known_view and live_view != known_view:
             raise BadInput(
@@ -53,6 +53,13 @@ def add(
         mode = service.stores.registry.instance(name).mode
     note = f"it observes until: sexton enable {name}" if mode == "observe" else "it was enabled already"
     typer.echo(f"instance {name} is registered; {note}")
+
+
+def _option(text: str) -> tuple[str, str]:
+    name, is_option, value = text.partition("=")
+    if not is_option:
+        raise BadInput(f"--option {text!r} must be NAME=VALUE")
+    return name, value
 
 
 @app.command("list")
@@ -126,8 +133,7 @@ def live_view(name: Name, view: Annotated[str, typer.Argument(help=VIEW_HELP)]) 
 
 def _live_fault(service: "OperatorService", name: str) -> str:
     """Return why rounds cannot read the live view of an instance, empty where they can."""
-    from sexton.check.port import NoLiveSide
-    from sexton.owners.port import OwnerSilent
+    from sexton.owners.port import NoLiveSide, OwnerSilent
 
     try:
         service.stores.owners.live(name, (), lambda: None)

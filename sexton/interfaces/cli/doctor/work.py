@@ -54,8 +54,7 @@ def _halted(stores: "DeploymentStores") -> DoctorFinding:
 
 def _live_sides(stores: "DeploymentStores") -> DoctorFinding:
     """Return whether the live side of each instance can be read as a round reads it, and what it cannot show."""
-    from sexton.check.port import NoLiveSide
-    from sexton.owners.port import OwnerSilent
+    from sexton.owners.port import NoLiveSide, OwnerSilent
 
     state: Literal["WARN", "FAIL"] = "WARN"
     details, todo = [], "show one row per object: docs/integration.md"

@@ -18,7 +18,6 @@ def _live(tx: CatalogTransaction, ids: Sequence[str]) -> set[str]:
 
 KIND = CatalogKind(
     name="compacted",
-    retention="compacted_rowset_retention_seconds",
     expand=rowsets.expand,
     forget=_forget,
     live=_live,

@@ -24,7 +24,6 @@ def _forget(tx: CatalogTransaction, ids: Sequence[str]) -> None:
 
 KIND = CatalogKind(
     name="dropped",
-    retention="dropped_partition_retention_seconds",
     expand=_expand,
     forget=_forget,
     live=rowsets.visible,

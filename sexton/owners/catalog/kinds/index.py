@@ -19,7 +19,6 @@ def _forget(tx: CatalogTransaction, ids: Sequence[str]) -> None:
 
 KIND = CatalogKind(
     name="index",
-    retention="dropped_index_retention_seconds",
     expand=partial(parents.wait, "index"),
     forget=_forget,
     live=partial(parents.live, "index"),

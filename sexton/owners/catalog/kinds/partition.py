@@ -19,7 +19,6 @@ def _forget(tx: CatalogTransaction, ids: Sequence[str]) -> None:
 
 KIND = CatalogKind(
     name="partition",
-    retention="dropped_partition_retention_seconds",
     expand=partial(parents.wait, "partition"),
     forget=_forget,
     live=partial(parents.live, "partition"),

@@ -37,7 +37,6 @@ def _resolvable(tx: CatalogTransaction, ids: Sequence[str]) -> list[str]:
 
 KIND = CatalogKind(
     name="prepared",
-    retention="retention_seconds",
     expand=_expand,
     forget=_forget,
     live=rowsets.visible,

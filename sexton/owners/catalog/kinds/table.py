@@ -23,7 +23,6 @@ def _forget(tx: CatalogTransaction, ids: Sequence[str]) -> None:
 
 KIND = CatalogKind(
     name="table",
-    retention="dropped_index_retention_seconds",
     expand=partial(parents.wait, "table"),
     forget=_forget,
     live=partial(parents.live, "table"),

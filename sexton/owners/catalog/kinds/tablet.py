@@ -46,4 +46,4 @@ def _forget(tx: CatalogTransaction, ids: Sequence[str]) -> None:
         tx.remove(column, dropped_ids)
 
 
-KIND = CatalogKind(name="tablet", retention="", expand=_expand, forget=_forget, live=_live)
+KIND = CatalogKind(name="tablet", expand=_expand, forget=_forget, live=_live)

@@ -29,4 +29,4 @@ def _forget(tx: CatalogTransaction, ids: Sequence[str]) -> None:
     tx.remove(txn.c.id, finished_ids)
 
 
-KIND = CatalogKind(name="txn_label", retention="label_keep_max_second", expand=_expand, forget=_forget, live=_live)
+KIND = CatalogKind(name="txn_label", expand=_expand, forget=_forget, live=_live)

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from config.owners import owner_policy
 from sexton.contract import NewMark
 from sexton.database.engine import Database
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.holds.store import Hold
+from sexton.owners.catalog.plugin import PLUGIN
 from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds.ledger import Ledger
@@ -276,7 +278,7 @@ def test_each_place_shows_its_rate_and_refusals_of_all_workers(rig: Rig) -> None
 
 def test_an_instance_has_figures_only_of_its_owners_kinds(rig: Rig) -> None:
     rig.sql("INSERT INTO {}instance (id, owner) VALUES ('tree', 'catalog')")
-    rig.policy = policy(RETENTION, GRACE, owners={"catalog": {"tablet": 0, "table": 10_800}})
+    rig.policy = policy(RETENTION, GRACE, owners={"catalog": owner_policy(PLUGIN, {"tablet": 0, "table": 10_800})})
 
     s = scrape(rig)
     assert s("sexton_oldest_due_age_seconds", instance_id="tree", kind="tablet") == 0

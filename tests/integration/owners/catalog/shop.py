@@ -11,6 +11,7 @@ from typing import Any
 from mypy_boto3_s3 import S3Client
 from sqlalchemy import event, func, select, update
 
+from config.owners import owner_policy
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
 from sexton.marks.model import DueMark, Ref
@@ -19,9 +20,11 @@ from sexton.owners.catalog import layout
 from sexton.owners.catalog.layout import IndexFormat
 from sexton.owners.catalog.model import NewTable, Output, Schema, Written
 from sexton.owners.catalog.owner import CatalogOwner
+from sexton.owners.catalog.plugin import PLUGIN
 from sexton.owners.catalog.store import Catalog
 from sexton.owners.catalog.tables import build, create
-from sexton.recycle.planning.policy import CATALOG, policy
+from sexton.owners.plugins import add_instance
+from sexton.recycle.planning.policy import policy
 from tests.support.rig import GRACE, RETENTION, Rig, listing, put
 
 OWN = {"table": 10_800, "index": 10_800, "partition": 10_800, "tablet": 0, "txn_label": 259_200}
@@ -67,13 +70,13 @@ class Shop(Rig):
         create(self.db)
         self.t = build(self.db.dialect)
         self.catalog = Catalog(self.db, "shop")
-        self.policy = policy(RETENTION, GRACE, owners={CATALOG: OWN})
+        self.policy = policy(RETENTION, GRACE, owners={"catalog": owner_policy(PLUGIN, OWN)})
         self.roots: dict[str, Path] = {}
         self.buckets: dict[str, tuple[S3Client, str]] = {}
 
     def register(self) -> "Shop":
         """Register the instance and enable it; return the shop."""
-        self.registry.add_instance("shop", CATALOG)
+        add_instance(self.db, self.registry, "shop", "catalog")
         self.registry.enable("shop")
         return self
 

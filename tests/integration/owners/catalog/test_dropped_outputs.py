@@ -1,7 +1,9 @@
 """A dropped output of a compaction is deleted only after its inputs, which would seem live without it."""
 
+from config.owners import owner_policy
 from sexton.operators.holds.store import Hold
-from sexton.recycle.planning.policy import CATALOG, policy
+from sexton.owners.catalog.plugin import PLUGIN
+from sexton.recycle.planning.policy import policy
 from tests.integration.owners.catalog.shop import OWN, RETAINED, Shop
 from tests.support.kept import kept_texts
 from tests.support.rig import GRACE, RETENTION
@@ -38,7 +40,9 @@ def test_an_output_waits_for_its_inputs_to_be_due(shop: Shop) -> None:
     output = shop.compacted(tablet, shop.loaded([tablet]) + shop.loaded([tablet]))
     shop.catalog.drop_rowset(output)
     before = shop.objects()
-    shop.policy = policy({**RETENTION, "dropped": 0, "compacted": RETAINED}, GRACE, owners={CATALOG: OWN})
+    shop.policy = policy(
+        {**RETENTION, "dropped": 0, "compacted": RETAINED}, GRACE, owners={"catalog": owner_policy(PLUGIN, OWN)}
+    )
     shop.later(1)
 
     early = shop.round()

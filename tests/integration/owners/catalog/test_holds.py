@@ -1,7 +1,9 @@
 """A hold on a table or partition, or a longer retention, blocks deletion of everything below it."""
 
+from config.owners import owner_policy
 from sexton.operators.holds.store import Hold
-from sexton.recycle.planning.policy import CATALOG, policy
+from sexton.owners.catalog.plugin import PLUGIN
+from sexton.recycle.planning.policy import policy
 from tests.integration.owners.catalog.shop import GRACE, OWN, RETAINED, RETENTION, Shop
 from tests.support.kept import kept_texts
 
@@ -63,7 +65,7 @@ def test_a_longer_retention_blocks_an_expanded_table(shop: Shop) -> None:
     shop.round()
     assert shop.count("mark", kind="tablet") == 1
 
-    shop.policy = policy(RETENTION, GRACE, owners={CATALOG: OWN | {"table": 30 * 86_400}})
+    shop.policy = policy(RETENTION, GRACE, owners={"catalog": owner_policy(PLUGIN, OWN | {"table": 30 * 86_400})})
     shop.round()
     shop.holds.release(placed)
     shop.round()

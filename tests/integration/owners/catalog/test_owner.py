@@ -6,6 +6,7 @@ from sqlalchemy import text
 from sexton import contract
 from sexton.marks.model import Ref
 from sexton.owners.catalog.layout import IndexFormat
+from sexton.owners.plugins import add_instance
 from sexton.owners.port import OwnerSilent
 from tests.integration.owners.catalog.shop import SCHEMAS, Shop, no_heartbeat, recorded_statements
 from tests.support.kept import kept_texts
@@ -122,7 +123,7 @@ def _ids(shop: Shop, table: str, **where: str) -> list[str]:
 def test_records_of_another_instance_are_not_touched(shop: Shop) -> None:
     shop.table()
     shop.catalog.drop_table("t")
-    shop.registry.add_instance("other", "catalog")
+    add_instance(shop.db, shop.registry, "other", "catalog")
 
     shop.catalog_owner.mark_due("other", {"table": 10**14}, no_heartbeat)
     shop.catalog_owner.forget("other", lambda _: [Ref("table", "t")])

@@ -6,14 +6,16 @@ from contextlib import suppress
 
 import pytest
 
+from config.owners import owner_policy
 from sexton.kernel.errors import SextonError
 from sexton.marks.model import Ref
 from sexton.operators.holds.store import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
+from sexton.owners.catalog.plugin import PLUGIN
 from sexton.owners.port import FindRefs, Heartbeat, Verify
 from sexton.recycle.pipeline.model import AdoptOrder
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
-from sexton.recycle.planning.policy import CATALOG, policy
+from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds.ledger import Ledger
 from tests.integration.owners.catalog.shop import GRACE, OWN, RETAINED, Shop
 from tests.support.rig import RETENTION
@@ -49,7 +51,8 @@ def test_an_older_round_marks_nothing_that_a_newer_one_keeps(shop: Shop, monkeyp
     thread.start()
     assert paused.wait(20)
     shop.later(61)  # the lease expired
-    raised = policy(RETENTION, GRACE, owners={CATALOG: OWN | dict.fromkeys(("table", "index", "partition"), WEEK)})
+    longer = OWN | dict.fromkeys(("table", "index", "partition"), WEEK)
+    raised = policy(RETENTION, GRACE, owners={"catalog": owner_policy(PLUGIN, longer)})
     shop.policy = raised
     newer = shop.rounds.open("shop", "r2", None, raised)
     order = AdoptOrder(round=newer.round, lease=newer.lease, upload_grace_seconds=GRACE, cutoffs=newer.cutoffs)

@@ -79,7 +79,7 @@ def test_an_undropped_id_shows_its_record_and_parents(shop: Shop, loaded: tuple[
 def test_an_unknown_id_or_foreign_instance_shows_nothing(shop: Shop, loaded: tuple[str, str, str]) -> None:
     tablet, _, _ = loaded
     unknown = events(shop, "nothing")
-    shop.sql("UPDATE {}instance SET owner = 'sql'")
+    shop.sql("UPDATE {}instance SET owner = 'sql', knows_live = false")
 
     assert (unknown, events(shop, tablet)) == ({}, {})
 

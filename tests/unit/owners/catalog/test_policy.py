@@ -11,8 +11,9 @@ from config.settings import Settings
 from sexton.marks.model import Fenced
 from sexton.owners.catalog.kinds import KINDS
 from sexton.owners.catalog.model import TxnStatus
+from sexton.owners.catalog.plugin import PLUGIN
 from sexton.owners.catalog.policy import covered, verdict
-from sexton.recycle.planning.policy import CATALOG, FILELESS, ORDER, for_owner
+from sexton.recycle.planning.policy import for_owner
 
 ranges = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)).map(lambda r: (min(r), max(r))), max_size=6)
 
@@ -42,16 +43,16 @@ def test_unknown_status_blocks_and_is_named(other: TxnStatus) -> None:
 
 
 def test_every_kind_has_the_retention_of_its_setting() -> None:
-    names = sorted({k.retention for k in KINDS.values() if k.retention})
+    names = sorted({kind.setting for kind in PLUGIN.kinds if kind.setting})
     seconds = {name: 4_000 + n for n, name in enumerate(names)}
-    policy = for_owner(Settings(recycle=RecycleSection(**seconds)).policy(), CATALOG)
+    policy = for_owner(Settings(recycle=RecycleSection(**seconds)).policy(), "catalog")
 
-    retained = {name: policy.retention_seconds[name] for name in KINDS}
+    retained = {kind.name: policy.retention_seconds[kind.name] for kind in PLUGIN.kinds}
 
-    assert retained == {name: seconds.get(kind.retention, 0) for name, kind in KINDS.items()}
+    assert retained == {kind.name: seconds.get(kind.setting, 0) for kind in PLUGIN.kinds}
 
 
 def test_order_of_kinds_names_all_kinds_of_the_catalog() -> None:
-    order = ORDER[CATALOG]
+    own = {kind.name for kind in PLUGIN.kinds}
 
-    assert {*order, *(k for before in order.values() for k in before), *FILELESS[CATALOG]} == KINDS.keys()
+    assert {*PLUGIN.after, *(k for before in PLUGIN.after.values() for k in before), *own} == KINDS.keys()

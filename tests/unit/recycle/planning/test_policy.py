@@ -2,7 +2,9 @@
 
 import pytest
 
+from config.owners import owner_policy
 from sexton.kernel.errors import BadInput
+from sexton.owners.catalog.plugin import PLUGIN
 from sexton.recycle.planning.policy import for_owner, policy, waves
 
 
@@ -33,12 +35,13 @@ def test_order_changes_the_policy_version() -> None:
     assert policy({"a": 600, "b": 600}, 600).version != ordered.version
 
 
-OWNERS = {"catalog": {"table": 3_600, "index": 3_600, "partition": 7_200, "tablet": 0}}
+RETENTIONS = {"table": 3_600, "index": 3_600, "partition": 7_200, "tablet": 0}
+OWNERS = {"catalog": owner_policy(PLUGIN, RETENTIONS)}
 
 
 def test_owners_change_the_policy_version_and_limits_do_not() -> None:
     plain, owned = policy({"a": 600}, 600), policy({"a": 600}, 600, owners=OWNERS)
-    longer = policy({"a": 600}, 600, owners={"catalog": OWNERS["catalog"] | {"table": 9_999}})
+    longer = policy({"a": 600}, 600, owners={"catalog": owner_policy(PLUGIN, RETENTIONS | {"table": 9_999})})
 
     assert len({plain.version, owned.version, longer.version}) == 3
     assert policy({"a": 600}, 600, owners={}, max_delete_objects=5, unlimited=["a"]).version == plain.version
@@ -71,6 +74,6 @@ def test_owners_kinds_replace_those_of_the_settings() -> None:
 def test_tablets_precede_their_rowsets_and_parents() -> None:
     kinds = {"compacted", "dropped", "prepared", "table", "index", "partition", "tablet", "txn_label"}
 
-    order = waves(kinds, for_owner(policy({}, 600), "catalog").after)
+    order = waves(kinds, for_owner(policy({}, 600, owners=OWNERS), "catalog").after)
 
     assert order == [["tablet", "txn_label"], ["compacted", "index", "partition", "prepared"], ["dropped", "table"]]

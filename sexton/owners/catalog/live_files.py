@@ -9,12 +9,9 @@ from sexton.database.ranges import READ_ROWS, ranges, within
 from sexton.kernel.errors import BadInput
 from sexton.marks.live import LiveEntry, Part
 from sexton.owners.catalog import parents
-from sexton.owners.catalog.layout import FILE_NAME, IndexFormat, rowset_keys, rowset_prefix
+from sexton.owners.catalog.layout import IndexFormat, rowset_keys, rowset_prefix
 from sexton.owners.catalog.model import RowsetState
 from sexton.owners.catalog.scope import CatalogTransaction
-
-PATTERN = FILE_NAME
-"""The regular expression that every key of the catalog's files matches."""
 
 
 def parts(tx: CatalogTransaction, rows: int) -> list[Part]:

@@ -5,26 +5,17 @@ from typing import Any
 
 from sqlalchemy import Select, Table, and_, exists, func, literal, or_, select
 
-from sexton.check.model import Discrepancy, FindingType
-from sexton.database.engine import Database
 from sexton.database.ranges import READ_ROWS
-from sexton.operators.registry.store import Registry
 from sexton.owners.catalog.model import RowsetState
 from sexton.owners.catalog.scope import CatalogTransaction
+from sexton.owners.port import RecordText
 
 
-def record_problems(db: Database, registry: Registry, instance: str) -> Iterator[Discrepancy]:
-    """Yield the records of an instance that contradict each other; none where its owner is not the catalog."""
-    if registry.owner(instance) == "catalog":
-        with db.snapshot() as c:
-            yield from records(CatalogTransaction(db, c, instance))
-
-
-def records(tx: CatalogTransaction) -> Iterator[Discrepancy]:
+def contradictions(tx: CatalogTransaction) -> Iterator[RecordText]:
     """Yield each record that contradicts another one, once for each contradiction."""
     for kind, query in _integrity_queries(tx):
         for record_id, detail in tx.c.execution_options(yield_per=READ_ROWS).execute(query):
-            yield Discrepancy(type=FindingType.RECORD, vault="", key=f"{kind}/{record_id}", detail=detail)
+            yield RecordText(kind, record_id, detail)
 
 
 def _integrity_queries(tx: CatalogTransaction) -> Iterator[tuple[str, Select[Any]]]:

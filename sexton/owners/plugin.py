@@ -1,0 +1,73 @@
+"""How an owner is declared: what Sexton knows of it before it asks it anything.
+
+A package outside of Sexton declares its owner as an entry point of the group ``sexton.owners``; those of Sexton are the
+folders beside this file that have a ``plugin.py``. Both name a ``PLUGIN``.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from sexton.database.engine import Database
+from sexton.kernel.message import Message
+from sexton.operators.registry.store import Registry
+from sexton.owners.port import Owner
+
+
+class OwnerContext(NamedTuple):
+    """What an owner is built with. ``registry`` names each instance's vaults, and the options that it was added with.
+
+    ``live_max_age_seconds``: how old a copy of the live side may be.
+    """
+
+    db: Database
+    registry: Registry
+    live_max_age_seconds: int
+
+
+class OwnerKind(NamedTuple):
+    """A kind of marks that only instances of this owner have.
+
+    ``retention_seconds``: from the mark until it is due, unless ``kinds.NAME.retention_seconds`` is set.
+    ``setting``: the key under ``[recycle]`` that decides it instead; ``fixed``: no setting changes it.
+    ``has_files``: otherwise its marks are records alone, and delete no object. ``limited``: its marks count against the
+    limits on deletions; not where no person drops them.
+    """
+
+    name: str
+    retention_seconds: int = 0
+    setting: str = ""
+    fixed: bool = False
+    has_files: bool = True
+    limited: bool = True
+
+
+class NoOptions(Message):
+    """The options of an owner that has none."""
+
+
+def create_nothing(db: Database) -> None:
+    """Create no tables."""
+
+
+@dataclass(frozen=True)
+class OwnerPlugin:
+    """The declaration of one owner."""
+
+    about: str
+    """One line for `sexton owner list`."""
+    build: Callable[[OwnerContext], Owner]
+    """Called once in each process."""
+    kinds: tuple[OwnerKind, ...] = ()
+    after: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Kind → kinds that are deleted before it. The kinds of each mark are its own or those of the engine."""
+    options: type[Message] = NoOptions
+    """Validates the options that an instance is added with: each is a text."""
+    create_tables: Callable[[Database], Any] = create_nothing
+    """Creates tables of its own, if they are missing; called when an instance is added."""
+    knows_live: bool = False
+    """It knows which objects are live, without a view that the instance names."""
+    key_pattern: str = ""
+    """The regular expression that every key of its files matches; empty: each instance names its own."""
+    no_underscore: str = ""
+    """Why ids never contain ``_``; empty: each instance chooses."""

@@ -1,0 +1,141 @@
+"""Find the owners that are installed: the folders beside this file, and entry points of other packages."""
+
+import importlib
+import importlib.util
+import logging
+import pkgutil
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.metadata import entry_points
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+import sexton.owners
+from sexton.database.engine import Database
+from sexton.kernel.errors import BadInput, SextonError
+from sexton.operators.registry.store import Registry
+from sexton.owners.plugin import OwnerContext, OwnerPlugin
+from sexton.owners.port import Owner, OwnerSilent
+
+GROUP = "sexton.owners"
+log = logging.getLogger(__name__)
+
+
+class Installed(NamedTuple):
+    """An owner of this installation. ``error``: why it cannot be loaded. ``package``: empty for one of Sexton's."""
+
+    name: str
+    package: str = ""
+    plugin: OwnerPlugin | None = None
+    error: str = ""
+
+
+@cache
+def installed() -> Mapping[str, Installed]:
+    """Return every owner by its name. One that cannot be loaded is among them: only its own instances need it."""
+    owners = {name: Installed(name, plugin=_own(name)) for name in _own_names()}
+    for point in entry_points(group=GROUP):
+        package = point.dist.name if point.dist is not None else point.value
+        if point.name in owners:
+            log.error("package %s declares owner %s, which exists; it is not used", package, point.name)
+            continue
+        owners[point.name] = _load(point.name, package, point.load)
+    return owners
+
+
+def find(name: str) -> OwnerPlugin:
+    """Return a plugin.
+
+    Raises:
+        BadInput: it is not installed here, or cannot be loaded.
+    """
+    owner = installed().get(name)
+    if owner is None:
+        raise BadInput(
+            f"owner {name!r} is not installed; installed are: {', '.join(sorted(installed()))}. Install the package "
+            f"that declares it in the environment of every worker and command (entry point group {GROUP})"
+        )
+    if owner.plugin is None:
+        raise BadInput(f"owner {name} of package {owner.package} cannot be loaded: {owner.error}")
+    return owner.plugin
+
+
+class Builder:
+    """Builds each owner once, when an instance of it is first asked about."""
+
+    def __init__(self, context: OwnerContext) -> None:
+        self._context = context
+        self._built: dict[str, Owner] = {}
+
+    def owner(self, name: str) -> Owner:
+        """Return an owner; ``OwnerSilent``: it is not installed here, or cannot be built."""
+        if name not in self._built:
+            try:
+                self._built[name] = find(name).build(self._context)
+            except Exception as e:  # code of another package
+                raise OwnerSilent(str(e) if isinstance(e, SextonError) else f"owner {name} fails: {e!r}") from e
+        return self._built[name]
+
+
+def add_instance(
+    db: Database,
+    registry: Registry,
+    instance: str,
+    owner: str = "sql",
+    options: Mapping[str, str] | None = None,
+    *,
+    underscore_in_ids: bool = False,
+) -> None:
+    """Register an instance with an installed owner, in observe mode. Repeating it changes nothing.
+
+    Raises:
+        BadInput: the owner is not installed, an option is wrong, or the instance is registered otherwise.
+    """
+    plugin = find(owner)
+    if underscore_in_ids and plugin.no_underscore:
+        raise BadInput(f"ids of owner {owner} contain no _: {plugin.no_underscore}")
+    validated = _validated(owner, plugin, options or {})
+    plugin.create_tables(db)
+    registry.add_instance(
+        instance,
+        owner,
+        owner_options=validated,
+        underscore_in_ids=underscore_in_ids,
+        knows_live=plugin.knows_live,
+        key_pattern=plugin.key_pattern,
+    )
+
+
+def _validated(owner: str, plugin: OwnerPlugin, options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options that are given, checked by the plugin's own model."""
+    known = ", ".join(plugin.options.model_fields) or "none"
+    try:
+        plugin.options.model_validate(options, extra="forbid")
+    except ValidationError as e:
+        problems = "; ".join(f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in e.errors())
+        raise BadInput(f"the options of owner {owner} are wrong: {problems}. It has the options: {known}") from e
+    return dict(sorted(options.items()))
+
+
+def _own_names() -> list[str]:
+    """Return the folders beside this file that declare an owner."""
+    folders = [module.name for module in pkgutil.iter_modules(sexton.owners.__path__) if module.ispkg]
+    return [name for name in folders if importlib.util.find_spec(f"{sexton.owners.__name__}.{name}.plugin")]
+
+
+def _own(name: str) -> OwnerPlugin:
+    plugin: OwnerPlugin = importlib.import_module(f"{sexton.owners.__name__}.{name}.plugin").PLUGIN
+    return plugin
+
+
+def _load(name: str, package: str, load: Callable[[], object]) -> Installed:
+    """Load the plugin of another package, whose code may fail in any way."""
+    try:
+        plugin = load()
+    except Exception as e:
+        log.exception("owner %s of package %s cannot be loaded", name, package)
+        return Installed(name, package, error=f"{type(e).__name__}: {e}")
+    if not isinstance(plugin, OwnerPlugin):
+        return Installed(name, package, error=f"{plugin!r} is no sexton.owners.plugin.OwnerPlugin")
+    return Installed(name, package, plugin)
