@@ -7,9 +7,9 @@ from itertools import groupby
 from typing import Any
 
 from sexton.kernel.crash_points import reached
-from sexton.marks.keepers import Kept, by_vault
+from sexton.marks.keepers import Kept, by_owner_silence, by_vault
 from sexton.marks.model import CHUNK_MARKS, Reason, Ref, Settlement
-from sexton.owners.port import Owner
+from sexton.owners.port import Owner, OwnerSilent
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.audit.port import DeletionLog
 from sexton.recycle.pipeline.active_lease import ActiveLease, BatchWork
@@ -41,19 +41,26 @@ class Settler:
         if not logged:
             unlogged = log_deletions(self._log, work.active_lease, self._stores.outcomes.of_marks(work.token, refs))
         refs = [ref for ref in refs if ref not in unlogged]
+        keep_counts = Counter(unlogged.values())
         for start in range(0, len(refs), CHUNK_MARKS):
             work.active_lease.keep_alive()
-            self._settle_chunk(work, refs[start : start + CHUNK_MARKS], upload_grace_seconds)
-        return Counter(unlogged.values())
+            keep_counts += self._settle_chunk(work, refs[start : start + CHUNK_MARKS], upload_grace_seconds)
+        return keep_counts
 
-    def _settle_chunk(self, work: BatchWork, refs: Sequence[Ref], upload_grace_seconds: int) -> None:
-        """Delete the owner's records, then the marks; the files are deleted already."""
+    def _settle_chunk(self, work: BatchWork, refs: Sequence[Ref], upload_grace_seconds: int) -> Counter[Kept]:
+        """Delete the owner's records, then the marks; the files are deleted already. Return why marks stay claimed."""
         marks = self._stores.settlements.progress(work.token, refs)
         finished = [m for m in marks if m.settlement is Settlement.GONE]
+        keep_counts: Counter[Kept] = Counter()
         if finished:
-            self._forget(work, finished)
+            try:
+                self._forget(work, finished)
+            except OwnerSilent as e:  # the next round asks again
+                keep_counts[by_owner_silence(e)] = len(finished)
+                marks = [m for m in marks if m.settlement is not Settlement.GONE]
             reached("owner.forgot")
         self._stores.settlements.settle(work.token, marks, upload_grace_seconds)
+        return keep_counts
 
     def _forget(self, work: BatchWork, finished: Sequence[Settling]) -> None:
         """Let the owner remove its records of marks whose files are gone.
