@@ -51,6 +51,8 @@ class RecycleActivities:
             )
             log.info("round %d of %s begins", opened.round, order.instance)
             excluded_vaults = self._recycler.announce(opened, heartbeats.keep_alive)
+            if not opened.may_delete:
+                self._recycler.mark_due(opened, heartbeats.keep_alive)
             known_now = {"excluded_vaults": excluded_vaults, "heavy_objects": self._heavy_objects(order.instance)}
             return opened.model_copy(update=known_now)
 

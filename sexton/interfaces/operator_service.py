@@ -87,7 +87,7 @@ class OperatorService:
         owners, plans = stores.owners, stores.plans
         with self.db.read() as c:
             halt = stores.controls.halt(c, instance)
-        if not observes and halt is None:
+        if halt is None:
             # The round that applies the plan does this too, so the plan contains what the owner marks here.
             owners.mark_due(instance, plans.retentions.cutoffs(instance, policy), lambda: None)
         counter = partial(self._count_objects, instance) if count else None

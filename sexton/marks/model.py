@@ -124,6 +124,8 @@ class Fenced(StrEnum):
     """It is committed, or about to be: it is kept."""
     UNKNOWN = "unknown"
     """The owner's own record of it cannot be read: it is kept and reported."""
+    NOT_GARBAGE = "not_garbage"
+    """The owner has taken it back: its mark is removed, and nothing of it is deleted."""
 
 
 class File(NamedTuple):

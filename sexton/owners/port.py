@@ -63,7 +63,7 @@ class Source:
         It changes nothing else, so that a plan may call it as well.
 
         Args:
-            instance: an instance that is enabled, so that rounds may delete.
+            instance: the instance; one that only observes is asked as well, for its plans.
             cutoffs: kind → the latest ``retention_starts_at`` that is due, ms since 1970.
             heartbeat: see ``Heartbeat``.
             verify: see ``Verify``; a round of older cutoffs must not mark what a newer one keeps.

@@ -18,6 +18,7 @@ instance = Table(
     Column("owner", Text),  # which installed owner answers for its marks
     Column("owner_options", Json),  # what that owner needs to know of it
     Column("knows_live", Boolean),  # the owner knows which objects are live, without a view
+    Column("owner_cursor", Text),  # up to where the owner's list of garbage was read
     Column("underscore_in_ids", Boolean),  # otherwise prefixes may end with _
     Column("retentions", Json),  # kind → seconds, as an operator agreed to them
     # how far the owner has come, in its own numbers; a finished protection waits for it

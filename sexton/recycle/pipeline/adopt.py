@@ -110,22 +110,29 @@ class Adopter:
         return due_marks.take_second_pass(work.token, after, SECOND_PASS_MARKS, order.upload_grace_seconds)
 
     def _ask_owner(self, order: AdoptOrder, active_lease: ActiveLease, verify: Verify) -> Counter[Kept]:
-        """Let the owner lift quarantines, time out loads, and mark new garbage."""
-        instance, owner_marks = order.lease.instance, self._stores.owner_marks
-        active_lease.keep_alive()
-        try:
+        """Let the owner lift quarantines, time out loads, and mark new garbage; return what it did not answer."""
+        instance, owner_marks, heartbeat = order.lease.instance, self._stores.owner_marks, active_lease.keep_alive
+
+        def lift_quarantines() -> None:
             self._stores.fences.release_all(instance)
             for quarantined in owner_marks.quarantined(instance):
-                active_lease.keep_alive()
+                heartbeat()
                 owner_marks.free(instance, self._owner.resolvable(instance, quarantined))
-            self._owner.abort_expired(instance, active_lease.keep_alive)
+
+        def mark_due() -> None:
             owner_marks.take_back(instance, self._owner.marked_children(instance), order.cutoffs)
-            self._owner.mark_due(instance, order.cutoffs, active_lease.keep_alive, verify)
-        except OwnerSilent as e:
-            return Counter({by_owner_silence(e): 1})
-        except GuardBusy:
-            return Counter({OWNER_BUSY: 1})
-        return Counter()
+            self._owner.mark_due(instance, order.cutoffs, heartbeat, verify)
+
+        unanswered: Counter[Kept] = Counter()
+        for ask in (lift_quarantines, partial(self._owner.abort_expired, instance, heartbeat), mark_due):
+            heartbeat()
+            try:
+                ask()
+            except OwnerSilent as e:
+                unanswered[by_owner_silence(e)] += 1
+            except GuardBusy:
+                unanswered[OWNER_BUSY] += 1
+        return unanswered
 
     def _second_pass(self, work: BatchWork, marks: Sequence[DueMark], last_file: int) -> Chunk:
         """List claimed prefixes again and check the objects as the claim checked those of the first pass."""

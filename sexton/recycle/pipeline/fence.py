@@ -63,11 +63,13 @@ class Fencer:
         fenced = self._stores.fences.fence(work.token, marks)
         answers = self._owner.fence(work.instance, work.token.batch, sorted(fenced), work.active_lease.keep_alive)
         reached("owner.fenced")
+        taken_back = [ref for ref, (answer, _) in answers.items() if answer is Fenced.NOT_GARBAGE]
+        self._stores.fences.take_back(work.token, taken_back)
         refused = {ref: reason for ref, (answer, reason) in answers.items() if answer is not Fenced.FENCED}
         self._stores.fences.unfence(work.token, refused)
         keep_reasons = {ref: OWNER_BUSY for ref in marks if ref not in answers}
         for ref, (answer, reason) in answers.items():
-            if answer is Fenced.IN_USE:
+            if answer in (Fenced.IN_USE, Fenced.NOT_GARBAGE):
                 keep_reasons[ref] = IN_USE
             elif answer is Fenced.UNKNOWN:
                 chunk.unresolvable.append(Unresolvable(marks[ref], Reason.OWNER_CORRUPT, reason))

@@ -146,6 +146,10 @@ class Fences(Protocol):
         """Give fenced marks back to their owner, each with the reason."""
         ...
 
+    def take_back(self, token: WriteToken, refs: Collection[Ref]) -> None:
+        """Remove fenced marks that their owner no longer calls garbage."""
+        ...
+
     def release_all(self, instance: str) -> None:
         """Unfence the marks that a dead round had fenced; this round fences due marks again."""
         ...

@@ -221,10 +221,13 @@ def stated_shares(stated: int, mark_places: Sequence[Place]) -> Iterator[int]:
 
 
 def _limit_keys(due: Sequence[DueMark]) -> Sequence[DueMark]:
-    """Return as many of the first marks as name a chunk's worth of keys, at least one mark."""
+    """Return as many of the first marks as name a chunk's worth of keys, at least one mark, and all of one kind.
+
+    An owner that cannot read the records of one kind answers for the others.
+    """
     keys = 0
-    for n, mark in enumerate(due, 1):
-        keys += len(mark.keys or ())
-        if keys >= CHUNK_FILES:
+    for n, mark in enumerate(due):
+        if mark.kind != due[0].kind or keys >= CHUNK_FILES:
             return due[:n]
+        keys += len(mark.keys or ())
     return due

@@ -1,11 +1,13 @@
 """Do a worker's part of rounds: announce them, run ranges, adopt the marks that earlier rounds left claimed."""
 
+import logging
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from sexton.marks.lease_port import Leases
 from sexton.operators.controls.port import Gate
-from sexton.owners.port import Owner
+from sexton.owners.port import Owner, OwnerSilent
 from sexton.recycle.audit.port import DeletionLog
 from sexton.recycle.pipeline.adopt import Adopter
 from sexton.recycle.pipeline.deleter import Deleter
@@ -17,6 +19,7 @@ from sexton.recycle.rounds.announce import Announcer
 from sexton.recycle.rounds.model import OpenedRound
 from sexton.storage.port import Vaults
 
+log = logging.getLogger(__name__)
 LISTINGS_AT_ONCE = 8
 
 
@@ -62,6 +65,19 @@ class Recycler:
     def announce(self, opened: OpenedRound, heartbeat: Callable[[], None]) -> dict[str, str]:
         """Write the round into its vaults' markers; return the vaults that the round excludes, and why."""
         return self._announcer.announce(opened, heartbeat)
+
+    def mark_due(self, opened: OpenedRound, heartbeat: Callable[[], None]) -> None:
+        """Let the owner mark new garbage, so that the plan of a round that only observes shows it."""
+        instance, leases = opened.lease.instance, self._parts.leases
+
+        def keep_alive() -> None:
+            heartbeat()
+            leases.renew(opened.lease)
+
+        try:
+            self._parts.owner.mark_due(instance, opened.cutoffs, keep_alive, partial(leases.verify, opened.lease))
+        except OwnerSilent as e:
+            log.warning("the plan of %s lacks what its owner would mark now: %s", instance, e)
 
     def recycle(
         self,

@@ -36,6 +36,7 @@ CREATE TABLE sexton_instance (
     owner text NOT NULL DEFAULT 'sql',
     owner_options text NOT NULL DEFAULT '{}',
     knows_live boolean NOT NULL DEFAULT false,  -- the owner knows which objects are live, without a view
+    owner_cursor text NOT NULL DEFAULT '',  -- up to where the owner's list of garbage was read
     -- either ids may contain _, or prefixes may end with it: 12_ is also how 12_3 begins; never changed
     underscore_in_ids integer NOT NULL DEFAULT 0 CHECK (underscore_in_ids IN (0, 1)),
     retentions text,  -- kind -> seconds, as an operator agreed to them

@@ -5,7 +5,7 @@ Commits and undrops of a FENCED mark are refused, so the owner's answer stays tr
 
 from collections.abc import Collection, Mapping, Sequence
 
-from sqlalchemy import and_, func, select, update
+from sqlalchemy import and_, delete, func, select, update
 
 from sexton.database.engine import Database
 from sexton.marks.model import DueMark, MarkState, Ref, WriteToken
@@ -48,6 +48,19 @@ class FenceStore:
                     mark.c.instance == token.instance, refs_in(db, mark, refs), mark.c.state == MarkState.FENCED
                 )
                 tx.execute(update(mark).where(fenced).values(state=MarkState.MARKED, last_error=reason[:1000]))
+
+    def take_back(self, token: WriteToken, refs: Collection[Ref]) -> None:
+        """Remove fenced marks that their owner no longer calls garbage."""
+        if not refs:
+            return
+        mark, db = self._db.t.mark, self._db
+        with db.write() as tx:
+            verify(db, tx, token)
+            fenced = and_(mark.c.instance == token.instance, refs_in(db, mark, refs), mark.c.state == MarkState.FENCED)
+            # Two statements: marks that no owner could undrop are protected from a delete.
+            tx.execute(update(mark).where(fenced).values(state=MarkState.MARKED))
+            is_marked = and_(mark.c.instance == token.instance, refs_in(db, mark, refs))
+            tx.execute(delete(mark).where(is_marked, mark.c.state == MarkState.MARKED))
 
     def release_all(self, instance: str) -> None:
         """Unfence the marks that a dead round had fenced; this round fences due marks again."""

@@ -1,0 +1,140 @@
+"""An owner that keeps its records elsewhere, and lists its garbage: the base for owners outside of Sexton's database.
+
+The list only grows at its end, so each entry is read once. What was read is marked in the transaction that stores how
+far the list was read. The owner decides the race between undrop and deletion, because only it can: each mark is fenced
+before it is claimed.
+"""
+
+import logging
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from sqlalchemy import Connection, select, update
+
+from sexton import contract
+from sexton.database.engine import Database
+from sexton.database.rows import in_list
+from sexton.kernel.errors import BadInput
+from sexton.marks.model import DueMark, Expansion, Place, Ref
+from sexton.owners.port import Heartbeat, Owner, Verify, nothing_to_verify
+
+log = logging.getLogger(__name__)
+GARBAGE_AT_ONCE = 1_000
+"""Entries of the list that are read and marked together."""
+
+
+class Garbage(NamedTuple):
+    """An object of the owner that became garbage. Its id was never used before: a second drop has another one."""
+
+    kind: str
+    mark: contract.NewMark
+
+    @property
+    def ref(self) -> Ref:
+        """Return the name of the mark."""
+        return Ref(self.kind, self.mark.id)
+
+
+class Undropped(NamedTuple):
+    """Garbage, listed before, that is none any longer: its mark is taken back, unless it is claimed already."""
+
+    kind: str
+    id: str
+
+
+class GarbagePage(NamedTuple):
+    """Entries of the list, in its order. ``end``: the position behind the last one; the next page begins there."""
+
+    entries: Sequence[Garbage | Undropped]
+    end: str
+
+
+class ListedOwner(Owner):
+    """An owner whose garbage Sexton reads from a list, and marks. Subclasses implement ``fence`` and ``live``, too."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    @abstractmethod
+    def garbage(self, instance: str, after: str, limit: int) -> GarbagePage:
+        """Return at most ``limit`` entries of the list behind a position; ``after`` is empty at the beginning."""
+
+    def mark_due(
+        self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat, verify: Verify = nothing_to_verify
+    ) -> None:
+        """Mark what the list has had since it was last read."""
+        after = self._read_until(instance)
+        while True:
+            heartbeat()
+            page = self.garbage(instance, after, GARBAGE_AT_ONCE)
+            if not page.entries or not self._store(instance, after, page, verify):
+                return
+            after = page.end
+
+    def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, Expansion]:
+        """Return the files that the marks name, to be fenced first; not orphans, which have no record to fence."""
+        return {mark.ref: _expansion(mark) for mark in marks if not mark.etags and mark.vault is not None}
+
+    def keeps_records(self, instance: str) -> bool:
+        """Return True: the owner knows what it has fenced until it may forget it."""
+        return True
+
+    def _read_until(self, instance: str) -> str:
+        t = self._db.t.instance
+        with self._db.read() as c:
+            return str(c.execute(select(t.c.owner_cursor).where(t.c.id == instance)).scalar_one())
+
+    def _store(self, instance: str, after: str, page: GarbagePage, verify: Verify) -> bool:
+        """Mark a page, and store how far the list was read; return False if another reader was faster."""
+        undropped = [Ref(*entry) for entry in page.entries if isinstance(entry, Undropped)]
+        listed = [entry for entry in page.entries if isinstance(entry, Garbage) and entry.ref not in undropped]
+        for ref in undropped:
+            self._take_back(instance, ref, verify)
+        try:
+            return self._mark(instance, listed, verify, after, page.end)
+        except BadInput:
+            pass  # one of them: the others must not wait for it
+        for garbage in listed:
+            try:
+                self._mark(instance, [garbage], verify)
+            except BadInput as e:
+                log.error("owner of %s lists %s/%s, which is not marked: %s", instance, *garbage.ref, e)
+        return self._mark(instance, (), verify, after, page.end)
+
+    def _mark(
+        self, instance: str, listed: Sequence[Garbage], verify: Verify, after: str = "", end: str | None = None
+    ) -> bool:
+        """Mark entries of the list, and with ``end`` store how far it was read."""
+        t = self._db.t.instance
+        with self._db.write() as c:
+            verify(c)
+            if end is not None:
+                is_next = (t.c.id == instance, t.c.owner_cursor == after)
+                if c.execute(update(t).where(*is_next).values(owner_cursor=end)).rowcount != 1:
+                    return False
+            for kind in {garbage.kind for garbage in listed}:
+                marks = {garbage.mark.id: garbage.mark for garbage in listed if garbage.kind == kind}
+                known = self._known(c, instance, kind, marks)
+                contract.mark(c, instance, kind, [mark for id_, mark in marks.items() if id_ not in known])
+        return True
+
+    def _take_back(self, instance: str, ref: Ref, verify: Verify) -> None:
+        with self._db.write() as c:
+            verify(c)
+        with suppress(contract.Refused), self._db.write() as c:  # it has no mark, or is claimed: fenced by its owner
+            contract.undrop(c, instance, ref.kind, [ref.id])
+
+    def _known(self, c: Connection, instance: str, kind: str, ids: Mapping[str, object]) -> set[str]:
+        """Return the ids that have a mark, or had one: a list that was begun again shows them a second time."""
+        known: set[str] = set()
+        for t in (self._db.t.mark, self._db.t.mark_history):
+            is_same = (t.c.instance == instance, t.c.kind == kind, in_list(self._db, t.c.id, ids))
+            known.update(c.execute(select(t.c.id).where(*is_same)).scalars())
+        return known
+
+
+def _expansion(mark: DueMark) -> Expansion:
+    place = Place(vault=mark.vault or "", prefix=mark.prefix, keys=mark.keys)
+    return Expansion(places=(place,), fence=not mark.in_second_pass)

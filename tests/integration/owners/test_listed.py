@@ -1,0 +1,126 @@
+"""An owner outside of Sexton's database lists its garbage, and decides the race between undrop and deletion."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.owners.listed import Garbage
+from tests.support.kept import kept_texts
+from tests.support.listed_owner import MemoryOwner
+from tests.support.rig import Rig, listing, put
+
+KEYS = [f"data/{n}.dat" for n in range(5)]
+
+
+class Lake(NamedTuple):
+    rig: Rig
+    owner: MemoryOwner
+    root: Path
+
+
+@pytest.fixture
+def lake(clean_url: str, tmp_path: Path) -> Iterator[Lake]:
+    """A lake whose five objects were dropped."""
+    rig = Rig(clean_url)
+    owner = MemoryOwner(rig.db)
+    rig.owner, rig.recycler = owner, rig.recycler_of(owner)
+    rig.instance()
+    root = rig.local(tmp_path / "v")
+    for n, key in enumerate(KEYS):
+        put(root, key)
+        owner.drop(f"d{n}", key)
+    yield Lake(rig, owner, root)
+    rig.db.close()
+
+
+def due(lake: Lake) -> None:
+    """Let a round mark what is listed, and wait until it is due."""
+    lake.rig.round()
+    lake.rig.later(10_801)
+
+
+def test_listed_garbage_is_marked_once_and_deleted_when_due(lake: Lake) -> None:
+    first, again = lake.rig.round(), lake.rig.round()
+    marks = lake.rig.count("mark")
+    lake.rig.later(10_801)
+    deleted = lake.rig.round()
+
+    assert (first.deleted, again.deleted, marks) == (0, 0, 5)
+    assert (deleted.deleted, listing(lake.root)) == (5, {})
+    assert (lake.owner.fenced, lake.owner.dropped) == (set(), {})
+
+
+def test_an_undropped_object_loses_its_mark_and_stays(lake: Lake) -> None:
+    due(lake)
+    lake.owner.undrop("d1")
+    report = lake.rig.round()
+
+    assert (report.deleted, set(listing(lake.root))) == (4, {KEYS[1]})
+    assert lake.rig.count("mark") == 0
+
+
+def test_an_undrop_that_is_not_listed_yet_wins_at_the_fence(lake: Lake) -> None:
+    due(lake)
+    lake.owner.undrop("d1", listed=False)
+    lake.owner.live_keys.clear()  # it shows nothing: only the fence knows
+    report = lake.rig.round()
+
+    assert (report.deleted, set(listing(lake.root))) == (4, {KEYS[1]})
+    assert lake.rig.count("mark") == 0
+
+
+def test_an_entry_that_cannot_be_marked_stops_no_other(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
+    lake.owner.list.insert(2, Garbage("dropped", NewMark(id="bad id", vault="disk", keys=("data/x",))))
+    due(lake)
+
+    assert lake.rig.count("mark") == 5
+    assert "bad id" in caplog.text
+    assert lake.rig.round().deleted == 5
+
+
+@pytest.mark.parametrize("method", ["garbage", "live", "fence"])
+def test_a_silent_owner_keeps_what_it_decides_about(lake: Lake, method: str) -> None:
+    if method != "garbage":
+        due(lake)
+    lake.owner.silent = [method]
+    report = lake.rig.round()
+    lake.owner.silent = ()
+
+    assert f"owner: {method} does not answer" in kept_texts(report)
+    assert (report.deleted, len(listing(lake.root))) == (0, 5)
+    assert report.faults > 0
+
+
+def test_marks_stay_claimed_until_the_owner_forgets_them(lake: Lake) -> None:
+    due(lake)
+    lake.owner.silent = ["forget"]
+    deleted = lake.rig.round()
+    claimed = lake.rig.count("mark", state="CLAIMED")
+    lake.owner.silent = ()
+    lake.rig.round()
+
+    assert kept_texts(deleted) == {"owner: forget does not answer": 5}
+    assert (listing(lake.root), claimed) == ({}, 5)
+    assert (lake.rig.count("mark"), lake.owner.fenced) == (0, set())
+
+
+def test_a_fenced_object_cannot_be_undropped(lake: Lake) -> None:
+    due(lake)
+    lake.owner.silent = ["forget"]
+    lake.rig.round()
+
+    with pytest.raises(ValueError, match="fenced"):
+        lake.owner.undrop("d0")
+
+
+def test_a_list_that_begins_again_marks_nothing_twice(lake: Lake) -> None:
+    due(lake)
+    lake.rig.round()
+    lake.rig.sql("UPDATE {}instance SET owner_cursor = ''")
+    lake.rig.round()
+
+    assert lake.rig.count("mark") == 0
+    assert lake.rig.count("mark_history", kind="dropped") == 5

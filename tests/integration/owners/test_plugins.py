@@ -1,0 +1,75 @@
+"""Owners are found by their names; what cannot be found or loaded keeps its own instances' marks, and says so."""
+
+import re
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.kernel.errors import BadInput
+from sexton.owners import plugins
+from sexton.owners.owners import Owners
+from sexton.owners.plugin import OwnerContext
+from sexton.owners.plugins import Builder, add_instance
+from tests.support.command import run
+from tests.support.kept import kept_texts
+from tests.support.rig import Rig, listing, put
+
+BROKEN = EntryPoint("broken", "no.such.module:PLUGIN", plugins.GROUP)
+STRANGE = EntryPoint("strange", "json:dumps", plugins.GROUP)
+SHADOW = EntryPoint("sql", "json:dumps", plugins.GROUP)
+
+
+@pytest.fixture(autouse=True)
+def declared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Three packages that declare owners wrongly."""
+    points = [BROKEN, STRANGE, SHADOW]
+    monkeypatch.setattr(plugins, "entry_points", lambda **_: points)
+    plugins.installed.cache_clear()
+    yield
+    plugins.installed.cache_clear()
+
+
+def test_owners_that_cannot_be_loaded_are_listed_with_the_reason(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    printed = run(rig, capsys, "owner", "list").out
+
+    assert "No module named 'no'" in printed
+    assert "is no sexton.owners.plugin.OwnerPlugin" in re.sub(r"\s+", " ", printed)
+    assert "SQL transactions of a database" in re.sub(r"\s+", " ", printed)  # no package replaces an owner of Sexton
+
+
+@pytest.mark.parametrize(
+    ("owner", "options", "says"),
+    [
+        ("folder", {}, "not installed; installed are: broken, catalog, sql, strange"),
+        ("broken", {}, "owner broken of package .* cannot be loaded"),
+        ("sql", {"folder": "x"}, "the options of owner sql are wrong: folder: .*It has the options: none"),
+    ],
+)
+def test_an_instance_needs_an_owner_that_works(rig: Rig, owner: str, options: Any, says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        add_instance(rig.db, rig.registry, "lake", owner, options)
+
+
+def test_an_instance_never_changes_its_owner(rig: Rig) -> None:
+    with pytest.raises(BadInput, match="is registered with owner sql"):
+        add_instance(rig.db, rig.registry, "shop", "catalog")
+
+
+def test_an_owner_that_is_not_installed_here_keeps_every_mark(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    put(root, "data/a.dat")
+    rig.mark("dropped", NewMark(id="a", vault="disk", keys=("data/a.dat",)))
+    rig.sql("UPDATE {}instance SET owner = 'folder'")
+    rig.later(10_801)
+    context = OwnerContext(rig.db, rig.registry, 3_600)
+    rig.recycler = rig.recycler_of(Owners(rig.registry.owner, Builder(context).owner))
+
+    report = rig.round()
+
+    assert listing(root) == {"data/a.dat": 10}
+    assert all("owner 'folder' is not installed" in text for text in kept_texts(report))
+    assert report.faults > 0
