@@ -8,7 +8,6 @@ import pytest
 from sqlalchemy import text
 
 from sexton.check.model import RunState
-from sexton.check.sources import live_side
 from sexton.contract import NewMark
 from sexton.insight.metrics.figures.store import FigureStore
 from sexton.insight.status import overview
@@ -19,7 +18,7 @@ from sexton.interfaces.cli.doctor.roles import examine_roles
 from sexton.interfaces.cli.doctor.work import examine_work
 from sexton.marks.model import DueMark
 from sexton.owners.port import OwnerSilent
-from sexton.owners.sql import live_sessions, owner
+from sexton.owners.sql import live_sessions, live_side, owner
 from tests.support.kept import kept_texts
 from tests.support.rig import INTERVAL, Rig, listing, put, stores_of
 from tests.support.transactions import owner_write

@@ -8,10 +8,9 @@ import psycopg
 import pytest
 from sqlalchemy import make_url, text
 
-from sexton.check.sources import live_side
 from sexton.database import live_engine
 from sexton.owners.port import OwnerSilent
-from sexton.owners.sql import live_sessions, owner
+from sexton.owners.sql import live_sessions, live_side, owner
 from tests.integration.owners.test_live_limits import MARK, why
 from tests.servers.proxy import slow_proxy
 from tests.support.rig import Rig

@@ -14,6 +14,7 @@ from sexton.insight.why.context import WhyContext
 from sexton.insight.why.story import story
 from sexton.marks.model import SECOND_PASS, FilePage, Ref
 from sexton.operators.holds.store import Hold
+from sexton.owners.catalog.owner import CatalogOwner
 from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.audit.store import AuditReader
@@ -103,7 +104,8 @@ def test_a_catalog_key_leads_to_its_tablet_and_rowset(worker: Rig) -> None:
         worker.mark(kind, NewMark(id=id_, vault="disk", keys=(f"other/{id_}",)))
 
     of_another_owner = tell(worker, "data/12/ab-1_0.dat")
-    worker.sql("UPDATE {}instance SET owner = 'catalog'")
+    worker.sql("UPDATE {}instance SET owner = 'catalog', knows_live = true")
+    worker.owner = CatalogOwner(worker.db)
     of_the_catalog = tell(worker, "data/12/ab-1_0.dat")
 
     assert of_another_owner == []

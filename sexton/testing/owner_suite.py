@@ -1,0 +1,244 @@
+"""The tests that every owner must pass, for its own repository: subclass ``OwnerSuite`` and let pytest find it.
+
+Each test drives the owner as its users would (``OwnerDriver``), runs rounds and checks of Sexton, and looks at the
+files that are left.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+import pytest
+
+from sexton.kernel.crash_points import installed
+from sexton.kernel.errors import SextonError
+from sexton.marks.keepers import KeepReason
+from sexton.recycle.model import RoundReport
+from sexton.testing.workbench import Workbench
+
+RACERS = 20
+"""Objects of a race, half of which somebody undrops or copies meanwhile."""
+
+
+class OwnerDriver(Protocol):
+    """What the suite does to an owner's store. Files are written with ``Workbench.put``."""
+
+    def create(self, name: str) -> set[str]:
+        """Create an object with at least two files, and return their keys."""
+        ...
+
+    def drop(self, name: str) -> None:
+        """Drop it, so that its files become garbage."""
+        ...
+
+    def undrop(self, name: str) -> bool:
+        """Bring a dropped object back; return False where the owner refuses."""
+        ...
+
+    def silence(self) -> AbstractContextManager[None]:
+        """Make the owner's records unreadable while the context lasts."""
+        ...
+
+
+class Crash(BaseException):
+    """The process ends here; no handler of ``Exception`` sees it."""
+
+
+class OwnerSuite(ABC):
+    """The suite. A subclass names the owner, its options, and how to drive it."""
+
+    owner: ClassVar[str]
+    """The name of the owner's entry point."""
+
+    @abstractmethod
+    def drive(self, bench: Workbench, directory: Path) -> OwnerDriver:
+        """Return a driver of an empty store; ``directory``: where its files may be, as in ``options``."""
+
+    def options(self, directory: Path) -> Mapping[str, str]:
+        """Return the options with which the instance is added."""
+        del directory
+        return {}
+
+    @pytest.fixture
+    def database_url(self) -> str:
+        """The database; empty: a SQLite file. Override it to run on PostgreSQL."""
+        return ""
+
+    @pytest.fixture
+    def bench(self, tmp_path: Path, database_url: str) -> Iterator[Workbench]:
+        bench = Workbench(tmp_path, self.owner, self.options(tmp_path), database_url)
+        yield bench
+        bench.close()
+
+    @pytest.fixture
+    def driver(self, bench: Workbench, tmp_path: Path) -> OwnerDriver:
+        return self.drive(bench, tmp_path)
+
+    def test_dropped_files_go_after_the_retention_and_no_others(self, bench: Workbench, driver: OwnerDriver) -> None:
+        kept, _ = driver.create("kept"), driver.create("gone")
+        driver.drop("gone")
+        early = bench.round()
+        all_keys = bench.keys()
+        bench.later()
+        finish(bench)
+
+        assert early.deleted == 0
+        assert len(all_keys) > len(kept)
+        assert bench.keys() == kept
+        assert bench.marks() == set()
+
+    def test_an_undropped_object_stays_and_its_next_drop_waits(self, bench: Workbench, driver: OwnerDriver) -> None:
+        keys = driver.create("t")
+        driver.drop("t")
+        bench.round()
+        bench.later()
+        assert driver.undrop("t")
+        bench.round()
+        stayed = bench.keys()
+        driver.drop("t")
+        bench.round()
+        waits = bench.keys()
+        bench.later()
+        finish(bench)
+
+        assert stayed == waits == keys
+        assert bench.keys() == set()
+
+    def test_what_a_dead_round_had_claimed_never_comes_back(self, bench: Workbench, driver: OwnerDriver) -> None:
+        driver.create("t")
+        driver.drop("t")
+        bench.round()
+        bench.later()
+        crash(bench, "claim.committed")
+        bench.restart()
+
+        assert not driver.undrop("t")
+        bench.later(120)
+        finish(bench)
+        assert bench.keys() == set()
+
+    @pytest.mark.parametrize("point", ["owner.fenced", "files.deleted", "owner.forgot", "marks.removed"])
+    def test_a_round_that_dies_anywhere_is_finished(self, bench: Workbench, driver: OwnerDriver, point: str) -> None:
+        kept, _ = driver.create("kept"), driver.create("gone")
+        driver.drop("gone")
+        bench.round()
+        bench.later()
+        crash(bench, point)
+        bench.restart()
+        bench.later(120)
+        finish(bench)
+
+        assert bench.keys() == kept
+        assert bench.marks() == set()
+
+    def test_an_owner_that_does_not_answer_keeps_everything(self, bench: Workbench, driver: OwnerDriver) -> None:
+        keys = driver.create("t")
+        driver.drop("t")
+        bench.round()
+        bench.later()
+        with driver.silence():
+            report = bench.round()
+            checked = bench.check()
+        silent = {kept.reason for kept in report.kept}
+
+        assert bench.keys() == keys
+        assert KeepReason.OWNER_SILENT in silent
+        assert report.faults > 0
+        assert not checked.whole
+        finish(bench)
+        assert bench.keys() == set()
+
+    def test_a_mark_on_a_live_file_deletes_nothing(self, bench: Workbench, driver: OwnerDriver) -> None:
+        keys = driver.create("t")
+        for key in keys:
+            bench.mark_by_mistake(key)
+        bench.later()
+        report = finish(bench)
+
+        assert bench.keys() == keys
+        assert report.deleted == 0
+
+    def test_a_check_finds_what_is_lost_and_what_is_nobodys(self, bench: Workbench, driver: OwnerDriver) -> None:
+        keys = driver.create("t")
+        driver.create("u")
+        bench.later(2 * 86_400)
+        clean = bench.check()
+        lost = sorted(keys)[0]
+        (bench.root / lost).unlink()
+        bench.check()
+
+        assert (clean.whole, clean.found) == (True, {})
+        assert ("LOST", lost) in bench.findings()
+
+    def test_undropping_races_with_a_round(self, bench: Workbench, driver: OwnerDriver) -> None:
+        keys = {f"t{n}": driver.create(f"t{n}") for n in range(RACERS)}
+        for name in keys:
+            driver.drop(name)
+        bench.round()
+        bench.later()
+        undropped: set[str] = set()
+        with beside(lambda: undropped.update(n for n in list(keys)[::2] if driver.undrop(n))):
+            bench.round()
+        finish(bench)
+
+        left = bench.keys()
+        assert {name: keys[name] <= left for name in undropped} == dict.fromkeys(undropped, True)
+        assert {name: keys[name] & left for name in keys.keys() - undropped} == {
+            name: set() for name in keys.keys() - undropped
+        }
+
+    def test_registering_a_copy_races_with_a_round(self, bench: Workbench, driver: OwnerDriver) -> None:
+        keys = {f"t{n}": driver.create(f"t{n}") for n in range(RACERS)}
+        for name in keys:
+            driver.drop(name)
+        bench.round()
+        bench.later()
+        protected: set[str] = set()
+
+        def register() -> None:
+            for name in list(keys)[::2]:
+                try:
+                    bench.protect(f"copy-{name}", keys[name])
+                except SextonError:  # some of it is being deleted
+                    continue
+                protected.add(name)
+
+        with beside(register):
+            bench.round()
+        bench.round()
+
+        left = bench.keys()
+        assert {name: keys[name] <= left for name in protected} == dict.fromkeys(protected, True)
+        assert all(keys[name].isdisjoint(left) for name in list(keys)[1::2])
+
+
+def finish(bench: Workbench) -> RoundReport:
+    """Run rounds until nothing is left to do: parents and second passes need later ones."""
+    report = bench.round()
+    for _ in range(4):
+        bench.later(2 * 86_400)
+        report = bench.round()
+    return report
+
+
+def crash(bench: Workbench, point: str) -> None:
+    """Run a round that dies at a point, if it comes there."""
+
+    def die(reached: str) -> None:
+        if reached == point:
+            raise Crash
+
+    with suppress(Crash), installed(die):
+        bench.round()
+
+
+@contextmanager
+def beside(work: Callable[[], object]) -> Iterator[None]:
+    """Run something in a thread while the context lasts, and wait for its end."""
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(work)
+        yield
+        done.result()
