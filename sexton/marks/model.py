@@ -118,14 +118,10 @@ class Expansion(NamedTuple):
 class Fenced(StrEnum):
     """What an owner answers to a fence."""
 
-    FENCED = "fenced"
-    """The owner will not commit it."""
-    IN_USE = "in_use"
-    """It is committed, or about to be: it is kept."""
-    UNKNOWN = "unknown"
-    """The owner's own record of it cannot be read: it is kept and reported."""
-    NOT_GARBAGE = "not_garbage"
-    """The owner has taken it back: its mark is removed, and nothing of it is deleted."""
+    FENCED = "fenced"  # the owner will not commit it
+    IN_USE = "in_use"  # it is committed, or about to be: it is kept
+    UNKNOWN = "unknown"  # the owner's own record of it cannot be read: it is kept and reported
+    NOT_GARBAGE = "not_garbage"  # the owner has taken it back: its mark is removed
 
 
 class File(NamedTuple):

@@ -52,7 +52,7 @@ class RecordText(NamedTuple):
     text: str
 
 
-class Source:
+class GarbageSource:
     """Makes marks of new garbage. An owner whose own transactions insert its marks implements none of this."""
 
     def mark_due(
@@ -77,7 +77,7 @@ class Source:
         """Abort transactions that ran out of time: their files become garbage. Called by rounds that may delete."""
 
 
-class Resolver:
+class MarkResolver:
     """Knows which files a mark stands for, and what is live."""
 
     def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, Expansion]:
@@ -97,7 +97,7 @@ class Resolver:
         return ()
 
 
-class Fence:
+class OwnerFence:
     """Keeps a claimed object from being committed, and forgets it once its files are deleted."""
 
     def fence(
@@ -121,7 +121,7 @@ class Fence:
         """
 
 
-class LiveSide:
+class OwnerLiveSide:
     """Shows its live files to a check. Without it, a check finds neither a loss nor an orphan."""
 
     def live_as_of(self, instance: str) -> int | None:
@@ -155,7 +155,7 @@ class LiveSide:
         return ()
 
 
-class Records:
+class OwnerRecords:
     """Explains and compares its records. Everything here only helps people: no decision follows from it."""
 
     def contradictions(self, instance: str) -> Iterator[RecordText]:
@@ -183,5 +183,5 @@ class Records:
         return iter(())
 
 
-class Owner(Source, Resolver, Fence, LiveSide, Records):
+class Owner(GarbageSource, MarkResolver, OwnerFence, OwnerLiveSide, OwnerRecords):
     """One owner, for all instances that name it."""

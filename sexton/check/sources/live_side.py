@@ -14,7 +14,7 @@ from sexton.check.sources import marks
 from sexton.database.engine import Database
 from sexton.marks.live import LiveEntry, Part
 from sexton.operators.registry.store import Registry
-from sexton.owners.port import LiveSide as OwnersLiveSide
+from sexton.owners.port import OwnerLiveSide
 from sexton.owners.reading import limit_statements, silent_on_error
 
 PART_ROWS = 100_000
@@ -27,7 +27,7 @@ SILENT = "the marks cannot be read"
 class LiveSide:
     """Implements ``check.port.LiveSource`` over one database."""
 
-    def __init__(self, db: Database, registry: Registry, owner: OwnersLiveSide) -> None:
+    def __init__(self, db: Database, registry: Registry, owner: OwnerLiveSide) -> None:
         self._db, self._registry, self._owner = db, registry, owner
 
     @contextmanager

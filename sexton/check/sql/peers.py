@@ -13,7 +13,7 @@ from sexton.check.model import PeerComparison
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows
 from sexton.kernel.errors import BadInput
-from sexton.owners.port import Records
+from sexton.owners.port import OwnerRecords
 from sexton.owners.sql import live_view
 
 NAMED_IDS = 100
@@ -21,7 +21,7 @@ NAMED_IDS = 100
 
 
 def compare(
-    db: Database, owner: Records, instance: str, kind: str, ids: Sequence[str], bounds: tuple[str, str]
+    db: Database, owner: OwnerRecords, instance: str, kind: str, ids: Sequence[str], bounds: tuple[str, str]
 ) -> PeerComparison:
     """Return the ids in a range that only the peer has, and those that only the records have.
 

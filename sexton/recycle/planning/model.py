@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from sexton.kernel.message import Message
 from sexton.marks.keepers import Kept, KeptCounts
@@ -57,6 +57,15 @@ class Policy(Message):
     max_delete_fraction: float = 0.0
     fallback_retention_seconds: int | None = None
     """The retention of kinds that have none of their own; None: their marks are kept."""
+
+    @field_validator("owners", mode="before")
+    @classmethod
+    def _of_earlier_builds(cls, owners: Any) -> Any:
+        """Accept retentions alone, as running rounds of earlier builds carry them."""
+        return {
+            name: {"retention_seconds": own} if isinstance(own, dict) and "retention_seconds" not in own else own
+            for name, own in owners.items()
+        }
 
     def retention(self, kind: str) -> int | None:
         """Return the retention of a kind in seconds; None: its marks are kept."""

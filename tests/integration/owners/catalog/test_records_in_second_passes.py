@@ -121,7 +121,7 @@ def test_a_mark_whose_owner_fails_can_be_discarded(shop: Shop, monkeypatch: pyte
     with monkeypatch.context() as patch:
         patch.setattr(shop.owner, "forget", fail)
         silent = shop.recycler.adopt(order, 1, lambda: None)
-    assert kept_texts(silent) == {"owner: the catalog does not answer": 1}
+    assert set(kept_texts(silent)) == {"owner: the catalog does not answer"}
     assert shop.row("tablet", tablet).finished
     with pytest.raises(BadInput, match="are being deleted now"):
         shop.stores.quarantine.discard("shop", Ref("tablet", tablet), "undelete")
