@@ -57,7 +57,7 @@ MAX_EXTRA_RETENTION_SECONDS = 10 * 365 * 86_400
 class NewMark(Message):
     """An object of the owner that became garbage. Give exactly one of ``prefix`` and ``keys``, relative to the vault.
 
-    ``vault`` is None only where the owner names the vaults when the mark is due (the catalog's tablets).
+    ``vault`` is None only where the owner names the vaults when the mark is due.
 
     ``bytes`` is the owner's estimate of what the deletion frees. ``parent`` is the (kind, id) of the object to which it
     belongs: a hold on the parent applies to it too, and ``sexton hold add table ID`` means ``("table", ID)``.

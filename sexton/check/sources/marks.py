@@ -1,7 +1,7 @@
 """Read marks as live entries: garbage that waits for deletion is known, and need not exist.
 
 The files stored for a mark lie under the keys or prefix that the mark itself names, so the marks alone are enough. A
-mark that names neither stands for records of the catalog, which names its files itself.
+mark that names neither stands for records of its owner, which names their files itself.
 
 The primary key of ``mark`` begins with the id, so it leads to no instance (docs/adr/0007). Three partial indexes do:
 each mark of an instance is in exactly one of them, and each source reads one.

@@ -1,4 +1,4 @@
-"""Read how many bytes Sexton's tables take on disk, from the catalog and the sizes of files: no table is scanned."""
+"""Read how many bytes Sexton's tables take on disk, by the database's own sizes of files: no table is scanned."""
 
 import logging
 from collections.abc import Mapping
