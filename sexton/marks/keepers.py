@@ -156,7 +156,7 @@ def way_out(kept: Kept, instance: str) -> str:
     ways = {
         KeepReason.HOLD: f"sexton hold release {kept.subject}",
         KeepReason.VAULT_WHITELIST: "sexton lists show vaults",
-        KeepReason.VAULT: f"sexton vault list {instance}",
+        KeepReason.VAULT: vault_way_out(kept.detail, instance),
         KeepReason.QUARANTINED: f"sexton quarantine list {instance}",
         KeepReason.OWNER_BUSY: "deleted after the owner's transaction ends",
         KeepReason.OWNER_SILENT: "with the settings of a worker: sexton doctor",
@@ -171,6 +171,11 @@ def way_out(kept: Kept, instance: str) -> str:
         KeepReason.IN_USE: "deleted when its owner no longer uses it",
     }
     return ways.get(kept.reason, "")
+
+
+def vault_way_out(states: str, instance: str) -> str:
+    """Return the command that shows the faults of vaults; the marker of a throttled one answers and shows none."""
+    return "sexton pace" if states == "THROTTLED" else f"sexton vault list {instance}"
 
 
 class KeptMarks(Message):

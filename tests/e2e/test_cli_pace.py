@@ -5,9 +5,16 @@ import json
 import pytest
 
 from sexton.database.engine import Database
+from sexton.marks.sql.leases import LeaseStore
+from sexton.operators.registry.store import Registry
+from sexton.operators.stores import operator_stores
 from sexton.recycle.pacing.model import PaceReport, Rate
 from sexton.recycle.pacing.store import PaceStore
+from sexton.recycle.planning.policy import policy
+from sexton.recycle.rounds.model import CloseOrder
+from sexton.recycle.rounds.sql.store import RoundStore
 from tests.e2e.conftest import Run
+from tests.support.rig import GRACE, INTERVAL, RETENTION
 
 
 def test_a_cap_is_put_shown_and_cleared(offline: Run, shop: Database) -> None:
@@ -71,3 +78,35 @@ def test_wrong_argument_is_refused_and_caps_nothing(
 
 def test_pace_reports_that_nothing_was_deleted_yet(offline: Run, shop: Database) -> None:
     assert "nothing was deleted yet" in offline("pace").stdout
+
+
+def test_blockers_name_the_vault_whose_store_throttles(offline: Run, shop: Database) -> None:
+    with shop.read() as c:
+        root = c.execute(shop.t.vault.select()).one().location
+    refused = [PaceReport(f"file:{root}/{folder}/", None, Rate(10, 3_500), True) for folder in ("a", "b")]
+    PaceStore(shop).exchange("w", [*refused, PaceReport(f"file:{root}/c/", None, Rate(3_500, 0), False)])
+
+    rows = json.loads(offline("blockers", "shop", "--json").stdout)["items"]
+    with shop.write() as c:
+        c.execute(shop.t.pace.update().values(throttled_at=shop.t.pace.c.throttled_at - 61_000))
+    a_minute_later = offline("blockers", "shop")
+
+    assert [(r["what"], r["way_out"]) for r in rows if r["held_by"] == "throttling"] == [
+        ("vault disk: 2 places", "sexton pace")
+    ]
+    assert "throttling" not in a_minute_later.stdout
+
+
+def test_a_round_without_a_throttled_vault_points_to_pace(offline: Run, shop: Database) -> None:
+    Registry(shop).enable("shop")
+    rounds = RoundStore(shop, LeaseStore(shop), operator_stores(shop), INTERVAL)
+    opened = rounds.open("shop", "run", None, policy(RETENTION, GRACE))
+    rounds.close(CloseOrder(opened=opened, plan=None, outcome="SUCCEEDED", faults={"disk": "THROTTLED"}))
+
+    listed, status, why = offline("round", "list"), offline("status"), offline("why", "t1")
+    [row] = [b for b in json.loads(offline("blockers", "--json").stdout)["items"] if "THROTTLED" in b["held_by"]]
+
+    assert "disk THROTTLED" in listed.stdout
+    assert "vaults it excluded: disk THROTTLED; see: sexton pace" in status.stdout
+    assert "excluded vault disk: THROTTLED; see: sexton pace" in why.stdout
+    assert row["way_out"] == "sexton pace"

@@ -10,7 +10,7 @@ from sexton.database.engine import Database
 from sexton.insight.views import Event
 from sexton.insight.why.context import WhyContext
 from sexton.kernel.live import Live
-from sexton.marks.keepers import by_hold, way_out
+from sexton.marks.keepers import by_hold, vault_way_out, way_out
 from sexton.marks.model import DueMark, Expansion, InstanceMode, Place, Ref
 from sexton.marks.sql.ancestors import TOO_MANY_LEVELS, find_ancestors
 from sexton.operators.controls.model import Halt
@@ -182,7 +182,7 @@ def _newest_round_events(db: Database, mark_row: Any) -> Iterator[Event]:
         if status not in (NORMAL, NOT_LISTED):
             text = (
                 f"round {newest.id} excluded vault {mark_row.vault}: {status}; "
-                f"see: sexton vault list {mark_row.instance}"
+                f"see: {vault_way_out(status, mark_row.instance)}"
             )
             yield Event(at=newest.ended_at or 0, event="vault_fault", text=text)
 

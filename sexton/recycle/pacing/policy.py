@@ -18,6 +18,7 @@ Pure: no clock, no I/O.
 """
 
 import re
+from collections.abc import Iterable
 
 from sexton.kernel.errors import BadInput
 from sexton.recycle.pacing.model import PaceReport, Rate, RequestWindow, Shared
@@ -192,6 +193,14 @@ def vault_place(spec: VaultSpec, endpoint_url: str) -> str:
     if spec.kind == "local":
         return f"file:{spec.location.rstrip('/')}/{spec.prefix}"
     return f"{canonical_endpoint(spec.endpoint or endpoint_url) or 'aws'}/{spec.location}/{spec.prefix}"
+
+
+def vault_of(place: str, vaults: Iterable[VaultSpec], endpoint_url: str) -> tuple[str, str] | None:
+    """Return (instance, vault) of a place, or None if the vault is no longer registered."""
+    vaults_by_root = {vault_place(v, endpoint_url): (v.instance, v.name) for v in vaults}
+    # Roots may share a beginning, but no vault contains another: the longest root that matches is the right one.
+    longest = max((r for r in vaults_by_root if place.startswith(r)), key=len, default="")
+    return vaults_by_root.get(longest)
 
 
 def first_folder(key: str) -> str:

@@ -1,5 +1,6 @@
 """List what blocks an instance's rounds and marks now: quarantine, a lost worker, a check that was not complete."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from sexton.check.model import Run
     from sexton.interfaces.operator_service import OperatorService
 
+REFUSED_MS = 60_000
+"""After a refusal requests pause for 8 s at most, so a store that has refused none for so long accepts them again."""
 LONG_CHECK_MS = 86_400_000
 """A check that has run for longer than this has probably lost its workflow."""
 
@@ -19,6 +22,7 @@ def work_blockers(service: "OperatorService", instance: str) -> Iterator[Blocker
     """Yield quarantined marks, rounds without a worker, and checks that prove nothing or do not end."""
     yield from _quarantined(service, instance)
     yield from _cut_off(service, instance)
+    yield from _throttled(service, instance)
     yield from _checks(service, instance)
 
 
@@ -56,6 +60,26 @@ def _cut_off(service: "OperatorService", instance: str) -> Iterator[Blocker]:
                 since=work.since,
                 why="it lost its lease",
                 way_out="sexton doctor",
+            )
+
+
+def _throttled(service: "OperatorService", instance: str) -> Iterator[Blocker]:
+    """Yield the vaults whose stores refused requests just now: a round over them hardly moves, and shows no error."""
+    from sexton.recycle.pacing.policy import vault_of
+
+    with service.db.read() as c:
+        recently = service.db.now(c) - REFUSED_MS
+    vaults, endpoint_url = service.stores.registry.vaults(), service.settings.s3.endpoint_url
+    refused = [f for f in service.stores.paces.figures() if (f.throttled_at or 0) > recently]
+    counts = Counter(vault_of(figures.place, vaults, endpoint_url) for figures in refused)
+    for (owner, name), places in sorted((at, n) for at, n in counts.items() if at is not None):
+        if owner == instance:
+            yield Blocker(
+                instance=instance,
+                held_by="throttling",
+                what=f"vault {name}: {quantity(places, 'place')}",
+                why="its store refused requests within the last minute; deletes wait, and are repeated",
+                way_out="sexton pace",
             )
 
 

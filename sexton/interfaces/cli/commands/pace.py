@@ -65,8 +65,10 @@ def _instance_of(service: "OperatorService", vault: str) -> str:
 
 
 def _show(store: "PaceStore", vaults: "Sequence[VaultSpec]", endpoint_url: str) -> None:
+    from sexton.recycle.pacing.policy import vault_of
+
     caps = {(c.instance, c.vault): c for c in store.caps()}
-    places = [(f, _vault_of(f.place, vaults, endpoint_url)) for f in store.figures()]
+    places = [(f, vault_of(f.place, vaults, endpoint_url)) for f in store.figures()]
     if wants_json():
         emit_object(
             {
@@ -80,16 +82,6 @@ def _show(store: "PaceStore", vaults: "Sequence[VaultSpec]", endpoint_url: str) 
     unused_caps = [cap for vault, cap in caps.items() if vault not in used_vaults]
     rows += [(f"{c.instance}/{c.vault}", "", "", "", f"{c.keys_per_second:,}", "", "", "") for c in unused_caps]
     show_table("" if rows else "nothing was deleted yet, and no vault has a cap", COLUMNS, rows)
-
-
-def _vault_of(place: str, vaults: "Sequence[VaultSpec]", endpoint_url: str) -> tuple[str, str] | None:
-    """Return (instance, vault) of a place, or None if the vault is no longer registered."""
-    from sexton.recycle.pacing.policy import vault_place
-
-    vaults_by_root = {vault_place(v, endpoint_url): (v.instance, v.name) for v in vaults}
-    # Roots may share a beginning, but no vault contains another: the longest root that matches is the right one.
-    longest = max((r for r in vaults_by_root if place.startswith(r)), key=len, default="")
-    return vaults_by_root.get(longest)
 
 
 def _place_json(f: "PlaceFigures", vault: tuple[str, str] | None, cap: "Cap | None") -> dict[str, object]:

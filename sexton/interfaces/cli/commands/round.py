@@ -16,6 +16,7 @@ from sexton.interfaces.cli.output import (
 )
 from sexton.interfaces.cli.render.report import end, show_report
 from sexton.interfaces.cli.render.running import expected_text
+from sexton.interfaces.cli.render.status import excluded_vaults
 from sexton.interfaces.cli.signals import SignalTarget, send_signal
 from sexton.interfaces.cli.watching import watch_one
 from sexton.recycle.rounds.model import RecycleRequest
@@ -54,7 +55,7 @@ def _row(r: "RoundRow") -> tuple[object, ...]:
     times = (utc_column(r.started_at), took)
     if r.report is None:
         return r.id, r.instance, r.state, *times, "", "", first_line(r.waiting or "")
-    note = r.report.error or ("observed only" if r.report.observed else "")
+    note = r.report.error or ("observed only" if r.report.observed else excluded_vaults(r.report))
     size = r.report.bytes_freed + r.report.bytes_estimated
     numbers = (r.report.deleted, freed(size, r.report.size_unknown))
     return r.id, r.instance, r.report.state, *times, *numbers, first_line(note)

@@ -17,11 +17,12 @@ from sexton.interfaces.cli.output import (
 )
 from sexton.interfaces.cli.render.running import expected_text
 from sexton.kernel.printable import printable
-from sexton.marks.keepers import KeepReason
+from sexton.marks.keepers import KeepReason, vault_way_out
 
 if TYPE_CHECKING:
     from sexton.insight.metrics.model import WalFigures
     from sexton.insight.views import InstanceStatus, Running, RunningWork
+    from sexton.recycle.model import RoundReport
     from sexton.replication.binlog.sql.figures import LogCounts
 
 NO_FAULT = ("normal", "NOT_LISTED")
@@ -45,6 +46,11 @@ def show_instance(i: "InstanceStatus") -> None:
     if i.live_view_read_as_sexton:
         typer.echo(f"  not separate: functions of {i.live_view} run as Sexton's own role; see: sexton doctor")
     typer.echo("")
+
+
+def excluded_vaults(report: "RoundReport") -> str:
+    """Return each vault that a round excluded, with its fault."""
+    return ", ".join(f"{vault} {state}" for vault, state in sorted(report.vaults.items()) if state not in NO_FAULT)
 
 
 def show_topics(figures: "WalFigures") -> None:
@@ -159,10 +165,10 @@ def _show_last_round(i: "InstanceStatus") -> None:
     report = i.last
     result = "observed only" if report.observed else f"deleted {report.deleted}, failed {report.failed}"
     typer.echo(f"  last round: {report.round} at {utc(i.last_ended)} {report.state}, {result}")
-    faults = ", ".join(f"{vault} {state}" for vault, state in sorted(report.vaults.items()) if state not in NO_FAULT)
-    if faults:
+    if faults := excluded_vaults(report):
         failed = "it counts as failed; " if report.faults else ""
-        typer.echo(f"  vaults it excluded: {faults}; {failed}see: sexton vault list {i.instance}")
+        see = vault_way_out(", ".join(sorted(set(report.vaults.values()).difference(NO_FAULT))), i.instance)
+        typer.echo(f"  vaults it excluded: {faults}; {failed}see: {see}")
     typer.echo(f"  it kept: {kept_counts(report.kept)}")
     if any(kept.reason is KeepReason.OWNER_SILENT for kept in report.kept):
         typer.echo(f"  its owner did not answer; it counts as failed; see: sexton blockers {i.instance}")
