@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from sexton.database.engine import Database
 from sexton.kernel.message import Message
+from sexton.kernel.trust import STRICT, Trust
 from sexton.operators.registry.store import Registry
 from sexton.owners.port import Owner
 
@@ -17,12 +18,13 @@ from sexton.owners.port import Owner
 class OwnerContext(NamedTuple):
     """What an owner is built with. ``registry`` names each instance's vaults, and the options that it was added with.
 
-    ``live_max_age_seconds``: how old a copy of the live side may be.
+    ``live_max_age_seconds``: how old a copy of the live side may be. ``trust``: whom outgoing connections trust.
     """
 
     db: Database
     registry: Registry
     live_max_age_seconds: int
+    trust: Trust = STRICT
 
 
 class OwnerKind(NamedTuple):

@@ -127,7 +127,7 @@ class DeploymentStores:
         from sexton.owners.plugin import OwnerContext
         from sexton.owners.plugins import Builder
 
-        context = OwnerContext(self.db, self.registry, self.settings.check.live_max_age_seconds)
+        context = OwnerContext(self.db, self.registry, self.settings.check.live_max_age_seconds, self.settings.trust)
         return Owners(self.registry.owner, Builder(context).owner, self.orphans.unproven)
 
     @cached_property

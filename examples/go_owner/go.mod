@@ -1,0 +1,3 @@
+module example.com/go_owner
+
+go 1.21

@@ -1,0 +1,92 @@
+"""Call an owner over HTTP: with its credentials, within limits of time and size, and every failure as its silence."""
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from sexton.kernel.message import Message
+from sexton.kernel.trust import PlainHttp, Trust
+from sexton.owners.http.options import HttpOptions
+from sexton.owners.port import OwnerSilent
+
+ATTEMPT_SECONDS = 5.0
+"""How long an answer may take as a whole: an activity must beat every 10 s."""
+MOST_BYTES = 64 * 2**20
+"""Longest answer."""
+SHOWN = 200
+"""Characters of an owner's own error that are shown."""
+Answer = TypeVar("Answer", bound=BaseModel)
+
+
+class OwnerCaller:
+    """Calls one owner. Threads may share it; no connection outlives a call, so a changed secret counts at once."""
+
+    def __init__(self, options: HttpOptions, trust: Trust) -> None:
+        self._options = options
+        self._trust = trust.model_copy(update={"ca_certs": options.ca_certs or trust.ca_certs})
+
+    def get(self, path: str, answer: type[Answer], **query: object) -> Answer:
+        """Return the answer to a question; ``OwnerSilent``."""
+        return self._read(answer, self._send("GET", path, params={k: str(v) for k, v in query.items()}))
+
+    def post(self, path: str, request: Message, answer: type[Answer]) -> Answer:
+        """Return the answer to a request; ``OwnerSilent``."""
+        return self._read(answer, self._send("POST", path, json=request.model_dump(mode="json")))
+
+    def tell(self, path: str, request: Message) -> None:
+        """Send a request whose answer says nothing more; ``OwnerSilent``."""
+        self._send("POST", path, json=request.model_dump(mode="json"))
+
+    def _send(self, method: str, path: str, **content: Any) -> bytes:
+        url = f"{self._options.url.rstrip('/')}/v1/{path}"
+        until = time.monotonic() + ATTEMPT_SECONDS
+        try:
+            self._trust.check(url)
+            with (
+                httpx.Client(verify=self._context(), trust_env=False, timeout=ATTEMPT_SECONDS) as client,
+                client.stream(method, url, headers=self._headers(), **content) as response,
+            ):
+                body = bytearray()
+                for part in response.iter_bytes():
+                    body += part
+                    if time.monotonic() > until:
+                        raise OwnerSilent(f"{url} did not answer whole within {ATTEMPT_SECONDS:g} s")
+                    if len(body) > MOST_BYTES:
+                        raise OwnerSilent(f"{url} answers with more than {MOST_BYTES:,} bytes; send smaller pages")
+        except PlainHttp as e:
+            raise OwnerSilent(str(e)) from e
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as e:
+            raise OwnerSilent(f"{url} does not answer: {e or type(e).__name__}") from e
+        if not 200 <= response.status_code < 300:
+            raise OwnerSilent(f"{url} answers {response.status_code}: {_text(bytes(body))}")
+        return bytes(body)
+
+    def _read(self, answer: type[Answer], body: bytes) -> Answer:
+        try:
+            return answer.model_validate(json.loads(body))
+        except ValidationError as e:
+            first = e.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise OwnerSilent(f"{self._options.url} gives a wrong answer: {where}: {first['msg']}") from e
+        except ValueError as e:
+            raise OwnerSilent(f"{self._options.url} gives an answer that is no JSON: {_text(body)}") from e
+
+    def _headers(self) -> Mapping[str, str]:
+        if not self._options.token_file:
+            return {}
+        return {"Authorization": f"Bearer {Path(self._options.token_file).read_text('utf-8').strip()}"}
+
+    def _context(self) -> Any:
+        context = httpx.create_ssl_context(self._trust.verify(), trust_env=False)
+        if self._options.certificate_file:
+            context.load_cert_chain(self._options.certificate_file, self._options.key_file or None)
+        return context
+
+
+def _text(body: bytes) -> str:
+    return body[:SHOWN].decode(errors="replace").strip() or "nothing"

@@ -1,0 +1,130 @@
+"""The owner ``http``: each question is a request to the system that keeps the records."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sexton.contract import NewMark
+from sexton.marks.live import LiveEntry, Part
+from sexton.marks.model import DueMark, Fenced, Ref
+from sexton.owners.http import messages
+from sexton.owners.http.caller import OwnerCaller
+from sexton.owners.http.options import HttpOptions
+from sexton.owners.listed import Garbage, GarbagePage, ListedOwner, Undropped
+from sexton.owners.plugin import OwnerContext
+from sexton.owners.port import FindRefs, Heartbeat, LiveParts, OwnerSilent
+
+MARKS_AT_ONCE = 500
+"""Marks of one request; each may name 1,000 keys."""
+FILES_AT_ONCE = 5_000
+"""Live files of one page."""
+
+
+class HttpOwner(ListedOwner):
+    """The owner of all instances that name a URL."""
+
+    def __init__(self, context: OwnerContext) -> None:
+        super().__init__(context.db)
+        self._registry, self._trust = context.registry, context.trust
+
+    def garbage(self, instance: str, after: str, limit: int) -> GarbagePage:
+        """Return a page of the owner's list."""
+        page = self._caller(instance).get("garbage", messages.GarbageAnswer, after=after, limit=limit)
+        if page.entries and page.end == after:
+            raise OwnerSilent(f"the list of garbage of {instance} does not move on behind {after!r}")
+        return GarbagePage([_entry(entry) for entry in page.entries], page.end)
+
+    def live(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, str]:
+        """Return the marks that name something live, as the owner says."""
+        found: dict[Ref, str] = {}
+        for page in _pages(marks, MARKS_AT_ONCE):
+            heartbeat()
+            names = {mark.ref for mark in page}
+            request = messages.LiveSearch(marks=tuple(_files(mark) for mark in page))
+            answer = self._caller(instance).post("live/search", request, messages.LiveSearchAnswer)
+            if answer.searched != len(page):
+                raise OwnerSilent(f"the owner of {instance} searched {answer.searched} of {len(page)} marks")
+            found |= {ref: live.what for live in answer.live if (ref := Ref(live.kind, live.id)) in names}
+        return found
+
+    def live_objects(self, instance: str) -> int | None:
+        """Return how many objects are live, as the owner says."""
+        return self._caller(instance).get("live/count", messages.LiveCount).objects
+
+    def fence(
+        self, instance: str, batch: int, marks: Sequence[Ref], heartbeat: Heartbeat
+    ) -> Mapping[Ref, tuple[Fenced, str]]:
+        """Have the owner keep these marks from coming back."""
+        answers: dict[Ref, tuple[Fenced, str]] = {}
+        for page in _pages(marks, MARKS_AT_ONCE):
+            heartbeat()
+            request = messages.FenceRequest(batch=batch, marks=tuple(_name(ref) for ref in page))
+            answer = self._caller(instance).post("fence", request, messages.FenceAnswer)
+            given = {Ref(a.kind, a.id): (Fenced(a.answer), a.reason) for a in answer.answers}
+            answers |= {ref: given[ref] for ref in page if ref in given}
+        return answers
+
+    def forget(self, instance: str, find_refs: FindRefs) -> None:
+        """Tell the owner that these files are deleted."""
+        with self._db.write() as c:
+            for page in _pages(list(find_refs(c)), MARKS_AT_ONCE):
+                request = messages.ForgetRequest(marks=tuple(_name(ref) for ref in page))
+                self._caller(instance).tell("forget", request)
+
+    def live_as_of(self, instance: str) -> None:
+        """Return None: the files are those of the moment in which they are read; ``OwnerSilent`` if it is away."""
+        self._caller(instance).get("live/count", messages.LiveCount)
+
+    def live_parts(self, instance: str, moment: str, connection: Any, rows: int) -> LiveParts:
+        """Return one part: only the owner knows how to divide its files."""
+        return LiveParts([Part("owner")])
+
+    def read_live(
+        self, instance: str, moment: str, part: Part, connection: Any = None
+    ) -> Iterator[Sequence[LiveEntry]]:
+        """Yield the owner's files, page by page."""
+        caller, after = self._caller(instance), ""
+        while True:
+            page = caller.get("live", messages.LiveFiles, after=after, limit=FILES_AT_ONCE)
+            yield [_live_entry(file) for file in page.files]
+            if not page.end:
+                return
+            if page.end == after:
+                raise OwnerSilent(f"the live files of {instance} do not move on behind {after!r}")
+            after = page.end
+
+    def live_entries_of(self, instance: str, records: Sequence[str]) -> Sequence[LiveEntry]:
+        """Return the files of these records now."""
+        entries: list[LiveEntry] = []
+        for page in _pages(sorted(set(records)), MARKS_AT_ONCE):
+            request = messages.RecordsRequest(records=tuple(page))
+            answer = self._caller(instance).post("live/records", request, messages.LiveFiles)
+            entries += [_live_entry(file) for file in answer.files]
+        return entries
+
+    def _caller(self, instance: str) -> OwnerCaller:
+        options = HttpOptions.model_validate(self._registry.instance(instance).owner_options)
+        return OwnerCaller(options, self._trust)
+
+
+def _pages(things: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    return (things[start : start + size] for start in range(0, len(things), size))
+
+
+def _entry(entry: messages.GarbageEntry) -> Garbage | Undropped:
+    if entry.undropped:
+        return Undropped(entry.kind, entry.id)
+    parent = None if entry.parent is None else (entry.parent.kind, entry.parent.id)
+    files = {"vault": entry.vault, "keys": entry.keys, "prefix": entry.prefix}
+    return Garbage(entry.kind, NewMark(id=entry.id, bytes=entry.bytes, parent=parent, **files))
+
+
+def _name(ref: Ref) -> messages.MarkName:
+    return messages.MarkName(kind=ref.kind, id=ref.id)
+
+
+def _files(mark: DueMark) -> messages.MarkFiles:
+    return messages.MarkFiles(kind=mark.kind, id=mark.id, vault=mark.vault, keys=mark.keys, prefix=mark.prefix)
+
+
+def _live_entry(file: messages.LiveFile) -> LiveEntry:
+    return LiveEntry(file.vault, file.key, file.prefix, file.live, file.bytes, file.record)

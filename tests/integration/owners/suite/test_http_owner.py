@@ -1,0 +1,227 @@
+"""The owner ``http`` passes the suite with a server in Go; what fails on its way keeps everything, and says so."""
+
+import json
+import threading
+import time
+import urllib.error
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from sexton.kernel.errors import BadInput
+from sexton.kernel.trust import STRICT
+from sexton.owners.http.caller import OwnerCaller
+from sexton.owners.http.messages import LiveCount
+from sexton.owners.http.options import HttpOptions
+from sexton.owners.port import OwnerSilent
+from sexton.testing import OwnerDriver, OwnerSuite, Workbench
+from sexton.testing.workbench import VAULT
+from tests.servers.certificate import certificate
+from tests.servers.go_owner import GoOwner
+from tests.support.kept import kept_texts
+
+
+class GoDriver:
+    """Drives the lake of examples/go_owner as its users do."""
+
+    def __init__(self, bench: Workbench, owner: GoOwner) -> None:
+        self._bench, self._owner, self._drops = bench, owner, dict[str, str]()
+
+    def create(self, name: str) -> set[str]:
+        keys = [f"lake/{name}/{n}.parquet" for n in range(2)]
+        for key in keys:
+            self._bench.put(key)
+        self._owner.ask("PUT", f"/tables/{name}", {"vault": VAULT, "keys": keys})
+        return set(keys)
+
+    def drop(self, name: str) -> None:
+        self._drops[name] = self._owner.ask("DELETE", f"/tables/{name}")["id"]
+
+    def undrop(self, name: str) -> bool:
+        try:
+            self._owner.ask("POST", f"/drops/{self._drops[name]}")
+        except urllib.error.HTTPError:
+            return False
+        return True
+
+    @contextmanager
+    def silence(self) -> Iterator[None]:
+        self._owner.kill()
+        yield
+        self._owner.start()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)  # the first test may have to build the server, with Go's own library
+class TestHttp(OwnerSuite):
+    """The server is killed for its silence, and started again with its file."""
+
+    owner = "http"
+
+    @pytest.fixture(autouse=True)
+    def server(self, tmp_path: Path) -> Iterator[None]:
+        self._server = GoOwner(tmp_path)
+        self._server.start()
+        yield
+        self._server.kill()
+
+    @pytest.fixture
+    def bench(self, server: None, tmp_path: Path) -> Iterator[Workbench]:
+        bench = Workbench(tmp_path, "http", {"url": self._server.url})
+        yield bench
+        bench.close()
+
+    def drive(self, bench: Workbench, directory: Path) -> OwnerDriver:
+        return GoDriver(bench, self._server)
+
+
+class Scripted(BaseHTTPRequestHandler):
+    """Answers each path as ``answers`` says; other paths with nothing that is live or garbage."""
+
+    answers: ClassVar[dict[str, Callable[[], bytes]]] = {}
+    usual: ClassVar[dict[str, Any]] = {
+        "/v1/garbage": {"entries": [], "end": ""},
+        "/v1/live": {"files": []},
+        "/v1/live/count": {"objects": 1},
+        "/v1/live/search": {"live": [], "searched": 1},
+        "/v1/fence": {"answers": []},
+    }
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        answer = self.answers.get(path) or (lambda: json.dumps(self.usual.get(path, {})).encode())
+        body = answer()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_POST = do_GET  # noqa: N815
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def scripted() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Scripted)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    Scripted.answers.clear()
+    server.shutdown()
+
+
+def dropped(bench: Workbench) -> str:
+    """Mark one object as garbage; return its key."""
+    bench.put("lake/t/0.parquet")
+    bench.mark_by_mistake("lake/t/0.parquet")
+    bench.later()
+    return "lake/t/0.parquet"
+
+
+def slowly() -> bytes:
+    time.sleep(7)
+    return b"{}"
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "says"),
+    [
+        ("/v1/live/search", slowly, "does not answer"),
+        ("/v1/live/search", lambda: b"<html>", "is no JSON"),
+        ("/v1/live/search", lambda: b'{"live": []}', "searched: Field required"),
+        ("/v1/live/search", lambda: b'{"live": [], "searched": 0}', "searched 0 of 1 marks"),
+        ("/v1/garbage", lambda: b'{"entries": [{"kind": "a", "id": "b"}], "end": ""}', "does not move on"),
+        ("/v1/fence", lambda: b'{"answers": [{"kind": "d", "id": "1", "answer": "yes"}]}', "answers.0.answer"),
+    ],
+    ids=["slow", "no-json", "field-missing", "searched-nothing", "stuck-list", "unknown-answer"],
+)
+def test_a_wrong_answer_keeps_everything_and_is_named(
+    scripted: str, tmp_path: Path, path: str, answer: Callable[[], bytes], says: str
+) -> None:
+    Scripted.answers[path] = answer
+    bench = Workbench(tmp_path, "http", {"url": scripted})
+    key = dropped(bench)
+
+    report = bench.round()
+    bench.close()
+
+    assert bench.keys() == {key}
+    assert any(says in why for why in kept_texts(report)), kept_texts(report)
+    assert report.faults > 0
+
+
+def test_an_owner_that_lies_about_live_is_stopped_by_its_fence(scripted: str, tmp_path: Path) -> None:
+    """It shows nothing as live, and does not fence: no mark without an answer is deleted."""
+    bench = Workbench(tmp_path, "http", {"url": scripted})
+    key = dropped(bench)
+
+    report = bench.round()
+    bench.close()
+
+    assert (bench.keys(), report.deleted) == ({key}, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_credentials_and_certificates_are_checked(tmp_path: Path) -> None:
+    token, wrong = tmp_path / "token", tmp_path / "wrong"
+    token.write_text("s3cret\n")
+    wrong.write_text("guess")
+    server = GoOwner(tmp_path, "-token", "s3cret")
+    server.start()
+
+    def count(**options: str) -> int | None:
+        return OwnerCaller(HttpOptions(url=server.url, **options), STRICT).get("live/count", LiveCount).objects
+
+    try:
+        assert count(token_file=str(token)) == 0
+        for bad, says in (({}, "401"), ({"token_file": str(wrong)}, "token is missing or wrong")):
+            with pytest.raises(OwnerSilent, match=says):
+                count(**bad)
+        with pytest.raises(OwnerSilent, match="No such file"):
+            count(token_file=str(tmp_path / "nowhere"))
+    finally:
+        server.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_certificates_of_another_authority_are_refused(tmp_path: Path) -> None:
+    """The owner's one by Sexton, and Sexton's one by the owner."""
+    files = certificate(tmp_path)
+    own = {"ca_certs": str(files.authority)}
+    client = {"certificate_file": str(files.cert), "key_file": str(files.key)}
+    arguments = ("-certificate", str(files.cert), "-key", str(files.key), "-clients", str(files.authority))
+    server = GoOwner(tmp_path, *arguments, scheme="https")
+    server.start()
+
+    def count(**options: str) -> int | None:
+        return OwnerCaller(HttpOptions(url=server.url, **options), STRICT).get("live/count", LiveCount).objects
+
+    try:
+        assert count(**own, **client) == 0
+        with pytest.raises(OwnerSilent, match="certificate verify failed"):
+            count(**client)
+        with pytest.raises(OwnerSilent, match="does not answer"):
+            count(**own)
+    finally:
+        server.kill()
+
+
+def test_clear_text_to_another_machine_is_refused() -> None:
+    caller = OwnerCaller(HttpOptions(url="http://lake.example"), STRICT)
+
+    with pytest.raises(OwnerSilent, match="is not encrypted"):
+        caller.get("live/count", LiveCount)
+
+
+@pytest.mark.parametrize("options", [{}, {"url": "http://127.0.0.1:1", "token": "s3cret"}])
+def test_wrong_options_are_refused(tmp_path: Path, options: Mapping[str, str]) -> None:
+    with pytest.raises(BadInput, match="the options of owner http are wrong"):
+        Workbench(tmp_path, "http", options)
