@@ -82,7 +82,7 @@ def test_blocking_replicas_are_grouped_by_backend(offline: Run, world: BinlogIns
     assert "sexton replica decommission b3" in held[2]["way_out"]
     assert silent == {"it has never asked for orders to delete"}
     assert held[2]["why"] == "1 bad, 28 without a fresh report"
-    assert "3 backends behind" in status.stdout
+    assert "3 backends behind (sexton replica backends)" in status.stdout
     assert explained.stdout.count("see: sexton replica explain") == 5
     assert "versions are retained for 29 replicas on b3: 1 bad, 28 without a fresh report" in explained.stdout
 

@@ -25,7 +25,8 @@ def describe(progress: PurgeProgress) -> str:
         case "PREPARING":
             return "it reads the log's state"
         case "FLUSHING":
-            waiting = f"it waits for {progress.behind} regions to flush, which still need old entries"
+            regions = "1 region" if progress.behind == 1 else f"{progress.behind:,} regions"
+            waiting = f"it waits for {regions} to flush old entries"
             return f"{waiting}; to purge without them: sexton wal now {topic}"
         case "PURGING":
             return "it has the log delete entries"

@@ -93,7 +93,7 @@ def show_binlogs(counts: "LogCounts") -> None:
     if counts.refused:
         problems.append(f"clock refused in {quantity(counts.refused, 'instance')}")
     if counts.behind:
-        problems.append(f"{quantity(counts.behind, 'backend')} behind")
+        problems.append(f"{quantity(counts.behind, 'backend')} behind (sexton replica backends)")
     records = f"{quantity(counts.records, 'record')} kept, {human_bytes(counts.bytes)}"
     state = ", ".join(problems) or "nothing waits"
     typer.echo(f"binlogs: {quantity(counts.logs, 'log')}, {records}; {state}; see: sexton binlog list\n")
