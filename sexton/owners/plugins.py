@@ -14,6 +14,7 @@ from pydantic import ValidationError
 import sexton.owners
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput, SextonError
+from sexton.kernel.extras import missing_extra
 from sexton.operators.registry.store import Registry
 from sexton.owners.plugin import OwnerContext, OwnerPlugin
 from sexton.owners.port import Owner, OwnerSilent
@@ -74,7 +75,9 @@ class Builder:
             try:
                 self._built[name] = find(name).build(self._context)
             except Exception as e:  # code of another package
-                raise OwnerSilent(str(e) if isinstance(e, SextonError) else f"owner {name} fails: {e!r}") from e
+                extra = missing_extra(e) if isinstance(e, ModuleNotFoundError) else ""
+                reason = str(e) if isinstance(e, SextonError) else extra or repr(e)
+                raise OwnerSilent(f"owner {name} cannot be used: {reason}") from e
         return self._built[name]
 
 

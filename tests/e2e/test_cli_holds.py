@@ -190,7 +190,7 @@ def test_an_excluded_vault_blocks_before_it_has_due_marks(offline: Run, shop: Da
     blockers, status = json.loads(offline("blockers", "--json").stdout)["items"], offline("status")
 
     excluded = [(b["held_by"], b["what"], b["way_out"]) for b in blockers if "excluded" in b["why"]]
-    assert excluded == [("vault disk: NO_MARKER", "no due mark yet", "sexton vault list shop")]
+    assert excluded == [("vault disk: NO_MARKER", "vault disk", "sexton vault list shop")]
     assert "vaults it excluded: disk NO_MARKER; see: sexton vault list shop" in status.stdout
 
 

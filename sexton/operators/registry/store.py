@@ -149,12 +149,10 @@ class Registry:
         """Store the pattern of the keys of the owner's files; empty: unknown, so that no object is an orphan.
 
         Raises:
-            BadInput: the pattern is no regular expression, or the owner's keys are known.
+            BadInput: the pattern is no regular expression.
             UnknownInstance: the instance is not registered.
         """
-        registered = self.instance(instance)
-        if registered.knows_live:
-            raise BadInput(f"owner {registered.owner} knows the keys of {instance}; they need no pattern")
+        self.instance(instance)
         try:
             re.compile(pattern)
         except re.error as e:

@@ -191,7 +191,7 @@ def _keepers_of_last_round(service: "OperatorService", instance: str) -> Iterato
 
 
 def _excluded_vaults(report: "RoundReport") -> Iterator[Blocker]:
-    """Yield the vaults at fault of which the round had no due mark: their next marks would be kept."""
+    """Yield the vaults at fault for which the round counted no mark: what falls due in them waits."""
     counted = {kept.subject for kept in report.kept if kept.reason is KeepReason.VAULT}
     for vault, state in sorted(report.vaults.items()):
         if state not in NO_FAULT and vault not in counted:
@@ -199,7 +199,7 @@ def _excluded_vaults(report: "RoundReport") -> Iterator[Blocker]:
             yield Blocker(
                 instance=report.instance,
                 held_by=describe(kept),
-                what="no due mark yet",
+                what=f"vault {vault}",
                 count=0,
                 since=report.ended_at,
                 why=f"excluded by round {report.round}",

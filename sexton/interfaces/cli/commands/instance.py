@@ -109,7 +109,12 @@ def keys(
 
     Example: sexton instance keys shop 'data/[0-9]+/(?P<record>[0-9a-f]+)_[0-9]+\.dat'
     """
+    from sexton.owners.plugins import find
+
     with open_database() as service, log_call(service, "instance keys", name, pattern[:PATTERN_CHARACTERS]):
+        owner = service.stores.registry.instance(name).owner
+        if find(owner).key_pattern:
+            raise BadInput(f"owner {owner} knows the keys of {name}; they need no pattern")
         service.stores.registry.set_key_pattern(name, pattern)
     typer.echo(f"the keys of {name}: {pattern}" if pattern else f"the keys of {name} are unknown")
 
