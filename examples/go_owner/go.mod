@@ -1,3 +1,3 @@
 module example.com/go_owner
 
-go 1.21
+go 1.19

@@ -130,9 +130,12 @@ func (l *Lake) undrop(id string) error {
 
 func (l *Lake) garbageAfter(after string, limit int) object {
 	start, _ := strconv.Atoi(after)
-	end := min(start+limit, len(l.Garbage))
-	if start > end {
-		start = end
+	if start > len(l.Garbage) {
+		start = len(l.Garbage)
+	}
+	end := start + limit
+	if end > len(l.Garbage) {
+		end = len(l.Garbage)
 	}
 	return object{"entries": append([]Mark{}, l.Garbage[start:end]...), "end": strconv.Itoa(end)}
 }
