@@ -2,7 +2,7 @@
 
 The list only grows at its end, so each entry is read once. What was read is marked in the transaction that stores how
 far the list was read. The owner decides the race between undrop and deletion, because only it can: each mark is fenced
-before it is claimed.
+before it is claimed (docs/adr/0041).
 """
 
 import logging
