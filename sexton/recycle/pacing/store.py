@@ -7,7 +7,7 @@ of their names, so that two workers never wait for each other in a circle.
 import logging
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import Connection, and_, delete, func, select, true
+from sqlalchemy import Connection, and_, delete, exists, func, select, true
 from sqlalchemy.exc import SQLAlchemyError
 
 from sexton.database.contract_errors import check_text
@@ -22,6 +22,8 @@ SEEN_SECONDS = 15
 """A worker has a share in a place while its last report about it is not older."""
 FORGOTTEN_SECONDS = 3_600
 """The counts of a worker that has not reported for so long are added to the row without a worker."""
+IDLE_DAYS = 7
+"""A place in which nobody has deleted for so long is forgotten: folders with dates in their names would add up."""
 NO_WORKER = ""
 COUNTS = ("requests", "throttled", "keys")
 log = logging.getLogger(__name__)
@@ -50,7 +52,7 @@ class PaceStore:
             return None
 
     def figures(self) -> Sequence[PlaceFigures]:
-        """Return every place that has a rate, in the order of names; its counts never decrease.
+        """Return every place that has a rate, in the order of names; its counts never decrease while it is used.
 
         They are the metrics ``sexton_pace_keys_per_second`` and (``throttled``) ``sexton_throttled_requests_total``.
         """
@@ -159,6 +161,15 @@ class PaceStore:
         for place, *counts in c.execute(delete(t).where(forgotten).returning(t.c.place, *[t.c[n] for n in COUNTS])):
             sums[place] = tuple(a + b for a, b in zip(sums.get(place, (0, 0, 0)), counts, strict=True))
         self._add(c, NO_WORKER, now, dict(sorted(sums.items())))
+        if sums:  # a worker has left these places, perhaps as the last one
+            self._forget_idle_places(c, now - IDLE_DAYS * 86_400_000)
+
+    def _forget_idle_places(self, c: Connection, before: int) -> None:
+        """Delete the rows of places in which nobody has deleted since an instant."""
+        pace, share = self._db.t.pace, self._db.t.pace_share
+        c.execute(delete(share).where(share.c.seen_at < before))
+        has_share = exists().where(share.c.place == pace.c.place)
+        c.execute(delete(pace).where(pace.c.updated_at < before, ~has_share))
 
     def _add(self, c: Connection, worker: str, now: int, counts: Mapping[str, Sequence[int]]) -> None:
         """Add counts by place to a worker's rows."""

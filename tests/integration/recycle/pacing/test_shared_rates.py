@@ -89,6 +89,20 @@ def test_counters_never_shrink_when_their_worker_ends(rig: Rig) -> None:
     assert rig.count("pace_share") == 2
 
 
+def test_places_that_nobody_uses_any_longer_are_forgotten(rig: Rig) -> None:
+    store = PaceStore(rig.db)
+    for day in range(4):
+        exchange(store, f"worker of day {day}", pace_report(1_000, place=f"{PLACE}day-{day}/", requests=1))
+        exchange(store, f"worker of day {day}", pace_report(1_000, requests=1))
+        rig.later(5 * 86_400)
+    exchange(store, "last", pace_report(1_000, requests=1))
+
+    places = {figures.place: figures.requests for figures in store.figures()}
+
+    assert places == {PLACE: 5, f"{PLACE}day-2/": 1, f"{PLACE}day-3/": 1}
+    assert rig.count("pace") == 3
+
+
 def test_an_exchange_needs_the_same_statements_for_60_places(rig: Rig) -> None:
     store, seen = PaceStore(rig.db), []
     event.listen(rig.db.engine, "before_cursor_execute", lambda *given: seen.append(given[2]))
