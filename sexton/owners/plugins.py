@@ -90,7 +90,7 @@ def add_instance(
     *,
     underscore_in_ids: bool = False,
 ) -> None:
-    """Register an instance with an installed owner, in observe mode. Repeating it changes nothing.
+    """Register an instance with an installed owner, in observe mode. Repeating it may correct its options.
 
     Raises:
         BadInput: the owner is not installed, an option is wrong, or the instance is registered otherwise.

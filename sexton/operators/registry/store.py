@@ -70,7 +70,7 @@ class Registry:
         self._db = db
 
     def add_instance(self, instance: str, owner: str = "sql", **traits: Any) -> None:
-        """Register an instance in observe mode. Repeating it changes nothing.
+        """Register an instance in observe mode. Repeating it corrects options, until the owner's list was read once.
 
         Args:
             instance: its name.
@@ -85,11 +85,18 @@ class Registry:
         fixed = ("owner", "owner_options", "underscore_in_ids")
         try:
             with self._db.write() as c:
-                query = select(*(t.instance.c[name] for name in fixed)).where(t.instance.c.id == instance)
+                of_instance = t.instance.c.id == instance
+                query = select(*(t.instance.c[name] for name in fixed)).where(of_instance)
                 registered = c.execute(query).mappings().one_or_none()
                 if registered is None:
                     c.execute(insert(t.instance).values(id=instance, **values))
                     c.execute(insert(t.instance_guard).values(instance=instance))
+                elif registered["owner_options"] != values["owner_options"]:
+                    same = [t.instance.c[name] == values[name] for name in fixed if name != "owner_options"]
+                    is_new = (of_instance, *same, t.instance.c.owner_cursor == "", t.instance.c.mode == "observe")
+                    correct = update(t.instance).where(*is_new).values(owner_options=values["owner_options"])
+                    if c.execute(correct).rowcount != 1:
+                        raise BadInput(_registered_otherwise(instance, registered))
                 elif any(registered[name] != values[name] for name in fixed):
                     raise BadInput(_registered_otherwise(instance, registered))
         except IntegrityError as e:

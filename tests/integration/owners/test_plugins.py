@@ -59,6 +59,21 @@ def test_an_instance_never_changes_its_owner(rig: Rig) -> None:
         add_instance(rig.db, rig.registry, "shop", "catalog")
 
 
+def test_options_are_corrected_until_the_list_is_read(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    add = ("instance", "add", "lake", "--owner", "http", "--option")
+    warned = run(rig, capsys, *add, "url=http://127.0.0.1:1").err
+    corrected = run(rig, capsys, *add, "url=http://127.0.0.1:2").err
+    options = rig.registry.instance("lake").owner_options
+    rig.sql("UPDATE {}instance SET owner_cursor = '1' WHERE id = 'lake'")
+
+    assert "127.0.0.1:1" in warned
+    assert "repeat the command with the right ones" in warned
+    assert "127.0.0.1:2" in corrected
+    assert options == {"url": "http://127.0.0.1:2"}
+    with pytest.raises(BadInput, match="is registered with owner http"):
+        add_instance(rig.db, rig.registry, "lake", "http", {"url": "http://127.0.0.1:3"})
+
+
 def test_an_owner_that_is_not_installed_here_keeps_every_mark(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     put(root, "data/a.dat")

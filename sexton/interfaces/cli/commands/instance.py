@@ -50,9 +50,14 @@ def add(
             )
         if live_view:
             service.stores.registry.set_live_view(name, live_view)
-        mode = service.stores.registry.instance(name).mode
+        instance = registry.instance(name)
+        fault = _live_fault(service, name) if instance.knows_live else ""
+    mode = instance.mode
     note = f"it observes until: sexton enable {name}" if mode == "observe" else "it was enabled already"
     typer.echo(f"instance {name} is registered; {note}")
+    if fault:
+        correct = "; if an option is wrong, repeat the command with the right ones"
+        typer.echo(f"warning: rounds keep every mark of {name}: {fault}{correct if option else ''}", err=True)
 
 
 def _option(text: str) -> tuple[str, str]:
@@ -137,7 +142,7 @@ def live_view(name: Name, view: Annotated[str, typer.Argument(help=VIEW_HELP)]) 
 
 
 def _live_fault(service: "OperatorService", name: str) -> str:
-    """Return why rounds cannot read the live view of an instance, empty where they can."""
+    """Return why rounds cannot learn what is live in an instance, empty where they can."""
     from sexton.owners.port import NoLiveSide, OwnerSilent
 
     try:
