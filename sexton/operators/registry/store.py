@@ -70,7 +70,7 @@ class Registry:
         self._db = db
 
     def add_instance(self, instance: str, owner: str = "sql", **traits: Any) -> None:
-        """Register an instance in observe mode. Repeating it corrects options, until the owner's list was read once.
+        """Register an instance in observe mode. A repetition corrects the options of one that nothing has used yet.
 
         Args:
             instance: its name.
@@ -93,7 +93,7 @@ class Registry:
                     c.execute(insert(t.instance_guard).values(instance=instance))
                 elif registered["owner_options"] != values["owner_options"]:
                     same = [t.instance.c[name] == values[name] for name in fixed if name != "owner_options"]
-                    is_new = (of_instance, *same, t.instance.c.owner_cursor == "", t.instance.c.mode == "observe")
+                    is_new = (of_instance, *same, t.instance.c.owner_cursor == "", t.instance.c.enabled_at.is_(None))
                     correct = update(t.instance).where(*is_new).values(owner_options=values["owner_options"])
                     if c.execute(correct).rowcount != 1:
                         raise BadInput(_registered_otherwise(instance, registered))
