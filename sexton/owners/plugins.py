@@ -20,6 +20,8 @@ from sexton.owners.plugin import OwnerContext, OwnerPlugin
 from sexton.owners.port import Owner, OwnerSilent
 
 GROUP = "sexton.owners"
+WRONG_OPTION = {"missing": "is missing", "extra_forbidden": "is unknown"}
+"""Pydantic's kinds of errors → what an operator reads."""
 log = logging.getLogger(__name__)
 
 
@@ -116,7 +118,10 @@ def _validated(owner: str, plugin: OwnerPlugin, options: Mapping[str, str]) -> d
     try:
         plugin.options.model_validate(options, extra="forbid")
     except ValidationError as e:
-        problems = "; ".join(f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in e.errors())
+        problems = "; ".join(
+            f"{'.'.join(map(str, error['loc']))}: {WRONG_OPTION.get(error['type'], error['msg'])}"
+            for error in e.errors()
+        )
         raise BadInput(f"the options of owner {owner} are wrong: {problems}. It has the options: {known}") from e
     return dict(sorted(options.items()))
 

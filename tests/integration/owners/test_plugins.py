@@ -46,7 +46,8 @@ def test_owners_that_cannot_be_loaded_are_listed_with_the_reason(rig: Rig, capsy
     [
         ("folder", {}, "not installed; installed are: broken, catalog, http, sql, strange"),
         ("broken", {}, "owner broken of package .* cannot be loaded"),
-        ("sql", {"folder": "x"}, "the options of owner sql are wrong: folder: .*It has the options: none"),
+        ("sql", {"folder": "x"}, "the options of owner sql are wrong: folder: is unknown.*It has the options: none"),
+        ("http", {}, "the options of owner http are wrong: url: is missing"),
     ],
 )
 def test_an_instance_needs_an_owner_that_works(rig: Rig, owner: str, options: Any, says: str) -> None:

@@ -66,7 +66,10 @@ def hold_table(
 
 @add.command("mark")
 def hold_mark(
-    mark: Annotated[str, typer.Argument(metavar="KIND/ID", help="The mark, e.g. dropped/t12.")],
+    mark: Annotated[
+        str,
+        typer.Argument(metavar="KIND/ID", help="The mark, e.g. dropped/t12, or a parent of marks, e.g. release/app-1."),
+    ],
     length: For,
     reason: Reason,
     instance: InstanceOption = None,
