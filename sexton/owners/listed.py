@@ -14,11 +14,12 @@ from typing import NamedTuple
 from sqlalchemy import Connection, select, update
 
 from sexton import contract
+from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import DueMark, Expansion, Place, Ref
-from sexton.owners.port import Heartbeat, Owner, Verify, nothing_to_verify
+from sexton.owners.port import Heartbeat, Owner, OwnerSilent, Verify, nothing_to_verify
 
 log = logging.getLogger(__name__)
 GARBAGE_AT_ONCE = 1_000
@@ -69,8 +70,13 @@ class ListedOwner(Owner):
         while True:
             heartbeat()
             page = self.garbage(instance, after, GARBAGE_AT_ONCE)
-            if not page.entries or not self._store(instance, after, page, verify):
+            stands = page.end in ("", after)  # an empty position is the beginning
+            if stands and not page.entries:
                 return
+            if stands or "\0" in page.end:
+                raise OwnerSilent(f"the list of garbage of {instance} does not move on behind {after!r}")
+            if not self._store(instance, after, page, verify, heartbeat) or not page.entries:
+                return  # without entries, the next round reads on: a position may move at each question
             after = page.end
 
     def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, Expansion]:
@@ -86,17 +92,19 @@ class ListedOwner(Owner):
         with self._db.read() as c:
             return str(c.execute(select(t.c.owner_cursor).where(t.c.id == instance)).scalar_one())
 
-    def _store(self, instance: str, after: str, page: GarbagePage, verify: Verify) -> bool:
+    def _store(self, instance: str, after: str, page: GarbagePage, verify: Verify, heartbeat: Heartbeat) -> bool:
         """Mark a page, and store how far the list was read; return False if another reader was faster."""
         undropped = [Ref(*entry) for entry in page.entries if isinstance(entry, Undropped)]
         listed = [entry for entry in page.entries if isinstance(entry, Garbage) and entry.ref not in undropped]
         for ref in undropped:
+            heartbeat()
             self._take_back(instance, ref, verify)
         try:
             return self._mark(instance, listed, verify, after, page.end)
         except BadInput:
             pass  # one of them: the others must not wait for it
         for garbage in listed:
+            heartbeat()
             try:
                 self._mark(instance, [garbage], verify)
             except BadInput as e:
@@ -116,6 +124,7 @@ class ListedOwner(Owner):
                     return False
             for kind in {garbage.kind for garbage in listed}:
                 marks = {garbage.mark.id: garbage.mark for garbage in listed if garbage.kind == kind}
+                check_text(kind, *marks, *(part for mark in marks.values() for part in mark.parent or ()))
                 known = self._known(c, instance, kind, marks)
                 contract.mark(c, instance, kind, [mark for id_, mark in marks.items() if id_ not in known])
         return True
@@ -123,7 +132,9 @@ class ListedOwner(Owner):
     def _take_back(self, instance: str, ref: Ref, verify: Verify) -> None:
         with self._db.write() as c:
             verify(c)
-        with suppress(contract.Refused), self._db.write() as c:  # it has no mark, or is claimed: fenced by its owner
+        # It has no mark, perhaps for its wrong name, or is claimed: fenced by its owner.
+        with suppress(contract.Refused, BadInput), self._db.write() as c:
+            check_text(*ref)
             contract.undrop(c, instance, ref.kind, [ref.id])
 
     def _known(self, c: Connection, instance: str, kind: str, ids: Mapping[str, object]) -> set[str]:
