@@ -64,7 +64,7 @@ class OwnerCaller:
                     raise OwnerSilent(f"{url} does not answer whole within {ATTEMPT_SECONDS:g} s")
         except PlainHttp as e:
             raise OwnerSilent(str(e)) from e
-        except (httpx.HTTPError, httpx.InvalidURL, OSError) as e:
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError) as e:
             late = f" whole within {ATTEMPT_SECONDS:g} s" if time.monotonic() > until else ""
             raise OwnerSilent(f"{url} does not answer{late}: {e or type(e).__name__}") from e
         if not 200 <= response.status_code < 300:

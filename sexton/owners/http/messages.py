@@ -36,7 +36,7 @@ class GarbageEntry(MarkFiles):
 
 
 class GarbageAnswer(Message):
-    """Entries in the order of the list. ``end``: the position behind the last one."""
+    """Entries in the order of the list. ``end``: the position behind the last one, never empty behind an entry."""
 
     entries: tuple[GarbageEntry, ...]
     end: Position

@@ -83,7 +83,7 @@ def test_n1_a_check_waits_for_a_refresh_after_its_listing(copied: Owned) -> None
 @pytest.mark.slow
 def test_n1_a_listing_that_no_refresh_follows_proves_nothing(copied: Owned) -> None:
     copied.write_old("data/t9/r7_0.dat")
-    copied.live_side._max_age_seconds = 3
+    copied.live_side._owner._max_age_seconds = 3
 
     report = copied.check()
     drop_copy(copied)
