@@ -20,7 +20,7 @@ from sexton.recycle.model import RoundReport
 from sexton.testing.workbench import Workbench
 
 RACERS = 20
-"""Objects of a race, half of which somebody undrops or copies meanwhile."""
+"""Objects of a race, half of which are undropped or copied meanwhile."""
 
 
 class OwnerDriver(Protocol):
@@ -92,9 +92,7 @@ class OwnerSuite(ABC):
 
     def test_an_undropped_object_stays_and_its_next_drop_waits(self, bench: Workbench, driver: OwnerDriver) -> None:
         keys = driver.create("t")
-        driver.drop("t")
-        bench.round()
-        bench.later()
+        drop_until_due(bench, driver, "t")
         assert driver.undrop("t")
         bench.round()
         stayed = bench.keys()
@@ -109,9 +107,7 @@ class OwnerSuite(ABC):
 
     def test_what_a_dead_round_had_claimed_never_comes_back(self, bench: Workbench, driver: OwnerDriver) -> None:
         driver.create("t")
-        driver.drop("t")
-        bench.round()
-        bench.later()
+        drop_until_due(bench, driver, "t")
         crash(bench, "claim.committed")
         bench.restart()
 
@@ -123,9 +119,7 @@ class OwnerSuite(ABC):
     @pytest.mark.parametrize("point", ["owner.fenced", "files.deleted", "owner.forgot", "marks.removed"])
     def test_a_round_that_dies_anywhere_is_finished(self, bench: Workbench, driver: OwnerDriver, point: str) -> None:
         kept, _ = driver.create("kept"), driver.create("gone")
-        driver.drop("gone")
-        bench.round()
-        bench.later()
+        drop_until_due(bench, driver, "gone")
         crash(bench, point)
         bench.restart()
         bench.later(120)
@@ -136,9 +130,7 @@ class OwnerSuite(ABC):
 
     def test_an_owner_that_does_not_answer_keeps_everything(self, bench: Workbench, driver: OwnerDriver) -> None:
         keys = driver.create("t")
-        driver.drop("t")
-        bench.round()
-        bench.later()
+        drop_until_due(bench, driver, "t")
         with driver.silence():
             report = bench.round()
             checked = bench.check()
@@ -161,7 +153,7 @@ class OwnerSuite(ABC):
         assert bench.keys() == keys
         assert report.deleted == 0
 
-    def test_a_check_finds_what_is_lost_and_what_is_nobodys(self, bench: Workbench, driver: OwnerDriver) -> None:
+    def test_a_check_finds_a_lost_file(self, bench: Workbench, driver: OwnerDriver) -> None:
         keys = driver.create("t")
         driver.create("u")
         bench.later(2 * 86_400)
@@ -175,10 +167,7 @@ class OwnerSuite(ABC):
 
     def test_undropping_races_with_a_round(self, bench: Workbench, driver: OwnerDriver) -> None:
         keys = {f"t{n}": driver.create(f"t{n}") for n in range(RACERS)}
-        for name in keys:
-            driver.drop(name)
-        bench.round()
-        bench.later()
+        drop_until_due(bench, driver, *keys)
         undropped: set[str] = set()
         with beside(lambda: undropped.update(n for n in list(keys)[::2] if driver.undrop(n))):
             bench.round()
@@ -192,10 +181,7 @@ class OwnerSuite(ABC):
 
     def test_registering_a_copy_races_with_a_round(self, bench: Workbench, driver: OwnerDriver) -> None:
         keys = {f"t{n}": driver.create(f"t{n}") for n in range(RACERS)}
-        for name in keys:
-            driver.drop(name)
-        bench.round()
-        bench.later()
+        drop_until_due(bench, driver, *keys)
         protected: set[str] = set()
 
         def register() -> None:
@@ -213,6 +199,14 @@ class OwnerSuite(ABC):
         left = bench.keys()
         assert {name: keys[name] <= left for name in protected} == dict.fromkeys(protected, True)
         assert all(keys[name].isdisjoint(left) for name in list(keys)[1::2])
+
+
+def drop_until_due(bench: Workbench, driver: OwnerDriver, *names: str) -> None:
+    """Drop objects, let a round read that, and wait until they are due."""
+    for name in names:
+        driver.drop(name)
+    bench.round()
+    bench.later()
 
 
 def finish(bench: Workbench) -> RoundReport:

@@ -11,14 +11,8 @@ from sexton.owners.catalog.scope import CatalogTransaction
 def live_objects(tx: CatalogTransaction) -> int:
     """Count the data, index and bitmap files of visible rowsets whose ancestors were not dropped, in one statement."""
     rowset, tablet, schema = tx.t.rowsets, tx.t.tablets, tx.t.schemas
-    own_tablet = and_(tablet.c.id == rowset.c.tablet_id, tablet.c.instance == rowset.c.instance)
-    own_schema = and_(
-        schema.c.index_id == rowset.c.index_id,
-        schema.c.version == rowset.c.schema_version,
-        schema.c.instance == rowset.c.instance,
-    )
     query = select(func.coalesce(func.sum(_files_per_rowset(tx)), 0)).select_from(
-        rowset.join(tablet, own_tablet).outerjoin(schema, own_schema)
+        rowset.join(tablet, tx.is_own_tablet).outerjoin(schema, tx.is_own_schema)
     )
     is_live = [rowset.c.instance == tx.instance, rowset.c.state == RowsetState.VISIBLE, parents.standing(tx)]
     return int(tx.c.execute(query.where(*is_live)).scalar_one())

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import and_, select
+from sqlalchemy import select
 
 from sexton.database.ranges import READ_ROWS, ranges, within
 from sexton.kernel.errors import BadInput
@@ -37,12 +37,6 @@ def entries_of(tx: CatalogTransaction, records: Sequence[str]) -> list[LiveEntry
 def _rowsets(tx: CatalogTransaction) -> Any:
     """Select rowsets with their schema, and whether neither their tablet nor any ancestor was dropped."""
     rowset, tablet, schema = tx.t.rowsets, tx.t.tablets, tx.t.schemas
-    own_tablet = and_(tablet.c.id == rowset.c.tablet_id, tablet.c.instance == rowset.c.instance)
-    own_schema = and_(
-        schema.c.index_id == rowset.c.index_id,
-        schema.c.version == rowset.c.schema_version,
-        schema.c.instance == rowset.c.instance,
-    )
     columns = (
         rowset,
         schema.c.format.label("schema_format"),
@@ -51,7 +45,7 @@ def _rowsets(tx: CatalogTransaction) -> Any:
     )
     return (
         select(*columns)
-        .select_from(rowset.outerjoin(tablet, own_tablet).outerjoin(schema, own_schema))
+        .select_from(rowset.outerjoin(tablet, tx.is_own_tablet).outerjoin(schema, tx.is_own_schema))
         .where(tx.in_instance(rowset.c.id))
     )
 

@@ -50,14 +50,9 @@ def _orphaned_children(
 
 
 def _rowsets_without_schema(tx: CatalogTransaction) -> Select[Any]:
-    rowset, schema = tx.t.rowsets, tx.t.schemas
-    own_schema = and_(
-        schema.c.index_id == rowset.c.index_id,
-        schema.c.version == rowset.c.schema_version,
-        schema.c.instance == rowset.c.instance,
-    )
+    rowset = tx.t.rowsets
     return select(rowset.c.id, literal("the schema it was written under has no record")).where(
-        tx.in_instance(rowset.c.id), rowset.c.state == RowsetState.VISIBLE, ~exists().where(own_schema)
+        tx.in_instance(rowset.c.id), rowset.c.state == RowsetState.VISIBLE, ~exists().where(tx.is_own_schema)
     )
 
 

@@ -83,15 +83,11 @@ def _index_files(row: Any, schema: Any) -> tuple[str, Sequence[str], Reason | No
 
 def resolvable(tx: CatalogTransaction, ids: Sequence[str]) -> list[str]:
     """Return rowsets whose schema has a record again, or whose tablet is deleted whole, so that no name is needed."""
-    rowset, schema, tablet = tx.t.rowsets, tx.t.schemas, tx.t.tablets
-    own_schema = and_(
-        schema.c.index_id == rowset.c.index_id,
-        schema.c.version == rowset.c.schema_version,
-        schema.c.instance == rowset.c.instance,
+    rowset, tablet = tx.t.rowsets, tx.t.tablets
+    readable = or_(exists().where(tx.is_own_schema), ~parents.standing(tx))
+    return tx.ids(
+        select(rowset.c.id).outerjoin(tablet, tx.is_own_tablet).where(tx.in_instance(rowset.c.id, ids), readable)
     )
-    own_tablet = and_(tablet.c.id == rowset.c.tablet_id, tablet.c.instance == rowset.c.instance)
-    readable = or_(exists().where(own_schema), ~parents.standing(tx))
-    return tx.ids(select(rowset.c.id).outerjoin(tablet, own_tablet).where(tx.in_instance(rowset.c.id, ids), readable))
 
 
 def visible(tx: CatalogTransaction, ids: Sequence[str]) -> list[str]:

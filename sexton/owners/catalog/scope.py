@@ -25,6 +25,22 @@ class CatalogTransaction:
         """Return the catalog's tables."""
         return build(self.db.dialect)
 
+    @property
+    def is_own_schema(self) -> ColumnElement[bool]:
+        """Return the condition that a schema is the one under which a rowset was written."""
+        rowset, schema = self.t.rowsets, self.t.schemas
+        return and_(
+            schema.c.index_id == rowset.c.index_id,
+            schema.c.version == rowset.c.schema_version,
+            schema.c.instance == rowset.c.instance,
+        )
+
+    @property
+    def is_own_tablet(self) -> ColumnElement[bool]:
+        """Return the condition that a tablet is the one of a rowset."""
+        rowset, tablet = self.t.rowsets, self.t.tablets
+        return and_(tablet.c.id == rowset.c.tablet_id, tablet.c.instance == rowset.c.instance)
+
     def in_instance(self, column: Column[Any], ids: Iterable[str] | None = None) -> ColumnElement[bool]:
         """Return the condition that a row belongs to this instance, and its column is one of the ids (None: any)."""
         is_own = column.table.c.instance == self.instance

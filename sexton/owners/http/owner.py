@@ -33,7 +33,7 @@ class HttpOwner(ListedOwner):
 
     def live(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, str]:
         """Return the marks that name something live, as the owner says."""
-        found: dict[Ref, str] = {}
+        live_marks: dict[Ref, str] = {}
         for page in _pages(marks, MARKS_AT_ONCE):
             heartbeat()
             names = {mark.ref for mark in page}
@@ -41,8 +41,8 @@ class HttpOwner(ListedOwner):
             answer = self._caller(instance).post("live/search", request, messages.LiveSearchAnswer)
             if answer.searched != len(page):
                 raise OwnerSilent(f"the owner of {instance} searched {answer.searched} of {len(page)} marks")
-            found |= {ref: live.what for live in answer.live if (ref := Ref(live.kind, live.id)) in names}
-        return found
+            live_marks |= {ref: live.what for live in answer.live if (ref := Ref(live.kind, live.id)) in names}
+        return live_marks
 
     def live_objects(self, instance: str) -> int | None:
         """Return how many objects are live, as the owner says."""

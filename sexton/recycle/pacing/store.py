@@ -23,7 +23,7 @@ SEEN_SECONDS = 15
 FORGOTTEN_SECONDS = 3_600
 """The counts of a worker that has not reported for so long are added to the row without a worker."""
 IDLE_DAYS = 7
-"""A place in which nobody has deleted for so long is forgotten: folders with dates in their names would add up."""
+"""A place without a delete for so long is forgotten: folders with dates in their names would add up."""
 NO_WORKER = ""
 COUNTS = ("requests", "throttled", "keys")
 log = logging.getLogger(__name__)
@@ -165,7 +165,7 @@ class PaceStore:
             self._forget_idle_places(c, now - IDLE_DAYS * 86_400_000)
 
     def _forget_idle_places(self, c: Connection, before: int) -> None:
-        """Delete the rows of places in which nobody has deleted since an instant."""
+        """Delete the rows of places without a delete since an instant."""
         pace, share = self._db.t.pace, self._db.t.pace_share
         c.execute(delete(share).where(share.c.seen_at < before))
         has_share = exists().where(share.c.place == pace.c.place)

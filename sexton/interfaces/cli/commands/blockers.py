@@ -195,15 +195,15 @@ def _excluded_vaults(report: "RoundReport") -> Iterator[Blocker]:
     counted = {kept.subject for kept in report.kept if kept.reason is KeepReason.VAULT}
     for vault, state in sorted(report.vaults.items()):
         if state not in NO_FAULT and vault not in counted:
-            kept = by_vault(vault, state)
+            keeper = by_vault(vault, state)
             yield Blocker(
                 instance=report.instance,
-                held_by=describe(kept),
+                held_by=describe(keeper),
                 what=f"vault {vault}",
                 count=0,
                 since=report.ended_at,
                 why=f"excluded by round {report.round}",
-                way_out=way_out(kept, report.instance),
+                way_out=way_out(keeper, report.instance),
             )
 
 
