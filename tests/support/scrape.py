@@ -48,7 +48,8 @@ def collector(
     db = db or rig.db
     store = FigureStore(db, stores_of(db).insight, rig.policy, INTERVAL)
     running_requests = rig.deleter.in_flight if in_flight is None else in_flight
-    return FigureCollector(store.read, running_requests, **{"cache_seconds": 0.0, **options})
+    options = {"cache_seconds": 0.0, **options}
+    return FigureCollector(store.read, running_requests, update=store.update, **options)
 
 
 def scrape(source: Collector | Rig) -> Scraped:

@@ -63,9 +63,9 @@ def create(settings: Settings, db: Database) -> FastAPI:
     app.state.lanes = lanes = Lanes()
     ready = {"database": database_check(db, settings.require_deployment())}
     app.state.health = health.HealthCheck(Health(live={}, ready=ready), lanes.health_threads)
-    read = service.stores.figures(service.policy, service.live.current.map(Settings.intervals)).read
-    figures = FigureCollector(read, {}, stats=False, worker=False)
-    app.state.metrics = DeploymentRegistry(settings.require_deployment(), figures, PoolCollector(db.engine))
+    figures = service.stores.figures(service.policy, service.live.current.map(Settings.intervals))
+    collector = FigureCollector(figures.read, {}, update=figures.update, stats=False, worker=False)
+    app.state.metrics = DeploymentRegistry(settings.require_deployment(), collector, PoolCollector(db.engine))
     words = {"v1", ""}
     for part in (health, tokens, control, plans, protections, checks, wal, binlogs, replicas, journal):
         app.include_router(part.routes)

@@ -61,7 +61,7 @@ def observe(
     in_force = live_settings(engine.stores.db, settings).current
     figures = engine.stores.figures(in_force.map(Settings.policy), in_force.map(Settings.intervals))
     stats = settings.metrics.enable_recycler_stats_metrics
-    collector = FigureCollector(figures.read, engine.deleter.in_flight, stats=stats)
+    collector = FigureCollector(figures.read, engine.deleter.in_flight, update=figures.update, stats=stats)
     return observe_process(settings, engine.stores.db, client, workers, sdk, collector)
 
 

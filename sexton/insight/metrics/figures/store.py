@@ -5,7 +5,7 @@ Marks that only wait are not counted: for each kind, one probe of the due index 
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from pydantic import ValidationError
@@ -79,16 +79,34 @@ class FigureStore:
         Raises:
             FiguresUnread: the database does not answer, or refuses.
         """
-        try:
-            self._policy()  # read again before the transaction, if it is old
-            with self._db.read() as c:
-                figures = self._figures(c)
-        except AWAY as e:
-            cause = first_line(e) if isinstance(e, DBAPIError) else "every connection is in use"
-            raise FiguresUnread(f"the metrics could not be read from the database ({cause}); run: sexton doctor") from e
+        figures = self._in_snapshot(self._figures)
         sizes = table_bytes(self._db)
         unreadable = figures.unreadable + (sizes is None)
         return figures.model_copy(update={"table_bytes": sizes or {}, "unreadable": unreadable})
+
+    def update(self, figures: Figures) -> Figures:
+        """Return figures in which running rounds and counters are of this moment: statements that stay fast.
+
+        Raises:
+            FiguresUnread: the database does not answer, or refuses.
+        """
+
+        def moved(c: Connection) -> Figures:
+            running = running_rounds(self._db, c)
+            instances = tuple(i.model_copy(update={"running": running.get(i.instance)}) for i in figures.instances)
+            counters = dict(read_counters(self._db, c))
+            return figures.model_copy(update={"now": self._db.now(c), "instances": instances, "counters": counters})
+
+        return self._in_snapshot(moved)
+
+    def _in_snapshot(self, read: Callable[[Connection], Figures]) -> Figures:
+        try:
+            self._policy()  # read again before the transaction, if it is old
+            with self._db.read() as c:
+                return read(c)
+        except AWAY as e:
+            cause = first_line(e) if isinstance(e, DBAPIError) else "every connection is in use"
+            raise FiguresUnread(f"the metrics could not be read from the database ({cause}); run: sexton doctor") from e
 
     def _figures(self, c: Connection) -> Figures:
         t, now = self._db.t, self._db.now(c)

@@ -12,7 +12,7 @@ from sexton.recycle.model import RoundState
 from sexton.recycle.rounds.sql.live_counters import RUNNING
 from tests.support.crashes import Crash, crash_at
 from tests.support.rig import Rig, put
-from tests.support.scrape import Scraped, scrape
+from tests.support.scrape import Scraped, collector, scrape
 
 FILES, PAGE, SIZE = 30, 10, 5
 DROPPED = {"instance_id": "shop", "kind": "dropped"}
@@ -74,6 +74,25 @@ def test_gauges_of_a_round_move_with_each_page(worker: Rig) -> None:
     assert during("sexton_round_marks", instance_id="shop", stage="due") == 1
     assert (during("sexton_round_eta_seconds", instance_id="shop") or 0) > 0
     assert (during("sexton_round_objects_per_second", instance_id="shop") or 0) > 0
+
+
+def test_a_running_round_moves_between_full_readings(worker: Rig) -> None:
+    cached = collector(worker, cache_seconds=3600)
+    scrape(cached)  # the only full reading
+    seen: list[tuple[float | None, ...]] = []
+
+    def watch(point: str) -> None:
+        found = scrape(cached)
+        stages = (found("sexton_round_objects", instance_id="shop", stage=s) for s in ("deleted", "remaining"))
+        seen.append((*stages, counters(found)[0]))
+
+    with installed(watch):
+        worker.round()
+    after = scrape(cached)
+    worker.db.close()
+
+    assert {(10, 20, 10), (20, 10, 20), (30, 0, 30)} <= set(seen)
+    assert (after("sexton_round_running", instance_id="shop"), counters(after)[0]) == (0, FILES)
 
 
 def test_a_running_check_shows_since_when_it_runs(rig: Rig) -> None:
