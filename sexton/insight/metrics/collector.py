@@ -5,6 +5,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -63,7 +64,7 @@ class FigureCollector(Collector):
             if time.monotonic() >= self._reused_until:
                 self._read_all()
             elif self._figures is not None:
-                self._set(lambda known=self._figures: self._update(known))
+                self._set(partial(self._update, self._figures))
             figures, errors = self._figures, self._errors
         yield from _process(self._up_name, figures is not None, errors)
         if figures is not None:

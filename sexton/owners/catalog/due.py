@@ -1,10 +1,10 @@
-"""Find new garbage: the tablets of dropped parents that are due, and loads that ran out of time."""
+"""Find new garbage: the tablets of dropped parents that are due, and loads and jobs that ran out of time."""
 
 from sqlalchemy import exists, select, update
 
 from sexton.database.ranges import beyond
-from sexton.owners.catalog import labels, parents
-from sexton.owners.catalog.model import TxnStatus
+from sexton.owners.catalog import copies, labels, parents, restores
+from sexton.owners.catalog.model import CopyState, RestoreState, TxnStatus
 from sexton.owners.catalog.scope import CatalogTransaction
 
 TIMEOUTS_AT_ONCE = 1_000
@@ -56,6 +56,26 @@ def time_out(tx: CatalogTransaction) -> bool:
     ids = tx.ids(expired)
     tx.c.execute(update(txn).where(tx.in_instance(txn.c.id, ids)).values(status=TxnStatus.ABORTED))
     labels.aborted(tx, ids)
+    return len(ids) == TIMEOUTS_AT_ONCE
+
+
+def time_out_copies(tx: CatalogTransaction) -> bool:
+    """Remove copy jobs whose time is up; their files stay. Return whether there may be more."""
+    job = tx.t.copy_jobs
+    is_expired = [job.c.state == CopyState.LOADING, job.c.timeout_at <= tx.db.now(tx.c)]
+    expired = select(job.c.id).where(job.c.instance == tx.instance, *is_expired).order_by(job.c.timeout_at)
+    ids = tx.ids(expired.limit(TIMEOUTS_AT_ONCE).with_for_update(skip_locked=True))
+    copies.forget_jobs(tx, ids)
+    return len(ids) == TIMEOUTS_AT_ONCE
+
+
+def time_out_restores(tx: CatalogTransaction) -> bool:
+    """Abort restores whose time is up; return whether there may be more."""
+    job = tx.t.restore_jobs
+    is_expired = [job.c.state == RestoreState.RUNNING, job.c.expires_at <= tx.db.now(tx.c)]
+    expired = select(job.c.id).where(job.c.instance == tx.instance, *is_expired).order_by(job.c.expires_at)
+    ids = tx.ids(expired.limit(TIMEOUTS_AT_ONCE).with_for_update(skip_locked=True))
+    restores.end(tx, ids, RestoreState.ABORTED)
     return len(ids) == TIMEOUTS_AT_ONCE
 
 

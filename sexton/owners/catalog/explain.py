@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from sqlalchemy import RowMapping, Table, inspect, select
 
 from sexton.marks.model import Ref
-from sexton.owners.catalog import layout, rowsets
+from sexton.owners.catalog import layout, rowsets, staged
 from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.owners.port import RecordText
 
@@ -23,6 +23,12 @@ def refs_of_keys(tx: CatalogTransaction, keys: Collection[str]) -> set[Ref]:
         is_of_files = tx.in_instance(t.c.id, {f.tablet for f in files})
         for ids in tx.c.execute(select(t.c.table_id, t.c.index_id, t.c.partition_id).where(is_of_files)):
             refs |= {Ref(kind, id_) for kind, id_ in zip(PARENT_KINDS, ids, strict=True)}
+    staged_keys = [staged for staged in map(layout.parse_staged, sorted(keys)) if staged is not None]
+    refs |= {Ref("stage_file", s.file) for s in staged_keys} | {Ref("stage", s.stage) for s in staged_keys}
+    if staged_keys and _exists(tx, tx.t.copied_files):
+        copied = tx.t.copied_files
+        of_files = tx.in_instance(copied.c.file, {staged.file for staged in staged_keys})
+        refs |= {Ref("copy_job", job) for job in tx.ids(select(copied.c.job_id).where(of_files))}
     return refs
 
 
@@ -33,14 +39,22 @@ def live_texts(tx: CatalogTransaction, keys: Collection[str]) -> Iterator[str]:
     for file in files:
         if file.rowset in visible:
             yield f"rowset {file.rowset} of tablet {file.tablet}{_parents_text(tx, file.tablet)}"
+    staged_ids = {key.file for key in map(layout.parse_staged, sorted(keys)) if key is not None}
+    if staged_ids and _exists(tx, tx.t.staged_files):
+        loading = set(staged.loading(tx, staged_ids))
+        for file in staged.files(tx, staged_ids):
+            reader = "a copy job loads it" if file.id in loading else "no copy job loads it"
+            yield f"staged file {file.id} of stage {file.stage_id}: {reader}"
 
 
 def records_with(tx: CatalogTransaction, ids: Collection[str]) -> Iterator[RecordText]:
-    """Yield each table, index, partition, tablet and rowset that has one of these ids."""
+    """Yield each record of the catalog that has one of these ids."""
     if not _exists(tx, tx.t.tablets):
         return
-    tables = (tx.t.tables, tx.t.indexes, tx.t.partitions, tx.t.tablets, tx.t.rowsets)
-    for kind, table in zip((*PARENT_KINDS, "tablet", "rowset"), tables, strict=True):
+    t = tx.t
+    tables = (t.tables, t.indexes, t.partitions, t.tablets, t.rowsets, t.stages, t.staged_files, t.copy_jobs)
+    kinds = (*PARENT_KINDS, "tablet", "rowset", "stage", "stage_file", "copy_job", "restore_job")
+    for kind, table in zip(kinds, (*tables, t.restore_jobs), strict=True):
         for row in tx.c.execute(select(table).where(tx.in_instance(table.c.id, ids))).mappings():
             yield RecordText(kind, row["id"], _record_text(row))
 
@@ -48,7 +62,9 @@ def records_with(tx: CatalogTransaction, ids: Collection[str]) -> Iterator[Recor
 def _record_text(row: RowMapping) -> str:
     """Return the state of one record, and what it belongs to."""
     state = row.get("state") or ("dropped" if row.get("dropped") else "not dropped")
-    parents = (f"{parent} {row[f'{parent}_id']}" for parent in ("tablet", *PARENT_KINDS) if row.get(f"{parent}_id"))
+    parents = (
+        f"{parent} {row[f'{parent}_id']}" for parent in ("tablet", "stage", *PARENT_KINDS) if row.get(f"{parent}_id")
+    )
     return ", ".join([f"the catalog has a record of it: {state}", *parents])
 
 

@@ -33,8 +33,23 @@ class RowsetState(StrEnum):
     COMPACTED = "compacted"
 
 
-TXN, JOB = "txn.", "job."
-"""Prefixes of an ``owner_txn``; the id of the transaction or compaction job follows."""
+class CopyState(StrEnum):
+    """The states of a copy job. One that is cancelled, or whose time is up, has no record any more."""
+
+    LOADING = "LOADING"
+    FINISHED = "FINISHED"
+
+
+class RestoreState(StrEnum):
+    """The states of a restore job; any other value means that the record is corrupt."""
+
+    RUNNING = "RUNNING"
+    COMPLETED = "COMPLETED"
+    ABORTED = "ABORTED"
+
+
+TXN, JOB, RESTORE = "txn.", "job.", "restore."
+"""Prefixes of an ``owner_txn``; the id of the transaction, compaction job or restore job follows."""
 
 
 class Schema(Message):
@@ -80,3 +95,33 @@ class Job(Message):
     id: str
     inputs: tuple[str, ...]
     output: Output
+
+
+class StagedFile(Message):
+    """A file of an internal stage: it must be uploaded as ``key`` in ``vault``. ``id`` names it in copy jobs."""
+
+    id: str
+    name: str
+    vault: str
+    key: str
+
+
+class ExternalFile(Message):
+    """A file in a stage of the user's own; another ``etag`` is another file."""
+
+    key: str = Field(min_length=1)
+    etag: str = ""
+
+
+class CopyJob(Message):
+    """A load from a stage that runs: ``files`` are those that the table does not have yet, by id or key."""
+
+    id: str
+    files: tuple[str, ...]
+
+
+class Restore(Message):
+    """A restore that runs, and the rowsets that it writes."""
+
+    id: str
+    outputs: tuple[Output, ...]

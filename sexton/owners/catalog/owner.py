@@ -8,10 +8,16 @@ from sqlalchemy import text
 from sexton.marks.model import DueMark, Expansion, Fenced, Place, Ref
 from sexton.owners.catalog import ancestors, barrier, named, parents
 from sexton.owners.catalog.count import live_objects
-from sexton.owners.catalog.due import START, expand_parents, forget_versions, time_out
+from sexton.owners.catalog.due import (
+    START,
+    expand_parents,
+    forget_versions,
+    time_out,
+    time_out_copies,
+    time_out_restores,
+)
 from sexton.owners.catalog.kind import CatalogKind
 from sexton.owners.catalog.kinds import KINDS
-from sexton.owners.catalog.layout import parse
 from sexton.owners.catalog.reader import CatalogReader
 from sexton.owners.port import COUNT_SECONDS, FindRefs, Heartbeat, Verify, nothing_to_verify
 
@@ -37,12 +43,13 @@ class CatalogOwner(CatalogReader):
         return {"tablet": parents.PARENTS}
 
     def abort_expired(self, instance: str, heartbeat: Heartbeat) -> None:
-        """Abort loads whose time is up."""
-        more = True
-        while more:
-            heartbeat()
-            with self._write(instance) as tx:
-                more = time_out(tx)
+        """Abort loads, copy jobs and restores whose time is up."""
+        for abort in (time_out, time_out_copies, time_out_restores):
+            more = True
+            while more:
+                heartbeat()
+                with self._write(instance) as tx:
+                    more = abort(tx)
         with self._write(instance) as tx:
             forget_versions(tx)
 
@@ -58,19 +65,19 @@ class CatalogOwner(CatalogReader):
         return expansions | self._expand_orphans(instance, marks, heartbeat)
 
     def _expand_orphans(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> dict[Ref, Expansion]:
-        """Return the files of orphan marks. A hold on the tablet of an orphan, or on an ancestor, applies to it."""
-        files = {mark.ref: parse((mark.keys or ("",))[0]) for mark in marks if mark.etags}
-        tablets = {ref: file.tablet for ref, file in files.items() if file is not None}
-        if not tablets:
+        """Return the files of orphan marks. A hold on its tablet, an ancestor or its stage applies to an orphan."""
+        orphans = [mark for mark in marks if mark.etags]
+        if not orphans:
             return {}
         heartbeat()
         with self._read(instance) as tx:
-            refs_above = ancestors.find(tx, "tablet", list(tablets.values()))
+            refs_above = ancestors.of_keys(tx, [key for mark in orphans for key in mark.keys or ()])
         expansions: dict[Ref, Expansion] = {}
-        for mark in marks:
-            if mark.ref in tablets:
+        for mark in orphans:
+            above = refs_above.get((mark.keys or ("",))[0])
+            if above is not None:
                 place = Place(vault=mark.vault or "", keys=mark.keys, etags=mark.etags)
-                expansions[mark.ref] = Expansion(places=(place,), above=refs_above.get(tablets[mark.ref], ()))
+                expansions[mark.ref] = Expansion(places=(place,), above=above)
         return expansions
 
     def fence(

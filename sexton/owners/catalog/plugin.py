@@ -26,6 +26,11 @@ PLUGIN = OwnerPlugin(
         OwnerKind("index", setting="dropped_index_retention_seconds", has_files=False),
         OwnerKind("partition", setting="dropped_partition_retention_seconds", has_files=False),
         OwnerKind("tablet", fixed=True),
+        OwnerKind("stage"),
+        OwnerKind("stage_file", setting="internal_stage_objects_expire_time_second"),
+        OwnerKind("copy_job", limited=False),
+        OwnerKind("external_copy_job", setting="copy_job_max_retention_second", has_files=False, limited=False),
+        OwnerKind("restore_job", has_files=False, limited=False),
         OwnerKind("txn_label", setting="label_keep_max_second", has_files=False, limited=False),
     ),
     # The deletion of a tablet's prefix includes its rowsets' files. A compaction's inputs need the record of its
@@ -34,6 +39,9 @@ PLUGIN = OwnerPlugin(
         **dict.fromkeys(("compacted", "prepared", "index", "partition"), ("tablet",)),
         "dropped": ("compacted", "tablet"),
         "table": ("index", "partition", "tablet"),
+        # The deletion of a stage includes its files and copy jobs.
+        **dict.fromkeys(("stage_file", "copy_job", "external_copy_job"), ("stage",)),
+        "restore_job": ("prepared",),
     },
     create_tables=_create_tables,
     knows_live=True,

@@ -36,6 +36,8 @@ def _integrity_queries(tx: CatalogTransaction) -> Iterator[tuple[str, Select[Any
         "label",
         _orphaned_children(tx, t.labels, t.txns, "txn_id", "its transaction has no record: ", id_column="label"),
     )
+    for kind, children in (("stage_file", t.staged_files), ("copy_job", t.copy_jobs)):
+        yield kind, _orphaned_children(tx, children, t.stages, "stage_id", "its stage has no record: ")
     yield "rowset", _rowsets_without_schema(tx)
     yield "tablet", _wrong_counters(tx)
 

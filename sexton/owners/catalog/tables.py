@@ -32,6 +32,11 @@ class CatalogTables:
     txns: Table
     labels: Table
     jobs: Table
+    stages: Table
+    staged_files: Table
+    copy_jobs: Table
+    copied_files: Table
+    restore_jobs: Table
 
     @property
     def metadata(self) -> MetaData:
@@ -94,6 +99,14 @@ def build(dialect: str) -> CatalogTables:
         *(number("segments"), number("bytes"), flag("bitmap"), word("format", null=True)),
         *(word("vault"), word("owner_txn")),
     ]
+    stage_columns = [word("id"), word("vault", null=True), flag("dropped")]
+    copy_columns = [word("id"), word("stage_id"), word("table_id"), flag("internal"), word("state")]
+    copy_jobs = table("copy_jobs", 1, [*copy_columns, Column("timeout_at", Instant())], ["stage_id"])
+    is_loading = "state = 'LOADING'"
+    builder.partial_index(copy_jobs, "copy_jobs_loading", ("instance", "timeout_at"), is_loading)
+    restore_jobs = table("restore_jobs", 1, [word("id"), word("state"), Column("expires_at", Instant())])
+    builder.partial_index(restore_jobs, "restore_jobs_running", ("instance", "expires_at"), "state = 'RUNNING'")
+    copied_columns = [word("stage_id"), word("table_id"), word("file"), word("etag"), word("job_id")]
     job_columns = [word("id"), word("tablet_id"), word("output_id"), Column("inputs", Json)]
     return CatalogTables(
         tables=table("tables", 1, [word("id"), flag("dropped")]),
@@ -107,6 +120,14 @@ def build(dialect: str) -> CatalogTables:
         txns=txns,
         labels=labels,
         jobs=table("jobs", 1, [*job_columns, Column("expires_at", Instant())], ["tablet_id"]),
+        stages=table("stages", 1, stage_columns),
+        staged_files=table(
+            "staged_files", 1, [word("id"), word("stage_id"), word("name"), number("bytes")], ["stage_id"]
+        ),
+        copy_jobs=copy_jobs,
+        # A file is loaded into a table once; the database itself refuses a second time.
+        copied_files=table("copied_files", 4, copied_columns, ["job_id", "file"]),
+        restore_jobs=restore_jobs,
     )
 
 

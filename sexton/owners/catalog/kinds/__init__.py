@@ -1,19 +1,37 @@
 """The catalog's kinds of marks, one module for each; a new kind is added to ``KINDS`` here."""
 
 from sexton.owners.catalog.kind import CatalogKind
-from sexton.owners.catalog.kinds import compacted, dropped, index, partition, prepared, table, tablet, txn_label
+from sexton.owners.catalog.kinds import (
+    compacted,
+    copy_job,
+    dropped,
+    index,
+    partition,
+    prepared,
+    restore_job,
+    stage,
+    stage_file,
+    table,
+    tablet,
+    txn_label,
+)
 
 KINDS: dict[str, CatalogKind] = {
-    module.KIND.name: module.KIND
-    for module in (
-        tablet,
-        compacted,
-        dropped,
-        prepared,
-        index,
-        partition,
-        table,
-        txn_label,
+    kind.name: kind
+    for kind in (
+        tablet.KIND,
+        compacted.KIND,
+        dropped.KIND,
+        prepared.KIND,
+        index.KIND,
+        partition.KIND,
+        table.KIND,
+        txn_label.KIND,
+        stage_file.KIND,
+        copy_job.KIND,
+        copy_job.EXTERNAL,
+        stage.KIND,
+        restore_job.KIND,
     )
 }
 """Name → kind."""

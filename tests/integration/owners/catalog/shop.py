@@ -28,6 +28,7 @@ from sexton.recycle.planning.policy import policy
 from tests.support.rig import GRACE, RETENTION, Rig, listing, put
 
 OWN = {"table": 10_800, "index": 10_800, "partition": 10_800, "tablet": 0, "txn_label": 259_200}
+OWN |= {"stage": 0, "stage_file": 259_200, "copy_job": 0, "external_copy_job": 259_200, "restore_job": 0}
 RETAINED = 10_800 + 1
 """Seconds after which dropped objects are due."""
 PREPARED = 259_200 + 1
@@ -108,13 +109,22 @@ class Shop(Rig):
             client, bucket = self.buckets[vault]
             client.put_object(Bucket=bucket, Key=key, Body=b"x" * 10)
 
-    def objects(self, vault: str = "disk") -> set[str]:
-        """Return the keys of a vault, listed without Sexton."""
+    @property
+    def first_vault(self) -> str:
+        """Return the name of the vault that was added first, a local one if there is any."""
+        return next(iter((*self.roots, *self.buckets)))
+
+    def objects(self, vault: str = "") -> set[str]:
+        """Return the keys of a vault, by default of the first one, listed without Sexton."""
+        vault = vault or self.first_vault
         if vault in self.roots:
             return set(listing(self.roots[vault]))
         client, bucket = self.buckets[vault]
-        pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="data/")
-        return {o["Key"] for page in pages for o in page.get("Contents", ())}
+        pages = client.get_paginator("list_objects_v2").paginate(
+            Bucket=bucket,
+        )
+        keys = {o["Key"] for page in pages for o in page.get("Contents", ())}
+        return {key for key in keys if not key.startswith("_sexton/")}
 
     def table(
         self, name: str = "t", tablets: int = 1, *, partitions: Sequence[str] = (), **indexes: Schema

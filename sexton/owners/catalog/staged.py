@@ -1,0 +1,40 @@
+"""Find staged files by their records: where they are, and whether a copy job reads them."""
+
+from collections.abc import Collection, Sequence
+from itertools import groupby
+from typing import Any
+
+from sqlalchemy import and_, select
+
+from sexton.kernel.errors import BadInput
+from sexton.marks.model import Expansion, Place, Reason
+from sexton.owners.catalog.layout import staged_key
+from sexton.owners.catalog.model import CopyState
+from sexton.owners.catalog.scope import CatalogTransaction
+
+
+def files(tx: CatalogTransaction, ids: Collection[str]) -> Sequence[Any]:
+    """Return (id, stage_id, bytes, vault) of staged files."""
+    file, stage = tx.t.staged_files, tx.t.stages
+    query = select(file.c.id, file.c.stage_id, file.c.bytes, stage.c.vault).join(stage, tx.is_own_stage)
+    return tx.c.execute(query.where(tx.in_instance(file.c.id, ids))).all()
+
+
+def loading(tx: CatalogTransaction, ids: Collection[str]) -> list[str]:
+    """Return the staged files that a copy job is loading."""
+    copied, job = tx.t.copied_files, tx.t.copy_jobs
+    is_own_job = and_(job.c.id == copied.c.job_id, job.c.instance == copied.c.instance)
+    is_loading = [tx.in_instance(copied.c.file, ids), job.c.state == CopyState.LOADING, job.c.internal]
+    return tx.ids(select(copied.c.file).join(job, is_own_job).where(*is_loading))
+
+
+def expansion(rows: Sequence[Any]) -> Expansion:
+    """Return the files of rows as ``files`` returns them."""
+    places = []
+    try:
+        for vault, of_vault in groupby(sorted(rows, key=lambda row: (row.vault, row.id)), lambda row: row.vault):
+            keys = tuple(staged_key(row.stage_id, row.id) for row in of_vault)
+            places.append(Place(vault=vault, keys=keys))
+    except BadInput as e:
+        return Expansion(problem=(Reason.UNEXPANDED, str(e)))
+    return Expansion(places=tuple(places))
