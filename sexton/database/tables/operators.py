@@ -8,7 +8,7 @@ instance = Table(
     "instance",
     METADATA,
     Column("id", Text, primary_key=True),
-    Column("mode", Text),  # observe or enabled
+    Column("mode", Text),  # observe, enabled or deleted
     Column("created_at", Instant),
     Column("enabled_at", Instant),
     Column("turn_at", Instant),  # when its current schedule slot began

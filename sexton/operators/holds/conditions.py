@@ -21,6 +21,7 @@ from sqlalchemy import (
 
 from sexton.database.contract_sqlite import PARENT_LEVELS
 from sexton.database.engine import Database
+from sexton.marks.whole import WHOLE
 
 
 def blocked_by_hold(db: Database, c: Connection, instance: str) -> Mapping[int, ColumnElement[bool]]:
@@ -45,9 +46,11 @@ def names(db: Database, hold: Any) -> ColumnElement[bool]:
 
     A prefix hold may also block a mark whose prefix is above it: that depends on the files there.
     """
+    mark = db.t.mark
+    is_whole = and_(mark.c.instance == hold.instance, mark.c.kind == WHOLE.kind, mark.c.id == WHOLE.id)
     if hold.scope == "mark":
-        return is_or_descends_from(db, hold)
-    return _names_prefix(db, hold) if hold.scope == "prefix" else true()
+        return or_(is_or_descends_from(db, hold), is_whole)
+    return or_(_names_prefix(db, hold), is_whole) if hold.scope == "prefix" else true()
 
 
 def is_held(table: Table, hold: Any) -> ColumnElement[bool]:

@@ -13,7 +13,7 @@ from sexton.database.engine import Database, first_line
 from sexton.database.guard import EVERYTHING, UnknownInstance, deciding
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
-from sexton.marks.model import Reason
+from sexton.marks.model import InstanceMode, Reason
 from sexton.storage.model import Probe, VaultSpec
 from sexton.storage.policy import overlaps
 from sexton.storage.port import UnknownVault
@@ -86,8 +86,10 @@ class Registry:
         try:
             with self._db.write() as c:
                 of_instance = t.instance.c.id == instance
-                query = select(*(t.instance.c[name] for name in fixed)).where(of_instance)
+                query = select(t.instance.c.mode, *(t.instance.c[name] for name in fixed)).where(of_instance)
                 registered = c.execute(query).mappings().one_or_none()
+                if registered is not None and registered["mode"] == InstanceMode.DELETED:
+                    raise BadInput(f"an instance {instance} was dropped and deleted; choose another name")
                 if registered is None:
                     c.execute(insert(t.instance).values(id=instance, **values))
                     c.execute(insert(t.instance_guard).values(instance=instance))
@@ -106,9 +108,10 @@ class Registry:
             ) from e
 
     def instances(self) -> Sequence[Instance]:
-        """Return every instance in the order of their names."""
+        """Return every instance that was not dropped and deleted, in the order of their names."""
+        t = self._db.t.instance
         with self._db.read() as c:
-            rows = c.execute(select(self._db.t.instance).order_by(self._db.t.instance.c.id))
+            rows = c.execute(select(t).where(t.c.mode != InstanceMode.DELETED).order_by(t.c.id))
             return [Instance(**row._mapping) for row in rows]
 
     def instance(self, name: str) -> Instance:
@@ -140,17 +143,20 @@ class Registry:
         return self.instance(name).owner
 
     def enable(self, instance: str) -> None:
-        """Permit rounds of this instance to delete."""
+        """Permit rounds of this instance to delete; ``BadInput``: it was dropped, and is deleted."""
         t = self._db.t.instance
         with deciding(self._db, instance) as c:
             now = self._db.now(c)
+            if c.execute(select(t.c.mode).where(t.c.id == instance)).scalar_one() == InstanceMode.DELETED:
+                raise BadInput(f"instance {instance} was dropped, and nothing of it is left; add another one")
             c.execute(update(t).where(t.c.id == instance, t.c.mode != "enabled").values(mode="enabled", enabled_at=now))
 
     def observe(self, instance: str) -> None:
         """Restrict rounds of this instance to planning and reporting; claimed marks stay claimed and wait."""
         t = self._db.t.instance
         with deciding(self._db, instance) as c:
-            c.execute(update(t).where(t.c.id == instance).values(mode="observe"))
+            is_enabled = (t.c.id == instance, t.c.mode == InstanceMode.ENABLED)
+            c.execute(update(t).where(*is_enabled).values(mode=InstanceMode.OBSERVE))
 
     def set_key_pattern(self, instance: str, pattern: str) -> None:
         """Store the pattern of the keys of the owner's files; empty: unknown, so that no object is an orphan.

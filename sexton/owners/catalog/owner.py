@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from sqlalchemy import text
 
 from sexton.marks.model import DueMark, Expansion, Fenced, Place, Ref
-from sexton.owners.catalog import ancestors, barrier, named, parents
+from sexton.marks.whole import WHOLE
+from sexton.owners.catalog import ancestors, barrier, named, parents, tenant
 from sexton.owners.catalog.count import live_objects
 from sexton.owners.catalog.due import (
     START,
@@ -28,7 +29,10 @@ class CatalogOwner(CatalogReader):
     def mark_due(
         self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat, verify: Verify = nothing_to_verify
     ) -> None:
-        """Mark the tablets of parents that are due."""
+        """Mark the tablets of parents that are due; nothing where the whole instance was dropped."""
+        with self._read(instance) as tx:
+            if tx.is_dropped:
+                return
         for kind in parents.PARENTS:
             cursor = START if kind in cutoffs else None
             while cursor is not None:
@@ -43,7 +47,10 @@ class CatalogOwner(CatalogReader):
         return {"tablet": parents.PARENTS}
 
     def abort_expired(self, instance: str, heartbeat: Heartbeat) -> None:
-        """Abort loads, copy jobs and restores whose time is up."""
+        """Abort loads, copy jobs and restores whose time is up; nothing where the whole instance was dropped."""
+        with self._read(instance) as tx:
+            if tx.is_dropped:
+                return
         for abort in (time_out, time_out_copies, time_out_restores):
             more = True
             while more:
@@ -55,6 +62,9 @@ class CatalogOwner(CatalogReader):
 
     def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, Expansion]:
         """Return the files of marks of the catalog's kinds and of orphans; marks of other kinds are left out."""
+        with self._read(instance) as tx:
+            if tx.is_dropped and any(mark.ref != WHOLE for mark in marks):
+                return tenant.expand(tx, marks)
         expansions: dict[Ref, Expansion] = {}
         for kind, kind_marks in _by_kind(marks):
             heartbeat()

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Select, Table, and_, exists, func, literal, select
+from sqlalchemy import Column, ColumnElement, Select, Table, and_, exists, false, func, literal, select
 
 from sexton.contract import MAX_BYTES
 from sexton.database.rows import sum_of
@@ -50,7 +50,9 @@ def live(kind: str, tx: CatalogTransaction, ids: Sequence[str]) -> Sequence[str]
 
 
 def standing(tx: CatalogTransaction) -> ColumnElement[bool]:
-    """Return the condition that a tablet's table, index and partition have records and were not dropped."""
+    """Return the condition that a tablet's table, index and partition have records, and nothing of it was dropped."""
+    if tx.is_dropped:
+        return false()
     tablet, conditions = tx.t.tablets, []
     for kind in PARENTS:
         parent = _records(tx, kind)

@@ -26,6 +26,7 @@ PLUGIN = OwnerPlugin(
         OwnerKind("index", setting="dropped_index_retention_seconds", has_files=False),
         OwnerKind("partition", setting="dropped_partition_retention_seconds", has_files=False),
         OwnerKind("tablet", fixed=True),
+        OwnerKind("instance", setting="retention_seconds"),
         OwnerKind("stage"),
         OwnerKind("stage_file", setting="internal_stage_objects_expire_time_second"),
         OwnerKind("copy_job", limited=False),

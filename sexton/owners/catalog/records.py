@@ -30,7 +30,10 @@ class CatalogRecords:
     @contextmanager
     def _write(self) -> Iterator[CatalogTransaction]:
         with self._db.write() as c:
-            yield CatalogTransaction(self._db, c, self._instance)
+            tx = CatalogTransaction(self._db, c, self._instance)
+            if tx.is_dropped:
+                raise AlreadyDropped(f"instance {self._instance} was dropped; undrop it to use it again")
+            yield tx
 
 
 def new_id() -> str:

@@ -9,6 +9,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Select, and_, exists, 
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list, upsert
+from sexton.marks.sql.whole import is_dropped
 from sexton.owners.catalog.tables import CatalogTables, build
 
 
@@ -24,6 +25,11 @@ class CatalogTransaction:
     def t(self) -> CatalogTables:
         """Return the catalog's tables."""
         return build(self.db.dialect)
+
+    @cached_property
+    def is_dropped(self) -> bool:
+        """Return whether the whole instance was dropped: then nothing of it is live, and only its mark is deleted."""
+        return is_dropped(self.db, self.c, self.instance)
 
     @property
     def is_own_schema(self) -> ColumnElement[bool]:

@@ -3,6 +3,8 @@
 Instants are in ms since 1970 on the database's clock; ``now`` is an argument.
 """
 
+from typing import Any
+
 from sexton.recycle.model import FAILED, STOPPED, SUCCEEDED, RoundReport
 
 FIRST_RETRY_MS = 30_000
@@ -38,6 +40,22 @@ def retry_at(report: RoundReport, failures: int, now: int) -> int | None:
     """
     if report.state == STOPPED:
         return now
-    if report.state == FAILED or (report.state == SUCCEEDED and report.faults):
+    if _has_failed(report):
         return now + min(LAST_RETRY_MS, FIRST_RETRY_MS << min(failures, 20))
     return None
+
+
+def after_round(report: RoundReport, failures: int, now: int) -> dict[str, Any]:
+    """Return what changes in the row of an instance when its round has ended.
+
+    A success is one that reached the vaults: not in observe mode, and not with a vault at fault.
+    """
+    values: dict[str, Any] = {"retry_at": retry_at(report, failures, now)}
+    if _has_failed(report):
+        return values | {"failures": failures + 1}
+    is_success = report.state == SUCCEEDED and not report.observed
+    return values | ({"failures": 0, "last_success_at": now} if is_success else {})
+
+
+def _has_failed(report: RoundReport) -> bool:
+    return report.state == FAILED or (report.state == SUCCEEDED and bool(report.faults))

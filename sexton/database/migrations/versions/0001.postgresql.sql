@@ -45,7 +45,7 @@ CREATE TRIGGER clock_never_goes_back BEFORE UPDATE ON sexton.clock FOR EACH ROW
 -- One row per instance: a database or lake that Sexton cleans. Its owner decides what its marks mean.
 CREATE TABLE sexton.instance (
     id text PRIMARY KEY CHECK (id ~ '^[a-z0-9][a-z0-9_-]{0,62}$'),
-    mode text NOT NULL DEFAULT 'observe' CHECK (mode IN ('observe', 'enabled')),
+    mode text NOT NULL DEFAULT 'observe' CHECK (mode IN ('observe', 'enabled', 'deleted')),
     created_at timestamptz NOT NULL DEFAULT sexton.now(),
     enabled_at timestamptz,
     turn_at timestamptz,  -- when its current schedule slot began

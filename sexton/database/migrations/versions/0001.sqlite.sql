@@ -25,7 +25,7 @@ END;
 -- One row per instance: a database or lake that Sexton cleans. Its owner decides what its marks mean.
 CREATE TABLE sexton_instance (
     id text PRIMARY KEY NOT NULL CHECK (id GLOB '[a-z0-9]*' AND id NOT GLOB '*[^a-z0-9_-]*' AND length(id) <= 63),
-    mode text NOT NULL DEFAULT 'observe' CHECK (mode IN ('observe', 'enabled')),
+    mode text NOT NULL DEFAULT 'observe' CHECK (mode IN ('observe', 'enabled', 'deleted')),
     created_at integer NOT NULL DEFAULT (CAST(round((julianday('now') - 2440587.5) * 86400000) AS integer)),
     enabled_at integer,
     turn_at integer,  -- when its current schedule slot began

@@ -6,6 +6,7 @@ from sexton.owners.catalog.kinds import (
     copy_job,
     dropped,
     index,
+    instance,
     partition,
     prepared,
     restore_job,
@@ -32,6 +33,7 @@ KINDS: dict[str, CatalogKind] = {
         copy_job.EXTERNAL,
         stage.KIND,
         restore_job.KIND,
+        instance.KIND,
     )
 }
 """Name → kind."""

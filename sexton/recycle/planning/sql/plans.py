@@ -9,6 +9,7 @@ from sexton.marks.keepers import KeepReason, Kept, by_plan
 from sexton.marks.model import DueMark
 from sexton.marks.orphans import ORPHAN
 from sexton.marks.sql.orphans import unapproved
+from sexton.marks.whole import ASKS, WHOLE
 from sexton.operators.holds import conditions
 from sexton.owners.port import OwnerSilent
 from sexton.recycle.errors import PlanRefused
@@ -135,8 +136,10 @@ class PlanStore:
     def _questioned(self, tx: Connection, instance: str, kinds: Sequence[str], now: int) -> dict[str, str]:
         """Return the kinds that need an approval whatever their size, and why."""
         reason = unapproved(self._db, tx, instance) if ORPHAN in kinds else ""
-        orphans = {ORPHAN: reason} if reason else {}
-        return orphans | self.approvals.rejected_kinds(tx, instance, now)
+        questioned = {ORPHAN: reason} if reason else {}
+        if WHOLE.kind in kinds:
+            questioned[WHOLE.kind] = ASKS
+        return questioned | self.approvals.rejected_kinds(tx, instance, now)
 
     def _read(self, instance: str, policy: Policy, heartbeat: Callable[[], None] = no_heartbeat) -> PlanFacts:
         """Read what a plan is built from; the cost follows what is due."""

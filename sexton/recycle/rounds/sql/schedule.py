@@ -5,6 +5,7 @@ from sqlalchemy import and_, select
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
 from sexton.kernel.live import Live
+from sexton.marks.model import InstanceMode
 from sexton.marks.sql.leases import busy
 from sexton.operators.controls.policy import halt_by_instance
 from sexton.operators.controls.store import ControlStore
@@ -39,9 +40,9 @@ class RoundSchedule:
             if free <= 0:
                 return DueInstances()
             rows = c.execute(
-                select(instance.c.id, instance.c.turn_at, instance.c.retry_at).order_by(
-                    instance.c.turn_at.is_not(None), instance.c.turn_at, instance.c.id
-                )
+                select(instance.c.id, instance.c.turn_at, instance.c.retry_at)
+                .where(instance.c.mode != InstanceMode.DELETED)
+                .order_by(instance.c.turn_at.is_not(None), instance.c.turn_at, instance.c.id)
             ).all()
             halted = halt_by_instance(self._controls.all_in(c), now)
         due = (r.id for r in rows if next_round(r.turn_at, r.retry_at, self._interval_ms(r.id), now) <= now)

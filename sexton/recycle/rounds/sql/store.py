@@ -13,6 +13,7 @@ from sexton.kernel.live import Live
 from sexton.marks.lease import Lease, LeaseState
 from sexton.marks.model import BatchState, InstanceMode
 from sexton.marks.sql.leases import LeaseStore
+from sexton.marks.sql.whole import is_deleted
 from sexton.operators.call_log.work import record_work
 from sexton.operators.controls.port import NotEnabled
 from sexton.operators.stores import OperatorStores
@@ -27,7 +28,7 @@ from sexton.recycle.planning.sql.plans import PlanStore
 from sexton.recycle.rounds import orders
 from sexton.recycle.rounds.counters import counters_of
 from sexton.recycle.rounds.model import CloseOrder, OpenedRound
-from sexton.recycle.rounds.policy import retry_at, turn
+from sexton.recycle.rounds.policy import after_round, turn
 from sexton.recycle.rounds.port import EndingProtections
 from sexton.recycle.rounds.sql import order_facts
 from sexton.recycle.rounds.sql.history import HistoryStore
@@ -292,9 +293,6 @@ class RoundStore:
         """Set when the instance is tried again, and count successes; a round with a vault at fault is none."""
         t, now = self._db.t.instance, report.ended_at or 0
         failures = c.execute(select(t.c.failures).where(t.c.id == report.instance)).scalar_one()
-        values: dict[str, int | None] = {"retry_at": retry_at(report, failures, now)}
-        if report.state == FAILED or (report.state == SUCCEEDED and report.faults):
-            values["failures"] = failures + 1
-        elif report.state == SUCCEEDED and not report.observed:  # in observe mode no vault was reached
-            values |= {"failures": 0, "last_success_at": now}
+        mode = {"mode": InstanceMode.DELETED} if is_deleted(self._db, c, report.instance) else {}
+        values = after_round(report, failures, now) | mode
         c.execute(update(t).where(t.c.id == report.instance).values(**values))

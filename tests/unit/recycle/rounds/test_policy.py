@@ -1,7 +1,11 @@
 """Instances have schedule slots, and failed rounds are retried later."""
 
+from typing import Any
+
+import pytest
+
 from sexton.recycle.model import RoundReport
-from sexton.recycle.rounds.policy import retry_at, turn
+from sexton.recycle.rounds.policy import after_round, retry_at, turn
 
 MINUTE = 60_000
 
@@ -37,3 +41,22 @@ def test_stopped_round_is_due_at_once_and_cancelled_one_later() -> None:
 
 def test_round_with_an_excluded_vault_is_retried() -> None:
     assert retry_at(ended("SUCCEEDED", 3), 0, 0) == 30_000
+
+
+@pytest.mark.parametrize(
+    ("state", "more", "failures", "success"),
+    [
+        ("SUCCEEDED", {}, 0, True),
+        ("SUCCEEDED", {"observed": True}, None, False),
+        ("SUCCEEDED", {"faults": 1}, 3, False),
+        ("FAILED", {}, 3, False),
+        ("CANCELLED", {}, None, False),
+    ],
+)
+def test_only_a_round_that_reached_its_vaults_is_a_success(
+    state: str, more: dict[str, Any], failures: int | None, success: bool
+) -> None:
+    values = after_round(RoundReport(round=1, instance="shop", state=state, **more), 2, 1_000)
+
+    assert values.get("failures") == failures
+    assert ("last_success_at" in values) == success

@@ -1,0 +1,67 @@
+"""Drop and undrop a whole instance: everything in its vaults is deleted, then all of its records.
+
+While the mark of the instance exists, no other mark of it is deleted: all objects go before any record.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import delete, select
+
+from sexton import contract
+from sexton.contract import MAX_BYTES
+from sexton.database.rows import sum_of
+from sexton.marks.model import DueMark, Expansion, Place, Ref
+from sexton.marks.whole import WHOLE
+from sexton.owners.catalog.errors import AlreadyDropped
+from sexton.owners.catalog.layout import ROOT, STAGES
+from sexton.owners.catalog.model import RowsetState
+from sexton.owners.catalog.records import CatalogRecords
+from sexton.owners.catalog.scope import CatalogTransaction
+
+WAITS = "the deletion of its whole instance, which was dropped"
+WAITS_FOR_CLAIMED = "other marks of its instance that are claimed"
+
+
+class Tenant(CatalogRecords):
+    """The drop of an instance, and its undrop while nothing is claimed."""
+
+    def drop_instance(self) -> None:
+        """Drop the instance. After its retention, and an operator's approval, everything of it is deleted."""
+        with self._db.write() as c:
+            tx = CatalogTransaction(self._db, c, self._instance)
+            if tx.is_dropped:
+                raise AlreadyDropped(f"instance {self._instance} is dropped already")
+            rowset = tx.t.rowsets
+            is_visible = [tx.in_instance(rowset.c.id), rowset.c.state == RowsetState.VISIBLE]
+            size = tx.c.execute(select(sum_of(self._db, rowset.c.bytes, MAX_BYTES)).where(*is_visible)).scalar_one()
+            new_mark = contract.NewMark(id=WHOLE.id, vault=None, prefix=ROOT, bytes=size)
+            contract.mark(tx.c, tx.instance, WHOLE.kind, [new_mark])
+
+    def undrop_instance(self) -> None:
+        """Restore the instance as it was.
+
+        Raises:
+            contract.Refused: it was not dropped, or its deletion has begun.
+        """
+        with self._db.write() as c:
+            contract.undrop(c, self._instance, WHOLE.kind, [WHOLE.id])
+
+
+def expand(tx: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
+    """Return the folders of the catalog in every vault of the instance; every other mark waits for this deletion."""
+    mark, vault = tx.db.t.mark, tx.db.t.vault
+    is_claimed = [mark.c.instance == tx.instance, mark.c.state == "CLAIMED", mark.c.kind != WHOLE.kind]
+    if tx.c.execute(select(mark.c.id).where(*is_claimed).limit(1)).first() is not None:
+        whole = Expansion(waits=WAITS_FOR_CLAIMED)
+    else:
+        vaults = tx.ids(select(vault.c.name).where(vault.c.instance == tx.instance).order_by(vault.c.name))
+        whole = Expansion(places=tuple(Place(vault=v, prefix=prefix) for v in vaults for prefix in (ROOT, STAGES)))
+    return {m.ref: whole if m.ref == WHOLE else Expansion(waits=WAITS) for m in marks}
+
+
+def forget(tx: CatalogTransaction) -> None:
+    """Remove all records of the instance, and its marks: their objects are deleted."""
+    mark = tx.db.t.mark
+    tx.c.execute(delete(mark).where(mark.c.instance == tx.instance, mark.c.state != "CLAIMED"))
+    for table in tx.t.metadata.sorted_tables:
+        tx.c.execute(table.delete().where(table.c.instance == tx.instance))

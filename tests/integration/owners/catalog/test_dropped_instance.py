@@ -1,0 +1,190 @@
+"""An instance that was dropped is deleted as a whole: after an approval, all objects before any record."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+
+from sexton import contract
+from sexton.kernel.crash_points import installed
+from sexton.kernel.errors import BadInput
+from sexton.marks.model import InstanceMode, Ref
+from sexton.operators.holds.store import Hold
+from sexton.owners.catalog.errors import AlreadyDropped
+from sexton.owners.catalog.model import ExternalFile
+from tests.integration.owners.catalog.shop import HOUR, OWN, Shop
+from tests.support.crashes import Crash
+
+RETAINED = OWN["instance"] + 1
+
+
+def fill(shop: Shop, vaults: list[str]) -> set[str]:
+    """Make a record of every kind, with files in each vault, and files without a record; return all keys."""
+    for vault in vaults:
+        tablets = shop.table(f"t{vault}", 2, partitions=[f"{vault}-p1", f"{vault}-p2"])
+        first = shop.loaded(tablets, vault, bitmap=True)
+        shop.compacted(tablets[0], [first[0]], vault)
+        shop.catalog.drop_rowset(shop.loaded(tablets[:1], vault)[0])
+        shop.written(tablets, vault)
+        shop.prepared(tablets, vault)
+        shop.write(*shop.catalog.start_restore(tablets[:1], vault, HOUR).outputs)
+        shop.catalog.drop_partition(f"{vault}-p2")
+        shop.catalog.create_stage(f"s{vault}", vault)
+        staged = shop.catalog.announce_files(f"s{vault}", {"a": 10, "b": 10})
+        for file in staged:
+            shop.put(vault, file.key)
+        shop.catalog.begin_copy(f"s{vault}", f"t{vault}", [staged[0].id], HOUR)
+        shop.put(vault, "data/unknown/file")
+    shop.catalog.create_external_stage("own")
+    shop.catalog.begin_external_copy("own", f"t{vaults[0]}", [ExternalFile(key="k")], HOUR)
+    return {key for vault in vaults for key in shop.objects(vault)}
+
+
+def records(shop: Shop) -> int:
+    """Return how many records the catalog has in all of its tables."""
+    with shop.db.read() as c:
+        return sum(c.execute(select(func.count()).select_from(t)).scalar_one() for t in shop.t.metadata.sorted_tables)
+
+
+@pytest.fixture
+def full(shop: Shop, tmp_path: Path) -> Shop:
+    """A shop with three vaults, a record of every kind, and a file that is not the catalog's."""
+    for name in ("two", "three"):
+        shop.local(tmp_path / name, name)
+    fill(shop, ["disk", "two", "three"])
+    shop.put("disk", "notes/of-the-operators.txt")
+    return shop
+
+
+def left(shop: Shop) -> set[str]:
+    return {key for vault in shop.roots for key in shop.objects(vault)}
+
+
+def waiting(shop: Shop) -> int:
+    """Run a round; return the plan that awaits an approval afterwards."""
+    shop.round()
+    with shop.db.read() as c:
+        [plan] = shop.rounds.plans.approvals.waiting(c)
+    assert "operator must approve" in str(plan.awaits)
+    return plan.id
+
+
+def test_r28_a_dropped_instance_is_deleted_objects_first(full: Shop) -> None:
+    shop = full
+    objects, count, kept = left(shop), records(shop), {"notes/of-the-operators.txt"}
+    shop.catalog.drop_instance()
+    shop.later(RETAINED)
+    plan = waiting(shop)
+    unapproved = (left(shop), records(shop))
+
+    shop.round(plan=plan)
+    between = (left(shop), records(shop))
+    shop.second_pass()
+
+    assert unapproved == (objects, count)
+    assert between == (kept, count)
+    assert (left(shop), records(shop), shop.refs()) == (kept, 0, set())
+    assert {row.key for row in shop.audit_list.rows if row.outcome == "deleted"} == objects - kept
+    assert shop.registry.instance("shop").mode == InstanceMode.DELETED
+
+
+def test_a_deleted_instance_keeps_its_name(full: Shop) -> None:
+    shop = full
+    shop.catalog.drop_instance()
+    shop.later(RETAINED)
+    shop.round(plan=waiting(shop))
+    shop.second_pass()
+
+    assert shop.registry.instances() == []
+    with pytest.raises(BadInput, match="choose another name"):
+        shop.registry.add_instance("shop", "catalog")
+    with pytest.raises(BadInput, match="nothing of it is left"):
+        shop.registry.enable("shop")
+    with pytest.raises(AlreadyDropped):
+        shop.catalog.drop_instance()
+
+
+def test_an_undropped_instance_is_as_before(full: Shop) -> None:
+    shop = full
+    objects, count = left(shop), records(shop)
+    shop.catalog.drop_instance()
+    with pytest.raises(AlreadyDropped, match="undrop it"):
+        shop.catalog.begin("load", HOUR)
+    shop.catalog.undrop_instance()
+    shop.later(RETAINED - HOUR)
+
+    assert (left(shop), records(shop)) == (objects, count)
+    assert shop.catalog.begin("load", HOUR)
+    assert Ref("instance", "whole") not in shop.refs()
+
+
+def test_a_claimed_instance_is_not_undropped(full: Shop) -> None:
+    shop = full
+    shop.catalog.drop_instance()
+    shop.later(RETAINED)
+    shop.round(plan=waiting(shop))
+
+    with pytest.raises(contract.Refused):
+        shop.catalog.undrop_instance()
+
+
+def test_a_hold_on_anything_keeps_a_dropped_instance(full: Shop) -> None:
+    shop = full
+    objects = left(shop)
+    shop.catalog.drop_instance()
+    shop.later(RETAINED)
+    plan = waiting(shop)
+    order = Hold(instance="shop", scope="mark", reason="needed", mark_kind="table", mark_id="tdisk", placed_by="anna")
+    hold, _ = shop.holds.place(order, HOUR)
+    shop.round(plan=plan)
+    held = left(shop)
+    shop.holds.release(hold.id)
+    shop.round(plan=waiting(shop))
+
+    assert held == objects
+    assert left(shop) == {"notes/of-the-operators.txt"}
+
+
+def test_marks_of_a_dropped_instance_wait_for_it(full: Shop) -> None:
+    shop = full
+    objects = left(shop)
+    shop.later(RETAINED)
+    shop.catalog.drop_instance()
+
+    shop.round()
+
+    assert left(shop) == objects
+
+
+class DyingWorker:
+    """Kills the process under test at each crash point once, the first time that a round reaches it."""
+
+    def __init__(self) -> None:
+        self.points: list[str] = []
+
+    def __call__(self, point: str) -> None:
+        if point not in self.points:
+            self.points.append(point)
+            raise Crash(point)
+
+
+@pytest.mark.slow
+def test_a_dropped_instance_is_deleted_whatever_step_dies(full: Shop) -> None:
+    shop, dying, kept = full, DyingWorker(), {"notes/of-the-operators.txt"}
+    count = records(shop)
+    shop.catalog.drop_instance()
+    shop.later(RETAINED)
+    plan, run = waiting(shop), "the approved run"
+    early: list[str] = []
+    rounds = 0
+    while shop.registry.instance("shop").mode != InstanceMode.DELETED:
+        rounds += 1
+        with suppress(Crash), installed(dying):
+            shop.round(plan=plan, run=run) if rounds < 10 else shop.round()
+        early += dying.points[-1:] if records(shop) < count and left(shop) != kept else []
+        shop.later(HOUR + 1)
+
+    assert len(dying.points) > 10
+    assert early == []
+    assert (left(shop), records(shop), shop.refs()) == (kept, 0, set())
