@@ -14,6 +14,7 @@ from sexton.protocol.problems import ProblemDocument
 T = TypeVar("T")
 CHUNK_BYTES = 8 << 20
 """The size up to which a chunk is filled. It is half of what the API accepts, because the last name may be long."""
+NO_CONTENT = 204
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ class ApiCall(Generic[T]):
         try:
             if status >= 400:
                 raise refusal(ProblemDocument.model_validate_json(content))
-            answer: Any = None if self.answer is None else _adapter(self.answer).validate_json(content)
+            has_body = self.answer is not None and status != NO_CONTENT
+            answer: Any = None if not has_body else _adapter(self.answer).validate_json(content)
         except ValidationError as e:
             request = f"{self.method} {self.path}"
             raise Unreachable(f"{request} got status {status} from a server that is not Sexton; check the URL") from e

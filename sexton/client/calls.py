@@ -1,8 +1,9 @@
 """The requests about status, plans, protections and topics, as values. ``sexton.client.methods`` makes them methods."""
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
-from pydantic import ValidationError
+from pydantic import RootModel, ValidationError
 
 from sexton.client.api_call import CHUNK_BYTES, ApiCall, url_path, url_query
 from sexton.kernel.errors import BadInput
@@ -70,6 +71,24 @@ def plan(instance: str) -> ApiCall[PlanDetails]:
 def apply(plan: int) -> ApiCall[StartedRound]:
     """Start the round that deletes exactly what a plan lists. Do not wait for its end."""
     return ApiCall("POST", url_path("plans", plan, "apply"), StartedRound, repeatable=False)
+
+
+def query(instance: str, owner: str, operation: str, **values: Any) -> ApiCall[Any]:
+    """Return what an operation reads of an owner's records in Sexton's database; the arguments: as for ``operate``."""
+    return ApiCall("GET", url_path("instances", instance, owner, operation), object, query=url_query(**values))
+
+
+def operate(instance: str, owner: str, operation: str, **values: Any) -> ApiCall[Any]:
+    """Change records that an owner keeps in Sexton's database; return the result of the operation.
+
+    Args:
+        instance: an instance of this owner.
+        owner: the owner, for example ``catalog``.
+        operation: its name; ``sexton OWNER INSTANCE`` prints all of them, with their values.
+        values: of the operation.
+    """
+    path = url_path("instances", instance, owner, operation)
+    return ApiCall("POST", path, object, RootModel[dict[str, Any]](values), repeatable=False)
 
 
 def watermark(instance: str, value: int) -> ApiCall[None]:

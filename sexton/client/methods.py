@@ -16,6 +16,8 @@ class ApiMethods:
     start = ApiMethod(calls.start)
     plan = ApiMethod(calls.plan)
     apply = ApiMethod(calls.apply)
+    query = ApiMethod(calls.query)
+    operate = ApiMethod(calls.operate)
 
     watermark = ApiMethod(calls.watermark)
     protections = ApiMethod(calls.protections)

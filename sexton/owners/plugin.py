@@ -4,7 +4,7 @@ A package outside of Sexton declares its owner as an entry point of the group ``
 folders beside this file that have a ``plugin.py``. Both name a ``PLUGIN``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -44,6 +44,32 @@ class OwnerKind(NamedTuple):
     limited: bool = True
 
 
+class Operation(NamedTuple):
+    """What programs and people do with the records of an owner that has no system of its own.
+
+    It is a route of the API, and a command of an owner that is a part of Sexton.
+    """
+
+    name: str
+    about: str
+    """What it does, as a sentence."""
+    order: type[Message]
+    """The values that it needs."""
+    result: Any
+    """The type of its result; None: it has none."""
+    run: Callable[[Database, str, Any], Any]
+    """Called with the database, the instance and an order."""
+    reads: bool = False
+    """It changes nothing."""
+    drops_instance: bool = False
+    """All that is left of the instance afterwards is the log of deletions, which must be elsewhere."""
+
+
+def no_operations() -> Sequence[Operation]:
+    """Return no operations."""
+    return ()
+
+
 class NoOptions(Message):
     """The options of an owner that has none."""
 
@@ -71,5 +97,7 @@ class OwnerPlugin:
     """It knows which objects are live, without a view that the instance names."""
     key_pattern: str = ""
     """The regular expression that every key of its files matches; empty: each instance names its own."""
+    operations: Callable[[], Sequence[Operation]] = no_operations
+    """Returns what can be done with its records."""
     no_underscore: str = ""
     """Why ids never contain ``_``; empty: each instance chooses."""

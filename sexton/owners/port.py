@@ -29,6 +29,14 @@ def nothing_to_verify(connection: Any) -> None:
     """Accept any transaction: the caller has no lease, because it is an operator's command."""
 
 
+class RecordMissing(SextonError):
+    """An operation names a record that the owner does not have."""
+
+
+class RecordConflict(SextonError):
+    """An operation does not fit the state of the owner's records; nothing was changed."""
+
+
 class OwnerSilent(SextonError):
     """The owner could not answer what is live or in use; every mark of the call is kept."""
 

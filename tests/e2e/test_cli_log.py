@@ -39,6 +39,7 @@ READ_ONLY = {
     "doctor": "",
     "instance list": "",
     "owner list": "",
+    "catalog": "shop",
     "vault list": "",
     "round list": "",
     "round show": "1",

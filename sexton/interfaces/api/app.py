@@ -26,6 +26,7 @@ from sexton.interfaces.api.routes import (
     control,
     health,
     journal,
+    owner_operations,
     plans,
     protections,
     replicas,
@@ -67,9 +68,10 @@ def create(settings: Settings, db: Database) -> FastAPI:
     collector = FigureCollector(figures.read, {}, update=figures.update, stats=False, worker=False)
     app.state.metrics = DeploymentRegistry(settings.require_deployment(), collector, PoolCollector(db.engine))
     words = {"v1", ""}
-    for part in (health, tokens, control, plans, protections, checks, wal, binlogs, replicas, journal):
-        app.include_router(part.routes)
-        templates = [getattr(route, "path", "") for route in part.routes.routes]
+    parts = (health, tokens, control, plans, protections, checks, wal, binlogs, replicas, journal)
+    for routes in (*(part.routes for part in parts), owner_operations.router()):
+        app.include_router(routes)
+        templates = [getattr(route, "path", "") for route in routes.routes]
         words |= {word for template in templates for word in template.split("/") if "{" not in word}
     app.include_router(health.guarded)
 

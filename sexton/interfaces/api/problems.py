@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 
 from sexton.check.port import UnknownCheck
+from sexton.contract import Collected, Refused
 from sexton.database.engine import AWAY, BROKEN, NOT_HELD, first_line
 from sexton.database.guard import UnknownInstance
 from sexton.interfaces.api.errors import BodyTooLarge, SlowBody, TooManyRequests
@@ -29,6 +30,7 @@ from sexton.operators.access.errors import (
 )
 from sexton.operators.call_log.errors import CallLogBroken
 from sexton.operators.controls.port import Halted, NotEnabled
+from sexton.owners.port import RecordConflict, RecordMissing
 from sexton.protection.errors import Exists, MaxCount, ProtectionNotFound, SoftDeleted
 from sexton.protocol.problems import ProblemDocument
 from sexton.recycle.errors import PlanRefused, RoundEnded
@@ -75,6 +77,7 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (UnknownConsumer, 404),
     (UnknownTablet, 404),
     (UnknownBackend, 404),
+    (RecordMissing, 404),
     (SlowBody, 408),
     (Exists, 409),
     (SoftDeleted, 409),
@@ -91,6 +94,9 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (LastCopy, 409),
     (BootTooHigh, 409),
     (FollowerAhead, 409),
+    (RecordConflict, 409),
+    (Collected, 409),
+    (Refused, 409),
     (PinEnded, 410),
     (RecordsTrimmed, 410),
     (JournalTrimmed, 410),

@@ -16,6 +16,7 @@ from sexton.check import model as check
 from sexton.insight import views
 from sexton.insight.metrics.model import WalFigures
 from sexton.insight.plan_review import PlanReview
+from sexton.interfaces.cli.commands import owner_operations
 from sexton.interfaces.cli.doctor.finding import DoctorFinding
 from sexton.interfaces.cli.json_output import Done, stable_names
 from sexton.interfaces.cli.render.blocker import Blocker
@@ -89,6 +90,7 @@ SHAPES: Mapping[str, JsonShape] = {
     "doctor": JsonShape(more=_fields(DoctorFinding), is_list=True),
     "pace": JsonShape(more={"places": list[PLACE], "caps": list[Cap]}),
     "undelete": JsonShape(Undeleted, {"dry_run": bool}),
+    **dict.fromkeys(owner_operations.commands(), JsonShape(more={"result": Any})),
     "instance list": JsonShape(Instance, {"roles": list[str]}, is_list=True),
     "owner list": JsonShape(more=OWNER_KEYS, is_list=True),
     "vault list": JsonShape(more=VAULT_KEYS | {"conditional": bool}, is_list=True),

@@ -30,6 +30,7 @@ from sexton.interfaces.cli.commands import (
     log,
     marks,
     owner,
+    owner_operations,
     pace,
     plan,
     protection,
@@ -60,8 +61,7 @@ from sexton.kernel.errors import SextonError
 from sexton.kernel.extras import missing_extra
 from sexton.kernel.printable import escaped_output
 
-REFUSED, WRONG_USAGE, INTERRUPTED = 1, 64, 130
-"""Exit codes, beside those of `plan` (2) and of `check run` (3 and 4)."""
+REFUSED, WRONG_USAGE, INTERRUPTED = 1, 64, 130  # beside the exit codes of `plan` (2) and of `check run` (3 and 4)
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """The base of Typer's errors about wrong usage; Typer exports only the classes derived from it."""
 
@@ -112,6 +112,7 @@ COMMANDS: dict[str, Callable[..., object]] = {
     "after-restore": after_restore.after_restore,
     "pace": pace.pace,
     "api": api.api,
+    **owner_operations.commands(),
 }
 """`sexton NAME` → its function."""
 
@@ -184,6 +185,7 @@ COMMANDS_OF_OTHER_MODULES: tuple[tuple[typer.Typer, dict[str, Callable[..., obje
 TRIALS = ("contract", "trial")
 PANELS: dict[str, tuple[str, ...]] = {
     "Set up": ("init", "up", "instance", "owner", "enable", "vault", "schedules", "settings", "worker", "api", *TRIALS),
+    "Owners' records": tuple(owner_operations.commands()),
     "Inspect": ("status", "blockers", "why", "marks", "deletions", "log", "check", "doctor"),
     "Delete": ("plan", "apply", "round"),
     "Stop, hold and protect": ("stop", "start", "hold", "lists", "pace", "protection", "quarantine", "token", "user"),

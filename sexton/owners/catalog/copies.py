@@ -1,7 +1,7 @@
 """Copy jobs: load files of a stage into a table, each file once; the commit of the load finishes its copy jobs.
 
 A staged file is marked when it is announced. A copy job that begins marks it again, so that its retention starts then.
-A job that finishes removes the file's mark: the mark of the job deletes the file.
+A job that finishes removes the file's mark: the mark of the job deletes the file (docs/adr/0042).
 """
 
 from collections.abc import Collection, Sequence
@@ -23,7 +23,7 @@ from sexton.owners.catalog.stages import locked_stage, mark_files
 class Copies(CatalogRecords):
     """Copy jobs, from their begin to the commit that finishes them, or to their cancellation."""
 
-    def begin_copy(self, stage: str, table: str, files: Collection[str], timeout_seconds: int) -> CopyJob:
+    def begin_copy(self, stage: str, table: str, files: Sequence[str], timeout_seconds: int) -> CopyJob:
         """Begin to load files of an internal stage; return the files that the table does not have yet.
 
         Until the job ends, or its time is up, none of its files is deleted.
@@ -54,7 +54,7 @@ class Copies(CatalogRecords):
             return _begin(tx, stage, table, [(id_, "") for id_ in new], timeout_seconds, internal=True)
 
     def begin_external_copy(
-        self, stage: str, table: str, files: Collection[ExternalFile], timeout_seconds: int
+        self, stage: str, table: str, files: Sequence[ExternalFile], timeout_seconds: int
     ) -> CopyJob:
         """Begin to load files of an external stage; return the keys of those that the table does not have yet."""
         _check_timeout(timeout_seconds)

@@ -9,7 +9,7 @@ from sqlalchemy import Table, select, update
 
 from sexton import contract
 from sexton.owners.catalog.errors import AlreadyDropped, RecordNotFound
-from sexton.owners.catalog.records import CatalogRecords, lock_against_drop
+from sexton.owners.catalog.records import CatalogRecords, ensure_found, lock_against_drop, title
 from sexton.owners.catalog.scope import CatalogTransaction
 
 
@@ -59,7 +59,10 @@ class Drops(CatalogRecords):
         self._undrop_part("index", index)
 
     def undrop_partition(self, partition: str) -> None:
-        """Restore a partition. Raises as ``undrop_index`` does."""
+        """Restore a partition.
+
+        Raises as ``undrop_index`` does.
+        """
         self._undrop_part("partition", partition)
 
     def _drop_part(self, kind: str, id_: str) -> None:
@@ -95,11 +98,9 @@ def _flag(tx: CatalogTransaction, records: Table, ids: Sequence[str], *, dropped
     change = update(records).where(tx.in_instance(records.c.id, ids), records.c.dropped.is_(not dropped))
     if tx.c.execute(change.values(dropped=dropped)).rowcount != len(ids):
         existing_ids = tx.ids(select(records.c.id).where(tx.in_instance(records.c.id, ids)))
-        if len(existing_ids) < len(ids):
-            raise RecordNotFound(f"{records.name} holds no {', '.join(sorted(set(ids) - set(existing_ids))[:5])}")
-        raise AlreadyDropped(
-            f"{', '.join(ids[:5])} (of {records.name}): {'dropped already' if dropped else 'not dropped'}"
-        )
+        ensure_found(records, ids, existing_ids)
+        state = "dropped already" if dropped else "not dropped"
+        raise AlreadyDropped(f"{', '.join(ids[:5])} of the {title(records)}: {state}")
 
 
 def _marked_children(tx: CatalogTransaction, kind: str, parent_kind: str, ids: Sequence[str]) -> list[str]:

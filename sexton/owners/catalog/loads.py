@@ -1,7 +1,7 @@
 """Loads: begin under a label, prepare before the first file, write, then commit or abort; each is one transaction."""
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import select, update
@@ -77,14 +77,14 @@ class Loads(CatalogRecords):
                     raise WrongState(f"rowset {min(unchanged)} is not being written: it is unknown, visible or deleted")
 
     def precommit(self, txn: str) -> None:
-        """Finish the first phase of a two-phase load: from now on only ``commit`` or ``abort`` ends it, no timeout."""
+        """Finish the first phase of a two-phase load: from now on only a commit or an abort ends it, no timeout."""
         with self._write() as tx:
             _expect(_locked(tx, txn), TxnStatus.PREPARED)
             tx.c.execute(
                 update(tx.t.txns).where(tx.in_instance(tx.t.txns.c.id, [txn])).values(status=TxnStatus.PRECOMMITTED)
             )
 
-    def commit(self, txn: str, rowsets: Collection[str] = (), copy_jobs: Collection[str] = ()) -> None:
+    def commit(self, txn: str, rowsets: Sequence[str] = (), copy_jobs: Sequence[str] = ()) -> None:
         """Make all rowsets of a load and its parts visible, under the next versions of their partitions.
 
         Args:

@@ -125,3 +125,34 @@ class Restore(Message):
 
     id: str
     outputs: tuple[Output, ...]
+
+
+class ShownPart(Message):
+    """An index or a partition of a table."""
+
+    id: str
+    dropped: bool
+
+
+class ShownTable(Message):
+    """A table with its parts; the sums are over the visible rowsets of its tablets."""
+
+    id: str
+    dropped: bool
+    indexes: tuple[ShownPart, ...] = ()
+    partitions: tuple[ShownPart, ...] = ()
+    tablets: int = 0
+    rowsets: int = 0
+    bytes: int = 0
+
+
+class ShownRowset(Message):
+    """A rowset, and the versions that it holds; a rowset that is not visible yet has none."""
+
+    id: str
+    state: str
+    vault: str
+    segments: int
+    bytes: int
+    first_version: int | None = None
+    last_version: int | None = None

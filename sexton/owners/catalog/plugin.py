@@ -1,8 +1,10 @@
 """The owner ``catalog``: the metadata of a lakehouse, in tables beside Sexton's."""
 
+from collections.abc import Sequence
+
 from sexton.database.engine import Database
 from sexton.owners.catalog.layout import FILE_NAME
-from sexton.owners.plugin import OwnerContext, OwnerKind, OwnerPlugin
+from sexton.owners.plugin import Operation, OwnerContext, OwnerKind, OwnerPlugin
 from sexton.owners.port import Owner
 
 
@@ -16,6 +18,12 @@ def _create_tables(db: Database) -> None:
     from sexton.owners.catalog import tables
 
     tables.create(db)
+
+
+def _operations() -> Sequence[Operation]:
+    from sexton.owners.catalog.operations import OPERATIONS
+
+    return OPERATIONS
 
 
 PLUGIN = OwnerPlugin(
@@ -47,5 +55,6 @@ PLUGIN = OwnerPlugin(
     create_tables=_create_tables,
     knows_live=True,
     key_pattern=FILE_NAME,
+    operations=_operations,
     no_underscore="its files are named TABLET/ROWSET_SEGMENT.dat",
 )

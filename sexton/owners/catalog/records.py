@@ -53,7 +53,7 @@ def add(tx: CatalogTransaction, table: Table, rows: Sequence[Mapping[str, Any]])
         tx.c.execute(insert(table), [{"instance": tx.instance, **row} for row in rows])
     except IntegrityError as e:
         raise AlreadyThere(
-            f"{table.name} holds one of these ids already; use new ids, as ids are never used again: {rows[0]}"
+            f"one of these ids is among the {title(table)} already; use new ids, as ids are never used again: {rows[0]}"
         ) from e
 
 
@@ -68,7 +68,7 @@ def lock_against_drop(tx: CatalogTransaction, table: Table, ids: Collection[str]
     rows = tx.c.execute(query.with_for_update(read=True)).all()
     ensure_found(table, ids, (row.id for row in rows))
     if dropped := [row.id for row in rows if row.dropped]:
-        raise AlreadyDropped(f"{', '.join(dropped[:5])} (of {table.name}) was dropped; undrop it to use it again")
+        raise AlreadyDropped(f"{', '.join(dropped[:5])} of the {title(table)} was dropped; undrop it to use it again")
 
 
 def lock_tablets_against_drop(tx: CatalogTransaction, ids: Collection[str]) -> dict[str, Any]:
@@ -84,10 +84,15 @@ def lock_tablets_against_drop(tx: CatalogTransaction, ids: Collection[str]) -> d
     return rows
 
 
+def title(table: Table) -> str:
+    """Return how people call the records of a table."""
+    return table.name.removeprefix("catalog_").replace("_", " ")
+
+
 def ensure_found(table: Table, ids: Collection[str], found_ids: Iterable[str]) -> None:
     """Raise ``RecordNotFound`` for ids that were not found."""
     if missing := sorted(set(ids) - set(found_ids)):
-        raise RecordNotFound(f"{table.name} holds no {', '.join(missing[:5])}")
+        raise RecordNotFound(f"there is no {', '.join(missing[:5])} among the {title(table)}")
 
 
 def update_counters(tx: CatalogTransaction, tablets: Collection[str]) -> None:

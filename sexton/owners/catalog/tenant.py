@@ -1,6 +1,6 @@
 """Drop and undrop a whole instance: everything in its vaults is deleted, then all of its records.
 
-While the mark of the instance exists, no other mark of it is deleted: all objects go before any record.
+While the mark of the instance exists, no other mark of it is deleted: all objects before any record (docs/adr/0043).
 """
 
 from collections.abc import Mapping, Sequence

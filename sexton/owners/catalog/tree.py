@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy import select
 
+from sexton.kernel.errors import BadInput
 from sexton.owners.catalog.layout import check_id
 from sexton.owners.catalog.model import NewTable, Schema
 from sexton.owners.catalog.records import CatalogRecords, add, lock_against_drop, new_id
@@ -11,6 +12,8 @@ from sexton.owners.catalog.scope import CatalogTransaction
 
 FIRST_VERSION = 1
 """The version of a partition without a load, and of an index's first schema."""
+MOST_TABLETS = 100_000
+"""Tablets that one call creates."""
 
 
 class Tree(CatalogRecords):
@@ -28,7 +31,7 @@ class Tree(CatalogRecords):
             _add_tablets(tx, new.id, list(new.indexes), new.partitions)
 
     def add_partition(self, table: str, partition: str, tablets: int) -> None:
-        """Add a partition with ``tablets`` new tablets for each index of the table."""
+        """Add a partition with so many new tablets for each index of the table."""
         check_id(partition)
         with self._write() as tx:
             lock_against_drop(tx, tx.t.tables, [table])
@@ -37,20 +40,20 @@ class Tree(CatalogRecords):
             indexes = tx.ids(select(index.c.id).where(tx.in_instance(index.c.table_id, [table]), ~index.c.dropped))
             _add_tablets(tx, table, indexes, {partition: tablets})
 
-    def add_index(self, table: str, index: str, schema: Schema, tablets: int) -> None:
-        """Add an index with ``tablets`` new tablets in each partition of the table."""
+    def add_index(self, table: str, index: str, index_schema: Schema, tablets: int) -> None:
+        """Add an index with so many new tablets in each partition of the table."""
         with self._write() as tx:
             lock_against_drop(tx, tx.t.tables, [table])
-            _add_index(tx, table, index, schema, base=False)
+            _add_index(tx, table, index, index_schema, base=False)
             part = tx.t.partitions
             partitions = tx.ids(select(part.c.id).where(tx.in_instance(part.c.table_id, [table]), ~part.c.dropped))
             _add_tablets(tx, table, [index], dict.fromkeys(partitions, tablets))
 
-    def alter_index(self, index: str, version: int, schema: Schema) -> None:
+    def alter_index(self, index: str, version: int, index_schema: Schema) -> None:
         """Record another version of an index's schema; rowsets are prepared under the highest version from now on."""
         with self._write() as tx:
             lock_against_drop(tx, tx.t.indexes, [index])
-            _add_schema(tx, index, version, schema)
+            _add_schema(tx, index, version, index_schema)
 
     def tablets(self, *, table: str = "", index: str = "", partition: str = "") -> list[str]:
         """Return the ids of the tablets that belong to every given table, index and partition; empty: to any."""
@@ -80,7 +83,15 @@ def _add_partition(tx: CatalogTransaction, table: str, partition: str) -> None:
     add(tx, tx.t.versions, [{"partition_id": partition, "table_id": table, "value": FIRST_VERSION}])
 
 
+def _check_tablets(number: int) -> None:
+    if not 0 <= number <= MOST_TABLETS:
+        raise BadInput(f"{number:,} tablets; one call creates 0 to {MOST_TABLETS:,}")
+
+
 def _add_tablets(tx: CatalogTransaction, table: str, indexes: Sequence[str], partitions: Mapping[str, int]) -> None:
+    for number in partitions.values():
+        _check_tablets(number)
+    _check_tablets(len(indexes) * sum(partitions.values()))
     rows = [
         {"id": new_id(), "table_id": table, "index_id": index, "partition_id": partition}
         for index in indexes

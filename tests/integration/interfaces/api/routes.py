@@ -1,6 +1,13 @@
 """Every route with an example request about instance ``a``, and the principals that it admits."""
 
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, get_origin
+from urllib.parse import urlencode
+
+from pydantic import BaseModel
+
+from sexton.interfaces import owner_operations
+from sexton.owners.plugin import Operation
 
 PIN = "0123456789abcdef0123456789abcdef"
 REASON = {"reason": "the test"}
@@ -67,6 +74,26 @@ class Route(NamedTuple):
     @property
     def name(self) -> str:
         return f"{self.method} {self.path}"
+
+
+def _order(model: type[BaseModel]) -> dict[str, object] | None:
+    """Return an order of an owner's operation that has the right form; None: it needs no values."""
+    examples: dict[object, object] = {str: "x", int: 1, Mapping: {"x": {}}, Mapping[str, int]: {"x": 1}}
+    order: dict[str, object] = {}
+    for name, field in model.model_fields.items():
+        if field.is_required():
+            kind = field.annotation
+            origin = get_origin(kind)
+            order[name] = examples.get(kind) or ([] if origin is Sequence else examples.get(origin, {}))
+    return order or None
+
+
+def _route(owner: str, operation: Operation) -> Route:
+    """Return the route of an owner's operation."""
+    path, order = f"/v1/instances/{{instance}}/{owner}/{operation.name}", _order(operation.order)
+    if operation.reads:
+        return Route("GET", path, READ_A, query=urlencode(order or {}))
+    return Route("POST", path, OWNER_A, order)
 
 
 I, T, D = "/v1/instances/{instance}", "/v1/topics/{topic}", "/v1/databases/{db}"  # noqa: E741
@@ -136,4 +163,5 @@ ROUTES = (
     Route("DELETE", f"{D}/tables/{{table}}", OWNER_A, query=OF_A),
     Route("DELETE", D, OWNER_A, query=OF_A),
     Route("DELETE", "/v1/backends/{backend}", ADMIN, query=OF_A),
+    *(_route(owner, o) for owner, offered in owner_operations.operations().items() for o in offered),
 )

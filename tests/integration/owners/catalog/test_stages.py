@@ -240,7 +240,7 @@ def test_files_expire_unless_a_job_reads_them(staged: Shop) -> None:
 
     assert first == {f[0].key for f in (read, young)}
     assert shop.objects() == {read[0].key}
-    with pytest.raises(RecordNotFound, match="staged_files"):
+    with pytest.raises(RecordNotFound, match="among the staged files"):
         copied(shop, old)
 
 

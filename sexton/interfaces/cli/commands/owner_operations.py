@@ -1,0 +1,156 @@
+"""`sexton OWNER …`: do something with the records of an owner that keeps them in Sexton's database."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_origin
+
+import typer
+
+import sexton.owners
+from sexton.interfaces.cli.context import WrongUsage, log_call, open_database
+from sexton.interfaces.cli.json_output import emit_object, wants_json
+from sexton.interfaces.cli.output import show_table
+
+if TYPE_CHECKING:
+    from sexton.kernel.message import Message
+    from sexton.owners.plugin import Operation
+
+InstanceName = Annotated[str, typer.Argument(metavar="INSTANCE", help="The instance.")]
+OperationName = Annotated[
+    str | None, typer.Argument(metavar="OPERATION", help="What to do; default: print the operations.")
+]
+Values = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="VALUE", help="NAME=VALUE; lists and mappings in JSON, or a name several times."),
+]
+
+
+def commands() -> dict[str, Callable[..., object]]:
+    """Return owner → its command, for the owners of Sexton that have operations; none of them is imported."""
+    folders = sorted(path.parent.name for path in Path(sexton.owners.__path__[0]).glob("*/operations.py"))
+    return {owner: _command(owner) for owner in folders}
+
+
+def _command(owner: str) -> Callable[..., object]:
+    def command(instance: InstanceName, operation: OperationName = None, values: Values = None) -> None:
+        _call(owner, instance, operation, values or ())
+
+    command.__doc__ = f"""Read or change what owner {owner} keeps in Sexton's database: tables, loads, drops.
+
+    Without an operation it prints all of them, with their values. Every change is recorded in sexton log.
+
+    Example: sexton {owner} shop drop-table table=orders
+    """
+    return command
+
+
+def _call(owner: str, instance: str, name: str | None, values: Sequence[str]) -> None:
+    from sexton.interfaces import owner_operations
+
+    offered = owner_operations.operations()[owner]
+    if name is None:
+        _print_operations(offered)
+        return
+    operation = next((o for o in offered if o.name == name), None)
+    if operation is None:
+        raise WrongUsage(f"owner {owner} has no operation {name}; all of them: sexton {owner} {instance}")
+    order = _order(operation, values)
+    with open_database() as service:
+        run = partial(owner_operations.run, service, owner, operation, instance, order)
+        if operation.reads:
+            result = run()
+        else:
+            subject = next((value for value in order.model_dump().values() if isinstance(value, str)), "")
+            with log_call(service, f"{owner} {name}", instance, subject):
+                result = run()
+    _print_result(result)
+
+
+def _print_operations(offered: "Sequence[Operation]") -> None:
+    operations = [{"operation": o.name, "values": list(_described(o.order)), "about": o.about} for o in offered]
+    if wants_json():
+        emit_object({"result": operations})
+        return
+    rows = [(o["operation"], " ".join(o["values"]), o["about"]) for o in operations]
+    show_table("", ("operation", "values", "what it does"), rows)
+
+
+def _described(order: "type[Message]") -> Iterator[str]:
+    """Yield each value of an order as it is written; one that may be left out in brackets."""
+    for name, field in order.model_fields.items():
+        text = f"{name}={_form(field.annotation)}"
+        yield text if field.is_required() else f"[{text}]"
+
+
+def _form(annotation: Any) -> str:
+    if annotation is int:
+        return "N"
+    return {str: "TEXT", Sequence: "[…]", Mapping: "{…}"}.get(get_origin(annotation) or annotation, "JSON")
+
+
+def _order(operation: "Operation", values: Sequence[str]) -> "Message":
+    """Return the order that words of the command line stand for; ``WrongUsage``: they do not fit."""
+    from pydantic import ValidationError
+
+    given: dict[str, Any] = {}
+    for word in values:
+        name, is_value, text = word.partition("=")
+        field = operation.order.model_fields.get(name)
+        if not is_value or field is None:
+            known = " ".join(_described(operation.order)) or "no values"
+            raise WrongUsage(f"{word!r} is no value of {operation.name}; it takes: {known}")
+        is_list = get_origin(field.annotation) is Sequence
+        value = text if field.annotation is str else _parsed(text)
+        if is_list and not isinstance(value, list):
+            value = [*given.get(name, ()), value]
+        given[name] = value
+    try:
+        return operation.order.model_validate(given, extra="forbid")
+    except ValidationError as e:
+        problems = "; ".join(f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in e.errors(include_input=False))
+        known = " ".join(_described(operation.order))
+        raise WrongUsage(f"{operation.name} takes {known}; wrong are: {problems}") from e
+
+
+def _parsed(text: str) -> Any:
+    """Return a value in JSON, or the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _print_result(result: Any) -> None:
+    """Print what an operation returned: a table for a list of records, otherwise a line for each value."""
+    from pydantic_core import to_jsonable_python
+
+    plain = to_jsonable_python(result)
+    if wants_json():
+        emit_object({"result": plain})
+    elif plain is None:
+        typer.echo("done")
+    elif isinstance(plain, list) and plain and isinstance(plain[0], dict):
+        show_table("", list(plain[0]), [[_cell(value) for value in row.values()] for row in plain])
+    else:
+        pairs = (
+            plain.items()
+            if isinstance(plain, dict)
+            else [("", v) for v in (plain if isinstance(plain, list) else [plain])]
+        )
+        for name, value in pairs:
+            typer.echo(f"{name}: {_cell(value)}" if name else _cell(value))
+
+
+def _cell(value: Any) -> str:
+    """Return a value of a record as text for people."""
+    if isinstance(value, list):
+        return ", ".join(map(_cell, value))
+    if isinstance(value, dict):
+        return str(value.get("id") or json.dumps(value)) + (" (dropped)" if value.get("dropped") else "")
+    return (
+        {None: "", True: "yes", False: "no"}.get(value, str(value))
+        if not isinstance(value, int) or isinstance(value, bool)
+        else str(value)
+    )

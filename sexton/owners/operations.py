@@ -1,0 +1,86 @@
+"""Make operations of an owner from the methods of its store: names, texts and types are those of the methods."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import GenericAlias
+from typing import Any, get_type_hints
+
+from pydantic import create_model
+
+from sexton.contract import MAX_BYTES
+from sexton.database.contract_errors import check_text
+from sexton.database.engine import Database
+from sexton.kernel.errors import BadInput
+from sexton.kernel.message import Message
+from sexton.owners.plugin import Operation
+
+
+def from_method(
+    store: Callable[[Database, str], Any],
+    method: Callable[..., Any],
+    *,
+    reads: bool = False,
+    drops_instance: bool = False,
+) -> Operation:
+    """Return the operation that calls a method of a store.
+
+    Args:
+        store: makes the store of an instance.
+        method: a method of its class. A method with one ``Message`` takes this as its order; otherwise each of its
+            parameters is a value of the order.
+        reads: whether it changes nothing.
+        drops_instance: see ``Operation``.
+    """
+    hints = get_type_hints(method)
+    parameters = [p for p in inspect.signature(method).parameters.values() if p.name != "self"]
+    name = method.__name__.replace("_", "-")
+    order = _own_order(parameters, hints)
+    takes_order = order is not None
+    if order is None:
+        order = create_model(_class_name(name), __base__=Message, **_fields(parameters, hints))
+
+    def run(db: Database, instance: str, values: Message) -> Any:
+        _check(values.model_dump())
+        bound = getattr(store(db, instance), method.__name__)
+        if takes_order:
+            return bound(values)
+        given = {p.name: getattr(values, p.name) for p in parameters}
+        several = [given.pop(p.name) for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL]
+        return bound(*(item for items in several for item in items), **given)
+
+    about = (inspect.getdoc(method) or "").partition("\n")[0]
+    return Operation(name, about, order, hints.get("return"), run, reads, drops_instance)
+
+
+def _check(value: Any) -> None:
+    """Refuse values, at any depth of an order, that the database cannot store."""
+    if isinstance(value, str):
+        check_text(value)
+    elif isinstance(value, int) and abs(value) > MAX_BYTES:
+        raise BadInput(f"{value} is too large: at most {MAX_BYTES}")
+    elif isinstance(value, Mapping):
+        _check([*value, *value.values()])
+    elif isinstance(value, Iterable):
+        for item in value:
+            _check(item)
+
+
+def _class_name(name: str) -> str:
+    return "".join(word.capitalize() for word in name.split("-"))
+
+
+def _own_order(parameters: Sequence[inspect.Parameter], hints: Mapping[str, Any]) -> type[Message] | None:
+    """Return the type of the only parameter, if it is a ``Message``."""
+    types = [hints[p.name] for p in parameters if p.kind is not inspect.Parameter.VAR_POSITIONAL]
+    is_order = len(parameters) == len(types) == 1 and inspect.isclass(types[0]) and issubclass(types[0], Message)
+    return types[0] if is_order else None
+
+
+def _fields(parameters: Sequence[inspect.Parameter], hints: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an order: type and default of each parameter, with lists in place of collections."""
+    fields: dict[str, Any] = {}
+    for p in parameters:
+        default = ... if p.default is inspect.Parameter.empty else p.default
+        is_several = p.kind is inspect.Parameter.VAR_POSITIONAL
+        fields[p.name] = (GenericAlias(Sequence, (hints[p.name],)) if is_several else hints[p.name], default)
+    return fields

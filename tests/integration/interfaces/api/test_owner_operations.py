@@ -1,0 +1,101 @@
+"""Operations on the catalog over HTTP: typed errors, the grants of tokens, the log of calls, and the client."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from sexton.client import RequestRefused, Sexton
+from sexton.interfaces import owner_operations
+from sexton.owners.plugins import add_instance
+from tests.servers.api import Api
+from tests.support.rig import Rig
+
+TABLE = {"id": "t", "indexes": {"i": {}}, "partitions": {"p": 2}}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[Rig]:
+    """A deployment with the instance ``lake`` of the catalog, and ``shop`` of another owner."""
+    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    add_instance(rig.db, rig.registry, "lake", "catalog")
+    rig.local(tmp_path / "v", "disk", "lake")
+    yield rig
+    rig.db.close()
+
+
+@pytest.fixture
+def owner(lake: Rig) -> Iterator[Sexton]:
+    with Api(lake) as api, Sexton(api.url, api.token("owner@lake"), patience_seconds=5) as client:
+        yield client
+
+
+def test_a_meta_service_loads_and_drops_through_the_client(owner: Sexton, lake: Rig) -> None:
+    assert owner.operate("lake", "catalog", "create-table", **TABLE) is None
+    tablets = owner.query("lake", "catalog", "tablets", table="t")
+    load = owner.operate("lake", "catalog", "begin", label="l", timeout_seconds=600)
+    outputs = owner.operate("lake", "catalog", "prepare-rowsets", txn=load, tablets=tablets, vault="disk")
+    written = [{"rowset": o["rowset"], "segments": 1, "bytes": 5} for o in outputs]
+    owner.operate("lake", "catalog", "write-rowset", written=written)
+    owner.operate("lake", "catalog", "commit", txn=load)
+    [shown] = owner.query("lake", "catalog", "show")
+    owner.operate("lake", "catalog", "drop-table", table="t")
+
+    assert (shown["tablets"], shown["rowsets"], shown["bytes"]) == (2, 2, 10)
+    assert all(o["prefix"].startswith("data/") for o in outputs)
+    assert lake.count("mark", kind="table") == 1
+    with lake.db.read() as c:
+        calls = [row.action for row in c.execute(lake.db.t.call.select()) if row.instance == "lake"]
+    assert {"catalog create-table", "catalog commit", "catalog drop-table"} <= set(calls)
+    assert "catalog show" not in calls
+
+
+@pytest.mark.parametrize(
+    ("instance", "operation", "values", "status", "code"),
+    [
+        ("lake", "drop-table", {"table": "none"}, 404, "NOT_FOUND"),
+        ("lake", "create-table", TABLE, 409, "ALREADY_THERE"),
+        ("lake", "undrop-table", {"table": "t"}, 409, "REFUSED"),
+        ("lake", "drop-table", {}, 422, "INVALID_REQUEST"),
+        ("lake", "begin", {"label": "x\0", "timeout_seconds": 60}, 422, "BAD_INPUT"),
+        ("lake", "add-partition", {"table": "t", "partition": "q", "tablets": 10**30}, 422, "BAD_INPUT"),
+        ("lake", "add-partition", {"table": "t", "partition": "q", "tablets": 10**7}, 422, "BAD_INPUT"),
+        ("lake", "drop-instance", {}, 422, "BAD_INPUT"),
+        ("shop", "show", {}, 422, "BAD_INPUT"),
+        ("nobody", "show", {}, 404, "UNKNOWN_INSTANCE"),
+    ],
+)
+def test_refusals_are_typed(
+    lake: Rig, instance: str, operation: str, values: dict[str, object], status: int, code: str
+) -> None:
+    with Api(lake) as api, Sexton(api.url, api.token("owner@*")) as client:
+        client.operate("lake", "catalog", "create-table", **TABLE)
+        send = client.query if operation == "show" else client.operate
+        with pytest.raises(RequestRefused) as refused:
+            send(instance, "catalog", operation, **values)
+
+    assert (refused.value.status, refused.value.code) == (status, code)
+
+
+def test_a_token_of_another_instance_changes_nothing(lake: Rig) -> None:
+    with Api(lake) as api:
+        for scope in ("owner@shop", "read@lake"):
+            answer = httpx.post(
+                f"{api.url}/v1/instances/lake/catalog/create-table",
+                json=TABLE,
+                headers={"Authorization": f"Bearer {api.token(scope)}"},
+            )
+            assert answer.status_code == 403
+        with Sexton(api.url, api.token("read@lake")) as reader:
+            assert reader.query("lake", "catalog", "show") == []
+
+
+def test_every_operation_is_described(owner: Sexton, lake: Rig) -> None:
+    with Api(lake) as api:
+        headers = {"Authorization": f"Bearer {api.token('read')}"}
+        paths = httpx.get(f"{api.url}/v1/openapi.json", headers=headers).json()["paths"]
+
+    described = {p: d["description"] for p in paths if "/catalog/" in p for d in paths[p].values()}
+    assert len(described) == len(owner_operations.operations()["catalog"]) > 30
+    assert all(text.endswith(".") and "`" not in text for text in described.values())
