@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from sexton.check.found_again import TYPES, CompareIds, FoundAgain
 from sexton.check.model import (
     CheckOrder,
     CheckReport,
@@ -24,7 +25,6 @@ from sexton.check.model import (
 from sexton.check.object_lookup import existing, existing_below
 from sexton.check.policy import (
     REACTION_DAYS,
-    latest_judged_write,
     listed_objects,
     notes_on_lost,
     reports_loss_too_late,
@@ -38,14 +38,10 @@ from sexton.owners.port import NoLiveSide, Owner, OwnerSilent
 from sexton.storage.model import VaultSpec
 from sexton.storage.port import UnknownVault, VaultFault, Vaults
 
-FOUND_AGAIN = (FindingType.UPLOAD, FindingType.RECORD)
-"""Types that the second check finds, each time that it runs."""
 PAGE_FINDINGS = 500
 """Findings that are stored, or checked a second time, in one page."""
 MAX_REMARKS, REMARK_CHARACTERS = 100, 500
 """Errors, and notes, of workflows that a run stores, and the characters of each."""
-STALE_UPLOAD_SECONDS = 86_400
-"""An unfinished upload older than this will hardly ever be finished."""
 
 
 class CheckPorts(NamedTuple):
@@ -59,6 +55,8 @@ class CheckPorts(NamedTuple):
     owner: Owner
     remove_refuted_marks: Callable[[Run], int]
     """Removes the marks of orphans that a whole run did not find again."""
+    compare_ids: CompareIds
+    """Compares ids that a front end has in memory with the records; see ``check.sql.peers.compare``."""
 
 
 class Checker:
@@ -68,6 +66,7 @@ class Checker:
         self._runs, self._live, self._vaults = ports.runs, ports.live, ports.vaults
         self._vaults_of, self._owner = ports.vaults_of, ports.owner
         self._remove_refuted_marks = ports.remove_refuted_marks
+        self._found_again = FoundAgain(ports.vaults, ports.vaults_of, ports.owner, ports.compare_ids)
         self._settings = Live.of(settings)
 
     def begin(self, request: CheckRequest, run: str) -> OpenedCheck:
@@ -124,19 +123,19 @@ class Checker:
             self._verify_findings(order.run, heartbeat)
         except (VaultFault, UnknownVault, OwnerSilent, NoLiveSide) as e:
             notes.append(f"not all findings were checked a second time: {e}")
-        counts = {type_: n for type_, n in evidence.found.items() if type_ not in FOUND_AGAIN}
+        counts = {type_: n for type_, n in evidence.found.items() if type_ not in TYPES}
         notes += notes_on_lost(counts)
-        for discrepancies in (
-            self._stale_uploads(order, notes, heartbeat),
-            self._contradictions(order.instance, notes),
-        ):
+        unread: list[str] = []
+        for discrepancies in self._found_again.discrepancies(order, notes, unread, heartbeat):
             for page in _pages(discrepancies):
                 for discrepancy in page:
                     counts[discrepancy.type] = counts.get(discrepancy.type, 0) + 1
                 heartbeat()
                 self._runs.store_findings(order.run, page)
         all_notes = tuple(dict.fromkeys((*evidence.notes, *notes)))
-        evidence = evidence.model_copy(update={"found": counts, "notes": all_notes, "too_late": tuple(too_late)})
+        evidence = evidence.model_copy(
+            update={"found": counts, "notes": all_notes, "too_late": tuple(too_late), "unread": tuple(unread)}
+        )
         self._runs.store_evidence(order.run, evidence)
         return evidence
 
@@ -213,26 +212,6 @@ class Checker:
                     f"reported too late to undo it; keep versions longer{oftener}"
                 )
         return too_late, notes
-
-    def _contradictions(self, instance: str, notes: list[str]) -> Iterator[Discrepancy]:
-        """Yield the owner's records that contradict each other; add a note if it does not answer."""
-        try:
-            for kind, id_, text in self._owner.contradictions(instance):
-                yield Discrepancy(type=FindingType.RECORD, vault="", key=f"{kind}/{id_}", detail=text)
-        except OwnerSilent as e:
-            notes.append(f"not all records were compared with each other: {e}")
-
-    def _stale_uploads(self, order: CheckOrder, notes: list[str], heartbeat: Heartbeat) -> Iterator[Discrepancy]:
-        """Yield the uploads that were begun long ago and never finished; add a note for each vault at fault."""
-        begun_before = latest_judged_write(order.run.cutoff, STALE_UPLOAD_SECONDS)
-        for spec in self._vaults_of(order.instance):
-            heartbeat()
-            try:
-                for upload in self._vaults.get(order.instance, spec.name).uploads(begun_before):
-                    detail = f"begun {upload.written}, upload {upload.etag}"
-                    yield Discrepancy(type=FindingType.UPLOAD, vault=spec.name, key=upload.key, detail=detail)
-            except (VaultFault, UnknownVault) as e:
-                notes.append(f"unfinished uploads were not listed: {e}")
 
 
 def _evidence_of(run: Run) -> Evidence:

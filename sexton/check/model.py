@@ -24,6 +24,8 @@ class FindingType(StrEnum):
     """A multipart upload that was begun long ago and never finished: it takes space, and no listing shows it."""
     RECORD = "RECORD"
     """A record that contradicts another one; ``key`` names the record, ``detail`` describes the contradiction."""
+    FRONT_END = "FRONT_END"
+    """The memory of the owner's front end and its records disagree about a record, which ``key`` names."""
 
 
 class FindingState(StrEnum):
@@ -116,6 +118,8 @@ class Evidence(Message):
     """Live prefixes that it names: the check cannot tell whether all objects under one exist."""
     found: dict[str, int] = Field(default_factory=dict)
     """Finding type → number of findings."""
+    unread: tuple[str, ...] = ()
+    """Types of findings whose source could not be read to its end: their older findings stay."""
     too_late: tuple[str, ...] = ()
     """Vaults whose store removes object versions before a check may report a loss."""
     notes: tuple[str, ...] = ()

@@ -98,6 +98,12 @@ class Owners(Owner):
     def record_ids(self, instance: str, kind: str, after: str, until: str) -> AbstractContextManager[tuple[Any, Any]]:
         return self._owner(instance).record_ids(instance, kind, after, until)
 
+    def memory_kinds(self, instance: str) -> Sequence[str]:
+        return self._owner(instance).memory_kinds(instance)
+
+    def memory_ids(self, instance: str, kind: str, after: str, limit: int) -> Sequence[str]:
+        return self._owner(instance).memory_ids(instance, kind, after, limit)
+
     def refs_of_keys(self, instance: str, keys: Collection[str]) -> Collection[Ref]:
         return self._owner(instance).refs_of_keys(instance, keys)
 

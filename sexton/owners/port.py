@@ -178,6 +178,14 @@ class OwnerRecords:
         """
         raise BadInput(f"the owner of {instance} shows no records to compare")
 
+    def memory_kinds(self, instance: str) -> Sequence[str]:
+        """Return the kinds of records that a front end of the owner has in memory, for checks; empty: none is asked."""
+        return ()
+
+    def memory_ids(self, instance: str, kind: str, after: str, limit: int) -> Sequence[str]:
+        """Return the next ids of a kind, in order, that the front end has in memory; fewer than the limit: the last."""
+        return ()
+
     def refs_of_keys(self, instance: str, keys: Collection[str]) -> Collection[Ref]:
         """Return the marks that delete the files with these keys, where the text of a key shows them."""
         return ()

@@ -11,7 +11,7 @@ import tempfile
 import uuid
 from collections.abc import Callable
 from contextlib import closing
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from sexton.check.in_process import InProcessComparison
 from sexton.check.model import CheckReport, CheckRequest, ConcludeOrder
 from sexton.check.port import Compare
 from sexton.check.sources.live_side import LiveSide
+from sexton.check.sql import peers
 from sexton.check.sql.orphan_proofs import Orphans
 from sexton.check.sql.repair import Repairs
 from sexton.check.sql.store import CheckStore
@@ -127,6 +128,7 @@ class Rig:
             vaults_of=self.registry.vaults,
             owner=self.owner,
             remove_refuted_marks=Orphans(self.db).remove_refuted_marks,
+            compare_ids=partial(peers.compare, self.db, self.owner),
         )
         self.checker = Checker(self.check_ports, check_model.CheckSettings(grace_seconds=DAY))
         self.direct = InProcessComparison(self.vaults, self.live_side, self.runs)

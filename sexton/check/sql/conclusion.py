@@ -49,13 +49,14 @@ def conclude_findings(db: Database, c: Connection, run: Run, evidence: Evidence,
 
 
 def _conclude_whole(db: Database, c: Connection, run: Run, evidence: Evidence) -> None:
-    """Prove the findings that a whole run saw, confirm old orphans, and set the findings it did not see to GONE.
+    """Prove the findings that a whole run saw, confirm those that are proven by age, and set the others to GONE.
 
     Of a type that had more than were stored, it may have seen others, too.
     """
     t = db.t.finding
     was_seen = _seen_in(db, run)
     is_orphan = and_(was_seen, t.c.type == FindingType.ORPHAN)
+    is_confirmed_by_age = and_(was_seen, t.c.type.in_((FindingType.ORPHAN, FindingType.FRONT_END)))
 
     c.execute(update(t).where(was_seen, t.c.proven_at.is_(None)).values(proven_at=run.cutoff))
     c.execute(update(t).where(was_seen).values(proven_in=run.id))
@@ -66,10 +67,10 @@ def _conclude_whole(db: Database, c: Connection, run: Run, evidence: Evidence) -
         .values(state=FindingState.OPEN, proven_at=run.cutoff, confirmed_at=None)
     )
     is_old = t.c.proven_at <= run.cutoff - APART_MS
-    c.execute(update(t).where(is_orphan, is_old, t.c.confirmed_at.is_(None)).values(confirmed_at=db.now(c)))
+    c.execute(update(t).where(is_confirmed_by_age, is_old, t.c.confirmed_at.is_(None)).values(confirmed_at=db.now(c)))
     partly_stored = [type_ for type_, number in evidence.found.items() if not is_stored(FindingType(type_), number)]
     was_not_seen = and_(t.c.instance == run.instance, t.c.seen_in < run.id, t.c.state != FindingState.GONE)
-    was_not_seen = and_(was_not_seen, t.c.type.not_in(partly_stored))
+    was_not_seen = and_(was_not_seen, t.c.type.not_in([*partly_stored, *evidence.unread]))
     c.execute(update(t).where(was_not_seen).values(state=FindingState.GONE))
 
 

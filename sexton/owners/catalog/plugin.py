@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from sexton.database.engine import Database
+from sexton.owners.catalog.front_end import FrontEndOptions
 from sexton.owners.catalog.layout import FILE_NAME
 from sexton.owners.plugin import Operation, OwnerContext, OwnerKind, OwnerPlugin
 from sexton.owners.port import Owner
@@ -11,7 +12,7 @@ from sexton.owners.port import Owner
 def _build(context: OwnerContext) -> Owner:
     from sexton.owners.catalog.owner import CatalogOwner
 
-    return CatalogOwner(context.db)
+    return CatalogOwner(context.db, context)
 
 
 def _create_tables(db: Database) -> None:
@@ -53,6 +54,7 @@ PLUGIN = OwnerPlugin(
         "restore_job": ("prepared",),
     },
     create_tables=_create_tables,
+    options=FrontEndOptions,
     knows_live=True,
     key_pattern=FILE_NAME,
     operations=_operations,

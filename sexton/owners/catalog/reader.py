@@ -11,18 +11,23 @@ from sexton.database.ranges import within
 from sexton.kernel.errors import BadInput
 from sexton.marks.live import LiveEntry, Part
 from sexton.marks.model import Ref
-from sexton.owners.catalog import explain, live_files, parents, problems
+from sexton.owners.catalog import explain, front_end, live_files, parents, problems
 from sexton.owners.catalog.model import RowsetState
 from sexton.owners.catalog.scope import CatalogTransaction
+from sexton.owners.plugin import OwnerContext
 from sexton.owners.port import LiveParts, Owner, RecordText
 from sexton.owners.reading import limit_statements, silent_on_error
+
+KINDS_IN_MEMORY = ("table", "index", "partition", "tablet", "rowset")
+"""The kinds of records that a front end should know, as ``record_ids`` shows them."""
 
 
 class CatalogReader(Owner):
     """The part of the owner that only reads; each method opens one transaction."""
 
-    def __init__(self, db: Database) -> None:
-        self._db = db
+    def __init__(self, db: Database, context: OwnerContext | None = None) -> None:
+        """Store the database. ``context``: names the front ends of instances; None: they have none."""
+        self._db, self._context = db, context
 
     def live_as_of(self, instance: str) -> None:
         """Return None: the records are true when they are read."""
@@ -69,6 +74,15 @@ class CatalogReader(Owner):
                 raise BadInput(f"the catalog has no records of kind {kind!r}; use one of: {known}")
             column, is_live = ids_and_conditions[kind]
             yield c, select(column.label("id")).where(tx.in_instance(column), is_live, within(column, after, until))
+
+    def memory_kinds(self, instance: str) -> Sequence[str]:
+        """Return the kinds that the front end of the instance is asked about, if it has one."""
+        has_front_end = self._context is not None and front_end.options(self._context, instance).front_end
+        return KINDS_IN_MEMORY if has_front_end else ()
+
+    def memory_ids(self, instance: str, kind: str, after: str, limit: int) -> Sequence[str]:
+        """Return the next ids that the front end has in memory."""
+        return () if self._context is None else front_end.read_ids(self._context, instance, kind, after, limit)
 
     def refs_of_keys(self, instance: str, keys: Collection[str]) -> Collection[Ref]:
         """Return the marks that delete the files with these keys, or whose drop will mark the files."""

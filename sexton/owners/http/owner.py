@@ -6,9 +6,8 @@ from typing import Any
 from sexton.contract import NewMark
 from sexton.marks.live import LiveEntry, Part
 from sexton.marks.model import DueMark, Fenced, Ref
+from sexton.owners.caller import CallOptions, OwnerCaller
 from sexton.owners.http import messages
-from sexton.owners.http.caller import OwnerCaller
-from sexton.owners.http.options import HttpOptions
 from sexton.owners.listed import Garbage, GarbagePage, ListedOwner, Undropped
 from sexton.owners.plugin import OwnerContext
 from sexton.owners.port import FindRefs, Heartbeat, LiveParts, OwnerSilent
@@ -100,7 +99,7 @@ class HttpOwner(ListedOwner):
         return entries
 
     def _caller(self, instance: str) -> OwnerCaller:
-        options = HttpOptions.model_validate(self._registry.instance(instance).owner_options)
+        options = CallOptions.model_validate(self._registry.instance(instance).owner_options)
         return OwnerCaller(options, self._trust)
 
 

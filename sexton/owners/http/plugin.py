@@ -1,6 +1,6 @@
 """The owner ``http``: a system elsewhere that answers over HTTP."""
 
-from sexton.owners.http.options import HttpOptions
+from sexton.owners.caller import CallOptions
 from sexton.owners.plugin import OwnerContext, OwnerPlugin
 from sexton.owners.port import Owner
 
@@ -14,6 +14,6 @@ def _build(context: OwnerContext) -> Owner:
 PLUGIN = OwnerPlugin(
     about="a system elsewhere that answers over HTTP, in any language",
     build=_build,
-    options=HttpOptions,
+    options=CallOptions,
     knows_live=True,
 )

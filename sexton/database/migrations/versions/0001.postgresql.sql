@@ -773,7 +773,7 @@ CREATE TABLE sexton.finding (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     instance text COLLATE "C" NOT NULL,
     type text COLLATE "C" NOT NULL CHECK (
-        type IN ('LOST', 'SIZE_MISMATCH', 'ORPHAN', 'UNKNOWN_KIND', 'UPLOAD', 'RECORD')),
+        type IN ('LOST', 'SIZE_MISMATCH', 'ORPHAN', 'UNKNOWN_KIND', 'UPLOAD', 'RECORD', 'FRONT_END')),
     vault text COLLATE "C" NOT NULL,
     key text COLLATE "C" NOT NULL,
     expected bigint,

@@ -525,7 +525,7 @@ CREATE INDEX sexton_check_run_running ON sexton_check_run (instance) WHERE state
 CREATE TABLE sexton_finding (
     id integer PRIMARY KEY AUTOINCREMENT NOT NULL,
     instance text NOT NULL,
-    type text NOT NULL CHECK (type IN ('LOST', 'SIZE_MISMATCH', 'ORPHAN', 'UNKNOWN_KIND', 'UPLOAD', 'RECORD')),
+    type text NOT NULL CHECK (type IN ('LOST', 'SIZE_MISMATCH', 'ORPHAN', 'UNKNOWN_KIND', 'UPLOAD', 'RECORD', 'FRONT_END')),
     vault text NOT NULL,
     key text NOT NULL,
     expected integer,

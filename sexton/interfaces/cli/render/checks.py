@@ -13,6 +13,7 @@ MEANING = {
     FindingType.UNKNOWN_KIND: "no record names the object, and its key is not one of the owner's: never deleted",
     FindingType.UPLOAD: "uploads that were never finished",
     FindingType.RECORD: "records that contradict each other",
+    FindingType.FRONT_END: "the front end's memory and the records disagree",
 }
 
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,9 @@ from mypy_boto3_s3 import S3Client
 from sqlalchemy import event, func, select, update
 
 from config.owners import owner_policy
+from sexton.check import model as check_model
+from sexton.check.checker import Checker
+from sexton.check.sql import peers
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
 from sexton.marks.model import DueMark, Ref
@@ -25,7 +28,7 @@ from sexton.owners.catalog.store import Catalog
 from sexton.owners.catalog.tables import build, create
 from sexton.owners.plugins import add_instance
 from sexton.recycle.planning.policy import policy
-from tests.support.rig import GRACE, RETENTION, Rig, listing, put
+from tests.support.rig import DAY, GRACE, RETENTION, Rig, listing, put
 
 OWN = {"table": 10_800, "index": 10_800, "partition": 10_800, "tablet": 0, "txn_label": 259_200}
 OWN |= {"stage": 0, "stage_file": 259_200, "copy_job": 0, "external_copy_job": 259_200, "restore_job": 0}
@@ -81,6 +84,12 @@ class Shop(Rig):
         add_instance(self.db, self.registry, "shop", "catalog")
         self.registry.enable("shop")
         return self
+
+    def use_owner(self, owner: CatalogOwner) -> None:
+        """Let checks ask this owner, which has options."""
+        self.catalog_owner = owner
+        ports = self.check_ports._replace(owner=owner, compare_ids=partial(peers.compare, self.db, owner))
+        self.checker = Checker(ports, check_model.CheckSettings(grace_seconds=DAY))
 
     def close(self) -> None:
         """Close every connection."""

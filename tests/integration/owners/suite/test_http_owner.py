@@ -14,9 +14,8 @@ import pytest
 
 from sexton.kernel.errors import BadInput
 from sexton.kernel.trust import STRICT
-from sexton.owners.http.caller import OwnerCaller
+from sexton.owners.caller import CallOptions, OwnerCaller
 from sexton.owners.http.messages import LiveCount
-from sexton.owners.http.options import HttpOptions
 from sexton.owners.port import OwnerSilent
 from sexton.testing import OwnerDriver, OwnerSuite, Workbench
 from sexton.testing.workbench import VAULT
@@ -177,7 +176,7 @@ def test_credentials_and_certificates_are_checked(tmp_path: Path) -> None:
     server.start()
 
     def count(**options: str) -> int | None:
-        return OwnerCaller(HttpOptions(url=server.url, **options), STRICT).get("live/count", LiveCount).objects
+        return OwnerCaller(CallOptions(url=server.url, **options), STRICT).get("live/count", LiveCount).objects
 
     try:
         assert count(token_file=str(token)) == 0
@@ -202,7 +201,7 @@ def test_certificates_of_another_authority_are_refused(tmp_path: Path) -> None:
     server.start()
 
     def count(**options: str) -> int | None:
-        return OwnerCaller(HttpOptions(url=server.url, **options), STRICT).get("live/count", LiveCount).objects
+        return OwnerCaller(CallOptions(url=server.url, **options), STRICT).get("live/count", LiveCount).objects
 
     try:
         assert count(**own, **client) == 0
@@ -215,7 +214,7 @@ def test_certificates_of_another_authority_are_refused(tmp_path: Path) -> None:
 
 
 def test_clear_text_to_another_machine_is_refused() -> None:
-    caller = OwnerCaller(HttpOptions(url="http://lake.example"), STRICT)
+    caller = OwnerCaller(CallOptions(url="http://lake.example"), STRICT)
 
     with pytest.raises(OwnerSilent, match="is not encrypted"):
         caller.get("live/count", LiveCount)

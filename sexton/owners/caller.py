@@ -14,7 +14,6 @@ from pydantic import BaseModel, ValidationError
 
 from sexton.kernel.message import Message
 from sexton.kernel.trust import PlainHttp, Trust
-from sexton.owners.http.options import HttpOptions
 from sexton.owners.port import OwnerSilent
 
 ATTEMPT_SECONDS = 5.0
@@ -26,10 +25,24 @@ SHOWN = 200
 Answer = TypeVar("Answer", bound=BaseModel)
 
 
+class CallOptions(Message):
+    """Where a program answers, and the credentials for it. Files are read on the machine that calls, at each call.
+
+    ``url``: where it answers, without ``/v1``. ``token_file``: a bearer token. ``certificate_file``, ``key_file``: a
+    client certificate in PEM. ``ca_certs``: the authorities of its certificate; by default those of the settings.
+    """
+
+    url: str
+    token_file: str = ""
+    certificate_file: str = ""
+    key_file: str = ""
+    ca_certs: str = ""
+
+
 class OwnerCaller:
     """Calls one owner. Threads may share it; no connection outlives a call, so a changed secret counts at once."""
 
-    def __init__(self, options: HttpOptions, trust: Trust) -> None:
+    def __init__(self, options: CallOptions, trust: Trust) -> None:
         self._options = options
         self._trust = trust.model_copy(update={"ca_certs": options.ca_certs or trust.ca_certs})
 

@@ -1,0 +1,177 @@
+"""A check compares three sides: objects, records, and the memory of the owner's front end."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from sexton.check import found_again
+from sexton.check.policy import APART_MS
+from sexton.owners.catalog.owner import CatalogOwner
+from sexton.owners.catalog.reader import KINDS_IN_MEMORY
+from sexton.owners.plugin import OwnerContext
+from sexton.owners.plugins import add_instance
+from tests.integration.owners.catalog.shop import Shop
+from tests.support.rig import DAY
+
+TOKEN = "the token of the check"
+
+
+class FrontEnd:
+    """A front end that has ids in memory, by kind, and answers checks."""
+
+    def __init__(self) -> None:
+        self.ids: dict[str, set[str]] = {kind: set() for kind in KINDS_IN_MEMORY}
+        self.answer: object = None
+        """What it answers instead of ids; None: ids."""
+        self.asked: list[tuple[str, str, int]] = []
+        front_end = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                if self.headers["Authorization"] != f"Bearer {TOKEN}":
+                    self.send_error(401)
+                    return
+                query = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query).items()}
+                body = json.dumps(front_end.page(**query) if front_end.answer is None else front_end.answer).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        self._thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def page(self, kind: str, limit: str, after: str = "") -> dict[str, list[str]]:
+        self.asked.append((kind, after, int(limit)))
+        return {"ids": sorted(id_ for id_ in self.ids[kind] if id_ > after)[: int(limit)]}
+
+    def know(self, shop: Shop) -> None:
+        """Have in memory what the records of the shop are now."""
+        for kind in KINDS_IN_MEMORY:
+            with shop.catalog_owner.record_ids("shop", kind, "", "") as (c, query):
+                self.ids[kind] = set(c.execute(query).scalars())
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self._thread.join(10)
+
+
+@pytest.fixture
+def front_end() -> Iterator[FrontEnd]:
+    front_end = FrontEnd()
+    yield front_end
+    front_end.close()
+
+
+@pytest.fixture
+def shop(clean_url: str, tmp_path: Path, front_end: FrontEnd) -> Iterator[Shop]:
+    """A shop with a loaded table, whose front end knows everything."""
+    shop = Shop(clean_url).prove_by_clock()
+    (tmp_path / "token").write_text(TOKEN)
+    options = {"front_end": front_end.url, "token_file": str(tmp_path / "token")}
+    add_instance(shop.db, shop.registry, "shop", "catalog", options)
+    shop.use_owner(CatalogOwner(shop.owners, OwnerContext(shop.owners, shop.registry, 600)))
+    shop.local(tmp_path / "disk")
+    shop.loaded(shop.table(tablets=3))
+    front_end.know(shop)
+    yield shop
+    shop.close()
+
+
+def test_three_sides_that_agree_have_no_finding(shop: Shop, front_end: FrontEnd) -> None:
+    report = shop.check()
+
+    assert (report.whole, report.found) == (True, {})
+    assert {kind for kind, _, _ in front_end.asked} == set(KINDS_IN_MEMORY)
+
+
+def test_differences_of_a_front_end_are_findings(shop: Shop, front_end: FrontEnd) -> None:
+    front_end.ids["rowset"].add("zombie")
+    lost = min(front_end.ids["tablet"])
+    front_end.ids["tablet"].remove(lost)
+
+    shop.check()
+    found = {(f.key, f.detail) for f in shop.runs.findings("shop", 0, 10)}
+
+    assert shop.open_findings() == {"FRONT_END": {"rowset/zombie", f"tablet/{lost}"}}
+    assert {text.split(",")[0] for _, text in found} == {"the front end has it in memory", "it is a live record"}
+    assert shop.open_findings(confirmed=True) == {}
+
+
+def test_a_difference_is_confirmed_later_and_closed_when_it_ends(shop: Shop, front_end: FrontEnd) -> None:
+    front_end.ids["table"].add("dropped-long-ago")
+    shop.check()
+    shop.later(APART_MS // 1000 + 1)
+    shop.check()
+    confirmed = shop.open_findings(confirmed=True)
+    front_end.ids["table"].remove("dropped-long-ago")
+    shop.check()
+
+    assert confirmed == {"FRONT_END": {"table/dropped-long-ago"}}
+    assert shop.open_findings() == {}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{"ids": ["b", "a"]}, {"ids": ["a", "a"]}, {"rows": []}, [], {"ids": [str(n) for n in range(10**4, 10**5)]}],
+)
+def test_a_front_end_that_answers_wrongly_changes_no_finding(shop: Shop, front_end: FrontEnd, answer: object) -> None:
+    front_end.ids["table"].add("dropped-long-ago")
+    shop.check()
+    front_end.answer = answer
+
+    report = shop.check()
+
+    assert report.run.evidence is not None
+    assert report.run.evidence.unread == ("FRONT_END",)
+    assert "was not compared with all records" in " ".join(report.run.evidence.notes)
+    assert shop.open_findings() == {"FRONT_END": {"table/dropped-long-ago"}}
+
+
+def test_a_silent_front_end_leaves_the_check_whole(shop: Shop, front_end: FrontEnd) -> None:
+    front_end.ids["table"].add("dropped-long-ago")
+    shop.check()
+    front_end.server.server_close()
+
+    report = shop.check()
+
+    assert report.whole
+    assert shop.open_findings() == {"FRONT_END": {"table/dropped-long-ago"}}
+
+
+def test_memory_is_compared_page_by_page(shop: Shop, front_end: FrontEnd, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(found_again, "MEMORY_IDS", 2)
+    missing = max(front_end.ids["tablet"])
+    front_end.ids["tablet"].remove(missing)
+    front_end.ids["tablet"].add("0")
+
+    shop.check()
+
+    assert shop.open_findings() == {"FRONT_END": {"tablet/0", f"tablet/{missing}"}}
+    tablet_pages = [(after, limit) for kind, after, limit in front_end.asked if kind == "tablet"]
+    assert tablet_pages[0] == ("", 2)
+    assert len(tablet_pages) == 2
+
+
+def test_an_instance_without_a_front_end_asks_none(clean_url: str, tmp_path: Path) -> None:
+    shop = Shop(clean_url).register().prove_by_clock()
+    shop.local(tmp_path / "disk")
+    shop.loaded(shop.table())
+
+    report = shop.check()
+
+    assert (report.whole, report.found) == (True, {})
+    assert CatalogOwner(shop.db, OwnerContext(shop.db, shop.registry, 600)).memory_kinds("shop") == ()
+    shop.later(DAY)
+    shop.close()
