@@ -1,6 +1,8 @@
 """Find new garbage: the tablets of dropped parents that are due, and loads and jobs that ran out of time."""
 
-from sqlalchemy import exists, select, update
+from typing import NamedTuple
+
+from sqlalchemy import and_, exists, select, update
 
 from sexton.database.ranges import beyond
 from sexton.owners.catalog import copies, labels, parents, restores
@@ -8,15 +10,24 @@ from sexton.owners.catalog.model import CopyState, RestoreState, TxnStatus
 from sexton.owners.catalog.scope import CatalogTransaction
 
 TIMEOUTS_AT_ONCE = 1_000
-Cursor = tuple[int, str]
-"""``retention_starts_at`` and id of the last parent that was expanded."""
-START: Cursor = (0, "")
+
+
+class Cursor(NamedTuple):
+    """How far parents are expanded: up to one by ``retention_starts_at`` and id, and of this one up to a tablet."""
+
+    starts_at: int = 0
+    parent: str = ""
+    tablet: str = ""
+    """Empty: the parent is expanded as a whole."""
+
+
+START = Cursor()
 
 
 def expand_parents(tx: CatalogTransaction, kind: str, cutoff: int, after: Cursor) -> Cursor | None:
-    """Mark the tablets of the next parents that are due; return where to continue, None at the end.
+    """Mark the tablets of the next parents that are due, or of the next part of one; return where to continue.
 
-    A parent that an undrop or a claim has locked is left for the next round.
+    None: all are expanded. A parent that an undrop or a claim has locked is left for the next round.
 
     Args:
         tx: the transaction.
@@ -25,21 +36,28 @@ def expand_parents(tx: CatalogTransaction, kind: str, cutoff: int, after: Cursor
         after: where the last call ended.
     """
     mark = tx.db.t.mark
+    place = (mark.c.retention_starts_at, mark.c.id)
+    before = (after.starts_at, after.parent)
+    is_next = (
+        and_(*(column == value for column, value in zip(place, before, strict=True)))
+        if after.tablet
+        else beyond(place, before)
+    )
     due = (
         select(mark.c.retention_starts_at, mark.c.id)
         .where(mark.c.instance == tx.instance, mark.c.kind == kind, mark.c.state == "MARKED")
         .where(mark.c.quarantined_reason.is_(None), mark.c.retention_starts_at <= cutoff)
-        .where(beyond((mark.c.retention_starts_at, mark.c.id), after))
+        .where(is_next)
         .order_by(mark.c.retention_starts_at, mark.c.id)
         .limit(parents.AT_ONCE)
         .with_for_update(skip_locked=True)
     )
     rows = tx.c.execute(due).all()
     if not rows:
-        return None
+        return after._replace(tablet="") if after.tablet else None
     parent_ids = parents.limited(tx, kind, [row.id for row in rows])
-    parents.mark_tablets(tx, kind, parent_ids)
-    return rows[len(parent_ids) - 1].retention_starts_at, parent_ids[-1]
+    tablet = parents.mark_tablets(tx, kind, parent_ids, after.tablet)
+    return Cursor(rows[len(parent_ids) - 1].retention_starts_at, parent_ids[-1], tablet)
 
 
 def time_out(tx: CatalogTransaction) -> bool:

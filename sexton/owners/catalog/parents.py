@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import Column, ColumnElement, Select, Table, and_, exists, false, func, literal, select
 
 from sexton.contract import MAX_BYTES
+from sexton.database.ranges import within
 from sexton.database.rows import sum_of
 from sexton.marks.model import DueMark, Expansion, Ref
 from sexton.owners.catalog.layout import ROOT
@@ -17,7 +18,7 @@ PARENTS = ("partition", "index", "table")
 AT_ONCE = 100
 """Parents that are expanded in one transaction at most."""
 TABLETS_AT_ONCE = 100_000
-"""Tablets after which a transaction takes no further parent: 3 s on PostgreSQL (measured)."""
+"""Tablets that one transaction marks at most: 3 s on PostgreSQL (measured)."""
 WAITS = "its children"
 
 
@@ -78,8 +79,13 @@ def limited(tx: CatalogTransaction, kind: str, parents: Sequence[str]) -> Sequen
     return parents
 
 
-def mark_tablets(tx: CatalogTransaction, kind: str, parents: Sequence[str]) -> None:
-    """Mark every tablet of dropped parents by one statement; tablets that are marked already are left unchanged."""
+def mark_tablets(tx: CatalogTransaction, kind: str, parents: Sequence[str], after: str = "") -> str:
+    """Mark the tablets of dropped parents by one statement; tablets that are marked already are left unchanged.
+
+    Of a single parent, at most ``TABLETS_AT_ONCE`` beyond the tablet ``after`` are marked. Return the last of these, if
+    the parent has more; otherwise an empty text.
+    """
+    until = _last_of_part(tx, kind, parents[0], after) if len(parents) == 1 else ""
     t, rowset = tx.t.tablets, tx.t.rowsets
     parent, parent_id = _records(tx, kind), column(tx, kind)
     visible = and_(
@@ -93,10 +99,19 @@ def mark_tablets(tx: CatalogTransaction, kind: str, parents: Sequence[str]) -> N
         parent_id.label("parent_id"),
         (ROOT + t.c.id + "/").label("prefix"),
         size.label("bytes"),
-    ).where(tx.in_instance(parent_id, parents), is_dropped)
+    ).where(tx.in_instance(parent_id, parents), is_dropped, within(t.c.id, after, until))
     if kind == "table":
         tablets = tablets.where(~_has_marked_parent(tx, "index"), ~_has_marked_parent(tx, "partition"))
     tx.mark("tablet", tablets)
+    return until
+
+
+def _last_of_part(tx: CatalogTransaction, kind: str, parent: str, after: str) -> str:
+    """Return the tablet with which the next part of a parent's tablets ends; empty: the parent's last part."""
+    t = tx.t.tablets
+    following = select(t.c.id).where(tx.in_instance(column(tx, kind), [parent]), t.c.id > after).order_by(t.c.id)
+    ends = tx.ids(following.offset(TABLETS_AT_ONCE - 1).limit(2))
+    return ends[0] if len(ends) == 2 else ""
 
 
 def _has_marked_parent(tx: CatalogTransaction, kind: str) -> ColumnElement[bool]:

@@ -63,14 +63,20 @@ class _TableBuilder:
     def flag(self, name: str) -> Column[Any]:
         return Column(name, Boolean(), nullable=False, server_default=false())
 
-    def table(self, name: str, keys: int, columns: Sequence[Column[Any]], indexed: Sequence[str] = ()) -> Table:
-        """Return a table whose primary key is its first ``keys`` columns and the instance, in this order."""
+    def table(
+        self, name: str, keys: int, columns: Sequence[Column[Any]], indexed: Sequence[str] = (), *, paged: bool = False
+    ) -> Table:
+        """Return a table whose primary key is its first ``keys`` columns and the instance, in this order.
+
+        ``paged``: the rows of a value of an indexed column are read in the order of their ids.
+        """
         for column in columns[:keys]:
             column.primary_key = True
         instance = Column("instance", self._text, primary_key=True)
         table = Table(self._prefix + name, self._metadata, *columns[:keys], instance, *columns[keys:])
         for column_name in indexed:
-            Index(f"{self._prefix}{name}_{column_name}", table.c[column_name], table.c.instance)
+            order = columns[:1] if paged else []
+            Index(f"{self._prefix}{name}_{column_name}", table.c[column_name], table.c.instance, *order)
         return table
 
     def partial_index(
@@ -114,7 +120,7 @@ def build(dialect: str) -> CatalogTables:
         schemas=table("schemas", 2, [word("index_id"), number("version"), word("format"), Column("inverted", Json)]),
         partitions=table("partitions", 1, [word("id"), word("table_id"), flag("dropped")], ["table_id"]),
         versions=table("versions", 1, [word("partition_id"), word("table_id"), number("value")], ["table_id"]),
-        tablets=table("tablets", 1, [word("id"), *map(word, parents)], parents),
+        tablets=table("tablets", 1, [word("id"), *map(word, parents)], parents, paged=True),
         stats=table("stats", 1, [word("tablet_id"), number("rowsets"), number("bytes")]),
         rowsets=table("rowsets", 1, rowset_columns, ["tablet_id", "owner_txn"]),
         txns=txns,

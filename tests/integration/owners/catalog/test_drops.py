@@ -1,5 +1,7 @@
 """A drop is one mark; its undrop restores the whole subtree, or is refused with a reason."""
 
+from itertools import pairwise
+
 import pytest
 from sqlalchemy import update
 
@@ -8,7 +10,7 @@ from sexton.marks.model import Ref
 from sexton.owners.catalog import parents
 from sexton.owners.catalog.errors import AlreadyDropped
 from sexton.owners.catalog.model import NewTable, Schema
-from tests.integration.owners.catalog.shop import Shop, recorded_statements
+from tests.integration.owners.catalog.shop import FAR_MS, Shop, recorded_statements
 
 
 def claim(shop: Shop, kind: str, id_: str) -> None:
@@ -94,6 +96,40 @@ def test_parents_with_many_tablets_are_expanded_a_few_at_a_time(shop: Shop, monk
 
     assert sum("INSERT" in s for s in statements) == 3
     assert shop.count("mark", kind="tablet") == 15
+
+
+def test_one_large_parent_is_expanded_in_parts(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.table("large", 10)
+    shop.table("small", 2)
+    shop.catalog.drop_table("large")
+    shop.catalog.drop_table("small")
+    monkeypatch.setattr(parents, "TABLETS_AT_ONCE", 3)
+    beats: list[int] = []
+
+    with recorded_statements(shop) as statements:
+        shop.catalog_owner.mark_due("shop", {"table": FAR_MS}, lambda: beats.append(shop.count("mark", kind="tablet")))
+
+    assert shop.count("mark", kind="tablet") == 12
+    assert sum("INSERT" in s for s in statements) == 5
+    assert all(second - first <= 3 for first, second in pairwise(beats))
+    assert shop.marked("tablet") == sorted(shop.marked("tablet"), key=lambda mark: mark.id)
+
+
+def test_a_large_parent_may_be_undropped_between_its_parts(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.table("large", 10)
+    shop.table("other", 2)
+    shop.catalog.drop_table("large")
+    shop.catalog.drop_table("other")
+    monkeypatch.setattr(parents, "TABLETS_AT_ONCE", 3)
+
+    def undrop_once() -> None:
+        if shop.count("mark", kind="tablet") == 6 and shop.count("mark", kind="table", id="large"):
+            shop.catalog.undrop_table("large")
+
+    shop.catalog_owner.mark_due("shop", {"table": FAR_MS}, undrop_once)
+
+    assert {mark.id for mark in shop.marked("tablet")} == set(shop.catalog.tablets(table="other"))
+    assert shop.refs() >= {Ref("table", "other")}
 
 
 def test_a_tablet_mark_names_its_parents_and_vaults(shop: Shop) -> None:
