@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, Select, and_, exists, literal, select
+from sqlalchemy import Column, ColumnElement, Connection, Select, and_, literal, select
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list, upsert
@@ -76,12 +76,12 @@ class CatalogTransaction:
         """
         mark, history = self.db.t.mark, self.db.t.mark_history
         new = query.subquery("new")
-        is_unmarked = [
-            ~exists().where(t.c.instance == self.instance, t.c.kind == kind, t.c.id == new.c.id)
-            for t in (mark, history)
-        ]
+        # A scalar subquery is looked up by its key for each row, whatever statistics PostgreSQL has. It would join NOT
+        # EXISTS, and compare every row with every other one where it expects few.
+        is_same = (history.c.instance == self.instance, history.c.kind == kind, history.c.id == new.c.id)
+        was_not_deleted = select(literal(1)).where(*is_same).scalar_subquery().is_(None)
         names = ["id", "parent_kind", "parent_id", "prefix", "bytes"]
-        rows = select(literal(self.instance), literal(kind), *[new.c[n] for n in names]).where(*is_unmarked)
+        rows = select(literal(self.instance), literal(kind), *[new.c[n] for n in names]).where(was_not_deleted)
         # Ordered by an expression, so that the sort comes last, and everything is looked up before the first row is
         # written. A planner that assumes a tiny table of marks would otherwise read the rows that this statement adds
         # again and again.
