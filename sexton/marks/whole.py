@@ -3,5 +3,3 @@
 from sexton.marks.model import Ref
 
 WHOLE = Ref("instance", "whole")
-ASKS = "everything in the vaults of this instance is deleted, so an operator must approve it"
-"""Why the deletion of a whole instance awaits an approval, whatever its size."""

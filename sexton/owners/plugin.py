@@ -33,7 +33,7 @@ class OwnerKind(NamedTuple):
     ``retention_seconds``: from the mark until it is due, unless ``kinds.NAME.retention_seconds`` is set.
     ``setting``: the key under ``[recycle]`` that decides it instead; ``fixed``: no setting changes it.
     ``has_files``: otherwise its marks are records alone, and delete no object. ``limited``: its marks count against the
-    limits on deletions; not where no person drops them.
+    limits on deletions; not where no person drops them. ``asks``: why an operator must approve every deletion of it.
     """
 
     name: str
@@ -42,6 +42,7 @@ class OwnerKind(NamedTuple):
     fixed: bool = False
     has_files: bool = True
     limited: bool = True
+    asks: str = ""
 
 
 class Operation(NamedTuple):

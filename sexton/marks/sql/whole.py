@@ -1,21 +1,15 @@
-"""Find whether an instance was dropped as a whole, and whether its deletion has ended."""
+"""Find whether an instance was dropped as a whole."""
 
-from sqlalchemy import Connection, Table, select
+from sqlalchemy import Connection, exists, select
 
 from sexton.database.engine import Database
+from sexton.marks.model import InstanceMode
 from sexton.marks.whole import WHOLE
 
 
 def is_dropped(db: Database, c: Connection, instance: str) -> bool:
     """Return whether an instance was dropped, whether it is deleted already or not."""
-    return _has_whole(c, db.t.mark, instance) or is_deleted(db, c, instance)
-
-
-def is_deleted(db: Database, c: Connection, instance: str) -> bool:
-    """Return whether everything of a dropped instance is deleted."""
-    return _has_whole(c, db.t.mark_history, instance)
-
-
-def _has_whole(c: Connection, t: Table, instance: str) -> bool:
-    is_whole = (t.c.instance == instance, t.c.kind == WHOLE.kind, t.c.id == WHOLE.id)
-    return c.execute(select(t.c.id).where(*is_whole)).first() is not None
+    t, mark = db.t.instance, db.t.mark
+    has_mark = exists().where(mark.c.instance == t.c.id, mark.c.kind == WHOLE.kind, mark.c.id == WHOLE.id)
+    row = c.execute(select(t.c.mode, has_mark.label("marked")).where(t.c.id == instance)).one_or_none()
+    return row is not None and (row.mode == InstanceMode.DELETED or bool(row.marked))

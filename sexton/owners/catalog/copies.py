@@ -12,6 +12,7 @@ from sqlalchemy import delete, select, update
 from sexton import contract
 from sexton.database.contract_errors import check_text
 from sexton.database.rows import in_list
+from sexton.kernel.crash_points import reached
 from sexton.kernel.errors import BadInput
 from sexton.owners.catalog.errors import RecordNotFound, WrongState
 from sexton.owners.catalog.model import CopyJob, CopyState, ExternalFile
@@ -26,7 +27,8 @@ class Copies(CatalogRecords):
     def begin_copy(self, stage: str, table: str, files: Sequence[str], timeout_seconds: int) -> CopyJob:
         """Begin to load files of an internal stage; return the files that the table does not have yet.
 
-        Until the job ends, or its time is up, none of its files is deleted.
+        Without such a file there is no job, and its id is empty. Until the job ends, or its time is up, none of its
+        files is deleted.
 
         Args:
             stage: an internal stage.
@@ -35,29 +37,28 @@ class Copies(CatalogRecords):
             timeout_seconds: how long the job may take.
 
         Raises:
-            contract.Refused: a file was loaded by a finished job, or is being deleted.
+            WrongState: a file was loaded by a finished job, or is being deleted; or the stage is external.
             RecordNotFound: there is no such stage, table or file.
         """
-        _check_timeout(timeout_seconds)
+        _check(files, timeout_seconds)
         with self._write() as tx:
-            file = tx.t.staged_files
-            of_stage = select(file).where(tx.in_instance(file.c.id, files), file.c.stage_id == stage)
-            rows = {row.id: dict(row._mapping) for row in tx.c.execute(of_stage)}
-            ensure_found(file, files, rows)
-            new = sorted(set(rows) - _copied(tx, stage, table, rows))
-            # A claim of a file comes before this removal, and refuses it, or after: then the file is too young.
-            if new:
-                contract.undrop(tx.c, tx.instance, "stage_file", new)
-            mark_files(tx, [rows[id_] for id_ in new])
             if locked_stage(tx, stage).vault is None:
                 raise WrongState(f"stage {stage} is external; begin an external copy")
+            rows = {row.id: dict(row._mapping) for row in _locked_files(tx, files) if row.stage_id == stage}
+            ensure_found(tx.t.staged_files, files, rows)
+            new = sorted(set(rows) - _copied(tx, stage, table, rows))
+            # A claim of a file comes before this removal, and refuses it, or after: then the new mark is too young.
+            if _remove_marks(tx, new) != len(new):
+                raise WrongState(f"of {', '.join(new[:5])} some were loaded already, or are being deleted")
+            mark_files(tx, [rows[id_] for id_ in new])
+            reached("copy.marked")
             return _begin(tx, stage, table, [(id_, "") for id_ in new], timeout_seconds, internal=True)
 
     def begin_external_copy(
         self, stage: str, table: str, files: Sequence[ExternalFile], timeout_seconds: int
     ) -> CopyJob:
         """Begin to load files of an external stage; return the keys of those that the table does not have yet."""
-        _check_timeout(timeout_seconds)
+        _check(files, timeout_seconds)
         check_text(*(part for file in files for part in (file.key, file.etag)))
         with self._write() as tx:
             if locked_stage(tx, stage).vault is not None:
@@ -88,15 +89,15 @@ def finish(tx: CatalogTransaction, jobs: Collection[str]) -> None:
         RecordNotFound: a job was cancelled, or took too long.
         WrongState: a job is finished already.
     """
+    jobs = [job for job in jobs if job]
     rows = _locked(tx, jobs)
     is_job = tx.in_instance(tx.t.copy_jobs.c.id, jobs)
     tx.c.execute(update(tx.t.copy_jobs).where(is_job).values(state=CopyState.FINISHED))
     internal = [row for row in rows if row.internal]
-    copied, mark = tx.t.copied_files, tx.db.t.mark
+    copied = tx.t.copied_files
     files = tx.ids(select(copied.c.file).where(tx.in_instance(copied.c.job_id, [row.id for row in internal])))
-    # Its job was LOADING until now, so no claim has taken one; the mark of a job that has the same file may remain.
-    is_waiting = [tx.in_instance(mark.c.id, files), mark.c.kind == "stage_file", mark.c.state == "MARKED"]
-    tx.c.execute(delete(mark).where(*is_waiting))
+    # The job was LOADING until now, so no claim has taken one. Their rows are locked: no job begins with one of them.
+    _remove_marks(tx, [row.id for row in _locked_files(tx, files)])
     for kind, of_kind in (("copy_job", internal), ("external_copy_job", [row for row in rows if not row.internal])):
         new_marks = [contract.NewMark(id=r.id, vault=None, parent=("stage", r.stage_id)) for r in of_kind]
         contract.mark(tx.c, tx.instance, kind, new_marks)
@@ -118,6 +119,8 @@ def _begin(
     internal: bool,
 ) -> CopyJob:
     lock_against_drop(tx, tx.t.tables, [table])
+    if not files:
+        return CopyJob(id="", files=())
     job = new_id()
     timeout_at = tx.db.now(tx.c) + timeout_seconds * 1000
     row = {"id": job, "stage_id": stage, "table_id": table, "internal": internal, "state": CopyState.LOADING}
@@ -149,6 +152,23 @@ def _locked(tx: CatalogTransaction, jobs: Collection[str]) -> Sequence[Any]:
     return rows
 
 
-def _check_timeout(seconds: int) -> None:
+def _locked_files(tx: CatalogTransaction, files: Collection[str]) -> Sequence[Any]:
+    """Return the rows of staged files, locked: only one transaction at a time decides what becomes of a file."""
+    file = tx.t.staged_files
+    return tx.c.execute(
+        select(file).where(tx.in_instance(file.c.id, files)).order_by(file.c.id).with_for_update()
+    ).all()
+
+
+def _remove_marks(tx: CatalogTransaction, files: Collection[str]) -> int:
+    """Remove the marks of staged files, which nothing has claimed; return how many."""
+    mark = tx.db.t.mark
+    is_waiting = [tx.in_instance(mark.c.id, files), mark.c.kind == "stage_file", mark.c.state == "MARKED"]
+    return tx.c.execute(delete(mark).where(*is_waiting)).rowcount
+
+
+def _check(files: Sequence[object], seconds: int) -> None:
+    if not files:
+        raise BadInput("a copy job needs at least one file")
     if not 0 < seconds <= contract.MAX_TTL_SECONDS:
         raise BadInput(f"timeout_seconds is {seconds}; it must be 1 to {contract.MAX_TTL_SECONDS}")

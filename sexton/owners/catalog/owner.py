@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from sqlalchemy import text
 
 from sexton.marks.model import DueMark, Expansion, Fenced, Place, Ref
-from sexton.marks.whole import WHOLE
 from sexton.owners.catalog import ancestors, barrier, named, parents, tenant
 from sexton.owners.catalog.count import live_objects
 from sexton.owners.catalog.due import (
@@ -63,15 +62,15 @@ class CatalogOwner(CatalogReader):
     def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, Expansion]:
         """Return the files of marks of the catalog's kinds and of orphans; marks of other kinds are left out."""
         with self._read(instance) as tx:
-            if tx.is_dropped and any(mark.ref != WHOLE for mark in marks):
-                return tenant.expand(tx, marks)
-        expansions: dict[Ref, Expansion] = {}
+            waiting = tenant.waiting(tx, marks) if tx.is_dropped else {}
+        marks = [mark for mark in marks if mark.ref not in waiting]
+        expansions: dict[Ref, Expansion] = dict(waiting)
         for kind, kind_marks in _by_kind(marks):
             heartbeat()
             with self._read(instance) as tx:
                 refs_above = ancestors.find(tx, kind.name, [mark.id for mark in kind_marks])
                 for ref, expansion in kind.expand(tx, kind_marks).items():
-                    expansions[ref] = expansion._replace(above=refs_above.get(ref.id, ()))
+                    expansions[ref] = expansion._replace(above=(*expansion.above, *refs_above.get(ref.id, ())))
         return expansions | self._expand_orphans(instance, marks, heartbeat)
 
     def _expand_orphans(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> dict[Ref, Expansion]:

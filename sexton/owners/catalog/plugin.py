@@ -35,7 +35,11 @@ PLUGIN = OwnerPlugin(
         OwnerKind("index", setting="dropped_index_retention_seconds", has_files=False),
         OwnerKind("partition", setting="dropped_partition_retention_seconds", has_files=False),
         OwnerKind("tablet", fixed=True),
-        OwnerKind("instance", setting="retention_seconds"),
+        OwnerKind(
+            "instance",
+            setting="retention_seconds",
+            asks="everything in the vaults of this instance is deleted, so an operator must approve it",
+        ),
         OwnerKind("stage"),
         OwnerKind("stage_file", setting="internal_stage_objects_expire_time_second"),
         OwnerKind("copy_job", limited=False),

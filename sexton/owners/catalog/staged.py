@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import and_, select
 
 from sexton.kernel.errors import BadInput
-from sexton.marks.model import Expansion, Place, Reason
+from sexton.marks.model import Expansion, Place, Reason, Ref
 from sexton.owners.catalog.layout import staged_key
 from sexton.owners.catalog.model import CopyState
 from sexton.owners.catalog.scope import CatalogTransaction
@@ -21,15 +21,15 @@ def files(tx: CatalogTransaction, ids: Collection[str]) -> Sequence[Any]:
 
 
 def loading(tx: CatalogTransaction, ids: Collection[str]) -> list[str]:
-    """Return the staged files that a copy job is loading."""
+    """Return the staged files that a copy job is loading, or one of an unknown state may be loading."""
     copied, job = tx.t.copied_files, tx.t.copy_jobs
     is_own_job = and_(job.c.id == copied.c.job_id, job.c.instance == copied.c.instance)
-    is_loading = [tx.in_instance(copied.c.file, ids), job.c.state == CopyState.LOADING, job.c.internal]
+    is_loading = [tx.in_instance(copied.c.file, ids), job.c.state != CopyState.FINISHED, job.c.internal]
     return tx.ids(select(copied.c.file).join(job, is_own_job).where(*is_loading))
 
 
 def expansion(rows: Sequence[Any]) -> Expansion:
-    """Return the files of rows as ``files`` returns them."""
+    """Return the files of rows as ``files`` returns them; a hold on one of them, or on its stage, applies."""
     places = []
     try:
         for vault, of_vault in groupby(sorted(rows, key=lambda row: (row.vault, row.id)), lambda row: row.vault):
@@ -37,4 +37,5 @@ def expansion(rows: Sequence[Any]) -> Expansion:
             places.append(Place(vault=vault, keys=keys))
     except BadInput as e:
         return Expansion(problem=(Reason.UNEXPANDED, str(e)))
-    return Expansion(places=tuple(places))
+    above = {ref for row in rows for ref in (Ref("stage_file", row.id), Ref("stage", row.stage_id))}
+    return Expansion(places=tuple(places), above=tuple(sorted(above)))

@@ -5,12 +5,12 @@ While the mark of the instance exists, no other mark of it is deleted: all objec
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, update
 
 from sexton import contract
 from sexton.contract import MAX_BYTES
 from sexton.database.rows import sum_of
-from sexton.marks.model import DueMark, Expansion, Place, Ref
+from sexton.marks.model import DueMark, Expansion, InstanceMode, MarkState, Place, Ref
 from sexton.marks.whole import WHOLE
 from sexton.owners.catalog.errors import AlreadyDropped
 from sexton.owners.catalog.layout import ROOT, STAGES
@@ -35,7 +35,10 @@ class Tenant(CatalogRecords):
             is_visible = [tx.in_instance(rowset.c.id), rowset.c.state == RowsetState.VISIBLE]
             size = tx.c.execute(select(sum_of(self._db, rowset.c.bytes, MAX_BYTES)).where(*is_visible)).scalar_one()
             new_mark = contract.NewMark(id=WHOLE.id, vault=None, prefix=ROOT, bytes=size)
-            contract.mark(tx.c, tx.instance, WHOLE.kind, [new_mark])
+            try:
+                contract.mark(tx.c, tx.instance, WHOLE.kind, [new_mark])
+            except contract.AlreadyMarked as e:  # at the same time, by another caller
+                raise AlreadyDropped(f"instance {self._instance} is dropped already") from e
 
     def undrop_instance(self) -> None:
         """Restore the instance as it was.
@@ -47,21 +50,29 @@ class Tenant(CatalogRecords):
             contract.undrop(c, self._instance, WHOLE.kind, [WHOLE.id])
 
 
+def waiting(tx: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
+    """Return the marks that wait for the deletion of the whole instance; those that are claimed are finished first."""
+    mark = tx.db.t.mark
+    is_claimed = [tx.in_instance(mark.c.id, [m.id for m in marks]), mark.c.state == MarkState.CLAIMED]
+    claimed = {Ref(*row) for row in tx.c.execute(select(mark.c.kind, mark.c.id).where(*is_claimed))}
+    return {m.ref: Expansion(waits=WAITS) for m in marks if m.ref != WHOLE and m.ref not in claimed}
+
+
 def expand(tx: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
-    """Return the folders of the catalog in every vault of the instance; every other mark waits for this deletion."""
+    """Return the folders of the catalog in every vault of the instance."""
     mark, vault = tx.db.t.mark, tx.db.t.vault
-    is_claimed = [mark.c.instance == tx.instance, mark.c.state == "CLAIMED", mark.c.kind != WHOLE.kind]
+    is_claimed = [mark.c.instance == tx.instance, mark.c.state == MarkState.CLAIMED, mark.c.kind != WHOLE.kind]
     if tx.c.execute(select(mark.c.id).where(*is_claimed).limit(1)).first() is not None:
-        whole = Expansion(waits=WAITS_FOR_CLAIMED)
-    else:
-        vaults = tx.ids(select(vault.c.name).where(vault.c.instance == tx.instance).order_by(vault.c.name))
-        whole = Expansion(places=tuple(Place(vault=v, prefix=prefix) for v in vaults for prefix in (ROOT, STAGES)))
-    return {m.ref: whole if m.ref == WHOLE else Expansion(waits=WAITS) for m in marks}
+        return {m.ref: Expansion(waits=WAITS_FOR_CLAIMED) for m in marks}
+    vaults = tx.ids(select(vault.c.name).where(vault.c.instance == tx.instance).order_by(vault.c.name))
+    places = tuple(Place(vault=name, prefix=prefix) for name in vaults for prefix in (ROOT, STAGES))
+    return {m.ref: Expansion(places=places) for m in marks}
 
 
 def forget(tx: CatalogTransaction) -> None:
-    """Remove all records of the instance, and its marks: their objects are deleted."""
-    mark = tx.db.t.mark
-    tx.c.execute(delete(mark).where(mark.c.instance == tx.instance, mark.c.state != "CLAIMED"))
+    """Remove all records of the instance, and its marks: their objects are deleted. Nothing is left of it."""
+    mark, instance = tx.db.t.mark, tx.db.t.instance
+    tx.c.execute(delete(mark).where(mark.c.instance == tx.instance, mark.c.state != MarkState.CLAIMED))
+    tx.c.execute(update(instance).where(instance.c.id == tx.instance).values(mode=InstanceMode.DELETED))
     for table in tx.t.metadata.sorted_tables:
         tx.c.execute(table.delete().where(table.c.instance == tx.instance))

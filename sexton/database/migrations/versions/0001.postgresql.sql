@@ -479,6 +479,9 @@ BEGIN
     END IF;
     DELETE FROM sexton.mark m WHERE m.instance = i AND m.kind = k AND m.id = ANY (wanted) AND m.state = 'MARKED';
     GET DIAGNOSTICS n = ROW_COUNT;
+    IF n <> cardinality(wanted) THEN  -- another transaction has removed one meanwhile
+        RAISE EXCEPTION USING ERRCODE = 'SX003', MESSAGE = 'SX003 refused: a mark was removed at the same time; read again';
+    END IF;
     RETURN n;
 END $$;
 

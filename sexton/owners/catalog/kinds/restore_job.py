@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import select
+from sqlalchemy import exists, select
 
 from sexton.marks.model import DueMark, Expansion, Ref
 from sexton.owners.catalog.kind import CatalogKind
@@ -15,9 +15,13 @@ WAITS = "its rowsets"
 
 def _expand(tx: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
     rowset, writers = tx.t.rowsets, [RESTORE + mark.id for mark in marks]
-    unfinished = select(rowset.c.owner_txn).where(
-        tx.in_instance(rowset.c.owner_txn, writers), rowset.c.state.in_(UNFINISHED)
+    history = tx.db.t.mark_history
+    # A rowset whose mark was given up keeps its record and its files, but does not block its job.
+    given_up = exists().where(
+        history.c.instance == tx.instance, history.c.kind == "prepared", history.c.id == rowset.c.id
     )
+    is_waiting = [tx.in_instance(rowset.c.owner_txn, writers), rowset.c.state.in_(UNFINISHED), ~given_up]
+    unfinished = select(rowset.c.owner_txn).where(*is_waiting)
     waiting = set(tx.ids(unfinished.distinct()))
     return {mark.ref: Expansion(waits=WAITS if RESTORE + mark.id in waiting else "") for mark in marks}
 

@@ -18,7 +18,7 @@ WAITS = "its copy jobs"
 def _expand(tx: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
     """Return the prefix of each internal stage, once no copy job reads from it. External stages have no files."""
     stage, job, ids = tx.t.stages, tx.t.copy_jobs, [mark.id for mark in marks]
-    is_loading = [tx.in_instance(job.c.stage_id, ids), job.c.state == CopyState.LOADING]
+    is_loading = [tx.in_instance(job.c.stage_id, ids), job.c.state != CopyState.FINISHED]
     loading_ids = set(tx.ids(select(job.c.stage_id).where(*is_loading)))
     rows = {row.id: row for row in tx.c.execute(select(stage).where(tx.in_instance(stage.c.id, ids)))}
     expansions = {}

@@ -1,6 +1,6 @@
 """Decide which instances have their next round now, as many as there are free slots."""
 
-from sqlalchemy import and_, select
+from sqlalchemy import and_, exists, or_, select
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
@@ -32,7 +32,8 @@ class RoundSchedule:
         More are returned than may start. A paused round has no lease, so it occupies no slot here, and its workflow id
         prevents a second start. Instances with such rounds come last: otherwise a few of them would block the others.
         """
-        lease, instance, round_ = self._db.t.lease, self._db.t.instance, self._db.t.round
+        t = self._db.t
+        lease, instance, round_, mark = t.lease, t.instance, t.round, t.mark
         with self._db.read() as c:
             now = self._db.now(c)
             working = set(c.execute(select(lease.c.instance).where(busy(lease, JOB, now))).scalars())
@@ -41,7 +42,7 @@ class RoundSchedule:
                 return DueInstances()
             rows = c.execute(
                 select(instance.c.id, instance.c.turn_at, instance.c.retry_at)
-                .where(instance.c.mode != InstanceMode.DELETED)
+                .where(or_(instance.c.mode != InstanceMode.DELETED, exists().where(mark.c.instance == instance.c.id)))
                 .order_by(instance.c.turn_at.is_not(None), instance.c.turn_at, instance.c.id)
             ).all()
             halted = halt_by_instance(self._controls.all_in(c), now)

@@ -13,7 +13,6 @@ from sexton.kernel.live import Live
 from sexton.marks.lease import Lease, LeaseState
 from sexton.marks.model import BatchState, InstanceMode
 from sexton.marks.sql.leases import LeaseStore
-from sexton.marks.sql.whole import is_deleted
 from sexton.operators.call_log.work import record_work
 from sexton.operators.controls.port import NotEnabled
 from sexton.operators.stores import OperatorStores
@@ -117,7 +116,7 @@ class RoundStore:
         """
         registry = self._operators.registry
         row = registry.instance(instance)
-        enabled = row.mode == InstanceMode.ENABLED
+        enabled = row.mode != InstanceMode.OBSERVE  # of a deleted one, the last mark is still to be removed
         if plan is not None and not enabled:
             raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
         self._operators.controls.admit(instance)
@@ -293,6 +292,5 @@ class RoundStore:
         """Set when the instance is tried again, and count successes; a round with a vault at fault is none."""
         t, now = self._db.t.instance, report.ended_at or 0
         failures = c.execute(select(t.c.failures).where(t.c.id == report.instance)).scalar_one()
-        mode = {"mode": InstanceMode.DELETED} if is_deleted(self._db, c, report.instance) else {}
-        values = after_round(report, failures, now) | mode
+        values = after_round(report, failures, now)
         c.execute(update(t).where(t.c.id == report.instance).values(**values))

@@ -10,11 +10,15 @@ from sexton import contract
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import InstanceMode, Ref
+from sexton.marks.whole import WHOLE
 from sexton.operators.holds.store import Hold
 from sexton.owners.catalog.errors import AlreadyDropped
 from sexton.owners.catalog.model import ExternalFile
+from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
+from sexton.recycle.planning.policy import policy
 from tests.integration.owners.catalog.shop import HOUR, OWN, Shop
-from tests.support.crashes import Crash
+from tests.support.crashes import Crash, crash_at
+from tests.support.rig import GRACE, RETENTION, Rig, listing, put
 
 RETAINED = OWN["instance"] + 1
 
@@ -155,6 +159,92 @@ def test_marks_of_a_dropped_instance_wait_for_it(full: Shop) -> None:
     shop.round()
 
     assert left(shop) == objects
+
+
+@pytest.mark.parametrize("claimed", ["tablet", "prepared", "stage"])
+def test_marks_claimed_before_the_drop_are_finished_first(shop: Shop, claimed: str) -> None:
+    tablets = shop.table()
+    if claimed == "tablet":
+        shop.loaded(tablets)
+        shop.catalog.drop_table("t")
+    elif claimed == "prepared":
+        shop.written(tablets)
+    else:
+        shop.catalog.create_stage("u1", "disk")
+        shop.put("disk", "stage/u1/file")
+        shop.catalog.drop_stage("u1")
+    shop.later(HOUR + RETAINED)
+    with suppress(Crash), installed(crash_at("claim.committed")):
+        shop.round()
+    shop.catalog.drop_instance()
+    shop.later(RETAINED)
+
+    shop.round()
+    shop.second_pass()
+    shop.round(plan=waiting(shop))
+    shop.second_pass()
+
+    assert (shop.objects(), records(shop), shop.refs()) == (set(), 0, set())
+    assert shop.registry.instance("shop").mode == InstanceMode.DELETED
+
+
+def test_a_discarded_drop_leaves_the_instance_as_it_was(full: Shop) -> None:
+    shop = full
+    objects, count = left(shop), records(shop)
+    shop.catalog.drop_instance()
+    with shop.db.write() as c:
+        mark = shop.db.t.mark
+        c.execute(mark.update().where(mark.c.kind == "instance").values(quarantined_reason="BAD_KEY"))
+    QuarantineStore(shop.db).discard("shop", WHOLE, "anna")
+
+    shop.round()
+
+    assert shop.registry.instance("shop").mode == InstanceMode.ENABLED
+    assert (left(shop), records(shop)) == (objects, count)
+    assert shop.catalog.begin("load", HOUR)
+
+
+def test_the_mark_of_another_owner_ends_no_instance(clean_url: str, tmp_path: Path) -> None:
+    rig = Rig(clean_url).instance()
+    rig.policy = policy(RETENTION | {"instance": 10_800}, GRACE)
+    root = rig.local(tmp_path / "v")
+    put(root, "x/1")
+    rig.mark("instance", contract.NewMark(id="whole", vault="disk", prefix="x/"))
+    rig.later(10_801)
+    rig.round()
+    rig.later(GRACE + 1)
+    rig.round()
+
+    assert listing(root) == {}
+    assert rig.registry.instance("shop").mode == InstanceMode.ENABLED
+    rig.db.close()
+
+
+def test_a_deleted_instance_stays_deleted(full: Shop) -> None:
+    shop = full
+    shop.catalog.drop_instance()
+    shop.later(RETAINED)
+    shop.round(plan=waiting(shop))
+    shop.second_pass()
+    shop.later(31 * 86_400)
+    shop.round()
+
+    with pytest.raises(AlreadyDropped):
+        shop.catalog.begin("load", HOUR)
+    assert shop.registry.instance("shop").mode == InstanceMode.DELETED
+
+
+def test_an_instance_without_a_vault_is_deleted(clean_url: str) -> None:
+    shop = Shop(clean_url).register()
+    shop.table()
+    shop.catalog.drop_instance()
+    shop.later(RETAINED)
+    shop.round(plan=waiting(shop))
+    shop.second_pass()
+
+    assert (records(shop), shop.refs()) == (0, set())
+    assert shop.registry.instance("shop").mode == InstanceMode.DELETED
+    shop.close()
 
 
 class DyingWorker:

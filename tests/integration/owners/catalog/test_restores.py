@@ -3,7 +3,7 @@
 import pytest
 
 from sexton import contract
-from sexton.marks.model import Reason
+from sexton.marks.model import Reason, Ref
 from sexton.owners.catalog.errors import WrongState
 from sexton.owners.catalog.model import Restore
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
@@ -86,3 +86,19 @@ def test_a_restore_of_an_unknown_state_keeps_its_files(shop: Shop) -> None:
 
     assert shop.objects() == files
     assert {row.reason for row in QuarantineStore(shop.db).list()} == {Reason.OWNER_CORRUPT}
+
+
+def test_a_restore_ends_though_the_mark_of_a_rowset_was_given_up(shop: Shop) -> None:
+    restore = restored(shop, shop.table())
+    [output] = restore.outputs
+    shop.catalog.abort_restore(restore.id)
+    with shop.db.write() as c:
+        c.execute(
+            shop.db.t.mark.update().where(shop.db.t.mark.c.id == output.rowset).values(quarantined_reason="BAD_KEY")
+        )
+    QuarantineStore(shop.db).discard("shop", Ref("prepared", output.rowset), "anna")
+
+    shop.round()
+
+    assert shop.number(shop.t.restore_jobs) == 0
+    assert len(shop.objects()) == 1

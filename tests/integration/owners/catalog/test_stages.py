@@ -10,6 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from sexton import contract
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import Reason
+from sexton.operators.holds.store import Hold
 from sexton.owners.catalog.errors import AlreadyDropped, RecordNotFound, WrongState
 from sexton.owners.catalog.model import CopyJob, ExternalFile, StagedFile
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
@@ -250,7 +251,7 @@ def test_a_loaded_file_is_not_loaded_again(staged: Shop) -> None:
     files = upload(shop, "a")
     commit(shop, copied(shop, files))
 
-    with pytest.raises(contract.Refused):
+    with pytest.raises(WrongState, match="loaded already"):
         copied(shop, files, table="other")
     assert copied(shop, files).files == ()
 
@@ -263,13 +264,53 @@ def test_a_dropped_stage_waits_for_its_copy_jobs(staged: Shop) -> None:
 
     shop.round()
     during = shop.objects()
-    with pytest.raises((AlreadyDropped, contract.Refused)):
+    with pytest.raises(AlreadyDropped):
         copied(shop, files)
     commit(shop, job)
     shop.round()
 
     assert during == {files[0].key}
     assert shop.objects() == set()
+
+
+def test_a_hold_on_a_staged_file_outlives_its_copy(staged: Shop) -> None:
+    shop = staged
+    files = upload(shop, "a", "b")
+    order = Hold(
+        instance="shop", scope="mark", reason="r", mark_kind="stage_file", mark_id=files[0].id, placed_by="anna"
+    )
+    hold, _ = shop.holds.place(order, 10 * HOUR)
+    commit(shop, copied(shop, files))
+
+    shop.round()
+    held = shop.objects()
+    shop.holds.release(hold.id)
+    shop.round()
+
+    assert held == {file.key for file in files}
+    assert shop.objects() == set()
+
+
+def test_a_copy_job_of_an_unknown_state_keeps_its_files(staged: Shop) -> None:
+    shop = staged
+    files = upload(shop, "a")
+    job = copied(shop, files)
+    shop.change(shop.t.copy_jobs, job.id, state="???")
+    shop.catalog.drop_stage("u1")
+    shop.later(EXPIRED)
+
+    shop.round()
+    shop.check()
+
+    assert shop.objects() == {files[0].key}
+    assert f"copy_job/{job.id}" in shop.open_findings()["RECORD"]
+
+
+def test_a_copy_job_needs_files(staged: Shop) -> None:
+    with pytest.raises(BadInput, match="at least one file"):
+        staged.catalog.begin_copy("u1", "t", [], HOUR)
+
+    assert staged.number(staged.t.copy_jobs) == 0
 
 
 def test_an_undropped_stage_keeps_its_files(staged: Shop) -> None:
