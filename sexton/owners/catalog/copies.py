@@ -12,7 +12,6 @@ from sqlalchemy import delete, select, update
 from sexton import contract
 from sexton.database.contract_errors import check_text
 from sexton.database.rows import in_list
-from sexton.kernel.crash_points import reached
 from sexton.kernel.errors import BadInput
 from sexton.owners.catalog.errors import RecordNotFound, WrongState
 from sexton.owners.catalog.model import CopyJob, CopyState, ExternalFile
@@ -51,7 +50,6 @@ class Copies(CatalogRecords):
             if _remove_marks(tx, new) != len(new):
                 raise WrongState(f"of {', '.join(new[:5])} some were loaded already, or are being deleted")
             mark_files(tx, [rows[id_] for id_ in new])
-            reached("copy.marked")
             return _begin(tx, stage, table, [(id_, "") for id_ in new], timeout_seconds, internal=True)
 
     def begin_external_copy(

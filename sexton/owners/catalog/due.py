@@ -12,7 +12,7 @@ from sexton.owners.catalog.scope import CatalogTransaction
 TIMEOUTS_AT_ONCE = 1_000
 
 
-class Cursor(NamedTuple):
+class ExpandedUpTo(NamedTuple):
     """How far parents are expanded: up to one by ``retention_starts_at`` and id, and of this one up to a tablet."""
 
     starts_at: int = 0
@@ -21,10 +21,10 @@ class Cursor(NamedTuple):
     """Empty: the parent is expanded as a whole."""
 
 
-START = Cursor()
+START = ExpandedUpTo()
 
 
-def expand_parents(tx: CatalogTransaction, kind: str, cutoff: int, after: Cursor) -> Cursor | None:
+def expand_parents(tx: CatalogTransaction, kind: str, cutoff: int, after: ExpandedUpTo) -> ExpandedUpTo | None:
     """Mark the tablets of the next parents that are due, or of the next part of one; return where to continue.
 
     None: all are expanded. A parent that an undrop or a claim has locked is left for the next round.
@@ -57,7 +57,7 @@ def expand_parents(tx: CatalogTransaction, kind: str, cutoff: int, after: Cursor
         return after._replace(tablet="") if after.tablet else None
     parent_ids = parents.limited(tx, kind, [row.id for row in rows])
     tablet = parents.mark_tablets(tx, kind, parent_ids, after.tablet)
-    return Cursor(rows[len(parent_ids) - 1].retention_starts_at, parent_ids[-1], tablet)
+    return ExpandedUpTo(rows[len(parent_ids) - 1].retention_starts_at, parent_ids[-1], tablet)
 
 
 def time_out(tx: CatalogTransaction) -> bool:

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event
 
 from sexton.database.engine import Database
-from sexton.kernel.crash_points import installed
 from sexton.owners.catalog import copies
 from sexton.owners.catalog.errors import CatalogError, WrongState
 from sexton.owners.catalog.model import CopyJob
@@ -82,13 +82,14 @@ def test_a_commit_during_a_begin_leaves_no_mark_behind(staged: Shop) -> None:
     first = copied(staged, [file])
     end = threading.Thread(target=commit, args=(staged, first))
 
-    def commit_meanwhile(point: str) -> None:
-        if point == "copy.marked":
+    def commit_meanwhile(*arguments: object) -> None:
+        if "INSERT INTO sexton_catalog.copy_jobs" in str(arguments[2]):
             end.start()
             time.sleep(WAIT_SECONDS)
 
-    with installed(commit_meanwhile):
-        second = staged.catalog.begin_copy("u1", "other", [file.id], HOUR)
+    event.listen(staged.db.engine, "before_cursor_execute", commit_meanwhile)
+    second = staged.catalog.begin_copy("u1", "other", [file.id], HOUR)
+    event.remove(staged.db.engine, "before_cursor_execute", commit_meanwhile)
     end.join()
 
     staged.round()
