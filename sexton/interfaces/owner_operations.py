@@ -1,6 +1,7 @@
 """Run the operations that owners offer on their records, for commands and the API."""
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sexton.kernel.errors import BadInput
@@ -11,11 +12,33 @@ if TYPE_CHECKING:
     from sexton.kernel.message import Message
     from sexton.owners.plugin import Operation
 
+log = logging.getLogger(__name__)
+
 
 def operations() -> "Mapping[str, Sequence[Operation]]":
     """Return owner → its operations, for the installed owners that have any."""
-    plugins = {name: owner.plugin for name, owner in installed().items() if owner.plugin is not None}
-    return {name: offered for name, plugin in sorted(plugins.items()) if (offered := plugin.operations())}
+    offered: dict[str, Sequence[Operation]] = {}
+    for name, owner in sorted(installed().items()):
+        try:
+            offered[name] = owner.plugin.operations() if owner.plugin is not None else ()
+        except Exception:  # code of another package: the operations of the others must not be lost with it
+            log.exception("the operations of owner %s cannot be loaded", name)
+    return {name: operations_ for name, operations_ in offered.items() if operations_}
+
+
+def subject(order: "Message") -> str:
+    """Return what the log of calls has as the object of an operation: the first text of its order, at any depth."""
+    return next(_texts(order.model_dump()), "")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _texts(list(value.values()))
+    elif isinstance(value, Iterable):
+        for item in value:
+            yield from _texts(item)
 
 
 def run(service: "OperatorService", owner: str, operation: "Operation", instance: str, order: "Message") -> Any:

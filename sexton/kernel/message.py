@@ -7,3 +7,9 @@ class Message(BaseModel):
     """A frozen value that ignores unknown fields, because a replay reads old Temporal histories again."""
 
     model_config = ConfigDict(frozen=True)
+
+
+class StrictMessage(Message):
+    """A value that people and other programs write: it refuses unknown fields, which are mistakes."""
+
+    model_config = ConfigDict(extra="forbid")

@@ -11,7 +11,7 @@ from sexton.contract import MAX_BYTES
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
-from sexton.kernel.message import Message
+from sexton.kernel.message import Message, StrictMessage
 from sexton.owners.plugin import Operation
 
 
@@ -37,7 +37,7 @@ def from_method(
     order = _own_order(parameters, hints)
     takes_order = order is not None
     if order is None:
-        order = create_model(_class_name(name), __base__=Message, **_fields(parameters, hints))
+        order = create_model(_class_name(name), __base__=StrictMessage, **_fields(parameters, hints))
 
     def run(db: Database, instance: str, values: Message) -> Any:
         _check(values.model_dump())

@@ -31,7 +31,16 @@ def test_wrong_words_are_answered(offline: Run) -> None:
     operations = offline("catalog", "lake")
     answers = {
         words: (answer.returncode, answer.stderr)
-        for words in ("drop-tabel", "drop-table", "drop-table tables=t", "drop-table table=t", "drop-instance")
+        for words in (
+            "drop-tabel",
+            "drop-table",
+            "drop-table tables=t",
+            "drop-table table=t",
+            "drop-table table=t table=u",
+            "drop-rowset rowsets=1 rowsets=2",
+            f"drop-rowset rowsets={'[' * 100_000}",
+            "drop-instance",
+        )
         for answer in [offline("catalog", "lake", *words.split())]
     }
 
@@ -42,6 +51,9 @@ def test_wrong_words_are_answered(offline: Run) -> None:
         "drop-table": (64, "error: drop-table takes table=TEXT; wrong are: table: Field required\n"),
         "drop-table tables=t": (64, "error: 'tables=t' is no value of drop-table; it takes: table=TEXT\n"),
         "drop-table table=t": (1, "error: there is no t among the tables\n"),
+        "drop-table table=t table=u": (64, "error: table is given twice; it takes one value\n"),
+        "drop-rowset rowsets=1 rowsets=2": (1, "error: there is no 1, 2 among the rowsets\n"),
+        f"drop-rowset rowsets={'[' * 100_000}": (1, f"error: there is no {'[' * 100_000} among the rowsets\n"),
         "drop-instance": (
             1,
             "error: the log of deletions is in the vaults of lake, which an operator may empty afterwards; set "

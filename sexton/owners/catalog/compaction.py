@@ -6,11 +6,13 @@ from typing import Any
 from sqlalchemy import delete, select, update
 
 from sexton import contract
+from sexton.kernel.errors import BadInput
 from sexton.owners.catalog.errors import RecordNotFound, Uncovered, WrongState
 from sexton.owners.catalog.model import JOB, Job, RowsetState
 from sexton.owners.catalog.records import (
     CatalogRecords,
     add,
+    check_some,
     ensure_found,
     lock_tablets_against_drop,
     new_id,
@@ -45,13 +47,19 @@ class Compaction(CatalogRecords):
             versions: the first and the last version that the output will hold; by default those of the inputs.
             expiry_seconds: how long the job may take.
         """
+        if not 0 < expiry_seconds <= contract.MAX_TTL_SECONDS:
+            raise BadInput(f"expiry_seconds is {expiry_seconds}; it must be 1 to {contract.MAX_TTL_SECONDS}")
         with self._write() as tx:
             rows = _inputs(tx, tablet, inputs)
-            first = min(r.first_version for r in rows)
-            last = max(r.last_version for r in rows)
+            all_first = min(r.first_version for r in rows)
+            all_last = max(r.last_version for r in rows)
+            first, last = versions or (all_first, all_last)
+            if not all_first <= first <= last <= all_last:
+                raise BadInput(
+                    f"versions {first} to {last} are not within those of the inputs: {all_first} to {all_last}"
+                )
             job, expires = new_id(), tx.db.now(tx.c) + expiry_seconds * 1000
             [output] = prepare(tx, JOB + job, [tablet], vault, expiry_seconds)
-            first, last = versions or (first, last)
             is_output = tx.in_instance(tx.t.rowsets.c.id, [output.rowset])
             tx.c.execute(update(tx.t.rowsets).where(is_output).values(first_version=first, last_version=last))
             row = {"id": job, "tablet_id": tablet, "output_id": output.rowset, "inputs": list(inputs)}
@@ -91,6 +99,7 @@ class Compaction(CatalogRecords):
 
     def drop_rowset(self, *rowsets: str) -> None:
         """Drop single visible rowsets; their versions are no longer needed."""
+        check_some("rowsets", rowsets)
         with self._write() as tx:
             rows = _visible(tx, rowsets)
             lock_tablets_against_drop(tx, sorted({r.tablet_id for r in rows}))

@@ -11,8 +11,8 @@ from sexton.database.contract_errors import check_text
 from sexton.kernel.errors import BadInput
 from sexton.owners.catalog import copies, labels
 from sexton.owners.catalog.errors import AlreadyThere, LabelTaken, RecordNotFound, WrongState
-from sexton.owners.catalog.model import TXN, Output, RowsetState, TxnStatus, Written
-from sexton.owners.catalog.records import CatalogRecords, add, ensure_found, new_id
+from sexton.owners.catalog.model import MOST_CHARACTERS, TXN, Output, RowsetState, TxnStatus, Written
+from sexton.owners.catalog.records import CatalogRecords, add, check_some, ensure_found, new_id
 from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.owners.catalog.writing import prepare, publish
 
@@ -28,6 +28,8 @@ class Loads(CatalogRecords):
             BadInput: the timeout is not above 0 and at most 366 days, or the label cannot be stored as text.
         """
         check_text(label)
+        if not 0 < len(label) <= MOST_CHARACTERS:
+            raise BadInput(f"the label has {len(label):,} characters; it must have 1 to {MOST_CHARACTERS}")
         if not 0 < timeout_seconds <= contract.MAX_TTL_SECONDS:
             raise BadInput(f"timeout_seconds is {timeout_seconds}; it must be 1 to {contract.MAX_TTL_SECONDS}")
         with self._write() as tx:
@@ -64,6 +66,9 @@ class Loads(CatalogRecords):
         Raises:
             WrongState: one is not being written.
         """
+        check_some("rowsets", written)
+        if len({rowset.rowset for rowset in written}) < len(written):
+            raise BadInput("a rowset is named twice; record each once")
         ids_by_values: dict[Written, set[str]] = defaultdict(set)
         for rowset in written:
             ids_by_values[rowset.model_copy(update={"rowset": ""})].add(rowset.rowset)

@@ -6,7 +6,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from sexton.contract import MAX_BYTES
-from sexton.kernel.message import Message
+from sexton.kernel.message import Message, StrictMessage
 from sexton.owners.catalog.layout import IndexFormat
 
 
@@ -52,14 +52,20 @@ TXN, JOB, RESTORE = "txn.", "job.", "restore."
 """Prefixes of an ``owner_txn``; the id of the transaction, compaction job or restore job follows."""
 
 
-class Schema(Message):
+MOST_INVERTED, MOST_SEGMENTS = 100, 10_000
+"""Together they bound the files of one rowset, whose names a claim and a check must hold at once."""
+MOST_CHARACTERS = 256
+"""Of the label of a load, and of the name of a staged file."""
+
+
+class Schema(StrictMessage):
     """One version of an index's schema, as far as file names depend on it."""
 
     format: IndexFormat = IndexFormat.V2
-    inverted: tuple[str, ...] = ()
+    inverted: tuple[str, ...] = Field(default=(), max_length=MOST_INVERTED)
 
 
-class NewTable(Message):
+class NewTable(StrictMessage):
     """A new table: index → schema (version 1), and partition → tablets for each index.
 
     The first index is the base one.
@@ -79,11 +85,11 @@ class Output(Message):
     prefix: str
 
 
-class Written(Message):
+class Written(StrictMessage):
     """A rowset whose files are written. ``format``: the index format, where it differs from its schema's."""
 
     rowset: str
-    segments: int = Field(ge=0)
+    segments: int = Field(ge=0, le=MOST_SEGMENTS)
     bytes: int = Field(default=0, ge=0, le=MAX_BYTES)
     format: IndexFormat | None = None
     bitmap: bool = False
@@ -106,11 +112,11 @@ class StagedFile(Message):
     key: str
 
 
-class ExternalFile(Message):
+class ExternalFile(StrictMessage):
     """A file in a stage of the user's own; another ``etag`` is another file."""
 
-    key: str = Field(min_length=1)
-    etag: str = ""
+    key: str = Field(min_length=1, max_length=1_024)
+    etag: str = Field(default="", max_length=256)
 
 
 class CopyJob(Message):

@@ -10,6 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sexton.database.engine import Database
 from sexton.database.rows import sum_of
+from sexton.kernel.errors import BadInput
 from sexton.owners.catalog.errors import AlreadyDropped, AlreadyThere, RecordNotFound
 from sexton.owners.catalog.model import RowsetState
 from sexton.owners.catalog.scope import CatalogTransaction
@@ -82,6 +83,19 @@ def lock_tablets_against_drop(tx: CatalogTransaction, ids: Collection[str]) -> d
     for parents, column in ((tx.t.tables, "table_id"), (tx.t.indexes, "index_id"), (tx.t.partitions, "partition_id")):
         lock_against_drop(tx, parents, {row._mapping[column] for row in rows.values()})
     return rows
+
+
+def check_vault(tx: CatalogTransaction, vault: str) -> None:
+    """Raise ``BadInput`` for a vault that the instance does not have: its files could never be deleted."""
+    t = tx.db.t.vault
+    if tx.c.execute(select(t.c.name).where(t.c.instance == tx.instance, t.c.name == vault)).first() is None:
+        raise BadInput(f"instance {tx.instance} has no vault {vault!r}; register it with: sexton vault add")
+
+
+def check_some(what: str, values: Collection[object]) -> None:
+    """Raise ``BadInput`` for a list without values."""
+    if not values:
+        raise BadInput(f"{what}: name at least one")
 
 
 def title(table: Table) -> str:

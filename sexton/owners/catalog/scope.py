@@ -76,12 +76,17 @@ class CatalogTransaction:
         """
         mark, history = self.db.t.mark, self.db.t.mark_history
         new = query.subquery("new")
-        # A scalar subquery is looked up by its key for each row, whatever statistics PostgreSQL has. It would join NOT
-        # EXISTS, and compare every row with every other one where it expects few.
-        is_same = (history.c.instance == self.instance, history.c.kind == kind, history.c.id == new.c.id)
-        was_not_deleted = select(literal(1)).where(*is_same).scalar_subquery().is_(None)
+        # Each row is looked up by its id alone, whatever statistics PostgreSQL has: where it expects few marks, it would
+        # join NOT EXISTS and compare all rows with each other, and it would read all marks of a kind to find one.
+        is_unmarked = [
+            select(literal(1))
+            .where(t.c.id == new.c.id, t.c.kind + "" == kind, t.c.instance + "" == self.instance)
+            .scalar_subquery()
+            .is_(None)
+            for t in (mark, history)
+        ]
         names = ["id", "parent_kind", "parent_id", "prefix", "bytes"]
-        rows = select(literal(self.instance), literal(kind), *[new.c[n] for n in names]).where(was_not_deleted)
+        rows = select(literal(self.instance), literal(kind), *[new.c[n] for n in names]).where(*is_unmarked)
         # Ordered by an expression, so that the sort comes last, and everything is looked up before the first row is
         # written. A planner that assumes a tiny table of marks would otherwise read the rows that this statement adds
         # again and again.

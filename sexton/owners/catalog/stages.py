@@ -7,10 +7,19 @@ from sqlalchemy import select, update
 
 from sexton import contract
 from sexton.database.contract_errors import check_text
+from sexton.kernel.errors import BadInput
 from sexton.owners.catalog.errors import AlreadyDropped, WrongState
 from sexton.owners.catalog.layout import check_id, stage_prefix, staged_key
-from sexton.owners.catalog.model import StagedFile
-from sexton.owners.catalog.records import CatalogRecords, add, ensure_found, lock_against_drop, new_id
+from sexton.owners.catalog.model import MOST_CHARACTERS, StagedFile
+from sexton.owners.catalog.records import (
+    CatalogRecords,
+    add,
+    check_some,
+    check_vault,
+    ensure_found,
+    lock_against_drop,
+    new_id,
+)
 from sexton.owners.catalog.scope import CatalogTransaction
 
 
@@ -21,6 +30,7 @@ class Stages(CatalogRecords):
         """Create an internal stage, whose files are uploaded to a vault."""
         check_id(stage)
         with self._write() as tx:
+            check_vault(tx, vault)
             add(tx, tx.t.stages, [{"id": stage, "vault": vault}])
 
     def create_external_stage(self, stage: str) -> None:
@@ -42,7 +52,12 @@ class Stages(CatalogRecords):
         Raises:
             WrongState: the stage is external.
         """
+        check_some("files", files)
         check_text(*files)
+        if wrong := [name for name in files if not 0 < len(name) <= MOST_CHARACTERS or files[name] < 0]:
+            raise BadInput(
+                f"{wrong[0][:50]!r}: a name has 1 to {MOST_CHARACTERS} characters, and a file 0 bytes or more"
+            )
         with self._write() as tx:
             row = locked_stage(tx, stage)
             if row.vault is None:

@@ -51,6 +51,8 @@ class Tree(CatalogRecords):
 
     def alter_index(self, index: str, version: int, index_schema: Schema) -> None:
         """Record another version of an index's schema; rowsets are prepared under the highest version from now on."""
+        if version <= FIRST_VERSION:
+            raise BadInput(f"version is {version}; an index begins with version {FIRST_VERSION}; the next is above")
         with self._write() as tx:
             lock_against_drop(tx, tx.t.indexes, [index])
             _add_schema(tx, index, version, index_schema)

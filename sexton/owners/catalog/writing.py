@@ -9,7 +9,15 @@ from sqlalchemy import bindparam, func, select, update
 from sexton import contract
 from sexton.owners.catalog.layout import rowset_prefix
 from sexton.owners.catalog.model import Output, RowsetState
-from sexton.owners.catalog.records import add, ensure_found, lock_tablets_against_drop, new_id, update_counters
+from sexton.owners.catalog.records import (
+    add,
+    check_some,
+    check_vault,
+    ensure_found,
+    lock_tablets_against_drop,
+    new_id,
+    update_counters,
+)
 from sexton.owners.catalog.scope import CatalogTransaction
 
 
@@ -23,6 +31,8 @@ def prepare(tx: CatalogTransaction, writer: str, tablets: Sequence[str], vault: 
         vault: where their files will be written.
         seconds: how long the writer may take.
     """
+    check_some("tablets", tablets)
+    check_vault(tx, vault)
     tablet_rows = lock_tablets_against_drop(tx, tablets)
     schema = tx.t.schemas
     indexes = {row.index_id for row in tablet_rows.values()}

@@ -7,9 +7,9 @@ from itertools import chain, repeat
 import pytest
 
 from sexton.kernel.trust import STRICT
-from sexton.owners.http import caller
+from sexton.owners import caller
+from sexton.owners.caller import CallOptions
 from sexton.owners.http.messages import LiveCount
-from sexton.owners.http.options import HttpOptions
 from sexton.owners.port import OwnerSilent
 from tests.integration.wal.test_slow_nodes import GUARD_SECONDS, slow_node
 
@@ -31,7 +31,7 @@ def test_call_of_a_dripping_owner_ends(chunks: Callable[[], Iterator[bytes]], mo
 
     def ask(url: str) -> None:
         try:
-            caller.OwnerCaller(HttpOptions(url=url), STRICT).get("live/count", LiveCount)
+            caller.OwnerCaller(CallOptions(url=url), STRICT).get("live/count", LiveCount)
         except OwnerSilent as e:
             reasons.append(str(e))
 

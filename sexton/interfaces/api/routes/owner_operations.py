@@ -43,22 +43,25 @@ def _offered() -> Iterator[tuple[str, Operation]]:
 
 
 def _endpoint(owner: str, operation: Operation) -> Callable[..., Any]:
-    """Return the function of a route. Its order is the body, or the query; an operation without values has none."""
+    """Return the function of a route. Its order is the body, or the query."""
 
     def call(instance: str, service: Service, caller: CurrentCaller, body: Message | None = None) -> Any:
         order = operation.order() if body is None else body
         if operation.reads:
             caller.require(Grant.READ, instance)
             return owner_operations.run(service, owner, operation, instance, order)
-        subject = next((value for value in order.model_dump().values() if isinstance(value, str)), "")
-        with caller.recorded(Deed(f"{owner} {operation.name}", instance, Grant.OWNER, subject)):
+        deed = Deed(f"{owner} {operation.name}", instance, Grant.OWNER, owner_operations.subject(order))
+        with caller.recorded(deed):
             return owner_operations.run(service, owner, operation, instance, order)
 
     parameters = dict(signature(call).parameters)
     body = parameters.pop("body")
-    if operation.order.model_fields:
-        order = operation.order
-        annotation = Annotated[order, Query()] if operation.reads else order
-        parameters["body"] = body.replace(annotation=annotation, default=Parameter.empty)
+    order = operation.order
+    if operation.reads:
+        parameters["body"] = body.replace(annotation=Annotated[order, Query()], default=Parameter.empty)
+    elif order.model_fields:
+        parameters["body"] = body.replace(annotation=order, default=Parameter.empty)
+    else:  # it may have an empty body
+        parameters["body"] = body.replace(annotation=order | None)
     call.__signature__ = signature(call).replace(parameters=list(parameters.values()))  # type: ignore[attr-defined]
     return call

@@ -62,8 +62,7 @@ def _call(owner: str, instance: str, name: str | None, values: Sequence[str]) ->
         if operation.reads:
             result = run()
         else:
-            subject = next((value for value in order.model_dump().values() if isinstance(value, str)), "")
-            with log_call(service, f"{owner} {name}", instance, subject):
+            with log_call(service, f"{owner} {name}", instance, owner_operations.subject(order)):
                 result = run()
     _print_result(result)
 
@@ -102,10 +101,11 @@ def _order(operation: "Operation", values: Sequence[str]) -> "Message":
             known = " ".join(_described(operation.order)) or "no values"
             raise WrongUsage(f"{word!r} is no value of {operation.name}; it takes: {known}")
         is_list = get_origin(field.annotation) is Sequence
-        value = text if field.annotation is str else _parsed(text)
-        if is_list and not isinstance(value, list):
-            value = [*given.get(name, ()), value]
-        given[name] = value
+        if name in given and not is_list:
+            raise WrongUsage(f"{name} is given twice; it takes one value")
+        is_text = field.annotation is str or (field.annotation == Sequence[str] and not text.startswith("["))
+        value = text if is_text else _parsed(text)
+        given[name] = [*given.get(name, ()), *(value if isinstance(value, list) else [value])] if is_list else value
     try:
         return operation.order.model_validate(given, extra="forbid")
     except ValidationError as e:
@@ -118,7 +118,7 @@ def _parsed(text: str) -> Any:
     """Return a value in JSON, or the text itself."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

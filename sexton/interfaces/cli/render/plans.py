@@ -78,7 +78,7 @@ def show_plans(rows: "Sequence[PlanRow]") -> None:
         if p.state == "AWAITING_APPROVAL":
             typer.echo(f"plan {p.id} waits for approval since {utc_column(p.since)} UTC: {p.awaits}")
             typer.echo(
-                "  unanswered, it is deleted once it fits the limit of 24 hours, or is due by the agreed retention"
+                "  unanswered, only what fits the limit of 24 hours or is due by the agreed retention is deleted"
             )
 
 

@@ -1,6 +1,6 @@
 """Operations on the catalog over HTTP: typed errors, the grants of tokens, the log of calls, and the client."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import httpx
@@ -8,7 +8,9 @@ import pytest
 
 from sexton.client import RequestRefused, Sexton
 from sexton.interfaces import owner_operations
-from sexton.owners.plugins import add_instance
+from sexton.owners.plugin import Operation, OwnerPlugin
+from sexton.owners.plugins import Installed, add_instance, installed
+from sexton.owners.port import Owner
 from tests.servers.api import Api
 from tests.support.rig import Rig
 
@@ -62,6 +64,21 @@ def test_a_meta_service_loads_and_drops_through_the_client(owner: Sexton, lake: 
         ("lake", "add-partition", {"table": "t", "partition": "q", "tablets": 10**30}, 422, "BAD_INPUT"),
         ("lake", "add-partition", {"table": "t", "partition": "q", "tablets": 10**7}, 422, "BAD_INPUT"),
         ("lake", "drop-instance", {}, 422, "BAD_INPUT"),
+        ("lake", "drop-instance", {"table": "t"}, 422, "INVALID_REQUEST"),
+        ("lake", "commit", {"txn": "x", "copyjobs": []}, 422, "INVALID_REQUEST"),
+        (
+            "lake",
+            "add-index",
+            {"table": "t", "index": "j", "index_schema": {"invertd": []}, "tablets": 1},
+            422,
+            "INVALID_REQUEST",
+        ),
+        ("lake", "create-stage", {"stage": "s", "vault": "none"}, 422, "BAD_INPUT"),
+        ("lake", "begin", {"label": "x" * 5_000, "timeout_seconds": 60}, 422, "BAD_INPUT"),
+        ("lake", "begin", {"label": "", "timeout_seconds": 60}, 422, "BAD_INPUT"),
+        ("lake", "write-rowset", {"written": [{"rowset": "r", "segments": 10**15}]}, 422, "INVALID_REQUEST"),
+        ("lake", "write-rowset", {"written": []}, 422, "BAD_INPUT"),
+        ("lake", "alter-index", {"index": "i", "version": 0, "index_schema": {}}, 422, "BAD_INPUT"),
         ("shop", "show", {}, 422, "BAD_INPUT"),
         ("nobody", "show", {}, 404, "UNKNOWN_INSTANCE"),
     ],
@@ -89,6 +106,26 @@ def test_a_token_of_another_instance_changes_nothing(lake: Rig) -> None:
             assert answer.status_code == 403
         with Sexton(api.url, api.token("read@lake")) as reader:
             assert reader.query("lake", "catalog", "show") == []
+
+
+def test_an_unknown_vault_is_refused_before_anything_is_marked(owner: Sexton, lake: Rig) -> None:
+    owner.operate("lake", "catalog", "create-table", **TABLE)
+    tablets = owner.query("lake", "catalog", "tablets", table="t")
+    load = owner.operate("lake", "catalog", "begin", label="l", timeout_seconds=600)
+
+    with pytest.raises(RequestRefused, match="no vault 'nope'"):
+        owner.operate("lake", "catalog", "prepare-rowsets", txn=load, tablets=tablets, vault="nope")
+    assert lake.count("mark") == 0
+
+
+def test_operations_of_a_broken_plugin_break_no_other_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> Sequence[Operation]:
+        raise RuntimeError("a defect")
+
+    broken = Installed("broken", "other", OwnerPlugin("x", lambda _: Owner(), operations=fails))
+    monkeypatch.setattr(owner_operations, "installed", lambda: {**installed(), "broken": broken})
+
+    assert list(owner_operations.operations()) == ["catalog"]
 
 
 def test_every_operation_is_described(owner: Sexton, lake: Rig) -> None:
