@@ -116,8 +116,7 @@ def _last_of_part(tx: CatalogTransaction, kind: str, parent: str, after: str) ->
 
 def _has_marked_parent(tx: CatalogTransaction, kind: str) -> ColumnElement[bool]:
     """Return the condition that a tablet's index or partition is marked: the tablet is then deleted with that mark."""
-    mark = tx.db.t.mark
-    return exists().where(mark.c.kind == kind, mark.c.id == column(tx, kind), mark.c.instance == tx.instance)
+    return tx.has_mark(tx.db.t.mark, kind, column(tx, kind))
 
 
 def _is_in_dropped_table(tx: CatalogTransaction, table_id: Column[Any]) -> ColumnElement[bool]:

@@ -67,6 +67,20 @@ class CatalogTransaction:
         if ids:
             self.c.execute(column.table.delete().where(self.in_instance(column, ids), *only))
 
+    def has_mark(self, t: Table, kind: str, id_: ColumnElement[str]) -> ColumnElement[bool]:
+        """Return the condition that a mark of this kind has the id of the row at hand.
+
+        Each row is looked up by its id alone, whatever statistics PostgreSQL has. Where it expects few marks, it would
+        join EXISTS and compare all rows with each other, and read all marks of a kind to find one.
+
+        Args:
+            t: ``mark`` or ``mark_history``.
+            kind: the kind.
+            id_: a column of the row.
+        """
+        found = select(literal(1)).where(t.c.id == id_, t.c.kind + "" == kind, t.c.instance + "" == self.instance)
+        return found.scalar_subquery().is_not(None)
+
     def mark(self, kind: str, query: Select[Any]) -> None:
         """Mark the selected objects by one statement; objects that are marked or were deleted are left out.
 
@@ -76,15 +90,7 @@ class CatalogTransaction:
         """
         mark, history = self.db.t.mark, self.db.t.mark_history
         new = query.subquery("new")
-        # Each row is looked up by its id alone, whatever statistics PostgreSQL has: where it expects few marks, it would
-        # join NOT EXISTS and compare all rows with each other, and it would read all marks of a kind to find one.
-        is_unmarked = [
-            select(literal(1))
-            .where(t.c.id == new.c.id, t.c.kind + "" == kind, t.c.instance + "" == self.instance)
-            .scalar_subquery()
-            .is_(None)
-            for t in (mark, history)
-        ]
+        is_unmarked = [~self.has_mark(t, kind, new.c.id) for t in (mark, history)]
         names = ["id", "parent_kind", "parent_id", "prefix", "bytes"]
         rows = select(literal(self.instance), literal(kind), *[new.c[n] for n in names]).where(*is_unmarked)
         # Ordered by an expression, so that the sort comes last, and everything is looked up before the first row is
