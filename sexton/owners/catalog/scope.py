@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, Select, and_, literal, select
+from sqlalchemy import Column, ColumnElement, Connection, Select, Table, and_, literal, select
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list, upsert
