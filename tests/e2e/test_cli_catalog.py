@@ -1,6 +1,7 @@
 """`sexton catalog`: the operations of the catalog, their values, and what wrong ones are answered with."""
 
 import json
+from pathlib import Path
 
 from tests.e2e.conftest import Run
 
@@ -63,15 +64,20 @@ def test_wrong_words_are_answered(offline: Run) -> None:
     assert "the owner of shop is sql, not catalog" in offline("catalog", "shop", "show").stderr
 
 
-def test_a_dropped_instance_is_undropped(offline: Run, tmp_path: object) -> None:
+def test_a_dropped_instance_is_undropped(offline: Run, tmp_path: Path) -> None:
     offline("init")
     offline("instance", "add", "lake", "--owner", "catalog")
-    elsewhere = {"SEXTON_AUDIT__AUDIT_URL": f"file://{tmp_path}/audit"}
+    elsewhere = {"SEXTON_AUDIT__AUDIT_URL": f"file://{tmp_path.parent}/audit-elsewhere"}
 
+    offline("vault", "add", "lake", "disk", "--local", str(tmp_path))
+    inside = offline("catalog", "lake", "drop-instance", SEXTON_AUDIT__AUDIT_URL=f"file://{tmp_path}/audit")
     dropped = offline("catalog", "lake", "drop-instance", **elsewhere)
+    shown = offline("instance", "list")
     refused = offline("catalog", "lake", "begin", "label=a", "timeout_seconds=60")
     undropped = offline("catalog", "lake", "undrop-instance")
     begun = offline("catalog", "lake", "begin", "label=a", "timeout_seconds=60")
 
+    assert "to a place elsewhere first" in inside.stderr
+    assert "observe, dropped" in shown.stdout
     assert [r.returncode for r in (dropped, refused, undropped, begun)] == [0, 1, 0, 0]
     assert "undrop it to use it again" in refused.stderr

@@ -107,11 +107,12 @@ class Registry:
                 "a letter or digit"
             ) from e
 
-    def instances(self) -> Sequence[Instance]:
-        """Return every instance that was not dropped and deleted, in the order of their names."""
+    def instances(self, *, deleted: bool = False) -> Sequence[Instance]:
+        """Return every instance in the order of their names; ``deleted``: also those that were dropped and deleted."""
         t = self._db.t.instance
+        query = select(t) if deleted else select(t).where(t.c.mode != InstanceMode.DELETED)
         with self._db.read() as c:
-            rows = c.execute(select(t).where(t.c.mode != InstanceMode.DELETED).order_by(t.c.id))
+            rows = c.execute(query.order_by(t.c.id))
             return [Instance(**row._mapping) for row in rows]
 
     def instance(self, name: str) -> Instance:
