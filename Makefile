@@ -9,12 +9,13 @@ RUN := $(VENV)/bin/python
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-check demo-wal demo-binlog test slow soak bench lint coverage lock sbom dist
+.PHONY: help demo demo-check demo-wal demo-binlog demo-catalog test slow soak bench lint coverage lock sbom dist
 
 help:
 	@echo "make demo   a small database makes garbage in an object store; Sexton deletes it, and a worker is killed: a minute"
 	@echo "            (ARGS=--exit stops the servers at the end, otherwise Ctrl-C does; ARGS=--all adds the next two parts)"
-	@echo "            make demo-wal: a shared write-ahead log is purged; make demo-binlog: binlogs expire"
+	@echo "            make demo-wal: a shared write-ahead log is purged; make demo-binlog: binlogs expire;"
+	@echo "            make demo-catalog: a lake whose metadata Sexton keeps"
 	@echo "            make demo-check: make demo, and then a check on Spark finds an orphan and a lost object"
 	@echo "make test   the tests, on real servers: 14 to 18 minutes on 2 cores (TIERS=\"unit integration\" runs only those)"
 	@echo "make bench  what deleting, choosing, dropping and pacing cost, against peers in the same run: about two hours,"
@@ -31,7 +32,7 @@ demo: $(VENV)/.stamp
 demo-check: $(VENV)/.stamp
 	@$(RUN) -m examples.demo --check $(ARGS)
 
-demo-wal demo-binlog: demo-%: $(VENV)/.stamp
+demo-wal demo-binlog demo-catalog: demo-%: $(VENV)/.stamp
 	@$(RUN) -m examples.demo --part $* $(ARGS)
 
 test: $(VENV)/.stamp

@@ -9,6 +9,7 @@ from examples.demo.binlog import expire_binlogs
 from examples.demo.console import Console
 from examples.demo.ending import Sight, print_table, print_verdict
 from examples.demo.files import FilesStory
+from examples.demo.lake import drop_a_table
 from examples.demo.temporal import delete_schedule
 from examples.demo.topic import SMALL_LAG, shrink_topic
 from examples.demo.world import World
@@ -39,7 +40,7 @@ class Stage:
         """Show parts of the story, then the verdict, then a table of what was seen.
 
         Args:
-            parts: of ``files``, ``check`` (only with ``files``), ``wal`` and ``binlog``.
+            parts: of ``files``, ``check`` (only with ``files``), ``wal``, ``binlog`` and ``catalog``.
             stays: the stack stays up afterwards, so that the table has commands.
         """
         world = World(self._stack)
@@ -49,12 +50,14 @@ class Stage:
         if "files" in parts:
             story = FilesStory(self._console, self._stack, world, SMALL_LAG, checks="check" in parts)
             sights += story.tell()
-        if "wal" in parts or "binlog" in parts:
+        if {"wal", "binlog", "catalog"} & set(parts):
             self._stack.start_api()
         if "wal" in parts:
             sights += shrink_topic(self._console, world, self._stack.home)
         if "binlog" in parts:
             sights += expire_binlogs(self._console, world, self._stack)
+        if "catalog" in parts:
+            sights += drop_a_table(self._console, world)
         print_verdict(self._console)
         print_table(self._console, sights, self._stack.home, running=stays)
 

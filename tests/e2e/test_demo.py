@@ -169,6 +169,18 @@ def test_part_about_a_topic_ends_without_links(home: Path) -> None:
     assert not any("objects" in line for line in lines), "the part shows files, too"
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_part_about_a_lake_ends_without_links(home: Path) -> None:
+    lines = _run_to_end(home, "--part", "catalog", "--exit")
+
+    _assert_fits(lines)
+    _assert_ends_silently(lines)
+    _assert_pages_exist(lines)
+    assert any("4 files were loaded and deleted" in line for line in lines)
+    assert any("table events is whole" in line for line in lines)
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(500)
 def test_all_parts_end_without_links(home: Path) -> None:
@@ -177,7 +189,12 @@ def test_all_parts_end_without_links(home: Path) -> None:
     _assert_fits(lines)
     _assert_ends_silently(lines)
     _assert_pages_exist(lines)
-    for seen in ("the new worker continues", "3,149 of 3,660 entries are purged", "all copies are the same"):
+    for seen in (
+        "the new worker continues",
+        "3,149 of 3,660 entries are purged",
+        "all copies are the same",
+        "table events is whole",
+    ):
         assert any(seen in line for line in lines), seen
     assert _server_ids(home) == []
 
