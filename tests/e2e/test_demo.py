@@ -178,7 +178,7 @@ def test_part_about_a_lake_ends_without_links(home: Path) -> None:
     _assert_ends_silently(lines)
     _assert_pages_exist(lines)
     assert any("4 files were loaded and deleted" in line for line in lines)
-    assert any("table events is whole" in line for line in lines)
+    assert any("events is whole" in line for line in lines)
 
 
 @pytest.mark.soak
@@ -193,7 +193,7 @@ def test_all_parts_end_without_links(home: Path) -> None:
         "the new worker continues",
         "3,149 of 3,660 entries are purged",
         "all copies are the same",
-        "table events is whole",
+        "events is whole",
     ):
         assert any(seen in line for line in lines), seen
     assert _server_ids(home) == []
