@@ -19,7 +19,7 @@ from tests.fault.incidents.tables import deleted_ids, marks
 from tests.integration.owners.catalog.shop import FAR_MS, HOUR, PREPARED, Shop
 from tests.support.rig import GRACE, listing
 
-STATEMENTS = 90
+STATEMENTS = 130
 """More than a round's owner executes before the claim; those that never come are left out."""
 
 
