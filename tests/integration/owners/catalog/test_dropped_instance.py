@@ -268,7 +268,7 @@ def test_a_dropped_instance_is_deleted_whatever_step_dies(full: Shop) -> None:
     plan, run = waiting(shop), "the approved run"
     early: list[str] = []
     rounds = 0
-    while shop.registry.instance("shop").mode != InstanceMode.DELETED:
+    while shop.registry.instance("shop").mode != InstanceMode.DELETED or shop.refs():
         rounds += 1
         with suppress(Crash), installed(dying):
             shop.round(plan=plan, run=run) if rounds < 10 else shop.round()
