@@ -83,7 +83,7 @@ def operate(instance: str, owner: str, operation: str, **values: Any) -> ApiCall
 
     Args:
         instance: an instance of this owner.
-        owner: the owner, for example ``catalog``.
+        owner: the owner of the instance, as `sexton instance list` prints it.
         operation: its name; ``sexton OWNER INSTANCE`` prints all of them, with their values.
         values: of the operation.
     """
