@@ -93,6 +93,23 @@ def test_r28_a_dropped_instance_is_deleted_objects_first(full: Shop) -> None:
     assert shop.registry.instance("shop").mode == InstanceMode.DELETED
 
 
+@pytest.mark.slow
+def test_r28_a_dropped_instance_in_s3_is_deleted_objects_first(s3_shop: Shop) -> None:
+    shop = s3_shop
+    objects, count = fill(shop, ["cold"]), records(shop)
+    shop.catalog.drop_instance()
+    shop.later(RETAINED)
+
+    shop.round(plan=waiting(shop))
+    between = (shop.objects(), records(shop))
+    shop.second_pass()
+
+    assert len(objects) > 10
+    assert between == (set(), count)
+    assert (shop.objects(), records(shop), shop.refs()) == (set(), 0, set())
+    assert {row.key for row in shop.audit_list.rows if row.outcome == "deleted"} == objects
+
+
 def test_a_deleted_instance_keeps_its_name(full: Shop) -> None:
     shop = full
     shop.catalog.drop_instance()

@@ -12,12 +12,22 @@ from tests.integration.owners.catalog.shop import HOUR, PREPARED, Shop
 
 def restored(shop: Shop, tablets: list[str]) -> Restore:
     """Start a restore, and write its files."""
-    restore = shop.catalog.start_restore(tablets, "disk", HOUR)
+    restore = shop.catalog.start_restore(tablets, shop.first_vault, HOUR)
     shop.write(*restore.outputs)
     return restore
 
 
 def test_r48_a_completed_restore_keeps_its_files(shop: Shop) -> None:
+    complete(shop)
+
+
+@pytest.mark.slow
+def test_r48_a_completed_restore_keeps_its_files_in_s3(s3_shop: Shop) -> None:
+    complete(s3_shop)
+
+
+def complete(shop: Shop) -> None:
+    """Complete a restore, and check that only its record is removed."""
     tablets = shop.table()
     restore = restored(shop, tablets)
     shop.catalog.finish_restore(restore.id)
