@@ -8,7 +8,7 @@ from confluent_kafka.admin import AdminClient, PartitionMetadata
 
 from tests.servers.kafka import Broker, Kafka
 
-SECONDS = 40.0
+SECONDS = 120.0
 
 
 def until(event: str, condition: Callable[[], object], seconds: float = SECONDS) -> None:
