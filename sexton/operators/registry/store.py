@@ -14,6 +14,7 @@ from sexton.database.guard import EVERYTHING, UnknownInstance, deciding
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 from sexton.marks.model import InstanceMode, Reason
+from sexton.marks.sql.whole import is_dropped
 from sexton.storage.model import Probe, VaultSpec
 from sexton.storage.policy import overlaps
 from sexton.storage.port import UnknownVault
@@ -156,8 +157,7 @@ class Registry:
         """Restrict rounds of this instance to planning and reporting; claimed marks stay claimed and wait."""
         t = self._db.t.instance
         with deciding(self._db, instance) as c:
-            is_enabled = (t.c.id == instance, t.c.mode == InstanceMode.ENABLED)
-            c.execute(update(t).where(*is_enabled).values(mode=InstanceMode.OBSERVE))
+            c.execute(update(t).where(t.c.id == instance, t.c.mode == "enabled").values(mode="observe"))
 
     def set_key_pattern(self, instance: str, pattern: str) -> None:
         """Store the pattern of the keys of the owner's files; empty: unknown, so that no object is an orphan.
@@ -275,6 +275,8 @@ class Registry:
             ) from e
 
     def _check_new_vault(self, c: Connection, spec: VaultSpec, endpoint_url: str) -> None:
+        if is_dropped(self._db, c, spec.instance):
+            raise BadInput(f"instance {spec.instance} was dropped, with its vaults; undrop it first")
         for other in self._vaults(c, None):
             if (other.instance, other.name) == (spec.instance, spec.name):
                 raise BadInput(f"instance {spec.instance} has a vault {spec.name} already; choose another name")

@@ -3,10 +3,15 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
+from sexton.database.contract_errors import check_text
+from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 from sexton.owners.caller import CallOptions, OwnerCaller
 from sexton.owners.plugin import OwnerContext
 from sexton.owners.port import OwnerSilent
+
+MOST_CHARACTERS = 128
+"""Of an id; see ``layout.check_id``."""
 
 
 class FrontEndOptions(Message):
@@ -42,4 +47,10 @@ def read_ids(context: OwnerContext, instance: str, kind: str, after: str, limit:
         raise OwnerSilent(
             f"{given.front_end} must list at most {limit:,} ids of kind {kind} behind {after!r}, in order"
         )
+    try:
+        check_text(*answer.ids)
+    except BadInput as e:
+        raise OwnerSilent(f"{given.front_end} lists an id of kind {kind} that is none: {e}") from e
+    if too_long := next((id_ for id_ in answer.ids if len(id_) > MOST_CHARACTERS), ""):
+        raise OwnerSilent(f"{given.front_end} lists an id of {len(too_long):,} characters")
     return answer.ids

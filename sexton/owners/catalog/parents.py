@@ -44,10 +44,15 @@ def wait(kind: str, tx: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping
 def live(kind: str, tx: CatalogTransaction, ids: Sequence[str]) -> Sequence[str]:
     """Return the parents that are neither dropped nor in a dropped table."""
     records = _records(tx, kind)
-    not_dropped = select(records.c.id).where(tx.in_instance(records.c.id, ids), ~records.c.dropped)
-    if kind != "table":
-        not_dropped = not_dropped.where(~_is_in_dropped_table(tx, records.c.table_id))
-    return tx.ids(not_dropped)
+    return tx.ids(select(records.c.id).where(tx.in_instance(records.c.id, ids), is_live(tx, kind)))
+
+
+def is_live(tx: CatalogTransaction, kind: str) -> ColumnElement[bool]:
+    """Return the condition that a table, index or partition was not dropped, nor anything above it."""
+    if tx.is_dropped:
+        return false()
+    records = _records(tx, kind)
+    return ~records.c.dropped if kind == "table" else ~records.c.dropped & ~_is_in_dropped_table(tx, records.c.table_id)
 
 
 def standing(tx: CatalogTransaction) -> ColumnElement[bool]:

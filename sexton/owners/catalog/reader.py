@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Connection, Select, and_, exists, select
 
 from sexton.database.engine import Database
 from sexton.database.ranges import within
@@ -62,12 +62,13 @@ class CatalogReader(Owner):
         with self._db.snapshot() as c:
             tx = self._tx(c, instance)
             t = tx.t
+            of_tablet = exists().where(tx.is_own_tablet, parents.standing(tx))
             ids_and_conditions = {
-                "table": (t.tables.c.id, ~t.tables.c.dropped),
-                "index": (t.indexes.c.id, ~t.indexes.c.dropped),
-                "partition": (t.partitions.c.id, ~t.partitions.c.dropped),
+                "table": (t.tables.c.id, parents.is_live(tx, "table")),
+                "index": (t.indexes.c.id, parents.is_live(tx, "index")),
+                "partition": (t.partitions.c.id, parents.is_live(tx, "partition")),
                 "tablet": (t.tablets.c.id, parents.standing(tx)),
-                "rowset": (t.rowsets.c.id, t.rowsets.c.state == RowsetState.VISIBLE),
+                "rowset": (t.rowsets.c.id, and_(t.rowsets.c.state == RowsetState.VISIBLE, of_tablet)),
             }
             if kind not in ids_and_conditions:
                 known = ", ".join(ids_and_conditions)

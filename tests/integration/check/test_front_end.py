@@ -11,6 +11,7 @@ import pytest
 
 from sexton.check import found_again
 from sexton.check.policy import APART_MS
+from sexton.owners.catalog.model import Schema
 from sexton.owners.catalog.owner import CatalogOwner
 from sexton.owners.catalog.reader import KINDS_IN_MEMORY
 from sexton.owners.plugin import OwnerContext
@@ -124,7 +125,16 @@ def test_a_difference_is_confirmed_later_and_closed_when_it_ends(shop: Shop, fro
 
 @pytest.mark.parametrize(
     "answer",
-    [{"ids": ["b", "a"]}, {"ids": ["a", "a"]}, {"rows": []}, [], {"ids": [str(n) for n in range(10**4, 10**5)]}],
+    [
+        {"ids": ["b", "a"]},
+        {"ids": ["a", "a"]},
+        {"rows": []},
+        [],
+        {"ids": [str(n) for n in range(10**4, 10**5)]},
+        {"ids": ["\ud800"]},
+        {"ids": ["a\0b"]},
+        {"ids": ["x" * 20_000]},
+    ],
 )
 def test_a_front_end_that_answers_wrongly_changes_no_finding(shop: Shop, front_end: FrontEnd, answer: object) -> None:
     front_end.ids["table"].add("dropped-long-ago")
@@ -137,6 +147,31 @@ def test_a_front_end_that_answers_wrongly_changes_no_finding(shop: Shop, front_e
     assert report.run.evidence.unread == ("FRONT_END",)
     assert "was not compared with all records" in " ".join(report.run.evidence.notes)
     assert shop.open_findings() == {"FRONT_END": {"table/dropped-long-ago"}}
+
+
+@pytest.mark.parametrize("dropped", ["table", "index", "partition", "instance"])
+def test_a_front_end_need_not_know_what_was_dropped(shop: Shop, front_end: FrontEnd, dropped: str) -> None:
+    shop.loaded(shop.table("kept"))
+    shop.table("wide", 1, partitions=["wide-p"], **{"wide-i": Schema(), "wide-j": Schema()})
+    drop = {
+        "table": lambda: shop.catalog.drop_table("t"),
+        "index": lambda: shop.catalog.drop_index("wide-j"),
+        "partition": lambda: shop.catalog.drop_partition("wide-p"),
+        "instance": shop.catalog.drop_instance,
+    }
+    drop[dropped]()
+    tablets = {"table": ["t"], "index": [], "partition": [], "instance": ["t", "kept", "wide"]}[dropped]
+    front_end.know(shop)
+
+    shop.check()
+
+    assert shop.open_findings().get("FRONT_END", set()) == set()
+    assert front_end.ids["tablet"].isdisjoint(id_ for table in tablets for id_ in shop.catalog.tablets(table=table))
+    gone = {"table": "t", "index": "wide-j", "partition": "wide-p", "instance": "t"}[dropped]
+    assert gone not in front_end.ids[dropped if dropped != "instance" else "table"]
+    if dropped in ("table", "instance"):
+        assert "t-i" not in front_end.ids["index"]
+        assert len(front_end.ids["rowset"]) == (1 if dropped == "table" else 0)
 
 
 def test_a_silent_front_end_leaves_the_check_whole(shop: Shop, front_end: FrontEnd) -> None:

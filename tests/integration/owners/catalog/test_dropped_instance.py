@@ -19,6 +19,7 @@ from sexton.recycle.planning.policy import policy
 from tests.integration.owners.catalog.shop import HOUR, OWN, Shop
 from tests.support.crashes import Crash, crash_at
 from tests.support.rig import GRACE, RETENTION, Rig, listing, put
+from tests.support.scrape import scrape
 
 RETAINED = OWN["instance"] + 1
 
@@ -235,6 +236,28 @@ def test_the_mark_of_another_owner_ends_no_instance(clean_url: str, tmp_path: Pa
     assert listing(root) == {}
     assert rig.registry.instance("shop").mode == InstanceMode.ENABLED
     rig.db.close()
+
+
+def test_no_vault_is_added_to_a_dropped_instance(full: Shop, tmp_path: Path) -> None:
+    full.catalog.drop_instance()
+
+    with pytest.raises(BadInput, match="undrop it first"):
+        full.local(tmp_path / "late", "late")
+    full.catalog.undrop_instance()
+    full.local(tmp_path / "late", "late")
+
+
+def test_metrics_leave_out_a_deleted_instance(full: Shop) -> None:
+    full.check()
+    full.catalog.drop_instance()
+    full.later(RETAINED)
+    full.round(plan=waiting(full))
+    full.second_pass()
+    full.later(40 * 86_400)
+
+    found = scrape(full)
+    assert found("sexton_seconds_since_complete_check", instance_id="shop") is None
+    assert found.starting_with("sexton_check_findings") == {}
 
 
 def test_a_deleted_instance_stays_deleted(full: Shop) -> None:
