@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from sexton.kernel.message import Message
 from sexton.kernel.trust import PlainHttp, Trust
+from sexton.owners.call_options import CallOptions
 from sexton.owners.port import OwnerSilent
 
 ATTEMPT_SECONDS = 5.0
@@ -23,20 +24,6 @@ MOST_BYTES = 64 * 2**20
 SHOWN = 200
 """Characters of an owner's own error that are shown."""
 Answer = TypeVar("Answer", bound=BaseModel)
-
-
-class CallOptions(Message):
-    """Where a program answers, and the credentials for it. Files are read on the machine that calls, at each call.
-
-    ``url``: where it answers, without ``/v1``. ``token_file``: a bearer token. ``certificate_file``, ``key_file``: a
-    client certificate in PEM. ``ca_certs``: the authorities of its certificate; by default those of the settings.
-    """
-
-    url: str
-    token_file: str = ""
-    certificate_file: str = ""
-    key_file: str = ""
-    ca_certs: str = ""
 
 
 class OwnerCaller:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from sexton.database.contract_errors import check_text
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
-from sexton.owners.caller import CallOptions, OwnerCaller
+from sexton.owners.call_options import CallOptions
 from sexton.owners.plugin import OwnerContext
 from sexton.owners.port import OwnerSilent
 
@@ -40,6 +40,8 @@ def options(context: OwnerContext, instance: str) -> FrontEndOptions:
 
 def read_ids(context: OwnerContext, instance: str, kind: str, after: str, limit: int) -> Sequence[str]:
     """Return the next ids that the front end has in memory; ``OwnerSilent``: it does not answer, or not in order."""
+    from sexton.owners.caller import OwnerCaller  # it needs an extra, which instances without a front end do not
+
     given = options(context, instance)
     call = CallOptions(url=given.front_end, **given.model_dump(exclude={"front_end"}))
     answer = OwnerCaller(call, context.trust).get("inventory", InventoryAnswer, kind=kind, after=after, limit=limit)

@@ -6,7 +6,8 @@ from typing import Any
 from sexton.contract import NewMark
 from sexton.marks.live import LiveEntry, Part
 from sexton.marks.model import DueMark, Fenced, Ref
-from sexton.owners.caller import CallOptions, OwnerCaller
+from sexton.owners.call_options import CallOptions
+from sexton.owners.caller import OwnerCaller
 from sexton.owners.http import messages
 from sexton.owners.listed import Garbage, GarbagePage, ListedOwner, Undropped
 from sexton.owners.plugin import OwnerContext

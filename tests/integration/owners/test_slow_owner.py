@@ -8,7 +8,7 @@ import pytest
 
 from sexton.kernel.trust import STRICT
 from sexton.owners import caller
-from sexton.owners.caller import CallOptions
+from sexton.owners.call_options import CallOptions
 from sexton.owners.http.messages import LiveCount
 from sexton.owners.port import OwnerSilent
 from tests.integration.wal.test_slow_nodes import GUARD_SECONDS, slow_node

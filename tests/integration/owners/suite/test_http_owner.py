@@ -14,7 +14,8 @@ import pytest
 
 from sexton.kernel.errors import BadInput
 from sexton.kernel.trust import STRICT
-from sexton.owners.caller import CallOptions, OwnerCaller
+from sexton.owners.call_options import CallOptions
+from sexton.owners.caller import OwnerCaller
 from sexton.owners.http.messages import LiveCount
 from sexton.owners.port import OwnerSilent
 from sexton.testing import OwnerDriver, OwnerSuite, Workbench
