@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from sexton.check.found_again import TYPES, CompareIds, FoundAgain
 from sexton.check.model import (
     CheckOrder,
     CheckReport,
@@ -23,6 +22,7 @@ from sexton.check.model import (
     Run,
 )
 from sexton.check.object_lookup import existing, existing_below
+from sexton.check.other_findings import TYPES, CompareIds, OtherFindings
 from sexton.check.policy import (
     REACTION_DAYS,
     listed_objects,
@@ -66,7 +66,7 @@ class Checker:
         self._runs, self._live, self._vaults = ports.runs, ports.live, ports.vaults
         self._vaults_of, self._owner = ports.vaults_of, ports.owner
         self._remove_refuted_marks = ports.remove_refuted_marks
-        self._found_again = FoundAgain(ports.vaults, ports.vaults_of, ports.owner, ports.compare_ids)
+        self._other_findings = OtherFindings(ports.vaults, ports.vaults_of, ports.owner, ports.compare_ids)
         self._settings = Live.of(settings)
 
     def begin(self, request: CheckRequest, run: str) -> OpenedCheck:
@@ -126,7 +126,7 @@ class Checker:
         counts = {type_: n for type_, n in evidence.found.items() if type_ not in TYPES}
         notes += notes_on_lost(counts)
         unread: list[str] = []
-        for discrepancies in self._found_again.discrepancies(order, notes, unread, heartbeat):
+        for discrepancies in self._other_findings.discrepancies(order, notes, unread, heartbeat):
             for page in _pages(discrepancies):
                 for discrepancy in page:
                     counts[discrepancy.type] = counts.get(discrepancy.type, 0) + 1

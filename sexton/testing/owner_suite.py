@@ -20,7 +20,7 @@ from sexton.recycle.model import RoundReport
 from sexton.testing.workbench import Workbench
 
 RACERS = 20
-"""Objects of a race, half of which are undropped or copied meanwhile."""
+"""Objects of a race; half of them are undropped or copied meanwhile."""
 
 
 class OwnerDriver(Protocol):

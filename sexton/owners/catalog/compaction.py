@@ -12,6 +12,7 @@ from sexton.owners.catalog.model import JOB, Job, RowsetState
 from sexton.owners.catalog.records import (
     CatalogRecords,
     add,
+    check_seconds,
     check_some,
     ensure_found,
     lock_tablets_against_drop,
@@ -47,8 +48,7 @@ class Compaction(CatalogRecords):
             versions: the first and the last version that the output will hold; by default those of the inputs.
             expiry_seconds: how long the job may take.
         """
-        if not 0 < expiry_seconds <= contract.MAX_TTL_SECONDS:
-            raise BadInput(f"expiry_seconds is {expiry_seconds}; it must be 1 to {contract.MAX_TTL_SECONDS}")
+        check_seconds("expiry_seconds", expiry_seconds)
         with self._write() as tx:
             rows = _inputs(tx, tablet, inputs)
             all_first = min(r.first_version for r in rows)

@@ -15,7 +15,7 @@ from sexton.database.rows import in_list
 from sexton.kernel.errors import BadInput
 from sexton.owners.catalog.errors import RecordNotFound, WrongState
 from sexton.owners.catalog.model import CopyJob, CopyState, ExternalFile
-from sexton.owners.catalog.records import CatalogRecords, add, ensure_found, lock_against_drop, new_id
+from sexton.owners.catalog.records import CatalogRecords, add, check_seconds, ensure_found, lock_against_drop, new_id
 from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.owners.catalog.stages import locked_stage, mark_files
 
@@ -168,5 +168,4 @@ def _remove_marks(tx: CatalogTransaction, files: Collection[str]) -> int:
 def _check(files: Sequence[object], seconds: int) -> None:
     if not files:
         raise BadInput("a copy job needs at least one file")
-    if not 0 < seconds <= contract.MAX_TTL_SECONDS:
-        raise BadInput(f"timeout_seconds is {seconds}; it must be 1 to {contract.MAX_TTL_SECONDS}")
+    check_seconds("timeout_seconds", seconds)

@@ -1,8 +1,8 @@
 """Find new garbage: the tablets of dropped parents that are due, and loads and jobs that ran out of time."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import and_, exists, select, update
+from sqlalchemy import Column, ColumnElement, exists, select, update
 
 from sexton.database.ranges import beyond
 from sexton.owners.catalog import copies, labels, parents, restores
@@ -37,12 +37,7 @@ def expand_parents(tx: CatalogTransaction, kind: str, cutoff: int, after: Expand
     """
     mark = tx.db.t.mark
     place = (mark.c.retention_starts_at, mark.c.id)
-    before = (after.starts_at, after.parent)
-    is_next = (
-        and_(*(column == value for column, value in zip(place, before, strict=True)))
-        if after.tablet
-        else beyond(place, before)
-    )
+    is_next = mark.c.id == after.parent if after.tablet else beyond(place, (after.starts_at, after.parent))
     due = (
         select(mark.c.retention_starts_at, mark.c.id)
         .where(mark.c.instance == tx.instance, mark.c.kind == kind, mark.c.state == "MARKED")
@@ -61,17 +56,9 @@ def expand_parents(tx: CatalogTransaction, kind: str, cutoff: int, after: Expand
 
 
 def time_out(tx: CatalogTransaction) -> bool:
-    """Abort loads whose time is up; return whether there may be more. A load that is being committed is skipped."""
+    """Abort loads whose time is up; return whether there may be more."""
     txn = tx.t.txns
-    expired = (
-        select(txn.c.id)
-        .where(txn.c.instance == tx.instance, txn.c.parent_id.is_(None), txn.c.status == TxnStatus.PREPARED)
-        .where(txn.c.timeout_at <= tx.db.now(tx.c))
-        .order_by(txn.c.timeout_at)
-        .limit(TIMEOUTS_AT_ONCE)
-        .with_for_update(skip_locked=True)
-    )
-    ids = tx.ids(expired)
+    ids = _expired(tx, txn.c.timeout_at, txn.c.parent_id.is_(None), txn.c.status == TxnStatus.PREPARED)
     tx.c.execute(update(txn).where(tx.in_instance(txn.c.id, ids)).values(status=TxnStatus.ABORTED))
     labels.aborted(tx, ids)
     return len(ids) == TIMEOUTS_AT_ONCE
@@ -80,9 +67,7 @@ def time_out(tx: CatalogTransaction) -> bool:
 def time_out_copies(tx: CatalogTransaction) -> bool:
     """Remove copy jobs whose time is up; their files stay. Return whether there may be more."""
     job = tx.t.copy_jobs
-    is_expired = [job.c.state == CopyState.LOADING, job.c.timeout_at <= tx.db.now(tx.c)]
-    expired = select(job.c.id).where(job.c.instance == tx.instance, *is_expired).order_by(job.c.timeout_at)
-    ids = tx.ids(expired.limit(TIMEOUTS_AT_ONCE).with_for_update(skip_locked=True))
+    ids = _expired(tx, job.c.timeout_at, job.c.state == CopyState.LOADING)
     copies.forget_jobs(tx, ids)
     return len(ids) == TIMEOUTS_AT_ONCE
 
@@ -90,11 +75,16 @@ def time_out_copies(tx: CatalogTransaction) -> bool:
 def time_out_restores(tx: CatalogTransaction) -> bool:
     """Abort restores whose time is up; return whether there may be more."""
     job = tx.t.restore_jobs
-    is_expired = [job.c.state == RestoreState.RUNNING, job.c.expires_at <= tx.db.now(tx.c)]
-    expired = select(job.c.id).where(job.c.instance == tx.instance, *is_expired).order_by(job.c.expires_at)
-    ids = tx.ids(expired.limit(TIMEOUTS_AT_ONCE).with_for_update(skip_locked=True))
+    ids = _expired(tx, job.c.expires_at, job.c.state == RestoreState.RUNNING)
     restores.end(tx, ids, RestoreState.ABORTED)
     return len(ids) == TIMEOUTS_AT_ONCE
+
+
+def _expired(tx: CatalogTransaction, deadline: Column[Any], *is_running: ColumnElement[bool]) -> list[str]:
+    """Lock running records whose deadline has passed; return their ids. One that is being ended is skipped."""
+    t = deadline.table
+    expired = select(t.c.id).where(t.c.instance == tx.instance, *is_running, deadline <= tx.db.now(tx.c))
+    return tx.ids(expired.order_by(deadline).limit(TIMEOUTS_AT_ONCE).with_for_update(skip_locked=True))
 
 
 def forget_versions(tx: CatalogTransaction) -> None:

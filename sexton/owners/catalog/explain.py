@@ -23,11 +23,11 @@ def refs_of_keys(tx: CatalogTransaction, keys: Collection[str]) -> set[Ref]:
         is_of_files = tx.in_instance(t.c.id, {f.tablet for f in files})
         for ids in tx.c.execute(select(t.c.table_id, t.c.index_id, t.c.partition_id).where(is_of_files)):
             refs |= {Ref(kind, id_) for kind, id_ in zip(PARENT_KINDS, ids, strict=True)}
-    staged_keys = [staged for staged in map(layout.parse_staged, sorted(keys)) if staged is not None]
-    refs |= {Ref("stage_file", s.file) for s in staged_keys} | {Ref("stage", s.stage) for s in staged_keys}
+    staged_keys = _staged_keys(keys)
+    refs |= {Ref("stage_file", key.file) for key in staged_keys} | {Ref("stage", key.stage) for key in staged_keys}
     if staged_keys and _exists(tx, tx.t.copied_files):
         copied = tx.t.copied_files
-        of_files = tx.in_instance(copied.c.file, {staged.file for staged in staged_keys})
+        of_files = tx.in_instance(copied.c.file, {key.file for key in staged_keys})
         refs |= {Ref("copy_job", job) for job in tx.ids(select(copied.c.job_id).where(of_files))}
     return refs
 
@@ -39,7 +39,7 @@ def live_texts(tx: CatalogTransaction, keys: Collection[str]) -> Iterator[str]:
     for file in files:
         if file.rowset in visible:
             yield f"rowset {file.rowset} of tablet {file.tablet}{_parents_text(tx, file.tablet)}"
-    staged_ids = {key.file for key in map(layout.parse_staged, sorted(keys)) if key is not None}
+    staged_ids = {key.file for key in _staged_keys(keys)}
     if staged_ids and _exists(tx, tx.t.staged_files):
         loading = set(staged.loading(tx, staged_ids))
         for file in staged.files(tx, staged_ids):
@@ -84,3 +84,7 @@ def _exists(tx: CatalogTransaction, table: Table) -> bool:
 
 def _rowset_files(keys: Collection[str]) -> list[layout.RowsetFile]:
     return [file for file in map(layout.parse, sorted(keys)) if file is not None]
+
+
+def _staged_keys(keys: Collection[str]) -> list[layout.StagedKey]:
+    return [key for key in map(layout.parse_staged, sorted(keys)) if key is not None]

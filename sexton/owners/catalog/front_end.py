@@ -10,8 +10,8 @@ from sexton.owners.call_options import CallOptions
 from sexton.owners.plugin import OwnerContext
 from sexton.owners.port import OwnerSilent
 
-MOST_CHARACTERS = 128
-"""Of an id; see ``layout.check_id``."""
+MOST_ID_CHARACTERS = 128
+"""See ``layout.check_id``. An id of another form is no reason for silence: it is a finding."""
 
 
 class FrontEndOptions(Message):
@@ -53,6 +53,6 @@ def read_ids(context: OwnerContext, instance: str, kind: str, after: str, limit:
         check_text(*answer.ids)
     except BadInput as e:
         raise OwnerSilent(f"{given.front_end} lists an id of kind {kind} that is none: {e}") from e
-    if too_long := next((id_ for id_ in answer.ids if len(id_) > MOST_CHARACTERS), ""):
+    if too_long := next((id_ for id_ in answer.ids if len(id_) > MOST_ID_CHARACTERS), ""):
         raise OwnerSilent(f"{given.front_end} lists an id of {len(too_long):,} characters")
     return answer.ids

@@ -12,7 +12,7 @@ from sexton.kernel.errors import BadInput
 from sexton.owners.catalog import copies, labels
 from sexton.owners.catalog.errors import AlreadyThere, LabelTaken, RecordNotFound, WrongState
 from sexton.owners.catalog.model import MOST_CHARACTERS, TXN, Output, RowsetState, TxnStatus, Written
-from sexton.owners.catalog.records import CatalogRecords, add, check_some, ensure_found, new_id
+from sexton.owners.catalog.records import CatalogRecords, add, check_seconds, check_some, ensure_found, new_id
 from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.owners.catalog.writing import prepare, publish
 
@@ -30,8 +30,7 @@ class Loads(CatalogRecords):
         check_text(label)
         if not 0 < len(label) <= MOST_CHARACTERS:
             raise BadInput(f"the label has {len(label):,} characters; it must have 1 to {MOST_CHARACTERS}")
-        if not 0 < timeout_seconds <= contract.MAX_TTL_SECONDS:
-            raise BadInput(f"timeout_seconds is {timeout_seconds}; it must be 1 to {contract.MAX_TTL_SECONDS}")
+        check_seconds("timeout_seconds", timeout_seconds)
         with self._write() as tx:
             txn = _begin(tx, label, tx.db.now(tx.c) + timeout_seconds * 1000, None)
             try:

@@ -34,7 +34,7 @@ class RowsetState(StrEnum):
 
 
 class CopyState(StrEnum):
-    """The states of a copy job. One that is cancelled, or whose time is up, has no record any more."""
+    """The states of a copy job. One that is cancelled, or whose time is up, no longer has a record."""
 
     LOADING = "LOADING"
     FINISHED = "FINISHED"

@@ -53,9 +53,11 @@ def _staged(tx: CatalogTransaction, marks: Sequence[DueMark]) -> set[Ref]:
                 refs_by_file[staged.file].add(mark.ref)
         if mark.prefix is not None and (mark.prefix.startswith(STAGES) or STAGES.startswith(mark.prefix)):
             live_refs |= {mark.ref} if _has_staged_under(tx, mark.prefix) else set()
-    file = tx.t.staged_files
-    for file_id in tx.ids(select(file.c.id).where(tx.in_instance(file.c.id, sorted(refs_by_file)))):
-        live_refs |= refs_by_file[file_id]
+    file, file_ids = tx.t.staged_files, sorted(refs_by_file)
+    for start in range(0, len(file_ids), ROWS_AT_ONCE):
+        page = file_ids[start : start + ROWS_AT_ONCE]
+        for file_id in tx.ids(select(file.c.id).where(tx.in_instance(file.c.id, page))):
+            live_refs |= refs_by_file[file_id]
     return live_refs
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Table, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
+from sexton.contract import MAX_TTL_SECONDS
 from sexton.database.engine import Database
 from sexton.database.rows import sum_of
 from sexton.kernel.errors import BadInput
@@ -90,6 +91,12 @@ def check_vault(tx: CatalogTransaction, vault: str) -> None:
     t = tx.db.t.vault
     if tx.c.execute(select(t.c.name).where(t.c.instance == tx.instance, t.c.name == vault)).first() is None:
         raise BadInput(f"instance {tx.instance} has no vault {vault!r}; register it with: sexton vault add")
+
+
+def check_seconds(what: str, seconds: int) -> None:
+    """Raise ``BadInput`` for a time span that is not above 0 and at most 366 days."""
+    if not 0 < seconds <= MAX_TTL_SECONDS:
+        raise BadInput(f"{what} is {seconds}; it must be 1 to {MAX_TTL_SECONDS}")
 
 
 def check_some(what: str, values: Collection[object]) -> None:

@@ -5,10 +5,9 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import select, update
 
 from sexton import contract
-from sexton.kernel.errors import BadInput
 from sexton.owners.catalog.errors import RecordNotFound, WrongState
 from sexton.owners.catalog.model import RESTORE, Restore, RestoreState, RowsetState
-from sexton.owners.catalog.records import CatalogRecords, add, new_id
+from sexton.owners.catalog.records import CatalogRecords, add, check_seconds, new_id
 from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.owners.catalog.writing import prepare, publish
 
@@ -27,8 +26,7 @@ class Restores(CatalogRecords):
             vault: where their files are written.
             expiry_seconds: how long the job may take.
         """
-        if not 0 < expiry_seconds <= contract.MAX_TTL_SECONDS:
-            raise BadInput(f"expiry_seconds is {expiry_seconds}; it must be 1 to {contract.MAX_TTL_SECONDS}")
+        check_seconds("expiry_seconds", expiry_seconds)
         with self._write() as tx:
             job, expires = new_id(), tx.db.now(tx.c) + expiry_seconds * 1000
             add(tx, tx.t.restore_jobs, [{"id": job, "state": RestoreState.RUNNING, "expires_at": expires}])

@@ -78,8 +78,8 @@ class CatalogTransaction:
             kind: the kind.
             id_: a column of the row.
         """
-        found = select(literal(1)).where(t.c.id == id_, t.c.kind + "" == kind, t.c.instance + "" == self.instance)
-        return found.scalar_subquery().is_not(None)
+        of_row = select(literal(1)).where(t.c.id == id_, t.c.kind + "" == kind, t.c.instance + "" == self.instance)
+        return of_row.scalar_subquery().is_not(None)
 
     def mark(self, kind: str, query: Select[Any]) -> None:
         """Mark the selected objects by one statement; objects that are marked or were deleted are left out.

@@ -32,7 +32,11 @@ class Shows(CatalogRecords):
             sizes = _sizes(tx, list(tables))
             return [
                 ShownTable(
-                    id=id_, dropped=dropped, indexes=indexes[id_], partitions=partitions[id_], **sizes.get(id_, {})
+                    id=id_,
+                    dropped=dropped,
+                    indexes=tuple(indexes[id_]),
+                    partitions=tuple(partitions[id_]),
+                    **sizes.get(id_, {}),
                 )
                 for id_, dropped in tables.items()
             ]
@@ -50,12 +54,12 @@ class Shows(CatalogRecords):
             return [ShownRowset(**row._mapping) for row in rows]
 
 
-def _parts(tx: CatalogTransaction, part: Table, tables: list[str]) -> dict[str, tuple[ShownPart, ...]]:
+def _parts(tx: CatalogTransaction, part: Table, tables: list[str]) -> dict[str, list[ShownPart]]:
     """Return table → its indexes, or its partitions."""
-    parts: dict[str, tuple[ShownPart, ...]] = defaultdict(tuple)
+    parts: dict[str, list[ShownPart]] = defaultdict(list)
     query = select(part.c.table_id, part.c.id, part.c.dropped).where(tx.in_instance(part.c.table_id, tables))
     for row in tx.c.execute(query.order_by(part.c.id)):
-        parts[row.table_id] += (ShownPart(id=row.id, dropped=row.dropped),)
+        parts[row.table_id].append(ShownPart(id=row.id, dropped=row.dropped))
     return parts
 
 

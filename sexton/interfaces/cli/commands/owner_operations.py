@@ -133,14 +133,12 @@ def _print_result(result: Any) -> None:
         typer.echo("done")
     elif isinstance(plain, list) and plain and isinstance(plain[0], dict):
         show_table("", list(plain[0]), [[_cell(value) for value in row.values()] for row in plain])
+    elif isinstance(plain, dict):
+        for name, value in plain.items():
+            typer.echo(f"{name}: {_cell(value)}")
     else:
-        pairs = (
-            plain.items()
-            if isinstance(plain, dict)
-            else [("", v) for v in (plain if isinstance(plain, list) else [plain])]
-        )
-        for name, value in pairs:
-            typer.echo(f"{name}: {_cell(value)}" if name else _cell(value))
+        for value in plain if isinstance(plain, list) else [plain]:
+            typer.echo(_cell(value))
 
 
 def _cell(value: Any) -> str:
@@ -149,8 +147,6 @@ def _cell(value: Any) -> str:
         return ", ".join(map(_cell, value))
     if isinstance(value, dict):
         return str(value.get("id") or json.dumps(value)) + (" (dropped)" if value.get("dropped") else "")
-    return (
-        {None: "", True: "yes", False: "no"}.get(value, str(value))
-        if not isinstance(value, int) or isinstance(value, bool)
-        else str(value)
-    )
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else str(value)

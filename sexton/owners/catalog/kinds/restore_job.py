@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import exists, select
+from sqlalchemy import select
 
 from sexton.marks.model import DueMark, Expansion, Ref
 from sexton.owners.catalog.kind import CatalogKind
@@ -15,11 +15,8 @@ WAITS = "its rowsets"
 
 def _expand(tx: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
     rowset, writers = tx.t.rowsets, [RESTORE + mark.id for mark in marks]
-    history = tx.db.t.mark_history
     # A rowset whose mark was given up keeps its record and its files, but does not block its job.
-    given_up = exists().where(
-        history.c.instance == tx.instance, history.c.kind == "prepared", history.c.id == rowset.c.id
-    )
+    given_up = tx.has_mark(tx.db.t.mark_history, "prepared", rowset.c.id)
     is_waiting = [tx.in_instance(rowset.c.owner_txn, writers), rowset.c.state.in_(UNFINISHED), ~given_up]
     unfinished = select(rowset.c.owner_txn).where(*is_waiting)
     waiting = set(tx.ids(unfinished.distinct()))

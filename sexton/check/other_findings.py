@@ -1,4 +1,4 @@
-"""Find what each check finds again, whatever it lists: uploads, contradicting records, differences of a front end."""
+"""Find what no comparison of objects with records shows: uploads, contradicting records, a front end that differs."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -10,6 +10,7 @@ from sexton.storage.model import VaultSpec
 from sexton.storage.port import UnknownVault, VaultFault, Vaults
 
 TYPES = (FindingType.UPLOAD, FindingType.RECORD, FindingType.FRONT_END)
+"""The types that this module finds. Each run finds them anew, also when a step is repeated."""
 STALE_UPLOAD_SECONDS = 86_400
 """An unfinished upload older than this will hardly ever be finished."""
 MEMORY_IDS = 10_000
@@ -17,8 +18,8 @@ MEMORY_IDS = 10_000
 CompareIds = Callable[[str, str, Sequence[str], tuple[str, str]], PeerComparison]
 
 
-class FoundAgain:
-    """Finds discrepancies of the types above. What cannot be read is noted, and older findings of its type stay."""
+class OtherFindings:
+    """Finds discrepancies of ``TYPES``. What cannot be read is noted, and older findings of its type stay."""
 
     def __init__(
         self,
@@ -59,9 +60,9 @@ class FoundAgain:
                     heartbeat()
                     ids = self._owner.memory_ids(instance, kind, after, MEMORY_IDS)
                     is_end = len(ids) < MEMORY_IDS
-                    found = self._compare_ids(instance, kind, ids, (after, "" if is_end else ids[-1]))
-                    yield from _front_end_findings(found)
-                    after = ids[-1] if ids else after
+                    until = "" if is_end else ids[-1]
+                    yield from _front_end_findings(self._compare_ids(instance, kind, ids, (after, until)))
+                    after = until
         except OwnerSilent as e:
             unread.append(FindingType.FRONT_END)
             notes.append(f"the memory of the front end was not compared with all records: {e}")
@@ -82,12 +83,14 @@ class FoundAgain:
                 notes.append(f"unfinished uploads were not listed: {e}")
 
 
-def _front_end_findings(found: PeerComparison) -> Iterator[Discrepancy]:
-    texts = (
-        (found.unknown_ids, found.unknown, "the front end has it in memory, and there is no live record"),
-        (found.missing_ids, found.missing, "it is a live record, and the front end does not have it in memory"),
-    )
-    for ids, count, text in texts:
-        more = f"; so are {count - len(ids):,} others beside it" if count > len(ids) else ""
+def _front_end_findings(comparison: PeerComparison) -> Iterator[Discrepancy]:
+    """Yield a discrepancy for each id that a comparison names."""
+    only_in_memory = "the front end has it in memory, and there is no live record"
+    only_in_records = "it is a live record, and the front end does not have it in memory"
+    for ids, count, text in (
+        (comparison.unknown_ids, comparison.unknown, only_in_memory),
+        (comparison.missing_ids, comparison.missing, only_in_records),
+    ):
+        detail = f"{text}; so are {count - len(ids):,} others beside it" if count > len(ids) else text
         for id_ in ids:
-            yield Discrepancy(type=FindingType.FRONT_END, vault="", key=f"{found.kind}/{id_}", detail=f"{text}{more}")
+            yield Discrepancy(type=FindingType.FRONT_END, vault="", key=f"{comparison.kind}/{id_}", detail=detail)
