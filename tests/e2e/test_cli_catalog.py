@@ -73,11 +73,14 @@ def test_a_dropped_instance_is_undropped(offline: Run, tmp_path: Path) -> None:
     inside = offline("catalog", "lake", "drop-instance", SEXTON_AUDIT__AUDIT_URL=f"file://{tmp_path}/audit")
     dropped = offline("catalog", "lake", "drop-instance", **elsewhere)
     shown = offline("instance", "list")
+    examined = offline("doctor", "--json")
     refused = offline("catalog", "lake", "begin", "label=a", "timeout_seconds=60")
     undropped = offline("catalog", "lake", "undrop-instance")
     begun = offline("catalog", "lake", "begin", "label=a", "timeout_seconds=60")
 
     assert "to a place elsewhere first" in inside.stderr
     assert "observe, dropped" in shown.stdout
+    states = {item["about"]: item["state"] for item in json.loads(examined.stdout)["items"]}
+    assert (states["live objects"], states["checks"]) == ("OK", "OK")
     assert [r.returncode for r in (dropped, refused, undropped, begun)] == [0, 1, 0, 0]
     assert "undrop it to use it again" in refused.stderr

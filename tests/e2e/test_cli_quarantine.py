@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from sexton import contract
 from sexton.database.engine import Database
 from tests.e2e.conftest import Run
 from tests.support.rig import listing
@@ -58,6 +59,25 @@ def test_discard_removes_the_mark_and_leaves_its_files(offline: Run, aside: Data
     events = json.loads(story.stdout)["items"][0]["events"]
     assert [e["event"] for e in events] == ["marked", "discarded"]
     assert "discarded: kept by hand, its remaining files were left (0 objects were deleted" in events[1]["text"]
+
+
+def test_discard_says_which_files_stay(offline: Run, aside: Database) -> None:
+    mark = aside.t.mark
+    discard = ("quarantine", "discard", "shop", "dropped/t1", "--reason", "x")
+
+    quarantined = offline(*discard)
+    with aside.write() as c:
+        c.execute(mark.update().values(quarantined_reason=None, first_pass_at=aside.now(c)))
+    after_first_pass = offline(*discard)
+    with aside.write() as c:
+        contract.mark(c, "shop", "instance", [contract.NewMark(id="whole", vault=None, prefix="data/")])
+        c.execute(mark.update().values(quarantined_reason="BAD_KEY"))
+    whole = offline("quarantine", "discard", "shop", "instance/whole", "--reason", "x")
+
+    assert "these files stay: 1 key in vault disk" in quarantined.stdout
+    later = "its files are deleted; only what came or was undeleted later stays: 1 key in vault disk"
+    assert later in after_first_pass.stdout
+    assert "these files stay: everything in its vaults" in whole.stdout
 
 
 @pytest.mark.parametrize(

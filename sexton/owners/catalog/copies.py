@@ -47,8 +47,9 @@ class Copies(CatalogRecords):
             ensure_found(tx.t.staged_files, files, rows)
             new = sorted(set(rows) - _copied(tx, stage, table, rows))
             # A claim of a file comes before this removal, and refuses it, or after: then the new mark is too young.
-            if _remove_marks(tx, new) != len(new):
-                raise WrongState(f"of {', '.join(new[:5])} some were loaded already, or are being deleted")
+            _remove_marks(tx, new)
+            if ended := _ended(tx, new):
+                raise WrongState(f"{', '.join(ended[:5])}: loaded already, or being deleted")
             mark_files(tx, [rows[id_] for id_ in new])
             return _begin(tx, stage, table, [(id_, "") for id_ in new], timeout_seconds, internal=True)
 
@@ -158,11 +159,23 @@ def _locked_files(tx: CatalogTransaction, files: Collection[str]) -> Sequence[An
     ).all()
 
 
-def _remove_marks(tx: CatalogTransaction, files: Collection[str]) -> int:
-    """Remove the marks of staged files, which nothing has claimed; return how many."""
+def _remove_marks(tx: CatalogTransaction, files: Collection[str]) -> None:
+    """Remove the marks of staged files that nothing has claimed."""
     mark = tx.db.t.mark
     is_waiting = [tx.in_instance(mark.c.id, files), mark.c.kind == "stage_file", mark.c.state == "MARKED"]
-    return tx.c.execute(delete(mark).where(*is_waiting)).rowcount
+    tx.c.execute(delete(mark).where(*is_waiting))
+
+
+def _ended(tx: CatalogTransaction, files: Collection[str]) -> list[str]:
+    """Return the files that still have a mark, as it is claimed, and those that a finished job has loaded.
+
+    A file without a mark, because an operator discarded it, may be loaded.
+    """
+    mark, copied, job = tx.db.t.mark, tx.t.copied_files, tx.t.copy_jobs
+    claimed = select(mark.c.id).where(tx.in_instance(mark.c.id, files), mark.c.kind == "stage_file")
+    is_own_job = (job.c.id == copied.c.job_id) & (job.c.instance == copied.c.instance)
+    is_loaded = [tx.in_instance(copied.c.file, files), job.c.internal, job.c.state == CopyState.FINISHED]
+    return sorted({*tx.ids(claimed), *tx.ids(select(copied.c.file).join(job, is_own_job).where(*is_loaded))})
 
 
 def _check(files: Sequence[object], seconds: int) -> None:

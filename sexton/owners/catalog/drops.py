@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from sqlalchemy import Table, select, update
 
 from sexton import contract
+from sexton.owners.catalog import discards
 from sexton.owners.catalog.errors import AlreadyDropped, RecordNotFound
 from sexton.owners.catalog.records import CatalogRecords, ensure_found, lock_against_drop, title
 from sexton.owners.catalog.scope import CatalogTransaction
@@ -20,7 +21,7 @@ class Drops(CatalogRecords):
         """Drop a table with all its indexes and partitions."""
         with self._write() as tx:
             _flag(tx, tx.t.tables, [table])
-            contract.mark(tx.c, tx.instance, "table", [contract.NewMark(id=table, vault=None)])
+            discards.mark(tx, "table", [contract.NewMark(id=table, vault=None)])
 
     def drop_index(self, index: str) -> None:
         """Drop an index in every partition of its table."""
@@ -37,7 +38,7 @@ class Drops(CatalogRecords):
             contract.Refused: the table or one of its children is claimed or deleted; the message names it.
         """
         with self._write() as tx:
-            contract.undrop(tx.c, tx.instance, "table", [table])
+            discards.undrop(tx, "table", tx.t.tables, table)
             indexes = _marked_children(tx, "index", "table", [table])
             partitions = _marked_children(tx, "partition", "table", [table])
             _take_back(tx, "index", indexes)
@@ -49,6 +50,8 @@ class Drops(CatalogRecords):
             _take_back(tx, "tablet", tablets)
             for records, ids in ((tx.t.tables, [table]), (tx.t.indexes, indexes), (tx.t.partitions, partitions)):
                 _flag(tx, records, ids, dropped=False)
+            for kind, ids in (("table", [table]), ("index", indexes), ("partition", partitions)):
+                discards.let_tablets_be_marked(tx, kind, ids)
 
     def undrop_index(self, index: str) -> None:
         """Restore an index.
@@ -75,13 +78,15 @@ class Drops(CatalogRecords):
                 raise RecordNotFound(f"there is no {kind} {id_}")
             lock_against_drop(tx, tx.t.tables, [table])
             _flag(tx, records, [id_])
-            contract.mark(tx.c, tx.instance, kind, [contract.NewMark(id=id_, vault=None, parent=("table", table))])
+            discards.mark(tx, kind, [contract.NewMark(id=id_, vault=None, parent=("table", table))])
 
     def _undrop_part(self, kind: str, id_: str) -> None:
         with self._write() as tx:
-            contract.undrop(tx.c, tx.instance, kind, [id_])
+            records = _records(tx, kind)
+            discards.undrop(tx, kind, records, id_)
             _take_back(tx, "tablet", _marked_children(tx, "tablet", kind, [id_]))
-            _flag(tx, _records(tx, kind), [id_], dropped=False)
+            _flag(tx, records, [id_], dropped=False)
+            discards.let_tablets_be_marked(tx, kind, [id_])
 
 
 def _records(tx: CatalogTransaction, kind: str) -> Table:

@@ -1,4 +1,7 @@
-"""Find records of the catalog that contradict each other: references to missing records, and wrong counters."""
+"""Find records of the catalog that contradict each other: references to missing records, and wrong counters.
+
+A record that should be deleted, but has no mark, contradicts its state.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,6 +9,7 @@ from typing import Any
 from sqlalchemy import Select, Table, and_, exists, func, literal, or_, select
 
 from sexton.database.ranges import READ_ROWS
+from sexton.owners.catalog import unmarked
 from sexton.owners.catalog.model import CopyState, RestoreState, RowsetState
 from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.owners.port import RecordText
@@ -43,6 +47,7 @@ def _integrity_queries(tx: CatalogTransaction) -> Iterator[tuple[str, Select[Any
         yield kind, select(jobs.c.id, literal("its state is unknown: ") + jobs.c.state).where(*is_unknown)
     yield "rowset", _rowsets_without_schema(tx)
     yield "tablet", _wrong_counters(tx)
+    yield from unmarked.queries(tx)
 
 
 def _orphaned_children(

@@ -8,6 +8,7 @@ from sqlalchemy import select, update
 from sexton import contract
 from sexton.database.contract_errors import check_text
 from sexton.kernel.errors import BadInput
+from sexton.owners.catalog import discards
 from sexton.owners.catalog.errors import AlreadyDropped, WrongState
 from sexton.owners.catalog.layout import check_id, stage_prefix, staged_key
 from sexton.owners.catalog.model import MOST_CHARACTERS, StagedFile
@@ -31,12 +32,14 @@ class Stages(CatalogRecords):
         check_id(stage)
         with self._write() as tx:
             check_vault(tx, vault)
+            discards.check_unused(tx, "stage", stage)
             add(tx, tx.t.stages, [{"id": stage, "vault": vault}])
 
     def create_external_stage(self, stage: str) -> None:
         """Create a stage for files of the user's own bucket."""
         check_id(stage)
         with self._write() as tx:
+            discards.check_unused(tx, "stage", stage)
             add(tx, tx.t.stages, [{"id": stage}])
 
     def announce_files(self, stage: str, files: Mapping[str, int]) -> list[StagedFile]:
@@ -89,7 +92,7 @@ class Stages(CatalogRecords):
                 raise AlreadyDropped(f"stage {stage} is dropped already")
             [vault] = tx.c.execute(select(t.c.vault).where(tx.in_instance(t.c.id, [stage]))).scalars()
             prefix = None if vault is None else stage_prefix(stage)
-            contract.mark(tx.c, tx.instance, "stage", [contract.NewMark(id=stage, vault=vault, prefix=prefix)])
+            discards.mark(tx, "stage", [contract.NewMark(id=stage, vault=vault, prefix=prefix)])
 
     def undrop_stage(self, stage: str) -> None:
         """Restore a stage with its files.
@@ -98,8 +101,8 @@ class Stages(CatalogRecords):
             contract.Refused: it is claimed or deleted.
         """
         with self._write() as tx:
-            contract.undrop(tx.c, tx.instance, "stage", [stage])
             t = tx.t.stages
+            discards.undrop(tx, "stage", t, stage)
             tx.c.execute(update(t).where(tx.in_instance(t.c.id, [stage])).values(dropped=False))
 
 
@@ -118,4 +121,4 @@ def mark_files(tx: CatalogTransaction, rows: Sequence[Mapping[str, Any]]) -> Non
         contract.NewMark(id=row["id"], vault=None, bytes=row["bytes"], parent=("stage", row["stage_id"]))
         for row in rows
     ]
-    contract.mark(tx.c, tx.instance, "stage_file", new_marks)
+    discards.mark(tx, "stage_file", new_marks)

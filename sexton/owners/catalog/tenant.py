@@ -12,6 +12,7 @@ from sexton.contract import MAX_BYTES
 from sexton.database.rows import sum_of
 from sexton.marks.model import DueMark, Expansion, InstanceMode, MarkState, Place, Ref
 from sexton.marks.whole import WHOLE
+from sexton.owners.catalog import discards
 from sexton.owners.catalog.errors import AlreadyDropped
 from sexton.owners.catalog.layout import ROOT, STAGES
 from sexton.owners.catalog.model import RowsetState
@@ -36,7 +37,7 @@ class Tenant(CatalogRecords):
             size = tx.c.execute(select(sum_of(self._db, rowset.c.bytes, MAX_BYTES)).where(*is_visible)).scalar_one()
             new_mark = contract.NewMark(id=WHOLE.id, vault=None, prefix=ROOT, bytes=size)
             try:
-                contract.mark(tx.c, tx.instance, WHOLE.kind, [new_mark])
+                discards.mark(tx, WHOLE.kind, [new_mark])
             except contract.AlreadyMarked as e:  # at the same time, by another caller
                 raise AlreadyDropped(f"instance {self._instance} is dropped already") from e
 

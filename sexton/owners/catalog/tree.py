@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import select
 
 from sexton.kernel.errors import BadInput
+from sexton.owners.catalog.discards import check_unused
 from sexton.owners.catalog.layout import check_id
 from sexton.owners.catalog.model import NewTable, Schema
 from sexton.owners.catalog.records import CatalogRecords, add, lock_against_drop, new_id
@@ -23,6 +24,7 @@ class Tree(CatalogRecords):
         """Create a table with its indexes, partitions and tablets; tablets get ids of their own."""
         check_id(new.id, *new.partitions)
         with self._write() as tx:
+            check_unused(tx, "table", new.id)
             add(tx, tx.t.tables, [{"id": new.id}])
             for position, (index, schema) in enumerate(new.indexes.items()):
                 _add_index(tx, new.id, index, schema, base=position == 0)
@@ -70,6 +72,7 @@ class Tree(CatalogRecords):
 
 def _add_index(tx: CatalogTransaction, table: str, index: str, schema: Schema, *, base: bool) -> None:
     check_id(index)
+    check_unused(tx, "index", index)
     add(tx, tx.t.indexes, [{"id": index, "table_id": table, "base": base}])
     _add_schema(tx, index, FIRST_VERSION, schema)
 
@@ -81,6 +84,7 @@ def _add_schema(tx: CatalogTransaction, index: str, version: int, schema: Schema
 
 
 def _add_partition(tx: CatalogTransaction, table: str, partition: str) -> None:
+    check_unused(tx, "partition", partition)
     add(tx, tx.t.partitions, [{"id": partition, "table_id": table}])
     add(tx, tx.t.versions, [{"partition_id": partition, "table_id": table, "value": FIRST_VERSION}])
 

@@ -184,10 +184,11 @@ CREATE INDEX sexton_mark_history_gone ON sexton_mark_history (instance, gone_at)
 CREATE INDEX sexton_mark_history_children ON sexton_mark_history (instance, parent_kind, parent_id)
     WHERE parent_id IS NOT NULL;
 
--- Refuse marks of unknown instances, of ids that are gone, with long keys, and columns that only Sexton may set.
+-- Refuse marks of unknown and deleted instances, of ids that are gone, with long keys, and columns that only Sexton may
+-- set.
 CREATE TRIGGER sexton_mark_arrives BEFORE INSERT ON sexton_mark BEGIN
-    SELECT RAISE(ABORT, 'SX004 unknown instance; register it with: sexton instance add')
-    WHERE NOT EXISTS (SELECT 1 FROM sexton_instance i WHERE i.id = NEW.instance);
+    SELECT RAISE(ABORT, 'SX004 unknown instance, or deleted; register another one with: sexton instance add')
+    WHERE NOT EXISTS (SELECT 1 FROM sexton_instance i WHERE i.id = NEW.instance AND i.mode <> 'deleted');
     SELECT RAISE(ABORT, 'SX005 gone: history remembers this mark; ids are never used again')
     WHERE EXISTS (SELECT 1 FROM sexton_mark_history h
                   WHERE h.instance = NEW.instance AND h.kind = NEW.kind AND h.id = NEW.id);

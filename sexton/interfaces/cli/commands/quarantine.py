@@ -88,12 +88,12 @@ def discard(
 ) -> None:
     """Give a mark up.
 
-    Its record is deleted, its files stay, and Sexton never deletes them.
+    Its record is deleted, and Sexton never deletes what is left of its files. A mark that waits for its second pass may
+    be given up, too, after an undelete that this pass would undo.
 
     Example: sexton quarantine discard shop dropped/t12 --reason 'removed by hand'
     """
     from sexton.kernel.errors import BadInput
-    from sexton.recycle.pipeline.sql.quarantine import AWAITS_SECOND_PASS
 
     ref, text = parse_ref(mark), require_reason(reason)
     with open_database() as service, log_call(service, "quarantine discard", instance, mark, text):
@@ -101,14 +101,31 @@ def discard(
         q = store.find_discardable(service.stores.registry.instance(instance).id, ref)
         if q is None:
             raise BadInput(f"{mark} of {instance} is not quarantined; see: sexton why {ref.id}")
-        state = "waits for its second pass" if q.reason == AWAITS_SECOND_PASS else f"quarantined: {q.reason}"
-        typer.echo(f"{mark} of {instance}, marked {utc(q.marked_at)}, {state}")
-        files = f"prefix {q.prefix}" if q.prefix else quantity(q.keys, "key")
-        typer.echo(f"these files stay: {files} in vault {q.vault or '(none)'}, {human_bytes(q.bytes)} per its owner")
+        for line in _consequences(q):
+            typer.echo(line)
         if not yes:
             typer.confirm("Give it up?", abort=True, err=True)
         store.discard(instance, ref, text)
     typer.echo(f"{mark} is given up; see: sexton why {ref.id}")
+
+
+def _consequences(q: "Quarantined") -> Sequence[str]:
+    """Return what a mark is, and what becomes of its files when it is given up."""
+    from sexton.marks.model import Ref
+    from sexton.marks.whole import WHOLE
+    from sexton.recycle.pipeline.sql.quarantine import AWAITS_SECOND_PASS
+
+    is_deleted = q.reason == AWAITS_SECOND_PASS
+    state = "waits for its second pass" if is_deleted else f"quarantined: {q.reason}"
+    named = f"prefix {q.prefix}" if q.prefix else quantity(q.keys, "key")
+    files = f"{named} in vault {q.vault or '(none)'}"
+    if Ref(q.kind, q.id) == WHOLE:
+        files = "everything in its vaults"
+    what = "its files are deleted; only what came or was undeleted later stays" if is_deleted else "these files stay"
+    return (
+        f"{q.kind}/{q.id} of {q.instance}, marked {utc(q.marked_at)}, {state}",
+        f"{what}: {files}, {human_bytes(q.bytes)} per its owner",
+    )
 
 
 def _row(q: "Quarantined") -> tuple[object, ...]:

@@ -1,0 +1,239 @@
+"""A record whose mark an operator discarded is reported, can be used again, and can be dropped again."""
+
+from functools import partial
+
+import pytest
+
+from sexton import contract
+from sexton.kernel.errors import BadInput
+from sexton.marks.model import InstanceMode, Ref
+from sexton.marks.whole import WHOLE
+from sexton.owners.catalog.errors import AlreadyDropped, AlreadyThere, WrongState
+from sexton.owners.catalog.model import NewTable, Schema
+from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
+from tests.integration.owners.catalog.shop import HOUR, OWN, PREPARED, RETAINED, Shop
+from tests.integration.owners.catalog.test_dropped_instance import waiting
+
+
+def discard(shop: Shop, kind: str, id_: str) -> None:
+    """Quarantine a mark, and discard it as an operator does."""
+    with shop.db.write() as c:
+        mark = shop.db.t.mark
+        is_mark = (mark.c.kind == kind) & (mark.c.id == id_)
+        assert c.execute(mark.update().where(is_mark).values(quarantined_reason="BAD_KEY")).rowcount == 1
+    QuarantineStore(shop.db).discard("shop", Ref(kind, id_), "anna")
+
+
+def reported(shop: Shop) -> set[str]:
+    """Return the records that a check reports because nothing deletes them."""
+    texts = shop.catalog_owner.contradictions("shop")
+    return {f"{text.kind}/{text.id}" for text in texts if "has no mark" in text.text}
+
+
+def staged_file(shop: Shop) -> str:
+    """Upload a file to the new stage ``u1``; return its id."""
+    shop.catalog.create_stage("u1", "disk")
+    [file] = shop.catalog.announce_files("u1", {"a": 10})
+    shop.put("disk", file.key)
+    return file.id
+
+
+@pytest.mark.parametrize("kind", ["table", "index", "partition"])
+def test_what_was_dropped_and_discarded_can_be_used_again(shop: Shop, kind: str) -> None:
+    tablets = shop.table("t", 2)
+    id_ = {"table": "t", "index": "t-i", "partition": "t-p"}[kind]
+    shop.loaded(tablets)
+    objects = shop.objects()
+    getattr(shop.catalog, f"drop_{kind}")(id_)
+    before = reported(shop)
+    discard(shop, kind, id_)
+    after = reported(shop)
+
+    getattr(shop.catalog, f"undrop_{kind}")(id_)
+    used, again = shop.loaded(tablets), reported(shop)
+    getattr(shop.catalog, f"drop_{kind}")(id_)
+    shop.later(RETAINED)
+    shop.round()
+
+    assert (before, after, again) == (set(), {f"{kind}/{id_}"}, set())
+    assert objects
+    assert used
+    assert shop.objects() == set()
+
+
+def test_tablets_discarded_with_their_table_can_be_dropped_again(shop: Shop) -> None:
+    tablets = shop.table("t", 2)
+    shop.loaded(tablets)
+    shop.catalog.drop_table("t")
+    shop.expand_all()
+    for tablet in tablets:
+        discard(shop, "tablet", tablet)
+    discard(shop, "table", "t")
+    shop.later(RETAINED)
+    shop.round()
+    kept = shop.objects()
+
+    shop.catalog.undrop_table("t")
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+    shop.round()
+
+    assert kept != set()
+    assert shop.objects() == set()
+
+
+def test_a_discarded_stage_can_be_used_and_dropped_again(shop: Shop) -> None:
+    file = staged_file(shop)
+    shop.catalog.drop_stage("u1")
+    discard(shop, "stage", "u1")
+    seen = reported(shop)
+
+    shop.catalog.undrop_stage("u1")
+    assert [f.id for f in shop.catalog.staged_files("u1")] == [file]
+    shop.catalog.drop_stage("u1")
+    shop.round()
+
+    assert seen == {"stage/u1"}
+    assert shop.objects() == set()
+
+
+def test_a_discarded_file_is_reported_and_can_be_loaded(shop: Shop) -> None:
+    shop.table()
+    file = staged_file(shop)
+    discard(shop, "stage_file", file)
+    seen = reported(shop)
+
+    job = shop.catalog.begin_copy("u1", "t", [file], HOUR)
+    during = reported(shop)
+    shop.catalog.commit(shop.catalog.begin("load", HOUR), copy_jobs=[job.id])
+    finished = reported(shop)
+    shop.round()
+
+    assert (seen, during, finished) == ({f"stage_file/{file}"}, set(), set())
+    assert shop.objects() == set()
+
+
+def test_a_discarded_copy_job_is_reported(shop: Shop) -> None:
+    shop.table()
+    file = staged_file(shop)
+    job = shop.catalog.begin_copy("u1", "t", [file], HOUR)
+    shop.catalog.commit(shop.catalog.begin("load", HOUR), copy_jobs=[job.id])
+    discard(shop, "copy_job", job.id)
+
+    assert reported(shop) == {f"copy_job/{job.id}", f"stage_file/{file}"}
+    shop.table("t2")
+    with pytest.raises(WrongState, match="loaded"):
+        shop.catalog.begin_copy("u1", "t2", [file], HOUR)
+    shop.catalog.drop_stage("u1")
+    shop.round()
+    assert shop.objects() == set()
+
+
+def test_discarded_rowsets_and_ends_are_reported(shop: Shop) -> None:
+    tablets = shop.table()
+    txn, [rowset] = shop.written(tablets)
+    dropped = shop.loaded(tablets)[0]
+    shop.catalog.drop_rowset(dropped)
+    shop.catalog.abort(txn)
+    before = reported(shop)
+    shop.later(HOUR + PREPARED)
+    for kind, id_ in (("prepared", rowset), ("dropped", dropped), ("txn_label", txn)):
+        discard(shop, kind, id_)
+    assert before == set()
+    assert reported(shop) == {f"rowset/{rowset}", f"rowset/{dropped}", f"txn/{txn}"}
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+    shop.round()
+
+    assert shop.objects() == set()
+    assert reported(shop) == {f"txn/{txn}"}
+
+
+@pytest.mark.parametrize("kind", ["index", "partition"])
+def test_a_discarded_part_of_a_dropped_table_stays_dropped(shop: Shop, kind: str) -> None:
+    shop.loaded(shop.table())
+    id_ = f"t-{kind[0]}"
+    getattr(shop.catalog, f"drop_{kind}")(id_)
+    discard(shop, kind, id_)
+    shop.catalog.drop_table("t")
+
+    with pytest.raises(AlreadyDropped, match="undrop it"):
+        getattr(shop.catalog, f"undrop_{kind}")(id_)
+    shop.later(RETAINED)
+    shop.round()
+
+    assert shop.objects() == set()
+
+
+def test_what_was_deleted_is_not_undropped(shop: Shop) -> None:
+    shop.table()
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+    shop.round()
+    shop.second_pass()
+
+    with pytest.raises(contract.Refused):
+        shop.catalog.undrop_table("t")
+
+
+@pytest.mark.parametrize("kind", ["table", "index", "partition", "stage"])
+def test_an_id_of_something_deleted_is_refused(shop: Shop, kind: str) -> None:
+    shop.table("t")
+    if kind == "stage":
+        shop.catalog.create_stage("u1", "disk")
+        shop.catalog.drop_stage("u1")
+    else:
+        getattr(shop.catalog, f"drop_{kind}")({"table": "t", "index": "t-i", "partition": "t-p"}[kind])
+    shop.later(RETAINED)
+    shop.round()
+    shop.second_pass()
+
+    create = {
+        "stage": partial(shop.catalog.create_stage, "u1", "disk"),
+        "table": partial(shop.table, "t"),
+        "index": partial(shop.catalog.create_table, NewTable(id="t2", indexes={"t-i": Schema()})),
+        "partition": partial(shop.catalog.add_partition, "t", "t-p", 1),
+    }
+    with pytest.raises(AlreadyThere, match="was used before"):
+        create[kind]()
+
+
+def test_a_discarded_instance_can_be_dropped_again(shop: Shop) -> None:
+    shop.loaded(shop.table())
+    shop.catalog.drop_instance()
+    discard(shop, *WHOLE)
+    assert shop.catalog.begin("load", HOUR)
+
+    shop.catalog.drop_instance()
+    shop.later(OWN["instance"] + 1)
+    shop.round(plan=waiting(shop))
+    shop.second_pass()
+
+    assert shop.objects() == set()
+    assert shop.registry.instance("shop").mode == InstanceMode.DELETED
+
+
+def test_a_deleted_instance_accepts_no_marks(shop: Shop) -> None:
+    shop.catalog.drop_instance()
+    shop.later(OWN["instance"] + 1)
+    shop.round(plan=waiting(shop))
+    shop.second_pass()
+    assert shop.registry.instance("shop").mode == InstanceMode.DELETED
+
+    with pytest.raises(contract.InstanceNotRegistered, match="deleted"), shop.db.write() as c:
+        contract.mark(c, "shop", "dropped", [contract.NewMark(id="m", vault="disk", prefix="x/")])
+    with pytest.raises(contract.InstanceNotRegistered, match="deleted"), shop.db.write() as c:
+        contract.prepare(c, "shop", "w", ["r"], "disk", ["x/r_"], HOUR)
+
+
+def test_a_check_of_a_dropped_instance_says_so(shop: Shop) -> None:
+    shop.loaded(shop.table())
+    shop.check()
+    shop.catalog.drop_instance()
+
+    run = shop.check().run
+
+    assert "was dropped" in str(run.missing_inputs)
+    assert "rebase" not in str(run.missing_inputs)
+    with pytest.raises(BadInput, match="was dropped"):
+        shop.check_ports.runs.rebase("shop")
