@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from sexton.insight.metrics.model import WalFigures
     from sexton.insight.plan_review import PlanReview
     from sexton.insight.views import MarkPage, Overview, Story
-    from sexton.marks.model import DueMark, Expansion
+    from sexton.marks.model import DueMark, Expansion, Ref
     from sexton.operators.controls.model import Halt
     from sexton.operators.holds.store import Hold
     from sexton.protection.model import Item
+    from sexton.recycle.pipeline.sql.quarantine import Quarantined
     from sexton.recycle.planning.estimate import Estimate
     from sexton.recycle.planning.model import Plan
 
@@ -76,6 +77,17 @@ class OperatorService:
         stores = self.stores
         context = WhyContext(self.policy, stores.insight, stores.owners, stores.audit)
         return story(self.db, name, instance, context)
+
+    def enable(self, instance: str) -> None:
+        """Allow rounds of an instance to delete, and agree to its retentions of now. Raise ``UnknownInstance``."""
+        self.stores.registry.enable(instance)
+        self.stores.plans.retentions.agree_first(instance, self.policy(instance))
+
+    def discard(self, instance: str, ref: "Ref", why: str) -> "Quarantined":
+        """Give a mark up; raises as ``QuarantineStore.discard`` does."""
+        children = self.stores.owners.marked_children(instance)
+        derived = [kind for kind, parents in children.items() if ref.kind in parents]
+        return self.stores.quarantine.discard(instance, ref, why, derived)
 
     def plan(self, instance: str, by: str, *, count: bool = False) -> PlanPreview:
         """Return a plan of everything that is due now, and store it unless it is empty. Raise ``UnknownInstance``.

@@ -1,10 +1,26 @@
 """What planning and rounds refuse."""
 
-from sexton.kernel.errors import SextonError
+from sexton.kernel.errors import BadInput, SextonError
 
 
 class PlanRefused(SextonError):
     """The plan does not exist, was applied, or belongs to another instance."""
+
+
+class UnknownPlan(PlanRefused):
+    """No plan has this number."""
+
+
+class UnknownRound(BadInput):
+    """No round has this number."""
+
+
+class NotQuarantined(BadInput):
+    """The mark is neither quarantined nor waits for its second pass, so it is not retried or discarded."""
+
+
+class Unconfirmed(SextonError):
+    """The marks name objects that were overwritten since; whether the new objects are deleted needs a confirmation."""
 
 
 class OrderRefused(SextonError):

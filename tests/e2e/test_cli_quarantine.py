@@ -75,7 +75,7 @@ def test_discard_says_which_files_stay(offline: Run, aside: Database) -> None:
     whole = offline("quarantine", "discard", "shop", "instance/whole", "--reason", "x")
 
     assert "these files stay: 1 key in vault disk" in quarantined.stdout
-    later = "its files are deleted; only what came or was undeleted later stays: 1 key in vault disk"
+    later = "its files are deleted; only what came or was undeleted later stays of: 1 key in vault disk"
     assert later in after_first_pass.stdout
     assert "these files stay: everything in its vaults" in whole.stdout
 

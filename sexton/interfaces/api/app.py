@@ -22,14 +22,20 @@ from sexton.interfaces.api.authentication import AuthenticationMiddleware
 from sexton.interfaces.api.lanes import Lanes
 from sexton.interfaces.api.routes import (
     binlogs,
+    call_log,
     checks,
     control,
     health,
+    holds,
+    instances,
     journal,
+    lists,
+    marks,
     owner_operations,
     plans,
     protections,
     replicas,
+    rounds,
     tokens,
     wal,
 )
@@ -68,7 +74,8 @@ def create(settings: Settings, db: Database) -> FastAPI:
     collector = FigureCollector(figures.read, {}, update=figures.update, stats=False, worker=False)
     app.state.metrics = DeploymentRegistry(settings.require_deployment(), collector, PoolCollector(db.engine))
     words = {"v1", ""}
-    parts = (health, tokens, control, plans, protections, checks, wal, binlogs, replicas, journal)
+    operators = (instances, rounds, plans, holds, marks, lists, checks, call_log)
+    parts = (health, tokens, control, *operators, protections, wal, binlogs, replicas, journal)
     for routes in (*(part.routes for part in parts), owner_operations.router()):
         app.include_router(routes)
         templates = [getattr(route, "path", "") for route in routes.routes]

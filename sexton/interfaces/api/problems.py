@@ -30,14 +30,17 @@ from sexton.operators.access.errors import (
 )
 from sexton.operators.call_log.errors import CallLogBroken
 from sexton.operators.controls.port import Halted, NotEnabled
+from sexton.operators.holds.store import TooLate, UnknownHold
 from sexton.owners.port import RecordConflict, RecordMissing
 from sexton.protection.errors import Exists, MaxCount, ProtectionNotFound, SoftDeleted
 from sexton.protocol.problems import ProblemDocument
-from sexton.recycle.errors import PlanRefused, RoundEnded
+from sexton.recycle.errors import NotQuarantined, PlanRefused, RoundEnded, Unconfirmed, UnknownPlan, UnknownRound
 from sexton.replication.binlog.errors import OutOfOrder, RecordsTrimmed, TooManyRuns, UnknownConsumer, UnknownLog
 from sexton.replication.journal.errors import FollowerAhead, JournalTrimmed
 from sexton.replication.replicas.errors import BootTooHigh, LastCopy, UnknownBackend, UnknownTablet
+from sexton.runtime.temporal.control_client import NotRunning
 from sexton.runtime.temporal.purges import AlreadyPurging
+from sexton.runtime.temporal.rounds import AlreadyRunning
 from sexton.storage.port import UnknownVault, VaultFault
 from sexton.wal.port import (
     EpochTooHigh,
@@ -78,10 +81,18 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (UnknownTablet, 404),
     (UnknownBackend, 404),
     (RecordMissing, 404),
+    (UnknownHold, 404),
+    (UnknownPlan, 404),
+    (UnknownRound, 404),
     (SlowBody, 408),
     (Exists, 409),
     (SoftDeleted, 409),
     (PlanRefused, 409),
+    (TooLate, 409),
+    (NotQuarantined, 409),
+    (Unconfirmed, 409),
+    (AlreadyRunning, 409),
+    (NotRunning, 409),
     (RoundEnded, 409),
     (NotEnabled, 409),
     (Halted, 409),

@@ -115,14 +115,25 @@ class CallStore:
             for repeated in repeats.ended(all_=all_):
                 self._store_count(repeated)
 
-    def last(self, count: int, instance: str | None = None, who: str = "") -> Sequence[CallRecord]:
-        """Return the newest calls with their outcomes, the newest first; ``who``: a part of the caller's name."""
+    def last(
+        self, count: int, instance: str | None = None, who: str = "", before: int | None = None
+    ) -> Sequence[CallRecord]:
+        """Return the newest calls with their outcomes, the newest first.
+
+        Args:
+            count: how many.
+            instance: only calls about it; None: any.
+            who: only callers whose name contains it.
+            before: only calls with lower numbers.
+        """
         t = self._db.t.call
         query = select(t).where(t.c.begun_id.is_(None)).order_by(t.c.id.desc()).limit(count)
         if instance is not None:
             query = query.where(t.c.instance == instance)
         if who:
             query = query.where(t.c.who.contains(who, autoescape=True))
+        if before is not None:
+            query = query.where(t.c.id < before)
         with self._db.read() as c:
             begun = c.execute(query).all()
             if not begun:

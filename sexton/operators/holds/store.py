@@ -41,6 +41,10 @@ class TooLate(SextonError):
     """The mark to hold is already claimed or deleted."""
 
 
+class UnknownHold(BadInput):
+    """No hold has this number."""
+
+
 class Hold(Message):
     """A hold. A ``mark`` hold blocks that mark and all of its descendants. Instants are in ms since 1970."""
 
@@ -136,7 +140,7 @@ class HoldStore:
         """End a hold now; repeating it changes nothing.
 
         Raises:
-            BadInput: there is no such hold.
+            UnknownHold: there is no such hold.
         """
         t = self._db.t.hold
         with self._db.write() as c:
@@ -144,7 +148,7 @@ class HoldStore:
             c.execute(update(t).where(t.c.id == hold, t.c.released_at.is_(None)).values(released_at=now))
             row = c.execute(select(t).where(t.c.id == hold)).one_or_none()
         if row is None:
-            raise BadInput(f"there is no hold {hold}; see: sexton hold list --all")
+            raise UnknownHold(f"there is no hold {hold}; see: sexton hold list --all")
         return Hold(**row._mapping)
 
     def active(self, instance: str | None = None) -> Sequence[Hold]:
@@ -156,12 +160,19 @@ class HoldStore:
                 query = query.where(t.c.instance == instance)
             return [Hold(**row._mapping) for row in c.execute(query)]
 
-    def newest(self, instance: str | None, limit: int, *, active: bool) -> tuple[Sequence[Hold], int]:
-        """Return the newest holds, or only those in effect, the newest first, and the instant (ms since 1970)."""
+    def newest(
+        self, instance: str | None, limit: int, *, active: bool, before: int | None = None
+    ) -> tuple[Sequence[Hold], int]:
+        """Return the newest holds, or only those in effect, the newest first, and the instant (ms since 1970).
+
+        ``before``: only holds with lower numbers.
+        """
         t = self._db.t.hold
         query = select(t).order_by(t.c.id.desc()).limit(limit)
         if instance is not None:
             query = query.where(t.c.instance == instance)
+        if before is not None:
+            query = query.where(t.c.id < before)
         with self._db.read() as c:
             now = self._db.now(c)
             if active:

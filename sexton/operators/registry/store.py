@@ -14,7 +14,7 @@ from sexton.database.guard import EVERYTHING, UnknownInstance, deciding
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 from sexton.marks.model import InstanceMode, Reason
-from sexton.marks.sql.whole import is_dropped
+from sexton.marks.sql.whole import is_dropped, refuse_deleted
 from sexton.storage.model import Probe, VaultSpec
 from sexton.storage.policy import overlaps
 from sexton.storage.port import UnknownVault
@@ -149,14 +149,14 @@ class Registry:
         t = self._db.t.instance
         with deciding(self._db, instance) as c:
             now = self._db.now(c)
-            if c.execute(select(t.c.mode).where(t.c.id == instance)).scalar_one() == InstanceMode.DELETED:
-                raise BadInput(f"instance {instance} was dropped, and nothing of it is left; add another one")
+            refuse_deleted(self._db, c, instance)
             c.execute(update(t).where(t.c.id == instance, t.c.mode != "enabled").values(mode="enabled", enabled_at=now))
 
     def observe(self, instance: str) -> None:
         """Restrict rounds of this instance to planning and reporting; claimed marks stay claimed and wait."""
         t = self._db.t.instance
         with deciding(self._db, instance) as c:
+            refuse_deleted(self._db, c, instance)
             c.execute(update(t).where(t.c.id == instance, t.c.mode == "enabled").values(mode="observe"))
 
     def set_key_pattern(self, instance: str, pattern: str) -> None:
@@ -276,7 +276,9 @@ class Registry:
 
     def _check_new_vault(self, c: Connection, spec: VaultSpec, endpoint_url: str) -> None:
         if is_dropped(self._db, c, spec.instance):
-            raise BadInput(f"instance {spec.instance} was dropped, with its vaults; undrop it first")
+            raise BadInput(
+                f"instance {spec.instance} was dropped, with its vaults; undrop it first, or add another one"
+            )
         for other in self._vaults(c, None):
             if (other.instance, other.name) == (spec.instance, spec.name):
                 raise BadInput(f"instance {spec.instance} has a vault {spec.name} already; choose another name")

@@ -6,11 +6,11 @@ such as another drop, first removes that row.
 
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import ColumnElement, Table, delete, exists, select
+from sqlalchemy import Table, delete, exists, select
 
 from sexton import contract
 from sexton.owners.catalog.errors import AlreadyThere, WrongState
-from sexton.owners.catalog.records import lock_against_drop
+from sexton.owners.catalog.records import ensure_found, lock_against_drop
 from sexton.owners.catalog.scope import CatalogTransaction
 
 
@@ -19,27 +19,39 @@ def mark(tx: CatalogTransaction, kind: str, new_marks: Sequence[contract.NewMark
 
     Raises as ``contract.mark`` does.
     """
-    history = tx.db.t.mark_history
-    _remove(tx, tx.in_instance(history.c.id, [new.id for new in new_marks]), kind)
+    forget(tx, kind, [new.id for new in new_marks])
     contract.mark(tx.c, tx.instance, kind, new_marks)
 
 
-def undrop(tx: CatalogTransaction, kind: str, records: Table, id_: str) -> None:
-    """Remove the mark of a dropped object. If it was discarded, nothing deletes the object, and there is none.
+def forget(tx: CatalogTransaction, kind: str, ids: Collection[str]) -> None:
+    """Forget that the marks of these ids were discarded: they may be marked again."""
+    if ids:
+        history = tx.db.t.mark_history
+        is_discarded = [history.c.kind == kind, history.c.discarded.is_not(None)]
+        tx.c.execute(delete(history).where(tx.in_instance(history.c.id, ids), *is_discarded))
+
+
+def undrop(tx: CatalogTransaction, kind: str, records: Table, id_: str) -> bool:
+    """Remove the mark of a dropped object; return whether it had one.
+
+    If its mark was discarded, there is none: nothing deletes the object, nor what was dropped with it.
 
     Raises:
         contract.Refused: it is claimed or deleted, or what contains it was dropped, or it was not dropped.
         AlreadyDropped: its mark was discarded, and its table was dropped.
+        RecordNotFound: it was deleted meanwhile.
+        WrongState: it was undropped, or dropped again, meanwhile.
     """
     if not _is_given_up(tx, kind, records, id_):
         contract.undrop(tx.c, tx.instance, kind, [id_])
-        return
+        return True
     record = select(records).where(tx.in_instance(records.c.id, [id_]))
     if "table_id" in records.c:
-        lock_against_drop(tx, tx.t.tables, [tx.c.execute(record).one().table_id])
-    tx.c.execute(record.with_for_update()).one()
+        lock_against_drop(tx, tx.t.tables, [row.table_id for row in tx.c.execute(record)])
+    ensure_found(records, [id_], [row.id for row in tx.c.execute(record.with_for_update())])
     if not _is_given_up(tx, kind, records, id_):
         raise WrongState(f"{kind} {id_} was undropped or dropped by another caller at the same time; try again")
+    return False
 
 
 def _is_given_up(tx: CatalogTransaction, kind: str, records: Table, id_: str) -> bool:
@@ -53,21 +65,16 @@ def _is_given_up(tx: CatalogTransaction, kind: str, records: Table, id_: str) ->
     return tx.c.execute(select(records.c.id).where(*is_dropped, ~is_marked, ~is_deleted)).first() is not None
 
 
-def let_tablets_be_marked(tx: CatalogTransaction, parent_kind: str, parents: Collection[str]) -> None:
-    """Let the next drop mark the tablets of these parents, although their marks were discarded."""
-    if parents:
-        history = tx.db.t.mark_history
-        is_child = tx.in_instance(history.c.parent_id, parents) & (history.c.parent_kind == parent_kind)
-        _remove(tx, is_child, "tablet")
-
-
 def check_unused(tx: CatalogTransaction, kind: str, *ids: str) -> None:
     """Raise ``AlreadyThere`` for an id that was dropped: its deletion would delete what has the same id."""
-    for t in (tx.db.t.mark, tx.db.t.mark_history):
-        if used := tx.ids(select(t.c.id).where(tx.in_instance(t.c.id, ids), t.c.kind == kind).limit(1)):
+    t = tx.t
+    named = [
+        select(marks.c.id).where(tx.in_instance(marks.c.id, ids), marks.c.kind == kind)
+        for marks in (tx.db.t.mark, tx.db.t.mark_history)
+    ]
+    if kind != "stage":  # a tablet whose mark was discarded stays, and would belong to the new object
+        parent = t.tablets.c[f"{kind}_id"]
+        named.append(select(parent).where(tx.in_instance(parent, ids)))
+    for query in named:
+        if used := tx.ids(query.limit(1)):
             raise AlreadyThere(f"{kind} {used[0]} was used before, and dropped; use a new id: ids are never used again")
-
-
-def _remove(tx: CatalogTransaction, condition: ColumnElement[bool], kind: str) -> None:
-    history = tx.db.t.mark_history
-    tx.c.execute(delete(history).where(condition, history.c.kind == kind, history.c.discarded.is_not(None)))

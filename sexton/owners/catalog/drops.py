@@ -38,20 +38,20 @@ class Drops(CatalogRecords):
             contract.Refused: the table or one of its children is claimed or deleted; the message names it.
         """
         with self._write() as tx:
-            discards.undrop(tx, "table", tx.t.tables, table)
-            indexes = _marked_children(tx, "index", "table", [table])
-            partitions = _marked_children(tx, "partition", "table", [table])
-            _take_back(tx, "index", indexes)
-            _take_back(tx, "partition", partitions)
-            tablets = _marked_children(tx, "tablet", "table", [table])
-            tablets += _marked_children(tx, "tablet", "index", indexes) + _marked_children(
-                tx, "tablet", "partition", partitions
-            )
-            _take_back(tx, "tablet", tablets)
+            indexes: list[str] = []
+            partitions: list[str] = []
+            if discards.undrop(tx, "table", tx.t.tables, table):
+                indexes = _marked_children(tx, "index", "table", [table])
+                partitions = _marked_children(tx, "partition", "table", [table])
+                _take_back(tx, "index", indexes)
+                _take_back(tx, "partition", partitions)
+                tablets = _marked_children(tx, "tablet", "table", [table])
+                tablets += _marked_children(tx, "tablet", "index", indexes) + _marked_children(
+                    tx, "tablet", "partition", partitions
+                )
+                _take_back(tx, "tablet", tablets)
             for records, ids in ((tx.t.tables, [table]), (tx.t.indexes, indexes), (tx.t.partitions, partitions)):
                 _flag(tx, records, ids, dropped=False)
-            for kind, ids in (("table", [table]), ("index", indexes), ("partition", partitions)):
-                discards.let_tablets_be_marked(tx, kind, ids)
 
     def undrop_index(self, index: str) -> None:
         """Restore an index.
@@ -83,10 +83,9 @@ class Drops(CatalogRecords):
     def _undrop_part(self, kind: str, id_: str) -> None:
         with self._write() as tx:
             records = _records(tx, kind)
-            discards.undrop(tx, kind, records, id_)
-            _take_back(tx, "tablet", _marked_children(tx, "tablet", kind, [id_]))
+            if discards.undrop(tx, kind, records, id_):
+                _take_back(tx, "tablet", _marked_children(tx, "tablet", kind, [id_]))
             _flag(tx, records, [id_], dropped=False)
-            discards.let_tablets_be_marked(tx, kind, [id_])
 
 
 def _records(tx: CatalogTransaction, kind: str) -> Table:

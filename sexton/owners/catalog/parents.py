@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Select, Table, and_, exists, false, func, literal, select
+from sqlalchemy import Column, ColumnElement, Select, Table, and_, exists, false, func, literal, or_, select
 
 from sexton.contract import MAX_BYTES
 from sexton.database.ranges import within
-from sexton.database.rows import sum_of
+from sexton.database.rows import in_list, sum_of
 from sexton.marks.model import DueMark, Expansion, Ref
+from sexton.owners.catalog import discards
 from sexton.owners.catalog.layout import ROOT
 from sexton.owners.catalog.model import RowsetState
 from sexton.owners.catalog.scope import CatalogTransaction
@@ -20,6 +21,8 @@ AT_ONCE = 100
 TABLETS_AT_ONCE = 100_000
 """Tablets that one transaction marks at most: 3 s on PostgreSQL (measured)."""
 WAITS = "its children"
+ROWSET_MARKS = ("compacted", "dropped", "prepared")
+"""Kinds of marks that a rowset may have."""
 
 
 def column(tx: CatalogTransaction, kind: str) -> Column[Any]:
@@ -28,15 +31,14 @@ def column(tx: CatalogTransaction, kind: str) -> Column[Any]:
 
 
 def wait(kind: str, tx: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
-    """Let a parent wait until no mark names it and no tablet record names it; then only its records are deleted."""
+    """Let a parent wait until no mark names it and no tablet record names it; then only its records are deleted.
+
+    A tablet whose mark was discarded does not block it: ``forget_given_up`` removes its record, and its files stay.
+    """
     mark, parent_id, ids = tx.db.t.mark, column(tx, kind), [due_mark.id for due_mark in marks]
     with_marks = select(mark.c.parent_id).where(tx.in_instance(mark.c.parent_id, ids), mark.c.parent_kind == kind)
-    tablet, history = tx.t.tablets, tx.db.t.mark_history
-    # A tablet whose mark was given up keeps its record and its files, but does not block its parents.
-    given_up = exists().where(
-        history.c.instance == tx.instance, history.c.kind == "tablet", history.c.id == tablet.c.id
-    )
-    with_tablets = select(parent_id).where(tx.in_instance(parent_id, ids), ~given_up).distinct()
+    blocks = ~_was_discarded(tx, kind, since_drop=True)
+    with_tablets = select(parent_id).where(tx.in_instance(parent_id, ids), blocks).distinct()
     blocked = set(tx.ids(with_marks.distinct())) | set(tx.ids(with_tablets))
     return {due_mark.ref: Expansion(waits=WAITS if due_mark.id in blocked else "") for due_mark in marks}
 
@@ -97,6 +99,9 @@ def mark_tablets(tx: CatalogTransaction, kind: str, parents: Sequence[str], afte
         rowset.c.tablet_id == t.c.id, rowset.c.instance == t.c.instance, rowset.c.state == RowsetState.VISIBLE
     )
     size = select(sum_of(tx.db, rowset.c.bytes, MAX_BYTES)).where(visible).scalar_subquery()
+    is_of_part = [tx.in_instance(parent_id, parents), within(t.c.id, after, until)]
+    given_up = tx.ids(select(t.c.id).where(*is_of_part, _was_discarded(tx, kind, since_drop=False)))
+    discards.forget(tx, "tablet", given_up)
     is_dropped = exists().where(parent.c.id == parent_id, parent.c.instance == t.c.instance, parent.c.dropped)
     tablets: Select[Any] = select(
         t.c.id,
@@ -104,11 +109,45 @@ def mark_tablets(tx: CatalogTransaction, kind: str, parents: Sequence[str], afte
         parent_id.label("parent_id"),
         (ROOT + t.c.id + "/").label("prefix"),
         size.label("bytes"),
-    ).where(tx.in_instance(parent_id, parents), is_dropped, within(t.c.id, after, until))
+    ).where(*is_of_part, is_dropped)
     if kind == "table":
-        tablets = tablets.where(~_has_marked_parent(tx, "index"), ~_has_marked_parent(tx, "partition"))
+        has_no_other = and_(~_has_marked_parent(tx, "index"), ~_has_marked_parent(tx, "partition"))
+        tablets = tablets.where(or_(has_no_other, in_list(tx.db, t.c.id, given_up)))
     tx.mark("tablet", tablets)
     return until
+
+
+def forget_given_up(tx: CatalogTransaction, kind: str, parents: Sequence[str]) -> None:
+    """Remove the records of tablets whose marks were discarded, with the parents that are deleted without them.
+
+    From then on no record names their files: a check reports them as orphans. A rowset with a mark of its own stays.
+    """
+    t = tx.t
+    is_given_up = [tx.in_instance(column(tx, kind), parents), _was_discarded(tx, kind, since_drop=True)]
+    ids = tx.ids(select(t.tablets.c.id).where(*is_given_up))
+    is_marked = [tx.has_mark(tx.db.t.mark, mark_kind, t.rowsets.c.id) for mark_kind in ROWSET_MARKS]
+    tx.remove(t.rowsets.c.tablet_id, ids, *[~condition for condition in is_marked])
+    for id_column in (t.jobs.c.tablet_id, t.stats.c.tablet_id, t.tablets.c.id):
+        tx.remove(id_column, ids)
+
+
+def _was_discarded(tx: CatalogTransaction, kind: str, *, since_drop: bool) -> ColumnElement[bool]:
+    """Return the condition that the mark of a tablet was discarded since its parent was dropped, or before.
+
+    A drop after the discard is a newer decision: the tablet is deleted with what was dropped. Both rows are looked up
+    by their ids; see ``CatalogTransaction.has_mark``.
+    """
+    mark, history, tablet = tx.db.t.mark, tx.db.t.mark_history, tx.t.tablets
+    dropped_at = _scalar(tx, mark, kind, column(tx, kind), mark.c.marked_at)
+    discarded_at = _scalar(tx, history, "tablet", tablet.c.id, history.c.gone_at)
+    is_in_time = discarded_at > dropped_at if since_drop else discarded_at <= dropped_at
+    return and_(discarded_at.is_not(None), is_in_time)
+
+
+def _scalar(tx: CatalogTransaction, t: Table, kind: str, id_: Column[Any], value: Column[Any]) -> ColumnElement[Any]:
+    """Return a column of the mark, or row of history, that has the id of the row at hand."""
+    is_own = [t.c.id == id_, t.c.kind + "" == kind, t.c.instance + "" == tx.instance]
+    return select(value).where(*is_own).scalar_subquery()
 
 
 def _last_of_part(tx: CatalogTransaction, kind: str, parent: str, after: str) -> str:

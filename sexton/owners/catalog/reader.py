@@ -37,10 +37,7 @@ class CatalogReader(Owner):
         """
         with self._read(instance) as tx:
             if tx.is_dropped:
-                raise NoLiveSide(
-                    f"instance {instance} was dropped: nothing of it is live. If it is needed, undrop it while it is "
-                    f"not claimed: sexton catalog {instance} undrop-instance"
-                )
+                raise NoLiveSide(f"nothing of it is live: {tx.ending}")
 
     def live_parts(self, instance: str, moment: str, connection: Connection, rows: int) -> LiveParts:
         """Return ranges of rowsets."""

@@ -34,7 +34,7 @@ class CatalogRecords:
         with self._db.write() as c:
             tx = CatalogTransaction(self._db, c, self._instance)
             if tx.is_dropped:
-                raise AlreadyDropped(f"instance {self._instance} was dropped; undrop it to use it again")
+                raise AlreadyDropped(tx.ending)
             yield tx
 
 

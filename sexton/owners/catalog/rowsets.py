@@ -117,10 +117,13 @@ def uncovered(tx: CatalogTransaction, ids: Sequence[str]) -> list[str]:
 
 
 def covering(tx: CatalogTransaction, ids: Sequence[str]) -> set[str]:
-    """Return the rowsets that hold versions of a compacted rowset: without their record it would seem live again."""
+    """Return the rowsets that hold versions of a compacted rowset: without their record it would seem live again.
+
+    One whose mark was discarded is not deleted, so nothing has to wait for it.
+    """
     rowset = tx.t.rowsets
     other = rowset.alias("other")
-    overlaps = _overlap(rowset, other, RowsetState.COMPACTED)
+    overlaps = and_(_overlap(rowset, other, RowsetState.COMPACTED), tx.has_mark(tx.db.t.mark, "compacted", other.c.id))
     return set(tx.ids(select(rowset.c.id).where(tx.in_instance(rowset.c.id, ids), exists().where(overlaps))))
 
 

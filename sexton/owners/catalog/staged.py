@@ -4,13 +4,15 @@ from collections.abc import Collection, Sequence
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import and_, select
+from sqlalchemy import Table, and_, select
 
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import Expansion, Place, Reason, Ref
 from sexton.owners.catalog.layout import staged_key
 from sexton.owners.catalog.model import CopyState
 from sexton.owners.catalog.scope import CatalogTransaction
+
+WAITS = Expansion(waits="its dropped stage")
 
 
 def files(tx: CatalogTransaction, ids: Collection[str]) -> Sequence[Any]:
@@ -26,6 +28,14 @@ def loading(tx: CatalogTransaction, ids: Collection[str]) -> list[str]:
     is_own_job = and_(job.c.id == copied.c.job_id, job.c.instance == copied.c.instance)
     is_loading = [tx.in_instance(copied.c.file, ids), job.c.state != CopyState.FINISHED, job.c.internal]
     return tx.ids(select(copied.c.file).join(job, is_own_job).where(*is_loading))
+
+
+def in_dropped_stage(tx: CatalogTransaction, records: Table, ids: Collection[str]) -> set[str]:
+    """Return the files, or jobs, whose stage was dropped: they are deleted with it, unless it is undropped."""
+    stage = tx.t.stages
+    is_own = and_(stage.c.id == records.c.stage_id, stage.c.instance == records.c.instance)
+    is_dropped = [tx.in_instance(records.c.id, ids), stage.c.dropped, tx.has_mark(tx.db.t.mark, "stage", stage.c.id)]
+    return set(tx.ids(select(records.c.id).join(stage, is_own).where(*is_dropped)))
 
 
 def expansion(rows: Sequence[Any]) -> Expansion:

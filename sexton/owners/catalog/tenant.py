@@ -11,9 +11,10 @@ from sexton import contract
 from sexton.contract import MAX_BYTES
 from sexton.database.rows import sum_of
 from sexton.marks.model import DueMark, Expansion, InstanceMode, MarkState, Place, Ref
+from sexton.marks.sql.whole import is_deleted
 from sexton.marks.whole import WHOLE
 from sexton.owners.catalog import discards
-from sexton.owners.catalog.errors import AlreadyDropped
+from sexton.owners.catalog.errors import AlreadyDropped, WrongState
 from sexton.owners.catalog.layout import ROOT, STAGES
 from sexton.owners.catalog.model import RowsetState
 from sexton.owners.catalog.records import CatalogRecords
@@ -45,9 +46,15 @@ class Tenant(CatalogRecords):
         """Restore the instance as it was.
 
         Raises:
-            contract.Refused: it was not dropped, or its deletion has begun.
+            contract.Refused: its deletion has begun.
+            WrongState: it was not dropped, or is deleted.
         """
         with self._db.write() as c:
+            tx = CatalogTransaction(self._db, c, self._instance)
+            if not tx.is_dropped:
+                raise WrongState(f"instance {self._instance} is not dropped")
+            if is_deleted(self._db, c, self._instance):
+                raise WrongState(tx.ending)
             contract.undrop(c, self._instance, WHOLE.kind, [WHOLE.id])
 
 

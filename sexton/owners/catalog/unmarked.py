@@ -61,7 +61,7 @@ def _staged_files(tx: CatalogTransaction) -> Select[Any]:
     is_handled = (job.c.state == CopyState.LOADING) | tx.has_mark(tx.db.t.mark, "copy_job", job.c.id)
     jobs_of_file = select(literal(1)).select_from(copied.join(job, is_own_job))
     handled = jobs_of_file.where(copied.c.file == file.c.id, copied.c.instance == tx.instance, is_handled).exists()
-    text = "no copy job loads it, and it has no mark: load it, or drop its stage"
+    text = "no copy job loads it, and it has no mark: load it, unless its file is deleted already, or drop its stage"
     return _without_mark(tx, "stage_file", file, and_(_in_stage(tx, file), ~handled), text)
 
 

@@ -35,6 +35,10 @@ class Requested(Protocol):
     def requested_by(self) -> str: ...  # noqa: D102
 
 
+class NotRunning(SextonError):
+    """No workflow of the subject runs, so none can be signalled."""
+
+
 Request = TypeVar("Request", bound=Requested)
 Report = TypeVar("Report")
 Progress = TypeVar("Progress")
@@ -133,7 +137,7 @@ class ControlClient(Generic[Request, Report, Progress]):
         """Signal the running workflow; return the number of workers that poll, so that can deliver the signal.
 
         Raises:
-            SextonError: no workflow runs.
+            NotRunning: no workflow of the subject runs.
             RPCError: Temporal refuses.
         """
         try:
@@ -163,7 +167,7 @@ class ControlClient(Generic[Request, Report, Progress]):
             raise self._not_running(subject)
 
     def _not_running(self, subject: str) -> SextonError:
-        return SextonError(self.not_running.format(subject=subject))
+        return NotRunning(self.not_running.format(subject=subject))
 
     async def _run(self, settings: Settings, request: Request, notify: Callable[[str], None]) -> Report:
         handle = await self.start(await connect(settings), settings, request)

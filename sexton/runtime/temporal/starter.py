@@ -1,11 +1,12 @@
-"""Start rounds and purges from threads, as the API's routes do."""
+"""Start rounds and purges, and signal rounds, from threads, as the API's routes do."""
 
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from temporalio.client import Client, WorkflowHandle
+from temporalio.service import RPCError
 
 from config.settings import Settings
 from sexton.kernel.errors import SextonError
@@ -16,6 +17,7 @@ from sexton.runtime.temporal.rounds import ROUNDS, TemporalAway
 from sexton.wal.messages import PurgeRequest
 
 PATIENCE_SECONDS = 5.0
+Result = TypeVar("Result")
 
 StartCall = Callable[[Client], Coroutine[Any, Any, WorkflowHandle[Any, Any]]]
 
@@ -28,7 +30,7 @@ class Started(NamedTuple):
 
 
 class WorkflowStarter:
-    """Starts rounds and purges over one connection, which is opened for the first of them."""
+    """Starts rounds and purges, and signals rounds, over one connection, which is opened for the first of them."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -55,20 +57,42 @@ class WorkflowStarter:
         """
         return self._start(lambda client: PURGES.start(client, self._settings, request), "the purge")
 
+    def signal_round(self, instance: str, signal: str) -> int:
+        """Signal the running round of an instance; return how many workers poll, so that can deliver the signal.
+
+        Raises:
+            NotRunning: no round of the instance runs.
+            TemporalAway: Temporal does not answer, or refuses.
+        """
+
+        async def send(client: Client) -> int:
+            try:
+                return await ROUNDS.signal(client, self._settings, instance, signal)
+            except RPCError as e:
+                raise TemporalAway(f"Temporal refused the signal: {e.message}") from e
+
+        return self._do(send, "the signal may have been sent")
+
     def _start(self, call: StartCall, name: str) -> Started:
-        return asyncio.run_coroutine_threadsafe(self._in_time(call, name), self._loop).result()
+        async def start(client: Client) -> Started:
+            handle = await call(client)
+            return Started(handle.id, handle.result_run_id or "")
 
-    async def _in_time(self, call: StartCall, name: str) -> Started:
+        return self._do(start, f"{name} may have begun")
+
+    def _do(self, call: Callable[[Client], Coroutine[Any, Any, Result]], doubt: str) -> Result:
+        return asyncio.run_coroutine_threadsafe(self._in_time(call, doubt), self._loop).result()
+
+    async def _in_time(self, call: Callable[[Client], Coroutine[Any, Any, Result]], doubt: str) -> Result:
         try:
-            return await asyncio.wait_for(self._connect_and_start(call), PATIENCE_SECONDS)
+            return await asyncio.wait_for(self._connect_and(call), PATIENCE_SECONDS)
         except TimeoutError as e:
-            raise TemporalAway(f"Temporal does not answer; {name} may have begun, see: sexton status") from e
+            raise TemporalAway(f"Temporal does not answer; {doubt}, see: sexton status") from e
 
-    async def _connect_and_start(self, call: StartCall) -> Started:
+    async def _connect_and(self, call: Callable[[Client], Coroutine[Any, Any, Result]]) -> Result:
         if self._client is None:
             try:
                 self._client = await connect(self._settings)
             except SextonError as e:
                 raise TemporalAway(str(e)) from e
-        handle = await call(self._client)
-        return Started(handle.id, handle.result_run_id or "")
+        return await call(self._client)

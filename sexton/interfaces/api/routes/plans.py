@@ -6,12 +6,14 @@ from fastapi import APIRouter, Path, Request
 
 from sexton.interfaces.api.caller import Caller, CurrentCaller, Deed, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
+from sexton.interfaces.api.pages import Before, Limit
 from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access.model import UNKNOWN_INSTANCE, Grant
 from sexton.operators.controls.port import NotEnabled
+from sexton.protocol.operating import PlanPage, Rejection
 from sexton.protocol.plans import PlanDetails, StartedRound
 from sexton.recycle.errors import PlanRefused
-from sexton.recycle.planning.model import Plan
+from sexton.recycle.planning.model import Plan, PlanRow
 from sexton.recycle.rounds.model import RecycleRequest
 
 routes = APIRouter(prefix="/v1", route_class=GuardedRoute)
@@ -31,6 +33,17 @@ def plan(instance: str, service: Service, caller: CurrentCaller) -> PlanDetails:
         holds=tuple(hold.id for hold in planned.holds),
         halt=str(planned.halt or ""),
     )
+
+
+@routes.get("/instances/{instance}/plans")
+def plans(instance: str, service: Service, caller: CurrentCaller, after: Before = None, limit: Limit = 20) -> PlanPage:
+    """Return plans, the newest first; on the first page also each older one that awaits approval."""
+    caller.require(Grant.READ, instance)
+    service.stores.registry.instance(instance)
+    store = service.stores.plans.approvals
+    rows = store.plans(instance, limit, before=after)
+    has_more = len(rows) >= limit and bool(store.plans(instance, 1, before=rows[limit - 1].id))
+    return PlanPage(plans=tuple(rows), next=str(rows[limit - 1].id) if has_more else "")
 
 
 @routes.get("/plans/{plan}")
@@ -61,6 +74,17 @@ def apply(plan: Number, request: Request, service: Service, caller: CurrentCalle
         with store.approvals.approving(plan, instance, caller.name):
             run = request.app.state.starter.start_round(order)
     return StartedRound(plan=plan, instance=instance, workflow=run.workflow, run=run.run)
+
+
+@routes.post("/plans/{plan}/reject")
+def reject(plan: Number, body: Rejection, service: Service, caller: CurrentCaller) -> PlanRow:
+    """Reject a plan that awaits approval: its kinds need an approval for 7 days, or until a later plan is applied."""
+    try:
+        instance = service.stores.plans.find_plan(plan).instance
+    except PlanRefused:
+        instance = ""
+    with caller.recorded(Deed("plan reject", instance, Grant.OPERATE, str(plan), body.reason)):
+        return service.stores.plans.approvals.reject(plan, body.reason, caller.name)
 
 
 def _readable(plan: int, service: OperatorService, caller: Caller) -> Plan:

@@ -3,7 +3,6 @@
 They need only the database, never Temporal.
 """
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,34 +10,18 @@ import typer
 from sexton.interfaces.cli.context import WhyOption, WrongUsage, log_call, open_database, require_reason
 from sexton.interfaces.cli.json_output import emit_list, stable, wants_json
 from sexton.interfaces.cli.output import show_table, utc, utc_column
+from sexton.interfaces.lists import CONTROL_KINDS, ListName, instance_in, refuse_unknown_name
 from sexton.kernel.printable import printable
 from sexton.operators.controls.model import ALL, ControlKind
 
 if TYPE_CHECKING:
-    from sexton.interfaces.operator_service import OperatorService
     from sexton.operators.controls.model import Control
-    from sexton.operators.controls.store import ControlStore
 
 lists = typer.Typer(help="Which instances and vaults rounds may work on, and when.", no_args_is_help=True)
 Instance = Annotated[str | None, typer.Argument(help="The instance.")]
 AllInstances = Annotated[bool, typer.Option("--all", help="Every instance.")]
 
 
-class ListName(StrEnum):
-    """The names of the lists on the command line."""
-
-    BLACKLIST = "blacklist"
-    WHITELIST = "whitelist"
-    VAULTS = "vaults"
-    WINDOWS = "windows"
-
-
-CONTROL_KINDS = {
-    ListName.BLACKLIST: ControlKind.BLACKLIST,
-    ListName.WHITELIST: ControlKind.WHITELIST,
-    ListName.VAULTS: ControlKind.VAULT_WHITELIST,
-    ListName.WINDOWS: ControlKind.WINDOW,
-}
 SETTINGS = {
     ControlKind.BLACKLIST: "recycle.recycle_blacklist",
     ControlKind.WHITELIST: "recycle.recycle_whitelist",
@@ -128,7 +111,7 @@ def add(which: List, name: Name, reason: Annotated[str, typer.Option(help="Why."
     blocks = which is ListName.BLACKLIST
     with (
         open_database() as service,
-        log_call(service, f"lists add {which}", _instance_in(which, name), name, reason, blocks_deletion=blocks),
+        log_call(service, f"lists add {which}", instance_in(which, name), name, reason, blocks_deletion=blocks),
     ):
         service.stores.controls.put(CONTROL_KINDS[which], name, reason)
     typer.echo(f"{name} is on the list {which}, {EFFECTIVE}: {EFFECTS[which]}")
@@ -145,42 +128,16 @@ def remove(which: List, name: Name, reason: WhyOption = "") -> None:
     kind = CONTROL_KINDS[which]
     with open_database() as service:
         store = service.stores.controls
-        with log_call(service, f"lists remove {which}", _instance_in(which, name), name, reason):
+        with log_call(service, f"lists remove {which}", instance_in(which, name), name, reason):
             removed = store.remove(kind, name)
             if not removed:
-                _refuse_unknown_name(service, store, which, name)
+                refuse_unknown_name(service, which, name)
         is_empty = not any(c.kind is kind for c in store.all())
     if any(c.kind is kind and c.name == name for c in service.settings.controls()):
         raise BadInput(f"{name} is on the list {which} by the settings: remove it from {_setting(kind)}")
     typer.echo(f"{name} is off the list {which}, {EFFECTIVE}" if removed else f"{name} was not on the list {which}")
     if is_empty and kind is not ControlKind.BLACKLIST:
         typer.echo(f"the list {which} is empty now: it blocks nothing")
-
-
-def _instance_in(which: ListName, name: str) -> str:
-    """Return the instance that an entry names, for the log of calls; empty where it names none."""
-    if which is ListName.VAULTS:
-        return name.partition("/")[0] if "/" in name else ""
-    return "" if which is ListName.WINDOWS else name
-
-
-def _refuse_unknown_name(service: "OperatorService", store: "ControlStore", which: ListName, name: str) -> None:
-    """Refuse a name that no list could contain: it is a typing error."""
-    from sexton.kernel.errors import BadInput
-    from sexton.operators.controls.policy import parse_window
-
-    if any(c.kind is CONTROL_KINDS[which] and c.name == name for c in service.settings.controls()):
-        return
-    if which is ListName.WINDOWS:
-        parse_window(name)
-        if name not in {c.name for c in store.all() if c.kind is ControlKind.WINDOW}:
-            raise BadInput(f"there is no window {name!r}; see: sexton lists show windows")
-    elif which is ListName.VAULTS:
-        vaults = service.stores.registry.vaults()
-        if name not in {v.name for v in vaults} | {f"{v.instance}/{v.name}" for v in vaults}:
-            raise BadInput(f"there is no vault {name}; see: sexton vault list")
-    else:
-        service.stores.registry.instance(name)
 
 
 def _as_json(name: ListName, control: "Control") -> dict[str, object]:

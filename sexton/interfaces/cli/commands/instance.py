@@ -203,6 +203,5 @@ def enable(given: OptionalInstance = None, reason: WhyOption = "") -> None:
     with open_database() as service:
         instance = named_or_only(service, given)
         with log_call(service, "enable", instance, reason=reason):
-            service.stores.registry.enable(instance)
-            service.stores.plans.retentions.agree_first(instance, service.policy(instance))
+            service.enable(instance)
     typer.echo(f"instance {instance} is enabled: rounds now delete what is due")

@@ -106,6 +106,7 @@ def reject(plan: PlanNumber, reason: Annotated[str, typer.Option(help="Why.")]) 
 
     Example: sexton plan reject 7 --reason 'the drop of orders was a mistake'
     """
+    from sexton.marks.whole import WHOLE
     from sexton.operators.controls.store import whoami
 
     with (
@@ -119,7 +120,11 @@ def reject(plan: PlanNumber, reason: Annotated[str, typer.Option(help="Why.")]) 
     typer.echo(f"plan {plan} of {row.instance} is rejected: {', '.join(row.kinds)}")
     hold = f"sexton hold add mark KIND/ID --instance {row.instance} --for 7d --reason TEXT"
     typer.echo(f"to save a mark, let its owner undrop it, or hold it: {hold}")
-    typer.echo("rounds delete these kinds without approval again in 7 days, or when a later plan with them is applied")
+    if WHOLE.kind in row.kinds:
+        typer.echo("a dropped instance stays until a plan with it is applied, whatever time passes")
+    else:
+        again = "rounds delete these kinds without approval again in 7 days, or when a later plan with them is applied"
+        typer.echo(again)
 
 
 def apply(

@@ -105,27 +105,30 @@ def discard(
             typer.echo(line)
         if not yes:
             typer.confirm("Give it up?", abort=True, err=True)
-        store.discard(instance, ref, text)
+        service.discard(instance, ref, text)
     typer.echo(f"{mark} is given up; see: sexton why {ref.id}")
 
 
 def _consequences(q: "Quarantined") -> Sequence[str]:
     """Return what a mark is, and what becomes of its files when it is given up."""
-    from sexton.marks.model import Ref
+    from sexton.marks.model import MarkState, Ref
     from sexton.marks.whole import WHOLE
     from sexton.recycle.pipeline.sql.quarantine import AWAITS_SECOND_PASS
 
     is_deleted = q.reason == AWAITS_SECOND_PASS
     state = "waits for its second pass" if is_deleted else f"quarantined: {q.reason}"
-    named = f"prefix {q.prefix}" if q.prefix else quantity(q.keys, "key")
-    files = f"{named} in vault {q.vault or '(none)'}"
+    header = f"{q.kind}/{q.id} of {q.instance}, marked {utc(q.marked_at)}, {state}"
     if Ref(q.kind, q.id) == WHOLE:
         files = "everything in its vaults"
-    what = "its files are deleted; only what came or was undeleted later stays" if is_deleted else "these files stay"
-    return (
-        f"{q.kind}/{q.id} of {q.instance}, marked {utc(q.marked_at)}, {state}",
-        f"{what}: {files}, {human_bytes(q.bytes)} per its owner",
-    )
+    elif not (q.prefix or q.keys):
+        files = "all that its owner knows of it"
+    else:
+        named = f"prefix {q.prefix}" if q.prefix else quantity(q.keys, "key")
+        files = f"{named} in vault {q.vault or '(none)'}, {human_bytes(q.bytes)} per its owner"
+    if is_deleted:
+        return header, f"its files are deleted; only what came or was undeleted later stays of: {files}"
+    so_far = ", as far as they are not deleted yet" if q.state == MarkState.CLAIMED else ""
+    return header, f"these files stay{so_far}: {files}"
 
 
 def _row(q: "Quarantined") -> tuple[object, ...]:

@@ -10,12 +10,16 @@ from sexton.interfaces.cli.output import human_bytes, kept_counts, quantity, sho
 from sexton.interfaces.cli.render.marks import MARK_COLUMNS, mark_row
 from sexton.kernel.printable import printable
 from sexton.marks.keepers import by_hold
+from sexton.marks.whole import WHOLE
 from sexton.recycle.planning.estimate import Estimate
 from sexton.recycle.planning.model import KindPlan, Plan
 
 if TYPE_CHECKING:
     from sexton.insight.plan_review import PlanReview
     from sexton.recycle.planning.model import PlanRow
+
+FITTING = "only what fits the limit of 24 hours or is due by the agreed retention"
+"""What rounds delete of a plan that nobody answers. A dropped instance never fits."""
 
 
 def show_plan(plan: Plan, cost: Estimate) -> None:
@@ -77,9 +81,7 @@ def show_plans(rows: "Sequence[PlanRow]") -> None:
             typer.echo(f"plan {p.id} was {p.awaits}")
         if p.state == "AWAITING_APPROVAL":
             typer.echo(f"plan {p.id} waits for approval since {utc_column(p.since)} UTC: {p.awaits}")
-            typer.echo(
-                "  unanswered, only what fits the limit of 24 hours or is due by the agreed retention is deleted"
-            )
+            typer.echo(f"  unanswered, {'nothing' if WHOLE.kind in p.kinds else FITTING} is deleted")
 
 
 def _kind_row(kind: KindPlan) -> tuple[object, ...]:

@@ -29,11 +29,18 @@ def _files_of(tx: CatalogTransaction, jobs: Sequence[str]) -> Mapping[str, Seque
 
 def _expand(tx: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
     files = _files_of(tx, [mark.id for mark in marks])
-    return {mark.ref: staged.expansion(files.get(mark.id, ())) for mark in marks}
+    expansions = {mark.ref: staged.expansion(files.get(mark.id, ())) for mark in marks}
+    return expansions | _waiting(tx, marks)
 
 
-def _expand_external(_tx: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
-    return {mark.ref: Expansion() for mark in marks}
+def _expand_external(tx: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
+    return {mark.ref: Expansion() for mark in marks} | _waiting(tx, marks)
+
+
+def _waiting(tx: CatalogTransaction, marks: Sequence[DueMark]) -> dict[Ref, Expansion]:
+    """Return the jobs whose stage was dropped: an undrop restores the stage whole, or not at all."""
+    waiting = staged.in_dropped_stage(tx, tx.t.copy_jobs, [mark.id for mark in marks])
+    return {mark.ref: staged.WAITS for mark in marks if mark.id in waiting}
 
 
 def _running(tx: CatalogTransaction, ids: Sequence[str]) -> set[str]:

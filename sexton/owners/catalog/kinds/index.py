@@ -13,6 +13,7 @@ from sexton.owners.catalog.scope import CatalogTransaction
 def _forget(tx: CatalogTransaction, ids: Sequence[str]) -> None:
     index = tx.t.indexes
     dropped_ids = tx.ids(select(index.c.id).where(tx.in_instance(index.c.id, ids), index.c.dropped))
+    parents.forget_given_up(tx, "index", dropped_ids)
     tx.remove(tx.t.schemas.c.index_id, dropped_ids)
     tx.remove(index.c.id, dropped_ids)
 

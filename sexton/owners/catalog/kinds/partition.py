@@ -13,6 +13,7 @@ from sexton.owners.catalog.scope import CatalogTransaction
 def _forget(tx: CatalogTransaction, ids: Sequence[str]) -> None:
     partition = tx.t.partitions
     dropped_ids = tx.ids(select(partition.c.id).where(tx.in_instance(partition.c.id, ids), partition.c.dropped))
+    parents.forget_given_up(tx, "partition", dropped_ids)
     tx.remove(tx.t.versions.c.partition_id, dropped_ids)
     tx.remove(partition.c.id, dropped_ids)
 

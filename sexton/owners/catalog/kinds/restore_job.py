@@ -15,9 +15,9 @@ WAITS = "its rowsets"
 
 def _expand(tx: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
     rowset, writers = tx.t.rowsets, [RESTORE + mark.id for mark in marks]
-    # A rowset whose mark was given up keeps its record and its files, but does not block its job.
-    given_up = tx.has_mark(tx.db.t.mark_history, "prepared", rowset.c.id)
-    is_waiting = [tx.in_instance(rowset.c.owner_txn, writers), rowset.c.state.in_(UNFINISHED), ~given_up]
+    # A rowset whose mark was discarded keeps its record and its files, but does not block its job.
+    is_marked = tx.has_mark(tx.db.t.mark, "prepared", rowset.c.id)
+    is_waiting = [tx.in_instance(rowset.c.owner_txn, writers), rowset.c.state.in_(UNFINISHED), is_marked]
     unfinished = select(rowset.c.owner_txn).where(*is_waiting)
     waiting = set(tx.ids(unfinished.distinct()))
     return {mark.ref: Expansion(waits=WAITS if RESTORE + mark.id in waiting else "") for mark in marks}

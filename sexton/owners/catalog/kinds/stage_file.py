@@ -11,8 +11,10 @@ NO_RECORD = Expansion(problem=(Reason.UNEXPANDED, "the catalog has no record of 
 
 
 def _expand(tx: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
-    files = {row.id: row for row in staged.files(tx, [mark.id for mark in marks])}
-    return {m.ref: staged.expansion([files[m.id]]) if m.id in files else NO_RECORD for m in marks}
+    ids = [mark.id for mark in marks]
+    files, waiting = {row.id: row for row in staged.files(tx, ids)}, staged.in_dropped_stage(tx, tx.t.staged_files, ids)
+    expansions = {m.ref: staged.expansion([files[m.id]]) if m.id in files else NO_RECORD for m in marks}
+    return expansions | {m.ref: staged.WAITS for m in marks if m.id in waiting}
 
 
 def _forget(tx: CatalogTransaction, ids: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ from sexton.owners.catalog.scope import CatalogTransaction
 def _forget(tx: CatalogTransaction, ids: Sequence[str]) -> None:
     t = tx.t
     dropped_ids = tx.ids(select(t.tables.c.id).where(tx.in_instance(t.tables.c.id, ids), t.tables.c.dropped))
+    parents.forget_given_up(tx, "table", dropped_ids)
     indexes = tx.ids(select(t.indexes.c.id).where(tx.in_instance(t.indexes.c.table_id, dropped_ids)))
     tx.remove(t.schemas.c.index_id, indexes)
     tx.remove(t.indexes.c.id, indexes)

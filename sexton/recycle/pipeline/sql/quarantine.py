@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Select, Text, and_, delete, fu
 
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
-from sexton.database.rows import MOST_SUM, as_rows, plus, upsert
+from sexton.database.rows import MOST_SUM, as_rows, in_list, plus, upsert
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 from sexton.marks.file_list import FileSums, add_sums
@@ -18,6 +18,7 @@ from sexton.marks.model import DONE, RESOLVED_AGAIN, MarkState, Reason, Ref, Unr
 from sexton.marks.sql.file_lists import drop_files, find_spans, in_span, read_lists, remove_damaged_lists
 from sexton.marks.sql.leases import may_be_deleting, seconds_of_requests
 from sexton.marks.sql.rows import named_by, refs_in
+from sexton.recycle.errors import NotQuarantined
 from sexton.recycle.pipeline.sql.write_token import verify
 
 AWAITS_SECOND_PASS = "SWEPT"
@@ -128,7 +129,7 @@ class QuarantineStore:
 
         Raises:
             UnknownInstance: no such instance.
-            BadInput: the one mark named is not quarantined.
+            NotQuarantined: the one mark named is not quarantined.
         """
         mark = self._db.t.mark
         chosen = and_(mark.c.instance == instance, mark.c.quarantined_reason.is_not(None))
@@ -149,18 +150,21 @@ class QuarantineStore:
             retried = c.execute(claimed.values(**lifted, lacking=None, first_pass_at=now)).rowcount
             retried += c.execute(update(mark).where(chosen).values(**lifted)).rowcount
         if ref is not None and not retried:
-            raise BadInput(f"{ref.kind} {ref.id} of {instance} is not quarantined; see: sexton why {ref.id}")
+            raise NotQuarantined(f"{ref.kind} {ref.id} of {instance} is not quarantined; see: sexton why {ref.id}")
         return retried
 
-    def discard(self, instance: str, ref: Ref, why: str) -> Quarantined:
+    def discard(self, instance: str, ref: Ref, why: str, derived: Collection[str] = ()) -> Quarantined:
         """Discard a mark: move its record to history; its remaining files stay.
 
         A mark that waits for its second pass may be discarded too, after an undelete that this pass would undo. A late
         commit of the id, or a new mark of it, is refused as for a mark that is gone.
 
+        ``derived``: kinds of marks that the owner made because of such a mark; rounds would delete them all the same.
+
         Raises:
             UnknownInstance: no such instance.
-            BadInput: no reason is given, or the mark is neither quarantined nor waiting for its second pass.
+            BadInput: no reason is given, or files of it may be being deleted, or there are derived marks.
+            NotQuarantined: the mark is neither quarantined nor waiting for its second pass.
         """
         if not why.strip():
             raise BadInput("give a reason: the mark's files stay, and no round will delete them")
@@ -170,7 +174,12 @@ class QuarantineStore:
             is_mark = and_(mark.c.instance == instance, self._is(ref))
             locked = c.execute(select(mark).where(is_mark).with_for_update()).one_or_none()
             if locked is None or (locked.quarantined_reason is None and locked.first_pass_at is None):
-                raise BadInput(f"{ref.kind} {ref.id} of {instance} is not quarantined; see: sexton why {ref.id}")
+                raise NotQuarantined(f"{ref.kind} {ref.id} of {instance} is not quarantined; see: sexton why {ref.id}")
+            if derived and c.execute(self._derived(instance, ref, derived)).first() is not None:
+                raise BadInput(
+                    f"marks were made because of {ref.kind} {ref.id}, and rounds would delete them: let the owner "
+                    f"undrop it, or discard those first; see: sexton marks list {instance} --parent {ref.kind}/{ref.id}"
+                )
             sums = self._file_sums(c, instance, ref)
             is_open = locked.finished or (locked.quarantined_reason is None and bool(sums))
             if is_open and may_be_deleting(self._db, c, instance):
@@ -229,6 +238,11 @@ class QuarantineStore:
         mark = self._db.t.mark
         below = and_(mark.c.parent_kind == ref.kind, mark.c.parent_id == ref.id, mark.c.absorbed.is_(True))
         return select(mark.c.kind, mark.c.id).where(mark.c.instance == instance, below)
+
+    def _derived(self, instance: str, ref: Ref, kinds: Collection[str]) -> Select[str]:
+        mark = self._db.t.mark
+        is_child = [mark.c.instance == instance, mark.c.parent_kind == ref.kind, mark.c.parent_id == ref.id]
+        return select(mark.c.id).where(*is_child, in_list(self._db, mark.c.kind, kinds)).limit(1)
 
     def _is(self, ref: Ref) -> ColumnElement[bool]:
         mark = self._db.t.mark

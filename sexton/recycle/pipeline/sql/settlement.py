@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    ColumnElement,
     Connection,
     FromClause,
     Text,
@@ -13,6 +14,7 @@ from sqlalchemy import (
     delete,
     func,
     literal,
+    or_,
     select,
     update,
 )
@@ -75,7 +77,7 @@ class SettlementStore:
         mark = self._db.t.mark
         with self._db.write() as tx:
             verify(self._db, tx, token)
-            is_finished = and_(mark.c.instance == token.instance, refs_in(self._db, mark, refs))
+            is_finished = and_(mark.c.instance == token.instance, refs_in(self._db, mark, refs), _is_of(token, mark))
             finished = update(mark).where(is_finished).values(finished=True).returning(mark.c.kind, mark.c.id)
             return frozenset(Ref(*row) for row in tx.execute(finished))
 
@@ -177,15 +179,14 @@ class SettlementStore:
             (mark.c.objects_gone + deleted.c.objects).label("objects"),
             plus(db, mark.c.bytes_gone, deleted.c.bytes).label("bytes"),
             *[literal(v, history.c[n].type).label(n) for n, v in constants.items()],
-        ).where(named_by(mark, deleted, token.instance))
+        ).where(named_by(mark, deleted, token.instance), _is_of(token, mark))
         insert = upsert(db, history).from_select([*copied, "batch", "objects", "bytes", *constants], row)
         # An owner's REPEATABLE READ transaction may have marked a gone id again: its snapshot showed no history yet.
         changed = ("objects", "bytes", "claimed_at", "gone_at", "batch", "round")
         replace = {n: insert.excluded[n] for n in changed}
         insert = insert.on_conflict_do_update(index_elements=["instance", "kind", "id"], set_=replace)
         moved = frozenset(Ref(*row) for row in tx.execute(insert.returning(history.c.kind, history.c.id)).all())
-        refs = [*(m.ref for m in marks), *absorbed]
-        tx.execute(delete(mark).where(mark.c.instance == token.instance, refs_in(db, mark, refs)))
+        tx.execute(delete(mark).where(mark.c.instance == token.instance, refs_in(db, mark, moved)))
         return moved
 
     def _await_second_pass(
@@ -197,7 +198,7 @@ class SettlementStore:
         mark = self._db.t.mark
         deleted = as_rows(self._db, map(_sums, marks), **SUMS)
         values = {"first_pass_at": now, "next_try_at": next_try_at, **self._added(deleted)}
-        tx.execute(update(mark).where(named_by(mark, deleted, token.instance)).values(**values))
+        tx.execute(update(mark).where(named_by(mark, deleted, token.instance), _is_of(token, mark)).values(**values))
 
     def _quarantine(self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress]) -> None:
         """Quarantine marks that still have files: the owner could not name some, or one has changed."""
@@ -211,7 +212,7 @@ class SettlementStore:
             "last_error": func.coalesce(deleted.c.error, mark.c.last_error),
             **self._added(deleted),
         }
-        tx.execute(update(mark).where(named_by(mark, deleted, token.instance)).values(**values))
+        tx.execute(update(mark).where(named_by(mark, deleted, token.instance), _is_of(token, mark)).values(**values))
 
     def _count_failures(self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress], now: int) -> None:
         """Count one more failure of each mark; quarantine those that failed too often."""
@@ -221,9 +222,11 @@ class SettlementStore:
         rows = [{**_sums(m), "error": m.reason} for m in marks]
         failed = as_rows(self._db, rows, **SUMS, error=Text())
         values = {"failures": mark.c.failures + 1, "last_error": failed.c.error}
-        tx.execute(update(mark).where(named_by(mark, failed, token.instance)).values(**values))
+        tx.execute(update(mark).where(named_by(mark, failed, token.instance), _is_of(token, mark)).values(**values))
         if poisoned := [m.ref for m in marks if m.failures + 1 >= MAX_FAILURES]:
-            is_poisoned = and_(mark.c.instance == token.instance, refs_in(self._db, mark, poisoned))
+            is_poisoned = and_(
+                mark.c.instance == token.instance, refs_in(self._db, mark, poisoned), _is_of(token, mark)
+            )
             next_try_at = now + POISON_RETRY_SECONDS * 1000
             quarantined = update(mark).where(is_poisoned).values(quarantined_reason=Reason.DELETE_FAILED)
             tx.execute(quarantined.values(next_try_at=next_try_at))
@@ -235,6 +238,16 @@ class SettlementStore:
             "objects_gone": mark.c.objects_gone + deleted.c.objects,
             "bytes_gone": plus(self._db, mark.c.bytes_gone, deleted.c.bytes),
         }
+
+
+def _is_of(token: WriteToken, mark: FromClause) -> ColumnElement[bool]:
+    """Return the condition that a mark is claimed by the batch of a token, or with such a mark.
+
+    An operator may have discarded the one that was read, and its owner may have marked the same id again. As
+    expressions: rows are looked up by their primary key, and no planner reads every claimed mark instead.
+    """
+    is_of_batch = or_(mark.c.batch + 0 == token.batch, mark.c.absorbed.is_(True))
+    return and_(mark.c.state + "" == MarkState.CLAIMED, is_of_batch)
 
 
 def _sums(mark: DeletionProgress) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput, SextonError
 from sexton.operators.holds.store import REASON_CHARACTERS
-from sexton.recycle.errors import PlanRefused
+from sexton.recycle.errors import PlanRefused, UnknownPlan
 from sexton.recycle.model import DAY_MS
 from sexton.recycle.planning import limits
 from sexton.recycle.planning import policy as rules
@@ -47,18 +47,25 @@ class ApprovalStore:
         with self._db.read() as c:
             row = c.execute(select(t).where(t.c.id == plan)).one_or_none()
             if row is None:
-                raise PlanRefused(f"there is no plan {plan}; see: sexton plan list")
+                raise UnknownPlan(f"there is no plan {plan}; see: sexton plan list")
             return plan_row(row, self._db.now(c))
 
-    def plans(self, instance: str | None = None, last: int = 20) -> Sequence[PlanRow]:
-        """Return the newest plans, newest first, and every older one that awaits approval."""
+    def plans(self, instance: str | None = None, last: int = 20, before: int | None = None) -> Sequence[PlanRow]:
+        """Return the newest plans, newest first, and every older one that awaits approval.
+
+        ``before``: only plans with lower numbers, and no further ones.
+        """
         t = self._db.t.plan
         newest = select(t).order_by(t.c.id.desc()).limit(last)
         if instance is not None:
             newest = newest.where(t.c.instance == instance)
+        if before is not None:
+            newest = newest.where(t.c.id < before)
         with self._db.read() as c:
             now = self._db.now(c)
             plans = [plan_row(r, now) for r in c.execute(newest)]
+            if before is not None:
+                return plans
             listed = {plan.id for plan in plans}
             return [*plans, *(plan for plan in self.waiting(c, instance) if plan.id not in listed)]
 
@@ -130,6 +137,7 @@ class ApprovalStore:
         Raises:
             BadInput: no reason is given.
             PlanRefused: the plan awaits no approval.
+            UnknownPlan: there is no such plan.
         """
         if not 0 < len(why.strip()) <= REASON_CHARACTERS:
             raise BadInput(
@@ -139,8 +147,9 @@ class ApprovalStore:
         t = self._db.t.plan
         with self._db.write() as c:
             row, now = c.execute(select(t).where(t.c.id == plan).with_for_update()).one_or_none(), self._db.now(c)
-            if row is None or shown_state(row, now) != PlanState.AWAITING:
-                state = "there is no such plan" if row is None else shown_state(row, now)
+            if row is None:
+                raise UnknownPlan(f"there is no plan {plan}; see: sexton plan list")
+            if (state := shown_state(row, now)) != PlanState.AWAITING:
                 raise PlanRefused(f"plan {plan} awaits no approval: {state}; see: sexton plan list")
             answer = f"rejected by {by}: {why}"
             values = {"rejected": True, "approved_by": by, "approved_at": now, "expires_at": now, "awaits": answer}

@@ -11,7 +11,7 @@ from sexton.marks.orphans import ORPHAN
 from sexton.marks.sql.orphans import unapproved
 from sexton.operators.holds import conditions
 from sexton.owners.port import OwnerSilent
-from sexton.recycle.errors import PlanRefused
+from sexton.recycle.errors import UnknownPlan
 from sexton.recycle.planning import limits
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.build import build_for_operator, build_for_round
@@ -128,7 +128,7 @@ class PlanStore:
         with self._db.read() as tx:
             row = tx.execute(select(t.c.body, t.c.approved_at).where(t.c.id == plan)).one_or_none()
         if row is None:
-            raise PlanRefused(f"there is no plan {plan}; make one: sexton plan INSTANCE")
+            raise UnknownPlan(f"there is no plan {plan}; make one: sexton plan INSTANCE")
         stored = Plan.model_validate(row.body | {"id": plan})
         return stored if row.approved_at is None else stored.model_copy(update={"allowance": None})
 

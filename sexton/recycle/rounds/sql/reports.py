@@ -12,6 +12,7 @@ from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 from sexton.marks.keepers import Kept, count_faults
 from sexton.marks.model import MarkState
+from sexton.recycle.errors import UnknownRound
 from sexton.recycle.model import KindReport, KindVaultCounts, RoundReport
 from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.recycle.rounds.model import CloseOrder, KindProgress
@@ -50,20 +51,22 @@ class Reports:
         return report
 
     def round(self, round_: int) -> RoundRow:
-        """Return one round, or raise ``BadInput``."""
+        """Return one round, or raise ``UnknownRound``."""
         t = self._db.t.round
         with self._db.read() as c:
             row = c.execute(select(t).where(t.c.id == round_)).one_or_none()
         if row is None:
-            raise BadInput(f"there is no round {round_}; see: sexton round list")
+            raise UnknownRound(f"there is no round {round_}; see: sexton round list")
         return RoundRow(**row._mapping)
 
-    def rounds(self, instance: str | None = None, last: int = 20) -> Sequence[RoundRow]:
-        """Return the newest rounds, newest first."""
+    def rounds(self, instance: str | None = None, last: int = 20, before: int | None = None) -> Sequence[RoundRow]:
+        """Return the newest rounds, newest first; ``before``: only those with lower numbers."""
         t = self._db.t.round
         newest = select(t).order_by(t.c.id.desc()).limit(last)
         if instance is not None:
             newest = newest.where(t.c.instance == instance)
+        if before is not None:
+            newest = newest.where(t.c.id < before)
         with self._db.read() as c:
             return [RoundRow(**r._mapping) for r in c.execute(newest)]
 
@@ -143,10 +146,11 @@ def _bounded(message: Sent) -> Sent:
 
 
 def _count_claimed(db: Database, c: Connection, instance: str) -> int:
-    """Return how many claimed marks await their first pass."""
+    """Return how many claimed marks await their first pass; those claimed with their parent are part of it."""
     mark = db.t.mark
     claimed = and_(mark.c.instance == instance, mark.c.state == MarkState.CLAIMED, mark.c.first_pass_at.is_(None))
-    return int(c.execute(select(func.count()).where(claimed, mark.c.quarantined_reason.is_(None))).scalar_one())
+    own = [mark.c.quarantined_reason.is_(None), mark.c.absorbed.is_(False)]
+    return int(c.execute(select(func.count()).where(claimed, *own)).scalar_one())
 
 
 def _kinds(

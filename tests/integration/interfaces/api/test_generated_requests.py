@@ -28,7 +28,12 @@ from tests.support.rig import DEPLOYMENT, Rig
 
 FEW, MANY = 2, 60
 """Requests of each kind for each route and scope, in `make test` and in `make soak`."""
-NEEDS_TEMPORAL = ("/v1/topics/{topic}/purge", "/v1/plans/{plan}/apply")
+NEEDS_TEMPORAL = (
+    "/v1/topics/{topic}/purge",
+    "/v1/plans/{plan}/apply",
+    "/v1/instances/{instance}/rounds",
+    "/v1/instances/{instance}/rounds/running/{signal}",
+)
 """They answer 503 here, because no Temporal server runs."""
 LONGEST_WAIT_SECONDS = 0.1
 LOGIN = "/v1/token"
@@ -43,7 +48,7 @@ OWNER = (
     | {"instance", "wal_topic", "wal_region", "replica", "journal", "journal_head", "binlog_log", "binlog"}
     | {"binlog_round", "binlog_table_record", "binlog_partition_version", "binlog_partition_cut", "binlog_consumer"}
 )
-OPERATE = OWNER | JOB | NODE | {"control", "plan", "wal_topic"}
+OPERATE = OWNER | JOB | NODE | {"control", "plan", "wal_topic", "hold", "mark", "mark_history", "pace_cap", "retention"}
 MAY_CHANGE = {
     "read": LOG,
     "read@a": LOG,

@@ -108,7 +108,7 @@ def test_a_refusal_does_not_tell_what_other_instances_have(ask: Ask) -> None:
     for path in ("/v1/plans/{}", "/v1/checks/{}"):
         answers = {ask("GET", path.format(number), scope="read@b").status_code for number in (1, 999)}
         assert answers == {403}
-    assert ask("GET", "/v1/plans/999", scope="read").status_code == 409
+    assert ask("GET", "/v1/plans/999", scope="read").status_code == 404
     assert ask("GET", "/v1/checks/999", scope="read").status_code == 404
 
 

@@ -107,8 +107,11 @@ def test_a_mark_that_was_found_finished_is_settled_unasked(rig: Rig, tmp_path: P
     rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"))
     rig.later(DUE_SECONDS)
     rig.round()
+    rig.later(GRACE + 1)
     order = adopt_order(rig)
-    rig.stores.settlements.record_finished(rig.stores.batches.open_second_pass(order, 1), [Ref("dropped", "m")])
+    token = rig.stores.batches.open_second_pass(order, 1)
+    [mark] = rig.stores.due_marks.take_second_pass(token, Ref("", ""), 10, 0)
+    assert rig.stores.settlements.record_finished(token, [mark.ref]) == {mark.ref}
     rig.holds.place(Hold(instance="shop", scope="instance", reason="x"), DAY)
 
     rig.recycler.adopt(order, 2, lambda: None)

@@ -9,7 +9,7 @@ import pytest
 from sexton.contract import NewMark
 from sexton.kernel.errors import BadInput
 from sexton.operators.holds.store import REASON_CHARACTERS
-from sexton.recycle.errors import PlanRefused
+from sexton.recycle.errors import PlanRefused, UnknownPlan
 from sexton.recycle.planning.model import PlanState
 from tests.support.command import run
 from tests.support.kept import kept_texts
@@ -130,7 +130,9 @@ def test_only_a_waiting_plan_can_be_rejected(shop: Limited) -> None:
     shop.later(DAY)
     applied = awaited(shop)
     shop.begin_apply(applied)
-    states = {4_711: "there is no such plan", looked: "EXPIRED", number: PlanState.REJECTED, expired: "EXPIRED"}
+    with pytest.raises(UnknownPlan, match="there is no plan 4711"):
+        shop.rounds.plans.approvals.reject(4_711, WHY, "eve")
+    states = {looked: "EXPIRED", number: PlanState.REJECTED, expired: "EXPIRED"}
 
     for plan, state in (states | {applied: "APPLYING"}).items():
         with pytest.raises(PlanRefused, match=f"plan {plan} awaits no approval: {state}"):
@@ -174,7 +176,7 @@ def test_the_command_prints_the_rejection_as_json(shop: Limited, capsys: pytest.
     ("words", "code", "says"),
     [
         (("reject", "{}", "--reason", " "), 1, "give a reason"),
-        (("reject", "4711", "--reason", WHY), 1, "plan 4711 awaits no approval: there is no such plan"),
+        (("reject", "4711", "--reason", WHY), 1, "there is no plan 4711"),
         (("reject", "{}"), 64, "--reason"),
         (("reject", "0", "--reason", WHY), 64, "'PLAN'"),
         (("--reject", "{}"), 64, "sexton plan reject PLAN --reason TEXT"),
