@@ -74,6 +74,7 @@ def test_a_dropped_instance_is_undropped(offline: Run, tmp_path: Path) -> None:
     dropped = offline("catalog", "lake", "drop-instance", **elsewhere)
     shown = offline("instance", "list")
     examined = offline("doctor", "--json")
+    missing = offline("doctor", "--json", SEXTON_AUDIT__AUDIT_URL=f"file://{tmp_path.parent}/not-there")
     refused = offline("catalog", "lake", "begin", "label=a", "timeout_seconds=60")
     undropped = offline("catalog", "lake", "undrop-instance")
     begun = offline("catalog", "lake", "begin", "label=a", "timeout_seconds=60")
@@ -81,6 +82,8 @@ def test_a_dropped_instance_is_undropped(offline: Run, tmp_path: Path) -> None:
     assert "to a place elsewhere first" in inside.stderr
     assert "observe, dropped" in shown.stdout
     states = {item["about"]: item["state"] for item in json.loads(examined.stdout)["items"]}
-    assert (states["live objects"], states["checks"]) == ("OK", "OK")
+    assert [states[about] for about in ("live objects", "checks", "log of deletions")] == ["OK", "OK", "OK"]
+    [fault] = [item for item in json.loads(missing.stdout)["items"] if item["about"] == "log of deletions"]
+    assert (fault["state"], "NO_BUCKET" in fault["detail"]) == ("FAIL", True)
     assert [r.returncode for r in (dropped, refused, undropped, begun)] == [0, 1, 0, 0]
     assert "undrop it to use it again" in refused.stderr

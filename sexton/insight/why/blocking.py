@@ -13,6 +13,7 @@ from sexton.kernel.live import Live
 from sexton.marks.keepers import by_hold, vault_way_out, way_out
 from sexton.marks.model import DueMark, Expansion, InstanceMode, Place, Ref
 from sexton.marks.sql.ancestors import TOO_MANY_LEVELS, find_ancestors
+from sexton.marks.whole import WHOLE
 from sexton.operators.controls.model import Halt
 from sexton.operators.controls.policy import vault_allowed, vault_whitelist
 from sexton.operators.holds.store import Hold
@@ -48,6 +49,8 @@ def unclaimed_events(db: Database, mark_row: Any, context: WhyContext) -> Iterat
     yield from approvals
     yield from _protection_events(db, mark_row, context)
     yield from _live_events(mark_row, context)
+    if waits := _expand(mark_row, context).waits:
+        yield Event(event="waits", text=f"kept: it waits for {waits}")
     yield from blocking_events(db, mark_row, context)
     if mark_row.quarantined_reason is None and halt is None and not approvals:
         yield _next_round_event(context.stores.schedule.next_round(mark_row.instance), now)
@@ -85,7 +88,8 @@ def hold_events(db: Database, mark_row: Any, context: WhyContext) -> Iterator[Ev
     with db.read() as c:
         lineage = find_ancestors(db, c, mark_row.instance, [ref])[ref]
     for hold in holds:
-        is_named = may_block(hold, lineage.refs | set(expansion.above), expansion.places)
+        # What a hold names may be anywhere in an instance that was dropped as a whole.
+        is_named = ref == WHOLE or may_block(hold, lineage.refs | set(expansion.above), expansion.places)
         if is_named or (hold.scope == "mark" and not lineage.is_whole):
             kept = hold.kept if is_named else by_hold(hold.id, TOO_MANY_LEVELS)
             text = (

@@ -15,8 +15,9 @@ DAY_MS = 86_400_000
 
 
 def examine_work(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
-    """Yield findings about vaults, halts, live sides and the log of calls."""
+    """Yield findings about vaults, the log of deletions, halts, live sides and the log of calls."""
     yield _vaults(stores)
+    yield _deletion_log(stores)
     yield _halted(stores)
     yield _live_sides(stores)
     yield _checks(stores)
@@ -38,6 +39,21 @@ def _vaults(stores: "DeploymentStores") -> DoctorFinding:
     return DoctorFinding(
         "OK", "vaults", f"{len(specs)}, each proved to belong to this deployment" if specs else "none registered"
     )
+
+
+def _deletion_log(stores: "DeploymentStores") -> DoctorFinding:
+    """Return whether the log of deletions can be written elsewhere, if it is: without it nothing is deleted."""
+    from sexton.storage.port import VaultFault
+
+    url = stores.settings.audit_url
+    if not url:
+        return DoctorFinding("OK", "log of deletions", "each vault holds that of its own objects")
+    try:
+        next(iter(stores.audit_locations(stores.vaults).to_write("", "").list("doctor/")), None)
+    except VaultFault as e:
+        todo = "nothing is deleted until it can be written: create the place, or correct audit.audit_url and restart"
+        return DoctorFinding("FAIL", "log of deletions", f"{url}: {e.reason}, {e.detail}", todo)
+    return DoctorFinding("OK", "log of deletions", url)
 
 
 def _halted(stores: "DeploymentStores") -> DoctorFinding:
