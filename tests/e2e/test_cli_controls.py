@@ -157,7 +157,7 @@ def test_refused_apply_and_round_are_in_the_log(offline: Run, shop: Database) ->
     assert {run.returncode for run in (observed, *stopped, *unknown)} == {1}
     refused = [(call["action"], call["instance"], call["subject"], call["outcome"]) for call in logged]
     assert sorted(call for call in refused if call[0] in ("apply", "round run")) == [
-        ("apply", "", "999", "PLAN_REFUSED"),
+        ("apply", "", "999", "UNKNOWN_PLAN"),
         ("apply", "shop", str(plan), "HALTED"),
         ("apply", "shop", str(plan), "NOT_ENABLED"),
         ("round run", "nobody", "", "UNKNOWN_INSTANCE"),

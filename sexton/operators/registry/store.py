@@ -276,9 +276,7 @@ class Registry:
 
     def _check_new_vault(self, c: Connection, spec: VaultSpec, endpoint_url: str) -> None:
         if is_dropped(self._db, c, spec.instance):
-            raise BadInput(
-                f"instance {spec.instance} was dropped, with its vaults; undrop it first, or add another one"
-            )
+            raise BadInput(f"instance {spec.instance} was dropped, with its vaults; undrop it first")
         for other in self._vaults(c, None):
             if (other.instance, other.name) == (spec.instance, spec.name):
                 raise BadInput(f"instance {spec.instance} has a vault {spec.name} already; choose another name")

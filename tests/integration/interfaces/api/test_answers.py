@@ -211,7 +211,7 @@ def test_plans_need_the_scope_to_be_made_and_applied(ask: Ask, rig: Rig) -> None
     assert (shown["plan"], shown["state"]) == (made["plan"], "PLANNED")
     assert problem_of(away) == (503, "TEMPORAL_AWAY", None)
     assert problem_of(observes) == (409, "NOT_ENABLED", None)
-    assert ask("GET", "/v1/plans/999").status_code == 409
+    assert ask("GET", "/v1/plans/999").status_code == 404
 
 
 def test_start_names_the_controls_that_still_block(ask: Ask, rig: Rig) -> None:
