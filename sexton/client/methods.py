@@ -3,7 +3,7 @@
 The functions on the right define parameters, results and errors.
 """
 
-from sexton.client import binlog_calls, calls, registering
+from sexton.client import binlog_calls, calls, operating, registering
 from sexton.client.sender import ApiMethod
 
 
@@ -18,6 +18,30 @@ class ApiMethods:
     apply = ApiMethod(calls.apply)
     query = ApiMethod(calls.query)
     operate = ApiMethod(calls.operate)
+
+    instances = ApiMethod(operating.instances)
+    enable = ApiMethod(operating.enable)
+    observe = ApiMethod(operating.observe)
+    vaults = ApiMethod(operating.vaults)
+    cap = ApiMethod(operating.cap)
+    clear_cap = ApiMethod(operating.clear_cap)
+    pace = ApiMethod(operating.pace)
+    plans = ApiMethod(operating.plans)
+    reject = ApiMethod(operating.reject)
+    rounds = ApiMethod(operating.rounds)
+    round_ = ApiMethod(operating.round_)
+    run_round = ApiMethod(operating.run_round)
+    signal_round = ApiMethod(operating.signal_round)
+    holds = ApiMethod(operating.holds)
+    hold = ApiMethod(operating.hold)
+    release_hold = ApiMethod(operating.release_hold)
+    marks = ApiMethod(operating.marks)
+    retry_quarantined = ApiMethod(operating.retry_quarantined)
+    discard = ApiMethod(operating.discard)
+    lists = ApiMethod(operating.lists)
+    add_to_list = ApiMethod(operating.add_to_list)
+    remove_from_list = ApiMethod(operating.remove_from_list)
+    calls_log = ApiMethod(operating.calls_log)
 
     watermark = ApiMethod(calls.watermark)
     protections = ApiMethod(calls.protections)

@@ -4,7 +4,7 @@ from sexton.database.engine import Database
 from sexton.insight.marks import Listed, MarkFilter, MarkListing
 from sexton.insight.views import ListedMark
 from sexton.kernel.message import Message
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from sexton.recycle.planning.estimate import Estimate
 from sexton.recycle.planning.model import Plan, PlanRow
 

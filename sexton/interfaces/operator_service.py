@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from sexton.insight.views import MarkPage, Overview, Story
     from sexton.marks.model import DueMark, Expansion, Ref
     from sexton.operators.controls.model import Halt
-    from sexton.operators.holds.store import Hold
+    from sexton.operators.holds.model import Hold
     from sexton.protection.model import Item
-    from sexton.recycle.pipeline.sql.quarantine import Quarantined
+    from sexton.recycle.pipeline.quarantined import Quarantined
     from sexton.recycle.planning.estimate import Estimate
     from sexton.recycle.planning.model import Plan
 

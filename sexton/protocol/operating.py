@@ -7,15 +7,51 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from sexton.insight.views import RoundCounts
+from sexton.insight.views import MarkPage, RoundCounts
 from sexton.kernel.message import Message
 from sexton.operators.call_log.model import CallRecord
 from sexton.operators.controls.model import Control
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from sexton.protocol.body import PRINTABLE, Body, Reason, Seconds
 from sexton.recycle.pacing.model import PlaceFigures
+from sexton.recycle.pipeline.quarantined import Quarantined
 from sexton.recycle.planning.model import PlanRow
-from sexton.recycle.rounds.sql.reports import RoundRow
+from sexton.recycle.rounds.row import RoundRow
+
+__all__ = [
+    "MAX_PAGE",
+    "CallPage",
+    "ControlList",
+    "Discarding",
+    "Hold",
+    "HoldPage",
+    "InstanceList",
+    "ListChange",
+    "ListEntry",
+    "ListName",
+    "MarkName",
+    "MarkPage",
+    "MarkQuery",
+    "NewCap",
+    "NewHold",
+    "Paces",
+    "PlacedHold",
+    "PlanPage",
+    "PlanRow",
+    "Quarantined",
+    "Rejection",
+    "Retried",
+    "RetryOrder",
+    "RoundDetails",
+    "RoundPage",
+    "ShownInstance",
+    "ShownVault",
+    "Signal",
+    "Signalled",
+    "StartedByHand",
+    "VaultList",
+    "Why",
+]
 
 MAX_PAGE = 1_000
 Signal = Literal["cancel", "pause", "resume", "retry"]

@@ -13,7 +13,7 @@ from sexton.operators.access import policy
 from sexton.operators.call_log.model import CallRecord
 from sexton.operators.call_log.store import CallStore
 from sexton.operators.controls.model import ControlKind
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from sexton.protection.model import Protection
 from tests.e2e.conftest import Run
 from tests.support.rig import stores_of

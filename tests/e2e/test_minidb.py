@@ -19,7 +19,8 @@ from sexton.database.engine import Database
 from sexton.marks.model import Candidate, ClaimRequest, Ref
 from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.controls.store import ControlStore
-from sexton.operators.holds.store import Hold, HoldStore
+from sexton.operators.holds.model import Hold
+from sexton.operators.holds.store import HoldStore
 from sexton.operators.registry.store import Registry
 from sexton.operators.stores import operator_stores
 from sexton.owners.sql.owner import SqlOwner

@@ -8,7 +8,7 @@ from typing import Any
 
 from sexton.marks.model import Ref
 from sexton.operators.controls.model import ControlKind
-from sexton.operators.holds.store import Hold as HoldRow
+from sexton.operators.holds.model import Hold as HoldRow
 from sexton.operators.holds.store import TooLate
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from tests.fault.local_round import LocalRound

@@ -15,7 +15,7 @@ from sexton.contract import NewMark
 from sexton.kernel.errors import BadInput
 from sexton.marks.lease import Lease
 from sexton.operators.controls.model import ControlKind
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.recycle.planning.model import Plan

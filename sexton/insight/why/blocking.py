@@ -16,7 +16,7 @@ from sexton.marks.sql.ancestors import TOO_MANY_LEVELS, find_ancestors
 from sexton.marks.whole import WHOLE
 from sexton.operators.controls.model import Halt
 from sexton.operators.controls.policy import vault_allowed, vault_whitelist
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from sexton.owners.port import OwnerSilent
 from sexton.protection.model import ProtectionState
 from sexton.protection.sql.covering import covering

@@ -26,16 +26,16 @@ from sexton.kernel.message import Message
 from sexton.operators.access.model import Token, User
 from sexton.operators.call_log.model import CallRecord, ChainReport
 from sexton.operators.controls.model import Control
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from sexton.operators.registry.store import Instance
 from sexton.protection.model import Protection
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pacing.model import Cap, PlaceFigures
-from sexton.recycle.pipeline.sql.quarantine import Quarantined
+from sexton.recycle.pipeline.quarantined import Quarantined
 from sexton.recycle.planning.estimate import Estimate
 from sexton.recycle.planning.model import Plan, PlanRow
 from sexton.recycle.planning.preview import Shift
-from sexton.recycle.rounds.sql.reports import RoundRow
+from sexton.recycle.rounds.row import RoundRow
 from sexton.replication.binlog.messages import GcProgress, GcReport
 from sexton.replication.binlog.model import Consumer, Log
 from sexton.replication.binlog.sql.explain import LogExplanation

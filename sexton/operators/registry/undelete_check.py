@@ -14,7 +14,8 @@ from sexton.marks.model import SECOND_PASS, BatchState, Reason, Ref
 from sexton.marks.sql.file_lists import Span, in_span, may_have_keys, may_have_prefix, of_instance, read_lists
 from sexton.marks.sql.leases import may_be_deleting, seconds_of_requests
 from sexton.marks.sql.rows import refs_in
-from sexton.operators.holds.store import Hold, HoldStore
+from sexton.operators.holds.model import Hold
+from sexton.operators.holds.store import HoldStore
 
 READ_ROWS = 2_000
 """Rows fetched at once."""

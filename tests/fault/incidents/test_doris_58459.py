@@ -16,7 +16,8 @@ from sqlalchemy import text
 from sexton import contract
 from sexton.contract import Collected, NewMark, Refused
 from sexton.kernel import crash_points
-from sexton.operators.holds.store import Hold, TooLate
+from sexton.operators.holds.model import Hold
+from sexton.operators.holds.store import TooLate
 from tests.fault.incidents.tables import check_sums, deleted_ids, marks, rows, run_clean_rounds
 from tests.support.rig import Rig, listing, put
 from tests.support.transactions import owner_write

@@ -7,7 +7,7 @@ from sexton import contract
 from sexton.check.sql import orphan_proofs
 from sexton.contract import NewMark
 from sexton.marks.model import Reason
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from tests.integration.check.conftest import Owned, file_keys
 from tests.support.command import run
 from tests.support.kept import kept_texts

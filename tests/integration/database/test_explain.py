@@ -14,7 +14,7 @@ from sexton.contract import NewMark
 from sexton.marks.file_list import FileList
 from sexton.marks.model import CHUNK_MARKS, ClaimedMark, File, FilePage, Ref, WriteToken
 from sexton.marks.sql.file_lists import add_list
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from sexton.storage.model import KeyOutcome, KeyResult
 from tests.integration.database import query_plans
 from tests.integration.database.query_plans import bad_plans, keep_statistics, maintain, recorded, run_script

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from tests.integration.database.query_plans import keep_statistics, maintain, recorded, rows_read, run_script
 from tests.servers.postgres import Cluster
 from tests.support.rig import Rig

@@ -15,7 +15,7 @@ from sexton.database.guard import EVERYTHING, UnknownInstance, deciding
 from sexton.database.session import LOCK_SECONDS
 from sexton.kernel.errors import GuardBusy
 from sexton.marks.model import Candidate, ClaimRequest, DueMark, Reason, Ref, Unresolvable
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from sexton.protection.model import Protection
 from sexton.storage.model import VaultSpec
 from tests.support.claims import FAR_MS, claim, token

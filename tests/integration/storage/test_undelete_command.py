@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
 from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.writer import ParquetAudit

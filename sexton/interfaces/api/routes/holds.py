@@ -9,7 +9,8 @@ from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.lanes import reserved
 from sexton.interfaces.api.pages import Before, Limit, page
 from sexton.operators.access.model import Grant
-from sexton.operators.holds.store import Hold, UnknownHold
+from sexton.operators.holds.model import Hold
+from sexton.operators.holds.store import UnknownHold
 from sexton.protocol.operating import HoldPage, NewHold, PlacedHold, Why
 
 routes = APIRouter(prefix="/v1/instances/{instance}/holds", route_class=GuardedRoute)

@@ -13,7 +13,7 @@ from sexton.marks.model import Reason, Ref
 from sexton.operators.access.model import Grant
 from sexton.protocol.operating import Discarding, MarkQuery, Retried, RetryOrder
 from sexton.recycle.errors import Unconfirmed
-from sexton.recycle.pipeline.sql.quarantine import Quarantined
+from sexton.recycle.pipeline.quarantined import Quarantined
 
 routes = APIRouter(prefix="/v1/instances/{instance}", route_class=GuardedRoute)
 

@@ -22,7 +22,7 @@ from sexton.kernel.printable import printable
 from sexton.marks.model import Ref
 
 if TYPE_CHECKING:
-    from sexton.operators.holds.store import Hold
+    from sexton.operators.holds.model import Hold
 
 app = typer.Typer(help="Holds: until a hold ends, no mark that it covers is claimed.", no_args_is_help=True)
 add = typer.Typer(help="Place a hold on an instance, a table, a mark or a prefix.", no_args_is_help=True)
@@ -42,7 +42,7 @@ def hold_instance(length: For, reason: Reason, instance: OptionalInstance = None
 
     Example: sexton hold add instance shop --for 7d --reason 'audit until Friday'
     """
-    from sexton.operators.holds.store import Hold
+    from sexton.operators.holds.model import Hold
 
     hold = Hold(instance="", scope="instance", reason=require_reason(reason))
     _place(hold, instance, length)
@@ -94,7 +94,7 @@ def hold_prefix(
 
     Example: sexton hold add vault-prefix cold/data/12/ --instance shop --for 2w --reason 'legal hold'
     """
-    from sexton.operators.holds.store import Hold
+    from sexton.operators.holds.model import Hold
 
     vault, _, prefix = place.partition("/")
     if not (vault and prefix):
@@ -151,7 +151,7 @@ def _row(hold: "Hold", now: int) -> tuple[object, ...]:
 
 
 def _mark_hold(mark: Ref, reason: str) -> "Hold":
-    from sexton.operators.holds.store import Hold
+    from sexton.operators.holds.model import Hold
 
     return Hold(instance="", scope="mark", mark_kind=mark.kind, mark_id=mark.id, reason=require_reason(reason))
 

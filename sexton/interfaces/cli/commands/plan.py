@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sexton.interfaces.operator_service import OperatorService, PlanPreview
-    from sexton.operators.holds.store import Hold
+    from sexton.operators.holds.model import Hold
 
 app = typer.Typer(help="Plans: what a round would delete. `sexton plan [INSTANCE]` makes a new one.")
 PlanNumber = Annotated[int, typer.Argument(metavar="PLAN", help="The plan's number.", min=1, max=2**63 - 1)]

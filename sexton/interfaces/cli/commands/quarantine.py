@@ -10,7 +10,7 @@ from sexton.interfaces.cli.json_output import emit_list, wants_json
 from sexton.interfaces.cli.output import human_bytes, quantity, show_table, utc, utc_column
 
 if TYPE_CHECKING:
-    from sexton.recycle.pipeline.sql.quarantine import Quarantined
+    from sexton.recycle.pipeline.quarantined import Quarantined
 
 app = typer.Typer(help="Quarantined marks.", no_args_is_help=True)
 PAGE_ROWS = 1_000

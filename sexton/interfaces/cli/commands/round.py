@@ -23,7 +23,7 @@ from sexton.recycle.rounds.model import RecycleRequest
 
 if TYPE_CHECKING:
     from sexton.insight.views import RoundCounts
-    from sexton.recycle.rounds.sql.reports import RoundRow
+    from sexton.recycle.rounds.row import RoundRow
 
 app = typer.Typer(help="Rounds.", no_args_is_help=True)
 Instance = Annotated[str, typer.Argument(help="The instance.")]

@@ -12,34 +12,17 @@ from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.database.rows import MOST_SUM, as_rows, in_list, plus, upsert
 from sexton.kernel.errors import BadInput
-from sexton.kernel.message import Message
 from sexton.marks.file_list import FileSums, add_sums
 from sexton.marks.model import DONE, RESOLVED_AGAIN, MarkState, Reason, Ref, Unresolvable, WriteToken
 from sexton.marks.sql.file_lists import drop_files, find_spans, in_span, read_lists, remove_damaged_lists
 from sexton.marks.sql.leases import may_be_deleting, seconds_of_requests
 from sexton.marks.sql.rows import named_by, refs_in
 from sexton.recycle.errors import NotQuarantined
+from sexton.recycle.pipeline.quarantined import Quarantined
 from sexton.recycle.pipeline.sql.write_token import verify
 
 AWAITS_SECOND_PASS = "SWEPT"
 """The reason shown for a mark that waits for its second pass."""
-
-
-class Quarantined(Message):
-    """One quarantined mark; instants in ms since 1970."""
-
-    instance: str
-    kind: str
-    id: str
-    state: str
-    reason: str
-    failures: int
-    last_error: str | None
-    marked_at: int
-    vault: str | None
-    prefix: str | None
-    keys: int
-    bytes: int
 
 
 class _DeletedFiles(NamedTuple):

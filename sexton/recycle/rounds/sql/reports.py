@@ -9,32 +9,18 @@ from sexton.database.counters import NORMAL
 from sexton.database.engine import Database
 from sexton.database.rows import MOST_SUM
 from sexton.kernel.errors import BadInput
-from sexton.kernel.message import Message
 from sexton.marks.keepers import Kept, count_faults
 from sexton.marks.model import MarkState
 from sexton.recycle.errors import UnknownRound
 from sexton.recycle.model import KindReport, KindVaultCounts, RoundReport
 from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.recycle.rounds.model import CloseOrder, KindProgress
+from sexton.recycle.rounds.row import RoundRow
 from sexton.storage.port import NOT_LISTED
 
 MAX_ANSWERS, TEXT_CHARACTERS = 1_000, 4_000
 """Answers why marks were kept, and characters of a text, that a report has of an order."""
 Sent = TypeVar("Sent", CloseOrder, KindProgress)
-
-
-class RoundRow(Message):
-    """One round in a list; instants in ms since 1970. A round without ``ended_at`` is running, or was cut off."""
-
-    id: int
-    instance: str
-    state: str
-    started_at: int
-    ended_at: int | None
-    plan: int | None
-    report: RoundReport | None
-    waiting: str | None = None
-    waiting_since: int | None = None
 
 
 class Reports:

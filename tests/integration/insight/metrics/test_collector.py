@@ -9,7 +9,7 @@ from config.owners import owner_policy
 from sexton.contract import NewMark
 from sexton.database.engine import Database
 from sexton.operators.controls.model import ControlKind
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from sexton.owners.catalog.plugin import PLUGIN
 from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.recycle.planning.policy import policy

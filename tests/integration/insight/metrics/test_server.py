@@ -22,7 +22,7 @@ from sexton.insight.metrics.server import MAX_CONNECTIONS, serve
 from sexton.interfaces.worker import control
 from sexton.kernel.errors import BadInput
 from sexton.marks.keepers import by_hold, by_owner_silence
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from sexton.recycle.model import RoundReport
 from sexton.runtime.embedded.ports import free_port
 from tests.servers.temporal import DevServer

@@ -13,7 +13,7 @@ from sexton.insight.why.audit import SHOWN, forgotten
 from sexton.insight.why.context import WhyContext
 from sexton.insight.why.story import story
 from sexton.marks.model import SECOND_PASS, FilePage, Ref
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from sexton.owners.catalog.owner import CatalogOwner
 from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.model import AuditRow

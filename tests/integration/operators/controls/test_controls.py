@@ -13,7 +13,7 @@ from sexton.kernel.errors import BadInput
 from sexton.operators.controls.model import ALL, Control, ControlKind
 from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.operators.controls.store import ControlStore
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from sexton.recycle.model import STOPPED, RoundReport
 from sexton.recycle.rounds.ledger import Ledger
 from tests.support.command import run

@@ -10,7 +10,7 @@ from sexton.insight.why.context import WhyContext
 from sexton.insight.why.story import story
 from sexton.marks.model import Ref
 from sexton.marks.sql.ancestors import TOO_MANY_LEVELS, find_ancestors
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, listing, put, stores_of
 

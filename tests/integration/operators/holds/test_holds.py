@@ -13,7 +13,8 @@ from sexton.database.guard import UnknownInstance
 from sexton.kernel import crash_points
 from sexton.kernel.errors import BadInput
 from sexton.marks import file_list
-from sexton.operators.holds.store import Hold, HoldStore, TooLate
+from sexton.operators.holds.model import Hold
+from sexton.operators.holds.store import HoldStore, TooLate
 from sexton.storage.model import VaultSpec
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, listing, put

@@ -11,7 +11,7 @@ from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import InstanceMode, Ref
 from sexton.marks.whole import WHOLE
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from sexton.owners.catalog.errors import AlreadyDropped
 from sexton.owners.catalog.model import ExternalFile
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore

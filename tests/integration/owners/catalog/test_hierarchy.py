@@ -6,7 +6,7 @@ import pytest
 
 from sexton import contract
 from sexton.marks.model import Ref
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from sexton.owners.catalog.model import Schema
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from tests.integration.owners.catalog.shop import GRACE, HOUR, RETAINED, Shop

@@ -9,7 +9,7 @@ import pytest
 from config.owners import owner_policy
 from sexton.kernel.errors import SextonError
 from sexton.marks.model import Ref
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
 from sexton.owners.catalog.plugin import PLUGIN
 from sexton.owners.port import FindRefs, Heartbeat, Verify

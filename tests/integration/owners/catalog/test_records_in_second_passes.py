@@ -9,7 +9,7 @@ from sqlalchemy import delete, insert
 from sexton.kernel.errors import BadInput
 from sexton.marks.lease_port import LeaseLost
 from sexton.marks.model import Ref, WriteToken
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
 from sexton.owners.catalog.layout import IndexFormat
 from sexton.owners.catalog.model import Schema

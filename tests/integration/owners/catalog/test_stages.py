@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from sexton import contract
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import Reason
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from sexton.owners.catalog.errors import AlreadyDropped, RecordNotFound, WrongState
 from sexton.owners.catalog.model import CopyJob, ExternalFile, StagedFile
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore

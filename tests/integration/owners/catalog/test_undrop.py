@@ -3,7 +3,7 @@
 import pytest
 
 from sexton.kernel.crash_points import installed
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from tests.integration.owners.catalog.shop import FAR_MS, RETAINED, Shop
 from tests.support.crashes import Crash, crash_at
 

@@ -4,7 +4,7 @@ import pytest
 
 from sexton.insight.why.context import WhyContext
 from sexton.insight.why.story import story
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.audit.writer import ParquetAudit

@@ -12,7 +12,7 @@ from sexton.contract import NewMark
 from sexton.marks.file_list import FileSums
 from sexton.marks.file_results import DamagedList
 from sexton.marks.model import Reason, Ref
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from sexton.recycle.pipeline import resolve
 from sexton.recycle.pipeline.sql.files import FileStore
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore

@@ -10,7 +10,7 @@ from sexton.contract import NewMark
 from sexton.marks.lease_port import LeaseLost
 from sexton.marks.model import Ref
 from sexton.operators.controls.model import ControlKind
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
 from sexton.protection.errors import Invalid
 from sexton.recycle.pipeline import finish

@@ -11,7 +11,7 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.marks.model import DueMark, Expansion, Place, Ref
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
 from sexton.owners.sql.owner import SqlOwner
 from sexton.recycle.pipeline.sql import due_marks, settlement

@@ -12,7 +12,7 @@ from sexton.kernel import crash_points
 from sexton.kernel.errors import BadInput, SextonError
 from sexton.marks.model import Ref
 from sexton.marks.sql.leases import TTL_SECONDS, may_be_deleting
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
 from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.recycle.pipeline.delete import ThreadDeleter

@@ -7,7 +7,7 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.marks.model import DueMark, Expansion, File, FilePage, Place, Ref, WriteToken
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from sexton.owners.port import Heartbeat
 from sexton.owners.sql.owner import SqlOwner
 from sexton.recycle.pipeline import adopt

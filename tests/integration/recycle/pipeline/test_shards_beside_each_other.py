@@ -9,7 +9,7 @@ import pytest
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.marks.sql import rows
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from sexton.recycle.pipeline.model import RangeOrder, RangeReceipt
 from sexton.recycle.planning import policy
 from sexton.recycle.rounds.ledger import Ledger

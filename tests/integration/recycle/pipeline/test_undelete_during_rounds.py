@@ -12,7 +12,7 @@ from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.marks.lease_port import LeaseLost
 from sexton.marks.model import Ref
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.storage.local.vault import LocalVault

@@ -23,7 +23,7 @@ from sexton.marks.model import (
     WriteToken,
 )
 from sexton.marks.sql.leases import TTL_SECONDS
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from sexton.recycle.pipeline.model import Cursor, RangeReceipt
 from sexton.recycle.pipeline.port import Stores
 from sexton.recycle.pipeline.progress import DeletionProgress

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.operators.holds.store import Hold
+from sexton.operators.holds.model import Hold
 from sexton.recycle.errors import PlanRefused
 from sexton.recycle.planning.model import MarkSums, PlanState
 from sexton.recycle.planning.sql.due_pages import unheld_marks

@@ -1,0 +1,20 @@
+"""A quarantined mark as operators see it."""
+
+from sexton.kernel.message import Message
+
+
+class Quarantined(Message):
+    """One quarantined mark; instants in ms since 1970."""
+
+    instance: str
+    kind: str
+    id: str
+    state: str
+    reason: str
+    failures: int
+    last_error: str | None
+    marked_at: int
+    vault: str | None
+    prefix: str | None
+    keys: int
+    bytes: int
