@@ -19,6 +19,7 @@ from sexton.insight.metrics.pool import PoolCollector
 from sexton.insight.metrics.registry import DeploymentRegistry
 from sexton.interfaces.api import problems
 from sexton.interfaces.api.authentication import AuthenticationMiddleware
+from sexton.interfaces.api.description import describe, operation_id
 from sexton.interfaces.api.lanes import Lanes
 from sexton.interfaces.api.routes import (
     binlogs,
@@ -60,6 +61,7 @@ def create(settings: Settings, db: Database) -> FastAPI:
         openapi_url=None,  # FastAPI would write the whole document again for every request
         docs_url=None,  # the page loads scripts from another site
         redoc_url=None,
+        generate_unique_id_function=operation_id,
         redirect_slashes=False,  # a redirect would lead to the host that the request names
         lifespan=_counting_calls,
         responses={"4XX": refusal, "5XX": refusal},
@@ -84,7 +86,7 @@ def create(settings: Settings, db: Database) -> FastAPI:
 
     @functools.cache
     def description() -> str:
-        return json.dumps(app.openapi(), separators=(",", ":"))
+        return json.dumps(describe(app), separators=(",", ":"))
 
     @app.get("/v1/openapi.json", include_in_schema=False)
     async def openapi() -> Response:  # in the event loop: requests in threads would each write the first one

@@ -95,13 +95,20 @@ class LogWatermark(Message):
     dropped: bool = False
 
 
+class UnhealthyReplica(Message):
+    """The outcome of an unhealthy replica on a backend."""
+
+    backend: str
+    outcome: ReplicaOutcome
+
+
 class JournalSnapshot(Message):
     """The state after all entries up to ``seq``, for a follower that has missed some."""
 
     seq: int
     marks: tuple[LogWatermark, ...] = ()
-    replicas: tuple[tuple[str, ReplicaOutcome], ...] = ()
-    """(backend, outcome) of each unhealthy replica; all others are healthy."""
+    replicas: tuple[UnhealthyReplica, ...] = ()
+    """The unhealthy replicas; all others are healthy."""
 
 
 def gc_binlog(tombstones: Iterable[Tombstone]) -> list[dict[str, Any]]:

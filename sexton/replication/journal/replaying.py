@@ -116,8 +116,8 @@ class FollowerState:
             tombstone = Tombstone(database=not mark.tbl, db=mark.db, tables=tables, seq=mark.seq, dropped=mark.dropped)
             self._apply_tombstone(tombstone)
         self.health = {key: ReplicaHealth() for key in self.health}
-        for backend, outcome in at.replicas:
-            self._apply_outcome(backend, outcome)
+        for replica in at.replicas:
+            self._apply_outcome(replica.backend, replica.outcome)
         self.applied = at.seq
 
     def apply(self, entry: JournalEntry) -> bool:

@@ -30,7 +30,7 @@ class HealthCheck:
         return await asyncio.shield(self._check)
 
 
-@routes.get("/healthz", response_model_exclude_defaults=True)
+@routes.get("/healthz", response_model_exclude_defaults=True, name="healthz")
 @routes.get("/readyz", response_model_exclude_defaults=True)
 async def ready(request: Request, response: Response) -> HealthBody:
     """Return whether the API and its database answer. Needs no token."""

@@ -8,7 +8,7 @@ from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.database.rows import as_rows
 from sexton.kernel.errors import BadInput
-from sexton.replication.journal.model import JournalSnapshot, LogWatermark
+from sexton.replication.journal.model import JournalSnapshot, LogWatermark, UnhealthyReplica
 from sexton.replication.journal.store import JournalStore
 from sexton.replication.names import check_names
 from sexton.replication.replicas import policy
@@ -114,9 +114,11 @@ class ReplicaStore:
         """Return the state from which a follower begins if it has missed entries of the journal."""
         with self._db.snapshot() as c:
             head, _ = JournalStore(self._db).bounds(c, instance)
-            replicas = [outcome for row in self._with_outcomes(c, instance) for outcome in policy.standing(row)]
+            rows = self._with_outcomes(c, instance)
+            outcomes = [outcome for row in rows for outcome in policy.standing(row)]
             watermarks = self._watermarks(c, instance)
-        return JournalSnapshot(seq=head, marks=tuple(watermarks), replicas=tuple(replicas))
+        unhealthy = tuple(UnhealthyReplica(backend=backend, outcome=outcome) for backend, outcome in outcomes)
+        return JournalSnapshot(seq=head, marks=tuple(watermarks), replicas=unhealthy)
 
     def _with_outcomes(self, c: Connection, instance: str) -> Sequence[Replica]:
         """Return the replicas whose faults are in the journal, by uid."""
