@@ -52,9 +52,7 @@ UNION ALL
 SELECT up.root || ': its ancestor ' || up.kind || ' ' || up.id || ' is marked or gone' FROM up
 WHERE NOT (up.kind = :k AND up.id IN (SELECT value FROM json_each(:ids)))
   AND (EXISTS (SELECT 1 FROM sexton_mark m WHERE m.instance = :i AND m.kind = up.kind AND m.id = up.id)
-    OR EXISTS (SELECT 1 FROM sexton_mark_history h
-               WHERE h.instance = :i AND h.kind = up.kind AND h.id = up.id
-                 AND (h.discarded IS NULL OR h.batch > 0)))
+    OR EXISTS (SELECT 1 FROM sexton_mark_history h WHERE h.instance = :i AND h.kind = up.kind AND h.id = up.id))
 UNION ALL
 SELECT down.root || ': its descendant ' || down.kind || ' ' || down.id || ' is claimed' FROM down
 JOIN sexton_mark m ON m.instance = :i AND m.kind = down.kind AND m.id = down.id
@@ -63,6 +61,6 @@ UNION ALL
 SELECT w.value || ': its descendant ' || h.kind || ' ' || h.id || ' is gone'
 FROM json_each(:ids) w
 JOIN sexton_mark_history h ON h.instance = :i AND h.parent_kind = :k AND h.parent_id = w.value
-    AND h.kind NOT IN ('compacted', 'prepared') AND (h.discarded IS NULL OR h.batch > 0)
+    AND h.kind NOT IN ('compacted', 'prepared')
 JOIN sexton_mark p ON p.instance = :i AND p.kind = :k AND p.id = w.value AND h.claimed_at >= p.marked_at
 """

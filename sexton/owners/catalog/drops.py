@@ -3,12 +3,10 @@
 A drop returns at once and makes one mark. An undrop restores the object with all its children, or refuses.
 """
 
-from collections.abc import Sequence
-
 from sqlalchemy import Table, select, update
 
 from sexton import contract
-from sexton.owners.catalog import discards
+from sexton.owners.catalog import discards, undrops
 from sexton.owners.catalog.errors import AlreadyDropped, RecordNotFound
 from sexton.owners.catalog.records import CatalogRecords, ensure_found, lock_against_drop, title
 from sexton.owners.catalog.scope import CatalogTransaction
@@ -20,7 +18,7 @@ class Drops(CatalogRecords):
     def drop_table(self, table: str) -> None:
         """Drop a table with all its indexes and partitions."""
         with self._write() as tx:
-            _flag(tx, tx.t.tables, [table])
+            _flag(tx, tx.t.tables, table)
             discards.mark(tx, "table", [contract.NewMark(id=table, vault=None)])
 
     def drop_index(self, index: str) -> None:
@@ -38,20 +36,16 @@ class Drops(CatalogRecords):
             contract.Refused: the table or one of its children is claimed or deleted; the message names it.
         """
         with self._write() as tx:
-            indexes: list[str] = []
-            partitions: list[str] = []
-            if discards.undrop(tx, "table", tx.t.tables, table):
-                indexes = _marked_children(tx, "index", "table", [table])
-                partitions = _marked_children(tx, "partition", "table", [table])
-                _take_back(tx, "index", indexes)
-                _take_back(tx, "partition", partitions)
-                tablets = _marked_children(tx, "tablet", "table", [table])
-                tablets += _marked_children(tx, "tablet", "index", indexes) + _marked_children(
-                    tx, "tablet", "partition", partitions
-                )
-                _take_back(tx, "tablet", tablets)
-            for records, ids in ((tx.t.tables, [table]), (tx.t.indexes, indexes), (tx.t.partitions, partitions)):
-                _flag(tx, records, ids, dropped=False)
+            undrops.begin(tx)
+            whole = undrops.Dropped("table", tx.t.tables, [table], ("tablet", "index", "partition"))
+            parts = [
+                undrops.Dropped(kind, _records(tx, kind), _marked_children(tx, kind, table), ("tablet",))
+                for kind in ("index", "partition")
+            ]
+            for dropped in (whole, *parts):
+                undrops.refuse_claimed(tx, dropped)
+            for dropped in (whole, *parts):
+                undrops.restore(tx, dropped)
 
     def undrop_index(self, index: str) -> None:
         """Restore an index.
@@ -77,46 +71,41 @@ class Drops(CatalogRecords):
             if table is None:
                 raise RecordNotFound(f"there is no {kind} {id_}")
             lock_against_drop(tx, tx.t.tables, [table])
-            _flag(tx, records, [id_])
+            _flag(tx, records, id_)
             discards.mark(tx, kind, [contract.NewMark(id=id_, vault=None, parent=("table", table))])
 
     def _undrop_part(self, kind: str, id_: str) -> None:
         with self._write() as tx:
-            records = _records(tx, kind)
-            if discards.undrop(tx, kind, records, id_):
-                _take_back(tx, "tablet", _marked_children(tx, "tablet", kind, [id_]))
-            _flag(tx, records, [id_], dropped=False)
+            undrops.begin(tx)
+            records, tables = _records(tx, kind), tx.t.tables
+            of_part = records.c.table_id == tables.c.id, records.c.instance == tables.c.instance
+            is_dropped = [tx.in_instance(records.c.id, [id_]), *of_part, tables.c.dropped]
+            if dropped_tables := tx.ids(select(tables.c.id).where(*is_dropped)):
+                raise contract.Refused(f"SX003 refused: {id_}: its ancestor table {dropped_tables[0]} was dropped")
+            dropped = undrops.Dropped(kind, records, [id_], ("tablet",))
+            undrops.refuse_claimed(tx, dropped)
+            undrops.restore(tx, dropped)
 
 
 def _records(tx: CatalogTransaction, kind: str) -> Table:
     return tx.t.indexes if kind == "index" else tx.t.partitions
 
 
-def _flag(tx: CatalogTransaction, records: Table, ids: Sequence[str], *, dropped: bool = True) -> None:
-    """Change the flag ``dropped`` of every record.
+def _flag(tx: CatalogTransaction, records: Table, id_: str) -> None:
+    """Change the flag ``dropped`` of a record.
 
     Raises:
-        RecordNotFound: one has no record.
-        AlreadyDropped: one has this flag already.
+        RecordNotFound: it has no record.
+        AlreadyDropped: it is dropped.
     """
-    change = update(records).where(tx.in_instance(records.c.id, ids), records.c.dropped.is_(not dropped))
-    if tx.c.execute(change.values(dropped=dropped)).rowcount != len(ids):
-        existing_ids = tx.ids(select(records.c.id).where(tx.in_instance(records.c.id, ids)))
-        ensure_found(records, ids, existing_ids)
-        state = "dropped already" if dropped else "not dropped"
-        raise AlreadyDropped(f"{', '.join(ids[:5])} of the {title(records)}: {state}")
+    is_there = [tx.in_instance(records.c.id, [id_]), records.c.dropped.is_(False)]
+    if tx.c.execute(update(records).where(*is_there).values(dropped=True)).rowcount != 1:
+        ensure_found(records, [id_], tx.ids(select(records.c.id).where(tx.in_instance(records.c.id, [id_]))))
+        raise AlreadyDropped(f"{id_} of the {title(records)} is dropped already")
 
 
-def _marked_children(tx: CatalogTransaction, kind: str, parent_kind: str, ids: Sequence[str]) -> list[str]:
-    """Return the marks of a kind that name one of these as parent; read again each time, as a round may make some."""
+def _marked_children(tx: CatalogTransaction, kind: str, table: str) -> list[str]:
+    """Return the indexes, or partitions, that were dropped before their table and have a mark."""
     mark = tx.db.t.mark
-    return tx.ids(
-        select(mark.c.id).where(
-            tx.in_instance(mark.c.parent_id, ids), mark.c.parent_kind == parent_kind, mark.c.kind == kind
-        )
-    )
-
-
-def _take_back(tx: CatalogTransaction, kind: str, ids: Sequence[str]) -> None:
-    if ids:
-        contract.undrop(tx.c, tx.instance, kind, ids)
+    of_table = [tx.in_instance(mark.c.parent_id, [table]), mark.c.parent_kind == "table", mark.c.kind == kind]
+    return tx.ids(select(mark.c.id).where(*of_table))

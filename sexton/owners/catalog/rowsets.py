@@ -97,7 +97,7 @@ def visible(tx: CatalogTransaction, ids: Sequence[str]) -> list[str]:
 
 
 def uncovered(tx: CatalogTransaction, ids: Sequence[str]) -> list[str]:
-    """Return the rowsets with a version that no visible rowset of their tablet holds.
+    """Return the rowsets with a version that no visible rowset of their tablet holds, if it has a record.
 
     A dropped rowset counts like a visible one: its versions are not needed, nor are the rowsets compacted into it.
     """
@@ -108,7 +108,8 @@ def uncovered(tx: CatalogTransaction, ids: Sequence[str]) -> list[str]:
     overlapping = select(rowset.c.id, other.c.first_version, other.c.last_version).join(other, overlaps)
     for row in tx.c.execute(overlapping.where(tx.in_instance(rowset.c.id, ids))):
         ranges[row.id].append((row.first_version, row.last_version))
-    queried = select(rowset.c.id, rowset.c.first_version, rowset.c.last_version).where(tx.in_instance(rowset.c.id, ids))
+    columns = rowset.c.id, rowset.c.first_version, rowset.c.last_version
+    queried = select(*columns).join(tx.t.tablets, tx.is_own_tablet).where(tx.in_instance(rowset.c.id, ids))
     return [
         row.id
         for row in tx.c.execute(queried)

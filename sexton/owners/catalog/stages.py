@@ -8,7 +8,7 @@ from sqlalchemy import select, update
 from sexton import contract
 from sexton.database.contract_errors import check_text
 from sexton.kernel.errors import BadInput
-from sexton.owners.catalog import discards
+from sexton.owners.catalog import discards, undrops
 from sexton.owners.catalog.errors import AlreadyDropped, WrongState
 from sexton.owners.catalog.layout import check_id, stage_prefix, staged_key
 from sexton.owners.catalog.model import MOST_CHARACTERS, StagedFile
@@ -101,9 +101,10 @@ class Stages(CatalogRecords):
             contract.Refused: it is claimed or deleted.
         """
         with self._write() as tx:
-            t = tx.t.stages
-            discards.undrop(tx, "stage", t, stage)
-            tx.c.execute(update(t).where(tx.in_instance(t.c.id, [stage])).values(dropped=False))
+            undrops.begin(tx)
+            dropped = undrops.Dropped("stage", tx.t.stages, [stage])
+            undrops.refuse_claimed(tx, dropped)
+            undrops.restore(tx, dropped)
 
 
 def locked_stage(tx: CatalogTransaction, stage: str) -> Any:

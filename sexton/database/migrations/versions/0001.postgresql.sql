@@ -404,7 +404,7 @@ END $$;
 -- Take marks back, all or none. Undrop decides, so it locks the guard. It must come before any other write of its
 -- transaction (lock order), except an earlier undrop of the same instance, which holds the guard already.
 -- Descendants that became garbage by themselves (compacted, prepared), or were gone before their parent was dropped, do
--- not prevent the undrop of the parent, nor do marks that an operator discarded before they were claimed.
+-- not prevent the undrop of the parent.
 -- force_custom_plan makes a plan for each call: a plan made for other numbers of ids took 100 s instead of 0.3 s.
 CREATE FUNCTION sexton.undrop(instance text, kind text, ids text[]) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
@@ -462,8 +462,7 @@ BEGIN
         WHERE NOT (up.kind = k AND up.id = ANY (wanted))  -- an ancestor may be undropped in the same call
           AND (EXISTS (SELECT FROM sexton.mark m WHERE m.instance = i AND m.kind = up.kind AND m.id = up.id)
             OR EXISTS (SELECT FROM sexton.mark_history h
-                       WHERE h.instance = i AND h.kind = up.kind AND h.id = up.id
-                         AND (h.discarded IS NULL OR h.batch > 0)))
+                       WHERE h.instance = i AND h.kind = up.kind AND h.id = up.id))
         UNION ALL
         SELECT down.root || ': its descendant ' || down.kind || ' ' || down.id || ' is claimed' FROM down
         JOIN sexton.mark m ON m.instance = i AND m.kind = down.kind AND m.id = down.id
@@ -472,7 +471,7 @@ BEGIN
         SELECT w.id || ': its descendant ' || h.kind || ' ' || h.id || ' is gone'
         FROM unnest(wanted) AS w (id) JOIN sexton.mark_history h
             ON h.instance = i AND h.parent_kind = k AND h.parent_id = w.id
-            AND h.kind NOT IN ('compacted', 'prepared') AND (h.discarded IS NULL OR h.batch > 0)
+            AND h.kind NOT IN ('compacted', 'prepared')
         JOIN sexton.mark p ON p.instance = i AND p.kind = k AND p.id = w.id AND h.claimed_at >= p.marked_at
     )
     SELECT string_agg(why, '; ') INTO refused FROM reasons;

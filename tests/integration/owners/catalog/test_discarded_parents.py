@@ -108,17 +108,17 @@ def test_a_parent_with_marked_tablets_is_not_discarded(shop: Shop, kind: str) ->
     assert shop.objects() == objects
 
 
-def test_a_discarded_table_is_undropped_without_dropped_parts(shop: Shop) -> None:
+def test_a_discarded_table_is_undropped_with_its_parts(shop: Shop) -> None:
     shop.loaded(shop.table("t", 2, partitions=("p1", "p2")))
     shop.catalog.drop_partition("p1")
     shop.catalog.drop_table("t")
     discard(shop, "table", "t")
 
     shop.catalog.undrop_table("t")
-    [dropped] = [part.id for part in shop.catalog.show()[0].partitions if part.dropped]
-    shop.catalog.undrop_partition("p1")
+    shop.round()
 
-    assert (dropped, reported(shop)) == ("p1", set())
+    assert [part.dropped for part in shop.catalog.show()[0].partitions] == [False, False]
+    assert reported(shop) == set()
 
 
 def test_a_table_is_undropped_after_a_discard_of_its_index(shop: Shop) -> None:
@@ -189,6 +189,44 @@ def test_files_of_a_discarded_tablet_are_orphans(shop: Shop, kind: str) -> None:
     assert (shop.number(shop.t.tablets), shop.number(shop.t.rowsets)) == (0, 0)
     assert [key.split("/")[1] for key in left] == [tablets[0]]
     assert [(f.type, f.key) for f in shop.runs.findings("shop", 0, 100)] == [("ORPHAN", key) for key in left]
+
+
+def test_restored_tablets_are_undropped_with_their_table(shop: Shop) -> None:
+    tablets = shop.table("t", 2)
+    shop.loaded(tablets)
+    objects = shop.objects()
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+    shop.round()
+    deleted = shop.objects()
+    shop.later(700)
+    for tablet in tablets:  # an operator has undeleted their files
+        give_up(shop, "tablet", tablet)
+    for key in objects:
+        shop.put("disk", key)
+
+    shop.catalog.undrop_table("t")
+    shop.round()
+
+    assert deleted == set()
+    assert shop.objects() == objects
+    assert shop.catalog.tablets(table="t") == tablets
+
+
+def test_compacted_rowsets_of_a_discarded_tablet_are_deleted(shop: Shop) -> None:
+    [tablet] = shop.table()
+    inputs = [shop.loaded([tablet])[0] for _ in range(2)]
+    kept = set(shop.keys(shop.compacted(tablet, inputs)))
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+    shop.expand_all()
+    discard(shop, "tablet", tablet)
+    for _ in range(3):
+        shop.later(10 * DAY)
+        shop.round()
+
+    assert shop.objects() == kept
+    assert shop.refs() == set()
 
 
 def test_a_discarded_tablet_belongs_to_no_new_index(shop: Shop) -> None:

@@ -6,16 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import event
 
 from sexton.database.engine import Database
-from sexton.owners.catalog.errors import CatalogError, RecordNotFound, WrongState
+from sexton.owners.catalog.errors import CatalogError, WrongState
 from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.owners.catalog.store import Catalog
 from tests.integration.owners.catalog.shop import RETAINED, Shop
 from tests.integration.owners.catalog.test_copy_races import WAIT_SECONDS
 from tests.integration.owners.catalog.test_discarded import discard
-from tests.support.rig import GRACE
 
 
 @pytest.fixture
@@ -57,28 +55,3 @@ def test_a_table_dropped_again_meanwhile_is_not_undropped(given_up: Shop) -> Non
     assert given_up.objects() == set()
     undropping.close()
     dropping.close()
-
-
-def test_an_index_whose_table_is_deleted_meanwhile_is_not_found(given_up: Shop) -> None:
-    given_up.table("other")
-    given_up.catalog.drop_index("other-i")
-    discard(given_up, "index", "other-i")
-    given_up.catalog.drop_table("other")
-    given_up.later(RETAINED)
-    given_up.round()
-    given_up.later(GRACE + 1)
-    reads, other = [], Shop(given_up.url)
-
-    def delete_the_table_at_the_second_read(*arguments: object) -> None:
-        if "FROM sexton_catalog.indexes" in str(arguments[2]):
-            reads.append(1)
-            if len(reads) == 2:
-                other.round()
-
-    event.listen(given_up.db.engine, "before_cursor_execute", delete_the_table_at_the_second_read)
-    with pytest.raises(RecordNotFound):
-        given_up.catalog.undrop_index("other-i")
-
-    event.remove(given_up.db.engine, "before_cursor_execute", delete_the_table_at_the_second_read)
-    assert len(reads) >= 2
-    other.close()

@@ -1,0 +1,99 @@
+"""Remove the marks of what is undropped, under the guard: no round claims anything of the instance meanwhile.
+
+Not by ``contract.undrop``: whatever an operator discarded is not deleted, and does not prevent that the rest is
+restored.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Select, Table, and_, delete, exists, or_, select
+
+from sexton import contract
+from sexton.marks.model import MarkState
+from sexton.owners.catalog import discards
+from sexton.owners.catalog.errors import WrongState
+from sexton.owners.catalog.records import ensure_found
+from sexton.owners.catalog.scope import CatalogTransaction
+
+
+class Dropped(NamedTuple):
+    """Dropped objects of one kind, and the kinds whose marks are removed with theirs: ``parts`` of them."""
+
+    kind: str
+    records: Table
+    ids: Sequence[str]
+    parts: Sequence[str] = ()
+
+
+def begin(tx: CatalogTransaction) -> None:
+    """Take the guard. It must be the first that the transaction writes."""
+    contract.undrop(tx.c, tx.instance, "table", [])
+
+
+def refuse_claimed(tx: CatalogTransaction, dropped: Dropped) -> None:
+    """Check that nothing of the objects is claimed, or deleted since they were dropped.
+
+    Raises:
+        contract.Refused: something is; the message names it.
+        RecordNotFound: an object has no record.
+        WrongState: one is not dropped.
+    """
+    reasons = [reason for query, state in _queries(tx, dropped) for reason in _reasons(tx, query, state)]
+    if reasons:
+        raise contract.Refused(f"SX003 refused: {'; '.join(reasons)[:2000]}")
+    records = dropped.records
+    rows = tx.c.execute(select(records).where(tx.in_instance(records.c.id, dropped.ids)).with_for_update()).all()
+    ensure_found(records, dropped.ids, [row.id for row in rows])
+    if standing := [row.id for row in rows if not row.dropped]:
+        raise WrongState(f"{dropped.kind} {standing[0]} is not dropped")
+
+
+def restore(tx: CatalogTransaction, dropped: Dropped) -> None:
+    """Remove the marks of objects and of their parts, and what was discarded below; set the flags of the records."""
+    if not dropped.ids:
+        return
+    mark, records = tx.db.t.mark, dropped.records
+    discards.forget_below(tx, dropped.kind, dropped.ids)
+    is_waiting = mark.c.state == MarkState.MARKED
+    is_part = [tx.in_instance(mark.c.parent_id, dropped.ids), mark.c.parent_kind == dropped.kind]
+    tx.c.execute(delete(mark).where(*is_part, mark.c.kind.in_(dropped.parts), is_waiting))
+    tx.c.execute(delete(mark).where(tx.in_instance(mark.c.id, dropped.ids), mark.c.kind == dropped.kind, is_waiting))
+    tx.c.execute(records.update().where(tx.in_instance(records.c.id, dropped.ids)).values(dropped=False))
+
+
+def _queries(tx: CatalogTransaction, dropped: Dropped) -> Iterator[tuple[Select[Any], str]]:
+    """Yield queries of (object, kind, id) of what prevents an undrop, and its state."""
+    mark, history, kind, ids = tx.db.t.mark, tx.db.t.mark_history, dropped.kind, dropped.ids
+    is_own = [tx.in_instance(mark.c.id, ids), mark.c.kind == kind, mark.c.state != MarkState.MARKED]
+    yield select(mark.c.id, mark.c.kind, mark.c.id).where(*is_own), "is claimed"
+    was_own = [tx.in_instance(history.c.id, ids), history.c.kind == kind, history.c.discarded.is_(None)]
+    yield select(history.c.id, history.c.kind, history.c.id).where(*was_own), "is gone"
+    if dropped.parts:
+        is_part = [tx.in_instance(mark.c.parent_id, ids), mark.c.parent_kind == kind, mark.c.kind.in_(dropped.parts)]
+        claimed = select(mark.c.parent_id, mark.c.kind, mark.c.id).where(*is_part, mark.c.state != MarkState.MARKED)
+        yield claimed, "is claimed"
+        was_part = [tx.in_instance(history.c.parent_id, ids), history.c.parent_kind == kind]
+        was_part += [
+            history.c.kind.in_(dropped.parts),
+            history.c.discarded.is_(None),
+            _was_claimed_since_drop(tx, kind),
+        ]
+        yield select(history.c.parent_id, history.c.kind, history.c.id).where(*was_part), "is gone"
+
+
+def _was_claimed_since_drop(tx: CatalogTransaction, kind: str) -> Any:
+    """Return the condition that a row of history was claimed since the drop of its parent."""
+    history = tx.db.t.mark_history
+    since = []
+    for t in (tx.db.t.mark.alias(), history.alias()):
+        is_parent = and_(t.c.id == history.c.parent_id, t.c.kind == kind, t.c.instance == history.c.instance)
+        since.append(exists().where(is_parent, history.c.claimed_at >= t.c.marked_at))
+    return or_(*since)
+
+
+def _reasons(tx: CatalogTransaction, query: Select[Any], state: str) -> Collection[str]:
+    return [
+        f"{id_} {state}" if parent == id_ else f"{parent}: its descendant {kind} {id_} {state}"
+        for parent, kind, id_ in tx.c.execute(query.limit(20))
+    ]
