@@ -58,9 +58,8 @@ SELECT down.root || ': its descendant ' || down.kind || ' ' || down.id || ' is c
 JOIN sexton_mark m ON m.instance = :i AND m.kind = down.kind AND m.id = down.id
 WHERE down.depth > 0 AND m.state = 'CLAIMED' AND m.kind NOT IN ('compacted', 'prepared')
 UNION ALL
-SELECT w.value || ': its descendant ' || h.kind || ' ' || h.id || ' is gone'
-FROM json_each(:ids) w
-JOIN sexton_mark_history h ON h.instance = :i AND h.parent_kind = :k AND h.parent_id = w.value
+SELECT down.root || ': its descendant ' || h.kind || ' ' || h.id || ' is gone' FROM down
+JOIN sexton_mark_history h ON h.instance = :i AND h.parent_kind = down.kind AND h.parent_id = down.id
     AND h.kind NOT IN ('compacted', 'prepared')
-JOIN sexton_mark p ON p.instance = :i AND p.kind = :k AND p.id = w.value AND h.claimed_at >= p.marked_at
+JOIN sexton_mark p ON p.instance = :i AND p.kind = :k AND p.id = down.root AND h.claimed_at >= p.marked_at
 """

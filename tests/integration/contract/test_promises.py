@@ -168,6 +168,20 @@ def test_undrop_finds_a_deleted_descendant(rig: Rig) -> None:
         undrop(rig, "table")
 
 
+def test_undrop_finds_a_deleted_descendant_of_a_marked_one(rig: Rig) -> None:
+    rig.mark("dropped", NewMark(id="table", vault="disk", prefix="t/"))
+    rig.mark("part", NewMark(id="p", vault="disk", prefix="t/p/", parent=("dropped", "table")))
+    rig.mark("tablet", NewMark(id="leaf", vault="disk", keys=("t/p/l.dat",), parent=("part", "p")))
+    taken = token(rig, "tablet")
+    claim(rig, taken, "tablet", "leaf")
+    finish(rig, taken, "tablet", "leaf")
+
+    with pytest.raises(Refused, match="table: its descendant tablet leaf is gone"):
+        undrop(rig, "table")
+
+    assert rig.row("dropped", "table").state == "MARKED"
+
+
 def test_undrop_is_refused_while_a_child_is_claimed(rig: Rig) -> None:
     rig.mark("dropped", NewMark(id="table", vault="disk", prefix="t/"))
     rig.mark("part", NewMark(id="p", vault="disk", prefix="t/p/", parent=("dropped", "table")))

@@ -468,11 +468,11 @@ BEGIN
         JOIN sexton.mark m ON m.instance = i AND m.kind = down.kind AND m.id = down.id
         WHERE down.depth > 0 AND m.state = 'CLAIMED' AND m.kind NOT IN ('compacted', 'prepared')
         UNION ALL
-        SELECT w.id || ': its descendant ' || h.kind || ' ' || h.id || ' is gone'
-        FROM unnest(wanted) AS w (id) JOIN sexton.mark_history h
-            ON h.instance = i AND h.parent_kind = k AND h.parent_id = w.id
+        SELECT down.root || ': its descendant ' || h.kind || ' ' || h.id || ' is gone'
+        FROM down JOIN sexton.mark_history h
+            ON h.instance = i AND h.parent_kind = down.kind AND h.parent_id = down.id
             AND h.kind NOT IN ('compacted', 'prepared')
-        JOIN sexton.mark p ON p.instance = i AND p.kind = k AND p.id = w.id AND h.claimed_at >= p.marked_at
+        JOIN sexton.mark p ON p.instance = i AND p.kind = k AND p.id = down.root AND h.claimed_at >= p.marked_at
     )
     SELECT string_agg(why, '; ') INTO refused FROM reasons;
     IF refused IS NOT NULL THEN
