@@ -1,7 +1,7 @@
 """Remove the marks of what is undropped, under the guard: no round claims anything of the instance meanwhile.
 
 Not by ``contract.undrop``: whatever an operator discarded is not deleted, and does not prevent that the rest is
-restored.
+restored (docs/adr/0044).
 """
 
 from collections.abc import Collection, Iterator, Sequence
