@@ -76,7 +76,7 @@ def test_call_log_has_every_command_with_its_outcome(offline: Run, shop: Databas
         ("quarantine retry", "all", "ok", ""),
     ]
     assert [(c["action"], c["subject"], c["outcome"]) for c in reversed(every) if not c["instance"]] == [
-        ("hold release", "77", "BAD_INPUT"),
+        ("hold release", "77", "UNKNOWN_HOLD"),
     ]
     assert all(c["source"].startswith("cli@") and c["who"] for c in every)
     assert "lists add blacklist" in shown.stdout

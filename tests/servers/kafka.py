@@ -132,7 +132,10 @@ class Kafka:
     """A cluster of ``nodes`` nodes."""
 
     def __init__(self, home: Path, nodes: int = 1, **settings: str) -> None:
-        ports = [(free_port(), free_port()) for _ in range(nodes)]
+        free: set[int] = set()
+        while len(free) < 2 * nodes:  # two calls may return the same port
+            free.add(free_port())
+        ports = [(free.pop(), free.pop()) for _ in range(nodes)]
         self.brokers = [Broker(home, n, ports, **settings) for n in range(nodes)]
         self.address = ",".join(f"127.0.0.1:{b.port}" for b in self.brokers)
 

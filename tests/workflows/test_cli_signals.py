@@ -78,4 +78,4 @@ async def test_commands_pause_resume_and_cancel_each_workflow(
 
     calls = [(call.action, call.outcome) for call in service.stores.calls.last(10) if call.source.startswith("cli@")]
     sent = [(f"{command} {signal}", "ok") for signal in ("retry", "pause", last)]
-    assert calls[::-1] == [*sent, (f"{command} cancel", "SEXTON_ERROR")]
+    assert calls[::-1] == [*sent, (f"{command} cancel", "NOT_RUNNING")]

@@ -39,6 +39,10 @@ def refuse_claimed(tx: CatalogTransaction, dropped: Dropped) -> None:
         RecordNotFound: an object has no record.
         WrongState: one is not dropped.
     """
+    # Locked before anything below is read: a round may be marking tablets because of these marks just now.
+    mark = tx.db.t.mark
+    is_own = [tx.in_instance(mark.c.id, dropped.ids), mark.c.kind == dropped.kind]
+    tx.c.execute(select(mark.c.id).where(*is_own).order_by(mark.c.id).with_for_update()).all()
     reasons = [reason for query, state in _queries(tx, dropped) for reason in _reasons(tx, query, state)]
     if reasons:
         raise contract.Refused(f"SX003 refused: {'; '.join(reasons)[:2000]}")

@@ -58,7 +58,7 @@ def test_a_meta_service_loads_and_drops_through_the_client(owner: Sexton, lake: 
     [
         ("lake", "drop-table", {"table": "none"}, 404, "NOT_FOUND"),
         ("lake", "create-table", TABLE, 409, "ALREADY_THERE"),
-        ("lake", "undrop-table", {"table": "t"}, 409, "REFUSED"),
+        ("lake", "undrop-table", {"table": "t"}, 409, "WRONG_STATE"),
         ("lake", "drop-table", {}, 422, "INVALID_REQUEST"),
         ("lake", "begin", {"label": "x\0", "timeout_seconds": 60}, 422, "BAD_INPUT"),
         ("lake", "add-partition", {"table": "t", "partition": "q", "tablets": 10**30}, 422, "BAD_INPUT"),
