@@ -31,10 +31,11 @@ def forget(tx: CatalogTransaction, kind: str, ids: Collection[str]) -> None:
 
 
 def forget_below(tx: CatalogTransaction, kind: str, ids: Collection[str]) -> None:
-    """Forget that marks below these objects were discarded."""
+    """Forget that marks below these objects were discarded; not those of indexes and partitions, which stay dropped."""
     if ids:
         history = tx.db.t.mark_history
         is_discarded = [history.c.parent_kind == kind, history.c.discarded.is_not(None)]
+        is_discarded.append(history.c.kind.not_in(("index", "partition")))
         tx.c.execute(delete(history).where(tx.in_instance(history.c.parent_id, ids), *is_discarded))
 
 

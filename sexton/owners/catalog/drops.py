@@ -38,11 +38,12 @@ class Drops(CatalogRecords):
         with self._write() as tx:
             undrops.begin(tx)
             whole = undrops.Dropped("table", tx.t.tables, [table], ("tablet", "index", "partition"))
+            undrops.refuse_claimed(tx, whole)
             parts = [
                 undrops.Dropped(kind, _records(tx, kind), _marked_children(tx, kind, table), ("tablet",))
                 for kind in ("index", "partition")
             ]
-            for dropped in (whole, *parts):
+            for dropped in parts:
                 undrops.refuse_claimed(tx, dropped)
             for dropped in (whole, *parts):
                 undrops.restore(tx, dropped)

@@ -18,7 +18,7 @@ from sexton.owners.catalog.scope import CatalogTransaction
 
 
 class Dropped(NamedTuple):
-    """Dropped objects of one kind, and the kinds whose marks are removed with theirs: ``parts`` of them."""
+    """Dropped objects of one kind. ``parts``: the kinds of what must be neither claimed nor deleted below them."""
 
     kind: str
     records: Table
@@ -39,29 +39,29 @@ def refuse_claimed(tx: CatalogTransaction, dropped: Dropped) -> None:
         RecordNotFound: an object has no record.
         WrongState: one is not dropped.
     """
+    mark, records = tx.db.t.mark, dropped.records
+    own_records = select(records).where(tx.in_instance(records.c.id, dropped.ids)).order_by(records.c.id)
+    rows = tx.c.execute(own_records.with_for_update()).all()
     # Locked before anything below is read: a round may be marking tablets because of these marks just now.
-    mark = tx.db.t.mark
     is_own = [tx.in_instance(mark.c.id, dropped.ids), mark.c.kind == dropped.kind]
     tx.c.execute(select(mark.c.id).where(*is_own).order_by(mark.c.id).with_for_update()).all()
     reasons = [reason for query, state in _queries(tx, dropped) for reason in _reasons(tx, query, state)]
     if reasons:
         raise contract.Refused(f"SX003 refused: {'; '.join(reasons)[:2000]}")
-    records = dropped.records
-    rows = tx.c.execute(select(records).where(tx.in_instance(records.c.id, dropped.ids)).with_for_update()).all()
     ensure_found(records, dropped.ids, [row.id for row in rows])
     if standing := [row.id for row in rows if not row.dropped]:
         raise WrongState(f"{dropped.kind} {standing[0]} is not dropped")
 
 
 def restore(tx: CatalogTransaction, dropped: Dropped) -> None:
-    """Remove the marks of objects and of their parts, and what was discarded below; set the flags of the records."""
+    """Remove the marks of objects and of their tablets, and what was discarded below; set the flags of the records."""
     if not dropped.ids:
         return
     mark, records = tx.db.t.mark, dropped.records
     discards.forget_below(tx, dropped.kind, dropped.ids)
     is_waiting = mark.c.state == MarkState.MARKED
-    is_part = [tx.in_instance(mark.c.parent_id, dropped.ids), mark.c.parent_kind == dropped.kind]
-    tx.c.execute(delete(mark).where(*is_part, mark.c.kind.in_(dropped.parts), is_waiting))
+    is_tablet = [tx.in_instance(mark.c.parent_id, dropped.ids), mark.c.parent_kind == dropped.kind]
+    tx.c.execute(delete(mark).where(*is_tablet, mark.c.kind == "tablet", is_waiting))
     tx.c.execute(delete(mark).where(tx.in_instance(mark.c.id, dropped.ids), mark.c.kind == dropped.kind, is_waiting))
     tx.c.execute(records.update().where(tx.in_instance(records.c.id, dropped.ids)).values(dropped=False))
 
@@ -84,6 +84,14 @@ def _queries(tx: CatalogTransaction, dropped: Dropped) -> Iterator[tuple[Select[
             _was_claimed_since_drop(tx, kind),
         ]
         yield select(history.c.parent_id, history.c.kind, history.c.id).where(*was_part), "is gone"
+    # Discarded when its records had been removed, just before a crash: nothing of it could be restored.
+    was_tablet = [tx.in_instance(history.c.parent_id, ids), history.c.parent_kind == kind, history.c.kind == "tablet"]
+    tablet = tx.t.tablets
+    has_record = exists().where(tablet.c.id == history.c.id, tablet.c.instance == history.c.instance)
+    lost = select(history.c.parent_id, history.c.kind, history.c.id).where(
+        *was_tablet, history.c.discarded.is_not(None)
+    )
+    yield lost.where(~has_record), "has no record any more"
 
 
 def _was_claimed_since_drop(tx: CatalogTransaction, kind: str) -> Any:

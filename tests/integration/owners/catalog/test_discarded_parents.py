@@ -1,11 +1,14 @@
 """Discarded marks beside others: parents and children, compactions, restores, and rounds at work."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
 from config.settings import Settings
+from sexton import contract
 from sexton.interfaces.operator_service import OperatorService
+from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import InstanceMode, Ref
 from sexton.marks.whole import WHOLE
@@ -16,6 +19,7 @@ from sexton.recycle.pipeline.sql.settlement import SettlementStore
 from tests.integration.owners.catalog.shop import HOUR, OWN, RETAINED, Shop
 from tests.integration.owners.catalog.test_discarded import discard, reported, staged_file
 from tests.integration.owners.catalog.test_dropped_instance import waiting
+from tests.support.crashes import Crash, crash_at
 from tests.support.rig import DAY, DEPLOYMENT, GRACE
 
 AN_HISTORY = 31 * DAY
@@ -211,6 +215,44 @@ def test_restored_tablets_are_undropped_with_their_table(shop: Shop) -> None:
     assert deleted == set()
     assert shop.objects() == objects
     assert shop.catalog.tablets(table="t") == tablets
+
+
+def test_a_table_is_not_undropped_without_a_tablets_records(shop: Shop) -> None:
+    tablets = shop.table("t", 2)
+    shop.loaded(tablets)
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+    shop.round()
+    shop.later(GRACE + 700)
+    with installed(crash_at("owner.forgot")), suppress(Crash):
+        shop.round()
+    shop.later(HOUR)
+    for tablet in tablets:
+        give_up(shop, "tablet", tablet)
+
+    with pytest.raises(contract.Refused, match="has no record any more"):
+        shop.catalog.undrop_table("t")
+
+
+def test_a_discarded_index_with_a_deleted_tablet_stays_dropped(shop: Shop) -> None:
+    tablets = shop.table("t", 2, i1=Schema(), i2=Schema())
+    shop.loaded(tablets)
+    kept, gone = shop.catalog.tablets(index="i2")
+    shop.catalog.drop_index("i2")
+    shop.later(RETAINED)
+    shop.expand_all()
+    discard(shop, "tablet", kept)
+    with shop.db.write() as c:
+        mark = shop.db.t.mark
+        c.execute(mark.update().where(mark.c.kind == "index").values(quarantined_reason="BAD_KEY"))
+    shop.round()
+    shop.second_pass()
+    QuarantineStore(shop.db).discard("shop", Ref("index", "i2"), "anna")
+    shop.catalog.drop_table("t")
+    shop.catalog.undrop_table("t")
+
+    with pytest.raises(contract.Refused, match=f"tablet {gone} is gone"):
+        shop.catalog.undrop_index("i2")
 
 
 def test_compacted_rowsets_of_a_discarded_tablet_are_deleted(shop: Shop) -> None:
