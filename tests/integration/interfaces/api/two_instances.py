@@ -26,7 +26,7 @@ def fill_database(rig: Rig, root: Path) -> None:
                 c.execute(text(f"ALTER TABLE sexton.{table} ALTER COLUMN id RESTART"))
         ensure_topic(rig.db, c, "orders", "a")
         now = rig.db.now(c)
-        c.execute(rig.db.t.wal_pin.insert().values(**pin, opened_at=now, expires_at=now + 60_000))
+        c.execute(rig.db.t.wal_pin.insert().values(**pin, opened_at=now, expires_at=now + 3_600_000))
 
 
 def fill_stores(rig: Rig, api: Api) -> None:
