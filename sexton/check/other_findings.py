@@ -10,7 +10,7 @@ from sexton.storage.model import VaultSpec
 from sexton.storage.port import UnknownVault, VaultFault, Vaults
 
 TYPES = (FindingType.UPLOAD, FindingType.RECORD, FindingType.FRONT_END)
-"""The types that this module finds. Each run finds them anew, also when a step is repeated."""
+"""The types that this module finds. Each run finds them again, also when a step is repeated."""
 STALE_UPLOAD_SECONDS = 86_400
 """An unfinished upload older than this will hardly ever be finished."""
 MEMORY_IDS = 10_000

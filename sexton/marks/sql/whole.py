@@ -23,6 +23,6 @@ def is_deleted(db: Database, c: Connection, instance: str) -> bool:
 
 
 def refuse_deleted(db: Database, c: Connection, instance: str) -> None:
-    """Raise ``BadInput`` for an instance of which nothing is left."""
+    """Raise ``BadInput`` for an instance that was dropped and deleted."""
     if is_deleted(db, c, instance):
         raise BadInput(f"instance {instance} was dropped, and nothing of it is left; add another one")

@@ -1,4 +1,4 @@
-"""Marks that an operator discarded: no round deletes what they stood for, until its user decides anew.
+"""Marks that an operator discarded: no round deletes what they stood for, until its user decides again.
 
 History remembers a discarded mark, and the contract accepts no second one of its id. So a new decision of the user,
 such as another drop, first removes that row.
@@ -6,10 +6,9 @@ such as another drop, first removes that row.
 
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete
 
 from sexton import contract
-from sexton.owners.catalog.errors import AlreadyThere
 from sexton.owners.catalog.scope import CatalogTransaction
 
 
@@ -37,18 +36,3 @@ def forget_below(tx: CatalogTransaction, kind: str, ids: Collection[str]) -> Non
         is_discarded = [history.c.parent_kind == kind, history.c.discarded.is_not(None)]
         is_discarded.append(history.c.kind.not_in(("index", "partition")))
         tx.c.execute(delete(history).where(tx.in_instance(history.c.parent_id, ids), *is_discarded))
-
-
-def check_unused(tx: CatalogTransaction, kind: str, *ids: str) -> None:
-    """Raise ``AlreadyThere`` for an id that was dropped: its deletion would delete what has the same id."""
-    t = tx.t
-    named = [
-        select(marks.c.id).where(tx.in_instance(marks.c.id, ids), marks.c.kind == kind)
-        for marks in (tx.db.t.mark, tx.db.t.mark_history)
-    ]
-    if kind != "stage":  # a tablet whose mark was discarded stays, and would belong to the new object
-        parent = t.tablets.c[f"{kind}_id"]
-        named.append(select(parent).where(tx.in_instance(parent, ids)))
-    for query in named:
-        if used := tx.ids(query.limit(1)):
-            raise AlreadyThere(f"{kind} {used[0]} was used before, and dropped; use a new id: ids are never used again")

@@ -83,9 +83,7 @@ class Drops(CatalogRecords):
             is_dropped = [tx.in_instance(records.c.id, [id_]), *of_part, tables.c.dropped]
             if dropped_tables := tx.ids(select(tables.c.id).where(*is_dropped)):
                 raise contract.Refused(f"SX003 refused: {id_}: its ancestor table {dropped_tables[0]} was dropped")
-            dropped = undrops.Dropped(kind, records, [id_], ("tablet",))
-            undrops.refuse_claimed(tx, dropped)
-            undrops.restore(tx, dropped)
+            undrops.undrop(tx, undrops.Dropped(kind, records, [id_], ("tablet",)))
 
 
 def _records(tx: CatalogTransaction, kind: str) -> Table:

@@ -37,9 +37,10 @@ def wait(kind: str, tx: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping
     """
     mark, parent_id, ids = tx.db.t.mark, column(tx, kind), [due_mark.id for due_mark in marks]
     with_marks = select(mark.c.parent_id).where(tx.in_instance(mark.c.parent_id, ids), mark.c.parent_kind == kind)
+    blocked = set(tx.ids(with_marks.distinct()))
+    others = [id_ for id_ in ids if id_ not in blocked]
     blocks = ~_was_discarded(tx, kind, since_drop=True)
-    with_tablets = select(parent_id).where(tx.in_instance(parent_id, ids), blocks).distinct()
-    blocked = set(tx.ids(with_marks.distinct())) | set(tx.ids(with_tablets))
+    blocked |= set(tx.ids(select(parent_id).where(tx.in_instance(parent_id, others), blocks).distinct()))
     return {due_mark.ref: Expansion(waits=WAITS if due_mark.id in blocked else "") for due_mark in marks}
 
 

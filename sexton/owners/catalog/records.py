@@ -59,6 +59,21 @@ def add(tx: CatalogTransaction, table: Table, rows: Sequence[Mapping[str, Any]])
         ) from e
 
 
+def check_unused(tx: CatalogTransaction, kind: str, *ids: str) -> None:
+    """Raise ``AlreadyThere`` for an id that was dropped: its deletion would delete what has the same id."""
+    t = tx.t
+    queries = [
+        select(marks.c.id).where(tx.in_instance(marks.c.id, ids), marks.c.kind == kind)
+        for marks in (tx.db.t.mark, tx.db.t.mark_history)
+    ]
+    if kind != "stage":  # a tablet whose mark was discarded stays, and would belong to the new object
+        parent = t.tablets.c[f"{kind}_id"]
+        queries.append(select(parent).where(tx.in_instance(parent, ids)))
+    for query in queries:
+        if used := tx.ids(query.limit(1)):
+            raise AlreadyThere(f"{kind} {used[0]} was used before, and dropped; use a new id: ids are never used again")
+
+
 def lock_against_drop(tx: CatalogTransaction, table: Table, ids: Collection[str]) -> None:
     """Prevent that tables, indexes or partitions are dropped before this transaction ends.
 

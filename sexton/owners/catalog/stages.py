@@ -16,6 +16,7 @@ from sexton.owners.catalog.records import (
     CatalogRecords,
     add,
     check_some,
+    check_unused,
     check_vault,
     ensure_found,
     lock_against_drop,
@@ -32,14 +33,14 @@ class Stages(CatalogRecords):
         check_id(stage)
         with self._write() as tx:
             check_vault(tx, vault)
-            discards.check_unused(tx, "stage", stage)
+            check_unused(tx, "stage", stage)
             add(tx, tx.t.stages, [{"id": stage, "vault": vault}])
 
     def create_external_stage(self, stage: str) -> None:
         """Create a stage for files of the user's own bucket."""
         check_id(stage)
         with self._write() as tx:
-            discards.check_unused(tx, "stage", stage)
+            check_unused(tx, "stage", stage)
             add(tx, tx.t.stages, [{"id": stage}])
 
     def announce_files(self, stage: str, files: Mapping[str, int]) -> list[StagedFile]:
@@ -102,9 +103,7 @@ class Stages(CatalogRecords):
         """
         with self._write() as tx:
             undrops.begin(tx)
-            dropped = undrops.Dropped("stage", tx.t.stages, [stage])
-            undrops.refuse_claimed(tx, dropped)
-            undrops.restore(tx, dropped)
+            undrops.undrop(tx, undrops.Dropped("stage", tx.t.stages, [stage]))
 
 
 def locked_stage(tx: CatalogTransaction, stage: str) -> Any:

@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import select
 
 from sexton.kernel.errors import BadInput
-from sexton.owners.catalog.discards import check_unused
 from sexton.owners.catalog.layout import check_id
 from sexton.owners.catalog.model import NewTable, Schema
-from sexton.owners.catalog.records import CatalogRecords, add, lock_against_drop, new_id
+from sexton.owners.catalog.records import CatalogRecords, add, check_unused, lock_against_drop, new_id
 from sexton.owners.catalog.scope import CatalogTransaction
 
 FIRST_VERSION = 1

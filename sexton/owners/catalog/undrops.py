@@ -53,6 +53,12 @@ def refuse_claimed(tx: CatalogTransaction, dropped: Dropped) -> None:
         raise WrongState(f"{dropped.kind} {standing[0]} is not dropped")
 
 
+def undrop(tx: CatalogTransaction, dropped: Dropped) -> None:
+    """Restore objects of which nothing is claimed or deleted; raises as ``refuse_claimed`` does."""
+    refuse_claimed(tx, dropped)
+    restore(tx, dropped)
+
+
 def restore(tx: CatalogTransaction, dropped: Dropped) -> None:
     """Remove the marks of objects and of their tablets, and what was discarded below; set the flags of the records."""
     if not dropped.ids:
@@ -88,10 +94,8 @@ def _queries(tx: CatalogTransaction, dropped: Dropped) -> Iterator[tuple[Select[
     was_tablet = [tx.in_instance(history.c.parent_id, ids), history.c.parent_kind == kind, history.c.kind == "tablet"]
     tablet = tx.t.tablets
     has_record = exists().where(tablet.c.id == history.c.id, tablet.c.instance == history.c.instance)
-    lost = select(history.c.parent_id, history.c.kind, history.c.id).where(
-        *was_tablet, history.c.discarded.is_not(None)
-    )
-    yield lost.where(~has_record), "has no record any more"
+    is_lost = [*was_tablet, history.c.discarded.is_not(None), ~has_record]
+    yield select(history.c.parent_id, history.c.kind, history.c.id).where(*is_lost), "has lost its records"
 
 
 def _was_claimed_since_drop(tx: CatalogTransaction, kind: str) -> Any:

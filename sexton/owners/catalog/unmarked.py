@@ -16,6 +16,7 @@ MARKS_OF_STATES = (
     ("dropped", (RowsetState.DROPPED,)),
 )
 """Kind of a mark, and the states of the rowsets that have such a mark."""
+STAYS = "it has ended, but its record has no mark and stays"
 
 
 def queries(tx: CatalogTransaction) -> Iterator[tuple[str, Select[Any]]]:
@@ -34,11 +35,9 @@ def queries(tx: CatalogTransaction) -> Iterator[tuple[str, Select[Any]]]:
     yield "stage_file", _staged_files(tx)
     yield from _copy_jobs(tx)
     yield from _rowsets(tx)
-    is_ended = and_(t.txns.c.parent_id.is_(None), t.txns.c.status.in_(FINISHED))
-    yield "txn", _without_mark(tx, labels.KIND, t.txns, is_ended, "it has ended, but its record has no mark and stays")
-    is_ended = t.restore_jobs.c.state.in_(ENDED)
-    text = "it has ended, but its record has no mark and stays"
-    yield "restore_job", _without_mark(tx, "restore_job", t.restore_jobs, is_ended, text)
+    has_ended = and_(t.txns.c.parent_id.is_(None), t.txns.c.status.in_(FINISHED))
+    yield "txn", _without_mark(tx, labels.KIND, t.txns, has_ended, STAYS)
+    yield "restore_job", _without_mark(tx, "restore_job", t.restore_jobs, t.restore_jobs.c.state.in_(ENDED), STAYS)
 
 
 def _without_mark(

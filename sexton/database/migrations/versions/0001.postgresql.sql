@@ -461,8 +461,7 @@ BEGIN
         SELECT up.root || ': its ancestor ' || up.kind || ' ' || up.id || ' is marked or gone' FROM up
         WHERE NOT (up.kind = k AND up.id = ANY (wanted))  -- an ancestor may be undropped in the same call
           AND (EXISTS (SELECT FROM sexton.mark m WHERE m.instance = i AND m.kind = up.kind AND m.id = up.id)
-            OR EXISTS (SELECT FROM sexton.mark_history h
-                       WHERE h.instance = i AND h.kind = up.kind AND h.id = up.id))
+            OR EXISTS (SELECT FROM sexton.mark_history h WHERE h.instance = i AND h.kind = up.kind AND h.id = up.id))
         UNION ALL
         SELECT down.root || ': its descendant ' || down.kind || ' ' || down.id || ' is claimed' FROM down
         JOIN sexton.mark m ON m.instance = i AND m.kind = down.kind AND m.id = down.id
