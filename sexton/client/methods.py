@@ -41,7 +41,7 @@ class ApiMethods:
     lists = ApiMethod(operating.lists)
     add_to_list = ApiMethod(operating.add_to_list)
     remove_from_list = ApiMethod(operating.remove_from_list)
-    calls_log = ApiMethod(operating.calls_log)
+    call_log = ApiMethod(operating.call_log)
 
     watermark = ApiMethod(calls.watermark)
     protections = ApiMethod(calls.protections)

@@ -27,10 +27,10 @@ from sexton.protocol.operating import (
     RoundPage,
     Signal,
     Signalled,
-    StartedByHand,
     VaultList,
     Why,
 )
+from sexton.protocol.plans import StartedRound
 
 
 def instances() -> ApiCall[InstanceList]:
@@ -90,9 +90,9 @@ def round_(instance: str, number: int) -> ApiCall[RoundDetails]:
     return ApiCall("GET", url_path("instances", instance, "rounds", number), RoundDetails)
 
 
-def run_round(instance: str) -> ApiCall[StartedByHand]:
+def run_round(instance: str) -> ApiCall[StartedRound]:
     """Start one round now. Do not wait for its end."""
-    return ApiCall("POST", url_path("instances", instance, "rounds"), StartedByHand, repeatable=False)
+    return ApiCall("POST", url_path("instances", instance, "rounds"), StartedRound, repeatable=False)
 
 
 def signal_round(instance: str, signal: Signal) -> ApiCall[Signalled]:
@@ -116,9 +116,9 @@ def release_hold(instance: str, number: int, reason: str = "") -> ApiCall[Hold]:
     return ApiCall("POST", url_path("instances", instance, "holds", number, "release"), Hold, Why(reason=reason))
 
 
-def marks(instance: str, wanted: MarkQuery | None = None) -> ApiCall[MarkPage]:
+def marks(instance: str, which: MarkQuery | None = None) -> ApiCall[MarkPage]:
     """Return one page of an instance's marks."""
-    query = url_query(**(wanted or MarkQuery()).model_dump(exclude_defaults=True))
+    query = url_query(**(which or MarkQuery()).model_dump(exclude_defaults=True))
     return ApiCall("GET", url_path("instances", instance, "marks"), MarkPage, query=query)
 
 
@@ -150,7 +150,7 @@ def remove_from_list(list_: ListName, name: str, reason: str = "") -> ApiCall[Li
     return ApiCall("POST", url_path("lists", list_, "remove"), ListChange, ListEntry(name=name, reason=reason))
 
 
-def calls_log(instance: str | None = None, who: str = "", after: str = "", limit: int = 100) -> ApiCall[CallPage]:
+def call_log(instance: str | None = None, who: str = "", after: str = "", limit: int = 100) -> ApiCall[CallPage]:
     """Return calls, the newest first; ``who``: a part of the caller's name."""
     return ApiCall("GET", "/v1/log", CallPage, query=_page(after, limit, instance=instance, who=who or None))
 

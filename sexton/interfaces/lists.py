@@ -1,22 +1,12 @@
 """The lists and windows, as commands and routes name them, and what an entry of each may be."""
 
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from sexton.kernel.errors import BadInput
-from sexton.operators.controls.model import ControlKind
+from sexton.operators.controls.model import ControlKind, ListName
 
 if TYPE_CHECKING:
     from sexton.interfaces.operator_service import OperatorService
-
-
-class ListName(StrEnum):
-    """The names of the lists for people and programs."""
-
-    BLACKLIST = "blacklist"
-    WHITELIST = "whitelist"
-    VAULTS = "vaults"
-    WINDOWS = "windows"
 
 
 CONTROL_KINDS = {

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from sexton.insight.views import MarkPage, RoundCounts
 from sexton.kernel.message import Message
 from sexton.operators.call_log.model import CallRecord
-from sexton.operators.controls.model import Control
+from sexton.operators.controls.model import Control, ListName
 from sexton.operators.holds.model import Hold
 from sexton.protocol.body import PRINTABLE, Body, Reason, Seconds
 from sexton.recycle.pacing.model import PlaceFigures
@@ -48,14 +48,12 @@ __all__ = [
     "ShownVault",
     "Signal",
     "Signalled",
-    "StartedByHand",
     "VaultList",
     "Why",
 ]
 
 MAX_PAGE = 1_000
 Signal = Literal["cancel", "pause", "resume", "retry"]
-ListName = Literal["blacklist", "whitelist", "vaults", "windows"]
 Text = Annotated[str, Field(min_length=1, max_length=2_048, pattern=PRINTABLE)]
 Remark = Annotated[str, Field(max_length=500, pattern=PRINTABLE, description="shown in the log of calls")]
 MarkName = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f/]{1,64}/[^\x00-\x1f\x7f]{1,1024}$", description="KIND/ID")]
@@ -80,10 +78,10 @@ class NewHold(Body):
 
     @model_validator(mode="after")
     def _names_what_it_holds(self) -> "NewHold":
-        named = {name for name in ("mark_kind", "mark_id", "vault", "prefix") if getattr(self, name) is not None}
-        wanted = {"instance": set(), "mark": {"mark_kind", "mark_id"}, "prefix": {"vault", "prefix"}}[self.scope]
-        if named != wanted:
-            raise ValueError(f"a hold of scope {self.scope} has {' and '.join(sorted(wanted)) or 'no further field'}")
+        given = {name for name in ("mark_kind", "mark_id", "vault", "prefix") if getattr(self, name) is not None}
+        required = {"instance": set(), "mark": {"mark_kind", "mark_id"}, "prefix": {"vault", "prefix"}}[self.scope]
+        if given != required:
+            raise ValueError(f"a hold of scope {self.scope} has {' and '.join(sorted(required)) or 'no further field'}")
         return self
 
 
@@ -161,14 +159,6 @@ class RoundDetails(Message):
 
     round: RoundRow
     progress: RoundCounts | None = None
-
-
-class StartedByHand(Message):
-    """A round that was started."""
-
-    instance: str
-    workflow: str
-    run: str
 
 
 class Signalled(Message):

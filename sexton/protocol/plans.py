@@ -17,9 +17,9 @@ class PlanDetails(Message):
 
 
 class StartedRound(Message):
-    """The round that was started to apply a plan."""
+    """The round that was started. ``plan``: the one that it applies; None: it makes one of its own."""
 
-    plan: int
+    plan: int | None = None
     instance: str
     workflow: str
     run: str

@@ -105,6 +105,14 @@ class ProvenVaults:
             self._prove(opened, now)
         return opened.vault
 
+    def fault(self, instance: str, name: str) -> str:
+        """Return why a vault cannot be proved now, for people; empty: it is proved. Raise ``UnknownVault``."""
+        try:
+            self.get(instance, name)
+        except VaultFault as e:
+            return f"{e.reason}: {e.detail}"
+        return ""
+
     def confirm(self, instance: str, name: str) -> None:
         with self._lock:
             self._opened.pop((instance, name), None)

@@ -18,6 +18,15 @@ class ControlKind(StrEnum):
     WINDOW = "window"
 
 
+class ListName(StrEnum):
+    """The lists, as people and programs name them; see ``sexton.interfaces.lists``."""
+
+    BLACKLIST = "blacklist"
+    WHITELIST = "whitelist"
+    VAULTS = "vaults"
+    WINDOWS = "windows"
+
+
 class Control(Message):
     """One control. ``name`` is an instance, ``*``, a vault (``VAULT`` or ``INSTANCE/VAULT``), or a window's text.
 

@@ -89,7 +89,7 @@ async def builds(client: Client, settings: Settings) -> list[WorkerBuild]:
     """Return the builds that Temporal knows; none where no worker with versioning ever ran."""
     request = DescribeWorkerDeploymentRequest(namespace=client.namespace, deployment_name=settings.require_deployment())
     try:
-        # Temporal allows few of these requests in a second, and says so to whoever comes then.
+        # Temporal limits how often this may be asked in a second; the library then asks again.
         described = await client.workflow_service.describe_worker_deployment(request, retry=True)
     except RPCError as e:
         if e.status is RPCStatusCode.NOT_FOUND:

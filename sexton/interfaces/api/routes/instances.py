@@ -6,13 +6,11 @@ from fastapi import APIRouter, Path, Query
 
 from sexton.interfaces.api.caller import CoveredInstance, CurrentCaller, Deed, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
-from sexton.interfaces.operator_service import OperatorService
 from sexton.marks.sql.whole import is_dropped
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.registry.store import Instance
 from sexton.protocol.operating import InstanceList, NewCap, Paces, ShownInstance, ShownVault, VaultList, Why
 from sexton.storage.model import VaultSpec
-from sexton.storage.port import VaultFault
 
 routes = APIRouter(prefix="/v1", route_class=GuardedRoute)
 Vault = Annotated[str, Path(max_length=63)]
@@ -49,8 +47,12 @@ def vaults(instance: str, service: Service, caller: CurrentCaller, prove: Prove 
     caller.require(Grant.READ, instance)
     service.stores.registry.instance(instance)
     caps = {cap.vault: cap.keys_per_second for cap in service.stores.paces.caps(instance)}
-    specs = service.stores.registry.vaults(instance)
-    return VaultList(vaults=tuple(_vault(s, caps.get(s.name), _fault(service, s) if prove else None) for s in specs))
+    fault = service.stores.vaults.fault
+    shown = [
+        _vault(spec, caps.get(spec.name), fault(instance, spec.name) if prove else None)
+        for spec in service.stores.registry.vaults(instance)
+    ]
+    return VaultList(vaults=tuple(shown))
 
 
 @routes.put("/instances/{instance}/vaults/{vault}/cap", status_code=204)
@@ -100,12 +102,3 @@ def _vault(spec: VaultSpec, keys_per_second: int | None, fault: str | None) -> S
         keys_per_second=keys_per_second,
         fault=fault,
     )
-
-
-def _fault(service: OperatorService, spec: VaultSpec) -> str:
-    """Return why a vault cannot be proved now; empty: it was proved."""
-    try:
-        service.stores.vaults.get(spec.instance, spec.name)
-    except VaultFault as e:
-        return f"{e.reason}: {e.detail}"
-    return ""

@@ -4,8 +4,9 @@ from fastapi import APIRouter
 
 from sexton.interfaces.api.caller import CurrentCaller, Deed, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
-from sexton.interfaces.lists import CONTROL_KINDS, ListName, refuse_unknown_name
+from sexton.interfaces.lists import CONTROL_KINDS, refuse_unknown_name
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
+from sexton.operators.controls.model import ListName
 from sexton.protocol.operating import ControlList, ListChange, ListEntry
 
 routes = APIRouter(prefix="/v1/lists", route_class=GuardedRoute)
@@ -24,7 +25,7 @@ def add(name: ListName, body: ListEntry, service: Service, caller: CurrentCaller
     deed = Deed(f"lists add {name}", _instance_in(name, body.name), Grant.OPERATE, body.name, body.reason)
     with caller.recorded(deed, keeps=name is ListName.BLACKLIST):
         service.stores.controls.put(CONTROL_KINDS[name], body.name, body.reason, caller.name)
-    return ListChange(list=name.value, name=body.name, listed=True)
+    return ListChange(list=name, name=body.name, listed=True)
 
 
 @routes.post("/{name}/remove")
@@ -36,7 +37,7 @@ def remove(name: ListName, body: ListEntry, service: Service, caller: CurrentCal
         if not service.stores.controls.remove(kind, body.name):
             refuse_unknown_name(service, name, body.name)
     listed = any(control.kind is kind and control.name == body.name for control in service.settings.controls())
-    return ListChange(list=name.value, name=body.name, listed=listed)
+    return ListChange(list=name, name=body.name, listed=listed)
 
 
 def _instance_in(list_: ListName, name: str) -> str:

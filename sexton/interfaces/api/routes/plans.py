@@ -58,10 +58,7 @@ def show(plan: Number, service: Service, caller: CurrentCaller) -> PlanDetails:
 def apply(plan: Number, request: Request, service: Service, caller: CurrentCaller) -> StartedRound:
     """Start the round that deletes exactly what a plan lists. Refused if the situation changed. Do not wait."""
     store = service.stores.plans
-    try:
-        instance = store.find_plan(plan).instance
-    except PlanRefused:
-        instance = ""
+    instance = _instance_of(plan, service)
     with caller.recorded(Deed("apply", instance, Grant.OPERATE, str(plan))):
         instance = store.find_plan(plan).instance
         if service.stores.registry.instance(instance).mode == "observe":
@@ -79,12 +76,16 @@ def apply(plan: Number, request: Request, service: Service, caller: CurrentCalle
 @routes.post("/plans/{plan}/reject")
 def reject(plan: Number, body: Rejection, service: Service, caller: CurrentCaller) -> PlanRow:
     """Reject a plan that awaits approval: its kinds need an approval for 7 days, or until a later plan is applied."""
-    try:
-        instance = service.stores.plans.find_plan(plan).instance
-    except PlanRefused:
-        instance = ""
-    with caller.recorded(Deed("plan reject", instance, Grant.OPERATE, str(plan), body.reason)):
+    with caller.recorded(Deed("plan reject", _instance_of(plan, service), Grant.OPERATE, str(plan), body.reason)):
         return service.stores.plans.approvals.reject(plan, body.reason, caller.name)
+
+
+def _instance_of(plan: int, service: OperatorService) -> str:
+    """Return the instance of a plan; empty where there is no such plan, so that the token must cover all."""
+    try:
+        return service.stores.plans.find_plan(plan).instance
+    except PlanRefused:
+        return ""
 
 
 def _readable(plan: int, service: OperatorService, caller: Caller) -> Plan:

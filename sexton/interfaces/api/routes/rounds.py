@@ -9,7 +9,8 @@ from sexton.interfaces.api.caller import CurrentCaller, Deed, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.pages import Before, Limit, page
 from sexton.operators.access.model import Grant
-from sexton.protocol.operating import RoundDetails, RoundPage, Signal, Signalled, StartedByHand
+from sexton.protocol.operating import RoundDetails, RoundPage, Signal, Signalled
+from sexton.protocol.plans import StartedRound
 from sexton.recycle.errors import UnknownRound
 from sexton.recycle.rounds.model import RecycleRequest
 
@@ -39,13 +40,13 @@ def show(instance: str, round: Number, service: Service, caller: CurrentCaller) 
 
 
 @routes.post("", status_code=202)
-def start(instance: str, request: Request, service: Service, caller: CurrentCaller) -> StartedByHand:
+def start(instance: str, request: Request, service: Service, caller: CurrentCaller) -> StartedRound:
     """Start one round now, with a plan of its own; do not wait."""
     with caller.recorded(Deed("round run", instance, Grant.OPERATE)):
         service.stores.registry.instance(instance)
         order = RecycleRequest(instance=instance, requested_by=caller.name)
         run = request.app.state.starter.start_round(order)
-    return StartedByHand(instance=instance, workflow=run.workflow, run=run.run)
+    return StartedRound(instance=instance, workflow=run.workflow, run=run.run)
 
 
 @routes.post("/running/{signal}", status_code=202)

@@ -10,9 +10,9 @@ import typer
 from sexton.interfaces.cli.context import WhyOption, WrongUsage, log_call, open_database, require_reason
 from sexton.interfaces.cli.json_output import emit_list, stable, wants_json
 from sexton.interfaces.cli.output import show_table, utc, utc_column
-from sexton.interfaces.lists import CONTROL_KINDS, ListName, instance_in, refuse_unknown_name
+from sexton.interfaces.lists import CONTROL_KINDS, instance_in, refuse_unknown_name
 from sexton.kernel.printable import printable
-from sexton.operators.controls.model import ALL, ControlKind
+from sexton.operators.controls.model import ALL, ControlKind, ListName
 
 if TYPE_CHECKING:
     from sexton.operators.controls.model import Control

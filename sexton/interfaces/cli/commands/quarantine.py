@@ -123,8 +123,8 @@ def _consequences(q: "Quarantined") -> Sequence[str]:
     elif not (q.prefix or q.keys):
         files = "all that its owner knows of it"
     else:
-        named = f"prefix {q.prefix}" if q.prefix else quantity(q.keys, "key")
-        files = f"{named} in vault {q.vault or '(none)'}, {human_bytes(q.bytes)} per its owner"
+        place = f"prefix {q.prefix}" if q.prefix else quantity(q.keys, "key")
+        files = f"{place} in vault {q.vault or '(none)'}, {human_bytes(q.bytes)} per its owner"
     if is_deleted:
         return header, f"its files are deleted; only what came or was undeleted later stays of: {files}"
     so_far = ", as far as they are not deleted yet" if q.state == MarkState.CLAIMED else ""

@@ -12,7 +12,6 @@ from sexton.interfaces.cli.output import show_table
 if TYPE_CHECKING:
     from sexton.interfaces.operator_service import OperatorService
     from sexton.storage.model import VaultSpec
-    from sexton.storage.vaults import ProvenVaults
 
 app = typer.Typer(help="Vaults: a bucket with a prefix, or a directory.", no_args_is_help=True)
 PROVED = "ours"
@@ -100,7 +99,7 @@ def list_(instance: Annotated[str | None, typer.Argument(help="Only this instanc
         registry = service.stores.registry
         if instance is not None:
             registry.instance(instance)
-        rows = [_row(v, _prove(service.stores.vaults, v)) for v in registry.vaults(instance)]
+        rows = [_row(v, service.stores.vaults.fault(v.instance, v.name) or PROVED) for v in registry.vaults(instance)]
     columns = ("instance", "vault", "kind", "place", "endpoint", "versions", "conditional", "proof")
     if wants_json():
         emit_list([dict(zip(columns, row, strict=True)) for row in rows])
@@ -184,17 +183,6 @@ def _bucket_and_prefix(s3: str) -> tuple[str, str]:
     if slash and not prefix:
         raise WrongUsage(f"{s3!r} names no prefix (is a variable empty?); for the whole bucket write {bucket}")
     return bucket, f"{prefix}/" if prefix else ""
-
-
-def _prove(vaults: "ProvenVaults", vault: "VaultSpec") -> str:
-    """Return ``PROVED``, or the fault."""
-    from sexton.storage.port import VaultFault
-
-    try:
-        vaults.get(vault.instance, vault.name)
-    except VaultFault as e:
-        return f"{e.reason}: {e.detail}"
-    return PROVED
 
 
 def _row(vault: "VaultSpec", proof: str) -> tuple[object, ...]:

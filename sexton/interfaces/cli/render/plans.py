@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sexton.recycle.planning.model import PlanRow
 
 FITTING = "only what fits the limit of 24 hours or is due by the agreed retention"
-"""What rounds delete of a plan that nobody answers. A dropped instance never fits."""
+"""What rounds delete of a plan that no operator answers. A dropped instance never fits."""
 
 
 def show_plan(plan: Plan, cost: Estimate) -> None:

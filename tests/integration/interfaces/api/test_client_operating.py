@@ -52,7 +52,7 @@ def test_an_operator_reads_rounds_plans_and_the_log(operator: Sexton, rig: Rig) 
     assert plan in [row.id for row in operator.plans("shop").plans]
     assert operator.round_("shop", report.round).round.report == report
     assert [row.id for row in operator.rounds("shop", limit=1).rounds] == [report.round]
-    assert [call.action for call in operator.calls_log("shop", limit=1).calls] == ["stop"]
+    assert [call.action for call in operator.call_log("shop", limit=1).calls] == ["stop"]
     with pytest.raises(RequestRefused, match="awaits no approval"):
         operator.reject(plan, "a mistake")
 
