@@ -22,7 +22,7 @@ from sexton.protocol.protections import (
     Sealed,
     Watermark,
 )
-from sexton.protocol.status import Overview, Stop, StopResult, StoriesBody
+from sexton.protocol.status import BlockerRows, Overview, Stop, StopResult, StoriesBody
 from sexton.protocol.topics import Heartbeat, HeartbeatReceipt, Pin, RegionMap, Replay, StartedPurge, Topic
 
 
@@ -44,6 +44,11 @@ def token(user: str, password: str, scope: str | None = None, ttl_seconds: int |
 def status(instance: str | None = None) -> ApiCall[Overview]:
     """Return the state of one instance, or of all that the token covers: what runs, waits, is due and is blocked."""
     return ApiCall("GET", "/v1/status", Overview, query=url_query(instance=instance))
+
+
+def blockers(instance: str | None = None) -> ApiCall[BlockerRows]:
+    """Return everything that blocks deletions now, of one instance or of all that the token covers."""
+    return ApiCall("GET", "/v1/blockers", BlockerRows, query=url_query(instance=instance))
 
 
 def why(key: str, instance: str | None = None) -> ApiCall[StoriesBody]:

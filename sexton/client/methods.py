@@ -11,6 +11,7 @@ class ApiMethods:
     """The requests of the API as methods."""
 
     status = ApiMethod(calls.status)
+    blockers = ApiMethod(calls.blockers)
     why = ApiMethod(calls.why)
     stop = ApiMethod(calls.stop)
     start = ApiMethod(calls.start)

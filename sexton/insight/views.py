@@ -195,6 +195,20 @@ class Overview(Message):
     instances: tuple[InstanceStatus, ...]
 
 
+class Blocker(Message):
+    """Something that blocks deletions now. ``count``: how many marks a round counted; instants in ms since 1970."""
+
+    instance: str
+    held_by: str
+    what: str
+    since: int | None = None
+    until: int | None = None
+    by: str = ""
+    why: str = ""
+    way_out: str = ""
+    count: int | None = None
+
+
 class Event(Message):
     """One event or present condition of a mark. ``at``: 0 where it has no instant; ``event``: its name for programs."""
 

@@ -1,12 +1,12 @@
-"""Status, explanations, stops, and the health of the API."""
+"""Status, blockers, explanations, stops, and the health of the API."""
 
 from typing import Literal
 
-from sexton.insight.views import Overview, Story
+from sexton.insight.views import Blocker, Overview, Story
 from sexton.kernel.message import Message
 from sexton.protocol.body import Body, Reason
 
-__all__ = ["HealthBody", "Overview", "Stop", "StopResult", "StoriesBody"]
+__all__ = ["BlockerRows", "HealthBody", "Overview", "Stop", "StopResult", "StoriesBody"]
 
 
 class Stop(Body):
@@ -22,6 +22,13 @@ class StopResult(Message):
     stopped: bool
     still: str = ""
     """What else blocks deletion in the instance; empty: nothing."""
+
+
+class BlockerRows(Message):
+    """What blocks deletions now. ``temporal_away``: what only Temporal knows is missing, because it did not answer."""
+
+    blockers: tuple[Blocker, ...]
+    temporal_away: bool = False
 
 
 class StoriesBody(Message):

@@ -12,6 +12,9 @@ DAY_MS = 86_400_000
 SUCCEEDED, FAILED, CANCELLED, STOPPED = "SUCCEEDED", "FAILED", "CANCELLED", "STOPPED"
 """How a round ended, in its report: by itself; with an error; by an operator's cancel; by a stop, list or window."""
 
+NO_FAULT = ("normal", "NOT_LISTED")
+"""The states of a vault in a report that are no fault."""
+
 
 class RoundState(StrEnum):
     """The state of a round's row; the report says more exactly how a round ended."""

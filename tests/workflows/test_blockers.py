@@ -13,8 +13,8 @@ from temporalio.api.workflowservice.v1 import PauseActivityRequest, UnpauseActiv
 from config.settings import Settings
 from sexton.check.model import CheckRequest
 from sexton.contract import NewMark
-from sexton.interfaces.cli.commands.blockers_temporal import temporal_blockers
-from sexton.interfaces.cli.render.blocker import Blocker
+from sexton.insight.views import Blocker
+from sexton.interfaces.blockers.temporal import temporal_blockers
 from sexton.interfaces.operator_service import OperatorService
 from sexton.kernel.crash_points import installed
 from sexton.kernel.message import Message

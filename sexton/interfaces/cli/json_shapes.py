@@ -16,10 +16,10 @@ from sexton.check import model as check
 from sexton.insight import views
 from sexton.insight.metrics.model import WalFigures
 from sexton.insight.plan_review import PlanReview
+from sexton.insight.views import Blocker
 from sexton.interfaces.cli.commands import owner_operations
 from sexton.interfaces.cli.doctor.finding import DoctorFinding
 from sexton.interfaces.cli.json_output import Done, stable_names
-from sexton.interfaces.cli.render.blocker import Blocker
 from sexton.interfaces.selftest.protection import SelfTest
 from sexton.interfaces.selftest.race import Race
 from sexton.kernel.message import Message

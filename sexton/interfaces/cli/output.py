@@ -1,7 +1,7 @@
-"""Print tables (which are never cut, whatever the width of the terminal) and JSON; format sizes and instants."""
+"""Print tables, which are never cut, whatever the width of the terminal."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -84,59 +84,3 @@ def _print_blocks(title: str, columns: Sequence[str], rows: Sequence[Sequence[st
             if cell not in ("", "-"):
                 block.add_row(Text(f"  {name}"), Text(cell))
         console.print(block)
-
-
-def quantity(count: int, noun: str, plural: str = "") -> str:
-    """Return ``1 mark`` or ``2 marks``; ``plural``: the plural of a noun that takes more than an s."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {plural or f'{noun}s'}"
-
-
-def first_line(text: str) -> str:
-    """Return the first line of an error. A driver's error goes on with its statement, which `round show` prints."""
-    first, *more = text.strip().splitlines() or [""]
-    return printable(f"{first} …" if more else first)
-
-
-def human_bytes(count: int) -> str:
-    """Return a number of bytes with its unit: ``1.5 MiB``."""
-    amount = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if amount < 1024 or unit == "TiB":
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    raise AssertionError("unreachable")
-
-
-def freed(size: int, unknown: int) -> str:
-    """Return how many bytes were freed; ``unknown``: objects in addition whose size is unknown."""
-    if not unknown:
-        return human_bytes(size)
-    return f"{human_bytes(size)} + {unknown:,} unknown" if size else "unknown"
-
-
-def time_left(seconds: float | None) -> str:
-    """Return about how long something takes from now on, to be put after a text; empty where that is unknown."""
-    if seconds is None:
-        return ""
-    if seconds < 90:
-        return f", about {seconds:.0f} s left"
-    return f", about {seconds / 60:.0f} min left" if seconds < 5_400 else f", about {seconds / 3600:.1f} h left"
-
-
-def utc(instant: int | None) -> str:
-    """Return an instant (ms since 1970) with its zone; ``-`` for None."""
-    return "-" if instant is None else f"{utc_column(instant, 'seconds')} UTC"
-
-
-def utc_column(instant: int | None, precision: str = "minutes") -> str:
-    """Return an instant (ms since 1970) for a column whose heading names UTC; ``-`` for None."""
-    import datetime as dt
-
-    if instant is None:
-        return "-"
-    return dt.datetime.fromtimestamp(instant / 1000, dt.UTC).replace(tzinfo=None).isoformat(" ", precision)
-
-
-def kept_counts(marks_by_reason: Mapping[Any, int]) -> str:
-    """Return how many marks are kept and why, for people."""
-    return ", ".join(f"{marks} by {printable(str(why))}" for why, marks in sorted(marks_by_reason.items())) or "nothing"

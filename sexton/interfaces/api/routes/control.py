@@ -1,4 +1,4 @@
-"""Status, explanations, and the stop switch."""
+"""Status, what blocks deletions, explanations, and the stop switch."""
 
 from typing import Annotated
 
@@ -8,9 +8,10 @@ from sexton.insight.views import Overview
 from sexton.interfaces.api.caller import CoveredInstance, CurrentCaller, Deed, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.lanes import stopping
+from sexton.interfaces.blockers.listing import list_blockers
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.controls.model import ALL, ControlKind
-from sexton.protocol.status import Stop, StopResult, StoriesBody
+from sexton.protocol.status import BlockerRows, Stop, StopResult, StoriesBody
 
 routes = APIRouter(prefix="/v1", route_class=GuardedRoute)
 Key = Annotated[str, Query(min_length=1, max_length=2_048)]
@@ -55,6 +56,14 @@ def start_all(service: Service, caller: CurrentCaller) -> StopResult:
     with caller.recorded(Deed("start", ALL, Grant.OPERATE)):
         service.stores.controls.remove(ControlKind.STOP, ALL)
     return StopResult(instance=ALL, stopped=False)
+
+
+@routes.get("/blockers")
+def blockers(service: Service, caller: CurrentCaller, instance: CoveredInstance) -> BlockerRows:
+    """Return everything that blocks deletions now, with the way out; Temporal is asked for a few seconds at most."""
+    caller.require(Grant.READ, instance)
+    listed = list_blockers(service, _named(instance))
+    return BlockerRows(blockers=tuple(listed.rows), temporal_away=listed.temporal_away)
 
 
 @routes.get("/why")

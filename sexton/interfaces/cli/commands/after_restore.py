@@ -8,7 +8,7 @@ import typer
 
 from sexton.interfaces.cli.commands.vault import trust_vault
 from sexton.interfaces.cli.context import log_call, open_database, require_reason
-from sexton.interfaces.cli.output import quantity
+from sexton.interfaces.wording import quantity
 from sexton.kernel.errors import SextonError
 from sexton.kernel.printable import printable
 

@@ -13,8 +13,9 @@ from sexton.interfaces.cli.context import (
     parse_duration,
 )
 from sexton.interfaces.cli.json_output import emit, emit_list, stable, wants_json
-from sexton.interfaces.cli.output import quantity, show_table
+from sexton.interfaces.cli.output import show_table
 from sexton.interfaces.cli.render.binlogs import consumer_row, log_row, retention, show_explanation
+from sexton.interfaces.wording import quantity
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ import typer
 from sexton.interfaces.cli.commands.binlog import InstanceOption
 from sexton.interfaces.cli.context import OptionalInstance, log_call, one_instance, open_database
 from sexton.interfaces.cli.json_output import emit, emit_list, stable, wants_json
-from sexton.interfaces.cli.output import quantity, show_table, utc_column
+from sexton.interfaces.cli.output import show_table
+from sexton.interfaces.wording import quantity, utc_column
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ
 
 if TYPE_CHECKING:

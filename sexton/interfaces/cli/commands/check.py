@@ -19,8 +19,9 @@ from sexton.interfaces.cli.context import (
 )
 from sexton.interfaces.cli.groups import EMERGENCIES
 from sexton.interfaces.cli.json_output import emit, emit_list, wants_json
-from sexton.interfaces.cli.output import quantity, show_table
+from sexton.interfaces.cli.output import show_table
 from sexton.interfaces.cli.render.checks import finding_place, finding_row, run_row, show_report
+from sexton.interfaces.wording import quantity
 
 if TYPE_CHECKING:
     from sexton.check.model import RepairResult

@@ -9,8 +9,9 @@ import typer
 
 from sexton.interfaces.cli.context import WhyOption, WrongUsage, log_call, open_database, require_reason
 from sexton.interfaces.cli.json_output import emit_list, stable, wants_json
-from sexton.interfaces.cli.output import show_table, utc, utc_column
+from sexton.interfaces.cli.output import show_table
 from sexton.interfaces.lists import CONTROL_KINDS, instance_in, refuse_unknown_name
+from sexton.interfaces.wording import utc, utc_column
 from sexton.kernel.printable import printable
 from sexton.operators.controls.model import ALL, ControlKind, ListName
 

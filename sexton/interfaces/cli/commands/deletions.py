@@ -6,7 +6,7 @@ import typer
 
 from sexton.interfaces.cli.context import open_database
 from sexton.interfaces.cli.json_output import begin_lines, emit_line, wants_json
-from sexton.interfaces.cli.output import utc_column
+from sexton.interfaces.wording import utc_column
 
 if TYPE_CHECKING:
     from sexton.recycle.audit.model import AuditRow

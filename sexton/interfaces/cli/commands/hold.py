@@ -17,7 +17,8 @@ from sexton.interfaces.cli.context import (
 )
 from sexton.interfaces.cli.groups import SextonGroup
 from sexton.interfaces.cli.json_output import emit, emit_list, wants_json
-from sexton.interfaces.cli.output import quantity, show_table, utc, utc_column
+from sexton.interfaces.cli.output import show_table
+from sexton.interfaces.wording import quantity, utc, utc_column
 from sexton.kernel.printable import printable
 from sexton.marks.model import Ref
 

@@ -6,7 +6,8 @@ import typer
 
 from sexton.interfaces.cli.context import OptionalInstance, WhyOption, log_call, named_or_only, open_database
 from sexton.interfaces.cli.json_output import emit_list, stable, wants_json
-from sexton.interfaces.cli.output import show_table, utc_column
+from sexton.interfaces.cli.output import show_table
+from sexton.interfaces.wording import utc_column
 from sexton.kernel.errors import BadInput
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ import typer
 
 from sexton.interfaces.cli.context import WrongUsage, open_database
 from sexton.interfaces.cli.json_output import begin_lines, emit, emit_line, emit_list, wants_json
-from sexton.interfaces.cli.output import quantity, show_table, utc_column
+from sexton.interfaces.cli.output import show_table
+from sexton.interfaces.wording import quantity, utc_column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,9 +6,9 @@ import typer
 
 from sexton.interfaces.cli.context import WhyOption, WrongUsage, log_call, one_instance, open_database
 from sexton.interfaces.cli.json_output import emit, emit_list, stable, wants_json
-from sexton.interfaces.cli.output import utc
 from sexton.interfaces.cli.render.plans import show_plan, show_plans, show_review
 from sexton.interfaces.cli.render.report import end
+from sexton.interfaces.wording import utc
 from sexton.kernel.printable import printable
 from sexton.recycle.planning.model import Plan, PlanState
 from sexton.recycle.rounds.model import RecycleRequest

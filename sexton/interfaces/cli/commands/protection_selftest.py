@@ -6,7 +6,7 @@ import typer
 
 from sexton.interfaces.cli.context import WrongUsage, log_call, one_instance, open_database
 from sexton.interfaces.cli.json_output import emit, wants_json
-from sexton.interfaces.cli.output import kept_counts, quantity
+from sexton.interfaces.wording import kept_counts, quantity
 
 if TYPE_CHECKING:
     from sexton.interfaces.operator_service import OperatorService

@@ -7,7 +7,8 @@ import typer
 
 from sexton.interfaces.cli.context import WrongUsage, log_call, open_database, parse_ref, require_reason
 from sexton.interfaces.cli.json_output import emit_list, wants_json
-from sexton.interfaces.cli.output import human_bytes, quantity, show_table, utc, utc_column
+from sexton.interfaces.cli.output import show_table
+from sexton.interfaces.wording import human_bytes, quantity, utc, utc_column
 
 if TYPE_CHECKING:
     from sexton.recycle.pipeline.quarantined import Quarantined

@@ -6,8 +6,9 @@ import typer
 
 from sexton.interfaces.cli.context import OptionalInstance, log_call, one_instance, open_database, require_reason
 from sexton.interfaces.cli.json_output import emit_list, emit_object, stable, wants_json
-from sexton.interfaces.cli.output import quantity, show_table, utc
+from sexton.interfaces.cli.output import show_table
 from sexton.interfaces.cli.render.replicas import backend_row, replica_row, show_tablet
+from sexton.interfaces.wording import quantity, utc
 
 if TYPE_CHECKING:
     from sexton.database.engine import Database

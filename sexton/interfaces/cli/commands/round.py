@@ -6,19 +6,13 @@ import typer
 
 from sexton.interfaces.cli.context import OptionalInstance, log_call, named_or_only, one_instance, open_database
 from sexton.interfaces.cli.json_output import emit, emit_list, stable, wants_json
-from sexton.interfaces.cli.output import (
-    first_line,
-    freed,
-    show_table,
-    time_left,
-    utc,
-    utc_column,
-)
+from sexton.interfaces.cli.output import show_table
 from sexton.interfaces.cli.render.report import end, show_report
 from sexton.interfaces.cli.render.running import expected_text
 from sexton.interfaces.cli.render.status import excluded_vaults
 from sexton.interfaces.cli.signals import SignalTarget, send_signal
 from sexton.interfaces.cli.watching import watch_one
+from sexton.interfaces.wording import first_line, freed, time_left, utc, utc_column
 from sexton.recycle.rounds.model import RecycleRequest
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ import typer
 
 from sexton.interfaces.cli.context import WhyOption, ask_temporal, log_call, open_database, require_reason
 from sexton.interfaces.cli.json_output import emit_list, wants_json
-from sexton.interfaces.cli.output import show_table, utc_column
+from sexton.interfaces.cli.output import show_table
+from sexton.interfaces.wording import utc_column
 from sexton.kernel.errors import SextonError
 
 if TYPE_CHECKING:

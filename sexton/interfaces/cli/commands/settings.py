@@ -6,7 +6,8 @@ import typer
 
 from sexton.interfaces.cli.context import WrongUsage, log_call, open_database
 from sexton.interfaces.cli.json_output import emit_list, wants_json
-from sexton.interfaces.cli.output import first_line, human_bytes, quantity, show_table, styled_console
+from sexton.interfaces.cli.output import show_table, styled_console
+from sexton.interfaces.wording import first_line, human_bytes, quantity
 from sexton.kernel.printable import printable
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ import typer
 
 from sexton.interfaces.cli.context import log_call, open_database
 from sexton.interfaces.cli.json_output import emit_list, emit_object, stable, wants_json
-from sexton.interfaces.cli.output import show_table, utc, utc_column
+from sexton.interfaces.cli.output import show_table
+from sexton.interfaces.wording import utc, utc_column
 
 if TYPE_CHECKING:
     from sexton.operators.access.model import Token

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from sexton.interfaces.cli.context import log_call, open_database, parse_duration
-from sexton.interfaces.cli.output import utc
+from sexton.interfaces.wording import utc
 
 app = typer.Typer(help="Let time pass in a trial.", no_args_is_help=True)
 

@@ -7,7 +7,7 @@ import typer
 
 from sexton.interfaces.cli.context import OptionalInstance, WrongUsage, log_call, one_instance, open_database
 from sexton.interfaces.cli.json_output import emit, wants_json
-from sexton.interfaces.cli.output import human_bytes, quantity
+from sexton.interfaces.wording import human_bytes, quantity
 from sexton.kernel.errors import BadInput
 from sexton.storage.model import Undeleted
 

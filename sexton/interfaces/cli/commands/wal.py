@@ -8,8 +8,9 @@ import typer
 from sexton.interfaces.cli.context import WrongUsage, log_call, one_instance, open_database, require_reason
 from sexton.interfaces.cli.groups import EMERGENCIES
 from sexton.interfaces.cli.json_output import emit, emit_list, stable, wants_json
-from sexton.interfaces.cli.output import quantity, show_table
+from sexton.interfaces.cli.output import show_table
 from sexton.interfaces.cli.render.topics import purge_row, show_explanation, topic_row
+from sexton.interfaces.wording import quantity
 
 if TYPE_CHECKING:
     from sexton.interfaces.operator_service import OperatorService

@@ -7,7 +7,7 @@ import typer
 
 from sexton.interfaces.cli.context import WrongUsage, open_database, parse_duration
 from sexton.interfaces.cli.json_output import emit_list, wants_json
-from sexton.interfaces.cli.output import human_bytes, quantity, utc
+from sexton.interfaces.wording import human_bytes, quantity, utc
 from sexton.kernel.errors import SextonError
 from sexton.kernel.printable import printable
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from sexton.interfaces.cli.doctor.finding import DoctorFinding
-from sexton.interfaces.cli.output import quantity
+from sexton.interfaces.wording import quantity
 
 if TYPE_CHECKING:
     from sexton.operators.registry.store import Instance

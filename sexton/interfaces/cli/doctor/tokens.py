@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from sexton.interfaces.cli.doctor.finding import DoctorFinding
-from sexton.interfaces.cli.output import utc
+from sexton.interfaces.wording import utc
 
 if TYPE_CHECKING:
     from config.settings import Settings

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sexton.interfaces.cli.output import human_bytes, quantity, show_table, utc, utc_column
+from sexton.interfaces.cli.output import show_table
+from sexton.interfaces.wording import human_bytes, quantity, utc, utc_column
 
 if TYPE_CHECKING:
     from sexton.replication.binlog.messages import GcReport

@@ -3,7 +3,8 @@
 import typer
 
 from sexton.check.model import CheckReport, Finding, FindingType, Run
-from sexton.interfaces.cli.output import human_bytes, show_table, utc, utc_column
+from sexton.interfaces.cli.output import show_table
+from sexton.interfaces.wording import human_bytes, utc, utc_column
 from sexton.kernel.printable import printable
 
 MEANING = {

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sexton.interfaces.cli.output import human_bytes, utc_column
+from sexton.interfaces.wording import human_bytes, utc_column
 
 if TYPE_CHECKING:
     from sexton.insight.views import ListedMark

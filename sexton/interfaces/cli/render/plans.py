@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sexton.interfaces.cli.output import human_bytes, kept_counts, quantity, show_table, utc, utc_column
+from sexton.interfaces.cli.output import show_table
 from sexton.interfaces.cli.render.marks import MARK_COLUMNS, mark_row
+from sexton.interfaces.wording import human_bytes, kept_counts, quantity, utc, utc_column
 from sexton.kernel.printable import printable
 from sexton.marks.keepers import by_hold
 from sexton.marks.whole import WHOLE

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sexton.interfaces.cli.output import quantity, show_table, utc_column
+from sexton.interfaces.cli.output import show_table
 from sexton.interfaces.cli.render.binlogs import problem
+from sexton.interfaces.wording import quantity, utc_column
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ
 from sexton.replication.replicas import policy
 

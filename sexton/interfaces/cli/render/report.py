@@ -3,14 +3,8 @@
 import typer
 
 from sexton.interfaces.cli.json_output import emit, wants_json
-from sexton.interfaces.cli.output import (
-    freed,
-    human_bytes,
-    kept_counts,
-    quantity,
-    show_table,
-    utc,
-)
+from sexton.interfaces.cli.output import show_table
+from sexton.interfaces.wording import freed, human_bytes, kept_counts, quantity, utc
 from sexton.marks.keepers import KeepReason, way_out
 from sexton.recycle.model import SUCCEEDED, RoundReport
 

@@ -5,19 +5,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sexton.interfaces.cli.output import (
-    first_line,
-    human_bytes,
-    kept_counts,
-    quantity,
-    show_table,
-    time_left,
-    utc,
-    utc_column,
-)
+from sexton.interfaces.cli.output import show_table
 from sexton.interfaces.cli.render.running import expected_text
+from sexton.interfaces.wording import first_line, human_bytes, kept_counts, quantity, time_left, utc, utc_column
 from sexton.kernel.printable import printable
 from sexton.marks.keepers import KeepReason, vault_way_out
+from sexton.recycle.model import NO_FAULT
 
 if TYPE_CHECKING:
     from sexton.insight.metrics.model import WalFigures
@@ -25,8 +18,6 @@ if TYPE_CHECKING:
     from sexton.recycle.model import RoundReport
     from sexton.replication.binlog.sql.figures import LogCounts
 
-NO_FAULT = ("normal", "NOT_LISTED")
-"""The states of a vault in a report that are no fault."""
 MOST_PURGES = 5
 
 

@@ -114,6 +114,7 @@ ROUTES = (
     Route("GET", "/v1/openapi.json", EVERYBODY),
     Route("GET", "/metrics", READ_ALL),
     Route("GET", "/v1/status", READ_A, query=OF_A),
+    Route("GET", "/v1/blockers", READ_A, query=OF_A),
     Route("GET", "/v1/why", READ_A, query=f"key=data/a.dat&{OF_A}"),
     Route("GET", "/v1/plans/{plan}", READ_A),
     Route("GET", "/v1/checks", READ_A, query=OF_A),

@@ -21,6 +21,7 @@ READ_ONLY = {
     ("GET", "/metrics"),
     ("GET", "/v1/openapi.json"),
     ("GET", "/v1/status"),
+    ("GET", "/v1/blockers"),
     ("GET", "/v1/why"),
     ("GET", "/v1/plans/{plan}"),
     ("GET", "/v1/instances"),

@@ -3,8 +3,8 @@
 import pytest
 
 from sexton.interfaces.cli.context import WrongUsage, parse_duration, parse_ref, require_reason
-from sexton.interfaces.cli.output import first_line, human_bytes, kept_counts, quantity, utc, utc_column
 from sexton.interfaces.cli.render.binlogs import duration, retention
+from sexton.interfaces.wording import first_line, human_bytes, kept_counts, quantity, utc, utc_column
 from sexton.marks.model import Ref
 from sexton.replication.binlog.model import LogRetention
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sexton.interfaces.cli.output import freed, time_left
+from sexton.interfaces.wording import freed, time_left
 
 
 @pytest.mark.parametrize(

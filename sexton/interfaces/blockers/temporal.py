@@ -6,8 +6,8 @@ Temporal is asked for a few seconds only; the database has everything else.
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from sexton.interfaces.cli.commands.blockers_controls import ALL_INSTANCES
-from sexton.interfaces.cli.render.blocker import Blocker
+from sexton.insight.views import Blocker
+from sexton.interfaces.blockers.controls import ALL_INSTANCES
 from sexton.kernel.errors import SextonError
 
 if TYPE_CHECKING:

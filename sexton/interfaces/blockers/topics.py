@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sexton.interfaces.cli.output import quantity
-from sexton.interfaces.cli.render.blocker import Blocker
+from sexton.insight.views import Blocker
+from sexton.interfaces.wording import quantity
 from sexton.wal.model import BlockReason
 
 if TYPE_CHECKING:

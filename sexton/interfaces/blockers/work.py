@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from sexton.interfaces.cli.output import quantity
-from sexton.interfaces.cli.render.blocker import Blocker
+from sexton.insight.views import Blocker
+from sexton.interfaces.wording import quantity
 from sexton.marks.keepers import KeepReason, Kept, describe, way_out
 
 if TYPE_CHECKING:

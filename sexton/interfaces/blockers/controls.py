@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from sexton.interfaces.cli.render.blocker import Blocker
+from sexton.insight.views import Blocker
 from sexton.operators.controls.model import ALL, Control, ControlKind, Halt
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from sexton.interfaces.cli.output import quantity
-from sexton.interfaces.cli.render.blocker import Blocker
+from sexton.insight.views import Blocker
+from sexton.interfaces.wording import quantity
 
 if TYPE_CHECKING:
     from sexton.interfaces.operator_service import OperatorService

@@ -1,0 +1,1 @@
+"""List what blocks deletions now, for the terminal, the API and the console."""
