@@ -21,8 +21,8 @@ AT_ONCE = 100
 TABLETS_AT_ONCE = 100_000
 """Tablets that one transaction marks at most: 3 s on PostgreSQL (measured)."""
 WAITS = "its children"
-ROWSET_MARKS = ("compacted", "dropped", "prepared")
-"""Kinds of marks that a rowset may have."""
+RECORD_NEEDED = ("compacted", "dropped")
+"""Kinds of marks of rowsets whose files only the record names; a prepared rowset's mark has its prefix."""
 
 
 def column(tx: CatalogTransaction, kind: str) -> Column[Any]:
@@ -101,7 +101,7 @@ def mark_tablets(tx: CatalogTransaction, kind: str, parents: Sequence[str], afte
     )
     size = select(sum_of(tx.db, rowset.c.bytes, MAX_BYTES)).where(visible).scalar_subquery()
     is_of_part = [tx.in_instance(parent_id, parents), within(t.c.id, after, until)]
-    given_up = tx.ids(select(t.c.id).where(*is_of_part, _was_discarded(tx, kind, since_drop=False)))
+    given_up = _given_up_before(tx, kind, is_of_part)
     discards.forget(tx, "tablet", given_up)
     is_dropped = exists().where(parent.c.id == parent_id, parent.c.instance == t.c.instance, parent.c.dropped)
     tablets: Select[Any] = select(
@@ -118,15 +118,32 @@ def mark_tablets(tx: CatalogTransaction, kind: str, parents: Sequence[str], afte
     return until
 
 
+def _given_up_before(tx: CatalogTransaction, kind: str, is_of_part: Sequence[ColumnElement[bool]]) -> Sequence[str]:
+    """Return the tablets that were discarded before the drop of their parent, which is a newer decision.
+
+    Not those that were discarded since the drop of their other parent: if this drop is undone, that decision stands.
+    They end with the other parent, and this one waits for that. A table is restored with both.
+    """
+    t = tx.t.tablets
+    ids = tx.ids(select(t.c.id).where(*is_of_part, _was_discarded(tx, kind, since_drop=False)))
+    if kind == "table" or not ids:
+        return ids
+    other = "index" if kind == "partition" else "partition"
+    kept = tx.ids(select(t.c.id).where(tx.in_instance(t.c.id, ids), _was_discarded(tx, other, since_drop=True)))
+    return sorted(set(ids) - set(kept))
+
+
 def forget_given_up(tx: CatalogTransaction, kind: str, parents: Sequence[str]) -> None:
     """Remove the records of tablets whose marks were discarded, with the parents that are deleted without them.
 
-    From then on no record names their files: a check reports them as orphans. A rowset with a mark of its own stays.
+    From then on no record names their files: a check reports them as orphans. A rowset stays while a mark of its own
+    needs the record.
     """
     t = tx.t
     is_given_up = [tx.in_instance(column(tx, kind), parents), _was_discarded(tx, kind, since_drop=True)]
     ids = tx.ids(select(t.tablets.c.id).where(*is_given_up))
-    is_marked = [tx.has_mark(tx.db.t.mark, mark_kind, t.rowsets.c.id) for mark_kind in ROWSET_MARKS]
+    tx.lock_rowsets(ids)
+    is_marked = [tx.has_mark(tx.db.t.mark, mark_kind, t.rowsets.c.id) for mark_kind in RECORD_NEEDED]
     tx.remove(t.rowsets.c.tablet_id, ids, *[~condition for condition in is_marked])
     for id_column in (t.jobs.c.tablet_id, t.stats.c.tablet_id, t.tablets.c.id):
         tx.remove(id_column, ids)

@@ -29,7 +29,9 @@ def _integrity_queries(tx: CatalogTransaction) -> Iterator[tuple[str, Select[Any
         yield "tablet", _orphaned_children(tx, t.tablets, table, f"{parent}_id", f"its {parent} has no record: ")
     for kind, table in (("index", t.indexes), ("partition", t.partitions)):
         yield kind, _orphaned_children(tx, table, t.tables, "table_id", "its table has no record: ")
-    yield "rowset", _orphaned_children(tx, t.rowsets, t.tablets, "tablet_id", "its tablet has no record: ")
+    lone_rowsets = _orphaned_children(tx, t.rowsets, t.tablets, "tablet_id", "its tablet has no record: ")
+    marked = [tx.has_mark(tx.db.t.mark, kind, t.rowsets.c.id) for kind, _ in unmarked.MARKS_OF_STATES]
+    yield "rowset", lone_rowsets.where(*[~has_mark for has_mark in marked])  # others are deleted by their marks
     yield (
         "version",
         _orphaned_children(

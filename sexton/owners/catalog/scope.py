@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, Select, Table, and_, literal, select
+from sqlalchemy import Column, ColumnElement, Connection, Select, Table, and_, func, literal, select
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list, upsert
@@ -73,6 +73,12 @@ class CatalogTransaction:
         """Remove the rows whose column is one of the ids and for which the conditions hold."""
         if ids:
             self.c.execute(column.table.delete().where(self.in_instance(column, ids), *only))
+
+    def lock_rowsets(self, tablets: Collection[str]) -> None:
+        """Lock the rowsets of tablets in the order of their ids, as late writers do; a removal alone has no order."""
+        rowset = self.t.rowsets
+        of_tablets = select(rowset.c.id).where(self.in_instance(rowset.c.tablet_id, tablets)).order_by(rowset.c.id)
+        self.c.execute(select(func.count()).select_from(of_tablets.with_for_update().subquery()))
 
     def has_mark(self, t: Table, kind: str, id_: ColumnElement[str]) -> ColumnElement[bool]:
         """Return the condition that a mark of this kind has the id of the row at hand.

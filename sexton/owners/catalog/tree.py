@@ -55,7 +55,10 @@ class Tree(CatalogRecords):
         if version <= FIRST_VERSION:
             raise BadInput(f"version is {version}; an index begins with version {FIRST_VERSION}; the next is above")
         with self._write() as tx:
-            lock_against_drop(tx, tx.t.indexes, [index])
+            t = tx.t.indexes
+            table = tx.ids(select(t.c.table_id).where(tx.in_instance(t.c.id, [index])))
+            lock_against_drop(tx, tx.t.tables, table)
+            lock_against_drop(tx, t, [index])
             _add_schema(tx, index, version, index_schema)
 
     def tablets(self, *, table: str = "", index: str = "", partition: str = "") -> list[str]:

@@ -40,14 +40,15 @@ def refuse_claimed(tx: CatalogTransaction, dropped: Dropped) -> None:
         WrongState: one is not dropped.
     """
     mark, records = tx.db.t.mark, dropped.records
+    # Before anything is locked: a round that removes records holds the locks of claimed marks. Under the guard nothing
+    # else becomes claimed.
+    _refuse(tx, dropped)
     own_records = select(records).where(tx.in_instance(records.c.id, dropped.ids)).order_by(records.c.id)
     rows = tx.c.execute(own_records.with_for_update()).all()
     # Locked before anything below is read: a round may be marking tablets because of these marks just now.
     is_own = [tx.in_instance(mark.c.id, dropped.ids), mark.c.kind == dropped.kind]
     tx.c.execute(select(mark.c.id).where(*is_own).order_by(mark.c.id).with_for_update()).all()
-    reasons = [reason for query, state in _queries(tx, dropped) for reason in _reasons(tx, query, state)]
-    if reasons:
-        raise contract.Refused(f"SX003 refused: {'; '.join(reasons)[:2000]}")
+    _refuse(tx, dropped)
     ensure_found(records, dropped.ids, [row.id for row in rows])
     if standing := [row.id for row in rows if not row.dropped]:
         raise WrongState(f"{dropped.kind} {standing[0]} is not dropped")
@@ -70,6 +71,12 @@ def restore(tx: CatalogTransaction, dropped: Dropped) -> None:
     tx.c.execute(delete(mark).where(*is_tablet, mark.c.kind == "tablet", is_waiting))
     tx.c.execute(delete(mark).where(tx.in_instance(mark.c.id, dropped.ids), mark.c.kind == dropped.kind, is_waiting))
     tx.c.execute(records.update().where(tx.in_instance(records.c.id, dropped.ids)).values(dropped=False))
+
+
+def _refuse(tx: CatalogTransaction, dropped: Dropped) -> None:
+    reasons = [reason for query, state in _queries(tx, dropped) for reason in _reasons(tx, query, state)]
+    if reasons:
+        raise contract.Refused(f"SX003 refused: {'; '.join(reasons)[:2000]}")
 
 
 def _queries(tx: CatalogTransaction, dropped: Dropped) -> Iterator[tuple[Select[Any], str]]:

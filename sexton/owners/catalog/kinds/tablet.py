@@ -42,6 +42,7 @@ def _forget(tx: CatalogTransaction, ids: Sequence[str]) -> None:
     tablet = tx.t.tablets
     live_ids = set(_live(tx, ids))
     dropped_ids = [tablet_id for tablet_id in ids if tablet_id not in live_ids]
+    tx.lock_rowsets(dropped_ids)
     for column in (tx.t.rowsets.c.tablet_id, tx.t.jobs.c.tablet_id, tx.t.stats.c.tablet_id, tablet.c.id):
         tx.remove(column, dropped_ids)
 

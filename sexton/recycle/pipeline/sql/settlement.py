@@ -33,7 +33,7 @@ from sexton.marks.model import (
     Settlement,
     WriteToken,
 )
-from sexton.marks.sql.file_lists import drop_files, find_spans, in_span, read_lists
+from sexton.marks.sql.file_lists import Span, drop_files, find_spans, in_span, read_lists
 from sexton.marks.sql.rows import children_of, named_by, refs_in
 from sexton.recycle.pipeline.progress import DeletionProgress
 from sexton.recycle.pipeline.sql import round_counts
@@ -106,7 +106,7 @@ class SettlementStore:
             now = self._db.now(tx)
             verify(self._db, tx, token)
             settled = _settled_refs(by_settlement)
-            spans = find_spans(self._db, tx, token.instance, settled)
+            spans = self._spans(tx, token, settled)
             moved = self._move_to_history(tx, token, by_settlement[Settlement.GONE], now)
             # A mark that an operator discarded meanwhile was counted then.
             by_settlement[Settlement.GONE] = [m for m in by_settlement[Settlement.GONE] if m.ref in moved]
@@ -124,11 +124,14 @@ class SettlementStore:
     def _file_sums(self, tx: Connection, token: WriteToken, refs: Sequence[Ref]) -> dict[Ref, list[FileSums]]:
         """Return sums over the marks' files, by vault and outcome."""
         of_marks, total = frozenset(refs), dict[Ref, list[FileSums]]()
-        for span in find_spans(self._db, tx, token.instance, refs):
-            if span.batch == token.batch:
-                for files in read_lists(self._db, tx, in_span(self._db, span), at_once=1):
-                    add_sums(total, files.sums(of_marks))
+        for span in self._spans(tx, token, refs):
+            for files in read_lists(self._db, tx, in_span(self._db, span), at_once=1):
+                add_sums(total, files.sums(of_marks))
         return total
+
+    def _spans(self, tx: Connection, token: WriteToken, refs: Sequence[Ref]) -> Sequence[Span]:
+        """Return where the token's own batch has the files of these marks."""
+        return [span for span in find_spans(self._db, tx, token.instance, refs) if span.batch == token.batch]
 
     def _claimed(self, tx: Connection, token: WriteToken, refs: Sequence[Ref]) -> Sequence[Any]:
         mark = self._db.t.mark

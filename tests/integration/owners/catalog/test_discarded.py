@@ -13,6 +13,7 @@ from sexton.owners.catalog.model import NewTable, Schema
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from tests.integration.owners.catalog.shop import HOUR, OWN, PREPARED, RETAINED, Shop
 from tests.integration.owners.catalog.test_dropped_instance import waiting
+from tests.support.rig import DAY
 
 
 def discard(shop: Shop, kind: str, id_: str) -> None:
@@ -237,3 +238,47 @@ def test_a_check_of_a_dropped_instance_says_so(shop: Shop) -> None:
     assert "rebase" not in str(run.missing_inputs)
     with pytest.raises(BadInput, match="was dropped"):
         shop.check_ports.runs.rebase("shop")
+
+
+@pytest.mark.parametrize("is_discarded", [False, True])
+def test_a_prepared_rowset_ends_with_its_discarded_tablet(shop: Shop, is_discarded: bool) -> None:
+    [tablet] = shop.table()
+    shop.loaded([tablet])
+    _, [rowset] = shop.written([tablet])
+    [key] = shop.keys(rowset)
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+    shop.expand_all()
+    discard(shop, "tablet", tablet)
+    shop.round()
+    assert shop.number(shop.t.tables) == 0
+    assert not list(shop.catalog_owner.contradictions("shop"))
+
+    if is_discarded:
+        discard(shop, "prepared", rowset)
+    shop.later(PREPARED)
+    shop.round()
+    shop.later(2 * RETAINED)
+    shop.round()
+    for _ in range(2):
+        shop.check()
+        shop.later(2 * DAY)
+
+    assert (key in shop.objects()) == is_discarded
+    assert (key in shop.open_findings().get("ORPHAN", set())) == is_discarded
+    assert shop.number(shop.t.rowsets) == 0
+
+
+def test_a_loaded_file_without_mark_is_not_said_to_be_loadable(shop: Shop) -> None:
+    shop.table()
+    file = staged_file(shop)
+    job = shop.catalog.begin_copy("u1", "t", [file], HOUR)
+    shop.catalog.commit(shop.catalog.begin("load", HOUR), copy_jobs=[job.id])
+    discard(shop, "copy_job", job.id)
+
+    [text] = [text.text for text in shop.catalog_owner.contradictions("shop") if text.id == file]
+
+    assert text == "it was loaded, but has no mark: drop its stage"
+    shop.table("t2")
+    with pytest.raises(WrongState, match="loaded already"):
+        shop.catalog.begin_copy("u1", "t2", [file], HOUR)

@@ -10,10 +10,12 @@ from sexton import contract
 from sexton.interfaces.operator_service import OperatorService
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
-from sexton.marks.model import InstanceMode, Ref
+from sexton.marks.model import ClaimRequest, InstanceMode, Ref
 from sexton.marks.whole import WHOLE
+from sexton.operators.holds.model import Hold
 from sexton.owners.catalog.errors import AlreadyThere
 from sexton.owners.catalog.model import Schema
+from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.recycle.pipeline.sql.settlement import SettlementStore
 from tests.integration.owners.catalog.shop import HOUR, OWN, RETAINED, Shop
@@ -345,3 +347,54 @@ def test_files_and_jobs_wait_for_their_dropped_stage(shop: Shop) -> None:
     assert waiting_files == {file.key for file in files}
     assert remaining == {loading.key}
     assert shop.objects() == set()
+
+
+def test_an_undropped_index_leaves_a_discard_as_it_was(shop: Shop) -> None:
+    shop.loaded(shop.table("t", 1, i1=Schema(), i2=Schema()))
+    [kept], [held] = shop.catalog.tablets(index="i2"), shop.catalog.tablets(index="i1")
+    files = {key for key in shop.objects() if kept in key}
+    hold = Hold(instance="shop", scope="mark", mark_kind="tablet", mark_id=held, reason="look first")
+    shop.holds.place(hold, 300 * DAY)  # so the partition waits
+    shop.catalog.drop_partition("t-p")
+    shop.later(RETAINED)
+    shop.round()
+    shop.later(700)
+    for key in files:  # undeleted, then discarded
+        shop.put("disk", key)
+    give_up(shop, "tablet", kept)
+
+    shop.catalog.drop_index("i2")
+    shop.later(RETAINED)
+    shop.expand_all()
+    shop.catalog.undrop_index("i2")
+    shop.round()
+
+    assert files
+    assert files <= shop.objects()
+
+
+def test_no_tablet_is_marked_again_while_its_partition_ends(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.loaded(shop.table("t", 1, i1=Schema(), i2=Schema()))
+    [kept] = shop.catalog.tablets(index="i2")
+    shop.catalog.drop_partition("t-p")
+    shop.later(RETAINED)
+    shop.expand_all()
+    discard(shop, "tablet", kept)
+    shop.catalog.drop_index("i2")
+    shop.round()
+    shop.later(GRACE + 700)
+    claim, done = ClaimStore.claim, list[bool]()
+
+    def expand_and_claim(store: ClaimStore, request: ClaimRequest) -> object:
+        if any(ref == Ref("partition", "t-p") for ref in request.refs) and not done:
+            done.append(True)
+            shop.expand_all()  # as `sexton plan` does, which needs no lease
+        return claim(store, request)
+
+    monkeypatch.setattr(ClaimStore, "claim", expand_and_claim)
+    shop.round()
+    shop.catalog.undrop_index("i2")
+    shop.round()
+
+    assert done
+    assert not list(shop.catalog_owner.contradictions("shop"))

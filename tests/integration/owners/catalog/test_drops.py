@@ -242,3 +242,11 @@ def test_a_dropped_index_and_a_dropped_partition_share_a_tablet(shop: Shop) -> N
 
     assert shop.refs() == {Ref("index", "t-i"), Ref("tablet", tablets[0])}
     assert shop.row("tablet", tablets[0]).parent_id == "t-i"
+
+
+def test_an_index_of_a_dropped_table_is_not_altered(shop: Shop) -> None:
+    shop.table()
+    shop.catalog.drop_table("t")
+
+    with pytest.raises(AlreadyDropped, match="t of the tables was dropped"):
+        shop.catalog.alter_index("t-i", 2, Schema())

@@ -1,4 +1,4 @@
-"""An undrop while a round marks the tablets of its parent: these marks go, too."""
+"""An undrop while a round marks the tablets of its parent, whose marks go, too, or removes its records."""
 
 import threading
 import time
@@ -6,13 +6,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event
+from sqlalchemy.exc import OperationalError
 
+from sexton import contract
 from sexton.database.engine import Database
 from sexton.owners.catalog.due import START, expand_parents
+from sexton.owners.catalog.errors import CatalogError
 from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.owners.catalog.store import Catalog
 from tests.integration.owners.catalog.shop import FAR_MS, RETAINED, Shop
 from tests.integration.owners.catalog.test_copy_races import WAIT_SECONDS
+from tests.support.rig import GRACE
 
 IDS = {"table": "t", "index": "t-i", "partition": "t-p"}
 
@@ -61,3 +66,40 @@ def test_a_partition_dropped_later_has_its_retention(loaded: Shop) -> None:
     loaded.round()
 
     assert (in_use, loaded.objects()) == (before, before)
+
+
+@pytest.mark.parametrize("kind", [*IDS, "stage"])
+def test_what_a_round_removes_just_now_is_refused_at_once(loaded: Shop, kind: str) -> None:
+    loaded.catalog.create_stage("u1", "disk")
+    loaded.put("disk", loaded.catalog.announce_files("u1", {"a": 10})[0].key)
+    id_ = (IDS | {"stage": "u1"})[kind]
+    getattr(loaded.catalog, f"drop_{kind}")(id_)
+    loaded.later(RETAINED)
+    loaded.round()
+    loaded.later(GRACE + 700)
+    undropping, answers, faults = Database.open(loaded.url), list[BaseException](), list[str]()
+
+    def undrop() -> None:
+        try:
+            getattr(Catalog(undropping, "shop"), f"undrop_{kind}")(id_)
+        except (CatalogError, contract.ContractError, OperationalError) as e:
+            answers.append(e)
+
+    thread = threading.Thread(target=undrop)
+    record = {"table": "tables", "index": "indexes", "partition": "partitions", "stage": "stages"}[kind]
+
+    def before(*arguments: object) -> None:
+        if str(arguments[2]).startswith(f"DELETE FROM sexton_catalog.{record} ") and not thread.ident:
+            thread.start()
+            time.sleep(WAIT_SECONDS)
+
+    event.listen(loaded.owners.engine, "before_cursor_execute", before)
+    event.listen(loaded.owners.engine, "handle_error", lambda context: faults.append(str(context.original_exception)))
+    for _ in range(2):  # a parent ends in the round after its tablets
+        if not thread.ident:
+            loaded.round()
+    thread.join(30)
+    undropping.close()
+
+    assert not faults
+    assert [type(answer) for answer in answers] == [contract.Refused]
