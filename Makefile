@@ -57,7 +57,7 @@ lint: $(VENV)/.stamp
 # Asks PyPI for the hashes of every file of every version in constraints.txt that an installation needs: 5 minutes.
 lock: $(VENV)/.stamp
 	@$(RUN) -m piptools compile --quiet --strip-extras --generate-hashes --no-header --no-annotate --no-emit-options \
-		--extra api --extra client --extra embedded --extra kafka --extra otel --extra spark \
+		--extra api --extra client --extra console --extra embedded --extra kafka --extra otel --extra spark \
 		-c constraints.txt -o requirements.lock pyproject.toml
 	@$(RUN) -m build_hooks.notices
 

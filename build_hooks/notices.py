@@ -11,8 +11,9 @@ ROOT = Path(__file__).parents[1]
 FILE = ROOT / "THIRD-PARTY-NOTICES.md"
 HEAD = """# Third-party notices
 
-Sexton's wheel contains no code of others. An installation with every extra also gets these packages, each under its
-own licence. `make lock` writes this page from their metadata.
+Sexton's wheel contains htmx (0BSD) and uPlot (MIT), which the console's pages load; their licences are in
+`sexton/interfaces/console/static/LICENSES.txt`. It contains no other code of others. An installation with every extra
+also gets these packages, each under its own licence. `make lock` writes this page from their metadata.
 
 | package | version | licence |
 |---|---|---|

@@ -27,7 +27,7 @@ from tests import branch_coverage
 from tests.support import leaks
 
 HERE = Path(__file__).parent
-TIERS = ("unit", "integration", "activities", "replay", "workflows", "fault", "e2e")
+TIERS = ("unit", "integration", "activities", "replay", "workflows", "fault", "browser", "e2e")
 LONGEST_FIRST = (
     "e2e",
     "fault",
@@ -36,6 +36,7 @@ LONGEST_FIRST = (
     "fault/incidents",
     "integration",
     "workflows",
+    "browser",
     "integration/owners/catalog",
     "integration/owners",
     "fault/live",

@@ -6,6 +6,7 @@ PACKAGES = {
     "jwt": "api",
     "uvicorn": "api",
     "httpx": "client",
+    "jinja2": "console",
     "tenacity": "client",
     "cryptography": "embedded",
     "confluent_kafka": "kafka",

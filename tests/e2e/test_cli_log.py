@@ -72,7 +72,7 @@ READ_ONLY = {
     "worker builds": "",
 }
 """Commands that change nothing of the deployment, with arguments."""
-SERVERS = {"up", "api", "worker run", "after-restore", "contract test"}
+SERVERS = {"up", "api", "console", "worker run", "after-restore", "contract test"}
 """Commands that start servers or a worker, take several logged steps, or race in an instance of their own."""
 CHANGES = {
     "init": ("", "init"),

@@ -9,6 +9,7 @@ import uvicorn
 from config.settings import Settings
 from sexton.interfaces.api.app import create
 from sexton.interfaces.api.http_protocol import BoundedProtocol
+from sexton.interfaces.console.app import beside
 from sexton.operators.access import policy
 from sexton.operators.access.sql.tokens import TokenStore
 from tests.support.leaks import record_output, search_directory
@@ -18,11 +19,12 @@ from tests.support.rig import DEPLOYMENT, Rig
 class Api:
     """A running API server; `url` is its address, `token()` creates a token."""
 
-    def __init__(self, rig: Rig, **sections: object) -> None:
+    def __init__(self, rig: Rig, *, console: bool = False, **sections: object) -> None:
         settings = Settings(deployment=DEPLOYMENT, database_url=rig.url, **sections)
         self.app = create(settings, rig.db)
         self.tokens = TokenStore(rig.db)
-        app = _recording(self.app) if search_directory() else self.app
+        served = beside(self.app) if console else self.app
+        app = _recording(served) if search_directory() else served
         options = {"http": BoundedProtocol, "log_config": None, "access_log": False, "proxy_headers": False}
         config = uvicorn.Config(app, host="127.0.0.1", port=0, **options)
         self._server, self._socket = uvicorn.Server(config), config.bind_socket()

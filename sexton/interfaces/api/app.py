@@ -94,10 +94,8 @@ def create(settings: Settings, db: Database) -> FastAPI:
 
     problems.install(app)
     oidc = OidcVerifier(OidcSettings(**settings.oidc.model_dump())) if settings.oidc.issuer else None
-    stores = service.stores
-    app.add_middleware(
-        AuthenticationMiddleware, verifier=TokenVerifier(stores.tokens, oidc), calls=stores.calls, words=words
-    )
+    app.state.verifier = verifier = TokenVerifier(service.stores.tokens, oidc)
+    app.add_middleware(AuthenticationMiddleware, verifier=verifier, calls=service.stores.calls, words=words)
     if settings.api.trusted_proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=settings.api.trusted_proxies)
     return app

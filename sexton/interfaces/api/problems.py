@@ -144,10 +144,7 @@ async def _answer(request: Request, error: Exception) -> JSONResponse:
 def answer(error: Exception, request: HTTPConnection) -> JSONResponse:
     """Return the answer to an error of a request; log an unexpected error."""
     document = problem(error)
-    if document.status == 500:
-        log.error("%r failed", f"{request.scope['method']} {request.url.path}", exc_info=error)
-    elif isinstance(error, AWAY):
-        log.warning("%r was not answered: %s", f"{request.scope['method']} {request.url.path}", first_line(error))
+    log_failure(error, request, document)
     headers = {"Cache-Control": "no-store"}
     if document.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
@@ -158,6 +155,14 @@ def answer(error: Exception, request: HTTPConnection) -> JSONResponse:
     if isinstance(error, LoginsThrottled | LoginsBusy):
         headers["Retry-After"] = str(error.retry_seconds)
     return JSONResponse(document.model_dump(exclude_none=True), document.status, headers, MEDIA_TYPE)
+
+
+def log_failure(error: Exception, request: HTTPConnection, document: ProblemDocument) -> None:
+    """Log an unexpected error with its traceback, and an unreachable database in one line."""
+    if document.status == 500:
+        log.error("%r failed", f"{request.scope['method']} {request.url.path}", exc_info=error)
+    elif isinstance(error, AWAY):
+        log.warning("%r was not answered: %s", f"{request.scope['method']} {request.url.path}", first_line(error))
 
 
 def _has_small_body(request: HTTPConnection) -> bool:

@@ -2,8 +2,11 @@
 
 import logging
 import socket
+from collections.abc import Callable
 
 import uvicorn
+from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from config.sections import ApiSection
 from config.settings import Settings
@@ -28,8 +31,13 @@ class InsecureListener(SextonError):
     """Tokens would be sent in clear text over a network."""
 
 
-def serve(settings: Settings, db: Database) -> None:
+def serve(settings: Settings, db: Database, beside: Callable[[FastAPI], ASGIApp] | None = None) -> None:
     """Answer requests at the settings' address.
+
+    Args:
+        settings: of this process.
+        db: the database.
+        beside: puts something beside the API, such as the console.
 
     Raises:
         CannotListen: the address or the certificate cannot be used.
@@ -42,7 +50,7 @@ def serve(settings: Settings, db: Database) -> None:
     app = create(settings, db)
     app.openapi()  # FastAPI keeps it; to write it takes half a second, in which no request would be answered
     config = uvicorn.Config(
-        app,
+        app if beside is None else beside(app),
         host=host,
         port=int(port),
         http=BoundedProtocol,

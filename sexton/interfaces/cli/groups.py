@@ -23,7 +23,7 @@ PLACEHOLDERS = {"str": "TEXT", "int": "N", "int range": "N", "integer range": "N
 """Sort of an option's value → the word for it in the help."""
 LARGEST = re.compile(r"<=(9223372036854775807|461168601842738790[34])")
 """The upper end of a range that only means: a number of 64 bits."""
-WITHOUT_JSON = ("up", "api")
+WITHOUT_JSON = ("up", "api", "console")
 """Commands that serve until Ctrl-C."""
 
 

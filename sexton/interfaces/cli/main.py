@@ -111,7 +111,7 @@ COMMANDS: dict[str, Callable[..., object]] = {
     "doctor": doctor.doctor,
     "after-restore": after_restore.after_restore,
     "pace": pace.pace,
-    "api": api.api,
+    **api.COMMANDS,
     **owner_operations.commands(),
 }
 """`sexton NAME` → its function."""
@@ -182,9 +182,9 @@ COMMANDS_OF_OTHER_MODULES: tuple[tuple[typer.Typer, dict[str, Callable[..., obje
 )
 """Group → commands that another module than the group's own defines."""
 
-TRIALS = ("contract", "trial")
+LAST = ("api", "console", "contract", "trial")
 PANELS: dict[str, tuple[str, ...]] = {
-    "Set up": ("init", "up", "instance", "owner", "enable", "vault", "schedules", "settings", "worker", "api", *TRIALS),
+    "Set up": ("init", "up", "instance", "owner", "enable", "vault", "schedules", "settings", "worker", *LAST),
     "Owners' records": tuple(owner_operations.commands()),
     "Inspect": ("status", "blockers", "why", "marks", "deletions", "log", "check", "doctor"),
     "Delete": ("plan", "apply", "round"),

@@ -73,7 +73,7 @@ def test_extras_exist_and_are_locked() -> None:
     lock = (ROOT / "requirements.lock").read_text()
     extras = {extra for names in re.findall(r"\)\[([\w,]+)\]", TEXT) for extra in names.split(",")}
 
-    assert extras == {"api", "backend", "kafka", "spark"}
+    assert extras == {"api", "backend", "console", "kafka", "spark"}
     needed = [re.split(r"[\[<>=]", r)[0] for extra in extras for r in project["optional-dependencies"][extra]]
     assert [name for name in needed if not re.search(rf"^{name}==", lock, re.MULTILINE)] == []
 

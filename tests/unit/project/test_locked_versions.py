@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from build_hooks.notices import notices
 
 ROOT = Path(__file__).parents[3]
-EXTRAS = {"api", "client", "embedded", "kafka", "otel", "spark"}
+EXTRAS = {"api", "client", "console", "embedded", "kafka", "otel", "spark"}
 
 
 def constraints() -> dict[str, str]:

@@ -1,0 +1,90 @@
+"""Compose the console beside the API: the same users, scopes, stores and log of calls, other pages."""
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from sexton.interfaces.api.problems import READING, REFUSALS, log_failure, problem
+from sexton.interfaces.console import rendering, session
+from sexton.interfaces.console.routes import (
+    blockers,
+    checks,
+    controls,
+    login,
+    logs,
+    overview,
+    plans,
+    quarantine,
+    rounds,
+    topics,
+    vaults,
+    why,
+)
+from sexton.operators.access.errors import Forbidden, Unauthenticated
+
+PAGES = (login, overview, controls, plans, rounds, why, blockers, checks, quarantine, vaults, topics, logs)
+YEAR_SECONDS = 31_536_000
+
+
+class Beside:
+    """The API and the console as one ASGI application; the API has the lifespan and every other path."""
+
+    def __init__(self, api: ASGIApp, console: ASGIApp) -> None:
+        self._api, self._console = api, console
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request with the application that its path belongs to."""
+        path = scope.get("path", "")
+        if scope["type"] == "http" and (path == session.PATH or path.startswith(f"{session.PATH}/")):
+            await self._console(scope, receive, send)
+        elif scope["type"] == "http" and path == "/" and scope["method"] in READING:
+            await RedirectResponse(session.PATH, 303)(scope, receive, send)
+        else:
+            await self._api(scope, receive, send)
+
+
+def beside(api: FastAPI) -> Beside:
+    """Return the API with the console at ``/console``."""
+    console = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    for name in ("service", "logins", "starter", "lanes", "verifier"):
+        setattr(console.state, name, getattr(api.state, name))
+    for part in PAGES:
+        console.include_router(part.routes)
+    console.mount(f"{session.PATH}/static", _StaticAssets(directory=rendering.STATIC))
+    for kind in (Exception, *REFUSALS, RequestValidationError, HTTPException):
+        console.add_exception_handler(kind, _refuse)
+    return Beside(api, console)
+
+
+class _StaticAssets(StaticFiles):
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers["Cache-Control"] = f"public, max-age={YEAR_SECONDS}, immutable"
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        return response
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    """Answer an error with a page that says what was refused, why, and what to do."""
+    if isinstance(error, Unauthenticated):
+        return _to_login(request)
+    document = problem(error)
+    log_failure(error, request, document)
+    caller = getattr(request.state, "caller", None)
+    if caller is not None and (isinstance(error, Forbidden) or request.method not in READING):
+        template = f"{request.method} {getattr(request.scope.get('route'), 'path', '')}"
+        await request.app.state.lanes.refusal_threads.run(caller.log_refusal, template, document.code)
+    values = {"problem": document, "changed_nothing": request.method in READING or document.status < 500}
+    return rendering.page(request, "refused.html", values, document.status)
+
+
+def _to_login(request: Request) -> Response:
+    """Return the way to the login; a live part cannot show it, so the whole page goes there."""
+    to = login.address(request.url.path if request.method in READING else session.PATH, request.url.query)
+    if request.headers.get("hx-request"):
+        return Response(status_code=401, headers=rendering.HEADERS | {"HX-Redirect": to})
+    return RedirectResponse(to, 303, rendering.HEADERS)

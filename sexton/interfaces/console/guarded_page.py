@@ -1,0 +1,74 @@
+"""Run each request of a browser in its lane, after its session and the token of its form were verified."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+from urllib.parse import parse_qsl
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+from starlette.requests import ClientDisconnect
+
+from sexton.interfaces.api.errors import BodyTooLarge
+from sexton.interfaces.api.lanes import Lanes, is_reserved, is_stop
+from sexton.interfaces.api.large_bodies import receive
+from sexton.interfaces.api.parsing import SMALL_BYTES, stated_length
+from sexton.interfaces.api.token_verifier import TokenVerifier
+from sexton.interfaces.console import session
+from sexton.kernel.errors import BadInput
+
+MAX_FIELDS = 50
+_OPEN = "sexton_open"
+
+
+def without_session(endpoint: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark an endpoint that needs no session: the login."""
+    setattr(endpoint, _OPEN, True)
+    return endpoint
+
+
+class GuardedPage(APIRoute):
+    """A page, or an action of a form. A form is read before its request takes a place."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler of FastAPI within the limits."""
+        handle = super().get_route_handler()
+        is_open = getattr(self.endpoint, _OPEN, False)
+
+        async def guarded(request: Request) -> Response:
+            lanes: Lanes = request.app.state.lanes
+            sender = request.client.host if request.client else ""
+            if not is_open:
+                verifier: TokenVerifier = request.app.state.verifier
+                given = session.authorization(session.session_of(request))
+                request.state.identity = await verifier.authenticate(given)
+                sender = request.state.identity.name
+            if request.method == "POST":
+                try:
+                    request.state.form = await _form(request)
+                except ClientDisconnect:
+                    return Response(status_code=400)
+                session.check_form(request, request.state.form.get(session.FORM_FIELD, ""))
+            lane = lanes.ordinary
+            if is_stop(self.endpoint, getattr(request.state, "identity", None)):
+                lane = lanes.stops
+            elif is_reserved(self.endpoint):
+                lane = lanes.reserved
+            async with lane.place(sender):
+                return await handle(request)
+
+        return guarded
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """Return the fields of a form. Raise ``BadInput`` or ``BodyTooLarge`` for what no page of the console sends."""
+    length = stated_length(request)
+    if length is not None and length > SMALL_BYTES:
+        raise BodyTooLarge(SMALL_BYTES)
+    body = await receive(request.stream(), SMALL_BYTES)
+    try:
+        fields = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS)
+    except ValueError:  # not UTF-8, or too many
+        raise BadInput("this is no form of the console") from None
+    if any("\0" in value for _, value in fields):
+        raise BadInput("a NUL is part of no name")
+    return {name: value.replace("\r\n", "\n").strip() for name, value in fields}

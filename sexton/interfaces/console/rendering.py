@@ -1,0 +1,93 @@
+"""Render pages and their live parts from templates; everything that comes from outside is escaped."""
+
+import datetime as dt
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sexton.interfaces import wording
+from sexton.kernel.printable import printable
+
+HERE = Path(__file__).parent
+STATIC = HERE / "static"
+LIVE = "live"
+"""The block of a page that a browser asks for again every two seconds, and the id of its element."""
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-cache, private",
+}
+_SPANS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+def span(seconds: float) -> str:
+    """Return a length of time with one unit: ``3 h``."""
+    return next((f"{seconds / size:.0f} {unit}" for size, unit in _SPANS if seconds >= size), f"{seconds:.0f} s")
+
+
+def relative(instant: int | None, now: int) -> Markup:
+    """Return an instant (ms since 1970) as people say it, with its UTC in a tooltip; a dash for None."""
+    if instant is None:
+        return Markup("&ndash;")
+    at = dt.datetime.fromtimestamp(instant / 1000, dt.UTC)
+    seconds = (now - instant) / 1000
+    if abs(seconds) < 60:
+        text = "just now" if seconds >= 0 else "within a minute"
+    else:
+        text = f"{span(seconds)} ago" if seconds > 0 else f"in {span(-seconds)}"
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(at.isoformat(), wording.utc(instant), text)
+
+
+def number(value: float) -> str:
+    """Return a number with separators."""
+    return f"{value:,.0f}"
+
+
+def asset(name: str) -> str:
+    """Return the address of a static file. It changes with its content, so browsers may keep the file for ever."""
+    return f"/console/static/{name}?v={_DIGESTS[name]}"
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+
+
+_DIGESTS = {path.name: _digest(path) for path in STATIC.iterdir() if path.suffix != ".txt"}
+_environment = Environment(
+    loader=FileSystemLoader(HERE / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    finalize=lambda value: value if isinstance(value, Markup) else printable(str(value)),
+)
+_environment.filters.update(
+    number=number, bytes=wording.human_bytes, utc=wording.utc, first_line=wording.first_line, span=span
+)
+_environment.globals.update(
+    asset=asset, quantity=wording.quantity, kept_counts=wording.kept_counts, freed=wording.freed, urlencode=urlencode
+)
+
+
+def page(request: Request, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
+    """Return a page, or only its live part if that was asked for."""
+    loaded = _environment.get_template(template)
+    if request.headers.get("hx-target") == LIVE and LIVE in loaded.blocks:
+        html = "".join(loaded.blocks[LIVE](loaded.new_context(dict(values))))
+    else:
+        html = loaded.render(values)
+    body = html.encode()
+    etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    headers = HEADERS | {"ETag": etag, "Vary": "Cookie, HX-Target"}
+    if status == 200 and request.method == "GET" and request.headers.get("if-none-match") == etag:
+        return Response(status_code=304, headers=headers)
+    return Response(body, status, headers, "text/html; charset=utf-8")

@@ -1,0 +1,1 @@
+"""One file for each page, or for pages that belong together."""

@@ -1,0 +1,49 @@
+"""Stop and start deletion, from every page."""
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from sexton.interfaces.api.lanes import stopping
+from sexton.interfaces.api.routes import control
+from sexton.interfaces.console import session
+from sexton.interfaces.console.guarded_page import GuardedPage
+from sexton.interfaces.console.visit import CurrentVisit
+from sexton.operators.access.model import EVERY_INSTANCE, Grant
+from sexton.protocol.status import Stop
+
+routes = APIRouter(prefix=session.PATH, route_class=GuardedPage)
+NO_REASON = "stopped in the console, without a reason"
+
+
+@routes.post("/stop")
+@stopping
+def stop(visit: CurrentVisit) -> Response:
+    """Stop deletion in one instance, or in all."""
+    order = visit.read(Stop, reason=visit.form.get("reason") or NO_REASON)
+    if visit.form.get("everything"):
+        control.stop_all(order, visit.service, visit.caller)
+        return visit.done("Deletion is stopped in every instance. No page of deletes begins after 5 s.", "")
+    control.stop(visit.instance, order, visit.service, visit.caller)
+    return visit.done(f"Deletion in {visit.instance} is stopped. No page of deletes begins after 5 s.", "")
+
+
+@routes.get("/start")
+def ask(visit: CurrentVisit, everything: bool = False) -> Response:
+    """Ask before deletion starts again, with what is due."""
+    if everything:
+        visit.caller.require(Grant.READ, EVERY_INSTANCE)
+    names = visit.instances if everything else [visit.instance]
+    statuses = [visit.service.status(name).instances[0] for name in names]
+    cli = "sexton start --all" if everything else f"sexton start {visit.instance}"
+    return visit.show("start.html", "overview", cli=cli, statuses=statuses, everything=everything)
+
+
+@routes.post("/start")
+def start(visit: CurrentVisit) -> Response:
+    """Revoke a stop."""
+    if visit.form.get("everything"):
+        control.start_all(visit.service, visit.caller)
+        return visit.done("The stop of all instances is revoked; stops of single instances stay.", "")
+    result = control.start(visit.instance, visit.service, visit.caller)
+    still = f" Still halted: {result.still}." if result.still else " The next round may delete."
+    return visit.done(f"The stop of {visit.instance} is revoked.{still}", "")

@@ -1,0 +1,84 @@
+"""What will be deleted: plans, their approval and their rejection."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+from starlette.responses import Response
+
+from sexton.interfaces.api.pages import Before
+from sexton.interfaces.api.routes import plans as api
+from sexton.interfaces.console import session
+from sexton.interfaces.console.guarded_page import GuardedPage
+from sexton.interfaces.console.visit import CurrentVisit
+from sexton.kernel.errors import BadInput
+from sexton.operators.access.model import Grant
+from sexton.protocol.operating import Rejection
+from sexton.recycle.planning.model import Plan, PlanState
+
+routes = APIRouter(prefix=f"{session.PATH}/plans", route_class=GuardedPage)
+Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
+SHOWN, SAMPLES = 20, 20
+OPEN = (PlanState.PLANNED, PlanState.AWAITING)
+
+
+@routes.get("")
+def plans(visit: CurrentVisit, after: Before = None) -> Response:
+    """Show the plans of an instance, and each that awaits approval."""
+    found = api.plans(visit.instance, visit.service, visit.caller, after, SHOWN)
+    cli = f"sexton plan list {visit.instance}"
+    return visit.show("plans.html", "plans", cli=cli, instance=visit.instance, plans=found.plans, following=found.next)
+
+
+@routes.post("")
+def plan(visit: CurrentVisit) -> Response:
+    """Make a plan of everything that is due now."""
+    made = api.plan(visit.instance, visit.service, visit.caller)
+    if not made.plan.id:
+        return visit.done(f"Nothing is due in {visit.instance} now, so there is no plan.", "plans")
+    return visit.done(
+        f"Plan {made.plan.id} was made. It deletes nothing before it is applied.", f"plans/{made.plan.id}"
+    )
+
+
+@routes.get("/{plan}")
+def show(visit: CurrentVisit, plan: Number) -> Response:
+    """Show one plan, what blocks it now, and marks that are due by it."""
+    instance = api.show(plan, visit.service, visit.caller).plan.instance
+    review = visit.service.plan_review(plan, SAMPLES)
+    return visit.show(
+        "plan.html",
+        "plans",
+        cli=f"sexton plan show {plan}",
+        instance=instance,
+        review=review,
+        objects=objects_of(review.plan),
+        is_open=review.row.state in OPEN,
+        may_operate=visit.caller.permits(Grant.OPERATE, instance),
+    )
+
+
+@routes.post("/{plan}/apply")
+def apply(visit: CurrentVisit, plan: Number) -> Response:
+    """Start the round that deletes what a plan lists. One that awaits approval needs its number of objects, typed."""
+    details = api.show(plan, visit.service, visit.caller)
+    objects = objects_of(details.plan)
+    typed = visit.form.get("objects", "").replace(",", "").replace(" ", "")
+    if details.plan.awaits and typed != str(objects):
+        given = f"{typed[:20]} was typed" if typed else "no number was typed"
+        raise BadInput(f"plan {plan} deletes {objects:,} objects, and {given}; type that number to apply it")
+    started = api.apply(plan, visit.request, visit.service, visit.caller)
+    return visit.done(f"The round that applies plan {plan} was started.", "rounds", instance=started.instance)
+
+
+@routes.post("/{plan}/reject")
+def reject(visit: CurrentVisit, plan: Number) -> Response:
+    """Reject a plan that awaits approval."""
+    row = api.reject(plan, visit.read(Rejection), visit.service, visit.caller)
+    return visit.done(
+        f"Plan {plan} is rejected. Its kinds need an approval for 7 days.", "plans", instance=row.instance
+    )
+
+
+def objects_of(plan: Plan) -> int:
+    """Return how many objects a plan deletes, as far as is known."""
+    return sum(kind.unheld.objects for kind in plan.kinds)

@@ -1,0 +1,48 @@
+"""Marks that rounds gave up for now: why, and whether they are tried again or discarded."""
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from sexton.insight.status import count_quarantined
+from sexton.interfaces.api.routes import marks as api
+from sexton.interfaces.console import session
+from sexton.interfaces.console.guarded_page import GuardedPage
+from sexton.interfaces.console.visit import CurrentVisit
+from sexton.interfaces.wording import quantity
+from sexton.protocol.operating import Discarding, MarkQuery, RetryOrder
+
+routes = APIRouter(prefix=f"{session.PATH}/quarantine", route_class=GuardedPage)
+SHOWN = 100
+
+
+@routes.get("")
+def quarantine(visit: CurrentVisit, after: str = "") -> Response:
+    """Show quarantined marks and their reasons."""
+    with visit.service.db.read() as c:
+        reasons = count_quarantined(visit.service.db, c, visit.instance)
+    wanted = MarkQuery(state="QUARANTINED", after=after[:2_048], limit=SHOWN)
+    found = api.marks(visit.instance, wanted, visit.service, visit.caller)
+    return visit.show(
+        "quarantine.html",
+        "quarantine",
+        cli=f"sexton quarantine list {visit.instance}",
+        instance=visit.instance,
+        reasons=reasons,
+        marks=found.marks,
+        following=found.next,
+    )
+
+
+@routes.post("/retry")
+def retry(visit: CurrentVisit) -> Response:
+    """Let the next round try marks again."""
+    retried = api.retry(visit.instance, visit.read(RetryOrder), visit.service, visit.caller)
+    return visit.done(f"The next round tries {quantity(retried.marks, 'mark')} again.", "quarantine")
+
+
+@routes.post("/discard")
+def discard(visit: CurrentVisit) -> Response:
+    """Give a mark up; what is left of its files stays."""
+    order = visit.read(Discarding)
+    api.discard(visit.instance, order, visit.service, visit.caller)
+    return visit.done(f"{order.mark} is discarded. What is left of its files stays.", "quarantine")

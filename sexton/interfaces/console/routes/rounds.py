@@ -1,0 +1,79 @@
+"""What is deleted now and what was: rounds, live, and the signals to a running one."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+from starlette.responses import Response
+
+from sexton.insight.views import RunningWork
+from sexton.interfaces.api.pages import Before
+from sexton.interfaces.api.routes import rounds as api
+from sexton.interfaces.console import session
+from sexton.interfaces.console.guarded_page import GuardedPage
+from sexton.interfaces.console.visit import CurrentVisit
+from sexton.kernel.errors import BadInput
+from sexton.protocol.operating import Signal
+from sexton.recycle.rounds.row import RoundRow
+from sexton.runtime.temporal.links import link_of
+
+routes = APIRouter(prefix=f"{session.PATH}/rounds", route_class=GuardedPage)
+Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
+SHOWN = 20
+DONE: dict[Signal, str] = {
+    "cancel": "The round ends after its page of deletes.",
+    "pause": "The round pauses after its page of deletes.",
+    "resume": "The round continues.",
+    "retry": "The round tries again now.",
+}
+
+
+@routes.get("")
+def rounds(visit: CurrentVisit, after: Before = None) -> Response:
+    """Show the rounds of an instance, the newest first."""
+    found = api.rounds(visit.instance, visit.service, visit.caller, after, SHOWN)
+    cli = f"sexton round list {visit.instance}"
+    return visit.show(
+        "rounds.html", "rounds", cli=cli, instance=visit.instance, rounds=found.rounds, following=found.next
+    )
+
+
+@routes.get("/{round}")
+def show(visit: CurrentVisit, round: Number) -> Response:
+    """Show one round: its report, or how far it is."""
+    details = api.show(visit.instance, round, visit.service, visit.caller)
+    return visit.show(
+        "round.html",
+        "rounds",
+        cli=f"sexton round show {round}",
+        instance=visit.instance,
+        round=details.round,
+        progress=details.progress,
+        temporal=_link(visit, details.round),
+    )
+
+
+@routes.post("")
+def start(visit: CurrentVisit) -> Response:
+    """Start a round now."""
+    started = api.start(visit.instance, visit.request, visit.service, visit.caller)
+    return visit.done(f"A round of {started.instance} was started.", "rounds")
+
+
+@routes.post("/signal")
+def signal(visit: CurrentVisit) -> Response:
+    """Signal the running round."""
+    wanted = visit.form.get("signal", "")
+    name = next((known for known in DONE if known == wanted), None)
+    if name is None:
+        raise BadInput(f"there is no such signal; one of: {', '.join(DONE)}")
+    sent = api.signal(visit.instance, name, visit.request, visit.service, visit.caller)
+    waits = "" if sent.workers else " No worker runs now; it is delivered as soon as one does: sexton worker run."
+    return visit.done(f"{DONE[name]}{waits}", "rounds")
+
+
+def _link(visit: CurrentVisit, row: RoundRow) -> str:
+    """Return the address of a running round in the Temporal UI; empty: it has ended, or no UI is known."""
+    if row.ended_at is not None:
+        return ""
+    work = RunningWork(work="round", instance=row.instance, name=str(row.id), since=row.started_at, elapsed_ms=0)
+    return link_of(visit.service.settings, work)

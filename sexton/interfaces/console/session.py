@@ -1,0 +1,90 @@
+"""Sessions of browsers: a cookie with a token of Sexton, and form tokens that only its own pages know."""
+
+import hashlib
+import hmac
+import secrets
+from typing import NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sexton.operators.access.errors import Forbidden, Unauthenticated
+
+PATH = "/console"
+SESSION_SECONDS = 8 * 3600
+"""A login lasts a shift. It ends earlier if the user is removed or the password changes, as every token of a user."""
+FORM_FIELD = "form_token"
+SECRET_BYTES = 32
+_NAMES = {True: "__Secure-sexton", False: "sexton"}
+
+
+class Session(NamedTuple):
+    """What the browser sent: the token of its login, and the secret of its forms; empty: none."""
+
+    token: str
+    forms: str
+
+    @property
+    def form_token(self) -> str:
+        """Return what each form of this session carries; another login, or another browser, has another one."""
+        message = f"form of {self.token}".encode()
+        return hmac.new(self.forms.encode(), message, hashlib.sha256).hexdigest()
+
+
+def session_of(request: Request) -> Session:
+    """Return the session of a request."""
+    name = _name(request)
+    return Session(request.cookies.get(name, ""), request.cookies.get(f"{name}-forms", ""))
+
+
+def new_forms_secret() -> str:
+    """Return a new secret for forms."""
+    return secrets.token_urlsafe(SECRET_BYTES)
+
+
+def check_form(request: Request, form_token: str) -> None:
+    """Raise ``Forbidden`` unless a form was sent by a page of this console and this session.
+
+    A browser that names another site as the origin is refused even with the right token.
+    """
+    session = session_of(request)
+    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        raise Forbidden("this form was sent by another site; nothing was changed")
+    if not session.forms or not hmac.compare_digest(session.form_token.encode(), form_token.encode()):
+        raise Forbidden("this form is not of this session, or is of an older one; open the page again, then send it")
+
+
+def begin(request: Request, response: Response, token: str) -> None:
+    """Set the cookies of a new session, with a secret of its own: an earlier one is worth nothing then."""
+    _set(request, response, _name(request), token)
+    _set(request, response, f"{_name(request)}-forms", new_forms_secret())
+
+
+def prepare_login(request: Request, response: Response, forms: str) -> None:
+    """Set the secret of the login form."""
+    _set(request, response, f"{_name(request)}-forms", forms)
+
+
+def end(request: Request, response: Response) -> None:
+    """Delete the cookies of a session."""
+    for name in (_name(request), f"{_name(request)}-forms"):
+        response.delete_cookie(name, path=PATH, secure=_is_secure(request), httponly=True, samesite="strict")
+
+
+def authorization(session: Session) -> str:
+    """Return the ``Authorization`` header that a session stands for. Raise ``Unauthenticated`` if there is none."""
+    if not session.token:
+        raise Unauthenticated("log in first")
+    return f"Bearer {session.token}"
+
+
+def _set(request: Request, response: Response, name: str, value: str) -> None:
+    response.set_cookie(name, value, path=PATH, secure=_is_secure(request), httponly=True, samesite="strict")
+
+
+def _name(request: Request) -> str:
+    return _NAMES[_is_secure(request)]
+
+
+def _is_secure(request: Request) -> bool:
+    return request.url.scheme == "https"

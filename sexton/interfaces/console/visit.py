@@ -1,0 +1,145 @@
+"""One request of a browser: who sends it, which instance it is about, and how its page is rendered."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Annotated, Any, TypeVar
+from urllib.parse import quote, unquote, urlencode
+
+from fastapi import Depends, Request
+from pydantic import BaseModel, ValidationError
+from starlette.responses import RedirectResponse, Response
+
+from sexton.interfaces.api.caller import Caller, source_of
+from sexton.interfaces.console import rendering, session
+from sexton.interfaces.operator_service import OperatorService
+from sexton.kernel.errors import BadInput
+from sexton.operators.access.model import EVERY_INSTANCE, CallerIdentity, Grant, scopes_text
+from sexton.operators.controls.model import ALL, ControlKind, Halt
+from sexton.operators.controls.policy import halt_by_instance
+
+SAID = "sexton-said"
+"""The cookie with what the last action did; the next page shows it once."""
+SAID_SECONDS = 30
+Form = TypeVar("Form", bound=BaseModel)
+
+
+class Visit:
+    """A request of a session, with what every page shows."""
+
+    def __init__(self, request: Request, service: OperatorService, caller: Caller) -> None:
+        self.request, self.service, self.caller = request, service, caller
+
+    @cached_property
+    def now(self) -> int:
+        """The database's time (ms since 1970)."""
+        with self.service.db.read() as c:
+            return self.service.db.now(c)
+
+    @cached_property
+    def instances(self) -> Sequence[str]:
+        """The instances that the caller may see, by name."""
+        return [row.id for row in self.service.stores.registry.instances() if self.caller.permits(Grant.READ, row.id)]
+
+    @property
+    def named(self) -> str | None:
+        """The instance in the request; None: it names none."""
+        return self.request.query_params.get("instance") or self.form.get("instance") or None
+
+    @cached_property
+    def instance(self) -> str:
+        """The instance that a page is about: the named one, else the first.
+
+        Raises:
+            Forbidden: the caller may not see it.
+            UnknownInstance: there is no such instance.
+            BadInput: there is none at all.
+        """
+        name = self.named or next(iter(self.instances), "")
+        if not name:
+            raise BadInput("no instance is registered that you may see; add one: sexton instance add NAME")
+        self.caller.require(Grant.READ, name)
+        return self.service.stores.registry.instance(name).id
+
+    @property
+    def form(self) -> Mapping[str, str]:
+        """The fields of the form that was sent; none of a GET."""
+        fields: Mapping[str, str] = getattr(self.request.state, "form", {})
+        return fields
+
+    def read(self, form: type[Form], **fields: object) -> Form:
+        """Return the values of a form, or raise ``BadInput`` with what is wrong with them."""
+        given = {name: value for name, value in self.form.items() if name in form.model_fields and value}
+        try:
+            return form.model_validate(given | fields)
+        except ValidationError as e:
+            wrong = "; ".join(f"{'.'.join(map(str, m['loc']))}: {m['msg']}" for m in e.errors(include_input=False))
+            raise BadInput(f"the form was not sent as it should be: {wrong}") from None
+
+    def halts(self) -> Mapping[str, Halt]:
+        """Return why nothing is deleted now, of each halted instance that the caller may see."""
+        with self.service.db.read() as c:
+            halt_of = halt_by_instance(self.service.stores.controls.all_in(c), self.now)
+        halts = {name: halt_of(name) for name in self.instances}
+        return {name: halt for name, halt in halts.items() if halt is not None}
+
+    def stopped(self) -> Sequence[str]:
+        """Return what operators stopped, of what the caller may see: instances, and ``*`` for all of them."""
+        controls = self.service.stores.controls.all()
+        return [c.name for c in controls if c.kind is ControlKind.STOP and c.name in (ALL, *self.instances)]
+
+    def show(self, template: str, here: str, *, status: int = 200, cli: str = "", **values: Any) -> Response:
+        """Return a page. ``here``: the entry of the menu; ``cli``: the command with the same answer."""
+        said = self.request.cookies.get(SAID, "")
+        only = self.instances[0] if len(self.instances) == 1 else None
+        instance: str | None = values.get("instance", self.named or only)
+        shared = {
+            "visitor": self.caller.name,
+            "scopes": scopes_text(self.caller.scopes),
+            "instances": self.instances,
+            "instance": instance,
+            "here": here,
+            "cli": cli,
+            "now": self.now,
+            "ago": partial(rendering.relative, now=self.now),
+            "halts": self.halts(),
+            "stopped": self.stopped(),
+            "operable": [name for name in self.instances if self.caller.permits(Grant.OPERATE, name)],
+            "may_operate": instance is not None and self.caller.permits(Grant.OPERATE, instance),
+            "may_operate_all": self.caller.permits(Grant.OPERATE, EVERY_INSTANCE),
+            "said": json.loads(unquote(said)) if said else None,
+            "form_token": session.session_of(self.request).form_token,
+            "path": self.request.url.path,
+            "link": self.link,
+        }
+        answer = rendering.page(self.request, template, shared | values, status)
+        if said and self.request.headers.get("hx-request") is None:
+            answer.delete_cookie(SAID, path=session.PATH)
+        return answer
+
+    def done(self, what: str, page: str, **query: object) -> Response:
+        """Return a redirect to a page, which will show what was done."""
+        answer = RedirectResponse(self.link(page, **query), 303, rendering.HEADERS)
+        answer.set_cookie(
+            SAID, quote(json.dumps(what)), SAID_SECONDS, path=session.PATH, httponly=True, samesite="strict"
+        )
+        return answer
+
+    def link(self, page: str, **query: object) -> str:
+        """Return the address of a page with the instance of this one."""
+        values = {"instance": self.named} | query
+        given = urlencode({name: str(value) for name, value in values.items() if value not in (None, "")})
+        path = f"{session.PATH}/{page}" if page else session.PATH
+        return f"{path}?{given}" if given else path
+
+
+async def current_visit(request: Request) -> Visit:
+    """Return the visit of a request; the route has authenticated it."""
+    service: OperatorService = request.app.state.service
+    identity: CallerIdentity = request.state.identity
+    request.state.caller = caller = Caller(identity, source_of(request), service.stores.calls)
+    return Visit(request, service, caller)
+
+
+CurrentVisit = Annotated[Visit, Depends(current_visit)]
+Action = Callable[..., Response]

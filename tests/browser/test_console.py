@@ -1,0 +1,180 @@
+"""Operators look, stop, hold and ask why in a browser: the page and the database say the same."""
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from sexton.contract import NewMark
+from sexton.operators.controls.model import ControlKind
+from sexton.operators.controls.port import Halted
+from sexton.operators.controls.store import ControlStore
+from tests.browser.conftest import NewPage
+from tests.servers.api import Api
+from tests.support.rig import Rig
+
+PAGES = ("", "plans", "blockers", "rounds", "why?key=a", "quarantine", "checks", "vaults", "topics", "log")
+HOSTILE = (
+    "<script>document.title='owned'</script>",
+    '"><img src=x onerror="document.title=\'owned\'">',
+    "{{ 7 * 7 }}",
+    "\u202egpj.exe",
+    "a\u0007b",
+    "'; DROP TABLE mark; --",
+)
+
+
+def _stops(rig: Rig) -> list[Any]:
+    return [c for c in ControlStore(rig.db).all() if c.kind is ControlKind.STOP]
+
+
+def _expect_figure(page: Page, name: str, value: str) -> None:
+    of_name = page.locator(".figures div", has=page.locator(f"dt:text-is('{name}')"))
+    expect(of_name.locator("dd")).to_have_text(re.compile(rf"^\s*{value}(?!\d)"))
+
+
+def test_the_overview_shows_what_the_status_says(new_page: NewPage, rig: Rig) -> None:
+    page = new_page()
+    _expect_figure(page, "Due", "4")
+    _expect_figure(page, "Marked", "4")
+
+    rig.mark("dropped", NewMark(id="late", vault="disk", keys=("data/late.dat",)))
+    _expect_figure(page, "Marked", "5")  # without a reload
+    _expect_figure(page, "Due", "4")
+
+
+def test_one_click_stops_and_start_asks(new_page: NewPage, rig: Rig) -> None:
+    page = new_page("operate@shop")
+    page.goto("/console/vaults")
+    page.fill("#stop-reason", "odd deletes")
+    page.click("button:has-text('Stop shop')")
+    expect(page.locator(".banner")).to_contain_text("odd deletes")
+    [stop] = _stops(rig)
+    assert (stop.name, stop.reason) == ("shop", "odd deletes")
+    assert "operate@shop" in stop.set_by
+    with pytest.raises(Halted):
+        rig.round()
+
+    page.click("text=Start again")
+    expect(page.locator("main")).to_contain_text("4 marks due")
+    assert _stops(rig)
+    page.click("button:has-text('Start deletion in shop')")
+    expect(page.locator(".said")).to_contain_text("revoked")
+    assert not _stops(rig)
+    page.goto("/console/log")
+    expect(page.locator("main")).to_contain_text("odd deletes")
+
+
+def test_keyboard_alone_stops(new_page: NewPage, rig: Rig) -> None:
+    page = new_page("operate@shop")
+    page.goto("/console/plans")
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.id") == "stop-reason":
+            break
+    page.keyboard.type("by hand")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator(".banner")).to_be_visible()
+    assert [stop.reason for stop in _stops(rig)] == ["by hand"]
+
+
+def test_a_hold_is_placed_and_released(new_page: NewPage, rig: Rig) -> None:
+    page = new_page("operate@shop")
+    page.goto("/console/blockers")
+    page.select_option("#scope", "mark")
+    page.fill("#mark", "dropped/a")
+    page.fill("#hold-reason", "an audit")
+    page.click("text=Place the hold")
+    expect(page.locator(".said")).to_contain_text("Hold 1 blocks dropped a")
+    assert rig.round().deleted == 4
+    assert rig.row("dropped", "a").state == "MARKED"
+
+    page.goto("/console/blockers")
+    page.click("text=Release hold 1")
+    expect(page.locator(".said")).to_contain_text("has ended")
+    assert rig.round().deleted == 1
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_stay_text(new_page: NewPage, rig: Rig, name: str) -> None:
+    rig.mark("dropped", NewMark(id="hostile", vault="disk", keys=(f"data/{name}",)))
+    page = new_page("operate@shop")
+    errors: list[str] = []
+    page.on("pageerror", lambda e: errors.append(str(e)))
+    page.on("dialog", lambda d: errors.append(d.message))
+    page.goto("/console/why")
+    page.fill("#key", f"data/{name}".replace("\a", ""))
+    page.click("text=Explain")
+    page.goto("/console/plans")
+    page.click("text=Plan what is due now")
+    page.fill("#stop-reason", name.replace("\a", ""))
+    page.click("button:has-text('Stop shop')")
+    page.wait_for_load_state()
+    for path in PAGES:
+        page.goto(f"/console/{path}" if path else "/console")
+        assert page.title().endswith("Sexton")
+        assert not page.locator("main script, main img").count()
+        assert "\u202e" not in page.content()
+    assert not errors
+
+
+@pytest.mark.parametrize("path", ["stop", "why", "blockers"])
+def test_without_scripts_forms_work(new_page: NewPage, rig: Rig, path: str) -> None:
+    page = new_page("operate@shop", java_script_enabled=False)
+    if path == "stop":
+        page.click("button:has-text('Stop shop')")
+        assert len(_stops(rig)) == 1
+        page.click("text=Start again")
+        page.click("button:has-text('Start deletion in shop')")
+        assert not _stops(rig)
+    elif path == "why":
+        page.goto("/console/why")
+        page.fill("#key", "data/a.dat")
+        page.click("text=Explain")
+        assert "marked dropped" in page.inner_text(".timeline")
+    else:
+        page.goto("/console/blockers")
+        page.fill("#hold-reason", "an audit")
+        page.click("text=Place the hold")
+        assert "Hold 1" in page.inner_text("main")
+
+
+def test_two_browsers_of_two_scopes(new_page: NewPage, rig: Rig) -> None:
+    reader = new_page("read@shop")
+    for path in PAGES:
+        reader.goto(f"/console/{path}" if path else "/console")
+        assert not reader.locator("main form[method=post], .stop").count()
+    other = Rig(rig.url)
+    other.instance("depot")
+    assert "depot" not in reader.content()
+    assert reader.goto("/console/plans?instance=depot").status == 403
+
+
+def test_the_page_says_that_no_answer_comes(new_page: NewPage, api: Api) -> None:
+    page = new_page()
+    page.route("**/console*", lambda route: route.abort())
+    expect(page.locator("#lost")).to_contain_text("No answer since")
+    _expect_figure(page, "Due", "4")
+    page.unroute("**/console*")
+    expect(page.locator("#lost")).to_be_hidden()
+
+
+def test_an_ended_session_leads_to_the_login_and_back(new_page: NewPage, api: Api) -> None:
+    page = new_page()
+    page.goto("/console/vaults?instance=shop")
+    page.context.clear_cookies()
+    page.goto("/console/vaults?instance=shop")
+    expect(page.locator("h1")).to_contain_text("Sexton")
+    page.fill("#token", api.token("read@shop"))
+    page.click("button:has-text('Log in')")
+    assert page.url.endswith("/console/vaults?instance=shop")
+
+
+def test_temporal_away_is_a_refusal_with_a_reason(new_page: NewPage, rig: Rig) -> None:
+    page = new_page()
+    page.goto("/console/rounds")
+    page.click("text=Start a round now")
+    expect(page.locator(".problem")).to_contain_text("Temporal")
+    assert not rig.count("round")

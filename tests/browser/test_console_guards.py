@@ -1,0 +1,137 @@
+"""Nobody but a page of the session changes something; the pages are light, accessible and need no other host."""
+
+import http.cookiejar
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from sexton.interfaces.console.session import PATH
+from sexton.operators.access import policy
+from sexton.operators.controls.store import ControlStore
+from tests.browser.conftest import NewPage
+from tests.browser.test_console import PAGES
+from tests.servers.api import Api
+from tests.support.rig import Rig
+
+AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text()
+MAX_BYTES = 150 << 10
+
+
+@pytest.fixture
+def http_(api: Api) -> Iterator[httpx.Client]:
+    """A client that has logged in, without a browser's protections."""
+    with httpx.Client(base_url=api.url, cookies=http.cookiejar.CookieJar()) as client:
+        client.get(f"{PATH}/login")
+        answer = client.post(f"{PATH}/login", data={"token": api.token("operate@shop"), "form_token": _token(client)})
+        assert answer.status_code == 303
+        yield client
+
+
+def _token(client: httpx.Client, path: str = f"{PATH}/login") -> str:
+    text = client.get(path).text
+    return text.partition('name="form_token" value="')[2].partition('"')[0]
+
+
+def test_a_form_without_its_token_changes_nothing(http_: httpx.Client, api: Api, rig: Rig) -> None:
+    good = _token(http_, PATH)
+    foreign = httpx.Client(base_url=api.url)
+    for token in ("", "x", _token(foreign), good[:-1] + ("0" if good[-1] != "0" else "1")):
+        assert http_.post(f"{PATH}/stop", data={"instance": "shop", "form_token": token}).status_code == 403
+    cross = {"Sec-Fetch-Site": "cross-site"}
+    sent = {"instance": "shop", "form_token": good}
+    assert http_.post(f"{PATH}/stop", data=sent, headers=cross).status_code == 403
+    assert not ControlStore(rig.db).all()
+    assert http_.post(f"{PATH}/stop", data=sent).status_code == 303
+    assert ControlStore(rig.db).all()
+
+
+def test_a_login_gives_new_secrets_and_a_logout_ends_them(api: Api) -> None:
+    with httpx.Client(base_url=api.url) as client:
+        before = _token(client)
+        fixed = client.cookies.get("sexton-forms")
+        answer = client.post(f"{PATH}/login", data={"token": api.token("operate@shop"), "form_token": before})
+        assert client.cookies.get("sexton-forms") != fixed
+        for cookie in answer.headers.get_list("set-cookie"):
+            assert "HttpOnly" in cookie
+            assert "samesite=strict" in cookie.lower()
+            assert f"Path={PATH}" in cookie
+        assert client.post(f"{PATH}/stop", data={"instance": "shop", "form_token": before}).status_code == 403
+        client.post(f"{PATH}/logout", data={"form_token": _token(client, PATH)})
+        assert client.get(PATH).status_code == 303
+
+
+def test_a_wrong_token_does_not_log_in(api: Api) -> None:
+    with httpx.Client(base_url=api.url) as client:
+        sent = {"token": "sxt_000000000000_" + "a" * 43, "form_token": _token(client)}
+        answer = client.post(f"{PATH}/login", data=sent)
+        assert answer.status_code == 401
+        assert "not known" in answer.text
+        assert client.get(PATH).status_code == 303
+
+
+def test_a_login_with_a_password_ends_with_the_logout(api: Api, rig: Rig) -> None:
+    users = api.app.state.service.stores.users
+    users.add("ada", "correct horse battery", policy.scope("operate@shop"), by="test")
+    with httpx.Client(base_url=api.url) as client:
+        wrong = {"user": "ada", "password": "wrong", "form_token": _token(client)}
+        assert client.post(f"{PATH}/login", data=wrong).status_code == 401
+        good = wrong | {"password": "correct horse battery", "form_token": _token(client)}
+        assert client.post(f"{PATH}/login", data=good).status_code == 303
+        assert "user ada" in client.get(PATH).text
+        secret = client.cookies["sexton"]
+        client.post(f"{PATH}/logout", data={"form_token": _token(client, PATH)})
+        client.cookies.set("sexton", secret, path=PATH)
+        assert client.get(PATH).status_code == 303
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_pages_are_light_and_name_their_sources(http_: httpx.Client, path: str) -> None:
+    answer = http_.get(f"{PATH}/{path}" if path else PATH)
+    assert answer.status_code == 200
+    assert "default-src 'self'" in answer.headers["content-security-policy"]
+    assets = {part.partition("#")[0] for part in answer.text.split('"') if part.startswith(f"{PATH}/static/")}
+    total = len(answer.content) + sum(len(http_.get(asset).content) for asset in assets)
+    assert total <= MAX_BYTES
+
+
+def test_an_equal_live_part_is_not_sent_again(http_: httpx.Client) -> None:
+    live = {"HX-Request": "true", "HX-Target": "live"}
+    first = http_.get(PATH, headers=live)
+    assert "<html" not in first.text
+    again = http_.get(PATH, headers=live | {"If-None-Match": first.headers["etag"]})
+    assert again.status_code == 304
+
+
+@pytest.mark.parametrize("path", ["/console/nothing", "/console/plans/77", "/console/plans/0", "/console/rounds/99"])
+def test_what_is_absent_is_said(http_: httpx.Client, path: str) -> None:
+    answer = http_.get(path)
+    assert answer.status_code in (404, 403, 422)
+    assert "Nothing was changed" in answer.text
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_has_a_serious_barrier(new_page: NewPage, rig: Rig, scheme: str) -> None:
+    page = new_page("operate@shop", color_scheme=scheme, bypass_csp=True)
+    page.goto("/console/plans")
+    page.click("text=Plan what is due now")
+    rig.round()
+    barriers = []
+    for path in (*PAGES, "plans/1", "rounds/1", "start"):
+        page.goto(f"/console/{path}" if path else "/console")
+        page.evaluate(AXE)
+        found = page.evaluate("axe.run().then(r => r.violations)")
+        serious = [v for v in found if v["impact"] in ("serious", "critical")]
+        barriers += [(path, v["id"], v["nodes"][0]["html"][:200]) for v in serious]
+    assert not barriers
+
+
+@pytest.mark.parametrize("width", [375, 1600])
+def test_no_page_is_wider_than_the_window(new_page: NewPage, width: int) -> None:
+    page = new_page("operate@shop", viewport={"width": width, "height": 800})
+    widths = {}
+    for path in PAGES:
+        page.goto(f"/console/{path}" if path else "/console")
+        widths[path] = page.evaluate("document.documentElement.scrollWidth")
+    assert max(widths.values()) <= width
