@@ -31,6 +31,10 @@ class UnknownCheck(SextonError):
     """No check run has this id."""
 
 
+class UnknownFinding(SextonError):
+    """No finding has this number, or it is not open any longer."""
+
+
 class LiveSource(Protocol):
     """The live side: the objects that must exist, and those that may. Every method may raise ``OwnerSilent``."""
 

@@ -1,6 +1,7 @@
-"""What operators request: holds, marks, quarantine, rounds, plans, instances, vaults, lists and the log of calls."""
+"""What operators request: holds, marks, quarantine, rounds, plans, checks, instances, vaults, lists, the log."""
 
 from sexton.client.api_call import ApiCall, url_path, url_query
+from sexton.protocol.checks import Finding, Repaired, RepairOrder, StartedCheck
 from sexton.protocol.operating import (
     CallPage,
     ControlList,
@@ -98,6 +99,22 @@ def run_round(instance: str) -> ApiCall[StartedRound]:
 def signal_round(instance: str, signal: Signal) -> ApiCall[Signalled]:
     """Signal the running round: ``cancel``, ``pause``, ``resume`` or ``retry``."""
     return ApiCall("POST", url_path("instances", instance, "rounds", "running", signal), Signalled)
+
+
+def run_check(instance: str) -> ApiCall[StartedCheck]:
+    """Start a check now. Do not wait for its end."""
+    return ApiCall("POST", url_path("instances", instance, "checks"), StartedCheck, repeatable=False)
+
+
+def accept_finding(instance: str, finding: int, reason: str) -> ApiCall[Finding]:
+    """Accept a finding as correct."""
+    path = url_path("instances", instance, "findings", finding, "accept")
+    return ApiCall("POST", path, Finding, Why(reason=reason))
+
+
+def repair(instance: str, order: RepairOrder) -> ApiCall[Repaired]:
+    """Repair confirmed findings of the last check. Deletes nothing."""
+    return ApiCall("POST", url_path("instances", instance, "repair"), Repaired, order)
 
 
 def holds(instance: str, after: str = "", limit: int = 100, *, ended: bool = False) -> ApiCall[HoldPage]:

@@ -21,7 +21,7 @@ from sexton.check.model import (
     RunVerdict,
 )
 from sexton.check.policy import checked_shrunken, judge
-from sexton.check.port import UnknownCheck
+from sexton.check.port import UnknownCheck, UnknownFinding
 from sexton.check.sql.conclusion import conclude_findings, previous_run
 from sexton.check.sql.findings import as_finding, is_repairable, open_counts, store_seen
 from sexton.check.sql.old_runs import forget_old_runs
@@ -172,25 +172,28 @@ class CheckStore:
     def forget_old(self, instance: str) -> None:
         forget_old_runs(self._db, instance)
 
-    def accept(self, finding: int, by: str, why: str) -> Finding:
+    def accept(self, finding: int, by: str, why: str, instance: str | None = None) -> Finding:
         """Mark an open finding as accepted: an operator confirms that it is correct.
 
         Args:
             finding: its id.
             by: the operator.
             why: the operator's reason.
+            instance: its instance; None: any.
 
         Raises:
-            BadInput: there is no such finding that is open or accepted.
+            UnknownFinding: there is no such finding that is open or accepted.
         """
         check_text("why", why)
         t = self._db.t.finding
         with self._db.write() as c:
             is_open = and_(t.c.id == finding, t.c.state.in_((FindingState.OPEN, FindingState.ACCEPTED)))
+            if instance is not None:
+                is_open = and_(is_open, t.c.instance == instance)
             values = {"state": FindingState.ACCEPTED, "accepted_by": f"{by}: {why}"}
             row = c.execute(update(t).where(is_open).values(**values).returning(t)).one_or_none()
         if row is None:
-            raise BadInput(f"there is no open finding {finding}; see: sexton check findings")
+            raise UnknownFinding(f"there is no open finding {finding}; see: sexton check findings")
         return as_finding(row)
 
     def findings(

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 
-from sexton.check.port import UnknownCheck
+from sexton.check.port import UnknownCheck, UnknownFinding
 from sexton.contract import Collected, Refused
 from sexton.database.engine import AWAY, BROKEN, NOT_HELD, first_line
 from sexton.database.guard import UnknownInstance
@@ -72,6 +72,7 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (TopicOfAnotherInstance, 403),
     (ProtectionNotFound, 404),
     (UnknownCheck, 404),
+    (UnknownFinding, 404),
     (UnknownInstance, 404),
     (UnknownVault, 404),
     (UnknownTopic, 404),

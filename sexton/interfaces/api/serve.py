@@ -80,7 +80,8 @@ def serve(settings: Settings, db: Database, beside: Callable[[FastAPI], ASGIApp]
 
     config.callback_notify = sweep
     search_cycles_rarely()
-    log.info("the API is listening on %s://%s", "https" if api.tls_cert else "http", api.listen)
+    what = "the API is" if beside is None else "the console, at /console, and the API are"
+    log.info("%s listening on %s://%s", what, "https" if api.tls_cert else "http", api.listen)
     server.run(sockets=[listener])
 
 

@@ -1,4 +1,4 @@
-"""Start rounds and purges, and signal rounds, from threads, as the API's routes do."""
+"""Start rounds, purges and checks, and signal rounds, from threads, as the API's routes do."""
 
 import asyncio
 import threading
@@ -9,8 +9,10 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.service import RPCError
 
 from config.settings import Settings
+from sexton.check.model import CheckRequest
 from sexton.kernel.errors import SextonError
 from sexton.recycle.rounds.model import RecycleRequest
+from sexton.runtime.temporal.checks import CHECKS
 from sexton.runtime.temporal.client import connect
 from sexton.runtime.temporal.purges import PURGES
 from sexton.runtime.temporal.rounds import ROUNDS, TemporalAway
@@ -30,7 +32,7 @@ class Started(NamedTuple):
 
 
 class WorkflowStarter:
-    """Starts rounds and purges, and signals rounds, over one connection, which is opened for the first of them."""
+    """Starts rounds, purges and checks, and signals rounds, over one connection, opened for the first of them."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -56,6 +58,15 @@ class WorkflowStarter:
             SextonError: Temporal refuses.
         """
         return self._start(lambda client: PURGES.start(client, self._settings, request), "the purge")
+
+    def start_check(self, request: CheckRequest) -> Started:
+        """Start a check.
+
+        Raises:
+            AlreadyRunning: a check of the instance runs.
+            TemporalAway: Temporal does not answer, or refuses.
+        """
+        return self._start(lambda client: CHECKS.start(client, self._settings, request), "the check")
 
     def signal_round(self, instance: str, signal: str) -> int:
         """Signal the running round of an instance; return how many workers poll, so that can deliver the signal.

@@ -3,6 +3,7 @@
 import pytest
 
 from sexton.check.model import Discrepancy, Evidence, Finding, FindingState, FindingType, Listing, Run
+from sexton.check.port import UnknownFinding
 from sexton.check.sql.store import CheckStore
 from sexton.kernel.errors import BadInput
 from tests.support.rig import Rig
@@ -123,7 +124,7 @@ def test_an_accepted_finding_is_quiet_until_it_is_resolved(store: CheckStore, ri
     checked(store, "2", A)
     hidden = store.findings("shop")
     checked(store, "3")
-    with pytest.raises(BadInput, match=r"no open finding .*; see: sexton check"):
+    with pytest.raises(UnknownFinding, match=r"no open finding .*; see: sexton check"):
         store.accept(finding.id, "ada", "again")
 
     assert (accepted.state, accepted.accepted_by) == (FindingState.ACCEPTED, "ada: put there by hand")

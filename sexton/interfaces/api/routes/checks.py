@@ -2,15 +2,17 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Request
 
-from sexton.check.model import CheckReport, FindingType, PeerComparison
+from sexton.check.model import CheckReport, CheckRequest, Finding, FindingType, PeerComparison
 from sexton.check.port import UnknownCheck
 from sexton.check.sql import peers
-from sexton.interfaces.api.caller import CoveredInstance, CurrentCaller, Service
+from sexton.interfaces.api.caller import CoveredInstance, CurrentCaller, Deed, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
+from sexton.kernel.errors import BadInput
 from sexton.operators.access.model import EVERY_INSTANCE, UNKNOWN_INSTANCE, Grant
-from sexton.protocol.checks import ChecksBody, Findings, Inventory
+from sexton.protocol.checks import ChecksBody, Findings, Inventory, Repaired, RepairOrder, StartedCheck
+from sexton.protocol.operating import Why
 
 routes = APIRouter(prefix="/v1", route_class=GuardedRoute)
 Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
@@ -49,6 +51,38 @@ def findings(
     caller.require(Grant.READ, instance)
     service.stores.registry.instance(instance)
     return Findings(findings=tuple(service.stores.checks.findings(instance, after, 1_000, of=type_)))
+
+
+@routes.post("/instances/{instance}/checks", status_code=202)
+def start(instance: str, request: Request, service: Service, caller: CurrentCaller) -> StartedCheck:
+    """Start a check of the instance now; do not wait. A check deletes nothing."""
+    with caller.recorded(Deed("check run", instance, Grant.OPERATE)):
+        service.stores.registry.instance(instance)
+        run = request.app.state.starter.start_check(CheckRequest(instance=instance, requested_by=caller.name))
+    return StartedCheck(instance=instance, workflow=run.workflow, run=run.run)
+
+
+@routes.post("/instances/{instance}/findings/{finding}/accept")
+def accept(instance: str, finding: Number, body: Why, service: Service, caller: CurrentCaller) -> Finding:
+    """Accept a finding as correct: it is no longer listed or repaired. Idempotent."""
+    with caller.recorded(Deed("check accept", instance, Grant.OPERATE, str(finding), body.reason), keeps=True):
+        if not body.reason:
+            raise BadInput("say why the finding is correct, in `reason`; other operators will read it")
+        service.stores.registry.instance(instance)
+        return service.stores.checks.accept(finding, caller.name, body.reason, instance)
+
+
+@routes.post("/instances/{instance}/repair")
+def repair(instance: str, body: RepairOrder, service: Service, caller: CurrentCaller) -> Repaired:
+    """Repair confirmed findings of the last check, which must be complete. Deletes nothing: orphans become marks."""
+    repairs = service.stores.repairs
+    with caller.recorded(Deed(f"check repair {body.what}", instance, Grant.OPERATE)):
+        service.stores.registry.instance(instance)
+        if body.what == "lost":
+            return Repaired(result=repairs.lost(instance, dry_run=body.dry_run))
+        awaits = repairs.awaits(instance, key_prefix=body.key_prefix, limit=body.limit)
+        result = repairs.orphans(instance, key_prefix=body.key_prefix, limit=body.limit, dry_run=body.dry_run)
+    return Repaired(result=result, awaits=awaits if result.found else "")
 
 
 @routes.post("/instances/{instance}/inventory")

@@ -41,8 +41,6 @@ def _serve(listen: str | None, *, insecure: bool, console: bool) -> None:
         given = {"api.listen": listen, "api.insecure": "true" if insecure else None}
         settings = load(**{key: value for key, value in given.items() if value is not None})
         if console:
-            scheme = "https" if settings.api.tls_cert else "http"
-            typer.echo(f"the console: {scheme}://{settings.api.listen}/console", err=True)
             from sexton.interfaces.console.app import beside
 
             serve(settings, service.db, beside)

@@ -6,10 +6,14 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from sexton.check.model import FindingType
+from sexton.check.sql.repair import RepairRefused
 from sexton.interfaces.api.routes import checks as api
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit
+from sexton.interfaces.wording import quantity
+from sexton.protocol.checks import RepairOrder
+from sexton.protocol.operating import Why
 
 routes = APIRouter(prefix=f"{session.PATH}/checks", route_class=GuardedPage)
 Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
@@ -32,7 +36,30 @@ def checks(visit: CurrentVisit, after: After = 0, type: FindingType | None = Non
         following=found[SHOWN - 1].id if len(found) > SHOWN else "",
         types=list(FindingType),
         type=type,
+        repairable=_repairable(visit),
     )
+
+
+@routes.post("")
+def start(visit: CurrentVisit) -> Response:
+    """Start a check now."""
+    api.start(visit.instance, visit.request, visit.service, visit.caller)
+    return visit.done(f"A check of {visit.instance} was started. It deletes nothing.", "checks")
+
+
+@routes.post("/repair")
+def repair(visit: CurrentVisit) -> Response:
+    """Mark confirmed orphans. Above a share of a vault, no round deletes them before an operator has applied a plan."""
+    repaired = api.repair(visit.instance, visit.read(RepairOrder, what="orphans"), visit.service, visit.caller)
+    marked = f"Marked: {quantity(repaired.result.marked, 'orphan')}; kept: {repaired.result.kept:,}."
+    return visit.done(f"{marked} They wait for their retention. {repaired.awaits}".strip(), "checks")
+
+
+@routes.post("/findings/{finding}/accept")
+def accept(visit: CurrentVisit, finding: Number) -> Response:
+    """Accept a finding as correct."""
+    accepted = api.accept(visit.instance, finding, visit.read(Why), visit.service, visit.caller)
+    return visit.done(f"Finding {finding} ({accepted.type}) is accepted.", "checks")
 
 
 @routes.get("/{check}")
@@ -41,3 +68,11 @@ def show(visit: CurrentVisit, check: Number) -> Response:
     report = api.check(check, visit.service, visit.caller)
     instance = report.run.instance
     return visit.show("check.html", "checks", cli=f"sexton check show {check}", instance=instance, report=report)
+
+
+def _repairable(visit: CurrentVisit) -> int:
+    """Return how many orphans can be marked now; 0 unless the last check was complete and is recent."""
+    try:
+        return visit.service.stores.repairs.orphans(visit.instance, dry_run=True).found
+    except RepairRefused:
+        return 0

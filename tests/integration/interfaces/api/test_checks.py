@@ -86,3 +86,32 @@ def test_a_peers_memory_is_compared_with_the_catalog(shop: Shop) -> None:
     assert (files["unknown_ids"], files["missing"]) == (["ghost"], 0)
     assert refused.status_code == 422
     assert "one of: table, index" in refused.json()["detail"]
+
+
+def test_findings_are_accepted_and_orphans_repaired(ask: Ask, owned: Owned) -> None:
+    owned.write_live(*file_keys(20))
+    for name in ("a", "b"):
+        owned.write_old(f"data/t9/{name}_0.dat")
+    owned.check()
+    owned.later(2 * 86_400)
+    owned.check()
+    first, second = ask("GET", f"{HERE}/findings?type=ORPHAN").json()["findings"]
+    accepted = ask("POST", f"{HERE}/findings/{first['id']}/accept", {"reason": "put there by hand"}).json()
+    counted = ask("POST", f"{HERE}/repair", {"what": "orphans", "dry_run": True}).json()
+    repaired = ask("POST", f"{HERE}/repair", {"what": "orphans"}).json()
+
+    assert (accepted["state"], "put there by hand" in accepted["accepted_by"]) == ("ACCEPTED", True)
+    assert (counted["result"]["found"], counted["result"]["marked"]) == (1, 0)
+    assert (repaired["result"]["found"], repaired["result"]["marked"]) == (1, 1)
+    assert owned.count("mark", kind="orphan") == 1
+    assert second["id"] != first["id"]
+    assert ask("GET", f"{HERE}/findings?type=ORPHAN").json()["findings"] == []
+
+
+def test_what_cannot_be_accepted_or_repaired_is_refused(ask: Ask, owned: Owned) -> None:
+    assert ask("POST", f"{HERE}/findings/7/accept", {"reason": "x"}).status_code == 404
+    assert ask("POST", f"{HERE}/findings/7/accept", {}).status_code == 422
+    assert ask("POST", f"{HERE}/repair", {"what": "lost", "limit": 3}).status_code == 422
+    refused = ask("POST", f"{HERE}/repair", {"what": "orphans"})
+    assert (refused.status_code, refused.json()["code"]) == (422, "REPAIR_REFUSED")
+    assert ask("POST", "/v1/instances/nope/repair", {"what": "orphans"}).status_code == 404

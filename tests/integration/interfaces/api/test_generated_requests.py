@@ -31,6 +31,7 @@ FEW, MANY = 2, 60
 NEEDS_TEMPORAL = (
     "/v1/topics/{topic}/purge",
     "/v1/plans/{plan}/apply",
+    "/v1/instances/{instance}/checks",
     "/v1/instances/{instance}/rounds",
     "/v1/instances/{instance}/rounds/running/{signal}",
 )
@@ -48,7 +49,12 @@ OWNER = (
     | {"instance", "wal_topic", "wal_region", "replica", "journal", "journal_head", "binlog_log", "binlog"}
     | {"binlog_round", "binlog_table_record", "binlog_partition_version", "binlog_partition_cut", "binlog_consumer"}
 )
-OPERATE = OWNER | JOB | NODE | {"control", "plan", "wal_topic", "hold", "mark", "mark_history", "pace_cap", "retention"}
+OPERATE = (
+    OWNER
+    | JOB
+    | NODE
+    | {"control", "finding", "plan", "wal_topic", "hold", "mark", "mark_history", "pace_cap", "retention"}
+)
 MAY_CHANGE = {
     "read": LOG,
     "read@a": LOG,
