@@ -6,7 +6,7 @@ such as another drop, first removes that row.
 
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import delete
+from sqlalchemy import and_, delete
 
 from sexton import contract
 from sexton.owners.catalog.scope import CatalogTransaction
@@ -29,10 +29,15 @@ def forget(tx: CatalogTransaction, kind: str, ids: Collection[str]) -> None:
         tx.c.execute(delete(history).where(tx.in_instance(history.c.id, ids), *is_discarded))
 
 
-def forget_below(tx: CatalogTransaction, kind: str, ids: Collection[str]) -> None:
-    """Forget that marks below these objects were discarded; not those of indexes and partitions, which stay dropped."""
+def forget_below(tx: CatalogTransaction, kind: str, ids: Collection[str], kept: Collection[str] = ()) -> None:
+    """Forget that marks below these objects were discarded; not those of indexes and partitions, which stay dropped.
+
+    ``kept``: tablets that another dropped parent ends without.
+    """
     if ids:
         history = tx.db.t.mark_history
         is_discarded = [history.c.parent_kind == kind, history.c.discarded.is_not(None)]
         is_discarded.append(history.c.kind.not_in(("index", "partition")))
+        if kept:
+            is_discarded.append(~and_(history.c.kind == "tablet", tx.in_instance(history.c.id, kept)))
         tx.c.execute(delete(history).where(tx.in_instance(history.c.parent_id, ids), *is_discarded))

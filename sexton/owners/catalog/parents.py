@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Select, Table, and_, exists, false, func, literal, or_, select
+from sqlalchemy import Column, ColumnElement, Select, Table, and_, exists, false, func, literal, or_, select, update
 
 from sexton.contract import MAX_BYTES
 from sexton.database.ranges import within
 from sexton.database.rows import in_list, sum_of
-from sexton.marks.model import DueMark, Expansion, Ref
+from sexton.marks.model import DueMark, Expansion, MarkState, Ref
 from sexton.owners.catalog import discards
 from sexton.owners.catalog.layout import ROOT
 from sexton.owners.catalog.model import RowsetState
@@ -21,8 +21,8 @@ AT_ONCE = 100
 TABLETS_AT_ONCE = 100_000
 """Tablets that one transaction marks at most: 3 s on PostgreSQL (measured)."""
 WAITS = "its children"
-RECORD_NEEDED = ("compacted", "dropped")
-"""Kinds of marks of rowsets whose files only the record names; a prepared rowset's mark has its prefix."""
+ROWSET_MARKS = ("compacted", "dropped", "prepared")
+"""Kinds of marks that a rowset may have."""
 
 
 def column(tx: CatalogTransaction, kind: str) -> Column[Any]:
@@ -121,29 +121,60 @@ def mark_tablets(tx: CatalogTransaction, kind: str, parents: Sequence[str], afte
 def _given_up_before(tx: CatalogTransaction, kind: str, is_of_part: Sequence[ColumnElement[bool]]) -> Sequence[str]:
     """Return the tablets that were discarded before the drop of their parent, which is a newer decision.
 
-    Not those that were discarded since the drop of their other parent: if this drop is undone, that decision stands.
-    They end with the other parent, and this one waits for that. A table is restored with both.
+    Not those that another parent ends without, see ``given_up_by_other``. Those that this parent ends without are
+    remembered with it.
     """
     t = tx.t.tablets
-    ids = tx.ids(select(t.c.id).where(*is_of_part, _was_discarded(tx, kind, since_drop=False)))
-    if kind == "table" or not ids:
-        return ids
-    other = "index" if kind == "partition" else "partition"
-    kept = tx.ids(select(t.c.id).where(tx.in_instance(t.c.id, ids), _was_discarded(tx, other, since_drop=True)))
-    return sorted(set(ids) - set(kept))
+    discarded = tx.ids(select(t.c.id).where(*is_of_part, tx.has_mark(tx.db.t.mark_history, "tablet", t.c.id)))
+    if not discarded:
+        return ()
+    is_discarded = tx.in_instance(t.c.id, discarded)
+    remember_below(tx, kind, tx.ids(select(t.c.id).where(is_discarded, _was_discarded(tx, kind, since_drop=True))))
+    before = tx.ids(select(t.c.id).where(is_discarded, _was_discarded(tx, kind, since_drop=False)))
+    return sorted(set(before) - set(given_up_by_other(tx, kind, before)))
+
+
+def given_up_by_other(tx: CatalogTransaction, kind: str, tablets: Sequence[str]) -> Sequence[str]:
+    """Return which tablets were discarded since the drop of another parent than the one of this kind.
+
+    The other parent ends without them, whatever becomes of this one. A drop of the table is a newer decision, and its
+    undrop restores indexes and partitions, too, but for those that are claimed already.
+    """
+    if not tablets:
+        return ()
+    t, mark = tx.t.tablets, tx.db.t.mark
+    others = []
+    for other in ("index", "partition"):
+        if other != kind:
+            condition = _was_discarded(tx, other, since_drop=True)
+            if kind == "table":
+                condition &= _scalar(tx, mark, other, column(tx, other), mark.c.state) == MarkState.CLAIMED
+            others.append(condition)
+    return tx.ids(select(t.c.id).where(tx.in_instance(t.c.id, tablets), or_(*others)))
+
+
+def remember_below(tx: CatalogTransaction, kind: str, tablets: Sequence[str]) -> None:
+    """Let discards of tablets be remembered as long as this parent of theirs has a mark, if the named one has none."""
+    mark, history, t = tx.db.t.mark, tx.db.t.mark_history, tx.t.tablets
+    names_marked = exists().where(
+        mark.c.id == history.c.parent_id, mark.c.kind == history.c.parent_kind, mark.c.instance == history.c.instance
+    )
+    own_id = select(column(tx, kind)).where(t.c.id == history.c.id, t.c.instance == tx.instance).scalar_subquery()
+    is_discard = [tx.in_instance(history.c.id, tablets), history.c.kind == "tablet", history.c.discarded.is_not(None)]
+    tx.c.execute(update(history).where(*is_discard, ~names_marked).values(parent_kind=kind, parent_id=own_id))
 
 
 def forget_given_up(tx: CatalogTransaction, kind: str, parents: Sequence[str]) -> None:
     """Remove the records of tablets whose marks were discarded, with the parents that are deleted without them.
 
-    From then on no record names their files: a check reports them as orphans. A rowset stays while a mark of its own
-    needs the record.
+    From then on no record names their files: a check reports them as orphans. A rowset with a mark of its own stays:
+    its load or restore, which may run still, must find it or fail.
     """
     t = tx.t
     is_given_up = [tx.in_instance(column(tx, kind), parents), _was_discarded(tx, kind, since_drop=True)]
     ids = tx.ids(select(t.tablets.c.id).where(*is_given_up))
     tx.lock_rowsets(ids)
-    is_marked = [tx.has_mark(tx.db.t.mark, mark_kind, t.rowsets.c.id) for mark_kind in RECORD_NEEDED]
+    is_marked = [tx.has_mark(tx.db.t.mark, mark_kind, t.rowsets.c.id) for mark_kind in ROWSET_MARKS]
     tx.remove(t.rowsets.c.tablet_id, ids, *[~condition for condition in is_marked])
     for id_column in (t.jobs.c.tablet_id, t.stats.c.tablet_id, t.tablets.c.id):
         tx.remove(id_column, ids)

@@ -140,5 +140,7 @@ def _overlap(rowset: FromClause, other: FromClause, *states: RowsetState) -> Col
 
 
 def forget(tx: CatalogTransaction, ids: Sequence[str], *states: RowsetState) -> None:
-    """Remove the records of rowsets that are in one of the states."""
+    """Remove the records of rowsets that are in one of the states, locked in the order in which writers lock them."""
+    rowset = tx.t.rowsets
+    tx.c.execute(select(rowset.c.id).where(tx.in_instance(rowset.c.id, ids)).order_by(rowset.c.id).with_for_update())
     tx.remove(tx.t.rowsets.c.id, ids, tx.t.rowsets.c.state.in_(states))

@@ -11,7 +11,7 @@ from sqlalchemy import Select, Table, and_, delete, exists, or_, select
 
 from sexton import contract
 from sexton.marks.model import MarkState
-from sexton.owners.catalog import discards
+from sexton.owners.catalog import discards, parents
 from sexton.owners.catalog.errors import WrongState
 from sexton.owners.catalog.records import ensure_found
 from sexton.owners.catalog.scope import CatalogTransaction
@@ -65,12 +65,24 @@ def restore(tx: CatalogTransaction, dropped: Dropped) -> None:
     if not dropped.ids:
         return
     mark, records = tx.db.t.mark, dropped.records
-    discards.forget_below(tx, dropped.kind, dropped.ids)
+    kept = _given_up_by_other(tx, dropped)
+    discards.forget_below(tx, dropped.kind, dropped.ids, kept)
     is_waiting = mark.c.state == MarkState.MARKED
     is_tablet = [tx.in_instance(mark.c.parent_id, dropped.ids), mark.c.parent_kind == dropped.kind]
     tx.c.execute(delete(mark).where(*is_tablet, mark.c.kind == "tablet", is_waiting))
     tx.c.execute(delete(mark).where(tx.in_instance(mark.c.id, dropped.ids), mark.c.kind == dropped.kind, is_waiting))
+    for other in ("index", "partition") if kept else ():
+        if other != dropped.kind:
+            parents.remember_below(tx, other, kept)
     tx.c.execute(records.update().where(tx.in_instance(records.c.id, dropped.ids)).values(dropped=False))
+
+
+def _given_up_by_other(tx: CatalogTransaction, dropped: Dropped) -> Sequence[str]:
+    """Return the tablets that were discarded below these objects, and that another dropped parent ends without."""
+    history = tx.db.t.mark_history
+    is_below = [tx.in_instance(history.c.parent_id, dropped.ids), history.c.parent_kind == dropped.kind]
+    is_tablet = [history.c.kind == "tablet", history.c.discarded.is_not(None)]
+    return parents.given_up_by_other(tx, dropped.kind, tx.ids(select(history.c.id).where(*is_below, *is_tablet)))
 
 
 def _refuse(tx: CatalogTransaction, dropped: Dropped) -> None:

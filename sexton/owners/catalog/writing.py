@@ -87,7 +87,8 @@ def publish(tx: CatalogTransaction, new_rows: Sequence[Any]) -> None:
     is_rowset = [rowset.c.instance == tx.instance, rowset.c.id == bindparam("rowset")]
     at = bindparam("at", type_=rowset.c.first_version.type)
     values = {"state": RowsetState.VISIBLE, "first_version": at, "last_version": at}
-    tx.c.execute(update(rowset).where(*is_rowset).values(**values), published)
+    in_order = sorted(published, key=lambda row: str(row["rowset"]))  # as all lock rowsets
+    tx.c.execute(update(rowset).where(*is_rowset).values(**values), in_order)
     is_partition = [version.c.instance == tx.instance, version.c.partition_id == bindparam("partition")]
     value = version.c.value + bindparam("more", type_=version.c.value.type)
     moved = [{"partition": partition, "more": count} for partition, count in new_versions.items()]

@@ -8,7 +8,7 @@ from sexton import contract
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import InstanceMode, Ref
 from sexton.marks.whole import WHOLE
-from sexton.owners.catalog.errors import AlreadyThere, WrongState
+from sexton.owners.catalog.errors import AlreadyThere, CatalogError, WrongState
 from sexton.owners.catalog.model import NewTable, Schema
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from tests.integration.owners.catalog.shop import HOUR, OWN, PREPARED, RETAINED, Shop
@@ -241,7 +241,7 @@ def test_a_check_of_a_dropped_instance_says_so(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("is_discarded", [False, True])
-def test_a_prepared_rowset_ends_with_its_discarded_tablet(shop: Shop, is_discarded: bool) -> None:
+def test_a_prepared_rowset_outlives_its_discarded_tablet(shop: Shop, is_discarded: bool) -> None:
     [tablet] = shop.table()
     shop.loaded([tablet])
     _, [rowset] = shop.written([tablet])
@@ -252,7 +252,7 @@ def test_a_prepared_rowset_ends_with_its_discarded_tablet(shop: Shop, is_discard
     discard(shop, "tablet", tablet)
     shop.round()
     assert shop.number(shop.t.tables) == 0
-    assert not list(shop.catalog_owner.contradictions("shop"))
+    assert not list(shop.catalog_owner.contradictions("shop"))  # its mark deletes it
 
     if is_discarded:
         discard(shop, "prepared", rowset)
@@ -260,13 +260,33 @@ def test_a_prepared_rowset_ends_with_its_discarded_tablet(shop: Shop, is_discard
     shop.round()
     shop.later(2 * RETAINED)
     shop.round()
-    for _ in range(2):
-        shop.check()
-        shop.later(2 * DAY)
 
+    texts = [text.text for text in shop.catalog_owner.contradictions("shop")]
     assert (key in shop.objects()) == is_discarded
-    assert (key in shop.open_findings().get("ORPHAN", set())) == is_discarded
-    assert shop.number(shop.t.rowsets) == 0
+    assert texts == ([f"its tablet has no record: {tablet}"] if is_discarded else [])
+
+
+@pytest.mark.parametrize("is_discarded", [False, True])
+def test_a_load_is_committed_whole_or_not(shop: Shop, is_discarded: bool) -> None:
+    shop.table("t", 1, partitions=("p1", "p2"))
+    [dropped], [used] = shop.catalog.tablets(partition="p1"), shop.catalog.tablets(partition="p2")
+    txn = shop.catalog.begin("l", 10 * DAY)
+    shop.write(*shop.catalog.prepare_rowsets(txn, [dropped, used], "disk"))
+    restore = shop.catalog.start_restore([dropped, used], "disk", 10 * DAY)
+    shop.write(*restore.outputs)
+    shop.catalog.drop_partition("p1")
+    shop.later(RETAINED)
+    shop.expand_all()
+    if is_discarded:
+        discard(shop, "tablet", dropped)
+    for _ in range(2):
+        shop.round()
+        shop.second_pass()
+    assert not shop.catalog.tablets(partition="p1")
+
+    for end in (partial(shop.catalog.commit, txn), partial(shop.catalog.finish_restore, restore.id)):
+        with pytest.raises((CatalogError, contract.ContractError)):
+            end()
 
 
 def test_a_loaded_file_without_mark_is_not_said_to_be_loadable(shop: Shop) -> None:

@@ -1,11 +1,13 @@
 """A writer that is late beside a round that removes its rowsets: the one waits for the other."""
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, select
 from sqlalchemy.exc import OperationalError
 
 from sexton.database.engine import Database
@@ -13,6 +15,7 @@ from sexton.owners.catalog.errors import CatalogError, WrongState
 from sexton.owners.catalog.model import Written
 from sexton.owners.catalog.store import Catalog
 from tests.integration.owners.catalog.shop import HOUR, RETAINED, Shop
+from tests.integration.owners.catalog.test_copy_races import WAIT_SECONDS
 from tests.support.rig import GRACE
 
 
@@ -64,3 +67,39 @@ def test_a_late_writer_and_a_removal_do_not_deadlock(shop: Shop, order: int) -> 
 
     assert not faults
     assert [type(answer) for answer in answers] == [WrongState]
+
+
+def test_a_repeated_write_and_a_commit_of_parts_do_not_deadlock(shop: Shop) -> None:
+    [tablet] = shop.table()
+    load = shop.catalog.begin("l", HOUR)
+    parts = sorted(shop.catalog.begin_sub(load) for _ in range(2))
+    first, second = (
+        [output.rowset for output in shop.catalog.prepare_rowsets(part, [tablet] * 8, "disk")] for part in parts
+    )
+    everything = [Written(rowset=rowset, segments=1, bytes=1) for rowset in (*first, *second)]
+    shop.catalog.write_rowset(*everything)
+    *_, large, held = sorted(first)
+    repeated = [written for written in everything if written.rowset in (min(second), large)]
+    faults, committing, writing = list[BaseException](), Database.open(shop.url), Database.open(shop.url)
+
+    def run(act: Callable[[], None]) -> None:
+        try:
+            act()
+        except (CatalogError, OperationalError) as e:
+            faults.append(e)
+
+    commit = threading.Thread(target=run, args=[partial(Catalog(committing, "shop").commit, load)])
+    write = threading.Thread(target=run, args=[partial(Catalog(writing, "shop").write_rowset, *repeated)])
+    rowset = shop.t.rowsets
+    with shop.owners.write() as c:  # as another late writer holds this one rowset
+        c.execute(select(rowset.c.id).where(rowset.c.id == held).with_for_update()).all()
+        commit.start()
+        time.sleep(WAIT_SECONDS)
+        write.start()
+        time.sleep(WAIT_SECONDS)
+    for thread in (commit, write):
+        thread.join(20)
+    committing.close()
+    writing.close()
+
+    assert not [fault for fault in faults if isinstance(fault, OperationalError)]

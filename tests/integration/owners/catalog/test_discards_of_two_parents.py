@@ -1,0 +1,158 @@
+"""A tablet below a dropped index and a dropped partition is discarded: what one of them decided outlives the other."""
+
+from contextlib import suppress
+
+import pytest
+
+from sexton import contract
+from sexton.kernel.crash_points import installed
+from sexton.operators.holds.model import Hold
+from sexton.owners.catalog.errors import CatalogError
+from sexton.owners.catalog.model import Schema
+from tests.integration.owners.catalog.shop import HOUR, RETAINED, Shop
+from tests.integration.owners.catalog.test_discarded import discard
+from tests.support.crashes import Crash, crash_at
+from tests.support.rig import DAY
+
+IDS = {"index": "i2", "partition": "t-p"}
+OTHER = {"index": "partition", "partition": "index"}
+
+
+def loaded(shop: Shop) -> tuple[str, str, set[str]]:
+    """Return the tablets of ``i2`` and of ``i1`` in partition ``t-p``, and the files of the first."""
+    shop.loaded(shop.table("t", 1, i1=Schema(), i2=Schema()))
+    [kept], [other] = shop.catalog.tablets(index="i2"), shop.catalog.tablets(index="i1")
+    return kept, other, {key for key in shop.objects() if kept in key}
+
+
+def drop(shop: Shop, kind: str) -> None:
+    getattr(shop.catalog, f"drop_{kind}")(IDS[kind])
+
+
+def undrop(shop: Shop, kind: str) -> None:
+    getattr(shop.catalog, f"undrop_{kind}")(IDS[kind])
+
+
+def place_hold(shop: Shop, kind: str, id_: str) -> None:
+    shop.holds.place(Hold(instance="shop", scope="mark", mark_kind=kind, mark_id=id_, reason="look first"), 300 * DAY)
+
+
+def run_rounds(shop: Shop, number: int = 3) -> None:
+    for _ in range(number):
+        shop.round()
+        shop.second_pass()
+
+
+def contradictions(shop: Shop) -> list[str]:
+    return [text.text for text in shop.catalog_owner.contradictions("shop")]
+
+
+@pytest.mark.parametrize("is_round_between", [False, True])
+@pytest.mark.parametrize("first", IDS)
+def test_both_undrops_keep_what_was_discarded(shop: Shop, first: str, is_round_between: bool) -> None:
+    kept, _, files = loaded(shop)
+    drop(shop, first)
+    shop.later(RETAINED)
+    shop.expand_all()
+    drop(shop, OTHER[first])
+    shop.later(60)
+    discard(shop, "tablet", kept)
+    undrop(shop, first)
+    shop.later(RETAINED)
+    if is_round_between:
+        run_rounds(shop)
+    with suppress(contract.ContractError, CatalogError):  # refused if the round has ended it
+        undrop(shop, OTHER[first])
+    run_rounds(shop)
+
+    assert files
+    assert files <= shop.objects()
+    assert contradictions(shop) == []
+
+
+@pytest.mark.parametrize("first", IDS)
+def test_an_undropped_and_dropped_parent_deletes_what_was_discarded(shop: Shop, first: str) -> None:
+    kept, _, files = loaded(shop)
+    for kind in (first, OTHER[first]):
+        drop(shop, kind)
+        shop.later(RETAINED)
+        shop.expand_all()
+    discard(shop, "tablet", kept)
+    for kind in (first, OTHER[first]):
+        undrop(shop, kind)
+    shop.later(60)
+    drop(shop, first)
+    shop.later(RETAINED)
+    run_rounds(shop)
+
+    assert files
+    assert not files & shop.objects()
+    assert contradictions(shop) == []
+
+
+@pytest.mark.parametrize("is_index_discarded", [False, True])
+def test_a_discard_is_not_trimmed_while_a_parent_waits(shop: Shop, is_index_discarded: bool) -> None:
+    kept, held, files = loaded(shop)
+    place_hold(shop, "tablet", held)
+    drop(shop, "index")
+    shop.later(RETAINED)
+    shop.expand_all()
+    drop(shop, "partition")
+    shop.later(60)
+    discard(shop, "tablet", kept)
+    if is_index_discarded:
+        discard(shop, "index", "i2")
+    shop.later(RETAINED)
+    run_rounds(shop, 2)
+    for _ in range(3):
+        shop.later(31 * DAY)
+        shop.round()
+    shop.second_pass()
+
+    assert files
+    assert files <= shop.objects()
+
+
+@pytest.mark.parametrize("first", IDS)
+def test_an_undrop_beside_a_claimed_parent_leaves_no_tablet(shop: Shop, first: str) -> None:
+    kept, other, _ = loaded(shop)
+    drop(shop, first)
+    shop.later(RETAINED)
+    shop.expand_all()
+    drop(shop, OTHER[first])
+    shop.later(60)
+    for tablet in (kept, other):
+        if any(mark.id == tablet for mark in shop.marked("tablet")):
+            discard(shop, "tablet", tablet)
+    place_hold(shop, first, IDS[first])
+    shop.later(RETAINED)
+    shop.expand_all()
+    for mark in shop.marked("tablet"):
+        discard(shop, "tablet", mark.id)
+    with installed(crash_at("claim.committed")), suppress(Crash):
+        shop.round()
+    undrop(shop, first)
+    shop.later(HOUR)
+    run_rounds(shop)
+
+    assert contradictions(shop) == []
+
+
+def test_a_table_dropped_beside_a_claimed_partition_leaves_no_tablet(shop: Shop) -> None:
+    shop.loaded(shop.table("t", 1, partitions=("p1", "p2")))
+    [kept] = shop.catalog.tablets(partition="p1")
+    shop.catalog.drop_partition("p1")
+    shop.later(RETAINED)
+    shop.expand_all()
+    discard(shop, "tablet", kept)
+    with installed(crash_at("claim.committed")), suppress(Crash):
+        shop.round()
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+    shop.expand_all()
+    place_hold(shop, "table", "t")
+    shop.round()
+    shop.catalog.undrop_table("t")
+    shop.round()
+
+    assert contradictions(shop) == []
