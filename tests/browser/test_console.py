@@ -60,7 +60,7 @@ def test_one_click_stops_and_start_asks(new_page: NewPage, rig: Rig) -> None:
     expect(page.locator("main")).to_contain_text("4 marks due")
     assert _stops(rig)
     page.click("button:has-text('Start deletion in shop')")
-    expect(page.locator(".said")).to_contain_text("revoked")
+    expect(page.locator(".said")).to_contain_text("shop is not stopped any longer")
     assert not _stops(rig)
     page.goto("/console/log")
     expect(page.locator("main")).to_contain_text("odd deletes")
@@ -178,3 +178,65 @@ def test_temporal_away_is_a_refusal_with_a_reason(new_page: NewPage, rig: Rig) -
     page.click("text=Start a round now")
     expect(page.locator(".problem")).to_contain_text("Temporal")
     assert not rig.count("round")
+
+
+def test_a_plan_counts_what_a_hold_blocks_too(new_page: NewPage, rig: Rig) -> None:
+    page = new_page("operate@shop")
+    page.goto("/console/blockers")
+    page.select_option("#scope", "mark")
+    page.fill("#mark", "dropped/a")
+    page.fill("#hold-reason", "an audit")
+    page.click("text=Place the hold")
+    page.goto("/console/plans")
+    page.click("text=Plan what is due now")
+    button = page.locator("section.actions button.danger")
+    expect(button).to_contain_text("Delete up to about 13 objects")
+    expect(page.locator(".figures")).to_contain_text("holds blocked 1")
+
+
+def test_a_page_of_an_ended_round_signals_no_other(new_page: NewPage, rig: Rig) -> None:
+    rig.round()
+    with rig.db.write() as c:
+        t = rig.db.t.round
+        c.execute(t.update().values(state="RUNNING", ended_at=None, report=None))
+    page = new_page("operate@shop")
+    page.goto("/console/rounds/1")
+    page.route("**/console/rounds/1**", lambda route: route.abort())  # the page stays as it is
+    with rig.db.write() as c:
+        c.execute(t.update().values(state="SUCCEEDED", ended_at=rig.db.now(c)))
+    page.click("text=Cancel round 1")
+    expect(page.locator(".problem")).to_contain_text("round 1 of shop does not run now")
+
+
+def test_a_page_that_is_read_says_that_it_is_old(new_page: NewPage, rig: Rig) -> None:
+    page = new_page("operate@shop")
+    page.click("#live details summary")
+    ControlStore(rig.db).put(ControlKind.STOP, "shop", "odd deletes", by="eve")
+    expect(page.locator("#lost")).to_contain_text("Not renewed while you read it")
+    expect(page.locator("#banners")).to_contain_text("odd deletes", timeout=15_000)
+    page.click("#live details summary")
+    expect(page.locator("#lost")).to_be_hidden()
+    expect(page.locator("#live")).to_contain_text("halted")
+
+
+def test_older_rounds_stay_on_the_page(new_page: NewPage, rig: Rig) -> None:
+    with rig.db.write() as c:
+        t = rig.db.t.round
+        rows = [
+            {"id": n, "instance": "shop", "run_id": f"r{n}", "state": "FAILED", "started_at": n} for n in range(1, 26)
+        ]
+        c.execute(t.insert(), rows)
+    page = new_page("read@shop")
+    page.goto("/console/rounds")
+    expect(page.locator("tbody th").first).to_have_text("25")
+    page.click("text=Older")
+    expect(page.locator("tbody th").first).to_have_text("5")
+    assert page.locator("#live, [hx-get*=rounds]").count() == 0
+
+
+def test_a_reader_is_offered_no_start(new_page: NewPage, rig: Rig) -> None:
+    ControlStore(rig.db).put(ControlKind.STOP, "shop", "odd deletes", by="eve")
+    page = new_page("read@shop")
+    expect(page.locator(".banner")).to_contain_text("odd deletes")
+    assert not page.locator("text=Start again").count()
+    assert page.goto("/console/start?instance=shop").status == 403

@@ -111,6 +111,58 @@ def test_what_is_absent_is_said(http_: httpx.Client, path: str) -> None:
     assert "Nothing was changed" in answer.text
 
 
+@pytest.mark.parametrize("said", ["x", "{", "[" * 1_500, "%FF", "Deletion is stopped.0"])
+def test_a_foreign_message_is_not_shown(http_: httpx.Client, said: str) -> None:
+    http_.cookies.set("sexton-said", said, path=PATH)
+    answer = http_.get(PATH)
+    assert answer.status_code == 200
+    assert 'class="said"' not in answer.text
+    assert any("sexton-said" in cookie for cookie in answer.headers.get_list("set-cookie"))
+
+
+def test_a_long_name_does_not_lose_the_message(http_: httpx.Client, rig: Rig) -> None:
+    sent = {
+        "instance": "shop",
+        "scope": "prefix",
+        "vault": "disk",
+        "prefix": "\u8a9e" * 300,
+        "days": "1",
+        "reason": "x",
+    }
+    http_.post(f"{PATH}/holds", data=sent | {"form_token": _token(http_, PATH)})
+    assert rig.count("hold") == 1
+    assert "Hold 1 blocks" in http_.get(f"{PATH}/blockers").text
+
+
+@pytest.mark.parametrize("days", ["9" * 5_000, "\u0663", "0", "-1", "1e2", "99999"])
+def test_a_hold_lasts_some_days(http_: httpx.Client, rig: Rig, days: str) -> None:
+    sent = {"instance": "shop", "scope": "instance", "reason": "x", "days": days, "form_token": _token(http_, PATH)}
+    answer = http_.post(f"{PATH}/holds", data=sent)
+    assert answer.status_code == 422
+    assert "Nothing was changed" in answer.text
+    assert not rig.count("hold")
+
+
+def test_an_action_names_its_instance(api: Api, rig: Rig) -> None:
+    Rig(rig.url).instance("depot")
+    with httpx.Client(base_url=api.url) as client:
+        sent = {"token": api.token("admin"), "form_token": _token(client)}
+        client.post(f"{PATH}/login", data=sent)
+        token = _token(client, PATH)
+        assert client.post(f"{PATH}/stop", data={"form_token": token}).status_code == 422
+        sent = {"instance": "shop", "form_token": token}
+        assert client.post(f"{PATH}/stop?instance=depot", data=sent).status_code == 303
+    assert [control.name for control in ControlStore(rig.db).all()] == ["shop"]
+
+
+@pytest.mark.parametrize("scope", ["sync:copy@shop", "node:n1@shop"])
+def test_programs_do_not_log_in(api: Api, scope: str) -> None:
+    with httpx.Client(base_url=api.url) as client:
+        answer = client.post(f"{PATH}/login", data={"token": api.token(scope), "form_token": _token(client)})
+        assert answer.status_code == 401
+        assert "sees no page" in answer.text
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_has_a_serious_barrier(new_page: NewPage, rig: Rig, scheme: str) -> None:
     page = new_page("operate@shop", color_scheme=scheme, bypass_csp=True)

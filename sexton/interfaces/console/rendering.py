@@ -26,12 +26,19 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-cache, private",
 }
-_SPANS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 def span(seconds: float) -> str:
-    """Return a length of time with one unit: ``3 h``."""
-    return next((f"{seconds / size:.0f} {unit}" for size, unit in _SPANS if seconds >= size), f"{seconds:.0f} s")
+    """Return a length of time, rounded down, with one unit or two: ``3 h``, ``1 h 30 min``."""
+    left, parts = int(seconds), list[str]()
+    for size, unit in _UNITS:
+        if left >= size and len(parts) < 2:
+            parts.append(f"{left // size} {unit}")
+            left %= size
+        elif parts:
+            break
+    return " ".join(parts) or "0 s"
 
 
 def relative(instant: int | None, now: int) -> Markup:

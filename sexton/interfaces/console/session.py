@@ -1,5 +1,6 @@
 """Sessions of browsers: a cookie with a token of Sexton, and form tokens that only its own pages know."""
 
+import base64
 import hashlib
 import hmac
 import secrets
@@ -15,6 +16,8 @@ SESSION_SECONDS = 8 * 3600
 """A login lasts a shift. It ends earlier if the user is removed or the password changes, as every token of a user."""
 FORM_FIELD = "form_token"
 SECRET_BYTES = 32
+MAX_SIGNED = 500
+"""Characters of a signed text: a browser drops a cookie above 4,096 bytes."""
 _NAMES = {True: "__Secure-sexton", False: "sexton"}
 
 
@@ -68,7 +71,25 @@ def prepare_login(request: Request, response: Response, forms: str) -> None:
 def end(request: Request, response: Response) -> None:
     """Delete the cookies of a session."""
     for name in (_name(request), f"{_name(request)}-forms"):
-        response.delete_cookie(name, path=PATH, secure=_is_secure(request), httponly=True, samesite="strict")
+        response.delete_cookie(name, path=PATH, secure=is_secure(request), httponly=True, samesite="strict")
+
+
+def sign(session: Session, text: str) -> str:
+    """Return a text that only this session accepts; see ``signed``."""
+    encoded = base64.urlsafe_b64encode(text[:MAX_SIGNED].encode()).decode()
+    return f"{encoded}.{_signature(session, encoded)}"
+
+
+def signed(session: Session, value: str) -> str | None:
+    """Return the text that ``sign`` was given; None: the value is none of this session."""
+    encoded, _, signature = value.partition(".")
+    if not hmac.compare_digest(_signature(session, encoded).encode(), signature.encode()):
+        return None
+    return base64.urlsafe_b64decode(encoded).decode()
+
+
+def _signature(session: Session, encoded: str) -> str:
+    return hmac.new(session.form_token.encode(), encoded.encode(), hashlib.sha256).hexdigest()
 
 
 def authorization(session: Session) -> str:
@@ -79,12 +100,13 @@ def authorization(session: Session) -> str:
 
 
 def _set(request: Request, response: Response, name: str, value: str) -> None:
-    response.set_cookie(name, value, path=PATH, secure=_is_secure(request), httponly=True, samesite="strict")
+    response.set_cookie(name, value, path=PATH, secure=is_secure(request), httponly=True, samesite="strict")
 
 
 def _name(request: Request) -> str:
-    return _NAMES[_is_secure(request)]
+    return _NAMES[is_secure(request)]
 
 
-def _is_secure(request: Request) -> bool:
+def is_secure(request: Request) -> bool:
+    """Return whether the browser came over TLS, so that cookies are never sent without it."""
     return request.url.scheme == "https"

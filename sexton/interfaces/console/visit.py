@@ -1,10 +1,9 @@
 """One request of a browser: who sends it, which instance it is about, and how its page is rendered."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Annotated, Any, TypeVar
-from urllib.parse import quote, unquote, urlencode
+from urllib.parse import urlencode
 
 from fastapi import Depends, Request
 from pydantic import BaseModel, ValidationError
@@ -29,6 +28,7 @@ class Visit:
 
     def __init__(self, request: Request, service: OperatorService, caller: Caller) -> None:
         self.request, self.service, self.caller = request, service, caller
+        self._shown: str | None = None
 
     @cached_property
     def now(self) -> int:
@@ -43,8 +43,9 @@ class Visit:
 
     @property
     def named(self) -> str | None:
-        """The instance in the request; None: it names none."""
-        return self.request.query_params.get("instance") or self.form.get("instance") or None
+        """The instance that the form names or, without a form, the address; None: none."""
+        fields = self.form if self.request.method == "POST" else self.request.query_params
+        return fields.get("instance") or None
 
     @cached_property
     def instance(self) -> str:
@@ -55,6 +56,8 @@ class Visit:
             UnknownInstance: there is no such instance.
             BadInput: there is none at all.
         """
+        if self.named is None and self.request.method == "POST" and len(self.instances) > 1:
+            raise BadInput("the form names no instance; open the page again, then send it")
         name = self.named or next(iter(self.instances), "")
         if not name:
             raise BadInput("no instance is registered that you may see; add one: sexton instance add NAME")
@@ -73,8 +76,8 @@ class Visit:
         try:
             return form.model_validate(given | fields)
         except ValidationError as e:
-            wrong = "; ".join(f"{'.'.join(map(str, m['loc']))}: {m['msg']}" for m in e.errors(include_input=False))
-            raise BadInput(f"the form was not sent as it should be: {wrong}") from None
+            wrong = "; ".join(_explain(mistake) for mistake in e.errors(include_input=False))
+            raise BadInput(f"not as it should be: {wrong}") from None
 
     def halts(self) -> Mapping[str, Halt]:
         """Return why nothing is deleted now, of each halted instance that the caller may see."""
@@ -90,7 +93,9 @@ class Visit:
 
     def show(self, template: str, here: str, *, status: int = 200, cli: str = "", **values: Any) -> Response:
         """Return a page. ``here``: the entry of the menu; ``cli``: the command with the same answer."""
-        said = self.request.cookies.get(SAID, "")
+        said = self.request.cookies.get(SAID)
+        own = session.session_of(self.request)
+        self._shown = values.get("instance")
         only = self.instances[0] if len(self.instances) == 1 else None
         instance: str | None = values.get("instance", self.named or only)
         shared = {
@@ -107,30 +112,37 @@ class Visit:
             "operable": [name for name in self.instances if self.caller.permits(Grant.OPERATE, name)],
             "may_operate": instance is not None and self.caller.permits(Grant.OPERATE, instance),
             "may_operate_all": self.caller.permits(Grant.OPERATE, EVERY_INSTANCE),
-            "said": json.loads(unquote(said)) if said else None,
-            "form_token": session.session_of(self.request).form_token,
+            "said": session.signed(own, said) if said else None,
+            "form_token": own.form_token,
             "path": self.request.url.path,
             "link": self.link,
         }
         answer = rendering.page(self.request, template, shared | values, status)
-        if said and self.request.headers.get("hx-request") is None:
+        if said is not None and self.request.headers.get("hx-request") is None:
             answer.delete_cookie(SAID, path=session.PATH)
         return answer
 
     def done(self, what: str, page: str, **query: object) -> Response:
         """Return a redirect to a page, which will show what was done."""
         answer = RedirectResponse(self.link(page, **query), 303, rendering.HEADERS)
-        answer.set_cookie(
-            SAID, quote(json.dumps(what)), SAID_SECONDS, path=session.PATH, httponly=True, samesite="strict"
-        )
+        text = session.sign(session.session_of(self.request), what)
+        secure = session.is_secure(self.request)
+        answer.set_cookie(SAID, text, SAID_SECONDS, path=session.PATH, secure=secure, httponly=True, samesite="strict")
         return answer
 
     def link(self, page: str, **query: object) -> str:
         """Return the address of a page with the instance of this one."""
-        values = {"instance": self.named} | query
+        values = {"instance": self._shown or self.named} | query
         given = urlencode({name: str(value) for name, value in values.items() if value not in (None, "")})
         path = f"{session.PATH}/{page}" if page else session.PATH
         return f"{path}?{given}" if given else path
+
+
+def _explain(mistake: Any) -> str:
+    """Return what is wrong with a field, without the pattern that it does not fit."""
+    what = "must be one line of text, in the form that the page shows"
+    text = what if mistake["type"] == "string_pattern_mismatch" else mistake["msg"]
+    return ": ".join(part for part in (".".join(map(str, mistake["loc"])), text) if part)
 
 
 async def current_visit(request: Request) -> Visit:

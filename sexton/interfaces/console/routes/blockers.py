@@ -1,5 +1,6 @@
 """What blocks deletion now: everything with its way out; holds are placed and released here."""
 
+import re
 from typing import Annotated
 
 from fastapi import APIRouter, Path
@@ -18,7 +19,8 @@ from sexton.protocol.operating import NewHold, Why
 routes = APIRouter(prefix=session.PATH, route_class=GuardedPage)
 Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
 SHOWN = 50
-DAY_SECONDS = 86_400
+DAY_SECONDS, MAX_DAYS = 86_400, 3_650
+DAYS = re.compile(r"[1-9][0-9]{0,3}")
 
 
 @routes.get("/blockers")
@@ -43,7 +45,7 @@ def blockers(visit: CurrentVisit) -> Response:
 def place(visit: CurrentVisit) -> Response:
     """Place a hold."""
     days = visit.form.get("days", "")
-    if not days.isdecimal() or not 0 < int(days) <= 3_650:
+    if not DAYS.fullmatch(days) or int(days) > MAX_DAYS:
         raise BadInput("write for how many days the hold lasts: 1 to 3,650")
     kind, slash, id_ = visit.form.get("mark", "").partition("/")
     mark = {"mark_kind": kind, "mark_id": id_} if slash else {}
@@ -59,4 +61,6 @@ def place(visit: CurrentVisit) -> Response:
 def release(visit: CurrentVisit, hold: Number) -> Response:
     """End a hold now."""
     ended = api.release(visit.instance, hold, visit.service, visit.caller, visit.read(Why))
-    return visit.done(f"Hold {hold} has ended. The next round may delete {ended.what}.", "blockers")
+    return visit.done(
+        f"Hold {hold} has ended: it blocked {ended.what}. What else blocks it is listed here.", "blockers"
+    )

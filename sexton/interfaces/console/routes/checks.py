@@ -1,6 +1,6 @@
 """Checks: what each saw, and what does not agree."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
@@ -22,10 +22,10 @@ SHOWN = 100
 
 
 @routes.get("")
-def checks(visit: CurrentVisit, after: After = 0, type: FindingType | None = None) -> Response:
+def checks(visit: CurrentVisit, after: After = 0, type: FindingType | Literal[""] = "") -> Response:
     """Show the newest checks of an instance, and its open findings."""
     runs = api.checks(visit.service, visit.caller, visit.instance).checks
-    found = visit.service.stores.checks.findings(visit.instance, after, SHOWN + 1, of=type)
+    found = visit.service.stores.checks.findings(visit.instance, after, SHOWN + 1, of=type or None)
     return visit.show(
         "checks.html",
         "checks",

@@ -27,11 +27,16 @@ def stop(visit: CurrentVisit) -> Response:
     return visit.done(f"Deletion in {visit.instance} is stopped. No page of deletes begins after 5 s.", "")
 
 
+@routes.get("/banners")
+def banners(visit: CurrentVisit) -> Response:
+    """Return what is stopped now, for a page that is open."""
+    return visit.show("banners.html", "overview")
+
+
 @routes.get("/start")
 def ask(visit: CurrentVisit, everything: bool = False) -> Response:
     """Ask before deletion starts again, with what is due."""
-    if everything:
-        visit.caller.require(Grant.READ, EVERY_INSTANCE)
+    visit.caller.require(Grant.OPERATE, EVERY_INSTANCE if everything else visit.instance)
     names = visit.instances if everything else [visit.instance]
     statuses = [visit.service.status(name).instances[0] for name in names]
     cli = "sexton start --all" if everything else f"sexton start {visit.instance}"
@@ -43,7 +48,9 @@ def start(visit: CurrentVisit) -> Response:
     """Revoke a stop."""
     if visit.form.get("everything"):
         control.start_all(visit.service, visit.caller)
-        return visit.done("The stop of all instances is revoked; stops of single instances stay.", "")
+        return visit.done("All instances are started, but for those that are stopped singly.", "")
     result = control.start(visit.instance, visit.service, visit.caller)
-    still = f" Still halted: {result.still}." if result.still else " The next round may delete."
-    return visit.done(f"The stop of {visit.instance} is revoked.{still}", "")
+    observes = visit.service.stores.registry.instance(visit.instance).mode == "observe"
+    now = " It only observes, so its rounds delete nothing." if observes else " The next round may delete."
+    still = f" Still halted: {result.still}." if result.still else now
+    return visit.done(f"{visit.instance} is not stopped any longer.{still}", "")

@@ -13,6 +13,7 @@ from sexton.kernel.errors import BadInput, SextonError
 from sexton.operators.access.credentials import MAX_PASSWORD
 from sexton.operators.access.errors import LoginsBusy, LoginsThrottled, NotAuthorized, Unauthenticated
 from sexton.operators.access.login import Logins
+from sexton.operators.access.model import Grant
 
 routes = APIRouter(prefix=session.PATH, route_class=GuardedPage)
 MAX_NAME = 200
@@ -28,7 +29,7 @@ def safe_target(then: str) -> str:
     """Return where a login leads: a page of this console, and nothing else."""
     path, _, query = then.partition("?")
     is_page = path == session.PATH or path.startswith(f"{session.PATH}/")
-    if not is_page or "//" in path or "\\" in path or ".." in path or not path.isprintable():
+    if not is_page or "//" in path or "\\" in path or ".." in path or "%" in path or not path.isprintable():
         return session.PATH
     encoded = urlencode(parse_qsl(query))
     return f"{path}?{encoded}" if encoded else path
@@ -69,7 +70,9 @@ def logout(visit: CurrentVisit) -> Response:
 
 def _token(request: Request, fields: dict[str, str]) -> str:
     if token := fields.get("token", ""):
-        request.app.state.service.stores.tokens.authenticate(f"Bearer {token}")
+        known, _ = request.app.state.service.stores.tokens.authenticate(f"Bearer {token}")
+        if known.scope.grant in (Grant.SYNC, Grant.NODE):
+            raise BadInput("this is the token of a job or a node, which sees no page; use one of a person")
         return token
     user, password = fields.get("user", ""), fields.get("password", "")
     if not user or not password or len(user) > MAX_NAME or len(password) > MAX_PASSWORD:

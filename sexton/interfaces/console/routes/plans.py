@@ -52,6 +52,7 @@ def show(visit: CurrentVisit, plan: Number) -> Response:
         instance=instance,
         review=review,
         objects=objects_of(review.plan),
+        held=sum(held.objects for kind in review.plan.kinds for held in kind.held),
         is_open=review.row.state in OPEN,
         may_operate=visit.caller.permits(Grant.OPERATE, instance),
     )
@@ -80,5 +81,5 @@ def reject(visit: CurrentVisit, plan: Number) -> Response:
 
 
 def objects_of(plan: Plan) -> int:
-    """Return how many objects a plan deletes, as far as is known."""
-    return sum(kind.unheld.objects for kind in plan.kinds)
+    """Return how many objects a plan deletes at most, as far as is known: holds of today may end before."""
+    return sum(kind.objects for kind in plan.kinds)

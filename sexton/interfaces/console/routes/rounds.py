@@ -13,6 +13,7 @@ from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit
 from sexton.kernel.errors import BadInput
 from sexton.protocol.operating import Signal
+from sexton.recycle.errors import RoundEnded
 from sexton.recycle.rounds.row import RoundRow
 from sexton.runtime.temporal.links import link_of
 
@@ -31,9 +32,14 @@ DONE: dict[Signal, str] = {
 def rounds(visit: CurrentVisit, after: Before = None) -> Response:
     """Show the rounds of an instance, the newest first."""
     found = api.rounds(visit.instance, visit.service, visit.caller, after, SHOWN)
-    cli = f"sexton round list {visit.instance}"
     return visit.show(
-        "rounds.html", "rounds", cli=cli, instance=visit.instance, rounds=found.rounds, following=found.next
+        "rounds.html",
+        "rounds",
+        cli=f"sexton round list {visit.instance}",
+        instance=visit.instance,
+        rounds=found.rounds,
+        following=found.next,
+        is_newest=after is None,
     )
 
 
@@ -66,9 +72,18 @@ def signal(visit: CurrentVisit) -> Response:
     name = next((known for known in DONE if known == wanted), None)
     if name is None:
         raise BadInput(f"there is no such signal; one of: {', '.join(DONE)}")
+    _check_runs(visit)
     sent = api.signal(visit.instance, name, visit.request, visit.service, visit.caller)
     waits = "" if sent.workers else " No worker runs now; it is delivered as soon as one does: sexton worker run."
     return visit.done(f"{DONE[name]}{waits}", "rounds")
+
+
+def _check_runs(visit: CurrentVisit) -> None:
+    """Raise ``RoundEnded`` unless the round of the form is the one that runs: a page may be older."""
+    number = visit.form.get("round", "")
+    newest = visit.service.stores.reports.rounds(visit.instance, last=1)
+    if not newest or newest[0].ended_at is not None or str(newest[0].id) != number:
+        raise RoundEnded(f"round {number[:20]} of {visit.instance} does not run now; look at its rounds again")
 
 
 def _link(visit: CurrentVisit, row: RoundRow) -> str:

@@ -9,13 +9,12 @@ from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit
 
 routes = APIRouter(prefix=f"{session.PATH}/topics", route_class=GuardedPage)
-MAX_TOPIC = 249
+MAX_TOPIC, SHOWN = 249, 1_000
 
 
 @routes.get("")
 def topics(visit: CurrentVisit, after: str = "") -> Response:
     """Show the topics of an instance."""
     found = api.topics(visit.service, visit.caller, visit.instance, after[:MAX_TOPIC]).topics
-    return visit.show(
-        "topics.html", "topics", cli=f"sexton wal list {visit.instance}", instance=visit.instance, topics=found
-    )
+    cli, following = f"sexton wal list {visit.instance}", found[-1].name if len(found) >= SHOWN else ""
+    return visit.show("topics.html", "topics", cli=cli, instance=visit.instance, topics=found, following=following)

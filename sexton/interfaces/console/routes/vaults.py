@@ -28,7 +28,7 @@ def cap(visit: CurrentVisit) -> Response:
     if not rate:
         api.clear_cap(visit.instance, vault, visit.service, visit.caller)
         return visit.done(f"Vault {vault} has no cap.", "vaults")
-    if not rate.isdecimal() or len(rate) > 9:
+    if not rate.isascii() or not rate.isdecimal() or len(rate) > 9:
         raise BadInput("write a cap as a whole number of keys per second, or nothing to remove it")
     order = visit.read(NewCap, keys_per_second=int(rate))
     api.cap(visit.instance, vault, order, visit.service, visit.caller)

@@ -10,6 +10,7 @@ from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit
 from sexton.kernel.errors import BadInput
+from sexton.operators.access.model import Grant
 
 routes = APIRouter(prefix=session.PATH, route_class=GuardedPage)
 MAX_NAME = 2_048
@@ -22,6 +23,8 @@ def why(visit: CurrentVisit, key: str = "") -> Response:
     if len(key) > MAX_NAME:
         raise BadInput(f"a key or an id has up to {MAX_NAME:,} characters, this one has {len(key):,}")
     stories: tuple[Story, ...] = ()
+    if visit.named is not None:
+        visit.caller.require(Grant.READ, visit.named)
     if key:
         instance = covered_instance(visit.service, visit.caller, visit.named)
         stories = control.why(key, visit.service, visit.caller, instance).stories

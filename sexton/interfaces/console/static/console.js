@@ -1,24 +1,39 @@
 // What the pages do beyond their forms: skip equal answers, say when no answer came, and draw the rate of a round.
 "use strict";
 
-let lastAnswer = "";
+const lastAnswers = {};
 let lastSeen = Date.now();
 
 document.addEventListener("htmx:beforeSwap", (event) => {
   const answer = event.detail.xhr;
-  if (answer.status === 200) {
-    event.detail.shouldSwap = answer.responseText !== lastAnswer && !isInUse();
-    if (event.detail.shouldSwap) lastAnswer = answer.responseText;
-  }
+  const part = event.detail.target;
+  if (answer.status !== 200) return;
+  const isNew = answer.responseText !== lastAnswers[part.id];
+  const isBusy = isInUse(part);
+  event.detail.shouldSwap = isNew && !isBusy;
+  if (event.detail.shouldSwap) lastAnswers[part.id] = answer.responseText;
+  if (part.id !== "live") return;
+  if (isNew && isBusy) say(`Not renewed while you read it: this is from ${clock()}.`);
+  else heard();
 });
 
-// A part is not replaced while somebody reads it: an open detail or a selected text would be lost.
-function isInUse() {
-  const live = document.getElementById("live");
-  if (!live) return false;
-  if (live.querySelector("details[open]") || live.contains(document.activeElement)) return true;
+// A part is not replaced while somebody reads or writes in it: what is open, selected or half written would be lost.
+function isInUse(part) {
+  const field = document.activeElement;
+  if (part.querySelector("details[open]")) return true;
+  if (part.contains(field) && field.matches("input, select, textarea")) return true;
   const selection = document.getSelection();
-  return !!selection && !selection.isCollapsed && live.contains(selection.anchorNode);
+  return !!selection && !selection.isCollapsed && part.contains(selection.anchorNode);
+}
+
+function clock() {
+  return new Date(lastSeen).toLocaleTimeString();
+}
+
+function say(text) {
+  const lost = document.getElementById("lost");
+  lost.textContent = text;
+  lost.hidden = false;
 }
 
 function heard() {
@@ -27,13 +42,9 @@ function heard() {
 }
 
 function silent() {
-  const lost = document.getElementById("lost");
-  const since = new Date(lastSeen).toLocaleTimeString();
-  lost.textContent = `No answer since ${since}. What you see is from then; it is asked for again every two seconds.`;
-  lost.hidden = false;
+  say(`No answer since ${clock()}. What you see is from then; it is asked for again every two seconds.`);
 }
 
-document.addEventListener("htmx:afterOnLoad", (event) => (event.detail.xhr.status < 400 ? heard() : silent()));
 document.addEventListener("htmx:responseError", silent);
 document.addEventListener("htmx:sendError", silent);
 

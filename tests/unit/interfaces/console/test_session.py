@@ -4,7 +4,7 @@ import pytest
 
 from sexton.interfaces.console.rendering import relative, span
 from sexton.interfaces.console.routes.login import safe_target
-from sexton.interfaces.console.session import Session
+from sexton.interfaces.console.session import Session, sign, signed
 
 HOUR_MS = 3_600_000
 
@@ -19,6 +19,7 @@ HOUR_MS = 3_600_000
         "/console//evil.example",
         "/console\\@evil.example",
         "/console/../v1/status",
+        "/console/%2e%2e/v1/status",
         "/consolex",
         "javascript:alert(1)",
         "/console/\r\nSet-Cookie: a=b",
@@ -49,5 +50,20 @@ def test_instants_are_relative_and_name_utc(instant: int, text: str) -> None:
     assert "UTC" in shown
 
 
-def test_spans_have_one_unit() -> None:
-    assert [span(n) for n in (5, 61, 7_200, 200_000)] == ["5 s", "1 min", "2 h", "2 d"]
+def test_spans_are_rounded_down() -> None:
+    assert [span(n) for n in (0.4, 5, 61, 5_400, 7_200, 200_000)] == [
+        "0 s",
+        "5 s",
+        "1 min 1 s",
+        "1 h 30 min",
+        "2 h",
+        "2 d 7 h",
+    ]
+
+
+def test_a_message_is_of_one_session() -> None:
+    one, other = Session("token", "secret"), Session("token", "other")
+    assert signed(one, sign(one, "Hold 1 \u8a9e")) == "Hold 1 \u8a9e"
+    assert len(sign(one, "\U0001f600" * 2_000)) < 4_000
+    assert signed(other, sign(one, "x")) is None
+    assert signed(one, "x.y") is None
