@@ -1,6 +1,6 @@
 """One request of a browser: who sends it, which instance it is about, and how its page is rendered."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlencode
@@ -13,7 +13,7 @@ from sexton.interfaces.api.caller import Caller, source_of
 from sexton.interfaces.console import rendering, session
 from sexton.interfaces.operator_service import OperatorService
 from sexton.kernel.errors import BadInput
-from sexton.operators.access.model import EVERY_INSTANCE, CallerIdentity, Grant, scopes_text
+from sexton.operators.access.model import EVERY_INSTANCE, CallerIdentity, Grant
 from sexton.operators.controls.model import ALL, ControlKind, Halt
 from sexton.operators.controls.policy import halt_by_instance
 
@@ -91,7 +91,7 @@ class Visit:
         controls = self.service.stores.controls.all()
         return [c.name for c in controls if c.kind is ControlKind.STOP and c.name in (ALL, *self.instances)]
 
-    def show(self, template: str, here: str, *, status: int = 200, cli: str = "", **values: Any) -> Response:
+    def show(self, template: str, here: str, *, cli: str = "", **values: Any) -> Response:
         """Return a page. ``here``: the entry of the menu; ``cli``: the command with the same answer."""
         said = self.request.cookies.get(SAID)
         own = session.session_of(self.request)
@@ -100,7 +100,6 @@ class Visit:
         instance: str | None = values.get("instance", self.named or only)
         shared = {
             "visitor": self.caller.name,
-            "scopes": scopes_text(self.caller.scopes),
             "instances": self.instances,
             "instance": instance,
             "here": here,
@@ -114,10 +113,9 @@ class Visit:
             "may_operate_all": self.caller.permits(Grant.OPERATE, EVERY_INSTANCE),
             "said": session.signed(own, said) if said else None,
             "form_token": own.form_token,
-            "path": self.request.url.path,
             "link": self.link,
         }
-        answer = rendering.page(self.request, template, shared | values, status)
+        answer = rendering.page(self.request, template, shared | values)
         if said is not None and self.request.headers.get("hx-request") is None:
             answer.delete_cookie(SAID, path=session.PATH)
         return answer
@@ -154,4 +152,3 @@ async def current_visit(request: Request) -> Visit:
 
 
 CurrentVisit = Annotated[Visit, Depends(current_visit)]
-Action = Callable[..., Response]
