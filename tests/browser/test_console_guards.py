@@ -22,7 +22,7 @@ MAX_BYTES = 150 << 10
 @pytest.fixture
 def http_(api: Api) -> Iterator[httpx.Client]:
     """A client that has logged in, without a browser's protections."""
-    with httpx.Client(base_url=api.url, cookies=http.cookiejar.CookieJar()) as client:
+    with httpx.Client(base_url=api.url, cookies=http.cookiejar.CookieJar(), timeout=60) as client:
         client.get(f"{PATH}/login")
         answer = client.post(f"{PATH}/login", data={"token": api.token("operate@shop"), "form_token": _token(client)})
         assert answer.status_code == 303
@@ -36,7 +36,7 @@ def _token(client: httpx.Client, path: str = f"{PATH}/login") -> str:
 
 def test_a_form_without_its_token_changes_nothing(http_: httpx.Client, api: Api, rig: Rig) -> None:
     good = _token(http_, PATH)
-    foreign = httpx.Client(base_url=api.url)
+    foreign = httpx.Client(base_url=api.url, timeout=60)
     for token in ("", "x", _token(foreign), good[:-1] + ("0" if good[-1] != "0" else "1")):
         assert http_.post(f"{PATH}/stop", data={"instance": "shop", "form_token": token}).status_code == 403
     cross = {"Sec-Fetch-Site": "cross-site"}
@@ -48,7 +48,7 @@ def test_a_form_without_its_token_changes_nothing(http_: httpx.Client, api: Api,
 
 
 def test_a_login_gives_new_secrets_and_a_logout_ends_them(api: Api) -> None:
-    with httpx.Client(base_url=api.url) as client:
+    with httpx.Client(base_url=api.url, timeout=60) as client:
         before = _token(client)
         fixed = client.cookies.get("sexton-forms")
         answer = client.post(f"{PATH}/login", data={"token": api.token("operate@shop"), "form_token": before})
@@ -63,7 +63,7 @@ def test_a_login_gives_new_secrets_and_a_logout_ends_them(api: Api) -> None:
 
 
 def test_a_wrong_token_does_not_log_in(api: Api) -> None:
-    with httpx.Client(base_url=api.url) as client:
+    with httpx.Client(base_url=api.url, timeout=60) as client:
         sent = {"token": "sxt_000000000000_" + "a" * 43, "form_token": _token(client)}
         answer = client.post(f"{PATH}/login", data=sent)
         assert answer.status_code == 401
@@ -74,7 +74,7 @@ def test_a_wrong_token_does_not_log_in(api: Api) -> None:
 def test_a_login_with_a_password_ends_with_the_logout(api: Api, rig: Rig) -> None:
     users = api.app.state.service.stores.users
     users.add("ada", "correct horse battery", policy.scope("operate@shop"), by="test")
-    with httpx.Client(base_url=api.url) as client:
+    with httpx.Client(base_url=api.url, timeout=60) as client:
         wrong = {"user": "ada", "password": "wrong", "form_token": _token(client)}
         assert client.post(f"{PATH}/login", data=wrong).status_code == 401
         good = wrong | {"password": "correct horse battery", "form_token": _token(client)}
@@ -145,7 +145,7 @@ def test_a_hold_lasts_some_days(http_: httpx.Client, rig: Rig, days: str) -> Non
 
 def test_an_action_names_its_instance(api: Api, rig: Rig) -> None:
     Rig(rig.url).instance("depot")
-    with httpx.Client(base_url=api.url) as client:
+    with httpx.Client(base_url=api.url, timeout=60) as client:
         sent = {"token": api.token("admin"), "form_token": _token(client)}
         client.post(f"{PATH}/login", data=sent)
         token = _token(client, PATH)
@@ -157,7 +157,7 @@ def test_an_action_names_its_instance(api: Api, rig: Rig) -> None:
 
 @pytest.mark.parametrize("scope", ["sync:copy@shop", "node:n1@shop"])
 def test_programs_do_not_log_in(api: Api, scope: str) -> None:
-    with httpx.Client(base_url=api.url) as client:
+    with httpx.Client(base_url=api.url, timeout=60) as client:
         answer = client.post(f"{PATH}/login", data={"token": api.token(scope), "form_token": _token(client)})
         assert answer.status_code == 401
         assert "sees no page" in answer.text

@@ -102,6 +102,7 @@ def test_a_token_of_another_instance_changes_nothing(lake: Rig) -> None:
                 f"{api.url}/v1/instances/lake/catalog/create-table",
                 json=TABLE,
                 headers={"Authorization": f"Bearer {api.token(scope)}"},
+                timeout=30,
             )
             assert answer.status_code == 403
         with Sexton(api.url, api.token("read@lake")) as reader:
