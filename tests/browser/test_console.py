@@ -60,7 +60,7 @@ def test_one_click_stops_and_start_asks(new_page: NewPage, rig: Rig) -> None:
     expect(page.locator("main")).to_contain_text("4 marks due")
     assert _stops(rig)
     page.click("button:has-text('Start deletion in shop')")
-    expect(page.locator(".said")).to_contain_text("shop is not stopped any longer")
+    expect(page.locator(".notice")).to_contain_text("shop is not stopped any longer")
     assert not _stops(rig)
     page.goto("/console/log")
     expect(page.locator("main")).to_contain_text("odd deletes")
@@ -87,13 +87,13 @@ def test_a_hold_is_placed_and_released(new_page: NewPage, rig: Rig) -> None:
     page.fill("#mark", "dropped/a")
     page.fill("#hold-reason", "an audit")
     page.click("text=Place the hold")
-    expect(page.locator(".said")).to_contain_text("Hold 1 blocks dropped a")
+    expect(page.locator(".notice")).to_contain_text("Hold 1 blocks dropped a")
     assert rig.round().deleted == 4
     assert rig.row("dropped", "a").state == "MARKED"
 
     page.goto("/console/blockers")
     page.click("text=Release hold 1")
-    expect(page.locator(".said")).to_contain_text("has ended")
+    expect(page.locator(".notice")).to_contain_text("has ended")
     assert rig.round().deleted == 1
 
 

@@ -37,10 +37,10 @@ def test_orphans_are_accepted_and_marked(new_page: NewPage, owned: Owned) -> Non
     row.locator("summary").click()
     row.locator("input[name=reason]").fill("put there by hand")
     row.locator("button").click()
-    expect(page.locator(".said")).to_contain_text("is accepted")
+    expect(page.locator(".notice")).to_contain_text("is accepted")
 
     page.click("button:has-text('Mark 1 confirmed orphan')")
-    expect(page.locator(".said")).to_contain_text("Marked: 1 orphan")
+    expect(page.locator(".notice")).to_contain_text("Marked: 1 orphan")
     assert owned.count("mark", kind="orphan") == 1
     assert owned.count("finding", state="ACCEPTED") == 1
 

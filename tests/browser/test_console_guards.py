@@ -111,13 +111,13 @@ def test_what_is_absent_is_said(http_: httpx.Client, path: str) -> None:
     assert "Nothing was changed" in answer.text
 
 
-@pytest.mark.parametrize("said", ["x", "{", "[" * 1_500, "%FF", "Deletion is stopped.0"])
-def test_a_foreign_message_is_not_shown(http_: httpx.Client, said: str) -> None:
-    http_.cookies.set("sexton-said", said, path=PATH)
+@pytest.mark.parametrize("notice", ["x", "{", "[" * 1_500, "%FF", "Deletion is stopped.0"])
+def test_a_foreign_message_is_not_shown(http_: httpx.Client, notice: str) -> None:
+    http_.cookies.set("sexton-notice", notice, path=PATH)
     answer = http_.get(PATH)
     assert answer.status_code == 200
-    assert 'class="said"' not in answer.text
-    assert any("sexton-said" in cookie for cookie in answer.headers.get_list("set-cookie"))
+    assert 'class="notice"' not in answer.text
+    assert any("sexton-notice" in cookie for cookie in answer.headers.get_list("set-cookie"))
 
 
 def test_a_long_name_does_not_lose_the_message(http_: httpx.Client, rig: Rig) -> None:

@@ -17,9 +17,9 @@ from sexton.operators.access.model import EVERY_INSTANCE, CallerIdentity, Grant
 from sexton.operators.controls.model import ALL, ControlKind, Halt
 from sexton.operators.controls.policy import halt_by_instance
 
-SAID = "sexton-said"
+NOTICE = "sexton-notice"
 """The cookie with what the last action did; the next page shows it once."""
-SAID_SECONDS = 30
+NOTICE_SECONDS = 30
 Form = TypeVar("Form", bound=BaseModel)
 
 
@@ -93,7 +93,7 @@ class Visit:
 
     def show(self, template: str, here: str, *, cli: str = "", **values: Any) -> Response:
         """Return a page. ``here``: the entry of the menu; ``cli``: the command with the same answer."""
-        said = self.request.cookies.get(SAID)
+        notice = self.request.cookies.get(NOTICE)
         own = session.session_of(self.request)
         self._shown = values.get("instance")
         only = self.instances[0] if len(self.instances) == 1 else None
@@ -111,13 +111,13 @@ class Visit:
             "operable": [name for name in self.instances if self.caller.permits(Grant.OPERATE, name)],
             "may_operate": instance is not None and self.caller.permits(Grant.OPERATE, instance),
             "may_operate_all": self.caller.permits(Grant.OPERATE, EVERY_INSTANCE),
-            "said": session.signed(own, said) if said else None,
+            "notice": session.signed(own, notice) if notice else None,
             "form_token": own.form_token,
             "link": self.link,
         }
         answer = rendering.page(self.request, template, shared | values)
-        if said is not None and self.request.headers.get("hx-request") is None:
-            answer.delete_cookie(SAID, path=session.PATH)
+        if notice is not None and self.request.headers.get("hx-request") is None:
+            answer.delete_cookie(NOTICE, path=session.PATH)
         return answer
 
     def done(self, what: str, page: str, **query: object) -> Response:
@@ -125,7 +125,9 @@ class Visit:
         answer = RedirectResponse(self.link(page, **query), 303, rendering.HEADERS)
         text = session.sign(session.session_of(self.request), what)
         secure = session.is_secure(self.request)
-        answer.set_cookie(SAID, text, SAID_SECONDS, path=session.PATH, secure=secure, httponly=True, samesite="strict")
+        answer.set_cookie(
+            NOTICE, text, NOTICE_SECONDS, path=session.PATH, secure=secure, httponly=True, samesite="strict"
+        )
         return answer
 
     def link(self, page: str, **query: object) -> str:

@@ -20,8 +20,8 @@ def quarantine(visit: CurrentVisit, after: str = "") -> Response:
     """Show quarantined marks and their reasons."""
     with visit.service.db.read() as c:
         reasons = count_quarantined(visit.service.db, c, visit.instance)
-    wanted = MarkQuery(state="QUARANTINED", after=after[:2_048], limit=SHOWN)
-    found = api.marks(visit.instance, wanted, visit.service, visit.caller)
+    query = MarkQuery(state="QUARANTINED", after=after[:2_048], limit=SHOWN)
+    found = api.marks(visit.instance, query, visit.service, visit.caller)
     return visit.show(
         "quarantine.html",
         "quarantine",

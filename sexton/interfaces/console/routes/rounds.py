@@ -68,8 +68,8 @@ def start(visit: CurrentVisit) -> Response:
 @routes.post("/signal")
 def signal(visit: CurrentVisit) -> Response:
     """Signal the running round."""
-    wanted = visit.form.get("signal", "")
-    name = next((known for known in DONE if known == wanted), None)
+    sent_name = visit.form.get("signal", "")
+    name = next((known for known in DONE if known == sent_name), None)
     if name is None:
         raise BadInput(f"there is no such signal; one of: {', '.join(DONE)}")
     _check_runs(visit)
