@@ -71,7 +71,7 @@ def test_both_undrops_keep_what_was_discarded(shop: Shop, first: str, is_round_b
 
 
 @pytest.mark.parametrize("first", IDS)
-def test_an_undropped_and_dropped_parent_deletes_what_was_discarded(shop: Shop, first: str) -> None:
+def test_a_parent_dropped_again_deletes_what_was_discarded(shop: Shop, first: str) -> None:
     kept, _, files = loaded(shop)
     for kind in (first, OTHER[first]):
         drop(shop, kind)
@@ -138,7 +138,7 @@ def test_an_undrop_beside_a_claimed_parent_leaves_no_tablet(shop: Shop, first: s
     assert contradictions(shop) == []
 
 
-def test_a_table_dropped_beside_a_claimed_partition_leaves_no_tablet(shop: Shop) -> None:
+def test_a_table_beside_a_claimed_partition_leaves_no_tablet(shop: Shop) -> None:
     shop.loaded(shop.table("t", 1, partitions=("p1", "p2")))
     [kept] = shop.catalog.tablets(partition="p1")
     shop.catalog.drop_partition("p1")
