@@ -155,13 +155,21 @@ def given_up_by_other(tx: CatalogTransaction, kind: str, tablets: Sequence[str])
 
 def remember_below(tx: CatalogTransaction, kind: str, tablets: Sequence[str]) -> None:
     """Let discards of tablets be remembered as long as this parent of theirs has a mark, if the named one has none."""
-    mark, history, t = tx.db.t.mark, tx.db.t.mark_history, tx.t.tablets
+    mark, history = tx.db.t.mark, tx.db.t.mark_history
     names_marked = exists().where(
         mark.c.id == history.c.parent_id, mark.c.kind == history.c.parent_kind, mark.c.instance == history.c.instance
     )
-    own_id = select(column(tx, kind)).where(t.c.id == history.c.id, t.c.instance == tx.instance).scalar_subquery()
+    _name_parent(tx, kind, tablets, ~names_marked)
+
+
+def _name_parent(tx: CatalogTransaction, kind: str, tablets: Sequence[str], *only: ColumnElement[bool]) -> None:
+    """Let the discards of tablets name their parent of this kind."""
+    history, t = tx.db.t.mark_history, tx.t.tablets
+    is_own_tablet = [t.c.id == history.c.id, t.c.instance == history.c.instance]
+    own_id = select(column(tx, kind)).where(*is_own_tablet).scalar_subquery()
     is_discard = [tx.in_instance(history.c.id, tablets), history.c.kind == "tablet", history.c.discarded.is_not(None)]
-    tx.c.execute(update(history).where(*is_discard, ~names_marked).values(parent_kind=kind, parent_id=own_id))
+    is_there = exists().where(*is_own_tablet)  # another parent may have ended just now
+    tx.c.execute(update(history).where(*is_discard, is_there, *only).values(parent_kind=kind, parent_id=own_id))
 
 
 def forget_given_up(tx: CatalogTransaction, kind: str, parents: Sequence[str]) -> None:
@@ -173,6 +181,7 @@ def forget_given_up(tx: CatalogTransaction, kind: str, parents: Sequence[str]) -
     t = tx.t
     is_given_up = [tx.in_instance(column(tx, kind), parents), _was_discarded(tx, kind, since_drop=True)]
     ids = tx.ids(select(t.tablets.c.id).where(*is_given_up))
+    _name_parent(tx, kind, ids)  # their other parent did not lose them, and may be undropped
     tx.lock_rowsets(ids)
     is_marked = [tx.has_mark(tx.db.t.mark, mark_kind, t.rowsets.c.id) for mark_kind in ROWSET_MARKS]
     tx.remove(t.rowsets.c.tablet_id, ids, *[~condition for condition in is_marked])

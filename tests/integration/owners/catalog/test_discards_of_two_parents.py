@@ -156,3 +156,51 @@ def test_a_table_beside_a_claimed_partition_leaves_no_tablet(shop: Shop) -> None
     shop.round()
 
     assert contradictions(shop) == []
+
+
+def test_a_held_partition_is_undropped_after_an_index_ended(shop: Shop) -> None:
+    kept, other, _ = loaded(shop)
+    files = {key for key in shop.objects() if other in key}
+    place_hold(shop, "partition", "t-p")
+    drop(shop, "partition")
+    shop.later(RETAINED)
+    shop.expand_all()
+    drop(shop, "index")
+    shop.later(60)
+    discard(shop, "tablet", kept)
+    shop.later(RETAINED)
+    run_rounds(shop)
+    assert shop.record(shop.t.indexes, "i2") is None
+
+    undrop(shop, "partition")
+    shop.later(300 * DAY)
+    run_rounds(shop)
+
+    assert files
+    assert files <= shop.objects()
+    assert contradictions(shop) == []
+
+
+def test_a_held_index_is_undropped_after_a_partition_ended(shop: Shop) -> None:
+    shop.loaded(shop.table("t", 1, partitions=("p1", "p2"), i1=Schema(), i2=Schema()))
+    [kept] = set(shop.catalog.tablets(index="i2")) & set(shop.catalog.tablets(partition="p1"))
+    [used] = set(shop.catalog.tablets(index="i2")) & set(shop.catalog.tablets(partition="p2"))
+    files = {key for key in shop.objects() if used in key}
+    place_hold(shop, "index", "i2")
+    drop(shop, "index")
+    shop.later(RETAINED)
+    shop.expand_all()
+    shop.catalog.drop_partition("p1")
+    shop.later(60)
+    discard(shop, "tablet", kept)
+    shop.later(RETAINED)
+    run_rounds(shop)
+    assert shop.record(shop.t.partitions, "p1") is None
+
+    undrop(shop, "index")
+    shop.later(300 * DAY)
+    run_rounds(shop)
+
+    assert files
+    assert files <= shop.objects()
+    assert contradictions(shop) == []
