@@ -1,7 +1,7 @@
 """What operators request: holds, marks, quarantine, rounds, plans, checks, instances, vaults, lists, the log."""
 
 from sexton.client.api_call import ApiCall, url_path, url_query
-from sexton.protocol.checks import Finding, Repaired, RepairOrder, StartedCheck
+from sexton.protocol.checks import Acceptance, Finding, Repaired, RepairOrder, StartedCheck
 from sexton.protocol.operating import (
     CallPage,
     ControlList,
@@ -109,7 +109,7 @@ def run_check(instance: str) -> ApiCall[StartedCheck]:
 def accept_finding(instance: str, finding: int, reason: str) -> ApiCall[Finding]:
     """Accept a finding as correct."""
     path = url_path("instances", instance, "findings", finding, "accept")
-    return ApiCall("POST", path, Finding, Why(reason=reason))
+    return ApiCall("POST", path, Finding, Acceptance(reason=reason))
 
 
 def repair(instance: str, order: RepairOrder) -> ApiCall[Repaired]:

@@ -6,9 +6,9 @@ from pydantic import BaseModel, Field, model_validator
 
 from sexton.check.model import Finding, RepairResult, Run
 from sexton.kernel.message import Message
-from sexton.protocol.body import MAX_NAME, Body, Names
+from sexton.protocol.body import MAX_NAME, Body, Names, Reason
 
-__all__ = ["ChecksBody", "Finding", "Findings", "Inventory", "RepairOrder", "Repaired", "StartedCheck"]
+__all__ = ["Acceptance", "ChecksBody", "Finding", "Findings", "Inventory", "RepairOrder", "Repaired", "StartedCheck"]
 
 
 class Inventory(Body):
@@ -37,6 +37,12 @@ class RepairOrder(Body):
         if self.what == "lost" and (self.key_prefix or self.limit is not None):
             raise ValueError("key_prefix and limit go with orphans")
         return self
+
+
+class Acceptance(Body):
+    """Why a finding is correct."""
+
+    reason: Reason
 
 
 class Repaired(Message):

@@ -4,7 +4,6 @@ import time
 from asyncio import sleep
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
-from inspect import iscoroutinefunction
 from typing import Any
 
 from fastapi import Request, Response
@@ -14,7 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
 from sexton.interfaces.api.errors import BodyTooLarge
-from sexton.interfaces.api.lanes import Lanes, RequestLane, is_reserved, is_stop
+from sexton.interfaces.api.lanes import Lanes, is_reserved
 from sexton.interfaces.api.large_bodies import receive
 from sexton.interfaces.api.parsing import SMALL_BYTES, BodyValidator, load, parse, stated_length
 from sexton.protocol.body import MAX_BODY_BYTES
@@ -49,7 +48,9 @@ class GuardedRoute(APIRoute):
                     except ClientDisconnect:
                         return Response(status_code=400)  # no client reads it
                     request = _GuardedRequest(request.scope, request.receive, body, validator, sender)
-                await places.enter_async_context(self._lane(lanes, request).place(sender))
+                await places.enter_async_context(
+                    lanes.of(self.endpoint, getattr(request.state, "identity", None)).place(sender)
+                )
                 return await _handle(handle, request)
 
         return guarded
@@ -63,14 +64,6 @@ class GuardedRoute(APIRoute):
         lanes: Lanes = request.app.state.lanes
         place = await places.enter_async_context(lanes.large_bodies.place(sender))
         return await place.receive(request.stream(), limit)
-
-    def _lane(self, lanes: Lanes, request: Request) -> RequestLane:
-        """Return the lane of a request. A coroutine is a long poll: it needs no thread while it waits."""
-        if is_stop(self.endpoint, getattr(request.state, "identity", None)):
-            return lanes.stops
-        if is_reserved(self.endpoint):
-            return lanes.reserved
-        return lanes.long_polls if iscoroutinefunction(self.endpoint) else lanes.ordinary
 
 
 class _GuardedRequest(Request):

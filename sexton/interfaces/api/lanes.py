@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from inspect import iscoroutinefunction
 from typing import Any, ParamSpec, TypeVar
 
 import anyio.to_thread
@@ -84,6 +85,14 @@ class Lanes:
         self.parser = RequestLane(places=1, per_token=16)
         self.parser_threads = Threads(1)
         self.poll_threads, self.health_threads, self.refusal_threads = Threads(2), Threads(1), Threads(2)
+
+    def of(self, endpoint: Callable[..., Any], caller: CallerIdentity | None) -> RequestLane:
+        """Return the lane of a request. A coroutine is a long poll: it needs no thread while it waits."""
+        if is_stop(endpoint, caller):
+            return self.stops
+        if is_reserved(endpoint):
+            return self.reserved
+        return self.long_polls if iscoroutinefunction(endpoint) else self.ordinary
 
 
 def reserved(endpoint: Callable[P, T]) -> Callable[P, T]:

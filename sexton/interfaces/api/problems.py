@@ -134,12 +134,17 @@ def install(app: FastAPI) -> None:
 
 
 async def _answer(request: Request, error: Exception) -> JSONResponse:
+    await log_refusal(error, request)
+    return answer(error, request)
+
+
+async def log_refusal(error: Exception, request: Request) -> None:
+    """Log that a request which would have changed something, or was forbidden, was refused."""
     caller = getattr(request.state, "caller", None)
     if caller is not None and (isinstance(error, Forbidden) or request.method not in READING):
         template = f"{request.method} {getattr(request.scope.get('route'), 'path', '')}"
         lanes: Lanes = request.app.state.lanes
         await lanes.refusal_threads.run(caller.log_refusal, template, problem(error).code)
-    return answer(error, request)
 
 
 def answer(error: Exception, request: HTTPConnection) -> JSONResponse:

@@ -8,7 +8,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from sexton.interfaces.api.problems import READING, REFUSALS, log_failure, problem
+from sexton.interfaces.api.problems import READING, REFUSALS, log_failure, log_refusal, problem
 from sexton.interfaces.console import rendering, session
 from sexton.interfaces.console.routes import (
     blockers,
@@ -24,7 +24,7 @@ from sexton.interfaces.console.routes import (
     vaults,
     why,
 )
-from sexton.operators.access.errors import Forbidden, Unauthenticated
+from sexton.operators.access.errors import Unauthenticated
 
 PAGES = (login, overview, controls, plans, rounds, why, blockers, checks, quarantine, vaults, topics, logs)
 YEAR_SECONDS = 31_536_000
@@ -74,10 +74,7 @@ async def _refuse(request: Request, error: Exception) -> Response:
         return _to_login(request)
     document = problem(error)
     log_failure(error, request, document)
-    caller = getattr(request.state, "caller", None)
-    if caller is not None and (isinstance(error, Forbidden) or request.method not in READING):
-        template = f"{request.method} {getattr(request.scope.get('route'), 'path', '')}"
-        await request.app.state.lanes.refusal_threads.run(caller.log_refusal, template, document.code)
+    await log_refusal(error, request)
     values = {"problem": document, "changed_nothing": request.method in READING or document.status < 500}
     return rendering.page(request, "refused.html", values, document.status)
 

@@ -9,7 +9,7 @@ from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect
 
 from sexton.interfaces.api.errors import BodyTooLarge
-from sexton.interfaces.api.lanes import Lanes, is_reserved, is_stop
+from sexton.interfaces.api.lanes import Lanes
 from sexton.interfaces.api.large_bodies import receive
 from sexton.interfaces.api.parsing import SMALL_BYTES, stated_length
 from sexton.interfaces.api.token_verifier import TokenVerifier
@@ -48,12 +48,7 @@ class GuardedPage(APIRoute):
                 except ClientDisconnect:
                     return Response(status_code=400)
                 session.check_form(request, request.state.form.get(session.FORM_FIELD, ""))
-            lane = lanes.ordinary
-            if is_stop(self.endpoint, getattr(request.state, "identity", None)):
-                lane = lanes.stops
-            elif is_reserved(self.endpoint):
-                lane = lanes.reserved
-            async with lane.place(sender):
+            async with lanes.of(self.endpoint, getattr(request.state, "identity", None)).place(sender):
                 return await handle(request)
 
         return guarded

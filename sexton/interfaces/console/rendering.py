@@ -60,7 +60,7 @@ def number(value: float) -> str:
 
 
 def asset(name: str) -> str:
-    """Return the address of a static file. It changes with its content, so browsers may keep the file for ever."""
+    """Return the address of a static file. It changes with its content, so browsers may keep the file."""
     return f"/console/static/{name}?v={_DIGESTS[name]}"
 
 

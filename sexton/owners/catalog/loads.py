@@ -73,9 +73,9 @@ class Loads(CatalogRecords):
             ids_by_values[rowset.model_copy(update={"rowset": ""})].add(rowset.rowset)
         with self._write() as tx:
             t = tx.t.rowsets
-            named = tx.in_instance(t.c.id, {rowset.rowset for rowset in written})
+            is_written = tx.in_instance(t.c.id, {rowset.rowset for rowset in written})
             # In the order in which a round locks those that it removes.
-            tx.c.execute(select(t.c.id).where(named).order_by(t.c.id).with_for_update()).all()
+            tx.c.execute(select(t.c.id).where(is_written).order_by(t.c.id).with_for_update()).all()
             for same_values, ids in ids_by_values.items():
                 values = same_values.model_dump(exclude={"rowset"})
                 is_unfinished = [tx.in_instance(t.c.id, ids), t.c.state.in_((RowsetState.PREPARED, RowsetState.TMP))]

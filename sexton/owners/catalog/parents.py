@@ -16,6 +16,8 @@ from sexton.owners.catalog.scope import CatalogTransaction
 
 PARENTS = ("partition", "index", "table")
 """The kinds of a tablet's parents, in the order in which they mark tablets: the narrow ones first."""
+OTHERS = {"index": ("partition",), "partition": ("index",), "table": ("index", "partition")}
+"""Kind of a parent → the kinds of a tablet's other parents that may be dropped beside it."""
 AT_ONCE = 100
 """Parents that are expanded in one transaction at most."""
 TABLETS_AT_ONCE = 100_000
@@ -144,12 +146,11 @@ def given_up_by_other(tx: CatalogTransaction, kind: str, tablets: Sequence[str])
         return ()
     t, mark = tx.t.tablets, tx.db.t.mark
     others = []
-    for other in ("index", "partition"):
-        if other != kind:
-            condition = _was_discarded(tx, other, since_drop=True)
-            if kind == "table":
-                condition &= _scalar(tx, mark, other, column(tx, other), mark.c.state) == MarkState.CLAIMED
-            others.append(condition)
+    for other in OTHERS[kind]:
+        condition = _was_discarded(tx, other, since_drop=True)
+        if kind == "table":
+            condition &= _scalar(tx, mark, other, column(tx, other), mark.c.state) == MarkState.CLAIMED
+        others.append(condition)
     return tx.ids(select(t.c.id).where(tx.in_instance(t.c.id, tablets), or_(*others)))
 
 

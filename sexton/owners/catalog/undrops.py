@@ -71,9 +71,8 @@ def restore(tx: CatalogTransaction, dropped: Dropped) -> None:
     is_tablet = [tx.in_instance(mark.c.parent_id, dropped.ids), mark.c.parent_kind == dropped.kind]
     tx.c.execute(delete(mark).where(*is_tablet, mark.c.kind == "tablet", is_waiting))
     tx.c.execute(delete(mark).where(tx.in_instance(mark.c.id, dropped.ids), mark.c.kind == dropped.kind, is_waiting))
-    for other in ("index", "partition") if kept else ():
-        if other != dropped.kind:
-            parents.remember_below(tx, other, kept)
+    for other in parents.OTHERS[dropped.kind] if kept else ():
+        parents.remember_below(tx, other, kept)
     tx.c.execute(records.update().where(tx.in_instance(records.c.id, dropped.ids)).values(dropped=False))
 
 

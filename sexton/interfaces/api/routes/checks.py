@@ -9,10 +9,8 @@ from sexton.check.port import UnknownCheck
 from sexton.check.sql import peers
 from sexton.interfaces.api.caller import CoveredInstance, CurrentCaller, Deed, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
-from sexton.kernel.errors import BadInput
 from sexton.operators.access.model import EVERY_INSTANCE, UNKNOWN_INSTANCE, Grant
-from sexton.protocol.checks import ChecksBody, Findings, Inventory, Repaired, RepairOrder, StartedCheck
-from sexton.protocol.operating import Why
+from sexton.protocol.checks import Acceptance, ChecksBody, Findings, Inventory, Repaired, RepairOrder, StartedCheck
 
 routes = APIRouter(prefix="/v1", route_class=GuardedRoute)
 Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
@@ -63,11 +61,9 @@ def start(instance: str, request: Request, service: Service, caller: CurrentCall
 
 
 @routes.post("/instances/{instance}/findings/{finding}/accept")
-def accept(instance: str, finding: Number, body: Why, service: Service, caller: CurrentCaller) -> Finding:
+def accept(instance: str, finding: Number, body: Acceptance, service: Service, caller: CurrentCaller) -> Finding:
     """Accept a finding as correct: it is no longer listed or repaired. Idempotent."""
     with caller.recorded(Deed("check accept", instance, Grant.OPERATE, str(finding), body.reason), keeps=True):
-        if not body.reason:
-            raise BadInput("say why the finding is correct, in `reason`; other operators will read it")
         service.stores.registry.instance(instance)
         return service.stores.checks.accept(finding, caller.name, body.reason, instance)
 

@@ -12,8 +12,7 @@ from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit
 from sexton.interfaces.wording import quantity
-from sexton.protocol.checks import RepairOrder
-from sexton.protocol.operating import Why
+from sexton.protocol.checks import Acceptance, RepairOrder
 
 routes = APIRouter(prefix=f"{session.PATH}/checks", route_class=GuardedPage)
 Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
@@ -25,15 +24,15 @@ SHOWN = 100
 def checks(visit: CurrentVisit, after: After = 0, type: FindingType | Literal[""] = "") -> Response:
     """Show the newest checks of an instance, and its open findings."""
     runs = api.checks(visit.service, visit.caller, visit.instance).checks
-    found = visit.service.stores.checks.findings(visit.instance, after, SHOWN + 1, of=type or None)
+    listed = visit.service.stores.checks.findings(visit.instance, after, SHOWN + 1, of=type or None)
     return visit.show(
         "checks.html",
         "checks",
         cli=f"sexton check findings {visit.instance}",
         instance=visit.instance,
         runs=runs,
-        findings=found[:SHOWN],
-        following=found[SHOWN - 1].id if len(found) > SHOWN else "",
+        findings=listed[:SHOWN],
+        following=listed[SHOWN - 1].id if len(listed) > SHOWN else "",
         types=list(FindingType),
         type=type,
         repairable=_repairable(visit),
@@ -58,7 +57,7 @@ def repair(visit: CurrentVisit) -> Response:
 @routes.post("/findings/{finding}/accept")
 def accept(visit: CurrentVisit, finding: Number) -> Response:
     """Accept a finding as correct."""
-    accepted = api.accept(visit.instance, finding, visit.read(Why), visit.service, visit.caller)
+    accepted = api.accept(visit.instance, finding, visit.read(Acceptance), visit.service, visit.caller)
     return visit.done(f"Finding {finding} ({accepted.type}) is accepted.", "checks")
 
 

@@ -16,13 +16,13 @@ SHOWN = 100
 @routes.get("")
 def log(visit: CurrentVisit, who: str = "", after: Before = None) -> Response:
     """Show the calls about an instance, the newest first."""
-    found = api.log(visit.service, visit.caller, visit.instance, who[:200], after, SHOWN)
+    listed = api.log(visit.service, visit.caller, visit.instance, who[:200], after, SHOWN)
     return visit.show(
         "log.html",
         "log",
         cli=f"sexton log --instance {visit.instance}",
         instance=visit.instance,
-        calls=found.calls,
+        calls=listed.calls,
         who=who,
-        following=found.next,
+        following=listed.next,
     )

@@ -24,9 +24,11 @@ OPEN = (PlanState.PLANNED, PlanState.AWAITING)
 @routes.get("")
 def plans(visit: CurrentVisit, after: Before = None) -> Response:
     """Show the plans of an instance, and each that awaits approval."""
-    found = api.plans(visit.instance, visit.service, visit.caller, after, SHOWN)
+    listed = api.plans(visit.instance, visit.service, visit.caller, after, SHOWN)
     cli = f"sexton plan list {visit.instance}"
-    return visit.show("plans.html", "plans", cli=cli, instance=visit.instance, plans=found.plans, following=found.next)
+    return visit.show(
+        "plans.html", "plans", cli=cli, instance=visit.instance, plans=listed.plans, following=listed.next
+    )
 
 
 @routes.post("")

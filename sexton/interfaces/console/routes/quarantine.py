@@ -21,15 +21,15 @@ def quarantine(visit: CurrentVisit, after: str = "") -> Response:
     with visit.service.db.read() as c:
         reasons = count_quarantined(visit.service.db, c, visit.instance)
     query = MarkQuery(state="QUARANTINED", after=after[:2_048], limit=SHOWN)
-    found = api.marks(visit.instance, query, visit.service, visit.caller)
+    listed = api.marks(visit.instance, query, visit.service, visit.caller)
     return visit.show(
         "quarantine.html",
         "quarantine",
         cli=f"sexton quarantine list {visit.instance}",
         instance=visit.instance,
         reasons=reasons,
-        marks=found.marks,
-        following=found.next,
+        marks=listed.marks,
+        following=listed.next,
     )
 
 

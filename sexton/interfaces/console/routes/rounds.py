@@ -31,14 +31,14 @@ DONE: dict[Signal, str] = {
 @routes.get("")
 def rounds(visit: CurrentVisit, after: Before = None) -> Response:
     """Show the rounds of an instance, the newest first."""
-    found = api.rounds(visit.instance, visit.service, visit.caller, after, SHOWN)
+    listed = api.rounds(visit.instance, visit.service, visit.caller, after, SHOWN)
     return visit.show(
         "rounds.html",
         "rounds",
         cli=f"sexton round list {visit.instance}",
         instance=visit.instance,
-        rounds=found.rounds,
-        following=found.next,
+        rounds=listed.rounds,
+        following=listed.next,
         is_newest=after is None,
     )
 

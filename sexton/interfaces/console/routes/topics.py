@@ -15,6 +15,6 @@ MAX_TOPIC, SHOWN = 249, 1_000
 @routes.get("")
 def topics(visit: CurrentVisit, after: str = "") -> Response:
     """Show the topics of an instance."""
-    found = api.topics(visit.service, visit.caller, visit.instance, after[:MAX_TOPIC]).topics
-    cli, following = f"sexton wal list {visit.instance}", found[-1].name if len(found) >= SHOWN else ""
-    return visit.show("topics.html", "topics", cli=cli, instance=visit.instance, topics=found, following=following)
+    listed = api.topics(visit.service, visit.caller, visit.instance, after[:MAX_TOPIC]).topics
+    cli, following = f"sexton wal list {visit.instance}", listed[-1].name if len(listed) >= SHOWN else ""
+    return visit.show("topics.html", "topics", cli=cli, instance=visit.instance, topics=listed, following=following)

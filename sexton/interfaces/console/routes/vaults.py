@@ -16,9 +16,9 @@ routes = APIRouter(prefix=f"{session.PATH}/vaults", route_class=GuardedPage)
 @routes.get("")
 def vaults(visit: CurrentVisit, prove: bool = False) -> Response:
     """Show the vaults of an instance; ``prove``: compare each marker now."""
-    found = api.vaults(visit.instance, visit.service, visit.caller, prove).vaults
+    listed = api.vaults(visit.instance, visit.service, visit.caller, prove).vaults
     cli = f"sexton vault list {visit.instance}"
-    return visit.show("vaults.html", "vaults", cli=cli, instance=visit.instance, vaults=found, prove=prove)
+    return visit.show("vaults.html", "vaults", cli=cli, instance=visit.instance, vaults=listed, prove=prove)
 
 
 @routes.post("/cap")

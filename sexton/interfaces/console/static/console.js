@@ -17,7 +17,7 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   else heard();
 });
 
-// A part is not replaced while somebody reads or writes in it: what is open, selected or half written would be lost.
+// A part is not replaced while an operator reads or writes in it: what is open, selected or half written would be lost.
 function isInUse(part) {
   const field = document.activeElement;
   if (part.querySelector("details[open]")) return true;
