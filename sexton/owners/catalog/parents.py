@@ -169,8 +169,9 @@ def _name_parent(tx: CatalogTransaction, kind: str, tablets: Sequence[str], *onl
     is_own_tablet = [t.c.id == history.c.id, t.c.instance == history.c.instance]
     own_id = select(column(tx, kind)).where(*is_own_tablet).scalar_subquery()
     is_discard = [tx.in_instance(history.c.id, tablets), history.c.kind == "tablet", history.c.discarded.is_not(None)]
-    is_there = exists().where(*is_own_tablet)  # another parent may have ended just now
-    tx.c.execute(update(history).where(*is_discard, is_there, *only).values(parent_kind=kind, parent_id=own_id))
+    is_discard += [exists().where(*is_own_tablet), *only]  # another parent may have ended just now
+    discards.lock(tx, is_discard)
+    tx.c.execute(update(history).where(*is_discard).values(parent_kind=kind, parent_id=own_id))
 
 
 def forget_given_up(tx: CatalogTransaction, kind: str, parents: Sequence[str]) -> None:

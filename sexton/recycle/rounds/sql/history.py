@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, exists, or_, select
+from sqlalchemy import ColumnElement, and_, delete, exists, func, or_, select
 
 from sexton.database.engine import Database
 from sexton.database.ranges import beyond
@@ -47,7 +47,8 @@ class HistoryStore:
             rows = tx.execute(old.order_by(*columns).limit(PAGE_ROWS)).all()
             if rows:
                 of_page = refs_in(self._db, history, [Ref(row.kind, row.id) for row in rows])
-                tx.execute(delete(history).where(history.c.instance == instance, of_page, ~self._is_needed()))
+                of_page &= history.c.instance == instance
+                tx.execute(delete(history).where(of_page, ~self._is_needed(), ~self._is_older_decision(instance)))
         return rows[-1] if rows else None
 
     def _is_needed(self) -> ColumnElement[bool]:
@@ -72,3 +73,12 @@ class HistoryStore:
             mark.c.id == history.c.parent_id,
         )
         return or_(*has_child, parent_is_marked)
+
+    def _is_older_decision(self, instance: str) -> ColumnElement[bool]:
+        """Return the condition that a mark was discarded while another one existed that is still here.
+
+        That mark may be of another parent, which must not mark the discarded object again. Only its owner knows.
+        """
+        mark, history = self._db.t.mark, self._db.t.mark_history
+        oldest = select(func.min(mark.c.marked_at)).where(mark.c.instance == instance).scalar_subquery()
+        return and_(history.c.discarded.is_not(None), func.coalesce(history.c.gone_at >= oldest, False))

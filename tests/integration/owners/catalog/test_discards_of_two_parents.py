@@ -4,15 +4,18 @@ from contextlib import suppress
 
 import pytest
 
+from config.owners import owner_policy
 from sexton import contract
 from sexton.kernel.crash_points import installed
 from sexton.operators.holds.model import Hold
 from sexton.owners.catalog.errors import CatalogError
 from sexton.owners.catalog.model import Schema
-from tests.integration.owners.catalog.shop import HOUR, RETAINED, Shop
+from sexton.owners.catalog.plugin import PLUGIN
+from sexton.recycle.planning.policy import policy
+from tests.integration.owners.catalog.shop import HOUR, OWN, RETAINED, Shop
 from tests.integration.owners.catalog.test_discarded import discard
 from tests.support.crashes import Crash, crash_at
-from tests.support.rig import DAY
+from tests.support.rig import DAY, GRACE, RETENTION
 
 IDS = {"index": "i2", "partition": "t-p"}
 OTHER = {"index": "partition", "partition": "index"}
@@ -109,6 +112,25 @@ def test_a_discard_is_not_trimmed_while_a_parent_waits(shop: Shop, is_index_disc
         shop.round()
     shop.second_pass()
 
+    assert files
+    assert files <= shop.objects()
+
+
+def test_a_discard_is_not_trimmed_before_the_other_parent_is_due(shop: Shop) -> None:
+    shop.policy = policy(RETENTION, GRACE, owners={"catalog": owner_policy(PLUGIN, OWN | {"index": 60 * DAY})})
+    kept, _, files = loaded(shop)
+    drop(shop, "index")
+    drop(shop, "partition")
+    shop.later(RETAINED)
+    shop.expand_all()
+    for mark in shop.marked("tablet"):
+        discard(shop, "tablet", mark.id)
+    discard(shop, "partition", "t-p")
+    for _ in range(3):
+        shop.later(31 * DAY)
+        run_rounds(shop, 2)
+
+    assert kept
     assert files
     assert files <= shop.objects()
 
