@@ -15,7 +15,7 @@ import structlog
 
 from sexton.kernel.printable import printable
 
-CONSOLE_CONTEXT = ("role", "instance", "round", "kind", "range", "check", "topic", "attempt")
+CONSOLE_CONTEXT = ("role", "instance", "round", "kind", "range", "check", "topic", "attempt", "request")
 """The context that a line for people shows; JSON has all of it."""
 QUIET = ("botocore.credentials", "httpx", "alembic")
 """Libraries that log a line for each client, request or start."""

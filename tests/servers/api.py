@@ -7,6 +7,7 @@ from typing import Any, Self
 import uvicorn
 
 from config.settings import Settings
+from sexton.interfaces.api.access_log import AccessLog
 from sexton.interfaces.api.app import create
 from sexton.interfaces.api.http_protocol import BoundedProtocol
 from sexton.interfaces.console.app import beside
@@ -23,7 +24,7 @@ class Api:
         settings = Settings(deployment=DEPLOYMENT, database_url=rig.url, **sections)
         self.app = create(settings, rig.db)
         self.tokens = TokenStore(rig.db)
-        served = beside(self.app) if console else self.app
+        served = AccessLog(beside(self.app) if console else self.app)
         app = _recording(served) if search_directory() else served
         options = {"http": BoundedProtocol, "log_config": None, "access_log": False, "proxy_headers": False}
         config = uvicorn.Config(app, host="127.0.0.1", port=0, **options)

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp
 from config.sections import ApiSection
 from config.settings import Settings
 from sexton.database.engine import Database
+from sexton.interfaces.api.access_log import AccessLog
 from sexton.interfaces.api.app import create
 from sexton.interfaces.api.connections import Connections, LimitedListener, limit_tls_memory
 from sexton.interfaces.api.http_protocol import BoundedProtocol
@@ -50,7 +51,7 @@ def serve(settings: Settings, db: Database, beside: Callable[[FastAPI], ASGIApp]
     app = create(settings, db)
     app.openapi()  # FastAPI keeps it; to write it takes half a second, in which no request would be answered
     config = uvicorn.Config(
-        app if beside is None else beside(app),
+        AccessLog(app if beside is None else beside(app)),
         host=host,
         port=int(port),
         http=BoundedProtocol,
@@ -58,7 +59,7 @@ def serve(settings: Settings, db: Database, beside: Callable[[FastAPI], ASGIApp]
         loop="asyncio",  # uvloop would not accept connections through LimitedListener
         ssl_certfile=api.tls_cert or None,
         ssl_keyfile=api.tls_key or None,
-        access_log=False,  # its lines would contain keys and job names; the call log has every change
+        access_log=False,  # its lines would contain keys and names of jobs; AccessLog's do not
         log_config=None,
         server_header=False,
         proxy_headers=False,  # the application has the networks of its proxies

@@ -1,7 +1,8 @@
 """Copy jobs: load files of a stage into a table, each file once; the commit of the load finishes its copy jobs.
 
-A staged file is marked when it is announced. A copy job that begins marks it again, so that its retention starts then.
-A job that finishes removes the file's mark: the mark of the job deletes the file (docs/adr/0042).
+A staged file is marked when it is announced. A copy job that begins marks it again, so that its retention starts then;
+not a file whose mark was discarded. A job that finishes removes the file's mark: the mark of the job deletes the file
+(docs/adr/0042).
 """
 
 from collections.abc import Collection, Sequence
@@ -13,6 +14,7 @@ from sexton import contract
 from sexton.database.contract_errors import check_text
 from sexton.database.rows import in_list
 from sexton.kernel.errors import BadInput
+from sexton.owners.catalog import discards
 from sexton.owners.catalog.errors import RecordNotFound, WrongState
 from sexton.owners.catalog.model import CopyJob, CopyState, ExternalFile
 from sexton.owners.catalog.records import CatalogRecords, add, check_seconds, ensure_found, lock_against_drop, new_id
@@ -47,10 +49,10 @@ class Copies(CatalogRecords):
             ensure_found(tx.t.staged_files, files, rows)
             new = sorted(set(rows) - _copied(tx, stage, table, rows))
             # A claim of a file comes before this removal, and refuses it, or after: then the new mark is too young.
-            _remove_marks(tx, new)
+            marked = _remove_marks(tx, new)
             if ended := _ended(tx, new):
                 raise WrongState(f"{', '.join(ended[:5])}: loaded already, or being deleted")
-            mark_files(tx, [rows[id_] for id_ in new])
+            mark_files(tx, [rows[id_] for id_ in marked])
             return _begin(tx, stage, table, [(id_, "") for id_ in new], timeout_seconds, internal=True)
 
     def begin_external_copy(
@@ -96,7 +98,9 @@ def finish(tx: CatalogTransaction, jobs: Collection[str]) -> None:
     copied = tx.t.copied_files
     files = tx.ids(select(copied.c.file).where(tx.in_instance(copied.c.job_id, [row.id for row in internal])))
     # The job was LOADING until now, so no claim has taken one. Their rows are locked: no job begins with one of them.
-    _remove_marks(tx, [row.id for row in _locked_files(tx, files)])
+    locked = [row.id for row in _locked_files(tx, files)]
+    _remove_marks(tx, locked)
+    discards.forget(tx, "stage_file", locked)
     for kind, of_kind in (("copy_job", internal), ("external_copy_job", [row for row in rows if not row.internal])):
         new_marks = [contract.NewMark(id=r.id, vault=None, parent=("stage", r.stage_id)) for r in of_kind]
         contract.mark(tx.c, tx.instance, kind, new_marks)
@@ -159,11 +163,11 @@ def _locked_files(tx: CatalogTransaction, files: Collection[str]) -> Sequence[An
     ).all()
 
 
-def _remove_marks(tx: CatalogTransaction, files: Collection[str]) -> None:
-    """Remove the marks of staged files that nothing has claimed."""
+def _remove_marks(tx: CatalogTransaction, files: Collection[str]) -> Sequence[str]:
+    """Remove the marks of staged files that nothing has claimed; return these files, in the order of their ids."""
     mark = tx.db.t.mark
     is_waiting = [tx.in_instance(mark.c.id, files), mark.c.kind == "stage_file", mark.c.state == "MARKED"]
-    tx.c.execute(delete(mark).where(*is_waiting))
+    return sorted(map(str, tx.c.execute(delete(mark).where(*is_waiting).returning(mark.c.id)).scalars()))
 
 
 def _ended(tx: CatalogTransaction, files: Collection[str]) -> list[str]:

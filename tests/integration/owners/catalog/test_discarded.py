@@ -114,6 +114,24 @@ def test_a_discarded_file_is_reported_and_can_be_loaded(shop: Shop) -> None:
     assert shop.objects() == set()
 
 
+@pytest.mark.parametrize("is_cancelled", [True, False])
+def test_a_discarded_file_outlives_a_copy_that_does_not_finish(shop: Shop, is_cancelled: bool) -> None:
+    shop.table()
+    file, files = staged_file(shop), shop.objects()
+    discard(shop, "stage_file", file)
+    job = shop.catalog.begin_copy("u1", "t", [file], HOUR)
+    if is_cancelled:
+        shop.catalog.cancel_copy(job.id)
+    shop.later(HOUR + 1)
+    for _ in range(4):
+        shop.round()
+        shop.later(4 * DAY)
+
+    assert files
+    assert shop.objects() == files
+    assert reported(shop) == {f"stage_file/{file}"}
+
+
 def test_a_discarded_copy_job_is_reported(shop: Shop) -> None:
     shop.table()
     file = staged_file(shop)
