@@ -1,10 +1,10 @@
 """Delete history rows that are too old, a few thousand in each transaction."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, and_, delete, exists, func, or_, select
+from sqlalchemy import ColumnElement, and_, delete, exists, func, or_, select
 
 from sexton.database.engine import Database
 from sexton.database.ranges import beyond
@@ -54,7 +54,7 @@ class HistoryStore:
                 tx.execute(delete(history).where(self._among(instance, superfluous)))
         return rows[-1] if rows else None
 
-    def _among(self, instance: str, rows: Sequence[Row[Any]]) -> ColumnElement[bool]:
+    def _among(self, instance: str, rows: Iterable[Any]) -> ColumnElement[bool]:
         history = self._db.t.mark_history
         return and_(history.c.instance == instance, refs_in(self._db, history, [Ref(r.kind, r.id) for r in rows]))
 

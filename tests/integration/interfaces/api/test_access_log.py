@@ -1,0 +1,83 @@
+"""Each request has an id and one line in the log, which repeats nothing that was sent."""
+
+import logging
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from sexton.interfaces.api.access_log import HEADER
+from tests.servers.api import Api
+from tests.support.rig import Rig
+
+
+@pytest.fixture
+def api(rig: Rig) -> Iterator[Api]:
+    with Api(rig.instance(), console=True) as server:
+        yield server
+
+
+def lines(caplog: pytest.LogCaptureFixture, number: int) -> str:
+    """Return what was logged, once it has so many lines: a line is written after its answer was sent."""
+    for _ in range(100):
+        found = [r.getMessage() for r in caplog.records if r.name == "sexton.interfaces.api.access_log"]
+        if len(found) >= number:
+            break
+        time.sleep(0.1)
+    assert len(found) == number
+    return "\n".join(found)
+
+
+def get(api: Api, path: str, **headers: str) -> httpx.Response:
+    authorization = {"Authorization": f"Bearer {api.token('read@shop')}"}
+    return httpx.get(f"{api.url}{path}", headers=authorization | headers, timeout=60)
+
+
+def test_a_line_has_the_template_and_no_key(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    answers = [
+        get(api, "/v1/why?key=data/my-customer"),
+        get(api, "/v1/instances/shop/protections/my-customer"),
+        get(api, "/my-customer"),
+        httpx.get(f"{api.url}/v1/status", timeout=60),
+        httpx.get(f"{api.url}/console/login", timeout=60),
+    ]
+
+    assert [answer.status_code for answer in answers] == [200, 404, 404, 401, 200]
+    logged = lines(caplog, 5)
+    assert "GET /v1/why: 200 in " in logged
+    assert "GET /v1/instances/{instance}/protections/{job}: 404 in " in logged
+    assert "GET *: 404 in " in logged
+    assert "401 in " in logged
+    assert "GET /console/login: 200 in " in logged
+    assert "my-customer" not in logged
+
+
+def test_probes_that_succeed_are_not_logged(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    assert httpx.get(f"{api.url}/livez", timeout=60).status_code == 200
+    get(api, "/v1/status")
+    assert "GET /v1/status: 200 in " in lines(caplog, 1)
+
+
+@pytest.mark.parametrize(("sent", "is_kept"), [("job-7.a_b", True), ("a b", False), ("x" * 65, False), ("", False)])
+def test_an_answer_has_the_id_of_its_request(api: Api, sent: str, is_kept: bool) -> None:
+    id_ = get(api, "/v1/status", **{HEADER: sent}).headers[HEADER]
+
+    assert (id_ == sent) is is_kept
+    assert id_
+
+
+def test_an_unexpected_error_is_logged_with_its_id(
+    api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(api.app.state.service, "status", fail)
+    answer = get(api, "/v1/status", **{HEADER: "night-call"})
+
+    assert (answer.status_code, answer.headers[HEADER]) == (500, "night-call")
+    assert "GET /v1/status: 500 in " in lines(caplog, 1)
