@@ -168,6 +168,11 @@ class LiveSettings:
             self._refresh()
             return self._rows
 
+    def read_again(self) -> None:
+        """Forget what was read: whoever has just changed a row, or is about to, sees the rows of now."""
+        with self._lock:
+            self._read_at = None
+
     def changed(self, key: str, value: str | None, instance: str = "") -> "Live[Settings]":
         """Return the settings as they would be with another row; ``value``: None, without it.
 

@@ -3,7 +3,7 @@
 The functions on the right define parameters, results and errors.
 """
 
-from sexton.client import binlog_calls, calls, operating, registering
+from sexton.client import administering, binlog_calls, calls, operating, registering
 from sexton.client.sender import ApiMethod
 
 
@@ -46,6 +46,19 @@ class ApiMethods:
     add_to_list = ApiMethod(operating.add_to_list)
     remove_from_list = ApiMethod(operating.remove_from_list)
     call_log = ApiMethod(operating.call_log)
+
+    tokens = ApiMethod(administering.tokens)
+    create_token = ApiMethod(administering.create_token)
+    renew_token = ApiMethod(administering.renew_token)
+    revoke_token = ApiMethod(administering.revoke_token)
+    users = ApiMethod(administering.users)
+    add_user = ApiMethod(administering.add_user)
+    set_password = ApiMethod(administering.set_password)
+    remove_user = ApiMethod(administering.remove_user)
+    settings = ApiMethod(administering.settings)
+    preview_setting = ApiMethod(administering.preview_setting)
+    set_setting = ApiMethod(administering.set_setting)
+    unset_setting = ApiMethod(administering.unset_setting)
 
     watermark = ApiMethod(calls.watermark)
     protections = ApiMethod(calls.protections)

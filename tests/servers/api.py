@@ -66,8 +66,9 @@ def _recording(app: Any) -> Any:
 
         async def record_and_send(message: Any) -> None:
             nonlocal answers_token
-            # The answer to a login is a token: the only answer that must contain a secret.
-            answers_token = answers_token or (scope.get("path") == "/v1/token" and message.get("status") == 200)
+            # The answer to a login, or to the creation of a token: the only ones that must contain a secret.
+            is_secret = (scope.get("path"), message.get("status")) in (("/v1/token", 200), ("/v1/tokens", 201))
+            answers_token = answers_token or is_secret
             if not answers_token:
                 record_output("api", repr(message).encode())
             await send(message)

@@ -22,6 +22,7 @@ from sexton.interfaces.api.authentication import AuthenticationMiddleware
 from sexton.interfaces.api.description import describe, operation_id
 from sexton.interfaces.api.lanes import Lanes
 from sexton.interfaces.api.routes import (
+    access,
     binlogs,
     call_log,
     checks,
@@ -39,6 +40,9 @@ from sexton.interfaces.api.routes import (
     rounds,
     tokens,
     wal,
+)
+from sexton.interfaces.api.routes import (
+    settings as settings_routes,
 )
 from sexton.interfaces.api.token_verifier import TokenVerifier
 from sexton.interfaces.operator_service import OperatorService
@@ -76,7 +80,7 @@ def create(settings: Settings, db: Database) -> FastAPI:
     collector = FigureCollector(figures.read, {}, update=figures.update, stats=False, worker=False)
     app.state.metrics = DeploymentRegistry(settings.require_deployment(), collector, PoolCollector(db.engine))
     words = {"v1", ""}
-    operators = (instances, rounds, plans, holds, marks, lists, checks, call_log)
+    operators = (instances, rounds, plans, holds, marks, lists, checks, call_log, settings_routes, access)
     parts = (health, tokens, control, *operators, protections, wal, binlogs, replicas, journal)
     for routes in (*(part.routes for part in parts), owner_operations.router()):
         app.include_router(routes)

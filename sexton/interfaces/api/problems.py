@@ -27,6 +27,9 @@ from sexton.operators.access.errors import (
     NoArgon2,
     NotAuthorized,
     Unauthenticated,
+    UnknownToken,
+    UnknownUser,
+    UserExists,
 )
 from sexton.operators.call_log.errors import CallLogBroken
 from sexton.operators.controls.port import Halted, NotEnabled
@@ -85,8 +88,11 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (UnknownHold, 404),
     (UnknownPlan, 404),
     (UnknownRound, 404),
+    (UnknownToken, 404),
+    (UnknownUser, 404),
     (SlowBody, 408),
     (Exists, 409),
+    (UserExists, 409),
     (SoftDeleted, 409),
     (PlanRefused, 409),
     (TooLate, 409),

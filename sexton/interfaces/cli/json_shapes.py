@@ -33,8 +33,7 @@ from sexton.recycle.model import RoundReport
 from sexton.recycle.pacing.model import Cap, PlaceFigures
 from sexton.recycle.pipeline.quarantined import Quarantined
 from sexton.recycle.planning.estimate import Estimate
-from sexton.recycle.planning.model import Plan, PlanRow
-from sexton.recycle.planning.preview import Shift
+from sexton.recycle.planning.model import Plan, PlanRow, Shift
 from sexton.recycle.rounds.row import RoundRow
 from sexton.replication.binlog.messages import GcProgress, GcReport
 from sexton.replication.binlog.model import Consumer, Log

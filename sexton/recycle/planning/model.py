@@ -228,3 +228,22 @@ class PlanFacts(NamedTuple):
     def needs_limit(self) -> bool:
         """Return whether anything that is due counts against the limits."""
         return any(due.whole.limited and due.whole.marks for due in self.due)
+
+
+class Shift(Message):
+    """How much of a kind another retention would make due now (``more``), or no longer due.
+
+    ``before`` and ``after`` are retentions in seconds, None where none is set. ``asks``: the first plan of a round
+    after the change would await approval.
+    """
+
+    instance: str
+    kind: str
+    before: int | None
+    after: int | None
+    more: bool
+    marks: int
+    objects: int
+    estimated: bool
+    bytes: int
+    asks: bool

@@ -3,28 +3,8 @@
 from collections.abc import Iterator
 
 from sexton.database.engine import Database
-from sexton.kernel.message import Message
-from sexton.recycle.planning.model import Policy
+from sexton.recycle.planning.model import Policy, Shift
 from sexton.recycle.planning.sql.measure import Measure, find_kinds, policy_of
-
-
-class Shift(Message):
-    """How much of a kind another retention would make due now (``more``), or no longer due.
-
-    ``before`` and ``after`` are retentions in seconds, None where none is set. ``asks``: the first plan of a round
-    after the change would await approval.
-    """
-
-    instance: str
-    kind: str
-    before: int | None
-    after: int | None
-    more: bool
-    marks: int
-    objects: int
-    estimated: bool
-    bytes: int
-    asks: bool
 
 
 def shifts(db: Database, instance: str, before: Policy, after: Policy) -> Iterator[Shift]:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sexton.interfaces import setting_changes
 from sexton.interfaces.cli.context import WrongUsage, log_call, open_database
 from sexton.interfaces.cli.json_output import emit_list, wants_json
 from sexton.interfaces.cli.output import show_table, styled_console
@@ -11,12 +12,11 @@ from sexton.interfaces.wording import first_line, human_bytes, quantity
 from sexton.kernel.printable import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from config.explain import SettingRow
     from config.live import IgnoredRow
-    from config.settings import Settings
-    from sexton.interfaces.operator_service import OperatorService
-    from sexton.kernel.live import Live
-    from sexton.recycle.planning.preview import Shift
+    from sexton.protocol.settings import SettingChange, Shift
 
 app = typer.Typer(help="Settings and where they come from.", no_args_is_help=True)
 
@@ -34,18 +34,6 @@ def _keys(incomplete: str) -> list[str]:
 KEY_HELP = "A key that `settings show` marks as changeable."
 Key = Annotated[str, typer.Argument(help=KEY_HELP, autocompletion=_keys)]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
-WITHOUT_APPROVAL = "more may be deleted in 24 hours without approval (sexton plan list)"
-SAFEGUARDS = {
-    "recycle.max_delete_objects": WITHOUT_APPROVAL,
-    "recycle.max_delete_fraction": WITHOUT_APPROVAL,
-    "binlog.max_cut_fraction": "more of a binlog may be cut without approval",
-    "binlog.gc_binlog_interval_seconds": "more of a binlog is cut without approval, also after a larger jump",
-    "binlog.hold_limit_seconds": "binlogs are kept for a shorter time for a silent consumer, replica or follower",
-    "check.check_grace_seconds": "younger objects count as orphans if no record names them",
-}
-"""Keys whose change may cause a deletion that no retention shows, and what it then does."""
-SAFE_IF_LONG = ("binlog.hold_limit_seconds", "check.check_grace_seconds")
-"""Of these, those that are safe if they are raised; the others are if they are lowered."""
 IN_FORCE = "workers use it within 5 s; a plan that was made before is not changed"
 
 
@@ -95,7 +83,7 @@ def set_(
     # Another key is refused, and its value could be a secret, which must not be in the log.
     subject, scope = f"{key}={value}" if is_mutable(key) else key, instance or ""
     with open_database() as service, log_call(service, "settings set", scope, subject, reason):
-        _confirm_change(service, key, scope, service.live.changed(key, value, scope), yes)
+        _confirm(setting_changes.preview(service, key, value, scope), yes)
         service.stores.setting_rows.put(key, value, scope, reason)
     typer.echo(f"{key} is {value} for {instance or 'all instances'}: {IN_FORCE}")
 
@@ -113,7 +101,7 @@ def unset(key: Key, instance: OfInstance = None, yes: Yes = False) -> None:
         scopes = {row.instance for row in service.live.rows() if row.key == key}
         if scope not in scopes:
             check_mutable(service.settings, key)
-        _confirm_change(service, key, scope, service.live.changed(key, None, scope), yes)
+        _confirm(setting_changes.preview(service, key, None, scope), yes)
         removed = service.stores.setting_rows.remove(key, scope)
     where = f"for {instance or 'all instances'}"
     if removed:
@@ -144,30 +132,13 @@ def _rows_in_force(instance: str) -> "tuple[list[SettingRow], list[IgnoredRow]]"
         return own, []
 
 
-def _confirm_change(service: "OperatorService", key: str, scope: str, after: "Live[Settings]", yes: bool) -> None:
+def _confirm(change: "SettingChange", yes: bool) -> None:
     """Print what a change makes due, or no longer due; ask if it makes more due, or loosens a safeguard."""
-    changes = _changes(service, scope, after)
-    _show_changes(changes)
-    loosened = key in SAFEGUARDS and _is_looser(key, service.live.current(scope), after(scope))
-    if loosened:
-        typer.echo(f"this loosens a safeguard: {SAFEGUARDS[key]}")
-    if not yes and (loosened or any(s.more and s.marks for s in changes)):
-        typer.confirm(f"Change {key}?", abort=True, err=True)
-
-
-def _changes(service: "OperatorService", scope: str, after: "Live[Settings]") -> "list[Shift]":
-    """Return what other settings make due, or no longer due; ``scope``: an instance, or empty for all."""
-    from sexton.recycle.planning.preview import shifts
-
-    registry = service.stores.registry
-    instances = [registry.instance(scope)] if scope else registry.instances()
-    return [s for i in instances for s in shifts(service.db, i.id, service.policy(i.id), after(i.id).policy())]
-
-
-def _is_looser(key: str, before: "Settings", after: "Settings") -> bool:
-    section, _, name = key.partition(".")
-    old, new = (float(getattr(getattr(settings, section), name)) for settings in (before, after))
-    return new < old if key in SAFE_IF_LONG else new > old
+    _show_shifts(change.shifts)
+    if change.loosens:
+        typer.echo(f"this loosens a safeguard: {change.loosens}")
+    if not yes and change.deletes_more:
+        typer.confirm(f"Change {change.key}?", abort=True, err=True)
 
 
 @app.command("preview")
@@ -188,18 +159,18 @@ def preview(
     key, value = _split(setting)
     with open_database() as service:
         other = service.live.changed(key, value) if is_mutable(key) else Live.of(load(**{key: value}))
-        changes = _changes(service, instance or "", other)
+        changes = list(setting_changes.shifts(service, instance or "", other))
     if wants_json():
         emit_list(changes)
         return
-    _show_changes(changes)
+    _show_shifts(changes)
     live = f"for all workers: sexton settings set {key} {value}; or " if is_mutable(key) else ""
     typer.echo(
         f"nothing is changed; to set it {live}everywhere: {_variable(key)}={value}, or {key} in the settings file"
     )
 
 
-def _show_changes(changes: "list[Shift]") -> None:
+def _show_shifts(changes: "Sequence[Shift]") -> None:
     columns = ("instance", "kind", "retention", "due now", "objects", "bytes")
     none = "no waiting mark becomes due, or is no longer due"
     show_table("" if changes else none, columns, [_change_row(s) for s in changes])

@@ -35,6 +35,9 @@ EXAMPLE = {
     "vault": "disk",
     "signal": "pause",
     "name": "blacklist",
+    "key": "recycle.retention_seconds",
+    "token": "0123456789ab",
+    "user": "ada",
 }
 """The values of the parameters in paths."""
 
@@ -156,6 +159,18 @@ ROUTES = (
     Route("POST", "/v1/lists/{name}/add", OPERATE_A, {"name": "a"}),
     Route("POST", "/v1/lists/{name}/remove", OPERATE_A, {"name": "a"}),
     Route("GET", "/v1/log", READ_A, query=OF_A),
+    Route("GET", "/v1/settings", READ_A, query=OF_A),
+    Route("GET", "/v1/settings/{key}/preview", READ_A, query=f"value=90&{OF_A}"),
+    Route("PUT", "/v1/settings/{key}", OPERATE_A, {"value": "864000"}, OF_A),
+    Route("DELETE", "/v1/settings/{key}", OPERATE_A, query=OF_A),
+    Route("GET", "/v1/tokens", ADMIN),
+    Route("POST", "/v1/tokens", ADMIN, {"scope": "read@a"}),
+    Route("POST", "/v1/tokens/{token}/renew", ADMIN, {}),
+    Route("DELETE", "/v1/tokens/{token}", ADMIN),
+    Route("GET", "/v1/users", ADMIN),
+    Route("POST", "/v1/users", ADMIN, {"user": "bob", "scope": "read@a", "password": "none of his 123"}),
+    Route("PUT", "/v1/users/{user}/password", ADMIN, {"password": "none of hers 123"}),
+    Route("DELETE", "/v1/users/{user}", ADMIN),
     Route("PUT", f"{I}/watermark", OWNER_A, {"value": 7}),
     Route("POST", f"{I}/protections", OPERATE_A | JOB_A, PROTECTION),
     Route("PUT", f"{I}/protections/{{job}}/chunks/{{number}}", OPERATE_A | JOB_A, {"objects": ["disk/data/a.dat"]}),

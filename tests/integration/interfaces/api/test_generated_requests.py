@@ -53,14 +53,14 @@ OPERATE = (
     OWNER
     | JOB
     | NODE
-    | {"control", "finding", "plan", "wal_topic", "hold", "mark", "mark_history", "pace_cap", "retention"}
+    | {"control", "finding", "plan", "wal_topic", "hold", "mark", "mark_history", "pace_cap", "retention", "setting"}
 )
 MAY_CHANGE = {
     "read": LOG,
     "read@a": LOG,
     "owner@a": OWNER,
     "operate@a": OPERATE,
-    "admin": OPERATE,
+    "admin": OPERATE | {"token", "api_user"},
     "sync:copy@a": JOB,
     "node:n7@a": NODE,
 }

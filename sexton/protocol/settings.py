@@ -1,0 +1,53 @@
+"""Settings in force, and what another value of one of them would change."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from sexton.kernel.message import Message
+from sexton.protocol.body import PRINTABLE, Body
+from sexton.recycle.planning.model import Shift
+
+__all__ = ["NewSetting", "SettingChange", "SettingList", "Shift", "ShownSetting"]
+
+
+class ShownSetting(Message):
+    """A setting; passwords are masked.
+
+    ``mutable``: whether it can be changed while workers run. ``overrides``: the value that the database replaces.
+    """
+
+    key: str
+    value: str
+    source: str
+    unit: str
+    bound: str
+    mutable: bool
+    overrides: str
+
+
+class SettingList(Message):
+    """Settings in the order of their sections. ``ignored``: why stored values are not in force."""
+
+    settings: tuple[ShownSetting, ...]
+    ignored: tuple[str, ...]
+
+
+class NewSetting(Body):
+    """Another value, written as in an environment variable."""
+
+    value: Annotated[str, Field(min_length=1, max_length=100)]
+    reason: Annotated[str, Field(max_length=500, pattern=PRINTABLE, description="other operators read it")] = ""
+
+
+class SettingChange(Message):
+    """What another value changes: what becomes due or no longer due; ``loosens``: the safeguard that gets weaker."""
+
+    key: str
+    shifts: tuple[Shift, ...]
+    loosens: str
+
+    @property
+    def deletes_more(self) -> bool:
+        """Return whether more would be deleted, or with fewer questions."""
+        return bool(self.loosens) or any(shift.more and shift.marks for shift in self.shifts)

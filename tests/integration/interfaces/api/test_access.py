@@ -1,0 +1,96 @@
+"""An administrator manages tokens and users through the API; nobody else does."""
+
+import httpx
+import pytest
+from sqlalchemy import select
+
+from sexton.client import Sexton
+from sexton.client.errors import RequestRefused
+from sexton.operators.access.sql.tokens import TokenStore
+from sexton.operators.call_log.store import CallStore
+from tests.integration.interfaces.api.conftest import Ask
+from tests.servers.api import Api
+from tests.support.rig import Rig
+
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture
+def admin(api: Api) -> Sexton:
+    return Sexton(api.url, api.token("admin"), patience_seconds=0)
+
+
+def test_a_created_token_works_until_it_is_revoked(api: Api, admin: Sexton, rig: Rig) -> None:
+    created = admin.create_token("read@shop", days=3, note="the dashboard")
+    program = Sexton(api.url, created.secret, patience_seconds=0)
+    assert [i.instance for i in program.status("shop").instances] == ["shop"]
+
+    listed = next(t for t in admin.tokens().tokens if t.token == created.token.token)
+    assert (listed.scope, listed.note, listed.revoked_at) == ("read@shop", "the dashboard", None)
+    renewed = admin.renew_token(listed.token, days=30)
+    assert renewed.expires_at - listed.expires_at > 26 * 86_400_000
+    revoked = admin.revoke_token(listed.token)
+    assert "(admin)" in revoked.revoked_by
+    with pytest.raises(RequestRefused, match="revoked"):
+        program.status("shop")
+    with rig.db.read() as c:
+        stored = str([tuple(row) for row in c.execute(select(rig.db.t.token))]) + str(CallStore(rig.db).last(100))
+    assert created.secret.rpartition("_")[2] not in stored
+
+
+def test_a_user_logs_in_until_removed(api: Api, admin: Sexton) -> None:
+    added = admin.add_user("ada", "operate@shop", PASSWORD)
+    assert (added.user, added.scope, added.removed_at) == ("ada", "operate@shop", None)
+    with Sexton.login(api.url, "ada", PASSWORD) as client:
+        assert client.status("shop").instances
+        admin.set_password("ada", PASSWORD + "!")
+        with pytest.raises(RequestRefused):
+            client.status("shop")
+
+    admin.remove_user("ada")
+    [row] = admin.users().users
+    assert (row.user, row.removed_at is not None) == ("ada", True)
+    with pytest.raises(RequestRefused):
+        Sexton.login(api.url, "ada", PASSWORD + "!")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "code"),
+    [
+        ("POST", "/v1/tokens", {"scope": "operate"}, 422, "BAD_INPUT"),
+        ("POST", "/v1/tokens", {"scope": "root@shop"}, 422, "INVALID_REQUEST"),
+        ("POST", "/v1/tokens", {"scope": "read", "days": 900}, 422, "INVALID_REQUEST"),
+        ("DELETE", "/v1/tokens/0123456789ab", None, 404, "UNKNOWN_TOKEN"),
+        ("POST", "/v1/tokens/0123456789ab/renew", {}, 404, "UNKNOWN_TOKEN"),
+        ("DELETE", "/v1/users/nobody", None, 404, "UNKNOWN_USER"),
+        ("POST", "/v1/users", {"user": "ada", "scope": "read", "password": "short"}, 422, "BAD_INPUT"),
+        ("POST", "/v1/users", {"user": "A da", "scope": "read", "password": PASSWORD}, 422, "BAD_INPUT"),
+    ],
+)
+def test_wrong_input_is_refused_with_a_code(
+    ask: Ask, method: str, path: str, body: object, status: int, code: str
+) -> None:
+    answer = ask(method, path, body)
+
+    assert (answer.status_code, answer.json()["code"]) == (status, code)
+    assert PASSWORD not in answer.text
+
+
+def test_a_taken_name_is_a_conflict(ask: Ask) -> None:
+    body = {"user": "ada", "scope": "read", "password": PASSWORD}
+    assert [ask("POST", "/v1/users", body).status_code for _ in range(2)] == [201, 409]
+
+
+@pytest.mark.parametrize("scope", ["operate@*", "operate@shop", "read"])
+def test_no_other_scope_makes_tokens(ask: Ask, rig: Rig, scope: str) -> None:
+    before = {t.id for t in TokenStore(rig.db).all()}
+    answers: list[httpx.Response] = [
+        ask("POST", "/v1/tokens", {"scope": "admin"}, scope=scope),
+        ask("POST", "/v1/users", {"user": "ada", "scope": "admin", "password": PASSWORD}, scope=scope),
+        ask("GET", "/v1/tokens", scope=scope),
+        ask("GET", "/v1/users", scope=scope),
+    ]
+
+    assert {answer.status_code for answer in answers} == {403}
+    new = {t.id: str(t.scope) for t in TokenStore(rig.db).all() if t.id not in before}
+    assert set(new.values()) == {scope}  # those with which the requests were sent
