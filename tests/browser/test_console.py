@@ -14,7 +14,10 @@ from tests.browser.conftest import NewPage
 from tests.servers.api import Api
 from tests.support.rig import Rig
 
-PAGES = ("", "plans", "blockers", "rounds", "why?key=a", "quarantine", "checks", "vaults", "topics", "log")
+PAGES = (
+    *("", "plans", "blockers", "rounds", "why?key=a", "quarantine", "checks", "vaults"),
+    *("topics", "binlogs", "settings", "log"),
+)
 HOSTILE = (
     "<script>document.title='owned'</script>",
     '"><img src=x onerror="document.title=\'owned\'">',

@@ -11,6 +11,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sexton.interfaces.api.problems import READING, REFUSALS, log_failure, log_refusal, problem
 from sexton.interfaces.console import rendering, session
 from sexton.interfaces.console.routes import (
+    access,
+    binlogs,
     blockers,
     checks,
     controls,
@@ -20,13 +22,15 @@ from sexton.interfaces.console.routes import (
     plans,
     quarantine,
     rounds,
+    settings,
     topics,
     vaults,
     why,
 )
 from sexton.operators.access.errors import Unauthenticated
 
-PAGES = (login, overview, controls, plans, rounds, why, blockers, checks, quarantine, vaults, topics, logs)
+LOOKING = (overview, plans, rounds, why, blockers, checks, quarantine, vaults, topics, binlogs)
+PAGES = (login, controls, *LOOKING, settings, access, logs)
 YEAR_SECONDS = 31_536_000
 
 

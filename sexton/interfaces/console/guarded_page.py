@@ -66,4 +66,4 @@ async def _form(request: Request) -> dict[str, str]:
         raise BadInput("this is no form of the console") from None
     if any("\0" in value for _, value in fields):
         raise BadInput("a NUL is part of no name")
-    return {name: value.replace("\r\n", "\n").strip() for name, value in fields}
+    return {name: value if name == "password" else value.replace("\r\n", "\n").strip() for name, value in fields}

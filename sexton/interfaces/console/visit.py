@@ -111,6 +111,7 @@ class Visit:
             "operable": [name for name in self.instances if self.caller.permits(Grant.OPERATE, name)],
             "may_operate": instance is not None and self.caller.permits(Grant.OPERATE, instance),
             "may_operate_all": self.caller.permits(Grant.OPERATE, EVERY_INSTANCE),
+            "may_administer": self.caller.permits(Grant.ADMIN, EVERY_INSTANCE),
             "notice": session.signed(own, notice) if notice else None,
             "form_token": own.form_token,
             "link": self.link,

@@ -1,6 +1,8 @@
 """Encode rows of the log of deletions as Parquet files, sorted by key, and decode them."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,11 +28,17 @@ READ_ROWS = 1_000
 
 def encode(rows: Sequence[AuditRow]) -> bytes:
     """Return a file with these rows, which are sorted by key."""
-    columns = [pa.array(values, field.type) for values, field in zip(zip(*rows, strict=True), SCHEMA, strict=True)]
     sink = pa.BufferOutputStream()
-    table = pa.Table.from_arrays(columns, schema=SCHEMA)
-    pq.write_table(table, sink, compression="zstd", row_group_size=GROUP_ROWS)
+    pq.write_table(_table(rows), sink, compression="zstd", row_group_size=GROUP_ROWS)
     return bytes(sink.getvalue())
+
+
+def write(rows: Iterable[AuditRow], file: IO[bytes]) -> None:
+    """Write rows in their order as one Parquet file; memory holds ``GROUP_ROWS`` of them."""
+    remaining = iter(rows)
+    with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
+        while group := list(islice(remaining, GROUP_ROWS)):
+            writer.write_table(_table(group))
 
 
 def decode(data: bytes, name: str, names: Collection[str] = ()) -> Iterator[AuditRow]:
@@ -49,6 +57,11 @@ def decode(data: bytes, name: str, names: Collection[str] = ()) -> Iterator[Audi
         raise AuditUnreadable(
             f"file {name} of the log of deletions cannot be read: {e}; move it away to read the others"
         ) from e
+
+
+def _table(rows: Sequence[AuditRow]) -> pa.Table:
+    columns = [pa.array(values, field.type) for values, field in zip(zip(*rows, strict=True), SCHEMA, strict=True)]
+    return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
 def _rows(part: pa.RecordBatch, names: Collection[str]) -> Iterator[AuditRow]:

@@ -1,20 +1,29 @@
 """Rounds: the newest ones, one of them, the start of one, and signals to the running one."""
 
-from typing import Annotated
+from collections.abc import Iterator
+from tempfile import TemporaryFile
+from typing import IO, Annotated
 
 from fastapi import APIRouter, Path, Request
+from starlette.responses import StreamingResponse
 
 from sexton.insight.progress import round_progress
 from sexton.interfaces.api.caller import CurrentCaller, Deed, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.pages import Before, Limit, page
+from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access.model import Grant
 from sexton.protocol.operating import RoundDetails, RoundPage, Signal, Signalled
 from sexton.protocol.plans import StartedRound
+from sexton.recycle.audit import parquet
 from sexton.recycle.errors import UnknownRound
 from sexton.recycle.rounds.model import RecycleRequest
+from sexton.recycle.rounds.row import RoundRow
 
 routes = APIRouter(prefix="/v1/instances/{instance}/rounds", route_class=GuardedRoute)
+PARQUET = "application/vnd.apache.parquet"
+FILE = {"schema": {"type": "string", "format": "binary"}}
+CHUNK_BYTES = 256 << 10
 Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
 
 
@@ -33,10 +42,29 @@ def rounds(
 def show(instance: str, round: Number, service: Service, caller: CurrentCaller) -> RoundDetails:
     """Return the report of one round, or how far it is."""
     caller.require(Grant.READ, instance)
-    row = service.stores.reports.round(round)
-    if row.instance != instance:
-        raise UnknownRound(f"instance {instance} has no round {round}")
+    row = _of_instance(service, instance, round)
     return RoundDetails(round=row, progress=round_progress(service.db, round) if row.report is None else None)
+
+
+@routes.get("/{round}/deletions", response_class=StreamingResponse, responses={200: {"content": {PARQUET: FILE}}})
+def deletions(instance: str, round: Number, service: Service, caller: CurrentCaller) -> StreamingResponse:
+    """Return every object that a round tried to delete, as a Parquet file: one row for each outcome of each object.
+
+    It contains the objects of finished marks. Nothing is returned if part of the log of deletions cannot be read.
+    """
+    caller.require(Grant.READ, instance)
+    _of_instance(service, instance, round)
+    file = TemporaryFile()  # noqa: SIM115  # the answer closes it
+    try:
+        parquet.write(service.stores.audit.rows(round), file)
+        length = file.tell()
+        file.seek(0)
+    except BaseException:
+        file.close()
+        raise
+    name = f"deletions-of-round-{round}.parquet"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Length": str(length)}
+    return StreamingResponse(_chunks(file), media_type=PARQUET, headers=headers)
 
 
 @routes.post("", status_code=202)
@@ -65,3 +93,16 @@ def signal(
         service.stores.registry.instance(instance)
         workers = request.app.state.starter.signal_round(instance, signal)
     return Signalled(instance=instance, signal=signal, workers=workers)
+
+
+def _of_instance(service: OperatorService, instance: str, round_: int) -> RoundRow:
+    row = service.stores.reports.round(round_)
+    if row.instance != instance:
+        raise UnknownRound(f"instance {instance} has no round {round_}")
+    return row
+
+
+def _chunks(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        while chunk := file.read(CHUNK_BYTES):
+            yield chunk

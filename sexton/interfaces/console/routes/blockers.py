@@ -1,25 +1,34 @@
 """What blocks deletion now: everything with its way out; holds are placed and released here."""
 
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path
 from starlette.responses import Response
 
 from sexton.interfaces.api.lanes import reserved
 from sexton.interfaces.api.routes import holds as api
+from sexton.interfaces.api.routes import lists as lists_api
+from sexton.interfaces.api.routes import protections as protections_api
 from sexton.interfaces.blockers.listing import list_blockers
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit
+from sexton.interfaces.lists import CONTROL_KINDS
 from sexton.interfaces.wording import quantity
 from sexton.kernel.errors import BadInput
-from sexton.protocol.operating import NewHold, Why
+from sexton.operators.access.model import EVERY_INSTANCE, Grant
+from sexton.operators.controls.model import ListName
+from sexton.protocol.operating import ListEntry, NewHold, Why
+from sexton.protocol.protections import Release
 
 routes = APIRouter(prefix=session.PATH, route_class=GuardedPage)
+LISTS = {kind: name for name, kind in CONTROL_KINDS.items()}
+"""The control of an entry → its list."""
 Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
 SHOWN = 50
-DAY_SECONDS, MAX_DAYS = 86_400, 3_650
+DAY_SECONDS, MAX_DAYS, MAX_JOB = 86_400, 3_650, 4_096
+PROTECTIONS_SHOWN = 200
 DAYS = re.compile(r"[1-9][0-9]{0,3}")
 
 
@@ -28,6 +37,9 @@ def blockers(visit: CurrentVisit) -> Response:
     """Show what blocks deletions of an instance."""
     listed = list_blockers(visit.service, visit.instance)
     holds = api.holds(visit.instance, visit.service, visit.caller, ended=False, after=None, limit=SHOWN)
+    protections = protections_api.list_(visit.instance, visit.service, visit.caller)
+    sees_lists = visit.caller.permits(Grant.READ, EVERY_INSTANCE)
+    controls = lists_api.lists(visit.service, visit.caller).controls if sees_lists else ()
     return visit.show(
         "blockers.html",
         "blockers",
@@ -37,6 +49,12 @@ def blockers(visit: CurrentVisit) -> Response:
         temporal_away=listed.temporal_away,
         holds=holds.holds,
         more_holds=bool(holds.next),
+        protections=protections[:PROTECTIONS_SHOWN],
+        more_protections=len(protections) > PROTECTIONS_SHOWN,
+        may_release=visit.caller.permits(Grant.ADMIN, visit.instance),
+        sees_lists=sees_lists,
+        entries=[(LISTS[control.kind], control) for control in controls if control.kind in LISTS],
+        lists=list(ListName),
     )
 
 
@@ -64,3 +82,26 @@ def release(visit: CurrentVisit, hold: Number) -> Response:
     return visit.done(
         f"Hold {hold} has ended: it blocked {ended.what}. What else blocks it is listed here.", "blockers"
     )
+
+
+@routes.post("/protections/release")
+@reserved
+def release_protection(visit: CurrentVisit) -> Response:
+    """End the protection of a job now."""
+    job = visit.form.get("job", "")
+    if not 0 < len(job) <= MAX_JOB:
+        raise BadInput("the form names no job; open the page again, then send it")
+    released = protections_api.release(visit.instance, job, visit.read(Release), visit.service, visit.caller)
+    return visit.done(f"The protection of {released.job} has ended: it protects nothing any longer.", "blockers")
+
+
+@routes.post("/lists/{what}")
+def change_list(visit: CurrentVisit, what: Literal["add", "remove"]) -> Response:
+    """Put an entry on a list, or take it off."""
+    name = next((known for known in ListName if known == visit.form.get("list", "")), None)
+    if name is None:
+        raise BadInput(f"there is no such list; one of: {', '.join(ListName)}")
+    change = lists_api.add if what == "add" else lists_api.remove
+    changed = change(name, visit.read(ListEntry), visit.service, visit.caller)
+    done = "is on" if changed.listed else "is no longer on"
+    return visit.done(f"{changed.name} {done} the list {name}. Rounds follow it within 5 s.", "blockers")

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from sexton.insight.views import RunningWork
 from sexton.interfaces.api.pages import Before
 from sexton.interfaces.api.routes import rounds as api
-from sexton.interfaces.console import session
+from sexton.interfaces.console import rendering, session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit
 from sexton.kernel.errors import BadInput
@@ -56,6 +56,14 @@ def show(visit: CurrentVisit, round: Number) -> Response:
         progress=details.progress,
         temporal=_link(visit, details.round),
     )
+
+
+@routes.get("/{round}/deletions")
+def deletions(visit: CurrentVisit, round: Number) -> Response:
+    """Return the objects that a round tried to delete, as a file."""
+    answer = api.deletions(visit.instance, round, visit.service, visit.caller)
+    answer.headers.update(rendering.HEADERS)
+    return answer
 
 
 @routes.post("")

@@ -147,6 +147,7 @@ ROUTES = (
     Route("POST", "/v1/plans/{plan}/reject", OPERATE_A, REASON),
     Route("GET", f"{I}/rounds", READ_A),
     Route("GET", f"{I}/rounds/{{round}}", READ_A),
+    Route("GET", f"{I}/rounds/{{round}}/deletions", READ_A),
     Route("POST", f"{I}/rounds", OPERATE_A),
     Route("POST", f"{I}/rounds/running/{{signal}}", OPERATE_A),
     Route("GET", f"{I}/holds", READ_A),

@@ -34,6 +34,7 @@ READ_ONLY = {
     ("GET", "/v1/users"),
     *(("GET", f"/v1/instances/{{instance}}/{name}") for name in ("vaults", "plans", "rounds", "holds", "marks")),
     ("GET", "/v1/instances/{instance}/rounds/{round}"),
+    ("GET", "/v1/instances/{instance}/rounds/{round}/deletions"),
     ("GET", "/v1/checks"),
     ("GET", "/v1/checks/{check}"),
     ("GET", "/v1/instances/{instance}/findings"),
