@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from sexton.kernel.errors import SextonError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -23,6 +25,10 @@ SAFEGUARDS = {
 """Keys whose change may cause a deletion that no retention shows, and what it then does."""
 SAFE_IF_LONG = ("binlog.hold_limit_seconds", "check.check_grace_seconds")
 """Of these, those that are safe if they are raised; the others are if they are lowered."""
+
+
+class OtherChange(SextonError):
+    """Setting a value changes something else by now than its preview said."""
 
 
 def preview(service: "OperatorService", key: str, value: str | None, scope: str) -> "SettingChange":

@@ -1,8 +1,9 @@
 """Settings in force, and what another value of one of them would change."""
 
+import hashlib
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from sexton.kernel.message import Message
 from sexton.protocol.body import PRINTABLE, Body
@@ -36,7 +37,7 @@ class SettingList(Message):
 class NewSetting(Body):
     """Another value, written as in an environment variable."""
 
-    value: Annotated[str, Field(min_length=1, max_length=100)]
+    value: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100, pattern=PRINTABLE)]
     reason: Annotated[str, Field(max_length=500, pattern=PRINTABLE, description="other operators read it")] = ""
 
 
@@ -46,6 +47,12 @@ class SettingChange(Message):
     key: str
     shifts: tuple[Shift, ...]
     loosens: str
+
+    @property
+    def fingerprint(self) -> str:
+        """Return what an operator agrees to: it changes with the settings, and not with each new mark."""
+        moved = sorted((shift.instance, shift.kind, shift.before, shift.after) for shift in self.shifts)
+        return hashlib.sha256(repr((self.key, moved, self.loosens)).encode()).hexdigest()[:32]
 
     @property
     def deletes_more(self) -> bool:

@@ -6,6 +6,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
+from sexton.client import Sexton
 from sexton.operators.access.sql.tokens import TokenStore
 from sexton.operators.access.sql.users import UserStore
 from sexton.operators.settings.store import SettingStore
@@ -78,9 +79,28 @@ def test_a_setting_is_previewed_then_set(new_page: NewPage, rig: Rig) -> None:
     assert (row.key, row.value, row.instance, row.reason) == (KEY, "864000", "", "the audit")
     assert "operate@*" in row.set_by
 
-    page.click(f"text=Remove {KEY}")
-    expect(page.locator(".notice")).to_contain_text("no longer set")
+    page.click("text=Remove it …")
+    expect(page.locator("main")).to_contain_text("4 marks more")
+    page.click("button.danger:has-text('Remove')")
+    expect(page.locator(".notice")).to_contain_text("4 marks more will be due")
     assert SettingStore(rig.db).all() == []
+
+
+def test_a_stale_preview_is_refused(new_page: NewPage, rig: Rig) -> None:
+    page = new_page("operate@*")
+    page.goto(f"/console/settings?key={KEY}&value=7200")
+    SettingStore(rig.db).put(KEY, "8640000", reason="legal hold", by="bob")
+    page.click("text=to 7200 for all instances")
+    expect(page.locator("main")).to_contain_text("look at what it changes again")
+    [row] = SettingStore(rig.db).all()
+    assert row.value == "8640000"
+
+
+def test_the_log_shows_calls_about_no_instance(new_page: NewPage, api: Api) -> None:
+    Sexton(api.url, api.token("admin"), patience_seconds=5).create_token("read", note="for the log")
+    page = new_page("read")
+    page.goto("/console/log")
+    expect(page.locator("main")).to_contain_text("token create")
 
 
 def test_a_value_out_of_bounds_is_refused(new_page: NewPage, rig: Rig) -> None:

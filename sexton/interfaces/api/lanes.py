@@ -81,10 +81,12 @@ class Lanes:
         # A token, and an instance, has one of the threads that read journals; the queues are as long as that of polls.
         self.reads_of_token = RequestLane(places=256, per_token=16, at_once=1)
         self.reads_of_journal = RequestLane(places=256, per_token=256, at_once=1)
+        self.downloads = RequestLane(places=2, per_token=4, at_once=1)
         self.large_bodies = LargeBodies(places=8, per_token=4)
         self.parser = RequestLane(places=1, per_token=16)
         self.parser_threads = Threads(1)
         self.poll_threads, self.health_threads, self.refusal_threads = Threads(2), Threads(1), Threads(2)
+        self.download_threads = Threads(2)
 
     def of(self, endpoint: Callable[..., Any], caller: CallerIdentity | None) -> RequestLane:
         """Return the lane of a request. A coroutine is a long poll: it needs no thread while it waits."""

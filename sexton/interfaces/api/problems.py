@@ -19,6 +19,7 @@ from sexton.database.guard import UnknownInstance
 from sexton.interfaces.api.errors import BodyTooLarge, SlowBody, TooManyRequests
 from sexton.interfaces.api.lanes import Lanes
 from sexton.interfaces.api.parsing import SMALL_BYTES, stated_length
+from sexton.interfaces.setting_changes import OtherChange
 from sexton.kernel.errors import BadInput, SextonError, code_of
 from sexton.operators.access.errors import (
     Forbidden,
@@ -37,6 +38,7 @@ from sexton.operators.holds.store import TooLate, UnknownHold
 from sexton.owners.port import RecordConflict, RecordMissing
 from sexton.protection.errors import Exists, MaxCount, ProtectionNotFound, SoftDeleted
 from sexton.protocol.problems import ProblemDocument
+from sexton.recycle.audit.port import AuditEnded, AuditUnreadable
 from sexton.recycle.errors import NotQuarantined, PlanRefused, RoundEnded, Unconfirmed, UnknownPlan, UnknownRound
 from sexton.replication.binlog.errors import OutOfOrder, RecordsTrimmed, TooManyRuns, UnknownConsumer, UnknownLog
 from sexton.replication.journal.errors import FollowerAhead, JournalTrimmed
@@ -101,6 +103,7 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (AlreadyRunning, 409),
     (NotRunning, 409),
     (RoundEnded, 409),
+    (OtherChange, 409),
     (NotEnabled, 409),
     (Halted, 409),
     (OldMap, 409),
@@ -116,6 +119,7 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (Collected, 409),
     (Refused, 409),
     (PinEnded, 410),
+    (AuditEnded, 410),
     (RecordsTrimmed, 410),
     (JournalTrimmed, 410),
     (BodyTooLarge, 413),
@@ -127,6 +131,7 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (NoArgon2, 501),
     (VaultFault, 503),
     (CallLogBroken, 503),
+    (AuditUnreadable, 503),
     (BadInput, 422),
 )
 """The first match decides. An error that passes by itself is 503, any other error without a match is 400."""

@@ -212,3 +212,15 @@ def check_log(scopes: Collection[TokenScope], required: Grant, instance: str, co
 def runs(name: str, job: str) -> bool:
     """Return whether a job is the named one, or a run of it: ``NAME:RUN``."""
     return job == name or job.startswith(f"{name}:")
+
+
+def token_id(text: str) -> str:
+    """Return the id of a token, from its id or from the whole token, whose secret must not be logged.
+
+    Raises:
+        BadInput: it is neither; the message does not repeat it.
+    """
+    match = re.fullmatch(rf"(?:sxt_)?([0-9a-f]{{{ID_CHARACTERS}}})(?:_\S*)?", text)
+    if match is None:
+        raise BadInput(f"the id of a token has {ID_CHARACTERS} hexadecimal digits; see: sexton token list")
+    return match[1]

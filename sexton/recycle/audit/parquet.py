@@ -33,12 +33,14 @@ def encode(rows: Sequence[AuditRow]) -> bytes:
     return bytes(sink.getvalue())
 
 
-def write(rows: Iterable[AuditRow], file: IO[bytes]) -> None:
-    """Write rows in their order as one Parquet file; memory holds ``GROUP_ROWS`` of them."""
-    remaining = iter(rows)
+def write(rows: Iterable[AuditRow], file: IO[bytes]) -> int:
+    """Write rows in their order as one Parquet file, and return their number; memory holds ``GROUP_ROWS`` of them."""
+    remaining, written = iter(rows), 0
     with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
         while group := list(islice(remaining, GROUP_ROWS)):
             writer.write_table(_table(group))
+            written += len(group)
+    return written
 
 
 def decode(data: bytes, name: str, names: Collection[str] = ()) -> Iterator[AuditRow]:

@@ -33,3 +33,7 @@ class DeletionLog(Protocol):
             heartbeat: called between pages.
         """
         ...
+
+
+class AuditEnded(SextonError):
+    """What a round deleted is no longer in the log of deletions: its retention has ended, or files were removed."""

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path, Response
 
 from sexton.interfaces.api.caller import CurrentCaller, Deed, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
-from sexton.operators.access import policy
+from sexton.operators.access import credentials, policy
 from sexton.operators.access.model import EVERY_INSTANCE, Grant, Token, User
 from sexton.protocol.access import (
     CreatedToken,
@@ -21,7 +21,7 @@ from sexton.protocol.access import (
 )
 
 routes = APIRouter(prefix="/v1", route_class=GuardedRoute)
-TokenId = Annotated[str, Path(max_length=100)]
+TokenId = Annotated[str, Path(max_length=200, description="its id; of a whole token, only the id is used and logged")]
 UserName = Annotated[str, Path(max_length=100)]
 
 
@@ -45,6 +45,7 @@ def create_token(body: NewToken, response: Response, service: Service, caller: C
 @routes.post("/tokens/{token}/renew")
 def renew_token(token: TokenId, body: TokenRenewal, service: Service, caller: CurrentCaller) -> ShownToken:
     """Let a token end so many days from now; its secret stays."""
+    token = policy.token_id(token)
     with caller.recorded(Deed("token renew", "", Grant.ADMIN, token, f"for {body.days} days")):
         return _shown_token(service.stores.tokens.renew(token, body.days))
 
@@ -52,6 +53,7 @@ def renew_token(token: TokenId, body: TokenRenewal, service: Service, caller: Cu
 @routes.delete("/tokens/{token}")
 def revoke_token(token: TokenId, service: Service, caller: CurrentCaller) -> ShownToken:
     """Revoke a token: its next request is refused. Idempotent."""
+    token = policy.token_id(token)
     with caller.recorded(Deed("token revoke", "", Grant.ADMIN, token)):
         return _shown_token(service.stores.tokens.revoke(token, caller.name))
 
@@ -66,6 +68,8 @@ def users(service: Service, caller: CurrentCaller) -> UserList:
 @routes.post("/users", status_code=201)
 def add_user(body: NewUser, service: Service, caller: CurrentCaller) -> ShownUser:
     """Add a user, who may request tokens of up to this scope with the password."""
+    caller.require(Grant.ADMIN, EVERY_INSTANCE)
+    credentials.check_name(body.user)  # else a password in the wrong field would be logged
     scope = policy.scope(body.scope)
     with caller.recorded(Deed("user add", "", Grant.ADMIN, body.user, f"scope {scope}")):
         return _shown_user(service.stores.users.add(body.user, body.password, scope, caller.name))
@@ -74,6 +78,8 @@ def add_user(body: NewUser, service: Service, caller: CurrentCaller) -> ShownUse
 @routes.put("/users/{user}/password", status_code=204)
 def set_password(user: UserName, body: NewPassword, service: Service, caller: CurrentCaller) -> None:
     """Set another password for a user; tokens issued for the old one end."""
+    caller.require(Grant.ADMIN, EVERY_INSTANCE)
+    credentials.check_name(user)
     with caller.recorded(Deed("user password", "", Grant.ADMIN, user)):
         service.stores.users.change(user, body.password, caller.name)
 
@@ -81,6 +87,8 @@ def set_password(user: UserName, body: NewPassword, service: Service, caller: Cu
 @routes.delete("/users/{user}", status_code=204)
 def remove_user(user: UserName, service: Service, caller: CurrentCaller) -> None:
     """Remove a user now, and revoke every token issued for the password."""
+    caller.require(Grant.ADMIN, EVERY_INSTANCE)
+    credentials.check_name(user)
     with caller.recorded(Deed("user remove", "", Grant.ADMIN, user)):
         service.stores.users.remove(user, caller.name)
 

@@ -1,21 +1,26 @@
 """Rounds: the newest ones, one of them, the start of one, and signals to the running one."""
 
-from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from functools import partial
+from os import SEEK_END
 from tempfile import TemporaryFile
 from typing import IO, Annotated
 
 from fastapi import APIRouter, Path, Request
 from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from sexton.insight.progress import round_progress
 from sexton.interfaces.api.caller import CurrentCaller, Deed, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
+from sexton.interfaces.api.lanes import Lanes
 from sexton.interfaces.api.pages import Before, Limit, page
 from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access.model import Grant
 from sexton.protocol.operating import RoundDetails, RoundPage, Signal, Signalled
 from sexton.protocol.plans import StartedRound
 from sexton.recycle.audit import parquet
+from sexton.recycle.audit.port import AuditEnded
 from sexton.recycle.errors import UnknownRound
 from sexton.recycle.rounds.model import RecycleRequest
 from sexton.recycle.rounds.row import RoundRow
@@ -47,24 +52,20 @@ def show(instance: str, round: Number, service: Service, caller: CurrentCaller) 
 
 
 @routes.get("/{round}/deletions", response_class=StreamingResponse, responses={200: {"content": {PARQUET: FILE}}})
-def deletions(instance: str, round: Number, service: Service, caller: CurrentCaller) -> StreamingResponse:
+async def deletions(
+    instance: str, round: Number, request: Request, service: Service, caller: CurrentCaller
+) -> StreamingResponse:
     """Return every object that a round tried to delete, as a Parquet file: one row for each outcome of each object.
 
     It contains the objects of finished marks. Nothing is returned if part of the log of deletions cannot be read.
     """
     caller.require(Grant.READ, instance)
-    _of_instance(service, instance, round)
-    file = TemporaryFile()  # noqa: SIM115  # the answer closes it
-    try:
-        parquet.write(service.stores.audit.rows(round), file)
-        length = file.tell()
-        file.seek(0)
-    except BaseException:
-        file.close()
-        raise
-    name = f"deletions-of-round-{round}.parquet"
-    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Length": str(length)}
-    return StreamingResponse(_chunks(file), media_type=PARQUET, headers=headers)
+    lanes: Lanes = request.app.state.lanes
+    async with AsyncExitStack() as held:  # until the answer is sent
+        await held.enter_async_context(lanes.downloads.place(caller.name))
+        file = held.enter_context(TemporaryFile())  # noqa: SIM115  # the answer closes it
+        await lanes.download_threads.run(_write_deletions, service, instance, round, file)
+        return _Download(file, f"deletions-of-round-{round}.parquet", held.pop_all())
 
 
 @routes.post("", status_code=202)
@@ -95,14 +96,34 @@ def signal(
     return Signalled(instance=instance, signal=signal, workers=workers)
 
 
+class _Download(StreamingResponse):
+    """A file. What it holds is released when it was sent, or its client has gone."""
+
+    def __init__(self, file: IO[bytes], name: str, held: AsyncExitStack) -> None:
+        length = file.seek(0, SEEK_END)
+        file.seek(0)
+        headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Length": str(length)}
+        super().__init__(iter(partial(file.read, CHUNK_BYTES), b""), media_type=PARQUET, headers=headers)
+        self._held = held
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._held:
+            await super().__call__(scope, receive, send)
+
+
+def _write_deletions(service: OperatorService, instance: str, round_: int, file: IO[bytes]) -> None:
+    row = _of_instance(service, instance, round_)
+    rows = parquet.write(service.stores.audit.rows(round_), file)
+    if not rows and row.report is not None and row.report.deleted:
+        raise AuditEnded(f"the log of deletions has no object of round {round_} any longer, which deleted some")
+
+
 def _of_instance(service: OperatorService, instance: str, round_: int) -> RoundRow:
-    row = service.stores.reports.round(round_)
+    unknown = UnknownRound(f"instance {instance} has no round {round_}")
+    try:
+        row = service.stores.reports.round(round_)
+    except UnknownRound:
+        raise unknown from None  # the same as for a round of another instance
     if row.instance != instance:
-        raise UnknownRound(f"instance {instance} has no round {round_}")
+        raise unknown
     return row
-
-
-def _chunks(file: IO[bytes]) -> Iterator[bytes]:
-    with file:
-        while chunk := file.read(CHUNK_BYTES):
-            yield chunk

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from config.live import check_mutable, explain_live
-from config.mutable import is_mutable, is_per_instance
+from config.mutable import is_per_instance
 from sexton.interfaces import setting_changes
 from sexton.interfaces.api.caller import CurrentCaller, Deed, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
@@ -47,9 +47,9 @@ def set_(
     key: Key, body: NewSetting, service: Service, caller: CurrentCaller, instance: OfInstance = ""
 ) -> SettingChange:
     """Set a value for all workers, in force within 5 s, and return what it changes. Ask for its preview first."""
-    subject = f"{key}={body.value}" if is_mutable(key) else key  # another value could be a secret
-    with caller.recorded(Deed("settings set", instance, Grant.OPERATE, subject, body.reason)):
-        change = setting_changes.preview(service, key, body.value, instance)
+    caller.require(Grant.OPERATE, instance or EVERY_INSTANCE)
+    change = setting_changes.preview(service, key, body.value, instance)  # what it refuses could be a secret
+    with caller.recorded(Deed("settings set", instance, Grant.OPERATE, f"{key}={body.value}", body.reason)):
         service.stores.setting_rows.put(key, body.value, instance, body.reason, caller.name)
         service.live.read_again()
     return change

@@ -74,6 +74,9 @@ def renew(token: Id, days: Days = 90) -> None:
 
     Example: sexton token renew 3f9c0a1b2c4d --days 90
     """
+    from sexton.operators.access import policy
+
+    token = policy.token_id(token)
     with open_database() as service, log_call(service, "token renew", subject=token, reason=f"for {days} days"):
         renewed = service.stores.tokens.renew(token, days)
     typer.echo(f"token {renewed.id}, scope {renewed.scope}, is valid until {utc(renewed.expires_at)}")
@@ -85,8 +88,10 @@ def revoke(token: Id) -> None:
 
     Example: sexton token revoke 3f9c0a1b2c4d
     """
+    from sexton.operators.access import policy
     from sexton.operators.controls.store import whoami
 
+    token = policy.token_id(token)
     with open_database() as service, log_call(service, "token revoke", subject=token):
         revoked = service.stores.tokens.revoke(token, whoami())
     typer.echo(f"token {revoked.id}, scope {revoked.scope}, is revoked")

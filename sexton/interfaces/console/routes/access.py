@@ -8,6 +8,7 @@ from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit, Visit
 from sexton.kernel.errors import BadInput
+from sexton.operators.access import policy
 from sexton.protocol.access import CreatedToken, NewToken, NewUser, TokenRenewal
 
 routes = APIRouter(prefix=f"{session.PATH}/access", route_class=GuardedPage)
@@ -23,6 +24,7 @@ def access(visit: CurrentVisit) -> Response:
 @routes.post("/tokens")
 def create(visit: CurrentVisit) -> Response:
     """Create a token and show its secret, once."""
+    policy.scope(visit.form.get("scope", ""))  # its message names the scopes
     answer = Response()
     return _page(visit, api.create_token(visit.read(NewToken, **_days(visit)), answer, visit.service, visit.caller))
 
@@ -45,6 +47,7 @@ def revoke(visit: CurrentVisit) -> Response:
 @routes.post("/users")
 def add(visit: CurrentVisit) -> Response:
     """Add a user."""
+    policy.scope(visit.form.get("scope", ""))
     added = api.add_user(visit.read(NewUser), visit.service, visit.caller)
     return visit.done(f"User {added.user} may log in, with scope {added.scope}.", "access")
 

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Path
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from sexton.insight.views import RunningWork
@@ -59,9 +60,10 @@ def show(visit: CurrentVisit, round: Number) -> Response:
 
 
 @routes.get("/{round}/deletions")
-def deletions(visit: CurrentVisit, round: Number) -> Response:
+async def deletions(visit: CurrentVisit, round: Number) -> Response:
     """Return the objects that a round tried to delete, as a file."""
-    answer = api.deletions(visit.instance, round, visit.service, visit.caller)
+    instance = await run_in_threadpool(lambda: visit.instance)
+    answer = await api.deletions(instance, round, visit.request, visit.service, visit.caller)
     answer.headers.update(rendering.HEADERS)
     return answer
 

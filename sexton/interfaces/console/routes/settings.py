@@ -4,25 +4,29 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from config.mutable import FOR_ALL, PER_INSTANCE
+from sexton.interfaces import setting_changes
 from sexton.interfaces.api.routes import settings as api
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit, Visit
+from sexton.interfaces.setting_changes import OtherChange
+from sexton.interfaces.wording import quantity
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
-from sexton.protocol.settings import NewSetting
+from sexton.protocol.settings import NewSetting, SettingChange
 
 routes = APIRouter(prefix=f"{session.PATH}/settings", route_class=GuardedPage)
 MAX_KEY = MAX_VALUE = 100
 
 
 @routes.get("")
-def settings(visit: CurrentVisit, key: str = "", value: str = "") -> Response:
-    """Show settings; with a key and a value, also what this value would change."""
+def settings(visit: CurrentVisit, key: str = "", value: str = "", remove: bool = False) -> Response:
+    """Show settings; with a key and a value, also what this value, or its removal, would change."""
     scope = _scope(visit)
     key, value = key.strip()[:MAX_KEY], value.strip()[:MAX_VALUE]
     listed = api.settings(visit.service, visit.caller, scope)
-    change = api.preview(key, visit.service, visit.caller, value, scope) if key and value else None
+    is_asked = key and (value or remove)
+    change = api.preview(key, visit.service, visit.caller, None if remove else value, scope) if is_asked else None
     return visit.show(
         "settings.html",
         "settings",
@@ -35,6 +39,8 @@ def settings(visit: CurrentVisit, key: str = "", value: str = "") -> Response:
         change=change,
         key=key,
         value=value,
+        remove=remove,
+        of_marks=key not in FOR_ALL,
         may_set=visit.caller.permits(Grant.OPERATE, scope or EVERY_INSTANCE),
     )
 
@@ -44,16 +50,37 @@ def set_(visit: CurrentVisit) -> Response:
     """Set a value for all workers."""
     scope, key = _scope(visit), _key(visit)
     body = visit.read(NewSetting)
-    api.set_(key, body, visit.service, visit.caller, scope)
-    return visit.done(f"{key} is {body.value} for {scope or 'all instances'}. Workers use it within 5 s.", "settings")
+    _check_agreed(visit, key, body.value, scope)
+    change = api.set_(key, body, visit.service, visit.caller, scope)
+    whose = scope or "all instances without a value of their own"
+    return visit.done(f"{key} is {body.value} for {whose}. {_effect(change)}", "settings")
 
 
 @routes.post("/unset")
 def unset(visit: CurrentVisit) -> Response:
     """Remove a value of the database."""
     scope, key = _scope(visit), _key(visit)
-    api.unset(key, visit.service, visit.caller, scope)
-    return visit.done(f"{key} is no longer set for {scope or 'all instances'}: its other sources apply.", "settings")
+    _check_agreed(visit, key, None, scope)
+    change = api.unset(key, visit.service, visit.caller, scope)
+    whose = scope or "all instances"
+    return visit.done(f"{key} is not set for {whose}: its other sources apply. {_effect(change)}", "settings")
+
+
+def _check_agreed(visit: Visit, key: str, value: str | None, scope: str) -> None:
+    """Raise ``OtherChange`` unless a change is the one that the page showed; another operator may have been faster."""
+    visit.caller.require(Grant.OPERATE, scope or EVERY_INSTANCE)
+    change = setting_changes.preview(visit.service, key, value, scope)
+    if visit.form.get("agreed", "") != change.fingerprint:
+        raise OtherChange(f"{key} changes something else by now than the page showed; look at what it changes again")
+
+
+def _effect(change: SettingChange) -> str:
+    """Return what a change did, in one sentence."""
+    due = sum(shift.marks for shift in change.shifts if shift.more)
+    less = sum(shift.marks for shift in change.shifts if not shift.more)
+    texts = [f"{quantity(due, 'mark')} more will be due"] if due else []
+    texts += [f"{quantity(less, 'mark')} less will be due"] if less else []
+    return f"Workers use it within 5 s{': ' if texts else ''}{', '.join(texts)}."
 
 
 def _scope(visit: Visit) -> str:

@@ -146,7 +146,8 @@ class QuarantineStore:
 
         Raises:
             UnknownInstance: no such instance.
-            BadInput: no reason is given, or files of it may be being deleted, or there are derived marks.
+            BadInput: no reason is given, or files of it may be being deleted, or there are derived marks, or the mark
+                of its parent deletes a prefix with these files in it.
             NotQuarantined: the mark is neither quarantined nor waiting for its second pass.
         """
         if not why.strip():
@@ -158,6 +159,7 @@ class QuarantineStore:
             locked = c.execute(select(mark).where(is_mark).with_for_update()).one_or_none()
             if locked is None or (locked.quarantined_reason is None and locked.first_pass_at is None):
                 raise NotQuarantined(f"{ref.kind} {ref.id} of {instance} is not quarantined; see: sexton why {ref.id}")
+            self._check_parent(c, instance, ref, locked)
             if derived and c.execute(self._derived(instance, ref, derived)).first() is not None:
                 raise BadInput(
                     f"marks were made because of {ref.kind} {ref.id}, and rounds would delete them: let the owner "
@@ -188,6 +190,17 @@ class QuarantineStore:
                 drop_files(self._db, c, span, [ref], skip_damaged=True)
                 remove_damaged_lists(self._db, c, span)
         return _value(locked)
+
+    def _check_parent(self, c: Connection, instance: str, ref: Ref, row: Any) -> None:
+        """Raise ``BadInput`` if the mark's parent is marked, too, and deletes everything under a prefix."""
+        mark = self._db.t.mark
+        is_parent = [mark.c.instance == instance, mark.c.kind == row.parent_kind, mark.c.id == row.parent_id]
+        deletes_all = select(mark.c.id).where(*is_parent, mark.c.prefix.is_not(None))
+        if row.parent_id is not None and c.execute(deletes_all).first() is not None:
+            raise BadInput(
+                f"{row.parent_kind} {row.parent_id} is marked, and deletes all of its files, also those of {ref.kind} "
+                f"{ref.id}: let the owner undrop it first, or discard its mark"
+            )
 
     def _move_to_history(self, c: Connection, instance: str, ref: Ref, why: str, deleted: _DeletedFiles) -> None:
         """Move a record to history as discarded."""

@@ -62,6 +62,7 @@ def test_a_user_logs_in_until_removed(api: Api, admin: Sexton) -> None:
         ("POST", "/v1/tokens", {"scope": "read", "days": 900}, 422, "INVALID_REQUEST"),
         ("DELETE", "/v1/tokens/0123456789ab", None, 404, "UNKNOWN_TOKEN"),
         ("POST", "/v1/tokens/0123456789ab/renew", {}, 404, "UNKNOWN_TOKEN"),
+        ("DELETE", "/v1/tokens/nonsense", None, 422, "BAD_INPUT"),
         ("DELETE", "/v1/users/nobody", None, 404, "UNKNOWN_USER"),
         ("POST", "/v1/users", {"user": "ada", "scope": "read", "password": "short"}, 422, "BAD_INPUT"),
         ("POST", "/v1/users", {"user": "A da", "scope": "read", "password": PASSWORD}, 422, "BAD_INPUT"),
@@ -74,6 +75,33 @@ def test_wrong_input_is_refused_with_a_code(
 
     assert (answer.status_code, answer.json()["code"]) == (status, code)
     assert PASSWORD not in answer.text
+
+
+@pytest.mark.parametrize("method", ["DELETE", "POST"])
+def test_a_whole_token_is_revoked_by_its_id_and_not_logged(api: Api, admin: Sexton, rig: Rig, method: str) -> None:
+    created = admin.create_token("admin")
+    url = f"{api.url}/v1/tokens/{created.secret}{'/renew' if method == 'POST' else ''}"
+    body = {} if method == "POST" else None
+    answer = httpx.request(method, url, json=body, headers={"Authorization": f"Bearer {created.secret}"}, timeout=60)
+
+    secret = created.secret.rpartition("_")[2]
+    assert answer.status_code == 200
+    assert answer.json()["token"] == created.token.token
+    assert secret not in answer.text
+    assert secret not in str(CallStore(rig.db).last(100))
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("DELETE", f"/v1/tokens/{PASSWORD}", None),
+        ("POST", "/v1/users", {"user": PASSWORD, "scope": "read", "password": "ada ada ada ada"}),
+        ("PUT", "/v1/settings/recycle.retention_seconds", {"value": PASSWORD}),
+    ],
+)
+def test_a_secret_in_the_wrong_place_is_not_logged(ask: Ask, rig: Rig, method: str, path: str, body: object) -> None:
+    assert ask(method, path, body).status_code in (400, 422)
+    assert PASSWORD not in str(CallStore(rig.db).last(100))
 
 
 def test_a_taken_name_is_a_conflict(ask: Ask) -> None:

@@ -132,6 +132,21 @@ def test_a_discarded_file_outlives_a_copy_that_does_not_finish(shop: Shop, is_ca
     assert reported(shop) == {f"stage_file/{file}"}
 
 
+def test_what_is_in_a_dropped_stage_is_not_discarded_alone(shop: Shop) -> None:
+    shop.table()
+    file, files = staged_file(shop), shop.objects()
+    shop.catalog.drop_stage("u1")
+    with pytest.raises(BadInput, match="stage u1 is marked"):
+        discard(shop, "stage_file", file)
+    shop.catalog.undrop_stage("u1")
+    discard(shop, "stage_file", file)
+    shop.later(30 * DAY)
+    shop.round()
+
+    assert files
+    assert shop.objects() == files
+
+
 def test_a_discarded_copy_job_is_reported(shop: Shop) -> None:
     shop.table()
     file = staged_file(shop)
