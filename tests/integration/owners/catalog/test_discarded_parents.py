@@ -142,18 +142,6 @@ def test_a_table_is_undropped_after_a_discard_of_its_index(shop: Shop) -> None:
     assert shop.objects() == objects
 
 
-def test_a_stage_is_undropped_after_a_discard_of_its_file(shop: Shop) -> None:
-    file = staged_file(shop)
-    shop.catalog.drop_stage("u1")
-    discard(shop, "stage_file", file)
-
-    shop.catalog.undrop_stage("u1")
-    shop.round()
-
-    assert [staged.id for staged in shop.catalog.staged_files("u1")] == [file]
-    assert len(shop.objects()) == 1
-
-
 def test_a_tablet_and_index_discarded_go_with_their_table(shop: Shop) -> None:
     shop.loaded(shop.table("t", 1, i1=Schema(), i2=Schema()))
     [tablet] = shop.catalog.tablets(index="i2")
