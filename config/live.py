@@ -169,7 +169,7 @@ class LiveSettings:
             return self._rows
 
     def read_again(self) -> None:
-        """Forget what was read: whoever has just changed a row, or is about to, sees the rows of now."""
+        """Read the rows again at the next use, because a row was changed just now, or is about to be."""
         with self._lock:
             self._read_at = None
 

@@ -52,6 +52,6 @@ class AccessLog:
 def _log(scope: Scope, status: int, seconds: float) -> None:
     level = logging.DEBUG if scope["path"] in QUIET_PATHS and status < 400 else logging.INFO
     template = getattr(scope.get("route"), "path", "*")  # no route: the path may be anything
-    caller = getattr(scope.get("state", {}).get("identity"), "name", "nobody")
+    caller = getattr(scope.get("state", {}).get("identity"), "name", "no known caller")
     outcome = status or "no answer"
     log.log(level, "%s %s: %s in %.0f ms, for %s", scope["method"], template, outcome, seconds * 1000, caller)

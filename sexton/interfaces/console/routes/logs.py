@@ -16,7 +16,7 @@ SHOWN = 100
 
 @routes.get("")
 def log(visit: CurrentVisit, who: str = "", after: Before = None) -> Response:
-    """Show calls, the newest first: about an instance, or all of them to whoever may read all instances."""
+    """Show calls, the newest first: about an instance, or all of them if the caller may read all instances."""
     sees_all = visit.named is None and visit.caller.permits(Grant.READ, EVERY_INSTANCE)
     instance = EVERY_INSTANCE if sees_all else visit.instance
     listed = api.log(visit.service, visit.caller, instance, who[:200], after, SHOWN)
