@@ -284,10 +284,11 @@ class OidcSection(_Section):
 
 
 class PricesSection(_Section):
-    """Prices of requests, for the estimates of plans."""
+    """Prices of requests and of storage, for the estimates of plans and of what waits."""
 
     list_per_1000_requests: Annotated[float, Field(ge=0, json_schema_extra={"unit": "of the currency"})] = 0.005
     delete_per_1000_requests: Annotated[float, Field(ge=0, json_schema_extra={"unit": "of the currency"})] = 0.0
+    storage_per_gib_month: Annotated[float, Field(ge=0, json_schema_extra={"unit": "of the currency"})] = 0.023
     currency: Annotated[str, Field(pattern=r"^\S{1,8}$")] = "USD"
 
 

@@ -1,12 +1,13 @@
 """Read the status of every instance for one screen, and how much a running round has deleted. SQL alone."""
 
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, func, select
+from sqlalchemy import ColumnElement, Connection, Table, and_, case, func, or_, select
 
 from sexton.check.model import RunState
 from sexton.database.engine import Database
-from sexton.database.rows import sum_of
+from sexton.database.rows import in_list, sum_of
 from sexton.insight.progress import read_progress
 from sexton.insight.stores import InsightStores
 from sexton.insight.views import Checked, InstanceStatus, KindStatus, Overview, Running
@@ -73,7 +74,7 @@ def _instance_status(db: Database, instance: Instance, stores: InsightStores, po
             failures=row.failures,
             last_success=row.last_success_at,
             holds=_count(c, hold, active_hold),
-            kinds=tuple(_kind_status(db, c, name, kind, policy, now) for kind in kinds.names),
+            kinds=_kind_statuses(db, c, name, kinds.names, policy, now),
             more_kinds=kinds.more,
             claimed=_count(c, mark, claimed),
             late=_count(c, mark, and_(claimed, mark.c.first_pass_at.is_not(None))),
@@ -160,20 +161,39 @@ def _checked(db: Database, c: Connection, instance: str) -> Checked:
     )
 
 
-def _kind_status(db: Database, c: Connection, instance: str, kind: str, policy: Policy, now: int) -> KindStatus:
+def _kind_statuses(
+    db: Database, c: Connection, instance: str, kinds: Sequence[str], policy: Policy, now: int
+) -> tuple[KindStatus, ...]:
+    """Return the marks of some kinds, counted by one scan."""
+    cutoffs = {kind: rules.cutoff(kind, policy, now) for kind in kinds}
+    counts = _count_by_kind(db, c, instance, cutoffs)
+    statuses = []
+    for kind, cutoff in cutoffs.items():
+        marks, oldest, due_marks, due_bytes = counts.get(kind, (0, None, 0, 0))
+        setting = f"kinds.{kind}.retention_seconds"
+        status = KindStatus(
+            kind=kind,
+            waiting=marks,
+            due=due_marks,
+            due_bytes=due_bytes,
+            oldest=oldest,
+            next_due=next_due(db, c, instance, kind, policy, now),
+            note="" if cutoff is not None else f"kept: no retention is set for this kind; set {setting}",
+        )
+        statuses.append(status)
+    return tuple(statuses)
+
+
+def _count_by_kind(
+    db: Database, c: Connection, instance: str, cutoffs: Mapping[str, int | None]
+) -> Mapping[str, tuple[int, int, int, int]]:
+    """Return by kind: how many marks wait, since when (ms since 1970), how many of them are due, and their bytes."""
+    if not cutoffs:
+        return {}
     mark = db.t.mark
-    waiting = and_(mark.c.instance == instance, mark.c.kind == kind, waits(mark))
-    cutoff = rules.cutoff(kind, policy, now)
-    marks, oldest = c.execute(select(func.count(), func.min(mark.c.retention_starts_at)).where(waiting)).one()
-    due = and_(waiting, mark.c.retention_starts_at <= (cutoff if cutoff is not None else 0))
-    due_marks, due_bytes = c.execute(select(func.count(), sum_of(db, mark.c.bytes)).where(due)).one()
-    note = "" if cutoff is not None else f"kept: no retention is set for this kind; set kinds.{kind}.retention_seconds"
-    return KindStatus(
-        kind=kind,
-        waiting=marks,
-        due=due_marks,
-        due_bytes=due_bytes,
-        oldest=oldest,
-        next_due=next_due(db, c, instance, kind, policy, now),
-        note=note,
-    )
+    started = mark.c.retention_starts_at
+    is_due = or_(*(and_(mark.c.kind == kind, started <= (cutoff or 0)) for kind, cutoff in cutoffs.items()))
+    oldest, bytes_if_due = func.min(started, type_=started.type), case((is_due, mark.c.bytes), else_=0)
+    waiting = and_(mark.c.instance == instance, in_list(db, mark.c.kind, list(cutoffs)), waits(mark))
+    columns = (mark.c.kind, func.count(), oldest, func.count().filter(is_due), sum_of(db, bytes_if_due))
+    return {kind: tuple(rest) for kind, *rest in c.execute(select(*columns).where(waiting).group_by(mark.c.kind))}

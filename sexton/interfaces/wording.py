@@ -57,6 +57,12 @@ def utc_column(instant: int | None, precision: str = "minutes") -> str:
     return dt.datetime.fromtimestamp(instant / 1000, dt.UTC).replace(tzinfo=None).isoformat(" ", precision)
 
 
+def monthly_cost(size: int, per_gib: float, currency: str) -> str:
+    """Return what it costs to keep some bytes for a month."""
+    cost = size / 2**30 * per_gib
+    return f"less than 0.01 {currency}" if 0 < cost < 0.01 else f"{cost:,.2f} {currency}"
+
+
 def kept_counts(marks_by_reason: Mapping[Any, int]) -> str:
     """Return how many marks are kept and why, for people."""
     return ", ".join(f"{marks} by {printable(str(why))}" for why, marks in sorted(marks_by_reason.items())) or "nothing"

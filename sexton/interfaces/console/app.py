@@ -9,7 +9,9 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sexton.interfaces.api.problems import READING, REFUSALS, log_failure, log_refusal, problem
+from sexton.interfaces.blockers.listing import list_blockers
 from sexton.interfaces.console import rendering, session
+from sexton.interfaces.console.latest import Latest
 from sexton.interfaces.console.routes import (
     access,
     binlogs,
@@ -56,6 +58,9 @@ def beside(api: FastAPI) -> Beside:
     console = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     for name in ("service", "logins", "starter", "lanes", "verifier"):
         setattr(console.state, name, getattr(api.state, name))
+    service = api.state.service
+    console.state.statuses = Latest(lambda instance: service.status(instance).instances[0])
+    console.state.blockers = Latest(lambda _: list_blockers(service, None))
     for part in PAGES:
         console.include_router(part.routes)
     console.mount(f"{session.PATH}/static", _StaticAssets(directory=rendering.STATIC))

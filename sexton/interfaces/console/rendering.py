@@ -81,7 +81,12 @@ _environment.filters.update(
     number=number, bytes=wording.human_bytes, utc=wording.utc, first_line=wording.first_line, span=span
 )
 _environment.globals.update(
-    asset=asset, quantity=wording.quantity, kept_counts=wording.kept_counts, freed=wording.freed, urlencode=urlencode
+    asset=asset,
+    quantity=wording.quantity,
+    kept_counts=wording.kept_counts,
+    freed=wording.freed,
+    monthly_cost=wording.monthly_cost,
+    urlencode=urlencode,
 )
 
 

@@ -4,8 +4,10 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from sexton.insight.running import read_running
+from sexton.interfaces.blockers.controls import ALL_INSTANCES
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
+from sexton.interfaces.console.latest import wait_briefly
 from sexton.interfaces.console.visit import CurrentVisit
 from sexton.operators.access.model import Grant
 
@@ -20,7 +22,23 @@ def overview(visit: CurrentVisit) -> Response:
         visit.caller.require(Grant.READ, only)
     service = visit.service
     names = [only] if only is not None else visit.instances
-    statuses = [service.status(name).instances[0] for name in names]
+    latest = visit.request.app.state
+    asked = [latest.statuses.ask(name) for name in names]
+    blockers = latest.blockers.ask("all")
+    wait_briefly([*asked, blockers])
+    halts = visit.halts()
+    statuses = [
+        question.answer().model_copy(update={"halt": halts.get(i)}) for i, question in zip(names, asked, strict=True)
+    ]
     running = [work for work in read_running(service.db, only) if work.instance in names]
-    cli = f"sexton status {only}" if only else "sexton status"
-    return visit.show("overview.html", "overview", cli=cli, statuses=statuses, running=running)
+    listed = blockers.answer_if_known()
+    return visit.show(
+        "overview.html",
+        "overview",
+        cli=f"sexton status {only}" if only else "sexton status",
+        statuses=statuses,
+        running=running,
+        blockers=None if listed is None else [b for b in listed.rows if b.instance in (*names, ALL_INSTANCES)],
+        temporal_away=listed is not None and listed.temporal_away,
+        prices=service.settings.prices,
+    )

@@ -1,0 +1,69 @@
+"""Keep the last answer to a slow question, so that a page which asks every two seconds need not wait for the next."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any, Generic, NamedTuple, TypeVar
+
+Answer = TypeVar("Answer")
+WAIT_SECONDS = 0.08
+"""How long a page waits for newer answers, if it can show older ones."""
+OLDEST_SECONDS = 30.0
+"""A page does not show an older answer than this."""
+
+
+class Asked(NamedTuple, Generic[Answer]):
+    """A question that is being answered. ``known``: its last answer, if that is recent."""
+
+    future: Future[Answer]
+    known: Answer | None
+
+    def answer(self) -> Answer:
+        """Return the new answer or the last one; wait if there is none. Raise what the question raises."""
+        return self.future.result() if self.known is None or self.future.done() else self.known
+
+    def answer_if_known(self) -> Answer | None:
+        """Return the new answer or the last one, or None, without waiting. Raise what the question raises."""
+        return self.future.result() if self.future.done() else self.known
+
+
+class Latest(Generic[Answer]):
+    """Asks each question once at a time, however many pages show its answer.
+
+    Args:
+        read: answers a question; may take long.
+    """
+
+    def __init__(self, read: Callable[[str], Answer]) -> None:
+        self._read = read
+        self._pool = ThreadPoolExecutor(2, thread_name_prefix="console-latest")
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[Answer, float]] = {}
+        self._reading: dict[str, Future[Answer]] = {}
+
+    def ask(self, question: str) -> Asked[Answer]:
+        """Ask a question, unless it is being asked already."""
+        with self._lock:
+            if question not in self._reading:
+                self._reading[question] = self._pool.submit(self._read_now, question)
+            known, at = self._known.get(question, (None, 0.0))
+            return Asked(self._reading[question], known if time.monotonic() - at < OLDEST_SECONDS else None)
+
+    def _read_now(self, question: str) -> Answer:
+        try:
+            answer = self._read(question)
+        except BaseException:
+            with self._lock:
+                del self._reading[question]
+                self._known.pop(question, None)
+            raise
+        with self._lock:
+            del self._reading[question]
+            self._known[question] = (answer, time.monotonic())
+        return answer
+
+
+def wait_briefly(asked: Sequence[Asked[Any]]) -> None:
+    """Give all questions a short time to be answered."""
+    wait([question.future for question in asked], WAIT_SECONDS)

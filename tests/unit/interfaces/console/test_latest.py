@@ -1,0 +1,73 @@
+"""The last answer is shown while a newer one is read; a failure is not hidden behind it."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from sexton.interfaces.console.latest import Latest, wait_briefly
+
+
+class Reader:
+    """Answers 1, 2, 3, … each time it is let through."""
+
+    def __init__(self) -> None:
+        self.gate, self.reads = threading.Semaphore(0), 0
+        self.error: Exception | None = None
+
+    def __call__(self, question: str) -> str:
+        self.reads += 1
+        answer = f"{question} {self.reads}"
+        assert self.gate.acquire(timeout=30)
+        if self.error is not None:
+            raise self.error
+        return answer
+
+
+@pytest.fixture
+def reader() -> Iterator[Reader]:
+    reader = Reader()
+    yield reader
+    reader.gate.release(10)
+
+
+def test_a_slow_answer_is_asked_for_once(reader: Reader) -> None:
+    latest = Latest(reader)
+    first, second = latest.ask("shop"), latest.ask("shop")
+    assert first.answer_if_known() is None
+    reader.gate.release()
+    assert (first.answer(), second.answer()) == ("shop 1", "shop 1")
+
+
+def test_the_last_answer_is_shown_while_a_newer_one_is_read(reader: Reader) -> None:
+    latest = Latest(reader)
+    reader.gate.release()
+    latest.ask("shop").answer()
+    asked = latest.ask("shop")
+    wait_briefly([asked])
+    assert asked.answer() == asked.answer_if_known() == "shop 1"
+    reader.gate.release()
+    asked.future.result()
+    assert asked.answer() == asked.answer_if_known() == "shop 2"
+
+
+def test_an_old_answer_is_not_shown(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sexton.interfaces.console.latest.OLDEST_SECONDS", 0.0)
+    latest = Latest(reader)
+    reader.gate.release()
+    latest.ask("shop").answer()
+    assert latest.ask("shop").answer_if_known() is None
+
+
+def test_a_failure_is_raised_and_forgets_the_last_answer(reader: Reader) -> None:
+    latest = Latest(reader)
+    reader.gate.release()
+    latest.ask("shop").answer()
+    reader.error = ValueError("gone")
+    reader.gate.release()
+    asked = latest.ask("shop")
+    with pytest.raises(ValueError, match="gone"):
+        asked.future.result()
+    with pytest.raises(ValueError, match="gone"):
+        asked.answer()
+    assert latest.ask("shop").answer_if_known() is None
