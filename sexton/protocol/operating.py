@@ -155,10 +155,14 @@ class RoundPage(Message):
 
 
 class RoundDetails(Message):
-    """One round. ``progress``: how far it is; None: it has a report."""
+    """One round. ``progress``: how far it is; None: it has a report.
+
+    ``worked_at``: when a worker last worked on it (ms since 1970); None: none does, because it waits or has ended.
+    """
 
     round: RoundRow
     progress: RoundCounts | None = None
+    worked_at: int | None = None
 
 
 class Signalled(Message):

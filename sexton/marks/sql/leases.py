@@ -162,3 +162,11 @@ def _is_lease(row: Table, lease: Lease) -> ColumnElement[bool]:
         row.c.owner == lease.owner,
         row.c.state == LeaseState.BUSY,
     )
+
+
+def renewed_at(db: Database, c: Connection, instance: str, job: str) -> int | None:
+    """Return when the lease of a job was last acquired or renewed (ms since 1970); None: no run has it."""
+    lease = db.t.lease
+    is_held = and_(lease.c.instance == instance, lease.c.job == job, lease.c.state == LeaseState.BUSY)
+    ends = c.execute(select(lease.c.expires_at).where(is_held)).scalar_one_or_none()
+    return None if ends is None else ends - TTL_SECONDS * 1000

@@ -16,6 +16,7 @@ from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.lanes import Lanes
 from sexton.interfaces.api.pages import Before, Limit, page
 from sexton.interfaces.operator_service import OperatorService
+from sexton.marks.sql.leases import renewed_at
 from sexton.operators.access.model import Grant
 from sexton.protocol.operating import RoundDetails, RoundPage, Signal, Signalled
 from sexton.protocol.plans import StartedRound
@@ -24,6 +25,7 @@ from sexton.recycle.audit.port import AuditEnded
 from sexton.recycle.errors import UnknownRound
 from sexton.recycle.rounds.model import RecycleRequest
 from sexton.recycle.rounds.row import RoundRow
+from sexton.recycle.rounds.sql.store import JOB
 
 routes = APIRouter(prefix="/v1/instances/{instance}/rounds", route_class=GuardedRoute)
 PARQUET = "application/vnd.apache.parquet"
@@ -48,7 +50,11 @@ def show(instance: str, round: Number, service: Service, caller: CurrentCaller) 
     """Return the report of one round, or how far it is."""
     caller.require(Grant.READ, instance)
     row = _of_instance(service, instance, round)
-    return RoundDetails(round=row, progress=round_progress(service.db, round) if row.report is None else None)
+    if row.report is not None:
+        return RoundDetails(round=row)
+    with service.db.read() as c:
+        worked_at = renewed_at(service.db, c, instance, JOB)
+    return RoundDetails(round=row, progress=round_progress(service.db, round), worked_at=worked_at)
 
 
 @routes.get("/{round}/deletions", response_class=StreamingResponse, responses={200: {"content": {PARQUET: FILE}}})

@@ -21,6 +21,8 @@ from sexton.runtime.temporal.links import link_of
 routes = APIRouter(prefix=f"{session.PATH}/rounds", route_class=GuardedPage)
 Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
 SHOWN = 20
+SILENCE_MS = 10_000
+"""A round whose worker renewed nothing for this long may have lost it: it renews its lease every three seconds."""
 DONE: dict[Signal, str] = {
     "cancel": "The round ends after its page of deletes.",
     "pause": "The round pauses after its page of deletes.",
@@ -55,6 +57,8 @@ def show(visit: CurrentVisit, round: Number) -> Response:
         instance=visit.instance,
         round=details.round,
         progress=details.progress,
+        worked_at=details.worked_at,
+        silence_ms=SILENCE_MS,
         temporal=_link(visit, details.round),
     )
 

@@ -120,15 +120,18 @@ class ApprovalStore:
         """
         t = self._db.t.plan
         with self._db.write() as c:
-            self._open_row(c, plan, instance, lock=True)
+            row = self._open_row(c, plan, instance, lock=True)
+            earlier = {name: getattr(row, name) for name in NO_APPROVAL}
             approval = {"approved_by": by, "approved_at": self._db.now(c)}
             c.execute(update(t).where(t.c.id == plan).values(**approval))
         try:
             yield
         except SextonError:
+            # Another operator's approval stays: the round that was started with it may not have begun yet.
             with self._db.write() as c:
                 is_unbegun = and_(t.c.id == plan, t.c.state == PlanState.PLANNED, t.c.rejected.is_(False))
-                c.execute(update(t).where(is_unbegun).values(**NO_APPROVAL))
+                is_own = and_(*(t.c[name] == value for name, value in approval.items()))
+                c.execute(update(t).where(is_unbegun, is_own).values(**earlier))
             raise
 
     def reject(self, plan: int, why: str, by: str) -> PlanRow:
@@ -201,8 +204,8 @@ class ApprovalStore:
         if row is None or row.instance != instance:
             raise PlanRefused(f"plan {plan} is not an open plan of {instance}; {_remedy(instance)}")
         if (state := shown_state(row, self._db.now(c))) not in (PlanState.PLANNED, PlanState.AWAITING):
-            old = ": it is more than a day old" if state == PlanState.EXPIRED else ""
-            raise PlanRefused(f"plan {plan} of {instance} is {state} and cannot be applied{old}; {_remedy(instance)}")
+            why = f"{state} and cannot be applied{_why_closed(row, state)}"
+            raise PlanRefused(f"plan {plan} of {instance} is {why}; {_remedy(instance)}")
         return row
 
     def open_plans(self, c: Connection, instance: str, now: int, *, lock: bool = False) -> Sequence[Plan]:
@@ -289,3 +292,12 @@ def _still_holds(measure: Measure, plan: Plan, awaiting: Plan) -> bool:
     if plan.policy.version != awaiting.policy.version or in_part != {k.kind: k.since > 0 for k in plan.kinds}:
         return False
     return not limits.explain_difference(plan.kinds, [measure.measure_again(kind) for kind in plan.kinds])
+
+
+def _why_closed(row: Any, state: str) -> str:
+    """Return why a plan is not open any more, and who closed it."""
+    if state == PlanState.EXPIRED:
+        return ": it is more than a day old"
+    if state == PlanState.REJECTED:
+        return f": {row.awaits}"
+    return f": approved by {row.approved_by}" if row.approved_by else ""

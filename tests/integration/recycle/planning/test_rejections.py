@@ -145,7 +145,7 @@ def test_a_rejected_plan_cannot_be_applied(shop: Limited) -> None:
     number = awaited(shop)
     shop.rounds.plans.approvals.reject(number, WHY, "bert")
 
-    with pytest.raises(PlanRefused, match="REJECTED and cannot be applied; make a new one"):
+    with pytest.raises(PlanRefused, match=f"REJECTED and cannot be applied: rejected by bert: {WHY}; make a new"):
         shop.begin_apply(number)
 
 
