@@ -3,7 +3,7 @@
 The functions on the right define parameters, results and errors.
 """
 
-from sexton.client import administering, binlog_calls, calls, operating, registering
+from sexton.client import administering, binlog_calls, calls, maintaining, operating, registering
 from sexton.client.sender import ApiMethod
 
 
@@ -46,6 +46,17 @@ class ApiMethods:
     add_to_list = ApiMethod(operating.add_to_list)
     remove_from_list = ApiMethod(operating.remove_from_list)
     call_log = ApiMethod(operating.call_log)
+
+    probe_vault = ApiMethod(maintaining.probe_vault)
+    trust_vault = ApiMethod(maintaining.trust_vault)
+    signal_check = ApiMethod(maintaining.signal_check)
+    explain_topic = ApiMethod(maintaining.explain_topic)
+    enable_topic = ApiMethod(maintaining.enable_topic)
+    disable_topic = ApiMethod(maintaining.disable_topic)
+    signal_purge = ApiMethod(maintaining.signal_purge)
+    run_binlog_gc = ApiMethod(maintaining.run_binlog_gc)
+    signal_binlog_gc = ApiMethod(maintaining.signal_binlog_gc)
+    approve_cut = ApiMethod(maintaining.approve_cut)
 
     tokens = ApiMethod(administering.tokens)
     create_token = ApiMethod(administering.create_token)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from config.settings import Settings
 from sexton.database.engine import Database
+from sexton.kernel.errors import BadInput
 from sexton.runtime.live import live_settings
 from sexton.runtime.stores import DeploymentStores
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from sexton.recycle.pipeline.quarantined import Quarantined
     from sexton.recycle.planning.estimate import Estimate
     from sexton.recycle.planning.model import Plan
+    from sexton.storage.model import Probe
 
 RATE_SAMPLE_ROUNDS = 5
 """The last rounds from which the rate of deletion is estimated."""
@@ -82,6 +84,29 @@ class OperatorService:
         """Allow rounds of an instance to delete, and agree to its retentions of now. Raise ``UnknownInstance``."""
         self.stores.registry.enable(instance)
         self.stores.plans.retentions.agree_first(instance, self.policy(instance))
+
+    def probe(self, instance: str, vault: str) -> "Probe":
+        """Probe what a vault's store really does, store the result and return it. Raise ``UnknownVault``."""
+        result = self.stores.vaults_of_any_round.get(instance, vault).probe()
+        self.stores.registry.store_probe(instance, vault, result)
+        return result
+
+    def trust(self, instance: str, vault: str) -> int:
+        """Let a vault's marker name the newest round of this database, and return its number.
+
+        Everything is proved but the last round, which is what this repairs.
+
+        Raises:
+            BadInput: the vault has no marker.
+            UnknownVault: there is no such vault.
+        """
+        place, registry = self.stores.vaults_of_any_round.get(instance, vault), self.stores.registry
+        marker, (last_round, run_id) = place.read_marker(), registry.last_round(instance)
+        if marker is None:
+            raise BadInput(f"vault {vault} no longer has a marker; see: sexton vault list {instance}")
+        place.replace_marker(marker.model_copy(update={"round": last_round, "run": run_id}))
+        registry.store_announced(instance, vault, last_round)
+        return last_round
 
     def discard(self, instance: str, ref: "Ref", why: str) -> "Quarantined":
         """Give a mark up; raises as ``QuarantineStore.discard`` does."""

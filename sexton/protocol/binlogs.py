@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, FailFast, Field
 
+from sexton.kernel.message import Message
 from sexton.protocol.body import PRINTABLE, Body
 from sexton.protocol.names import Name, Seq, Size
 from sexton.replication.binlog.model import MAX_NAMES, Consumer, Log, RecordPage, StoreResult
@@ -15,6 +16,7 @@ __all__ = [
     "Consumer",
     "ConsumerRegistration",
     "Consumers",
+    "CutApproval",
     "DroppedCopies",
     "Log",
     "LogConfig",
@@ -22,6 +24,7 @@ __all__ = [
     "NewRecord",
     "NewRecords",
     "RecordPage",
+    "StartedGc",
     "StoreResult",
 ]
 MAX_RECORDS = 10_000
@@ -35,6 +38,20 @@ class LogConfig(Body):
     max_bytes: Size | None = None
     max_history_nums: Size | None = None
     from_seq: Seq = 0
+
+
+class CutApproval(Body):
+    """The last record of a very large cut that may be deleted, ``awaiting_seq`` of the log as it was shown."""
+
+    upto: Seq
+
+
+class StartedGc(Message):
+    """The binlog GC that was started."""
+
+    instance: str
+    workflow: str
+    run: str
 
 
 class NewRecord(Body):

@@ -17,6 +17,7 @@ from sexton.recycle.pacing.model import PlaceFigures
 from sexton.recycle.pipeline.quarantined import Quarantined
 from sexton.recycle.planning.model import PlanRow
 from sexton.recycle.rounds.row import RoundRow
+from sexton.storage.model import Probe
 
 __all__ = [
     "MAX_PAGE",
@@ -38,6 +39,7 @@ __all__ = [
     "PlacedHold",
     "PlanPage",
     "PlanRow",
+    "Probe",
     "Quarantined",
     "Rejection",
     "Retried",
@@ -48,6 +50,8 @@ __all__ = [
     "ShownVault",
     "Signal",
     "Signalled",
+    "TrustOrder",
+    "Trusted",
     "VaultList",
     "Why",
 ]
@@ -216,6 +220,20 @@ class ShownVault(Message):
     keys_per_second: int | None
     """The cap of its deletions; None: it has none."""
     fault: str | None = None
+
+
+class TrustOrder(Body):
+    """Why this database may delete in a vault in which a newer copy of it has deleted."""
+
+    reason: Reason
+
+
+class Trusted(Message):
+    """A vault whose marker names ``round`` now, the newest round of this database."""
+
+    instance: str
+    vault: str
+    round: int
 
 
 class VaultList(Message):

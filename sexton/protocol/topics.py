@@ -1,12 +1,13 @@
 """WAL topics: region maps, heartbeats of nodes, replays and purges; and the errors that the API refuses them with."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, FailFast, Field
 
 from sexton.kernel.message import Message
 from sexton.protocol.body import PRINTABLE, Body
 from sexton.wal.addresses import NODE_URL
+from sexton.wal.explanation import TopicExplanation
 from sexton.wal.model import MAX_TOPIC_REGIONS, Facts, Pin, Topic
 from sexton.wal.orders import HeartbeatReceipt
 from sexton.wal.port import (
@@ -35,16 +36,20 @@ __all__ = [
     "OldMap",
     "Pin",
     "PinEnded",
+    "PurgeSignal",
+    "Purging",
     "RegionMap",
     "RegionOfAnotherNode",
     "RegionReport",
     "Replay",
     "ReplayRefused",
+    "SignalledPurge",
     "StartedPurge",
     "StreamReport",
     "TooManyRegions",
     "TooManyReplays",
     "Topic",
+    "TopicExplanation",
     "Topics",
 ]
 TOPIC = r"^[A-Za-z0-9._-]{1,249}$"
@@ -138,6 +143,23 @@ class StartedPurge(Message):
     topic: str
     workflow: str
     run: str
+
+
+PurgeSignal = Literal["cancel", "pause", "resume", "retry", "now"]
+
+
+class SignalledPurge(Message):
+    """A signal was sent to the running purge. ``workers``: how many can deliver it; 0: none runs now."""
+
+    topic: str
+    signal: PurgeSignal
+    workers: int
+
+
+class Purging(Body):
+    """How a topic is purged. ``logical``: only its floor rises, and the retention of the log itself deletes."""
+
+    logical: bool = False
 
 
 class Topics(BaseModel):

@@ -1,40 +1,14 @@
 """Explain what a purge of a topic would delete now, and which regions and replays block the rest. Deletes nothing."""
 
 from sexton.database.engine import Database
-from sexton.kernel.message import Message
 from sexton.wal import policy
-from sexton.wal.model import Mode, Pin, PurgeVerdict, Region, Topic
+from sexton.wal.explanation import RegionLag, TopicExplanation
+from sexton.wal.model import Mode, Region, Topic
 from sexton.wal.port import UnknownTopic
 from sexton.wal.sql.rows import read_pins, read_topic
 from sexton.wal.wal import WalService
 
 MAX_LINES = 1_000
-
-
-class RegionLag(Message):
-    """How far a region lags, in entries of the topic and in estimated bytes. ``holds``: it still needs entries."""
-
-    region: Region
-    holds: bool
-    entries: int | None
-    bytes: int | None
-
-
-class TopicExplanation(Message):
-    """A topic, its verdict, its replays, and up to 1,000 of its regions, those that need the oldest entries first.
-
-    ``frees`` and ``bytes``: what a purge would delete. ``behind``: how many regions it would ask to flush first.
-    """
-
-    topic: Topic
-    verdict: PurgeVerdict
-    lines: tuple[RegionLag, ...]
-    regions: int
-    pins: tuple[Pin, ...]
-    frees: int
-    bytes: int
-    behind: int
-    now: int
 
 
 def explain(db: Database, wal: WalService, name: str) -> TopicExplanation:

@@ -5,14 +5,14 @@ import logging
 from functools import cached_property
 
 from sexton.database.engine import Database
-from sexton.kernel.errors import SextonError
+from sexton.kernel.errors import BadInput, SextonError
 from sexton.kernel.live import Live
 from sexton.kernel.trust import STRICT, Trust
 from sexton.operators.controls.store import ControlStore
 from sexton.wal.addresses import NodeAddresses
 from sexton.wal.flushing import Flusher
-from sexton.wal.model import WalSettings
-from sexton.wal.port import TopicLog
+from sexton.wal.model import Mode, Topic, WalSettings
+from sexton.wal.port import LogFault, TopicLog
 from sexton.wal.purger import Purger
 from sexton.wal.rounds import PurgeRounds
 from sexton.wal.sql.embedded_log import EmbeddedLog
@@ -52,6 +52,21 @@ class WalService:
         self.store, self.maps, self.heartbeats = WalStore(db), MapStore(db, settings), HeartbeatStore(db)
         self.replays, self.resets = ReplayStore(db, settings), ResetStore(db)
         self.floors, self.schedule = FloorStore(db, in_force, controls), WalSchedule(db, in_force)
+
+    def enable(self, name: str, mode: Mode, instance: str) -> Topic:
+        """Purge a topic of an instance from now on, if the log has it; repeatable.
+
+        Raises:
+            BadInput: it has several partitions.
+            LogFault: the log does not have it, or does not answer: otherwise a mistyped name would stay on the list.
+            TopicOfAnotherInstance: another instance has it.
+        """
+        facts = self.log.facts([name])[name]
+        if isinstance(facts, LogFault):
+            raise facts
+        if facts.partitions != 1:
+            raise BadInput(f"topic {name} has {facts.partitions:,} partitions; entry ids need exactly one")
+        return self.store.enable(name, mode, instance)
 
     @cached_property
     def log(self) -> TopicLog:

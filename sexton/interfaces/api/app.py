@@ -23,6 +23,7 @@ from sexton.interfaces.api.description import describe, operation_id
 from sexton.interfaces.api.lanes import Lanes
 from sexton.interfaces.api.routes import (
     access,
+    binlog_gc,
     binlogs,
     call_log,
     checks,
@@ -39,6 +40,7 @@ from sexton.interfaces.api.routes import (
     replicas,
     rounds,
     tokens,
+    vaults,
     wal,
 )
 from sexton.interfaces.api.routes import (
@@ -80,8 +82,8 @@ def create(settings: Settings, db: Database) -> FastAPI:
     collector = FigureCollector(figures.read, {}, update=figures.update, stats=False, worker=False)
     app.state.metrics = DeploymentRegistry(settings.require_deployment(), collector, PoolCollector(db.engine))
     words = {"v1", ""}
-    operators = (instances, rounds, plans, holds, marks, lists, checks, call_log, settings_routes, access)
-    parts = (health, tokens, control, *operators, protections, wal, binlogs, replicas, journal)
+    operators = (instances, vaults, rounds, plans, holds, marks, lists, checks, call_log, settings_routes, access)
+    parts = (health, tokens, control, *operators, protections, wal, binlogs, binlog_gc, replicas, journal)
     for routes in (*(part.routes for part in parts), owner_operations.router()):
         app.include_router(routes)
         templates = [getattr(route, "path", "") for route in routes.routes]

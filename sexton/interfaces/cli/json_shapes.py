@@ -44,7 +44,7 @@ from sexton.replication.replicas.model import BackendStanding, Replica
 from sexton.runtime.temporal.schedules import ScheduleInfo
 from sexton.runtime.temporal.versions import WorkerBuild
 from sexton.storage.model import Probe, Undeleted
-from sexton.wal.explain import TopicExplanation
+from sexton.wal.explanation import TopicExplanation
 from sexton.wal.messages import PurgeProgress, PurgeReport, PurgeRoundProgress, TopicCounts
 from sexton.wal.model import Purge, Topic
 

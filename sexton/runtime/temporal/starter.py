@@ -1,4 +1,4 @@
-"""Start rounds, purges and checks, and signal rounds, from threads, as the API's routes do."""
+"""Start and signal rounds, purges, checks and binlog GCs from threads, as the API's routes do."""
 
 import asyncio
 import threading
@@ -12,8 +12,11 @@ from config.settings import Settings
 from sexton.check.model import CheckRequest
 from sexton.kernel.errors import SextonError
 from sexton.recycle.rounds.model import RecycleRequest
+from sexton.replication.binlog.messages import GcRequest
+from sexton.runtime.temporal.binlogs import BINLOG_GCS
 from sexton.runtime.temporal.checks import CHECKS
 from sexton.runtime.temporal.client import connect
+from sexton.runtime.temporal.control_client import ControlClient
 from sexton.runtime.temporal.purges import PURGES
 from sexton.runtime.temporal.rounds import ROUNDS, TemporalAway
 from sexton.wal.messages import PurgeRequest
@@ -32,7 +35,7 @@ class Started(NamedTuple):
 
 
 class WorkflowStarter:
-    """Starts rounds, purges and checks, and signals rounds, over one connection, opened for the first of them."""
+    """Starts and signals workflows over one connection, opened for the first of them."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -68,17 +71,31 @@ class WorkflowStarter:
         """
         return self._start(lambda client: CHECKS.start(client, self._settings, request), "the check")
 
-    def signal_round(self, instance: str, signal: str) -> int:
-        """Signal the running round of an instance; return how many workers poll, so that can deliver the signal.
+    def start_gc(self, request: GcRequest) -> Started:
+        """Start a binlog GC.
 
         Raises:
-            NotRunning: no round of the instance runs.
+            AlreadyRunning: a binlog GC of the instance runs.
+            TemporalAway: Temporal does not answer, or refuses.
+        """
+        return self._start(lambda client: BINLOG_GCS.start(client, self._settings, request), "the binlog GC")
+
+    def signal(self, work: ControlClient[Any, Any, Any], subject: str, signal: str) -> int:
+        """Signal a running workflow; return how many workers poll, so that can deliver the signal.
+
+        Args:
+            work: which one: ``ROUNDS``, ``CHECKS``, ``PURGES`` or ``BINLOG_GCS``.
+            subject: its instance or topic.
+            signal: the name of the signal.
+
+        Raises:
+            NotRunning: none of the subject runs.
             TemporalAway: Temporal does not answer, or refuses.
         """
 
         async def send(client: Client) -> int:
             try:
-                return await ROUNDS.signal(client, self._settings, instance, signal)
+                return await work.signal(client, self._settings, subject, signal)
             except RPCError as e:
                 raise TemporalAway(f"Temporal refused the signal: {e.message}") from e
 

@@ -11,6 +11,8 @@ from sexton.interfaces.api.caller import CoveredInstance, CurrentCaller, Deed, S
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.operators.access.model import EVERY_INSTANCE, UNKNOWN_INSTANCE, Grant
 from sexton.protocol.checks import Acceptance, ChecksBody, Findings, Inventory, Repaired, RepairOrder, StartedCheck
+from sexton.protocol.operating import Signal, Signalled
+from sexton.runtime.temporal.checks import CHECKS
 
 routes = APIRouter(prefix="/v1", route_class=GuardedRoute)
 Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
@@ -58,6 +60,19 @@ def start(instance: str, request: Request, service: Service, caller: CurrentCall
         service.stores.registry.instance(instance)
         run = request.app.state.starter.start_check(CheckRequest(instance=instance, requested_by=caller.name))
     return StartedCheck(instance=instance, workflow=run.workflow, run=run.run)
+
+
+@routes.post("/instances/{instance}/checks/running/{signal}", status_code=202)
+def signal(instance: str, signal: Signal, request: Request, service: Service, caller: CurrentCaller) -> Signalled:
+    """Signal the running check.
+
+    ``cancel`` ends it, and it confirms nothing; ``pause`` stops it, and no other begins; ``resume`` lets it list
+    everything again, and ``retry`` ends a backoff.
+    """
+    with caller.recorded(Deed(f"check {signal}", instance, Grant.OPERATE)):
+        service.stores.registry.instance(instance)
+        workers = request.app.state.starter.signal(CHECKS, instance, signal)
+    return Signalled(instance=instance, signal=signal, workers=workers)
 
 
 @routes.post("/instances/{instance}/findings/{finding}/accept")

@@ -26,6 +26,7 @@ from sexton.recycle.errors import UnknownRound
 from sexton.recycle.rounds.model import RecycleRequest
 from sexton.recycle.rounds.row import RoundRow
 from sexton.recycle.rounds.sql.store import JOB
+from sexton.runtime.temporal.rounds import ROUNDS
 
 routes = APIRouter(prefix="/v1/instances/{instance}/rounds", route_class=GuardedRoute)
 PARQUET = "application/vnd.apache.parquet"
@@ -98,7 +99,7 @@ def signal(
     """
     with caller.recorded(Deed(f"round {signal}", instance, Grant.OPERATE), keeps=signal in ("cancel", "pause")):
         service.stores.registry.instance(instance)
-        workers = request.app.state.starter.signal_round(instance, signal)
+        workers = request.app.state.starter.signal(ROUNDS, instance, signal)
     return Signalled(instance=instance, signal=signal, workers=workers)
 
 

@@ -15,9 +15,23 @@ from sexton.kernel.errors import BadInput
 from sexton.operators.access.errors import Forbidden
 from sexton.operators.access.model import ANY_NODE, EVERY_INSTANCE, UNKNOWN_INSTANCE, Grant, scopes_text
 from sexton.protocol.body import MAX_ITEMS_BYTES
-from sexton.protocol.topics import NODE, TOPIC, Heartbeat, RegionMap, Replay, StartedPurge, Topics
+from sexton.protocol.topics import (
+    NODE,
+    TOPIC,
+    Heartbeat,
+    PurgeSignal,
+    Purging,
+    RegionMap,
+    Replay,
+    SignalledPurge,
+    StartedPurge,
+    TopicExplanation,
+    Topics,
+)
+from sexton.runtime.temporal.purges import PURGES
+from sexton.wal.explain import explain
 from sexton.wal.messages import PurgeRequest
-from sexton.wal.model import Pin, Topic
+from sexton.wal.model import Mode, Pin, Topic
 from sexton.wal.orders import HeartbeatReceipt, LeaderReport, MapOrder, OpenRegionOrder
 from sexton.wal.port import UnknownTopic
 
@@ -67,6 +81,49 @@ def purge(topic: Name, request: Request, service: Service, caller: CurrentCaller
         )
         run = request.app.state.starter.start_purge(order)
     return StartedPurge(topic=topic, workflow=run.workflow, run=run.run)
+
+
+@routes.post("/topics/{topic}/purge/{signal}", status_code=202)
+def signal(
+    topic: Name, signal: PurgeSignal, request: Request, service: Service, caller: CurrentCaller
+) -> SignalledPurge:
+    """Signal the running purge of the topic.
+
+    ``cancel`` ends it before its next step, ``pause`` pauses it then, ``resume`` continues it, ``retry`` ends a
+    backoff, and ``now`` makes it stop waiting for flushes.
+    """
+    instance = _permitted(topic, Grant.OPERATE, service, caller).instance
+    with caller.recorded(Deed(f"wal {signal}", instance, Grant.OPERATE, topic)):
+        workers = request.app.state.starter.signal(PURGES, topic, "purge_now" if signal == "now" else signal)
+    return SignalledPurge(topic=topic, signal=signal, workers=workers)
+
+
+@routes.get("/topics/{topic}/explanation")
+def explanation(topic: Name, service: Service, caller: CurrentCaller) -> TopicExplanation:
+    """Return what a purge would delete now, and which regions block the rest. Reads the log; deletes nothing."""
+    _permitted(topic, Grant.READ, service, caller)
+    return explain(service.db, service.stores.wal, topic)
+
+
+@routes.post("/topics/{topic}/enable")
+def enable(topic: Name, body: Purging, service: Service, caller: CurrentCaller, instance: SelectedInstance) -> Topic:
+    """Allow purges of the topic, which the log must have. Idempotent.
+
+    Nothing is deleted before the owner's map and the reports of all regions have arrived. The first who enables or maps
+    a topic gives it to the instance.
+    """
+    with caller.recorded(Deed("wal enable", instance, Grant.OPERATE, topic)):
+        service.stores.registry.instance(instance)
+        return service.stores.wal.enable(topic, Mode.LOGICAL if body.logical else Mode.DELETE, instance)
+
+
+@routes.post("/topics/{topic}/disable")
+@reserved
+def disable(topic: Name, service: Service, caller: CurrentCaller) -> Topic:
+    """Stop purging the topic. Idempotent."""
+    instance = _permitted(topic, Grant.OPERATE, service, caller).instance
+    with caller.recorded(Deed("wal disable", instance, Grant.OPERATE, topic), keeps=True):
+        return service.stores.wal.store.disable(topic)
 
 
 @routes.post("/nodes/{node}/heartbeat", max_body_size=MAX_ITEMS_BYTES)

@@ -131,19 +131,16 @@ def trust_vault(service: "OperatorService", instance: str, name: str, *, ask: bo
     """Make a vault's marker name the newest round of this database. ``ask``: the operator must confirm it."""
     from sexton.kernel.errors import BadInput
 
-    registry = service.stores.registry
     # Everything is proved except the last round, which is what this repairs.
-    vault = service.stores.vaults_of_any_round.get(instance, name)
-    marker = vault.read_marker()
-    last_round, run_id = registry.last_round(instance)
+    marker = service.stores.vaults_of_any_round.get(instance, name).read_marker()
     if marker is None:
         raise BadInput(f"vault {name} no longer has a marker; see: sexton vault list {instance}")
+    last_round, _ = service.stores.registry.last_round(instance)
     typer.echo(f"round {marker.round} deleted in {name}; the newest round in this database is {last_round}")
     if ask:
         typer.confirm("Allow rounds of this database to delete in it?", abort=True, err=True)
     with log_call(service, "vault trust", instance, name):
-        vault.replace_marker(marker.model_copy(update={"round": last_round, "run": run_id}))
-        registry.store_announced(instance, name, last_round)
+        service.trust(instance, name)
     typer.echo(f"vault {name} of {instance} belongs to this database again")
 
 
@@ -162,11 +159,9 @@ def probe(instance: Instance, name: Name) -> None:
     from sexton.storage.policy import unsupported_options
 
     with open_database() as service:
-        registry = service.stores.registry
         with log_call(service, "vault probe", instance, name):
-            result = service.stores.vaults_of_any_round.get(instance, name).probe()
-            registry.store_probe(instance, name, result)
-        spec = registry.vault(instance, name)
+            result = service.probe(instance, name)
+        spec = service.stores.registry.vault(instance, name)
     stored = spec.probe or result
     if wants_json():
         emit(stored)

@@ -87,22 +87,13 @@ def enable(
 
     Example: sexton wal enable orders-wal
     """
-    from sexton.kernel.errors import BadInput
     from sexton.wal.model import Mode
-    from sexton.wal.port import LogFault
 
     with open_database() as service:
         wal, of_instance = service.stores.wal, one_instance(service, instance)
-        facts_by_topic = wal.log.facts(topics)
         for name in topics:
             with log_call(service, "wal enable", of_instance, name):
-                facts = facts_by_topic[name]
-                if isinstance(facts, LogFault):
-                    raise facts  # transient faults too: otherwise a mistyped name would stay on the list
-                if facts.partitions != 1:
-                    count = quantity(facts.partitions, "partition")
-                    raise BadInput(f"topic {name} has {count}; entry ids need a topic with exactly one partition")
-                wal.store.enable(name, Mode.LOGICAL if logical else Mode.DELETE, of_instance)
+                wal.enable(name, Mode.LOGICAL if logical else Mode.DELETE, of_instance)
             typer.echo(f"topic {name} is purged from now on{', by its floor alone' if logical else ''}")
     typer.echo(f"see: sexton wal explain {topics[0]}")
 

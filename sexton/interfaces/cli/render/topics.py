@@ -9,7 +9,7 @@ from sexton.interfaces.wording import human_bytes, quantity, utc, utc_column
 from sexton.wal.model import BlockReason
 
 if TYPE_CHECKING:
-    from sexton.wal.explain import RegionLag, TopicExplanation
+    from sexton.wal.explanation import RegionLag, TopicExplanation
     from sexton.wal.messages import PurgeReport, TopicCounts
     from sexton.wal.model import Pin, Purge, Topic
 

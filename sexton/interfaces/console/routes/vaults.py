@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from sexton.interfaces.api.routes import instances as api
+from sexton.interfaces.api.routes import vaults as api
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit

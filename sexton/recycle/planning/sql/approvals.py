@@ -19,7 +19,7 @@ from sexton.recycle.planning import limits
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.model import Plan, PlanRow, PlanState, Policy
 from sexton.recycle.planning.sql.measure import Measure, no_heartbeat
-from sexton.recycle.planning.sql.plan_rows import EXPIRES_MS, insert_plan, plan_row, shown_state
+from sexton.recycle.planning.sql.plan_rows import EXPIRES_MS, insert_plan, plan_row, shown_state, why_closed
 
 REJECTED_MS = 7 * DAY_MS
 """How long kinds of a rejected plan need an approval, however well they fit into the limits by then."""
@@ -204,7 +204,7 @@ class ApprovalStore:
         if row is None or row.instance != instance:
             raise PlanRefused(f"plan {plan} is not an open plan of {instance}; {_remedy(instance)}")
         if (state := shown_state(row, self._db.now(c))) not in (PlanState.PLANNED, PlanState.AWAITING):
-            why = f"{state} and cannot be applied{_why_closed(row, state)}"
+            why = f"{state} and cannot be applied{why_closed(row, state)}"
             raise PlanRefused(f"plan {plan} of {instance} is {why}; {_remedy(instance)}")
         return row
 
@@ -292,12 +292,3 @@ def _still_holds(measure: Measure, plan: Plan, awaiting: Plan) -> bool:
     if plan.policy.version != awaiting.policy.version or in_part != {k.kind: k.since > 0 for k in plan.kinds}:
         return False
     return not limits.explain_difference(plan.kinds, [measure.measure_again(kind) for kind in plan.kinds])
-
-
-def _why_closed(row: Any, state: str) -> str:
-    """Return why a plan is not open any more, and who closed it."""
-    if state == PlanState.EXPIRED:
-        return ": it is more than a day old"
-    if state == PlanState.REJECTED:
-        return f": {row.awaits}"
-    return f": approved by {row.approved_by}" if row.approved_by else ""

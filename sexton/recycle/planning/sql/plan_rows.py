@@ -54,3 +54,12 @@ def plan_row(row: Any, now: int) -> PlanRow:
         approved_by=row.approved_by or "",
         **{n: getattr(row, n) for n in ("id", "instance", "created_at", "planned_by", "expires_at", "approved_at")},
     )
+
+
+def why_closed(row: Any, state: str) -> str:
+    """Return why a plan is not open any more, and who closed it."""
+    if state == PlanState.EXPIRED:
+        return ": it is more than a day old"
+    if state == PlanState.REJECTED:
+        return f": {row.awaits}"
+    return f": approved by {row.approved_by}" if row.approved_by else ""

@@ -26,6 +26,7 @@ READ_ONLY = {
     ("GET", "/v1/plans/{plan}"),
     ("GET", "/v1/instances"),
     ("GET", "/v1/pace"),
+    ("GET", "/v1/topics/{topic}/explanation"),
     ("GET", "/v1/lists"),
     ("GET", "/v1/log"),
     ("GET", "/v1/settings"),

@@ -30,8 +30,12 @@ FEW, MANY = 2, 60
 """Requests of each kind for each route and scope, in `make test` and in `make soak`."""
 NEEDS_TEMPORAL = (
     "/v1/topics/{topic}/purge",
+    "/v1/topics/{topic}/purge/{signal}",
     "/v1/plans/{plan}/apply",
     "/v1/instances/{instance}/checks",
+    "/v1/instances/{instance}/checks/running/{signal}",
+    "/v1/instances/{instance}/binlog-gc",
+    "/v1/instances/{instance}/binlog-gc/running/{signal}",
     "/v1/instances/{instance}/rounds",
     "/v1/instances/{instance}/rounds/running/{signal}",
 )

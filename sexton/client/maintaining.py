@@ -1,0 +1,60 @@
+"""What operators request of vaults, checks, topics and binlogs."""
+
+from sexton.client.api_call import ApiCall, url_path, url_query
+from sexton.protocol.binlogs import CutApproval, Log, StartedGc
+from sexton.protocol.operating import Probe, Signal, Signalled, Trusted, TrustOrder
+from sexton.protocol.topics import PurgeSignal, Purging, SignalledPurge, Topic, TopicExplanation
+
+
+def probe_vault(instance: str, vault: str) -> ApiCall[Probe]:
+    """Probe again what a vault's store really does."""
+    return ApiCall("POST", url_path("instances", instance, "vaults", vault, "probe"), Probe)
+
+
+def trust_vault(instance: str, vault: str, reason: str) -> ApiCall[Trusted]:
+    """Allow this database to delete in a vault in which a newer copy of it has deleted."""
+    path = url_path("instances", instance, "vaults", vault, "trust")
+    return ApiCall("POST", path, Trusted, TrustOrder(reason=reason))
+
+
+def signal_check(instance: str, signal: Signal) -> ApiCall[Signalled]:
+    """Signal the running check of an instance."""
+    return ApiCall("POST", url_path("instances", instance, "checks", "running", signal), Signalled)
+
+
+def explain_topic(topic: str) -> ApiCall[TopicExplanation]:
+    """Return what a purge of a topic would delete now, and which regions block the rest."""
+    return ApiCall("GET", url_path("topics", topic, "explanation"), TopicExplanation)
+
+
+def enable_topic(topic: str, instance: str, *, logical: bool = False) -> ApiCall[Topic]:
+    """Allow purges of a topic; ``logical``: only its floor rises."""
+    query = url_query(instance=instance)
+    return ApiCall("POST", url_path("topics", topic, "enable"), Topic, Purging(logical=logical), query)
+
+
+def disable_topic(topic: str) -> ApiCall[Topic]:
+    """Stop purging a topic."""
+    return ApiCall("POST", url_path("topics", topic, "disable"), Topic)
+
+
+def signal_purge(topic: str, signal: PurgeSignal) -> ApiCall[SignalledPurge]:
+    """Signal the running purge of a topic."""
+    return ApiCall("POST", url_path("topics", topic, "purge", signal), SignalledPurge)
+
+
+def run_binlog_gc(instance: str) -> ApiCall[StartedGc]:
+    """Start the binlog GC of an instance; do not wait."""
+    return ApiCall("POST", url_path("instances", instance, "binlog-gc"), StartedGc)
+
+
+def signal_binlog_gc(instance: str, signal: Signal) -> ApiCall[Signalled]:
+    """Signal the running binlog GC of an instance."""
+    return ApiCall("POST", url_path("instances", instance, "binlog-gc", "running", signal), Signalled)
+
+
+def approve_cut(instance: str, db: str, upto: int, table: str = "") -> ApiCall[Log]:
+    """Approve a very large cut of a log, up to the record that was shown."""
+    parts = ("databases", db, "tables", table) if table else ("databases", db)
+    path = url_path(*parts, "binlog", "approve")
+    return ApiCall("POST", path, Log, CutApproval(upto=upto), url_query(instance=instance))
