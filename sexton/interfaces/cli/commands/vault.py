@@ -154,7 +154,7 @@ def probe(instance: Instance, name: Name) -> None:
 
     Example: sexton vault probe shop cold
     """
-    from sexton.interfaces.cli.render.probe import feature_rows
+    from sexton.interfaces.probe_rows import feature_rows
     from sexton.kernel.errors import BadInput
     from sexton.storage.policy import unsupported_options
 

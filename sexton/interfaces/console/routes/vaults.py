@@ -1,5 +1,8 @@
 """Vaults: where objects are, whether each can be proved, and how fast it is deleted from."""
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
 from fastapi import APIRouter
 from starlette.responses import Response
 
@@ -7,8 +10,12 @@ from sexton.interfaces.api.routes import vaults as api
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit
+from sexton.interfaces.probe_rows import feature_rows
 from sexton.kernel.errors import BadInput
-from sexton.protocol.operating import NewCap
+from sexton.protocol.operating import NewCap, TrustOrder
+from sexton.recycle.pacing.model import PlaceFigures
+from sexton.recycle.pacing.policy import vault_of
+from sexton.storage.model import VaultSpec
 
 routes = APIRouter(prefix=f"{session.PATH}/vaults", route_class=GuardedPage)
 
@@ -17,8 +24,27 @@ routes = APIRouter(prefix=f"{session.PATH}/vaults", route_class=GuardedPage)
 def vaults(visit: CurrentVisit, prove: bool = False) -> Response:
     """Show the vaults of an instance; ``prove``: compare each marker now."""
     listed = api.vaults(visit.instance, visit.service, visit.caller, prove).vaults
-    cli = f"sexton vault list {visit.instance}"
-    return visit.show("vaults.html", "vaults", cli=cli, instance=visit.instance, vaults=listed, prove=prove)
+    specs = visit.service.stores.registry.vaults(visit.instance)
+    return visit.show(
+        "vaults.html",
+        "vaults",
+        cli=f"sexton vault list {visit.instance}",
+        instance=visit.instance,
+        vaults=listed,
+        prove=prove,
+        places=_places(visit, specs),
+        probes={spec.name: feature_rows(spec.probe) for spec in specs if spec.probe is not None},
+    )
+
+
+def _places(visit: CurrentVisit, specs: Sequence[VaultSpec]) -> Mapping[str, Sequence[PlaceFigures]]:
+    """Return how fast the places of each vault are deleted from."""
+    places: defaultdict[str, list[PlaceFigures]] = defaultdict(list)
+    for figures in visit.service.stores.paces.figures():
+        vault = vault_of(figures.place, specs, visit.service.settings.s3.endpoint_url)
+        if vault is not None:
+            places[vault[1]].append(figures)
+    return places
 
 
 @routes.post("/cap")
@@ -33,3 +59,19 @@ def cap(visit: CurrentVisit) -> Response:
     order = visit.read(NewCap, keys_per_second=int(rate))
     api.cap(visit.instance, vault, order, visit.service, visit.caller)
     return visit.done(f"At most {order.keys_per_second:,} keys per second are deleted in vault {vault}.", "vaults")
+
+
+@routes.post("/probe")
+def probe(visit: CurrentVisit) -> Response:
+    """Probe again what a vault's store really does."""
+    vault = visit.form.get("vault", "")
+    api.probe(visit.instance, vault, visit.service, visit.caller)
+    return visit.done(f"Vault {vault} was probed; its row says what the store does.", "vaults")
+
+
+@routes.post("/trust")
+def trust(visit: CurrentVisit) -> Response:
+    """Allow this database to delete in a vault in which a newer copy of it has deleted."""
+    vault = visit.form.get("vault", "")
+    trusted = api.trust(visit.instance, vault, visit.read(TrustOrder), visit.service, visit.caller)
+    return visit.done(f"Vault {vault} belongs to this database again, whose newest round is {trusted.round}.", "vaults")

@@ -50,15 +50,21 @@ document.addEventListener("htmx:sendError", silent);
 
 const seconds = [];
 const rates = [];
+let first = null;
 let before = null;
 let plot = null;
 
 function sample() {
-  const counts = document.querySelector("#live [data-objects]");
+  const counts = document.querySelector("#live [data-elapsed]");
   const chart = document.getElementById("rate");
   if (!counts || !chart || typeof uPlot === "undefined") return;
   const now = { at: Number(counts.dataset.elapsed), objects: Number(counts.dataset.objects) };
-  if (before && now.at - before.at >= 1000) {
+  if (counts.dataset.rate) {
+    first ??= now.at;
+    seconds.push((now.at - first) / 1000);
+    rates.push(Number(counts.dataset.rate));
+    draw(chart);
+  } else if (before && now.at - before.at >= 1000) {
     seconds.push(now.at / 1000);
     rates.push(Math.max(0, ((now.objects - before.objects) * 1000) / (now.at - before.at)));
     before = now;
@@ -74,7 +80,7 @@ function draw(chart) {
   const style = getComputedStyle(document.documentElement);
   const axis = { stroke: style.getPropertyValue("--muted"), grid: { stroke: style.getPropertyValue("--line") } };
   if (!plot) {
-    const series = [{ label: "seconds" }, { label: "objects per second", stroke: style.getPropertyValue("--accent"), width: 2 }];
+    const series = [{ label: "seconds" }, { label: chart.dataset.label, stroke: style.getPropertyValue("--accent"), width: 2 }];
     plot = new uPlot({ width: chart.clientWidth, height: 180, scales: { x: { time: false } }, axes: [axis, axis], series }, [seconds, rates], chart);
   } else {
     plot.setData([seconds, rates]);

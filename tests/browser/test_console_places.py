@@ -1,0 +1,155 @@
+"""Vaults, topics and binlogs in a browser: the pace of a vault, who blocks a topic, and a cut that needs an answer."""
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from sexton.operators.call_log.store import CallStore
+from sexton.recycle.pacing.policy import vault_place
+from sexton.recycle.pacing.store import PaceStore
+from sexton.replication.binlog.model import BinlogSettings
+from sexton.wal.model import Topic
+from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
+from sexton.wal.sql.embedded_log import EmbeddedLog
+from tests.browser.conftest import NewPage
+from tests.integration.recycle.pacing.test_shared_rates import exchange, pace_report
+from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance
+from tests.servers.api import Api
+from tests.support.rig import Rig
+
+DAY = 86_400
+
+
+def _actions(rig: Rig) -> list[tuple[str, str]]:
+    return [(call.action, call.subject) for call in CallStore(rig.db).rows(0, 100)]
+
+
+def test_the_pace_falls_on_the_page_while_a_store_refuses(new_page: NewPage, rig: Rig) -> None:
+    [spec] = rig.registry.vaults("shop")
+    place, store = vault_place(spec, ""), PaceStore(rig.db)
+    first = exchange(store, "w", pace_report(3_600, place=place)).shared[place]
+    page = new_page()
+    page.goto("/console/vaults")
+    allowed = page.locator("[aria-label=Pace] tbody td.n").first
+    expect(allowed).to_have_text("3,600")
+
+    rig.later(1)
+    exchange(store, "w", pace_report(900, first, cut=True, place=place, throttled=7))
+    expect(allowed).to_have_text("900")  # without a reload
+    expect(page.locator("[aria-label=Pace] tbody tr")).to_contain_text("7")
+    expect(page.locator("#rate canvas")).to_be_visible()
+
+
+def test_a_cap_is_set_and_a_vault_probed_again(new_page: NewPage, rig: Rig) -> None:
+    page = new_page()
+    page.goto("/console/vaults")
+    page.fill("#cap-1", "250")
+    page.click("text=Set the cap")
+    expect(page.locator(".notice")).to_contain_text("At most 250 keys per second")
+    page.click("text=Probe disk again")
+    expect(page.locator(".notice")).to_contain_text("was probed")
+
+    assert [cap.keys_per_second for cap in PaceStore(rig.db).caps("shop")] == [250]
+    [spec] = rig.registry.vaults("shop")
+    assert spec.probe is not None
+    assert ("vault probe", "disk") in _actions(rig)
+
+
+def test_a_vault_that_a_newer_copy_used_is_trusted_by_an_administrator(new_page: NewPage, rig: Rig) -> None:
+    vault = rig.vaults.get("shop", "disk")
+    marker = vault.read_marker()
+    assert marker is not None
+    vault.replace_marker(marker.model_copy(update={"round": 99, "run": "elsewhere"}))
+    operator = new_page("operate@shop")
+    operator.goto("/console/vaults?prove=true")
+    expect(operator.locator("text=Let this database delete")).to_have_count(0)
+    page = new_page("admin")
+    page.goto("/console/vaults?prove=true")
+    expect(page.locator(".problem")).to_contain_text("BEHIND")
+    page.fill("#trust-1", "the copy was never used")
+    page.click("text=Let this database delete in disk again")
+    expect(page.locator(".notice")).to_contain_text("belongs to this database again")
+
+    trusted = vault.read_marker()
+    assert trusted is not None
+    assert trusted.round == 0
+    page.goto("/console/vaults?prove=true")
+    expect(page.locator(".chip")).to_contain_text("proved just now")
+
+
+def _mapped_topic(rig: Rig, api: Api) -> None:
+    """Create topic ``orders`` with 100 entries, of which region r1 has flushed 40 and region r2 ten."""
+    log, wal = EmbeddedLog(rig.db), api.app.state.service.stores.wal
+    log.create("orders")
+    mappings = tuple(RegionMapping(region=name, first=0, node="n1") for name in ("r1", "r2"))
+    wal.maps.put(MapOrder(instance="shop", topic="orders", generation=1, regions=mappings))
+    log.append("orders", [b"x"] * 100)
+    reports = [
+        LeaderReport(topic="orders", region=name, epoch=0, streams=(Stream(flushed=flushed),))
+        for name, flushed in (("r1", 40), ("r2", 10))
+    ]
+    wal.heartbeats.record_reports("shop", "n1", reports, "http://127.0.0.1:1")
+
+
+def _topic(api: Api) -> Topic:
+    known: Topic = api.app.state.service.stores.wal.store.topic("orders")
+    return known
+
+
+def test_the_region_that_blocks_most_is_named_first(new_page: NewPage, api: Api, rig: Rig) -> None:
+    _mapped_topic(rig, api)
+    page = new_page()
+    page.goto("/console/topics")
+    page.click("text=orders")
+    expect(page.locator("[aria-label=Regions] tbody tr").first).to_contain_text("r2")
+
+    page.click("text=Purge it from now on")
+    expect(page.locator(".notice")).to_contain_text("is purged from now on")
+    assert _topic(api).enabled
+    page.click("text=Stop purging it")
+    expect(page.locator(".notice")).to_contain_text("no longer purged")
+    assert not _topic(api).enabled
+    assert {("wal enable", "orders"), ("wal disable", "orders")} <= set(_actions(rig))
+
+
+def test_a_topic_that_the_log_lacks_is_not_enabled(new_page: NewPage, api: Api, rig: Rig) -> None:
+    wal = api.app.state.service.stores.wal
+    wal.maps.put(MapOrder(instance="shop", topic="orders", generation=1, regions=()))
+    page = new_page()
+    page.goto("/console/topics/orders")
+    page.click("text=Purge it from now on")
+    expect(page.locator(".problem")).to_contain_text("orders")
+    assert not _topic(api).enabled
+
+
+@pytest.fixture
+def waiting_cut(rig: Rig) -> BinlogInstance:
+    """Let a cut of five records wait for an answer."""
+    binlogs = BinlogInstance(rig.db, BinlogSettings(free_records=3))
+    binlogs.configure_log(DAY)
+    for seq in range(1, 6):
+        binlogs.commit(seq, binlogs.now - 2 * DAY * 1000)
+    binlogs.commit(6)
+    binlogs.cut_expired()
+    assert binlogs.log().awaiting_seq == 5
+    return binlogs
+
+
+def _approve(page: Page, typed: str) -> None:
+    page.goto("/console/binlogs")
+    page.fill("[name=typed]", typed)
+    page.click("text=Delete records up to 5")
+
+
+def test_a_large_cut_needs_its_number_typed(new_page: NewPage, waiting_cut: BinlogInstance) -> None:
+    page, other = new_page(), new_page()
+    other.goto("/console/binlogs")
+    _approve(page, "6")
+    expect(page.locator(".problem")).to_contain_text("type the number of its last record: 5")
+    assert waiting_cut.log().awaiting_seq == 5
+
+    _approve(page, "5")
+    expect(page.locator(".notice")).to_contain_text("up to record 5")
+    assert waiting_cut.service.configs.log(SHOP, DB).approved == 5
+    other.fill("[name=typed]", "5")
+    other.click("text=Delete records up to 5")
+    expect(other.locator(".problem")).to_contain_text("waits for approval")
