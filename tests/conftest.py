@@ -16,6 +16,7 @@ from tests.servers import postgres as postgres_server
 from tests.servers import s3 as s3_servers
 from tests.servers import temporal as temporal_servers
 from tests.statements import find_missing, left_to_soak
+from tests.support import maven
 from tests.support.rig import DEPLOYMENT
 
 
@@ -127,8 +128,8 @@ def clean_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def kafka_jars() -> Path:
     """Return the folder of Apache Kafka's jars; skip if Maven cannot resolve them now."""
     try:
-        return kafka_server.jars()
-    except kafka_server.NoKafka as e:
+        return maven.jars(kafka_server.POM)
+    except maven.UnresolvedJars as e:
         pytest.skip(str(e))
 
 

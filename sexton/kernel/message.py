@@ -6,7 +6,8 @@ from pydantic import BaseModel, ConfigDict
 class Message(BaseModel):
     """A frozen value that ignores unknown fields, because a replay reads old Temporal histories again."""
 
-    model_config = ConfigDict(frozen=True)
+    # An answer has all of its fields: clients need not treat those with defaults as absent.
+    model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
 
 
 class StrictMessage(Message):

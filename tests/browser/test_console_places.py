@@ -54,7 +54,7 @@ def test_a_cap_is_set_and_a_vault_probed_again(new_page: NewPage, rig: Rig) -> N
     assert ("vault probe", "disk") in _actions(rig)
 
 
-def test_a_vault_that_a_newer_copy_used_is_trusted_by_an_administrator(new_page: NewPage, rig: Rig) -> None:
+def test_an_administrator_trusts_a_vault_after_a_restore(new_page: NewPage, rig: Rig) -> None:
     vault = rig.vaults.get("shop", "disk")
     marker = vault.read_marker()
     assert marker is not None

@@ -1,13 +1,8 @@
 """Apache Kafka for tests: KRaft nodes of one process each, from Kafka's own Maven artifacts."""
 
-import fcntl
-import hashlib
 import os
-import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,46 +12,16 @@ from confluent_kafka.admin import AdminClient
 
 from sexton.runtime.embedded.child import Child
 from sexton.runtime.embedded.ports import free_port, is_open
+from tests.support import maven
 
 POM = Path(__file__).with_name("kafka-pom.xml")
 CLUSTER_ID = "c2V4dG9uLXRlc3RzLWtyZQ"
 JVM = ("-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-START_SECONDS, FETCH_SECONDS = 60.0, 300.0
+START_SECONDS = 60.0
 LOGGING = """
 <Configuration><Appenders><Console name="out"><PatternLayout pattern="%d %p %c{1} %m%n"/></Console></Appenders>
 <Loggers><Root level="WARN"><AppenderRef ref="out"/></Root></Loggers></Configuration>
 """
-
-
-class NoKafka(Exception):
-    """Maven could not resolve Kafka's artifacts; the text has Maven's output."""
-
-
-def jars() -> Path:
-    """Return the folder of Kafka's jars; raise ``NoKafka`` if Maven cannot resolve them now."""
-    place = Path(sys.prefix) / ".kafka" / hashlib.sha256(POM.read_bytes()).hexdigest()[:16]
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with (place.parent / "lock").open("w") as lock:  # several test runs may do this at once
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not place.is_dir():
-            fresh = Path(tempfile.mkdtemp(dir=place.parent))
-            _fetch(fresh)
-            fresh.replace(place)
-    return place
-
-
-def _fetch(into: Path) -> None:
-    if shutil.which("mvn") is None:
-        raise NoKafka("there is no Maven (Debian: maven)")
-    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={into}"]
-    try:
-        completed = subprocess.run(
-            ["mvn", "-q", "-B", "-f", str(POM), *goal], capture_output=True, text=True, timeout=FETCH_SECONDS
-        )
-    except subprocess.TimeoutExpired as e:
-        raise NoKafka(f"Maven did not resolve Kafka within {FETCH_SECONDS:.0f} s") from e
-    if completed.returncode or not any(into.glob("kafka_*.jar")):
-        raise NoKafka(f"Maven cannot resolve Kafka: {(completed.stdout + completed.stderr).strip()[-400:]}")
 
 
 class Broker:
@@ -94,7 +59,8 @@ class Broker:
         properties_file.write_text("".join(f"{k}={v}\n" for k, v in properties.items()))
         (self.home / "log4j2.xml").write_text(LOGGING)
         self._env = {k: v for k, v in os.environ.items() if not k.startswith("KAFKA_")}
-        self._java = ["java", *JVM, f"-Dlog4j2.configurationFile={self.home / 'log4j2.xml'}", "-cp", f"{jars()}/*"]
+        logging = f"-Dlog4j2.configurationFile={self.home / 'log4j2.xml'}"
+        self._java = ["java", *JVM, logging, "-cp", f"{maven.jars(POM)}/*"]
         self._properties_file = str(properties_file)
         self.frozen = False
         self.child = Child(f"kafka{number}", [*self._java, "kafka.Kafka", self._properties_file], home, self._env)

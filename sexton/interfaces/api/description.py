@@ -16,9 +16,11 @@ PROBLEM = "application/problem+json"
 
 def operation_id(route: APIRoute) -> str:
     """Return the name that a generated client gives a route: its subject and what it does, such as ``holds_place``."""
-    name = re.sub(r"\W+", "_", route.name)
+    name = re.sub(r"\W+", "_", route.name).strip("_")
     subject = route.endpoint.__module__.rpartition(".")[2]
-    return name if subject == "owner_operations" else f"{subject}_{name}"
+    if subject == "owner_operations":
+        return name
+    return f"{subject}_list" if name == subject else f"{subject}_{name}"
 
 
 def describe(app: FastAPI) -> dict[str, Any]:

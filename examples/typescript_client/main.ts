@@ -1,0 +1,31 @@
+// Place a hold, look at what it blocks, plan, and release it, with the client that docs/api.md generates.
+import { Configuration, ControlApi, HoldRequestScopeEnum, HoldsApi, PlansApi, ResponseError } from "./client";
+
+async function main(): Promise<void> {
+  const configuration = new Configuration({
+    basePath: process.env.SEXTON_API_URL,
+    accessToken: process.env.SEXTON_API_TOKEN,
+  });
+  const instance = process.argv[2];
+  const holds = new HoldsApi(configuration);
+
+  const status = await new ControlApi(configuration).controlStatus({ instance });
+  console.log(`${instance} is in mode ${status.instances[0].mode}`);
+
+  const holdRequest = { scope: HoldRequestScopeEnum.Instance, seconds: 3600, reason: "an example in TypeScript" };
+  const placed = await holds.holdsPlace({ instance, holdRequest });
+  console.log(`hold ${placed.hold.id} blocks ${placed.blocksNow} marks`);
+
+  const planned = await new PlansApi(configuration).plansPlan({ instance });
+  console.log(`plan ${planned.plan.id} was made`);
+
+  await holds.holdsRelease({ instance, hold: placed.hold.id });
+  try {
+    await holds.holdsRelease({ instance, hold: 999999 });
+  } catch (error) {
+    if (!(error instanceof ResponseError)) throw error;
+    console.log(`another hold: ${error.response.status}`);
+  }
+}
+
+main();
