@@ -3,7 +3,7 @@
 from sexton.client.api_call import ApiCall, url_path, url_query
 from sexton.protocol.binlogs import CutApproval, Log, StartedGc
 from sexton.protocol.operating import Probe, Signal, Signalled, Trusted, TrustOrder
-from sexton.protocol.topics import PurgeSignal, Purging, SignalledPurge, Topic, TopicExplanation
+from sexton.protocol.topics import PurgeSignal, Purging, SignalledPurge, Topic, TopicStanding
 
 
 def probe_vault(instance: str, vault: str) -> ApiCall[Probe]:
@@ -22,9 +22,9 @@ def signal_check(instance: str, signal: Signal) -> ApiCall[Signalled]:
     return ApiCall("POST", url_path("instances", instance, "checks", "running", signal), Signalled)
 
 
-def explain_topic(topic: str) -> ApiCall[TopicExplanation]:
-    """Return what a purge of a topic would delete now, and which regions block the rest."""
-    return ApiCall("GET", url_path("topics", topic, "explanation"), TopicExplanation)
+def topic_regions(topic: str) -> ApiCall[TopicStanding]:
+    """Return the regions of a topic, the one that needs the oldest entry first, and its replays."""
+    return ApiCall("GET", url_path("topics", topic, "regions"), TopicStanding)
 
 
 def enable_topic(topic: str, instance: str, *, logical: bool = False) -> ApiCall[Topic]:

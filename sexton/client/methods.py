@@ -50,7 +50,7 @@ class ApiMethods:
     probe_vault = ApiMethod(maintaining.probe_vault)
     trust_vault = ApiMethod(maintaining.trust_vault)
     signal_check = ApiMethod(maintaining.signal_check)
-    explain_topic = ApiMethod(maintaining.explain_topic)
+    topic_regions = ApiMethod(maintaining.topic_regions)
     enable_topic = ApiMethod(maintaining.enable_topic)
     disable_topic = ApiMethod(maintaining.disable_topic)
     signal_purge = ApiMethod(maintaining.signal_purge)

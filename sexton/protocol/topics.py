@@ -7,7 +7,7 @@ from pydantic import BaseModel, FailFast, Field
 from sexton.kernel.message import Message
 from sexton.protocol.body import PRINTABLE, Body
 from sexton.wal.addresses import NODE_URL
-from sexton.wal.explanation import TopicExplanation
+from sexton.wal.explanation import TopicStanding
 from sexton.wal.model import MAX_TOPIC_REGIONS, Facts, Pin, Topic
 from sexton.wal.orders import HeartbeatReceipt
 from sexton.wal.port import (
@@ -49,7 +49,7 @@ __all__ = [
     "TooManyRegions",
     "TooManyReplays",
     "Topic",
-    "TopicExplanation",
+    "TopicStanding",
     "Topics",
 ]
 TOPIC = r"^[A-Za-z0-9._-]{1,249}$"

@@ -13,18 +13,23 @@ class RegionLag(Message):
     bytes: int | None
 
 
-class TopicExplanation(Message):
-    """A topic, its verdict, its replays, and up to 1,000 of its regions, those that need the oldest entries first.
+class TopicStanding(Message):
+    """A topic as it was last seen, its replays, and up to 1,000 of its regions, those with the oldest entries first."""
+
+    topic: Topic
+    lines: tuple[RegionLag, ...]
+    regions: int
+    pins: tuple[Pin, ...]
+    now: int
+
+
+class TopicExplanation(TopicStanding):
+    """A topic whose log was just read, with its verdict.
 
     ``frees`` and ``bytes``: what a purge would delete. ``behind``: how many regions it would ask to flush first.
     """
 
-    topic: Topic
     verdict: PurgeVerdict
-    lines: tuple[RegionLag, ...]
-    regions: int
-    pins: tuple[Pin, ...]
     frees: int
     bytes: int
     behind: int
-    now: int

@@ -88,6 +88,7 @@ def _mapped_topic(rig: Rig, api: Api) -> None:
         for name, flushed in (("r1", 40), ("r2", 10))
     ]
     wal.heartbeats.record_reports("shop", "n1", reports, "http://127.0.0.1:1")
+    wal.purger.preview(["orders"])  # as a worker does: now the end of the log is known
 
 
 def _topic(api: Api) -> Topic:

@@ -82,6 +82,7 @@ class Lanes:
         self.reads_of_token = RequestLane(places=256, per_token=16, at_once=1)
         self.reads_of_journal = RequestLane(places=256, per_token=256, at_once=1)
         self.downloads = RequestLane(places=2, per_token=4, at_once=1)
+        self.streams = RequestLane(places=64, per_token=4)
         self.large_bodies = LargeBodies(places=8, per_token=4)
         self.parser = RequestLane(places=1, per_token=16)
         self.parser_threads = Threads(1)

@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from sexton.insight.progress import round_progress
 from sexton.interfaces.api.caller import CurrentCaller, Deed, Service
+from sexton.interfaces.api.event_stream import MEDIA_TYPE, SCHEMA, EventStream
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.lanes import Lanes
 from sexton.interfaces.api.pages import Before, Limit, page
@@ -50,12 +51,27 @@ def rounds(
 def show(instance: str, round: Number, service: Service, caller: CurrentCaller) -> RoundDetails:
     """Return the report of one round, or how far it is."""
     caller.require(Grant.READ, instance)
-    row = _of_instance(service, instance, round)
-    if row.report is not None:
-        return RoundDetails(round=row)
-    with service.db.read() as c:
-        worked_at = renewed_at(service.db, c, instance, JOB)
-    return RoundDetails(round=row, progress=round_progress(service.db, round), worked_at=worked_at)
+    return _details(service, instance, round)
+
+
+@routes.get("/{round}/events", response_class=StreamingResponse, responses={200: {"content": {MEDIA_TYPE: SCHEMA}}})
+async def events(
+    instance: str, round: Number, request: Request, service: Service, caller: CurrentCaller
+) -> EventStream:
+    """Return the round as server-sent events: ``progress`` every two seconds, and ``ended`` with its report.
+
+    The data of each is what ``GET …/rounds/{round}`` returns. A stream is closed after five minutes: connect again.
+    """
+    caller.require(Grant.READ, instance)
+    lanes: Lanes = request.app.state.lanes
+
+    async def next_event() -> tuple[str, str]:
+        details = await lanes.poll_threads.run(_details, service, instance, round)
+        return "ended" if details.round.report else "progress", details.model_dump_json()
+
+    async with AsyncExitStack() as held:  # until the stream ends
+        await held.enter_async_context(lanes.streams.place(caller.name))
+        return EventStream(next_event, await next_event(), held.pop_all())
 
 
 @routes.get("/{round}/deletions", response_class=StreamingResponse, responses={200: {"content": {PARQUET: FILE}}})
@@ -116,6 +132,15 @@ class _Download(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._held:
             await super().__call__(scope, receive, send)
+
+
+def _details(service: OperatorService, instance: str, round_: int) -> RoundDetails:
+    row = _of_instance(service, instance, round_)
+    if row.report is not None:
+        return RoundDetails(round=row)
+    with service.db.read() as c:
+        worked_at = renewed_at(service.db, c, instance, JOB)
+    return RoundDetails(round=row, progress=round_progress(service.db, round_), worked_at=worked_at)
 
 
 def _write_deletions(service: OperatorService, instance: str, round_: int, file: IO[bytes]) -> None:

@@ -25,11 +25,11 @@ from sexton.protocol.topics import (
     Replay,
     SignalledPurge,
     StartedPurge,
-    TopicExplanation,
     Topics,
+    TopicStanding,
 )
 from sexton.runtime.temporal.purges import PURGES
-from sexton.wal.explain import explain
+from sexton.wal import explain
 from sexton.wal.messages import PurgeRequest
 from sexton.wal.model import Mode, Pin, Topic
 from sexton.wal.orders import HeartbeatReceipt, LeaderReport, MapOrder, OpenRegionOrder
@@ -98,11 +98,11 @@ def signal(
     return SignalledPurge(topic=topic, signal=signal, workers=workers)
 
 
-@routes.get("/topics/{topic}/explanation")
-def explanation(topic: Name, service: Service, caller: CurrentCaller) -> TopicExplanation:
-    """Return what a purge would delete now, and which regions block the rest. Reads the log; deletes nothing."""
+@routes.get("/topics/{topic}/regions")
+def standing(topic: Name, service: Service, caller: CurrentCaller) -> TopicStanding:
+    """Return the regions of the topic, the one that needs the oldest entry first, and its replays."""
     _permitted(topic, Grant.READ, service, caller)
-    return explain(service.db, service.stores.wal, topic)
+    return explain.standing(service.db, service.stores.wal, topic)
 
 
 @routes.post("/topics/{topic}/enable")

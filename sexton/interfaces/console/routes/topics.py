@@ -35,11 +35,11 @@ def topics(visit: CurrentVisit, after: str = "") -> Response:
 
 @routes.get("/{topic}")
 def show(visit: CurrentVisit, topic: Topic) -> Response:
-    """Show what a purge would delete now, and which regions block the rest, the one that needs most first."""
-    explained = api.explanation(topic, visit.service, visit.caller)
+    """Show how far a topic is purged, and which regions block the rest, the one that needs most first."""
+    seen = api.standing(topic, visit.service, visit.caller)
     purges = visit.service.stores.wal.store.purges(topic)
-    cli, instance = f"sexton wal explain {topic}", explained.topic.instance
-    return visit.show("topic.html", "topics", cli=cli, instance=instance, explained=explained, purges=purges)
+    cli, instance = f"sexton wal explain {topic}", seen.topic.instance
+    return visit.show("topic.html", "topics", cli=cli, instance=instance, seen=seen, purges=purges)
 
 
 @routes.post("/{topic}/purge")

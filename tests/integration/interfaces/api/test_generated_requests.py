@@ -31,6 +31,7 @@ FEW, MANY = 2, 60
 NEEDS_TEMPORAL = (
     "/v1/topics/{topic}/purge",
     "/v1/topics/{topic}/purge/{signal}",
+    "/v1/topics/{topic}/enable",
     "/v1/plans/{plan}/apply",
     "/v1/instances/{instance}/checks",
     "/v1/instances/{instance}/checks/running/{signal}",
@@ -39,7 +40,7 @@ NEEDS_TEMPORAL = (
     "/v1/instances/{instance}/rounds",
     "/v1/instances/{instance}/rounds/running/{signal}",
 )
-"""They answer 503 here, because no Temporal server runs."""
+"""They answer 503 here, because no Temporal server runs and the log has no topic."""
 LONGEST_WAIT_SECONDS = 0.1
 LOGIN = "/v1/token"
 """It needs no token; ``test_login`` tests it."""

@@ -1,0 +1,42 @@
+"""Server-sent events: a message every two seconds, until the last one or for some minutes."""
+
+import time
+from asyncio import sleep
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+MEDIA_TYPE = "text/event-stream"
+PERIOD_SECONDS = 2.0
+LONGEST_SECONDS = 300.0
+"""A browser connects again after this time, so that a token which was revoked meanwhile is refused then."""
+SCHEMA = {"schema": {"type": "string", "description": "events, each with one JSON object as its data"}}
+
+NextEvent = Callable[[], Awaitable[tuple[str, str]]]
+"""Returns the name of an event and its data, one line of JSON. The event ``ended`` is the last one."""
+
+
+class EventStream(StreamingResponse):
+    """The events of something that runs. What is held is released when the stream ends, or its client has gone."""
+
+    def __init__(self, next_event: NextEvent, first: tuple[str, str], held: AsyncExitStack) -> None:
+        super().__init__(_events(next_event, first), media_type=MEDIA_TYPE, headers={"Cache-Control": "no-store"})
+        self._held = held
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events."""
+        async with self._held:
+            await super().__call__(scope, receive, send)
+
+
+async def _events(next_event: NextEvent, event: tuple[str, str]) -> AsyncIterator[str]:
+    until = time.monotonic() + LONGEST_SECONDS
+    while True:
+        name, data = event
+        yield f"event: {name}\ndata: {data}\n\n"
+        if name == "ended" or time.monotonic() >= until:
+            return
+        await sleep(PERIOD_SECONDS)
+        event = await next_event()

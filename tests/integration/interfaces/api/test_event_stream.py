@@ -1,0 +1,79 @@
+"""A round as server-sent events: what it has done while it runs, and its report when it has ended."""
+
+import json
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from sexton.interfaces.api import event_stream
+from sexton.recycle.rounds.ledger import Ledger
+from tests.servers.api import Api
+from tests.support.rig import Rig
+
+
+@pytest.fixture(autouse=True)
+def _often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_stream, "PERIOD_SECONDS", 0.1)
+
+
+def _events(lines: Iterator[str]) -> Iterator[tuple[str, dict[str, object]]]:
+    name = ""
+    for line in lines:
+        if line.startswith("event: "):
+            name = line.removeprefix("event: ")
+        elif line.startswith("data: "):
+            yield name, json.loads(line.removeprefix("data: "))
+
+
+def _stream(api: Api, round_: int, scope: str = "read@shop") -> httpx.Response:
+    headers = {"Authorization": f"Bearer {api.token(scope)}"}
+    return httpx.Client().stream("GET", f"{api.url}/v1/instances/shop/rounds/{round_}/events", headers=headers)
+
+
+def test_a_running_round_is_followed_to_its_end(api: Api, rig: Rig) -> None:
+    opened = rig.rounds.open("shop", "run", None, rig.policy)
+    with _stream(api, opened.round) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        events = _events(answer.iter_lines())
+        name, running = next(events)
+        assert (name, running["progress"] is not None, running["worked_at"] is not None) == ("progress", True, True)
+        assert next(events)[0] == "progress"
+
+        rig.rounds.close(Ledger().close_order(opened, None, None, "STOPPED", "a stop"))
+        *_, (name, ended) = events
+
+    assert name == "ended"
+    assert ended["round"]["report"]["state"] == "STOPPED"
+
+
+def test_an_unknown_round_is_refused_before_the_stream(api: Api) -> None:
+    with _stream(api, 77) as answer:
+        assert answer.status_code == 404
+
+
+def test_a_stream_ends_after_some_minutes(api: Api, rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_stream, "LONGEST_SECONDS", 0.0)
+    opened = rig.rounds.open("shop", "run", None, rig.policy)
+    with _stream(api, opened.round) as answer:
+        assert [name for name, _ in _events(answer.iter_lines())] == ["progress"]
+
+
+def test_a_token_has_four_streams_at_once(api: Api, rig: Rig) -> None:
+    opened = rig.rounds.open("shop", "run", None, rig.policy)
+    headers = {"Authorization": f"Bearer {api.token('read@shop')}"}
+    url = f"{api.url}/v1/instances/shop/rounds/{opened.round}/events"
+    with httpx.Client(headers=headers) as client:
+        open_streams = [client.send(client.build_request("GET", url), stream=True) for _ in range(5)]
+        statuses = [answer.status_code for answer in open_streams]
+        for answer in open_streams:
+            answer.close()
+        assert statuses == [200, 200, 200, 200, 503]
+        # The server notices that a client has gone when it sends the next event.
+        for _ in range(50):
+            with client.stream("GET", url) as again:
+                if again.status_code == 200:
+                    return
+            time.sleep(0.1)
+    raise AssertionError("no place was released")
