@@ -59,6 +59,6 @@ def _vaults_not_listed(service: "OperatorService", controls: tuple[Control, ...]
                 held_by="vault whitelist",
                 what=f"vault {vault.name}",
                 since=max((c.since for c in entries if c.since), default=None),
-                why=f"only {', '.join(sorted(whitelist))} on the list vaults",
+                why=f"{instance}/{vault.name} is not on the list vaults, which is not empty",
                 way_out=f"sexton lists add vaults {instance}/{vault.name}",
             )

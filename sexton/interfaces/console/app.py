@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from sexton.interfaces.api.problems import READING, REFUSALS, log_failure, log_refusal, problem
 from sexton.interfaces.blockers.listing import list_blockers
@@ -64,6 +65,8 @@ def beside(api: FastAPI) -> Beside:
     for part in PAGES:
         console.include_router(part.routes)
     console.mount(f"{session.PATH}/static", _StaticAssets(directory=rendering.STATIC))
+    if service.settings.api.trusted_proxies:
+        console.add_middleware(ProxyHeadersMiddleware, trusted_hosts=service.settings.api.trusted_proxies)
     for kind in (Exception, *REFUSALS, RequestValidationError, HTTPException):
         console.add_exception_handler(kind, _refuse)
     return Beside(api, console)

@@ -124,7 +124,7 @@ def _list_halt(by_kind: ControlsByKind, instance: str) -> Halt | None:
     if whitelist and instance not in whitelist:
         return Halt(
             by=ControlKind.WHITELIST,
-            why=f"only {', '.join(sorted(whitelist))} on the whitelist",
+            why=f"{instance} is not on the whitelist, which is not empty",
             todo=f"to add it: sexton lists add whitelist {instance}",
             since=max((control.since for control in whitelist.values() if control.since is not None), default=None),
         )

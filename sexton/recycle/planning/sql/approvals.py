@@ -19,11 +19,20 @@ from sexton.recycle.planning import limits
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.model import Plan, PlanRow, PlanState, Policy
 from sexton.recycle.planning.sql.measure import Measure, no_heartbeat
-from sexton.recycle.planning.sql.plan_rows import EXPIRES_MS, insert_plan, plan_row, shown_state, why_closed
+from sexton.recycle.planning.sql.plan_rows import (
+    EXPIRES_MS,
+    awaits_since,
+    insert_plan,
+    plan_row,
+    shown_state,
+    why_closed,
+)
 
 REJECTED_MS = 7 * DAY_MS
 """How long kinds of a rejected plan need an approval, however well they fit into the limits by then."""
 
+BEGINNING_MS = 60_000
+"""An approval that is younger belongs to a round that is being started, or begins as soon as a worker runs it."""
 NO_APPROVAL = {"approved_by": None, "approved_at": None}
 """Columns of a plan that has to be approved before it is applied, or applied again."""
 
@@ -116,13 +125,16 @@ class ApprovalStore:
         The block starts the round. ``check_apply`` compares the plan with what is due, before this and as it begins.
 
         Raises:
-            PlanRefused: there is no such plan of the instance, or it is not open.
+            PlanRefused: there is no such plan of the instance, it is not open, or someone approved it just now.
         """
         t = self._db.t.plan
         with self._db.write() as c:
             row = self._open_row(c, plan, instance, lock=True)
-            earlier = {name: getattr(row, name) for name in NO_APPROVAL}
-            approval = {"approved_by": by, "approved_at": self._db.now(c)}
+            now, earlier = self._db.now(c), {name: getattr(row, name) for name in NO_APPROVAL}
+            if row.approved_at is not None and row.approved_at > now - BEGINNING_MS:
+                see = f"and its round begins; see: sexton round list {instance}"
+                raise PlanRefused(f"plan {plan} was approved by {row.approved_by} just now, {see}")
+            approval = {"approved_by": by, "approved_at": now}
             c.execute(update(t).where(t.c.id == plan).values(**approval))
         try:
             yield
@@ -133,6 +145,13 @@ class ApprovalStore:
                 is_own = and_(*(t.c[name] == value for name, value in approval.items()))
                 c.execute(update(t).where(is_unbegun, is_own).values(**earlier))
             raise
+
+    def withdraw(self, plan: int, instance: str) -> None:
+        """End the approval of a plan of an instance whose round was refused; a later one needs another."""
+        t = self._db.t.plan
+        is_open = and_(t.c.state == PlanState.PLANNED, t.c.rejected.is_(False))
+        with self._db.write() as c:
+            c.execute(update(t).where(t.c.id == plan, t.c.instance == instance, is_open).values(**NO_APPROVAL))
 
     def reject(self, plan: int, why: str, by: str) -> PlanRow:
         """Reject a plan that awaits approval: its kinds need an approval for 7 days, or until a later plan is applied.
@@ -204,8 +223,8 @@ class ApprovalStore:
         if row is None or row.instance != instance:
             raise PlanRefused(f"plan {plan} is not an open plan of {instance}; {_remedy(instance)}")
         if (state := shown_state(row, self._db.now(c))) not in (PlanState.PLANNED, PlanState.AWAITING):
-            why = f"{state} and cannot be applied{why_closed(row, state)}"
-            raise PlanRefused(f"plan {plan} of {instance} is {why}; {_remedy(instance)}")
+            why = f"is {state} and cannot be applied{why_closed(row, state)}; {_remedy(instance)}"
+            raise PlanRefused(f"plan {plan} of {instance} {why}")
         return row
 
     def open_plans(self, c: Connection, instance: str, now: int, *, lock: bool = False) -> Sequence[Plan]:
@@ -229,7 +248,7 @@ class ApprovalStore:
         open_plans = self.open_plans(c, awaiting.instance, awaiting.created_at, lock=True)
         current = next((plan for plan in open_plans if _still_holds(measure, plan, awaiting)), None)
         outdated = [plan.id for plan in open_plans if current is None or plan.id != current.id]
-        since = self._awaits_since(c, awaiting) if current is None and awaiting.kinds else None
+        since = awaits_since(self._db, c, awaiting) if current is None and awaiting.kinds else None
         if outdated:
             c.execute(update(t).where(t.c.id.in_(outdated)).values(expires_at=awaiting.created_at))
         if current is not None:
@@ -262,20 +281,6 @@ class ApprovalStore:
             body = plan.model_copy(update={"kinds": kinds}).model_dump()
             c.execute(update(t).where(t.c.id == plan.id).values(body=body))
         return plan.id
-
-    def _awaits_since(self, c: Connection, awaiting: Plan) -> int:
-        """Return since when an approval is awaited: a plan that follows an unanswered one takes over its instant."""
-        t, now = self._db.t.plan, awaiting.created_at
-        of_instance = and_(t.c.instance == awaiting.instance, t.c.awaits.is_not(None))
-        row = c.execute(select(t).where(of_instance).order_by(t.c.id.desc()).limit(1)).one_or_none()
-        if row is None or row.state != PlanState.PLANNED:
-            return now
-        # A plan whose time was cut short was outdated: nothing awaited approval then. One that expired a day ago or
-        # longer: no operator has answered since.
-        expired_lately = row.expires_at == row.created_at + EXPIRES_MS and row.expires_at > now - DAY_MS
-        if expired_lately or row.expires_at > now:
-            return Plan.model_validate(row.body).awaits_since or now
-        return now
 
     def _awaiting(self, now: int) -> ColumnElement[bool]:
         t = self._db.t.plan

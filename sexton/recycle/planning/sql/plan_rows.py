@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection, and_, insert, select
 
 from sexton.database.engine import Database
 from sexton.recycle.model import DAY_MS
@@ -63,3 +63,18 @@ def why_closed(row: Any, state: str) -> str:
     if state == PlanState.REJECTED:
         return f": {row.awaits}"
     return f": approved by {row.approved_by}" if row.approved_by else ""
+
+
+def awaits_since(db: Database, c: Connection, awaiting: Plan) -> int:
+    """Return since when an approval is awaited: a plan that follows an unanswered one takes over its instant."""
+    t, now = db.t.plan, awaiting.created_at
+    of_instance = and_(t.c.instance == awaiting.instance, t.c.awaits.is_not(None))
+    row = c.execute(select(t).where(of_instance).order_by(t.c.id.desc()).limit(1)).one_or_none()
+    if row is None or row.state != PlanState.PLANNED:
+        return now
+    # A plan whose time was cut short was outdated: nothing awaited approval then. One that expired a day ago or
+    # longer: no operator has answered since.
+    expired_lately = row.expires_at == row.created_at + EXPIRES_MS and row.expires_at > now - DAY_MS
+    if expired_lately or row.expires_at > now:
+        return Plan.model_validate(row.body).awaits_since or now
+    return now

@@ -16,7 +16,7 @@ from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.call_log.work import record_work
 from sexton.operators.controls.port import NotEnabled
 from sexton.operators.stores import OperatorStores
-from sexton.recycle.errors import RoundEnded
+from sexton.recycle.errors import PlanRefused, RoundEnded
 from sexton.recycle.model import CANCELLED, FAILED, SUCCEEDED, RoundReport, RoundState
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from sexton.recycle.planning.model import Plan, PlanState, Policy
@@ -120,7 +120,11 @@ class RoundStore:
         if plan is not None and not enabled:
             raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
         self._operators.controls.admit(instance)
-        round_ = self._open_row(instance, run_id, plan, policy, heartbeat)
+        try:
+            round_ = self._open_row(instance, run_id, plan, policy, heartbeat)
+        except PlanRefused:
+            self.plans.approvals.withdraw(plan or 0, instance)
+            raise
         lease = self._leases.acquire(instance, JOB, run_id)
         self._begin(instance, round_)
         if self._protections is not None:

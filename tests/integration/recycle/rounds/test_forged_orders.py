@@ -200,15 +200,39 @@ def test_h1_an_approval_ends_with_a_round_that_did_not_begin(rig: Rig) -> None:
         rig.rounds.open("shop", "intruder", plan.id, rig.policy)
 
 
+def test_a_second_approval_at_once_is_refused(rig: Rig) -> None:
+    plan = rig.rounds.plans.plan_for_operator("shop", rig.policy, "anna")
+    approvals = rig.rounds.plans.approvals
+    first = approvals.approving(plan.id, "shop", "anna")
+    first.__enter__()
+    with pytest.raises(PlanRefused, match="approved by anna just now"), approvals.approving(plan.id, "shop", "bert"):
+        raise AssertionError("both start its round")
+    assert not first.__exit__(LeaseLost, LeaseLost("Temporal did not answer"), None)
+
+    assert approvals.plan(plan.id).approved_by == ""
+
+
 def test_a_second_approval_that_fails_leaves_the_first(rig: Rig) -> None:
     plan = rig.rounds.plans.plan_for_operator("shop", rig.policy, "anna")
     approvals = rig.rounds.plans.approvals
     rig.approve(plan.id)  # its round was started, and waits for a worker
+    rig.later(61)
     with pytest.raises(LeaseLost), approvals.approving(plan.id, "shop", "bert"):
         raise LeaseLost("a round of the instance runs already")
 
     assert approvals.plan(plan.id).approved_by == "anna"
     assert rig.round(plan=plan.id, run="anna").deleted == 1
+
+
+def test_an_approval_ends_with_a_round_that_was_refused(rig: Rig) -> None:
+    plan = rig.rounds.plans.plan_for_operator("shop", rig.policy, "anna")
+    rig.approve(plan.id)
+    changed = rig.policy.model_copy(update={"version": "other"})
+    with pytest.raises(PlanRefused, match="settings changed"):
+        rig.rounds.open("shop", "anna", plan.id, changed)
+
+    with pytest.raises(PlanRefused, match="no operator has approved"):
+        rig.rounds.open("shop", "intruder", plan.id, rig.policy)
 
 
 def test_h1_an_approval_ends_with_a_round_that_claimed_nothing(rig: Rig) -> None:
