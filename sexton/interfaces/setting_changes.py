@@ -28,7 +28,7 @@ SAFE_IF_LONG = ("binlog.hold_limit_seconds", "check.check_grace_seconds")
 
 
 class OtherChange(SextonError):
-    """Setting a value changes something else by now than its preview said."""
+    """What an operator agreed to is something else by now than the page said."""
 
 
 def preview(service: "OperatorService", key: str, value: str | None, scope: str) -> "SettingChange":
@@ -50,7 +50,8 @@ def preview(service: "OperatorService", key: str, value: str | None, scope: str)
     after = service.live.changed(key, value, scope)
     moved = tuple(shifts(service, scope, after))
     is_looser = key in SAFEGUARDS and _is_looser(key, service.live.current(scope), after(scope))
-    return SettingChange(key=key, shifts=moved, loosens=SAFEGUARDS[key] if is_looser else "")
+    stored = next((row.value for row in service.live.rows() if (row.key, row.instance) == (key, scope)), "")
+    return SettingChange(key=key, shifts=moved, loosens=SAFEGUARDS[key] if is_looser else "", replaces=stored)
 
 
 def shifts(service: "OperatorService", scope: str, after: "Live[Settings]") -> "Iterator[Shift]":

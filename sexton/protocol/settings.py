@@ -42,17 +42,21 @@ class NewSetting(Body):
 
 
 class SettingChange(Message):
-    """What another value changes: what becomes due or no longer due; ``loosens``: the safeguard that gets weaker."""
+    """What another value changes: what becomes due or no longer due.
+
+    ``loosens``: the safeguard that gets weaker. ``replaces``: the value that the database has now; empty: none.
+    """
 
     key: str
     shifts: tuple[Shift, ...]
     loosens: str
+    replaces: str = ""
 
     @property
     def fingerprint(self) -> str:
         """Return what an operator agrees to: it changes with the settings, and not with each new mark."""
         moved = sorted((shift.instance, shift.kind, shift.before, shift.after) for shift in self.shifts)
-        return hashlib.sha256(repr((self.key, moved, self.loosens)).encode()).hexdigest()[:32]
+        return hashlib.sha256(repr((self.key, moved, self.loosens, self.replaces)).encode()).hexdigest()[:32]
 
     @property
     def deletes_more(self) -> bool:

@@ -9,6 +9,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from sexton.interfaces.api.caller import source_of
 from sexton.interfaces.api.problems import READING, REFUSALS, log_failure, log_refusal, problem
 from sexton.interfaces.blockers.listing import list_blockers
 from sexton.interfaces.console import rendering, session
@@ -31,6 +32,7 @@ from sexton.interfaces.console.routes import (
     why,
 )
 from sexton.operators.access.errors import Unauthenticated
+from sexton.operators.call_log.model import CallRecord
 
 LOOKING = (overview, plans, rounds, why, blockers, checks, quarantine, vaults, topics, binlogs)
 PAGES = (login, controls, *LOOKING, settings, access, logs)
@@ -46,10 +48,11 @@ class Beside:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request with the application that its path belongs to."""
         path = scope.get("path", "")
-        if scope["type"] == "http" and (path == session.PATH or path.startswith(f"{session.PATH}/")):
-            await self._console(scope, receive, send)
-        elif scope["type"] == "http" and path == "/" and scope["method"] in READING:
+        is_root = path in ("/", f"{session.PATH}/") and scope["type"] == "http" and scope["method"] in READING
+        if is_root:
             await RedirectResponse(session.PATH, 303)(scope, receive, send)
+        elif scope["type"] == "http" and (path == session.PATH or path.startswith(f"{session.PATH}/")):
+            await self._console(scope, receive, send)
         else:
             await self._api(scope, receive, send)
 
@@ -60,8 +63,8 @@ def beside(api: FastAPI) -> Beside:
     for name in ("service", "logins", "starter", "lanes", "verifier"):
         setattr(console.state, name, getattr(api.state, name))
     service = api.state.service
-    console.state.statuses = Latest(lambda instance: service.status(instance).instances[0])
-    console.state.blockers = Latest(lambda _: list_blockers(service, None))
+    console.state.statuses = Latest(lambda instance: service.status(instance).instances[0], threads=4)
+    console.state.blockers = Latest(lambda _: list_blockers(service, None), threads=1)
     for part in PAGES:
         console.include_router(part.routes)
     console.mount(f"{session.PATH}/static", _StaticAssets(directory=rendering.STATIC))
@@ -83,6 +86,7 @@ class _StaticAssets(StaticFiles):
 async def _refuse(request: Request, error: Exception) -> Response:
     """Answer an error with a page that says what was refused, why, and what to do."""
     if isinstance(error, Unauthenticated):
+        await _log_ended_token(error, request)
         return _to_login(request)
     document = problem(error)
     log_failure(error, request, document)
@@ -91,9 +95,19 @@ async def _refuse(request: Request, error: Exception) -> Response:
     return rendering.page(request, "refused.html", values, document.status)
 
 
+async def _log_ended_token(error: Unauthenticated, request: Request) -> None:
+    """Log the use of a token that has ended or was revoked, under its name. Who has none is only led to the login."""
+    if name := getattr(error, "caller", ""):
+        action = f"{request.method} {getattr(request.scope.get('route'), 'path', '')}"
+        call = CallRecord(who=name, source=source_of(request), action=action)
+        calls = request.app.state.service.stores.calls
+        await request.app.state.lanes.refusal_threads.run(calls.refused, call, problem(error).code)
+
+
 def _to_login(request: Request) -> Response:
     """Return the way to the login; a live part cannot show it, so the whole page goes there."""
-    to = login.address(request.url.path if request.method in READING else session.PATH, request.url.query)
+    is_lost = request.method not in READING
+    to = login.address(session.PATH, "", lost=True) if is_lost else login.address(request.url.path, request.url.query)
     if request.headers.get("hx-request"):
         return Response(status_code=401, headers=rendering.HEADERS | {"HX-Redirect": to})
     return RedirectResponse(to, 303, rendering.HEADERS)

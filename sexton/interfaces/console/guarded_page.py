@@ -8,6 +8,7 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect
 
+from sexton.interfaces.api.caller import Caller, source_of
 from sexton.interfaces.api.errors import BodyTooLarge
 from sexton.interfaces.api.lanes import Lanes
 from sexton.interfaces.api.large_bodies import receive
@@ -40,8 +41,9 @@ class GuardedPage(APIRoute):
             if not is_open:
                 verifier: TokenVerifier = request.app.state.verifier
                 given = session.authorization(session.session_of(request))
-                request.state.identity = await verifier.authenticate(given)
-                sender = request.state.identity.name
+                request.state.identity = identity = await verifier.authenticate(given)
+                request.state.caller = Caller(identity, source_of(request), request.app.state.service.stores.calls)
+                sender = identity.name
             if request.method == "POST":
                 try:
                     request.state.form = await _form(request)

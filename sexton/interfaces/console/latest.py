@@ -9,6 +9,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 Answer = TypeVar("Answer")
 WAIT_SECONDS = 0.08
 """How long a page waits for newer answers, if it can show older ones."""
+FIRST_SECONDS = 1.5
+"""How long it waits for answers of which it knows none; then it is shown without them, and asks again."""
 OLDEST_SECONDS = 30.0
 """A page does not show an older answer than this."""
 
@@ -19,12 +21,8 @@ class Asked(NamedTuple, Generic[Answer]):
     future: Future[Answer]
     known: Answer | None
 
-    def answer(self) -> Answer:
-        """Return the new answer or the last one; wait if there is none. Raise what the question raises."""
-        return self.future.result() if self.known is None or self.future.done() else self.known
-
-    def answer_if_known(self) -> Answer | None:
-        """Return the new answer or the last one, or None, without waiting. Raise what the question raises."""
+    def answer(self) -> Answer | None:
+        """Return the new answer, or the last one, or None, without waiting. Raise what the question raises."""
         return self.future.result() if self.future.done() else self.known
 
 
@@ -33,11 +31,12 @@ class Latest(Generic[Answer]):
 
     Args:
         read: answers a question; may take long.
+        threads: how many questions are answered at once.
     """
 
-    def __init__(self, read: Callable[[str], Answer]) -> None:
+    def __init__(self, read: Callable[[str], Answer], threads: int) -> None:
         self._read = read
-        self._pool = ThreadPoolExecutor(2, thread_name_prefix="console-latest")
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="console-latest")
         self._lock = threading.Lock()
         self._known: dict[str, tuple[Answer, float]] = {}
         self._reading: dict[str, Future[Answer]] = {}
@@ -51,6 +50,7 @@ class Latest(Generic[Answer]):
             return Asked(self._reading[question], known if time.monotonic() - at < OLDEST_SECONDS else None)
 
     def _read_now(self, question: str) -> Answer:
+        at = time.monotonic()
         try:
             answer = self._read(question)
         except BaseException:
@@ -60,10 +60,11 @@ class Latest(Generic[Answer]):
             raise
         with self._lock:
             del self._reading[question]
-            self._known[question] = (answer, time.monotonic())
+            self._known[question] = (answer, at)
         return answer
 
 
 def wait_briefly(asked: Sequence[Asked[Any]]) -> None:
-    """Give all questions a short time to be answered."""
+    """Give all questions a short time to be answered, and a little more to those without a known answer."""
     wait([question.future for question in asked], WAIT_SECONDS)
+    wait([question.future for question in asked if question.known is None], FIRST_SECONDS)

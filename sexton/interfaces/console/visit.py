@@ -9,11 +9,11 @@ from fastapi import Depends, Request
 from pydantic import BaseModel, ValidationError
 from starlette.responses import RedirectResponse, Response
 
-from sexton.interfaces.api.caller import Caller, source_of
+from sexton.interfaces.api.caller import Caller
 from sexton.interfaces.console import rendering, session
 from sexton.interfaces.operator_service import OperatorService
 from sexton.kernel.errors import BadInput
-from sexton.operators.access.model import EVERY_INSTANCE, CallerIdentity, Grant
+from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.controls.model import ALL, ControlKind, Halt
 from sexton.operators.controls.policy import halt_by_instance
 
@@ -148,10 +148,7 @@ def _explain(mistake: Any) -> str:
 
 async def current_visit(request: Request) -> Visit:
     """Return the visit of a request; the route has authenticated it."""
-    service: OperatorService = request.app.state.service
-    identity: CallerIdentity = request.state.identity
-    request.state.caller = caller = Caller(identity, source_of(request), service.stores.calls)
-    return Visit(request, service, caller)
+    return Visit(request, request.app.state.service, request.state.caller)
 
 
 CurrentVisit = Annotated[Visit, Depends(current_visit)]

@@ -1,6 +1,7 @@
 """What blocks deletion now: everything with its way out; holds are placed and released here."""
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path
@@ -18,7 +19,7 @@ from sexton.interfaces.lists import CONTROL_KINDS
 from sexton.interfaces.wording import quantity
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
-from sexton.operators.controls.model import ListName
+from sexton.operators.controls.model import Control, ListName
 from sexton.protocol.operating import ListEntry, NewHold, Why
 from sexton.protocol.protections import Release
 
@@ -26,6 +27,12 @@ routes = APIRouter(prefix=session.PATH, route_class=GuardedPage)
 LISTS = {kind: name for name, kind in CONTROL_KINDS.items()}
 """The control of an entry → its list."""
 Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
+FREES = {
+    ListName.WHITELIST: "rounds may work on every instance",
+    ListName.VAULTS: "rounds may delete from every vault",
+    ListName.WINDOWS: "rounds may work at any time",
+}
+"""What an empty list permits."""
 SHOWN = 50
 DAY_SECONDS, MAX_DAYS, MAX_JOB = 86_400, 3_650, 4_096
 PROTECTIONS_SHOWN = 200
@@ -54,6 +61,8 @@ def blockers(visit: CurrentVisit) -> Response:
         may_release=visit.caller.permits(Grant.ADMIN, visit.instance),
         sees_lists=sees_lists,
         entries=[(LISTS[control.kind], control) for control in controls if control.kind in LISTS],
+        last_entries=[control for control in controls if _is_last(control, controls)],
+        frees=FREES,
         lists=list(ListName),
     )
 
@@ -104,4 +113,11 @@ def change_list(visit: CurrentVisit, what: Literal["add", "remove"]) -> Response
     change = lists_api.add if what == "add" else lists_api.remove
     changed = change(name, visit.read(ListEntry), visit.service, visit.caller)
     done = "is on" if changed.listed else "is no longer on"
-    return visit.done(f"{changed.name} {done} the list {name}. Rounds follow it within 5 s.", "blockers")
+    is_empty = name in FREES and not any(c.kind is CONTROL_KINDS[name] for c in visit.service.stores.controls.all())
+    frees = f", which is empty now: {FREES[name]}" if is_empty else ""
+    return visit.done(f"{changed.name} {done} the list {name}{frees}. Rounds follow it within 5 s.", "blockers")
+
+
+def _is_last(control: Control, controls: Sequence[Control]) -> bool:
+    """Return whether a list that limits rounds to its entries has no other one."""
+    return LISTS.get(control.kind) in FREES and [c.kind for c in controls].count(control.kind) == 1

@@ -11,7 +11,9 @@ from sexton.interfaces.api.routes import checks as api
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit
+from sexton.interfaces.setting_changes import OtherChange
 from sexton.interfaces.wording import quantity
+from sexton.operators.access.model import Grant
 from sexton.protocol.checks import Acceptance, RepairOrder
 
 routes = APIRouter(prefix=f"{session.PATH}/checks", route_class=GuardedPage)
@@ -49,6 +51,9 @@ def start(visit: CurrentVisit) -> Response:
 @routes.post("/repair")
 def repair(visit: CurrentVisit) -> Response:
     """Mark confirmed orphans. Above a share of a vault, no round deletes them before an operator has applied a plan."""
+    visit.caller.require(Grant.OPERATE, visit.instance)
+    if visit.form.get("orphans", "") != str(now := _repairable(visit)):
+        raise OtherChange(f"{quantity(now, 'orphan')} can be marked by now, not as many as the page showed; look again")
     repaired = api.repair(visit.instance, visit.read(RepairOrder, what="orphans"), visit.service, visit.caller)
     marked = f"Marked: {quantity(repaired.result.marked, 'orphan')}; kept: {repaired.result.kept:,}."
     return visit.done(f"{marked} They wait for their retention. {repaired.awaits}".strip(), "checks")

@@ -7,8 +7,10 @@ from sexton.interfaces.api.lanes import stopping
 from sexton.interfaces.api.routes import control
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
-from sexton.interfaces.console.visit import CurrentVisit
+from sexton.interfaces.console.visit import CurrentVisit, Visit
+from sexton.interfaces.setting_changes import OtherChange
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
+from sexton.operators.controls.model import ALL, ControlKind
 from sexton.protocol.status import Stop
 
 routes = APIRouter(prefix=session.PATH, route_class=GuardedPage)
@@ -40,17 +42,31 @@ def ask(visit: CurrentVisit, everything: bool = False) -> Response:
     names = visit.instances if everything else [visit.instance]
     statuses = [visit.service.status(name).instances[0] for name in names]
     cli = "sexton start --all" if everything else f"sexton start {visit.instance}"
-    return visit.show("start.html", "overview", cli=cli, statuses=statuses, everything=everything)
+    stop = _stop_shown(visit, everything)
+    return visit.show("start.html", "overview", cli=cli, statuses=statuses, everything=everything, stop=stop)
 
 
 @routes.post("/start")
 def start(visit: CurrentVisit) -> Response:
-    """Revoke a stop."""
-    if visit.form.get("everything"):
+    """Revoke the stop that the page showed."""
+    everything = bool(visit.form.get("everything"))
+    visit.caller.require(Grant.OPERATE, EVERY_INSTANCE if everything else visit.instance)
+    if visit.form.get("stop", "") != _stop_shown(visit, everything):
+        raise OtherChange("the stop is another one by now than the page showed; read it, then start again")
+    if everything:
         control.start_all(visit.service, visit.caller)
-        return visit.done("All instances are started, but for those that are stopped singly.", "")
+        halts = visit.halts()
+        still = "".join(f" Still halted: {name}: {halt.why}." for name, halt in halts.items())
+        return visit.done(f"Not everything is stopped any longer.{still or ' The next rounds may delete.'}", "")
     result = control.start(visit.instance, visit.service, visit.caller)
     observes = visit.service.stores.registry.instance(visit.instance).mode == "observe"
     now = " It only observes, so its rounds delete nothing." if observes else " The next round may delete."
     still = f" Still halted: {result.still}." if result.still else now
     return visit.done(f"{visit.instance} is not stopped any longer.{still}", "")
+
+
+def _stop_shown(visit: Visit, everything: bool) -> str:
+    """Return what tells a stop from a later one; empty: there is none."""
+    name = ALL if everything else visit.instance
+    stops = [c for c in visit.service.stores.controls.all() if c.kind is ControlKind.STOP and c.name == name]
+    return ",".join(f"{stop.since}-{stop.set_at}" for stop in stops)

@@ -19,10 +19,13 @@ routes = APIRouter(prefix=session.PATH, route_class=GuardedPage)
 MAX_NAME = 200
 
 
-def address(path: str, query: str) -> str:
-    """Return the address of the login that leads to a page afterwards."""
+LOST = "Nothing was done: your session had ended. Log in, then do it again."
+
+
+def address(path: str, query: str, *, lost: bool = False) -> str:
+    """Return the address of the login that leads to a page afterwards; ``lost``: a form was sent, and not done."""
     then = f"{path}?{query}" if query else path
-    return f"{session.PATH}/login?{urlencode({'then': then})}"
+    return f"{session.PATH}/login?{urlencode({'then': then} | ({'lost': '1'} if lost else {}))}"
 
 
 def safe_target(then: str) -> str:
@@ -37,9 +40,9 @@ def safe_target(then: str) -> str:
 
 @routes.get("/login")
 @without_session
-def form(request: Request, then: str = session.PATH) -> Response:
+def form(request: Request, then: str = session.PATH, lost: bool = False) -> Response:
     """Show the login."""
-    return _login(request, then, "", 200)
+    return _login(request, then, LOST if lost else "", 200)
 
 
 @routes.post("/login")

@@ -1,16 +1,20 @@
 """The first page: what each instance does, what waits, what blocks it, and what needs an answer."""
 
+import logging
+
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from sexton.insight.running import read_running
 from sexton.interfaces.blockers.controls import ALL_INSTANCES
+from sexton.interfaces.blockers.listing import BlockerList
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
-from sexton.interfaces.console.latest import wait_briefly
+from sexton.interfaces.console.latest import Asked, wait_briefly
 from sexton.interfaces.console.visit import CurrentVisit
 from sexton.operators.access.model import Grant
 
+log = logging.getLogger(__name__)
 routes = APIRouter(prefix=session.PATH, route_class=GuardedPage)
 
 
@@ -27,18 +31,27 @@ def overview(visit: CurrentVisit) -> Response:
     blockers = latest.blockers.ask("all")
     wait_briefly([*asked, blockers])
     halts = visit.halts()
-    statuses = [
-        question.answer().model_copy(update={"halt": halts.get(i)}) for i, question in zip(names, asked, strict=True)
-    ]
+    answers = {name: question.answer() for name, question in zip(names, asked, strict=True)}
+    statuses = [i.model_copy(update={"halt": halts.get(i.instance)}) for i in answers.values() if i is not None]
     running = [work for work in read_running(service.db, only) if work.instance in names]
-    listed = blockers.answer_if_known()
+    listed = _blockers(blockers)
     return visit.show(
         "overview.html",
         "overview",
         cli=f"sexton status {only}" if only else "sexton status",
         statuses=statuses,
+        uncounted=[name for name, answer in answers.items() if answer is None],
         running=running,
         blockers=None if listed is None else [b for b in listed.rows if b.instance in (*names, ALL_INSTANCES)],
         temporal_away=listed is not None and listed.temporal_away,
         prices=service.settings.prices,
     )
+
+
+def _blockers(asked: Asked[BlockerList]) -> BlockerList | None:
+    """Return what blocks deletions; None: it is not known yet, or of some instance it cannot be read."""
+    try:
+        return asked.answer()
+    except Exception:
+        log.exception("what blocks deletions cannot be read")
+        return None

@@ -8,7 +8,9 @@ from sexton.interfaces.api.routes import marks as api
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit
+from sexton.interfaces.setting_changes import OtherChange
 from sexton.interfaces.wording import quantity
+from sexton.operators.access.model import Grant
 from sexton.protocol.operating import Discarding, MarkQuery, RetryOrder
 
 routes = APIRouter(prefix=f"{session.PATH}/quarantine", route_class=GuardedPage)
@@ -36,7 +38,14 @@ def quarantine(visit: CurrentVisit, after: str = "") -> Response:
 @routes.post("/retry")
 def retry(visit: CurrentVisit) -> Response:
     """Let the next round try marks again."""
-    retried = api.retry(visit.instance, visit.read(RetryOrder), visit.service, visit.caller)
+    order = visit.read(RetryOrder)
+    visit.caller.require(Grant.OPERATE, visit.instance)
+    with visit.service.db.read() as c:
+        counted = count_quarantined(visit.service.db, c, visit.instance).get(order.reason or "")
+    if counted is not None and str(counted.marks) != visit.form.get("marks", ""):
+        what = quantity(counted.marks, "mark")
+        raise OtherChange(f"{what} with reason {order.reason} are quarantined by now, not as many as the page showed")
+    retried = api.retry(visit.instance, order, visit.service, visit.caller)
     return visit.done(f"The next round tries {quantity(retried.marks, 'mark')} again.", "quarantine")
 
 

@@ -26,8 +26,8 @@ SILENCE_MS = 10_000
 DONE: dict[Signal, str] = {
     "cancel": "The round ends after its page of deletes.",
     "pause": "The round pauses after its page of deletes.",
-    "resume": "The round continues.",
-    "retry": "The round tries again now.",
+    "resume": "If the round is paused, it continues.",
+    "retry": "If the round is backing off, it tries again now.",
 }
 
 
@@ -76,7 +76,9 @@ async def deletions(visit: CurrentVisit, round: Number) -> Response:
 def start(visit: CurrentVisit) -> Response:
     """Start a round now."""
     started = api.start(visit.instance, visit.request, visit.service, visit.caller)
-    return visit.done(f"A round of {started.instance} was started.", "rounds")
+    halt = visit.halts().get(started.instance)
+    but = f" It deletes nothing: {halt.why}." if halt else ""
+    return visit.done(f"A round of {started.instance} was started.{but}", "rounds")
 
 
 @routes.post("/signal")

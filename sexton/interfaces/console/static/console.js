@@ -12,7 +12,7 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   const isBusy = isInUse(part);
   event.detail.shouldSwap = isNew && !isBusy;
   if (event.detail.shouldSwap) lastAnswers[part.id] = answer.responseText;
-  if (part.id !== "live") return;
+  if (part.id !== "live" && document.getElementById("live")) return;
   if (isNew && isBusy) say(`Not renewed while you read it: this is from ${clock()}.`);
   else heard();
 });
@@ -42,7 +42,7 @@ function heard() {
 }
 
 function silent() {
-  say(`No answer since ${clock()}. What you see is from then; it is asked for again every two seconds.`);
+  say(`No answer since ${clock()}. What you see is from then; it is asked for again and again.`);
 }
 
 document.addEventListener("htmx:responseError", silent);
