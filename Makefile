@@ -9,7 +9,7 @@ RUN := $(VENV)/bin/python
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-check demo-wal demo-binlog demo-catalog test slow soak bench lint coverage lock sbom dist
+.PHONY: help demo demo-check demo-wal demo-binlog demo-catalog test slow soak bench lint coverage pictures lock sbom dist
 
 help:
 	@echo "make demo   a small database makes garbage in an object store; Sexton deletes it, and a worker is killed: a minute"
@@ -23,6 +23,7 @@ help:
 	@echo
 	@echo "The first of them also makes .venv: about 2 minutes and 1.6 GB, from PyPI. Python 3.11 or newer is needed."
 	@echo "Further: make lint, make coverage, make slow (the slowest tests), make soak (also long runs),"
+	@echo "make pictures (every page of the console, in build/pictures),"
 	@echo "make lock (requirements.lock: hashes of what an installation gets; THIRD-PARTY-NOTICES.md: its licences),"
 	@echo "make sbom (dist/sbom.json, CycloneDX), make dist (wheel, source distribution and SBOM, in dist/)."
 
@@ -47,6 +48,10 @@ slow: $(VENV)/.stamp
 
 soak: $(VENV)/.stamp
 	@$(RUN) -m pytest -m soak --timeout=3600 tests
+
+# Every page of the console, narrow and wide, light and dark, in build/pictures.
+pictures: $(VENV)/.stamp
+	@$(RUN) -m tests.browser.pictures build/pictures
 
 bench: $(VENV)/.bench
 	@$(RUN) -m benchmarks all $(ARGS)

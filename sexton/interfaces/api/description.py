@@ -7,6 +7,8 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
+from sexton.interfaces.api.examples import EXAMPLES
+
 TOKEN = "token"
 """The security scheme of every request but those that need none."""
 PUBLIC = frozenset({"/livez", "/readyz", "/healthz", "/v1/token"})
@@ -41,6 +43,8 @@ def describe(app: FastAPI) -> dict[str, Any]:
     document["tags"] = [{"name": name} for name in sorted({o["tags"][0] for o in _operations(document)})]
     _refine(document)
     _rename_orders(document)
+    for name, example in EXAMPLES.items():
+        document["components"]["schemas"][name]["examples"] = [example]
     return document
 
 

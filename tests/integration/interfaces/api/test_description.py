@@ -1,10 +1,18 @@
 """The OpenAPI document names every operation once, and has what generators of clients need."""
 
+import importlib
+import json
+import pkgutil
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from sexton import protocol
+from sexton.interfaces import owner_operations
+from sexton.interfaces.api.examples import EXAMPLES
+from sexton.protocol.body import Body
 from tests.integration.interfaces.api.conftest import Ask
 from tests.integration.interfaces.api.routes import OPEN
 
@@ -67,3 +75,27 @@ def test_numbers_have_64_bits_and_no_list_is_a_tuple(document: dict[str, Any]) -
     assert len(integers) > 100
     assert {part["format"] for part in integers} == {"int64"}
     assert [part for part in parts(document) if "prefixItems" in part] == []
+
+
+def test_every_body_has_an_example_that_is_accepted(document: dict[str, Any]) -> None:
+    of_owners = {f"{owner}_" for owner in owner_operations.operations()}
+    named = {
+        part["$ref"].rpartition("/")[2]
+        for _, _, operation in operations(document)
+        if not operation["operationId"].startswith(tuple(of_owners))
+        for part in parts(operation.get("requestBody", {}))
+        if "$ref" in part
+    }
+    assert named == EXAMPLES.keys()
+    bodies = {re.sub("^New(?=[A-Z])(.*)", r"\1Request", model.__name__): model for model in _bodies()}
+    for name, example in EXAMPLES.items():
+        assert document["components"]["schemas"][name]["examples"] == [example]
+        bodies[name].model_validate_json(json.dumps(example))
+
+
+def _bodies() -> Iterator[type[Body]]:
+    """Yield every class of a request's body."""
+    for module in pkgutil.iter_modules(protocol.__path__, "sexton.protocol."):
+        for value in vars(importlib.import_module(module.name)).values():
+            if isinstance(value, type) and issubclass(value, Body):
+                yield value
