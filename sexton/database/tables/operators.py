@@ -126,6 +126,18 @@ api_user = Table(
 )
 """One row per user who logs in with a password."""
 
+answer = Table(
+    "answer",
+    METADATA,
+    Column("who", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("request", Text),  # SHA-256 of its method, address and body
+    Column("at", Instant),
+    Column("status", Integer),
+    Column("body", Text),
+)
+"""One row per request of the API that had an Idempotency-Key, for a day. ``status``: null while it is not known."""
+
 login_failure = Table(
     "login_failure",
     METADATA,

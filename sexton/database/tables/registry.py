@@ -35,6 +35,7 @@ class Tables:
     hold: Table
     token: Table
     api_user: Table
+    answer: Table
     login_failure: Table
     call: Table
     call_head: Table

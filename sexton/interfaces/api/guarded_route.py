@@ -4,6 +4,7 @@ import time
 from asyncio import sleep
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
 from fastapi import Request, Response
@@ -15,6 +16,7 @@ from starlette.types import Receive, Scope
 from sexton.interfaces.api.errors import BodyTooLarge
 from sexton.interfaces.api.lanes import Lanes, is_reserved
 from sexton.interfaces.api.large_bodies import receive
+from sexton.interfaces.api.once import HEADER, once
 from sexton.interfaces.api.parsing import SMALL_BYTES, BodyValidator, load, parse, stated_length
 from sexton.protocol.body import MAX_BODY_BYTES
 
@@ -40,7 +42,7 @@ class GuardedRoute(APIRoute):
 
         async def guarded(request: Request) -> Response:
             lanes: Lanes = request.app.state.lanes
-            sender = _sender(request)
+            sender, body = _sender(request), b""
             async with AsyncExitStack() as places:
                 if validator is not None:
                     try:
@@ -51,6 +53,8 @@ class GuardedRoute(APIRoute):
                 await places.enter_async_context(
                     lanes.of(self.endpoint, getattr(request.state, "identity", None)).place(sender)
                 )
+                if request.method == "POST" and HEADER in request.headers and hasattr(request.state, "identity"):
+                    return await once(request, body, self.endpoint, partial(_handle, handle))
                 return await _handle(handle, request)
 
         return guarded

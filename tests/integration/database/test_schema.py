@@ -99,6 +99,7 @@ NULLABLE = {
     "backend": {"reported_at", "pulled_at", "queue_at"},
     "replica": {"bad_since", "gap_since", "full_copy_at"},
     "api_user": {"removed_at"},
+    "answer": {"status", "body"},
     "login_failure": set[str](),
 }
 

@@ -1122,6 +1122,18 @@ CREATE TABLE sexton.api_user (
     removed_by text NOT NULL DEFAULT ''
 );
 
+-- One row per request of the API that had an Idempotency-Key, for a day.
+CREATE TABLE sexton.answer (
+    who text COLLATE "C" NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    request text NOT NULL CHECK (length(request) = 64),  -- SHA-256 of its method, address and body
+    at timestamptz NOT NULL,
+    status integer,  -- null: it is not known yet
+    body text,  -- null: it was shown once, or has no text
+    PRIMARY KEY (who, key)
+);
+CREATE INDEX answer_at ON sexton.answer (at);
+
 -- One row per source and slot with recent failed logins.
 CREATE TABLE sexton.login_failure (
     source text COLLATE "C" NOT NULL,  -- an address, or a network of IPv6

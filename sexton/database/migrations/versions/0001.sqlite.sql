@@ -872,6 +872,18 @@ CREATE TABLE sexton_api_user (
     removed_by text NOT NULL DEFAULT ''
 );
 
+-- One row per request of the API that had an Idempotency-Key, for a day.
+CREATE TABLE sexton_answer (
+    who text NOT NULL,
+    key text NOT NULL,
+    request text NOT NULL CHECK (length(request) = 64),  -- SHA-256 of its method, address and body
+    at integer NOT NULL,
+    status integer,  -- null: it is not known yet
+    body text,  -- null: it was shown once, or has no text
+    PRIMARY KEY (who, key)
+);
+CREATE INDEX sexton_answer_at ON sexton_answer (at);
+
 -- One row per source and slot with recent failed logins.
 CREATE TABLE sexton_login_failure (
     source text NOT NULL,  -- an address, or a network of IPv6
