@@ -103,3 +103,10 @@ def test_deploy_files_name_known_variables_only() -> None:
         if path.is_file() and not path.is_symlink():
             names = set(re.findall(r"\bSEXTON_[A-Z][A-Z0-9_]*[A-Z0-9]\b", path.read_text()))
             assert names - known == set(), path
+
+
+@pytest.mark.parametrize(("console", "command"), [(False, "api"), (True, "console")])
+def test_the_chart_serves_the_console_if_asked(console: bool, command: str) -> None:
+    values = MINIMAL | {"api": {**MINIMAL.get("api", {}), "console": console}}
+    api = next(c for c in containers(documents(values)) if c["name"] == "api")
+    assert api["args"] == [command]

@@ -58,7 +58,19 @@ OPERATE = (
     OWNER
     | JOB
     | NODE
-    | {"control", "finding", "plan", "wal_topic", "hold", "mark", "mark_history", "pace_cap", "retention", "setting"}
+    | {
+        "control",
+        "finding",
+        "plan",
+        "wal_topic",
+        "hold",
+        "mark",
+        "mark_history",
+        "pace_cap",
+        "retention",
+        "setting",
+        "vault",
+    }
 )
 MAY_CHANGE = {
     "read": LOG,
