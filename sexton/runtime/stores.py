@@ -4,7 +4,6 @@ The engine of a worker, the commands and the API get their stores here. Modules 
 that reads one table must not wait for the libraries of S3 and Parquet.
 """
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
     from sexton.check.sql.store import CheckStore
     from sexton.insight.metrics.figures.store import FigureStore, Intervals
     from sexton.insight.stores import InsightStores
-    from sexton.marks.sql.keeper import Keeper
     from sexton.operators.access.login import Logins
+    from sexton.operators.access.sql.answers import AnswerStore
     from sexton.operators.access.sql.tokens import TokenStore
     from sexton.operators.access.sql.users import UserStore
     from sexton.operators.call_log.store import CallStore
@@ -87,6 +86,13 @@ class DeploymentStores:
         from sexton.operators.access.sql.tokens import TokenStore
 
         return TokenStore(self.db)
+
+    @cached_property
+    def answers(self) -> "AnswerStore":
+        """Answers to the API's requests with an idempotency key."""
+        from sexton.operators.access.sql.answers import AnswerStore
+
+        return AnswerStore(self.db)
 
     @cached_property
     def users(self) -> "UserStore":
@@ -205,6 +211,7 @@ class DeploymentStores:
     def pipeline(self) -> "Stores":
         """The rows of the pipeline, one store per step; claims respect every keeper."""
         from sexton.recycle.pipeline.sql.store import pipeline_stores
+        from sexton.runtime.keepers import keepers
 
         return pipeline_stores(self.db, self.controls, keepers(self.db))
 
@@ -284,12 +291,3 @@ class DeploymentStores:
         from sexton.operators.settings.store import SettingStore
 
         return SettingStore(self.db)
-
-
-def keepers(db: Database) -> "Sequence[Keeper]":
-    """Return everything that may block a deletion, in order of precedence."""
-    from sexton.operators.holds.keeper import HoldKeeper
-    from sexton.protection.sql.keeper import ProtectionKeeper
-    from sexton.replication.replicas.sql.keeper import ReplicaKeeper
-
-    return (HoldKeeper(db), ProtectionKeeper(db), ReplicaKeeper(db))

@@ -50,7 +50,6 @@ from sexton.interfaces.api.token_verifier import TokenVerifier
 from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access.model import OidcSettings
 from sexton.operators.access.oidc import OidcVerifier
-from sexton.operators.access.sql.answers import AnswerStore
 from sexton.operators.call_log.store import CallStore
 from sexton.protocol.problems import ProblemDocument
 from sexton.runtime.temporal.starter import WorkflowStarter
@@ -74,7 +73,7 @@ def create(settings: Settings, db: Database) -> FastAPI:
         responses={"4XX": refusal, "5XX": refusal},
     )
     app.state.service = service = OperatorService(settings, db)
-    app.state.logins, app.state.answers = service.stores.logins, AnswerStore(db)
+    app.state.logins = service.stores.logins
     app.state.starter = WorkflowStarter(settings)
     app.state.lanes = lanes = Lanes()
     ready = {"database": database_check(db, settings.require_deployment())}

@@ -33,7 +33,7 @@ async def once(
         BadInput: the key is no printable text of up to 200 characters.
         KeyOfAnotherRequest, TooManyKeys, UnknownOutcome: see ``AnswerStore``.
     """
-    answers: AnswerStore = request.app.state.answers
+    answers: AnswerStore = request.app.state.service.stores.answers
     keyed = _keyed(request, body)
     earlier = await run_in_threadpool(answers.begin, keyed)
     if earlier is not None:
