@@ -24,9 +24,10 @@ START_SECONDS = 60
 class LiveConsole:
     """The processes of a deployment over the database of a rig."""
 
-    def __init__(self, rig: Rig, home: Path) -> None:
+    def __init__(self, rig: Rig, home: Path, **settings: str) -> None:
+        """Prepare the processes; ``settings``: variables without their ``SEXTON_``."""
         home.mkdir(parents=True, exist_ok=True)
-        self.rig, self._home = rig, home
+        self.rig, self._home, self._settings = rig, home, settings
         self.temporal = TemporalServer(home, Ports(home))
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -81,6 +82,7 @@ class LiveConsole:
             "SEXTON_METRICS__LISTEN": "",
             "SEXTON_RECYCLE__INSTANCE_RECYCLER_WORKER_POOL_SIZE": "1",
         }
+        variables |= {f"SEXTON_{name}": value for name, value in self._settings.items()}
         process = Forked(name, "sexton", words, self._home / name, variables)
         self._started.append(process)
         process.start(lambda: ready in process.log.read_text(), START_SECONDS)

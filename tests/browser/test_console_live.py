@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from sexton.contract import undrop
+from sexton.operators.call_log.store import CallStore
 from tests.browser.live_console import LiveConsole, dropped_table
 from tests.support.rig import Rig
 
@@ -17,10 +19,11 @@ LONG_MS = 90_000
 
 
 @pytest.fixture
-def live(postgres_url: str, tmp_path: Path) -> Iterator[LiveConsole]:
+def live(request: pytest.FixtureRequest, postgres_url: str, tmp_path: Path) -> Iterator[LiveConsole]:
+    """A deployment with the settings of ``request.param``."""
     rig = Rig(postgres_url).instance()
     rig.local(tmp_path / "v")
-    with LiveConsole(rig, tmp_path / "live") as live:
+    with LiveConsole(rig, tmp_path / "live", **getattr(request, "param", {})) as live:
         yield live
     rig.db.close()
 
@@ -142,3 +145,41 @@ def test_a_link_leads_to_the_round_in_temporal(live: LiveConsole, browser: Brows
         assert page.url.startswith(live.temporal.ui_url)
         expect(page.locator("body")).to_contain_text("recycle_range", timeout=LONG_MS)
         expect(page.locator("body")).to_contain_text("test-rig/recycle/shop")
+
+
+@pytest.mark.parametrize("live", [{"RECYCLE__MAX_DELETE_OBJECTS": "5"}], indirect=True)
+def test_a_plan_above_the_limit_needs_its_number_typed(live: LiveConsole, browser: Browser, root: Path) -> None:
+    files = dropped_table(live.rig, root, 12, 1, 1_000)
+    foreign = root / "data" / "live.dat"
+    foreign.write_bytes(b"live")
+    live.start_worker("first")
+    with live.page(browser, "operate@shop") as page:
+        page.goto("/console/plans?instance=shop")
+        page.click("button:has-text('Plan what is due')")
+        address = page.url
+        page.fill("#objects", "11")
+        page.click("button:has-text('Delete up to 12 objects')")
+        expect(page.locator(".problem")).to_contain_text("12")
+        assert _left(files) == 12
+
+        page.goto(address)
+        page.fill("#objects", "12")
+        page.click("button:has-text('Delete up to 12 objects')")
+        expect(page.locator(".notice")).to_be_visible()
+        _until(lambda: not _left(files))
+    assert foreign.exists()
+    applied = {call.who for call in CallStore(live.rig.db).rows(0, 100) if call.action == "apply"}
+    assert ["operate@shop" in who for who in applied] == [True]
+
+
+def test_a_plan_whose_marks_have_changed_is_refused(live: LiveConsole, browser: Browser, root: Path) -> None:
+    files = dropped_table(live.rig, root, 12, 1, 1_000)
+    live.start_worker("first")
+    with live.page(browser, "operate@shop") as page:
+        page.goto("/console/plans?instance=shop")
+        page.click("button:has-text('Plan what is due')")
+        with live.rig.db.write() as c:
+            undrop(c, "shop", "dropped", ["t3"])
+        page.click("button:has-text('Delete up to 12 objects')")
+        expect(page.locator(".problem")).to_contain_text("no longer matches what is due")
+    assert _left(files) == 12

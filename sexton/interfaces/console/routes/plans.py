@@ -54,6 +54,7 @@ def show(visit: CurrentVisit, plan: Number) -> Response:
         instance=instance,
         review=review,
         objects=objects_of(review.plan),
+        exceeds_a_limit=exceeds_a_limit(review.plan),
         held=sum(held.objects for kind in review.plan.kinds for held in kind.held),
         is_open=review.row.state in OPEN,
         may_operate=visit.caller.permits(Grant.OPERATE, instance),
@@ -62,11 +63,11 @@ def show(visit: CurrentVisit, plan: Number) -> Response:
 
 @routes.post("/{plan}/apply")
 def apply(visit: CurrentVisit, plan: Number) -> Response:
-    """Start the round that deletes what a plan lists. One that awaits approval needs its number of objects, typed."""
+    """Start the round that deletes what a plan lists. One that exceeds a limit needs its number of objects, typed."""
     details = api.show(plan, visit.service, visit.caller)
     objects = objects_of(details.plan)
     typed = visit.form.get("objects", "").replace(",", "").replace(" ", "")
-    if details.plan.awaits and typed != str(objects):
+    if exceeds_a_limit(details.plan) and typed != str(objects):
         given = f"{typed[:20]} was typed" if typed else "no number was typed"
         raise BadInput(f"plan {plan} deletes {objects:,} objects, and {given}; type that number to apply it")
     started = api.apply(plan, visit.request, visit.service, visit.caller)
@@ -85,3 +86,8 @@ def reject(visit: CurrentVisit, plan: Number) -> Response:
 def objects_of(plan: Plan) -> int:
     """Return how many objects a plan deletes at most, as far as is known: holds of today may end before."""
     return sum(kind.objects for kind in plan.kinds)
+
+
+def exceeds_a_limit(plan: Plan) -> bool:
+    """Return whether no round would delete all of a plan without an answer of an operator."""
+    return bool(plan.awaits) or any(kind.awaits for kind in plan.kinds)

@@ -1,0 +1,63 @@
+"""The page tells of keys and marks in every state what `sexton why` tells."""
+
+import json
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+from sqlalchemy import update
+
+from sexton.contract import NewMark
+from sexton.marks.model import Ref
+from sexton.operators.controls.model import ControlKind
+from sexton.operators.controls.store import ControlStore
+from sexton.recycle.pacing.store import PaceStore
+from tests.browser.conftest import NewPage
+from tests.integration.interfaces.api.test_operating import quarantine
+from tests.integration.protection.registrations import protect
+from tests.support.command import run
+from tests.support.rig import Rig, put
+
+NAMES = (
+    *("data/a.dat", "a", "file:data/a.dat", "data/late.dat", "data/held.dat", "data/protected.dat"),
+    *("q1", "q2", "old/x.dat", "due", "fenced", "capped", "nothing/known.dat"),
+)
+
+
+def _in_many_states(rig: Rig, root: Path) -> None:
+    """Leave marks that are deleted, held, protected, quarantined, discarded, fenced, capped, and not due."""
+    rig.round()
+    for name in ("held", "protected", "due", "fenced", "capped", "late"):
+        put(root, f"data/{name}.dat")
+        if name == "late":
+            rig.later(10_801)
+        rig.mark("dropped", NewMark(id=name, vault="disk", keys=(f"data/{name}.dat",)))
+    rig.mark("dropped", NewMark(id="old", vault="disk", prefix="old/"))
+    quarantine(rig, "ACCESS_DENIED", "q1", "q2")
+    rig.stores.quarantine.discard("shop", Ref("dropped", "q2"), "kept by hand", ())
+    protect(rig, "copy:1", "data/protected.dat")
+    mark = rig.db.t.mark
+    with rig.db.write() as c:
+        c.execute(update(mark).where(mark.c.id == "fenced").values(state="FENCED"))
+    PaceStore(rig.db).put_cap("shop/disk", 500, "the bucket is shared", "eve")
+    ControlStore(rig.db).put(ControlKind.STOP, "shop", "odd deletes", "eve")
+
+
+def test_the_page_tells_what_the_command_tells(
+    new_page: NewPage, rig: Rig, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _in_many_states(rig, root)
+    page = new_page("read@shop")
+    told = {}
+    for name in NAMES:
+        page.goto("/console/why?instance=shop")
+        page.fill("#key", name)
+        page.keyboard.press("Enter")
+        expect(page.locator("#key")).to_have_value(name)
+        told[name] = page.locator(".timeline .what").all_inner_texts()
+    for name in NAMES:
+        printed = run(rig, capsys, "why", name, "--instance", "shop", "--json")
+        stories = json.loads(printed.out)["items"] if printed.out else []
+        texts = [event["text"] for story in stories for event in story["events"]]
+        assert [text.strip() for text in told[name]] == texts, name
+    assert sum(map(bool, told.values())) >= 10
