@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from sexton.kernel.errors import SextonError
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -25,10 +23,6 @@ SAFEGUARDS = {
 """Keys whose change may cause a deletion that no retention shows, and what it then does."""
 SAFE_IF_LONG = ("binlog.hold_limit_seconds", "check.check_grace_seconds")
 """Of these, those that are safe if they are raised; the others are if they are lowered."""
-
-
-class OtherChange(SextonError):
-    """What an operator agreed to is something else by now than the page said."""
 
 
 def preview(service: "OperatorService", key: str, value: str | None, scope: str) -> "SettingChange":

@@ -1,4 +1,4 @@
-"""Why the API does not read or execute a request, whatever it asks for."""
+"""Why the API or the console does not execute a request."""
 
 from sexton.kernel.errors import SextonError
 
@@ -18,3 +18,7 @@ class BodyTooLarge(SextonError):
 
 class SlowBody(SextonError):
     """A large body arrives so slowly that others would wait for its place."""
+
+
+class OtherChange(SextonError):
+    """What an operator agreed to is something else by now than the page said."""

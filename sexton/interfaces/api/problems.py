@@ -16,10 +16,9 @@ from sexton.check.port import UnknownCheck, UnknownFinding
 from sexton.contract import Collected, Refused
 from sexton.database.engine import AWAY, BROKEN, NOT_HELD, first_line
 from sexton.database.guard import UnknownInstance
-from sexton.interfaces.api.errors import BodyTooLarge, SlowBody, TooManyRequests
+from sexton.interfaces.api.errors import BodyTooLarge, OtherChange, SlowBody, TooManyRequests
 from sexton.interfaces.api.lanes import Lanes
 from sexton.interfaces.api.parsing import SMALL_BYTES, stated_length
-from sexton.interfaces.setting_changes import OtherChange
 from sexton.kernel.errors import BadInput, SextonError, code_of
 from sexton.operators.access.errors import (
     Forbidden,

@@ -7,11 +7,11 @@ from starlette.responses import Response
 
 from sexton.check.model import FindingType
 from sexton.check.sql.repair import RepairRefused
+from sexton.interfaces.api.errors import OtherChange
 from sexton.interfaces.api.routes import checks as api
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit
-from sexton.interfaces.setting_changes import OtherChange
 from sexton.interfaces.wording import quantity
 from sexton.operators.access.model import Grant
 from sexton.protocol.checks import Acceptance, RepairOrder

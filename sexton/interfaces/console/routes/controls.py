@@ -3,12 +3,12 @@
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from sexton.interfaces.api.errors import OtherChange
 from sexton.interfaces.api.lanes import stopping
 from sexton.interfaces.api.routes import control
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit, Visit
-from sexton.interfaces.setting_changes import OtherChange
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.controls.model import ALL, ControlKind
 from sexton.protocol.status import Stop

@@ -4,11 +4,11 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from sexton.insight.status import count_quarantined
+from sexton.interfaces.api.errors import OtherChange
 from sexton.interfaces.api.routes import marks as api
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit
-from sexton.interfaces.setting_changes import OtherChange
 from sexton.interfaces.wording import quantity
 from sexton.operators.access.model import Grant
 from sexton.protocol.operating import Discarding, MarkQuery, RetryOrder

@@ -5,11 +5,11 @@ from starlette.responses import Response
 
 from config.mutable import FOR_ALL, PER_INSTANCE
 from sexton.interfaces import setting_changes
+from sexton.interfaces.api.errors import OtherChange
 from sexton.interfaces.api.routes import settings as api
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit, Visit
-from sexton.interfaces.setting_changes import OtherChange
 from sexton.interfaces.wording import quantity
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
