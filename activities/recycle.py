@@ -60,7 +60,8 @@ class RecycleActivities:
     def abandon_round(self, order: OpenRoundOrder) -> None:
         """End a round that was cancelled, or refused, while it waited for its lease."""
         with refusals(), AutoHeartbeat():
-            self._rounds.abandon(order.run or str(activity.info().workflow_run_id), order.why)
+            run = order.run or str(activity.info().workflow_run_id)
+            self._rounds.abandon(run, order.why, order.plan or 0, order.instance)
 
     @activity.defn(no_thread_cancel_exception=True)
     def release_lease(self, order: ReleaseOrder) -> None:

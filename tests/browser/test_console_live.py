@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from sexton.client import Sexton
 from sexton.contract import undrop
 from sexton.operators.call_log.store import CallStore
 from tests.browser.live_console import LiveConsole, dropped_table
@@ -183,3 +184,32 @@ def test_a_plan_whose_marks_have_changed_is_refused(live: LiveConsole, browser: 
         page.click("button:has-text('Delete up to 12 objects')")
         expect(page.locator(".problem")).to_contain_text("no longer matches what is due")
     assert _left(files) == 12
+
+
+@pytest.mark.parametrize("ended_by", ["a stop", "a cancel"])
+def test_an_approval_ends_with_a_round_that_did_not_begin(
+    live: LiveConsole, browser: Browser, root: Path, ended_by: str
+) -> None:
+    files = dropped_table(live.rig, root, 6, 1, 1_000)
+    with live.page(browser, "operate@shop") as page:
+        page.goto("/console/plans?instance=shop")
+        page.click("button:has-text('Plan what is due')")
+        address = page.url
+        page.click("button:has-text('Delete up to 6 objects')")
+        expect(page.locator(".notice")).to_be_visible()
+        assert live.rig.count("plan", approved_by=None) == 0
+        if ended_by == "a stop":
+            page.click("button:has-text('Stop shop')")
+        else:
+            with Sexton(live.url, live.token("operate@shop"), patience_seconds=5) as client:
+                client.signal_round("shop", "cancel")
+        live.start_worker("first")
+        _until(lambda: live.rig.count("plan", approved_by=None) == 1, 120)
+        assert _left(files) == 6
+
+        if ended_by == "a stop":
+            with Sexton(live.url, live.token("operate@shop"), patience_seconds=5) as client:
+                client.start("shop")
+        page.goto(address)
+        page.click("button:has-text('Delete up to 6 objects')")
+        _until(lambda: not _left(files))

@@ -12,8 +12,10 @@ from sexton.operators.access import policy
 from sexton.operators.call_log.store import CallStore
 from sexton.operators.controls.model import ControlKind, ListName
 from sexton.operators.controls.store import ControlStore
+from sexton.wal.orders import MapOrder
 from tests.browser.test_console_guards import PATH, _token
 from tests.integration.interfaces.api.test_operating import quarantine, reasons
+from tests.integration.protection.registrations import protect
 from tests.servers.api import Api
 from tests.support.rig import Rig
 
@@ -28,7 +30,7 @@ class Operator:
         assert self.http.post(f"{PATH}/login", data=fields).status_code == 303
 
     def see(self, page: str) -> str:
-        return self.http.get(f"{PATH}/{page}").text
+        return self.http.get(f"{PATH}/{page}" if page else PATH).text
 
     def field(self, page: str, name: str) -> str:
         """Return a hidden value of a page."""
@@ -113,7 +115,7 @@ def test_the_last_entry_of_a_list_says_what_its_removal_permits(
     admin = Operator(api, "operate@*")
     admin.send("lists/add", list=name, name=entry)
     assert f"it is the last, so {frees}" in admin.see("blockers?instance=shop")
-    assert f"which is empty now: {frees}" in admin.said("lists/remove", list=name, name=entry)
+    assert f"which is empty now: {frees}" in admin.said("lists/remove", list=name, name=entry, last="1")
 
 
 def test_lists_do_not_name_other_tenants(ada: Operator, api: Api, rig: Rig, tmp_path: Path) -> None:
@@ -181,3 +183,69 @@ def test_a_revoked_token_leaves_a_trace(api: Api, rig: Rig) -> None:
     assert ada.http.get(f"{PATH}/rounds").status_code == 303
     rows = CallStore(rig.db).rows(0, 100)
     assert any(token.id in row.who and row.action == f"GET {PATH}/rounds" for row in rows)
+
+
+def test_a_release_ends_only_the_protection_that_was_shown(api: Api, rig: Rig) -> None:
+    admin = Operator(api, "admin")
+    protect(rig, "copy", "data/a.dat")
+    shown = admin.field("blockers?instance=shop", "registered")
+    rig.protections.release("shop", "copy", "done")
+    rig.later(1)
+    protect(rig, "copy", "data/b.dat")
+
+    said = admin.said("protections/release", job="copy", reason="it hangs", registered=shown)
+    assert "another protection by now" in said
+    assert [p.job for p in rig.protections.list_protections("shop")] == ["copy"]
+    now = admin.field("blockers?instance=shop", "registered")
+    assert "has ended" in admin.said("protections/release", job="copy", reason="it hangs", registered=now)
+
+
+def test_an_old_page_does_not_empty_a_list(api: Api, rig: Rig) -> None:
+    rig.instance("bank")
+    admin = Operator(api, "operate@*")
+    for name in ("bank", "shop"):
+        admin.send("lists/add", list="whitelist", name=name)
+    admin.send("lists/remove", list="whitelist", name="bank")
+    assert "is the last entry by now" in admin.said("lists/remove", list="whitelist", name="shop")
+    assert "which is empty now" in admin.said("lists/remove", list="whitelist", name="shop", last="1")
+
+
+def test_a_cap_replaces_only_the_cap_that_was_shown(ada: Operator, api: Api, rig: Rig) -> None:
+    Operator(api).send("vaults/cap", vault="disk", keys_per_second="1", shown="")
+    assert "another cap by now" in ada.said("vaults/cap", vault="disk", keys_per_second="50000", shown="")
+    assert "At most 500 keys" in ada.said("vaults/cap", vault="disk", keys_per_second="500", shown="1")
+
+
+def test_an_instance_that_cannot_be_counted_hides_no_other(api: Api, rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.instance("bank")
+    status = api.app.state.service.status
+
+    def read(instance: str) -> object:
+        if instance == "bank":
+            raise RuntimeError("gold is at fault")
+        return status(instance)
+
+    monkeypatch.setattr(api.app.state.service, "status", read)
+    page = Operator(api, "operate@*").see("")
+    assert "being counted" in page
+    assert "Stop bank" in page
+    assert "Last success" in page
+    assert "gold" not in page
+
+
+def test_a_very_long_number_is_a_wrong_number(ada: Operator) -> None:
+    digits = "9" * 5_000
+    sent = ada.send("binlogs/approve", db="sales", upto=digits, typed=digits)
+    assert sent.status_code == 422
+
+
+def test_a_foreign_topic_is_refused_like_one_that_is_absent(api: Api, rig: Rig) -> None:
+    rig.instance("bank")
+    wal = api.app.state.service.stores.wal
+    wal.maps.put(MapOrder(instance="shop", topic="orders", generation=1, regions=()))
+    headers = {"Authorization": f"Bearer {api.token('operate@bank')}"}
+    texts = {
+        httpx.post(f"{api.url}/v1/topics/{name}/purge", headers=headers).text.replace(name, "T")
+        for name in ("orders", "unknown")
+    }
+    assert len(texts) == 1

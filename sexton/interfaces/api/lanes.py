@@ -35,17 +35,20 @@ class _Share:
 class RequestLane:
     """Places for requests of one sort. A request waits for a place; one token cannot wait in all of the queue.
 
-    ``at_once``: how many of the places one token can have; by default all of them.
+    ``at_once``: how many of the places one token can have; by default all of them. ``waits``: else a request is
+    refused while there is no place.
     """
 
-    def __init__(self, places: int, per_token: int, at_once: int | None = None) -> None:
+    def __init__(self, places: int, per_token: int, at_once: int | None = None, *, waits: bool = True) -> None:
         self._places, self._per_token = asyncio.Semaphore(places), per_token
-        self._at_once = places if at_once is None else at_once
+        self._at_once, self._waits = places if at_once is None else at_once, waits
         self._shares: dict[str, _Share] = {}
 
     @asynccontextmanager
     async def place(self, sender: str) -> AsyncIterator[None]:
         """Wait for a place and hold it. Raise ``TooManyRequests`` if the sender has its share already."""
+        if not self._waits and self._places.locked():
+            raise TooManyRequests("all places for such requests are taken; try again later")
         share = self._shares.setdefault(sender, _Share(self._at_once))
         if share.requests >= self._per_token:
             raise TooManyRequests(f"{self._per_token} requests of this token are under way; wait for an answer")
@@ -82,7 +85,7 @@ class Lanes:
         self.reads_of_token = RequestLane(places=256, per_token=16, at_once=1)
         self.reads_of_journal = RequestLane(places=256, per_token=256, at_once=1)
         self.downloads = RequestLane(places=2, per_token=4, at_once=1)
-        self.streams = RequestLane(places=64, per_token=4)
+        self.streams, self.stream_threads = RequestLane(places=32, per_token=4, waits=False), Threads(1)
         self.large_bodies = LargeBodies(places=8, per_token=4)
         self.parser = RequestLane(places=1, per_token=16)
         self.parser_threads = Threads(1)

@@ -12,6 +12,8 @@ from sexton.recycle.model import RoundReport
 from sexton.recycle.rounds.model import RecycleRequest, RoundProgress
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from temporalio.client import WorkflowFailureError, WorkflowHandle
 
     from sexton.database.engine import Database
@@ -24,16 +26,20 @@ WORKER_PATIENCE_SECONDS = 5.0
 QUERY_PATIENCE = dt.timedelta(seconds=2)
 
 
-def run_round(service: "OperatorService", request: RecycleRequest, *, watch: bool) -> RoundReport:
+def run_round(
+    service: "OperatorService", request: RecycleRequest, *, watch: bool, started: "Callable[[], None]" = lambda: None
+) -> RoundReport:
     """Run a round and return its report; the report of a failed round is read from the database.
 
-    Ctrl-C ends the waiting, not the round.
+    Ctrl-C ends the waiting, not the round. ``started`` is called as soon as Temporal has the round.
     """
-    result = asyncio.run(_run(service, request, watch))
+    result = asyncio.run(_run(service, request, watch, started))
     return result if isinstance(result, RoundReport) else service.stores.reports.report(result)
 
 
-async def _run(service: "OperatorService", request: RecycleRequest, watch: bool) -> RoundReport | int:
+async def _run(
+    service: "OperatorService", request: RecycleRequest, watch: bool, started: "Callable[[], None]"
+) -> RoundReport | int:
     """Start the workflow and wait for its report, or for the number of the round that failed."""
     from temporalio.client import WorkflowFailureError
     from temporalio.service import RPCError
@@ -42,6 +48,7 @@ async def _run(service: "OperatorService", request: RecycleRequest, watch: bool)
     from sexton.runtime.temporal.rounds import ROUNDS
 
     handle = await ROUNDS.start(await connect(service.settings), service.settings, request)
+    started()
     try:
         with progress_display(watch) as display:
             return await _wait(handle, service.db, display)

@@ -12,7 +12,7 @@ WAIT_SECONDS = 0.08
 FIRST_SECONDS = 1.5
 """How long it waits for answers of which it knows none; then it is shown without them, and asks again."""
 OLDEST_SECONDS = 30.0
-"""A page does not show an older answer than this."""
+"""A page does not show an answer that was read longer ago than this."""
 
 
 class Asked(NamedTuple, Generic[Answer]):
@@ -50,7 +50,6 @@ class Latest(Generic[Answer]):
             return Asked(self._reading[question], known if time.monotonic() - at < OLDEST_SECONDS else None)
 
     def _read_now(self, question: str) -> Answer:
-        at = time.monotonic()
         try:
             answer = self._read(question)
         except BaseException:
@@ -60,7 +59,7 @@ class Latest(Generic[Answer]):
             raise
         with self._lock:
             del self._reading[question]
-            self._known[question] = (answer, at)
+            self._known[question] = (answer, time.monotonic())
         return answer
 
 

@@ -21,8 +21,8 @@ class RoundStorePort(Protocol):
         """
         ...
 
-    def abandon(self, run_id: str, why: str = "cancelled") -> None:
-        """End a round that was cancelled before it had a lease."""
+    def abandon(self, run_id: str, why: str = "cancelled", plan: int = 0, of: str = "") -> None:
+        """End a round of an instance that had no lease yet, and the approval of its plan."""
         ...
 
     def release(self, opened: OpenedRound, why: str) -> None:

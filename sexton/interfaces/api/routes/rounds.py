@@ -66,7 +66,7 @@ async def events(
     lanes: Lanes = request.app.state.lanes
 
     async def next_event() -> tuple[str, str]:
-        details = await lanes.poll_threads.run(_details, service, instance, round)
+        details = await lanes.stream_threads.run(_details, service, instance, round)
         return "ended" if details.round.report else "progress", details.model_dump_json()
 
     async with AsyncExitStack() as held:  # until the stream ends

@@ -162,8 +162,8 @@ def apply(
             if not yes:
                 _confirm_apply(instance)
             request = RecycleRequest(instance=instance, plan=plan, requested_by=whoami())
-            with service.stores.plans.approvals.approving(plan, instance, whoami()):
-                report = run_round(service, request, watch=not wants_json())
+            with service.stores.plans.approvals.approving(plan, instance, whoami()) as started:
+                report = run_round(service, request, watch=not wants_json(), started=started)
     end(report)
 
 

@@ -44,7 +44,9 @@ def approve(visit: CurrentVisit) -> Response:
     shown, typed = visit.form.get("upto", ""), visit.form.get("typed", "").replace(",", "")
     if typed != shown:
         raise BadInput(f"to approve this cut, type the number of its last record: {shown[:20]}")
-    order = visit.read(CutApproval, upto=int(shown) if shown.isascii() and shown.isdecimal() else -1)
+    order = visit.read(
+        CutApproval, upto=int(shown) if shown.isascii() and shown.isdecimal() and len(shown) < 20 else -1
+    )
     db, table = visit.form.get("db", ""), visit.form.get("table", "")
     caller, service = visit.caller, visit.service
     if table:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path
 from starlette.responses import Response
 
+from sexton.interfaces.api.errors import OtherChange
 from sexton.interfaces.api.lanes import reserved
 from sexton.interfaces.api.routes import holds as api
 from sexton.interfaces.api.routes import lists as lists_api
@@ -100,6 +101,10 @@ def release_protection(visit: CurrentVisit) -> Response:
     job = visit.form.get("job", "")
     if not 0 < len(job) <= MAX_JOB:
         raise BadInput("the form names no job; open the page again, then send it")
+    visit.caller.require(Grant.ADMIN, visit.instance)
+    shown = protections_api.show(visit.instance, job, visit.service, visit.caller)
+    if visit.form.get("registered", "") != str(shown.registered_at):
+        raise OtherChange(f"{job} has another protection by now than the page showed; look at it again")
     released = protections_api.release(visit.instance, job, visit.read(Release), visit.service, visit.caller)
     return visit.done(f"The protection of {released.job} has ended: it protects nothing any longer.", "blockers")
 
@@ -111,6 +116,9 @@ def change_list(visit: CurrentVisit, what: Literal["add", "remove"]) -> Response
     if name is None:
         raise BadInput(f"there is no such list; one of: {', '.join(ListName)}")
     change = lists_api.add if what == "add" else lists_api.remove
+    of_list = [c.name for c in visit.service.stores.controls.all() if c.kind is CONTROL_KINDS[name]]
+    if what == "remove" and name in FREES and len(of_list) == 1 and not visit.form.get("last"):
+        raise OtherChange(f"{of_list[0]} is the last entry by now: without it {FREES[name]}; look at the list again")
     changed = change(name, visit.read(ListEntry), visit.service, visit.caller)
     done = "is on" if changed.listed else "is no longer on"
     is_empty = name in FREES and not any(c.kind is CONTROL_KINDS[name] for c in visit.service.stores.controls.all())

@@ -1,6 +1,7 @@
 """The first page: what each instance does, what waits, what blocks it, and what needs an answer."""
 
 import logging
+from typing import Any
 
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -31,10 +32,12 @@ def overview(visit: CurrentVisit) -> Response:
     blockers = latest.blockers.ask("all")
     wait_briefly([*asked, blockers])
     halts = visit.halts()
-    answers = {name: question.answer() for name, question in zip(names, asked, strict=True)}
+    if only is not None:
+        asked[0].answer()  # raises why there is none
+    answers = {name: _answer(question) for name, question in zip(names, asked, strict=True)}
     statuses = [i.model_copy(update={"halt": halts.get(i.instance)}) for i in answers.values() if i is not None]
     running = [work for work in read_running(service.db, only) if work.instance in names]
-    listed = _blockers(blockers)
+    listed: BlockerList | None = _answer(blockers)
     return visit.show(
         "overview.html",
         "overview",
@@ -48,10 +51,10 @@ def overview(visit: CurrentVisit) -> Response:
     )
 
 
-def _blockers(asked: Asked[BlockerList]) -> BlockerList | None:
-    """Return what blocks deletions; None: it is not known yet, or of some instance it cannot be read."""
+def _answer(asked: Asked[Any]) -> Any:
+    """Return an answer; None: it is not known yet, or cannot be read, perhaps because of another tenant."""
     try:
         return asked.answer()
     except Exception:
-        log.exception("what blocks deletions cannot be read")
+        log.exception("a part of the overview cannot be read")
         return None

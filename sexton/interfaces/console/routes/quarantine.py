@@ -42,7 +42,8 @@ def retry(visit: CurrentVisit) -> Response:
     visit.caller.require(Grant.OPERATE, visit.instance)
     with visit.service.db.read() as c:
         counted = count_quarantined(visit.service.db, c, visit.instance).get(order.reason or "")
-    if counted is not None and str(counted.marks) != visit.form.get("marks", ""):
+    # To retry CHANGED deletes objects that exist now: only as many as were shown.
+    if order.deletes_current and counted is not None and str(counted.marks) != visit.form.get("marks", ""):
         what = quantity(counted.marks, "mark")
         raise OtherChange(f"{what} with reason {order.reason} are quarantined by now, not as many as the page showed")
     retried = api.retry(visit.instance, order, visit.service, visit.caller)

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from sexton.interfaces.api.errors import OtherChange
 from sexton.interfaces.api.routes import vaults as api
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit
 from sexton.interfaces.probe_rows import feature_rows
 from sexton.kernel.errors import BadInput
+from sexton.operators.access.model import Grant
 from sexton.protocol.operating import NewCap, TrustOrder
 from sexton.recycle.pacing.model import PlaceFigures
 from sexton.recycle.pacing.policy import vault_of
@@ -51,6 +53,10 @@ def _places(visit: CurrentVisit, specs: Sequence[VaultSpec]) -> Mapping[str, Seq
 def cap(visit: CurrentVisit) -> Response:
     """Cap the deletions in a vault, or remove its cap."""
     vault, rate = visit.form.get("vault", ""), visit.form.get("keys_per_second", "")
+    visit.caller.require(Grant.OPERATE, visit.instance)
+    caps = {cap.vault: cap.keys_per_second for cap in visit.service.stores.paces.caps(visit.instance)}
+    if visit.form.get("shown", "") != str(caps.get(vault, "")):
+        raise OtherChange(f"vault {vault} has another cap by now than the page showed; look at it again")
     if not rate:
         api.clear_cap(visit.instance, vault, visit.service, visit.caller)
         return visit.done(f"Vault {vault} has no cap.", "vaults")

@@ -3,6 +3,7 @@
 Awaiting an approval is a row, never a running workflow. A plan is applied as it was reviewed, or not at all.
 """
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -21,10 +22,12 @@ from sexton.recycle.planning.model import Plan, PlanRow, PlanState, Policy
 from sexton.recycle.planning.sql.measure import Measure, no_heartbeat
 from sexton.recycle.planning.sql.plan_rows import (
     EXPIRES_MS,
+    NO_APPROVAL,
     awaits_since,
     insert_plan,
     plan_row,
     shown_state,
+    still_holds,
     why_closed,
 )
 
@@ -33,8 +36,6 @@ REJECTED_MS = 7 * DAY_MS
 
 BEGINNING_MS = 60_000
 """An approval that is younger belongs to a round that is being started, or begins as soon as a worker runs it."""
-NO_APPROVAL = {"approved_by": None, "approved_at": None}
-"""Columns of a plan that has to be approved before it is applied, or applied again."""
 
 
 class ApprovalStore:
@@ -119,10 +120,11 @@ class ApprovalStore:
         c.execute(update(t).where(t.c.id == plan).values(state=PlanState.APPLYING))
 
     @contextmanager
-    def approving(self, plan: int, instance: str, by: str) -> Iterator[None]:
+    def approving(self, plan: int, instance: str, by: str) -> Iterator[Callable[[], None]]:
         """Approve a plan, so that a round may apply it; withdraw the approval if its round was not started.
 
-        The block starts the round. ``check_apply`` compares the plan with what is due, before this and as it begins.
+        The block starts the round, and calls what it is given as soon as it has. ``check_apply`` compares the plan with
+        what is due, before this and as it begins.
 
         Raises:
             PlanRefused: there is no such plan of the instance, it is not open, or someone approved it just now.
@@ -136,22 +138,18 @@ class ApprovalStore:
                 raise PlanRefused(f"plan {plan} was approved by {row.approved_by} just now, {see}")
             approval = {"approved_by": by, "approved_at": now}
             c.execute(update(t).where(t.c.id == plan).values(**approval))
+        is_started = threading.Event()
         try:
-            yield
+            yield is_started.set
         except SextonError:
+            if is_started.is_set():
+                raise
             # Another operator's approval stays: the round that was started with it may not have begun yet.
             with self._db.write() as c:
                 is_unbegun = and_(t.c.id == plan, t.c.state == PlanState.PLANNED, t.c.rejected.is_(False))
                 is_own = and_(*(t.c[name] == value for name, value in approval.items()))
                 c.execute(update(t).where(is_unbegun, is_own).values(**earlier))
             raise
-
-    def withdraw(self, plan: int, instance: str) -> None:
-        """End the approval of a plan of an instance whose round was refused; a later one needs another."""
-        t = self._db.t.plan
-        is_open = and_(t.c.state == PlanState.PLANNED, t.c.rejected.is_(False))
-        with self._db.write() as c:
-            c.execute(update(t).where(t.c.id == plan, t.c.instance == instance, is_open).values(**NO_APPROVAL))
 
     def reject(self, plan: int, why: str, by: str) -> PlanRow:
         """Reject a plan that awaits approval: its kinds need an approval for 7 days, or until a later plan is applied.
@@ -246,7 +244,7 @@ class ApprovalStore:
         measure = Measure(self._db, c, awaiting.instance, awaiting.policy, heartbeat)
         t = self._db.t.plan
         open_plans = self.open_plans(c, awaiting.instance, awaiting.created_at, lock=True)
-        current = next((plan for plan in open_plans if _still_holds(measure, plan, awaiting)), None)
+        current = next((plan for plan in open_plans if still_holds(measure, plan, awaiting)), None)
         outdated = [plan.id for plan in open_plans if current is None or plan.id != current.id]
         since = awaits_since(self._db, c, awaiting) if current is None and awaiting.kinds else None
         if outdated:
@@ -289,11 +287,3 @@ class ApprovalStore:
 
 def _remedy(instance: str) -> str:
     return f"make a new one: sexton plan {instance}"
-
-
-def _still_holds(measure: Measure, plan: Plan, awaiting: Plan) -> bool:
-    """Return whether an open plan has the kinds, the policy and the marks that await approval now."""
-    in_part = {kind.kind: kind.since > 0 for kind in awaiting.kinds}
-    if plan.policy.version != awaiting.policy.version or in_part != {k.kind: k.since > 0 for k in plan.kinds}:
-        return False
-    return not limits.explain_difference(plan.kinds, [measure.measure_again(kind) for kind in plan.kinds])

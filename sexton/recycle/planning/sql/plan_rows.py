@@ -1,15 +1,19 @@
-"""Rows of plans: store one, and convert one to what is listed."""
+"""Rows of plans: store one, convert one to what is listed, and tell whether it is still open and true."""
 
 from typing import Any
 
-from sqlalchemy import Connection, and_, insert, select
+from sqlalchemy import Connection, and_, insert, select, update
 
 from sexton.database.engine import Database
 from sexton.recycle.model import DAY_MS
+from sexton.recycle.planning import limits
 from sexton.recycle.planning.model import Plan, PlanRow, PlanState
+from sexton.recycle.planning.sql.measure import Measure
 
 EXPIRES_MS = DAY_MS
 """How long a plan can be applied, or awaits approval; then another one is made with that day's numbers."""
+NO_APPROVAL = {"approved_by": None, "approved_at": None}
+"""Columns of a plan that has to be approved before it is applied, or applied again."""
 
 
 def insert_plan(db: Database, c: Connection, plan: Plan, by: str) -> Plan:
@@ -78,3 +82,19 @@ def awaits_since(db: Database, c: Connection, awaiting: Plan) -> int:
     if expired_lately or row.expires_at > now:
         return Plan.model_validate(row.body).awaits_since or now
     return now
+
+
+def still_holds(measure: Measure, plan: Plan, awaiting: Plan) -> bool:
+    """Return whether an open plan has the kinds, the policy and the marks that await approval now."""
+    in_part = {kind.kind: kind.since > 0 for kind in awaiting.kinds}
+    if plan.policy.version != awaiting.policy.version or in_part != {k.kind: k.since > 0 for k in plan.kinds}:
+        return False
+    return not limits.explain_difference(plan.kinds, [measure.measure_again(kind) for kind in plan.kinds])
+
+
+def withdraw(db: Database, plan: int, instance: str) -> None:
+    """End the approval of a plan of an instance whose round was refused, halted or cancelled before it began."""
+    t = db.t.plan
+    is_open = and_(t.c.state == PlanState.PLANNED, t.c.rejected.is_(False))
+    with db.write() as c:
+        c.execute(update(t).where(t.c.id == plan, t.c.instance == instance, is_open).values(**NO_APPROVAL))

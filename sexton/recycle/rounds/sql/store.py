@@ -22,7 +22,7 @@ from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from sexton.recycle.planning.model import Plan, PlanState, Policy
 from sexton.recycle.planning.policy import for_owner
 from sexton.recycle.planning.sql import measure
-from sexton.recycle.planning.sql.approvals import NO_APPROVAL
+from sexton.recycle.planning.sql.plan_rows import NO_APPROVAL, withdraw
 from sexton.recycle.planning.sql.plans import PlanStore
 from sexton.recycle.rounds import orders
 from sexton.recycle.rounds.counters import counters_of
@@ -114,8 +114,7 @@ class RoundStore:
             PlanRefused: the plan does not exist, is not approved, was applied, or is another instance's.
             RoundEnded: this run's round has ended already (it was reset in Temporal).
         """
-        registry = self._operators.registry
-        row = registry.instance(instance)
+        row = self._operators.registry.instance(instance)
         enabled = row.mode != InstanceMode.OBSERVE  # of a deleted one, the last mark is still to be removed
         if plan is not None and not enabled:
             raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
@@ -123,7 +122,7 @@ class RoundStore:
         try:
             round_ = self._open_row(instance, run_id, plan, policy, heartbeat)
         except PlanRefused:
-            self.plans.approvals.withdraw(plan or 0, instance)
+            withdraw(self._db, plan or 0, instance)
             raise
         lease = self._leases.acquire(instance, JOB, run_id)
         self._begin(instance, round_)
@@ -136,7 +135,7 @@ class RoundStore:
             lease=lease,
             may_delete=enabled,
             policy=for_owner(policy, row.owner),
-            vaults=tuple(v.name for v in registry.vaults(instance)),
+            vaults=tuple(v.name for v in self._operators.registry.vaults(instance)),
             cutoffs=cutoffs,
         )
 
@@ -166,8 +165,9 @@ class RoundStore:
             c.execute(update(t).where(running, condition).values(**waits))
         self._free(lease)
 
-    def abandon(self, run_id: str, why: str = "cancelled") -> None:
-        """End a round that was cancelled, or refused, before it had a lease; it has deleted nothing."""
+    def abandon(self, run_id: str, why: str = "cancelled", plan: int = 0, of: str = "") -> None:
+        """End a round of ``of`` that had no lease yet, and the approval of its plan; it has deleted nothing."""
+        withdraw(self._db, plan, of)
         t, instance = self._db.t.round, self._db.t.instance
         with self._db.write() as c:
             unbegun = and_(t.c.run_id == run_id, t.c.report.is_(None), t.c.waiting == FOR_LEASE)
