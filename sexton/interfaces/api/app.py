@@ -76,6 +76,7 @@ def create(settings: Settings, db: Database) -> FastAPI:
     app.state.logins = service.stores.logins
     app.state.starter = WorkflowStarter(settings)
     app.state.lanes = lanes = Lanes()
+    app.state.is_stopping = lambda: False
     ready = {"database": database_check(db, settings.require_deployment())}
     app.state.health = health.HealthCheck(Health(live={}, ready=ready), lanes.health_threads)
     figures = service.stores.figures(service.policy, service.live.current.map(Settings.intervals))

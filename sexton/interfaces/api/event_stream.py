@@ -9,7 +9,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 MEDIA_TYPE = "text/event-stream"
-PERIOD_SECONDS = 2.0
+PERIOD_SECONDS, SLICES = 2.0, 8
 LONGEST_SECONDS = 300.0
 """A browser connects again after this time, so that a token which was revoked meanwhile is refused then."""
 SCHEMA = {"schema": {"type": "string", "description": "events, each with one JSON object as its data"}}
@@ -21,8 +21,19 @@ NextEvent = Callable[[], Awaitable[tuple[str, str]]]
 class EventStream(StreamingResponse):
     """The events of something that runs. What is held is released when the stream ends, or its client has gone."""
 
-    def __init__(self, next_event: NextEvent, first: tuple[str, str], held: AsyncExitStack) -> None:
-        super().__init__(_events(next_event, first), media_type=MEDIA_TYPE, headers={"Cache-Control": "no-store"})
+    def __init__(
+        self, next_event: NextEvent, first: tuple[str, str], held: AsyncExitStack, is_stopping: Callable[[], bool]
+    ) -> None:
+        """Prepare the stream.
+
+        Args:
+            next_event: returns what follows.
+            first: the first event.
+            held: what the stream occupies.
+            is_stopping: whether the process ends; then the stream ends, too.
+        """
+        events = _events(next_event, first, is_stopping)
+        super().__init__(events, media_type=MEDIA_TYPE, headers={"Cache-Control": "no-store"})
         self._held = held
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -31,12 +42,15 @@ class EventStream(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-async def _events(next_event: NextEvent, event: tuple[str, str]) -> AsyncIterator[str]:
+async def _events(next_event: NextEvent, event: tuple[str, str], is_stopping: Callable[[], bool]) -> AsyncIterator[str]:
     until = time.monotonic() + LONGEST_SECONDS
     while True:
         name, data = event
         yield f"event: {name}\ndata: {data}\n\n"
         if name == "ended" or time.monotonic() >= until:
             return
-        await sleep(PERIOD_SECONDS)
+        for _ in range(SLICES):
+            await sleep(PERIOD_SECONDS / SLICES)
+            if is_stopping():
+                return
         event = await next_event()

@@ -72,6 +72,7 @@ def serve(settings: Settings, db: Database, beside: Callable[[FastAPI], ASGIApp]
         raise CannotListen(f"api.tls_cert {api.tls_cert} and api.tls_key {api.tls_key} cannot be used: {e}") from e
     limit_tls_memory()
     server = uvicorn.Server(config)
+    app.state.is_stopping = lambda: server.should_exit
     connections = Connections(server.server_state.connections, api.trusted_proxies)
     listener = _listen(host, int(port), config.backlog, api.listen)
     listener.connections = connections

@@ -71,7 +71,7 @@ async def events(
 
     async with AsyncExitStack() as held:  # until the stream ends
         await held.enter_async_context(lanes.streams.place(caller.name))
-        return EventStream(next_event, await next_event(), held.pop_all())
+        return EventStream(next_event, await next_event(), held.pop_all(), request.app.state.is_stopping)
 
 
 @routes.get("/{round}/deletions", response_class=StreamingResponse, responses={200: {"content": {PARQUET: FILE}}})

@@ -1,8 +1,11 @@
 """A round as server-sent events: what it has done while it runs, and its report when it has ended."""
 
 import json
+import os
+import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from sexton.interfaces.api import event_stream
 from sexton.recycle.rounds.ledger import Ledger
 from tests.servers.api import Api
+from tests.servers.api_process import ApiProcess
 from tests.support.rig import Rig
 
 
@@ -27,7 +31,7 @@ def _events(lines: Iterator[str]) -> Iterator[tuple[str, dict[str, object]]]:
             yield name, json.loads(line.removeprefix("data: "))
 
 
-def _stream(api: Api, round_: int, scope: str = "read@shop") -> httpx.Response:
+def _stream(api: Api | ApiProcess, round_: int, scope: str = "read@shop") -> httpx.Response:
     headers = {"Authorization": f"Bearer {api.token(scope)}"}
     return httpx.Client().stream("GET", f"{api.url}/v1/instances/shop/rounds/{round_}/events", headers=headers)
 
@@ -58,6 +62,16 @@ def test_a_stream_ends_after_some_minutes(api: Api, rig: Rig, monkeypatch: pytes
     opened = rig.rounds.open("shop", "run", None, rig.policy)
     with _stream(api, opened.round) as answer:
         assert [name for name, _ in _events(answer.iter_lines())] == ["progress"]
+
+
+def test_a_process_that_is_stopped_ends_its_streams(rig: Rig, root: Path, tmp_path: Path) -> None:
+    opened = rig.rounds.open("shop", "run", None, rig.policy)
+    with ApiProcess(rig, tmp_path / "home") as api, _stream(api, opened.round) as answer:
+        events = _events(answer.iter_lines())
+        next(events)
+        os.kill(api.pid, signal.SIGTERM)
+        assert [name for name, _ in events] in ([], ["progress"])
+    assert "Traceback" not in api.log()
 
 
 def test_a_token_has_four_streams_at_once(api: Api, rig: Rig) -> None:
