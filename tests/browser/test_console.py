@@ -11,6 +11,8 @@ from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.port import Halted
 from sexton.operators.controls.store import ControlStore
 from tests.browser.conftest import NewPage
+from tests.browser.keyboard import tab_to
+from tests.integration.interfaces.api.test_operating import quarantine, reasons
 from tests.servers.api import Api
 from tests.support.rig import Rig
 
@@ -72,15 +74,44 @@ def test_one_click_stops_and_start_asks(new_page: NewPage, rig: Rig) -> None:
 def test_keyboard_alone_stops(new_page: NewPage, rig: Rig) -> None:
     page = new_page("operate@shop")
     page.goto("/console/plans")
-    for _ in range(20):
-        page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.id") == "stop-reason":
-            break
+    tab_to(page, "stop-reason")
     page.keyboard.type("by hand")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     expect(page.locator(".banner")).to_be_visible()
     assert [stop.reason for stop in _stops(rig)] == ["by hand"]
+
+
+def test_keyboard_alone_holds_and_releases(new_page: NewPage, rig: Rig) -> None:
+    page = new_page("operate@shop")
+    page.goto("/console/blockers")
+    for field, text in (("mark", "dropped/a"), ("hold-reason", "an audit")):
+        tab_to(page, field)
+        page.keyboard.type(text)
+        if field == "mark":
+            page.keyboard.press("Shift+Tab")
+            page.keyboard.type("a mark")
+    tab_to(page, "Place the hold")
+    page.keyboard.press("Enter")
+    expect(page.locator(".notice")).to_contain_text("Hold 1 blocks dropped a")
+    assert rig.count("hold", released_at=None) == 1
+
+    tab_to(page, "Release hold 1")
+    page.keyboard.press("Enter")
+    expect(page.locator(".notice")).to_contain_text("has ended")
+    assert rig.count("hold", released_at=None) == 0
+
+
+def test_a_mark_is_given_up_with_a_reason(new_page: NewPage, rig: Rig) -> None:
+    quarantine(rig, "ACCESS_DENIED", "q1", "q2")
+    page = new_page("operate@shop")
+    page.goto("/console/quarantine")
+    row = page.locator("tr", has_text="q1")
+    row.locator("summary").click()
+    row.locator("input[name=reason]").fill("kept by hand")
+    row.locator("button").click()
+    expect(page.locator(".notice")).to_contain_text("dropped/q1 is discarded")
+    assert reasons(rig) == {"q2": "ACCESS_DENIED"}
 
 
 def test_a_hold_is_placed_and_released(new_page: NewPage, rig: Rig) -> None:

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from sexton.client import Sexton
 from sexton.contract import undrop
 from sexton.operators.call_log.store import CallStore
+from tests.browser.keyboard import tab_to
 from tests.browser.live_console import LiveConsole, dropped_table
 from tests.support.rig import Rig
 
@@ -213,3 +214,52 @@ def test_an_approval_ends_with_a_round_that_did_not_begin(
         page.goto(address)
         page.click("button:has-text('Delete up to 6 objects')")
         _until(lambda: not _left(files))
+
+
+def test_keyboard_alone_plans_and_applies(live: LiveConsole, browser: Browser, root: Path) -> None:
+    files = dropped_table(live.rig, root, 6, 1, 1_000)
+    live.start_worker("first")
+    with live.page(browser, "operate@shop") as page:
+        tab_to(page, "Plans")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/plans*")
+        tab_to(page, "Plan what is due now")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/plans/*")
+        tab_to(page, "Delete up to 6 objects")
+        page.keyboard.press("Enter")
+        expect(page.locator(".notice")).to_contain_text("was started")
+        _until(lambda: not _left(files))
+
+
+def test_without_scripts_a_plan_is_applied(live: LiveConsole, browser: Browser, root: Path) -> None:
+    files = dropped_table(live.rig, root, 6, 1, 1_000)
+    live.start_worker("first")
+    with live.page(browser, "operate@shop", java_script_enabled=False) as page:
+        page.goto("/console/plans?instance=shop")
+        page.click("button:has-text('Plan what is due')")
+        page.click("button:has-text('Delete up to 6 objects')")
+        expect(page.locator(".notice")).to_contain_text("was started")
+        _until(lambda: not _left(files))
+
+
+def test_a_round_is_paused_resumed_and_cancelled(live: LiveConsole, browser: Browser, root: Path) -> None:
+    files = dropped_table(live.rig, root, 6_000, 100, 300)
+    live.start_worker("first")
+    with live.page(browser, "operate@shop") as page:
+        _start_round(page)
+        address = page.url
+        page.click("#pause")
+        page.goto(address)
+        expect(page.locator(".ask")).to_contain_text("paused", timeout=LONG_MS)
+        paused_at = _left(files)
+        time.sleep(3)
+        assert _left(files) == paused_at > 0
+
+        page.click("#resume")
+        _until(lambda: _left(files) < paused_at)
+        page.goto(address)
+        page.click("#cancel")
+        page.goto(address)
+        expect(page.locator(".lead")).to_contain_text("cancelled", timeout=LONG_MS)
+        assert _left(files) > 0
