@@ -12,7 +12,14 @@ from sexton.interfaces.operator_service import OperatorService
 from sexton.kernel.errors import BadInput
 from sexton.operators.access import policy
 from sexton.operators.access.errors import Forbidden
-from sexton.operators.access.model import EVERY_INSTANCE, CallerIdentity, Grant, TokenScope, scopes_text
+from sexton.operators.access.model import (
+    EVERY_INSTANCE,
+    UNKNOWN_INSTANCE,
+    CallerIdentity,
+    Grant,
+    TokenScope,
+    scopes_text,
+)
 from sexton.operators.call_log.model import CallRecord
 from sexton.operators.call_log.store import CallStore
 
@@ -21,7 +28,8 @@ class Deed(NamedTuple):
     """What a request changes, as the log of calls has it, and the grant that it needs.
 
     ``instance``: empty if the object belongs to none, or is unknown; then the token must cover all. ``subject``: the
-    object of the action. ``job``, ``node``: see ``access.policy.check``.
+    object of the action. ``job``, ``node``: see ``access.policy.check``. ``is_named``: whether the request itself names
+    the instance; otherwise a refusal does not tell whether there is such an object.
     """
 
     action: str
@@ -31,6 +39,7 @@ class Deed(NamedTuple):
     reason: str = ""
     job: str | None = None
     node: str | None = None
+    is_named: bool = True
 
 
 class Caller:
@@ -85,7 +94,8 @@ class Caller:
         call = CallRecord(who=self.name, source=self.source, action=deed.action, instance=deed.instance)
         call = call.model_copy(update={"subject": deed.subject, "reason": deed.reason})
         self._forbidden = call
-        self.require(deed.grant, deed.instance or EVERY_INSTANCE, job=deed.job, node=deed.node)
+        told = deed.instance if deed.is_named or self.covers(deed.instance) else UNKNOWN_INSTANCE
+        self.require(deed.grant, told or EVERY_INSTANCE, job=deed.job, node=deed.node)
         self._forbidden, self._is_logged = None, True
         return call
 

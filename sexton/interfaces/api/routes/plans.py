@@ -58,8 +58,8 @@ def show(plan: Number, service: Service, caller: CurrentCaller) -> PlanDetails:
 def apply(plan: Number, request: Request, service: Service, caller: CurrentCaller) -> StartedRound:
     """Start the round that deletes exactly what a plan lists. Refused if the situation changed. Do not wait."""
     store = service.stores.plans
-    instance = _instance_of(plan, service, caller)
-    with caller.recorded(Deed("apply", instance, Grant.OPERATE, str(plan))):
+    instance = _instance_of(plan, service)
+    with caller.recorded(Deed("apply", instance, Grant.OPERATE, str(plan), is_named=False)):
         instance = store.find_plan(plan).instance
         if service.stores.registry.instance(instance).mode == "observe":
             raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
@@ -76,19 +76,17 @@ def apply(plan: Number, request: Request, service: Service, caller: CurrentCalle
 @routes.post("/plans/{plan}/reject")
 def reject(plan: Number, body: Rejection, service: Service, caller: CurrentCaller) -> PlanRow:
     """Reject a plan that awaits approval: its kinds need an approval for 7 days, or until a later plan is applied."""
-    with caller.recorded(
-        Deed("plan reject", _instance_of(plan, service, caller), Grant.OPERATE, str(plan), body.reason)
-    ):
+    instance = _instance_of(plan, service)
+    with caller.recorded(Deed("plan reject", instance, Grant.OPERATE, str(plan), body.reason, is_named=False)):
         return service.stores.plans.approvals.reject(plan, body.reason, caller.name)
 
 
-def _instance_of(plan: int, service: OperatorService, caller: Caller) -> str:
-    """Return the instance of a plan; one of an instance that the token does not cover is like none at all."""
+def _instance_of(plan: int, service: OperatorService) -> str:
+    """Return the instance of a plan; empty where there is no such plan, so that the token must cover all."""
     try:
-        instance = service.stores.plans.find_plan(plan).instance
+        return service.stores.plans.find_plan(plan).instance
     except PlanRefused:
         return UNKNOWN_INSTANCE
-    return instance if caller.covers(instance) else UNKNOWN_INSTANCE
 
 
 def _readable(plan: int, service: OperatorService, caller: Caller) -> Plan:

@@ -70,8 +70,8 @@ def regions(topic: Name, body: RegionMap, service: Service, caller: CurrentCalle
 def purge(topic: Name, request: Request, service: Service, caller: CurrentCaller) -> StartedPurge:
     """Start the purge of a topic. Do not wait for its end."""
     known = _find(topic, service)
-    instance = known.instance if known is not None and caller.covers(known.instance) else UNKNOWN_INSTANCE
-    with caller.recorded(Deed("wal purge", instance, Grant.OPERATE, topic)):
+    instance = UNKNOWN_INSTANCE if known is None else known.instance
+    with caller.recorded(Deed("wal purge", instance, Grant.OPERATE, topic, is_named=False)):
         _permitted(topic, Grant.OPERATE, service, caller)
         order = PurgeRequest(
             topic=topic,
