@@ -11,7 +11,7 @@ from sexton.kernel.trust import STRICT, Trust
 from sexton.operators.controls.store import ControlStore
 from sexton.wal.addresses import NodeAddresses
 from sexton.wal.flushing import Flusher
-from sexton.wal.model import Mode, Topic, WalSettings
+from sexton.wal.model import Facts, Mode, Topic, WalSettings
 from sexton.wal.port import LogFault, TopicLog
 from sexton.wal.purger import Purger
 from sexton.wal.rounds import PurgeRounds
@@ -53,15 +53,14 @@ class WalService:
         self.replays, self.resets = ReplayStore(db, settings), ResetStore(db)
         self.floors, self.schedule = FloorStore(db, in_force, controls), WalSchedule(db, in_force)
 
-    def enable(self, name: str, mode: Mode, instance: str) -> Topic:
-        """Purge a topic of an instance from now on, if the log has it; repeatable.
+    def enable(self, name: str, mode: Mode, instance: str, facts: Facts | LogFault) -> Topic:
+        """Purge a topic of an instance from now on, if the log has it; repeatable. ``facts``: what ``log`` says of it.
 
         Raises:
             BadInput: it has several partitions.
             LogFault: the log does not have it, or does not answer: otherwise a mistyped name would stay on the list.
             TopicOfAnotherInstance: another instance has it.
         """
-        facts = self.log.facts([name])[name]
         if isinstance(facts, LogFault):
             raise facts
         if facts.partitions != 1:

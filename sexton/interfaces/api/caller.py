@@ -94,8 +94,8 @@ class Caller:
         call = CallRecord(who=self.name, source=self.source, action=deed.action, instance=deed.instance)
         call = call.model_copy(update={"subject": deed.subject, "reason": deed.reason})
         self._forbidden = call
-        told = deed.instance if deed.is_named or self.covers(deed.instance) else UNKNOWN_INSTANCE
-        self.require(deed.grant, told or EVERY_INSTANCE, job=deed.job, node=deed.node)
+        instance = deed.instance if deed.is_named or self.covers(deed.instance) else UNKNOWN_INSTANCE
+        self.require(deed.grant, instance or EVERY_INSTANCE, job=deed.job, node=deed.node)
         self._forbidden, self._is_logged = None, True
         return call
 

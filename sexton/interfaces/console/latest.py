@@ -10,7 +10,7 @@ Answer = TypeVar("Answer")
 WAIT_SECONDS = 0.08
 """How long a page waits for newer answers, if it can show older ones."""
 FIRST_SECONDS = 1.5
-"""How long it waits for answers of which it knows none; then it is shown without them, and asks again."""
+"""How long a page waits for an answer that it has never had; then it is shown without the answer, and asks again."""
 OLDEST_SECONDS = 30.0
 """A page does not show an answer that was read longer ago than this."""
 

@@ -114,7 +114,8 @@ def enable(topic: Name, body: Purging, service: Service, caller: CurrentCaller, 
     """
     with caller.recorded(Deed("wal enable", instance, Grant.OPERATE, topic)):
         service.stores.registry.instance(instance)
-        return service.stores.wal.enable(topic, Mode.LOGICAL if body.logical else Mode.DELETE, instance)
+        wal, mode = service.stores.wal, Mode.LOGICAL if body.logical else Mode.DELETE
+        return wal.enable(topic, mode, instance, wal.log.facts([topic])[topic])
 
 
 @routes.post("/topics/{topic}/disable")

@@ -91,9 +91,10 @@ def enable(
 
     with open_database() as service:
         wal, of_instance = service.stores.wal, one_instance(service, instance)
+        facts_by_topic = wal.log.facts(topics)
         for name in topics:
             with log_call(service, "wal enable", of_instance, name):
-                wal.enable(name, Mode.LOGICAL if logical else Mode.DELETE, of_instance)
+                wal.enable(name, Mode.LOGICAL if logical else Mode.DELETE, of_instance, facts_by_topic[name])
             typer.echo(f"topic {name} is purged from now on{', by its floor alone' if logical else ''}")
     typer.echo(f"see: sexton wal explain {topics[0]}")
 

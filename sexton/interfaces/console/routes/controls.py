@@ -66,7 +66,7 @@ def start(visit: CurrentVisit) -> Response:
 
 
 def _stop_shown(visit: Visit, everything: bool) -> str:
-    """Return what tells a stop from a later one; empty: there is none."""
+    """Return what identifies the stop of the page, so that a later stop differs; empty: there is none."""
     name = ALL if everything else visit.instance
     stops = [c for c in visit.service.stores.controls.all() if c.kind is ControlKind.STOP and c.name == name]
     return ",".join(f"{stop.since}-{stop.set_at}" for stop in stops)

@@ -28,13 +28,13 @@ def overview(visit: CurrentVisit) -> Response:
     service = visit.service
     names = [only] if only is not None else visit.instances
     latest = visit.request.app.state
-    asked = [latest.statuses.ask(name) for name in names]
+    questions = [latest.statuses.ask(name) for name in names]
     blockers = latest.blockers.ask("all")
-    wait_briefly([*asked, blockers])
+    wait_briefly([*questions, blockers])
     halts = visit.halts()
     if only is not None:
-        asked[0].answer()  # raises why there is none
-    answers = {name: _answer(question) for name, question in zip(names, asked, strict=True)}
+        questions[0].answer()  # raises why there is none
+    answers = {name: _answer(question) for name, question in zip(names, questions, strict=True)}
     statuses = [i.model_copy(update={"halt": halts.get(i.instance)}) for i in answers.values() if i is not None]
     running = [work for work in read_running(service.db, only) if work.instance in names]
     listed: BlockerList | None = _answer(blockers)

@@ -61,7 +61,7 @@ def plan_row(row: Any, now: int) -> PlanRow:
 
 
 def why_closed(row: Any, state: str) -> str:
-    """Return why a plan is not open any more, and who closed it."""
+    """Return why a plan is no longer open, and who closed it."""
     if state == PlanState.EXPIRED:
         return ": it is more than a day old"
     if state == PlanState.REJECTED:
