@@ -5,6 +5,7 @@ from asyncio import sleep
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -53,4 +54,7 @@ async def _events(next_event: NextEvent, event: tuple[str, str], is_stopping: Ca
             await sleep(PERIOD_SECONDS / SLICES)
             if is_stopping():
                 return
-        event = await next_event()
+        try:
+            event = await next_event()
+        except SQLAlchemyError:  # the client connects again, and is told why there is no answer
+            return
