@@ -5,11 +5,13 @@ from asyncio import sleep
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 
-from sqlalchemy.exc import SQLAlchemyError
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from sexton.interfaces.api.problems import problem
+
 MEDIA_TYPE = "text/event-stream"
+UNAVAILABLE = 503
 PERIOD_SECONDS, SLICES = 2.0, 8
 LONGEST_SECONDS = 300.0
 """A browser connects again after this time, so that a token which was revoked meanwhile is refused then."""
@@ -56,5 +58,7 @@ async def _events(next_event: NextEvent, event: tuple[str, str], is_stopping: Ca
                 return
         try:
             event = await next_event()
-        except SQLAlchemyError:  # the client connects again, and is told why there is no answer
-            return
+        except Exception as e:
+            if problem(e).status != UNAVAILABLE:
+                raise
+            return  # the client connects again, and is told why there is no answer
