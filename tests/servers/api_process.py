@@ -48,7 +48,7 @@ class ApiProcess:
         return self._process.log.read_text()
 
     def __enter__(self) -> Self:
-        self._process.start(lambda: "the API is listening" in self.log(), 60)
+        self._process.start(lambda: " listening on " in self.log(), 60)
         return self
 
     def __exit__(self, *_: object) -> None:

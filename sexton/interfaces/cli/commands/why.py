@@ -53,7 +53,7 @@ def why(
             service.stores.registry.instance(instance)
         stories = service.stories(what, instance)
         hint, of_instance = "", "" if instance is None else f" of {instance}"
-        named_in_a_vault = names_of(service.stores.registry, what, instance) != {what}
+        named_in_a_vault = names_of(service.stores.registry.vaults(instance), what) != {what}
         if deep:
             stories += _stories_in_audit(service, what, instance, last_seconds, stories)
         elif not stories:
@@ -96,7 +96,7 @@ def _stories_in_audit(
         now = service.db.now(c)
     first = 0 if last_seconds is None else now - last_seconds * 1000
     known_marks = {(s.instance, s.kind, s.id) for s in known}
-    names = names_of(service.stores.registry, name, instance)
+    names = names_of(service.stores.registry.vaults(instance), name)
     stories = forgotten(service.stores.audit, _instances(service, instance), names, first, now)
     return [s for s in stories if (s.instance, s.kind, s.id) not in known_marks]
 
