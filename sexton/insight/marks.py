@@ -3,22 +3,21 @@
 First the marks that wait, by kind and in the order in which they become due, then claimed ones, then quarantined ones.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Select, and_, func, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select
 
 from sexton.database.engine import Database
 from sexton.database.ranges import beyond
 from sexton.insight.views import ListedMark, MarkPage
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import MarkState, Ref
-from sexton.marks.sql.rows import CLAIMED, waits
-from sexton.recycle.planning.model import Policy
+from sexton.marks.policy import covering_prefixes
+from sexton.marks.sql.rows import CLAIMED, has_key_under, waits
+from sexton.recycle.planning.model import Plan, Policy
 from sexton.recycle.planning.sql.measure import find_kinds
-
-MAX_INSTANT = 2**62
 
 
 class Listed(StrEnum):
@@ -43,9 +42,16 @@ class MarkFilter(NamedTuple):
     kind: str = ""
     state: Listed | None = None
     parent: Ref | None = None
-    since: int = 0
-    until: int = MAX_INSTANT
-    """Of waiting marks: only those whose retention started after ``since``, up to ``until`` (ms since 1970)."""
+    within: Mapping[str, tuple[int, int]] | None = None
+    """Only waiting marks of these kinds whose retention started after one instant, up to another (ms since 1970)."""
+    under: str = ""
+    """Only marks whose prefix, or one of whose keys, begins with this, or whose prefix covers it."""
+
+
+def in_plan(plan: Plan, kind: str = "", under: str = "") -> MarkFilter:
+    """Return the filter for the marks of a plan that are due now; ``kind``: only those of this kind."""
+    kinds = {k.kind: (k.since, k.cutoff) for k in plan.kinds if kind in ("", k.kind)}
+    return MarkFilter(plan.instance, within=kinds, under=under)
 
 
 class _MarkRange(NamedTuple):
@@ -95,6 +101,8 @@ class MarkListing:
             yield self._children(wanted, wanted.parent)
             return
         states = (Listed.WAITING, Listed.CLAIMED, Listed.QUARANTINED) if wanted.state is None else (wanted.state,)
+        if wanted.within is not None:
+            states = (Listed.WAITING,)
         for state in states:
             if state is Listed.WAITING:
                 yield from self._waiting(c, wanted)
@@ -103,15 +111,16 @@ class MarkListing:
 
     def _waiting(self, c: Connection, wanted: MarkFilter) -> Iterator[_MarkRange]:
         mark = self._db.t.mark
-        kinds: Sequence[str] = [wanted.kind]
-        if not wanted.kind:
+        kinds: Iterable[str] = [wanted.kind]
+        if wanted.within is not None:
+            kinds = wanted.within
+        elif not wanted.kind:
             kinds = find_kinds(self._db, c, wanted.instance, self._policy.retention_seconds).names
         for kind in kinds:
-            of_kind = and_(mark.c.instance == wanted.instance, mark.c.kind == kind, waits(mark))
-            if wanted.since:
-                of_kind &= mark.c.retention_starts_at > wanted.since
-            if wanted.until != MAX_INSTANT:
-                of_kind &= mark.c.retention_starts_at <= wanted.until
+            of_kind = and_(self._of_instance(wanted), mark.c.kind == kind, waits(mark))
+            if wanted.within is not None:
+                since, until = wanted.within[kind]
+                of_kind &= and_(mark.c.retention_starts_at > since, mark.c.retention_starts_at <= until)
             yield _MarkRange(Listed.WAITING, kind, self._select().where(of_kind), ("retention_starts_at", "id"))
 
     def _unordered(self, wanted: MarkFilter, state: Listed) -> _MarkRange:
@@ -123,7 +132,7 @@ class MarkListing:
             Listed.QUARANTINED: quarantined,
             Listed.FENCED: mark.c.state == MarkState.FENCED,
         }
-        condition = and_(mark.c.instance == wanted.instance, conditions[state])
+        condition = and_(self._of_instance(wanted), conditions[state])
         position = ("batch", "last_file", "kind", "id") if state is Listed.CLAIMED else ("kind", "id")
         if wanted.kind:
             condition &= mark.c.kind == wanted.kind
@@ -132,12 +141,21 @@ class MarkListing:
     def _children(self, wanted: MarkFilter, parent: Ref) -> _MarkRange:
         mark = self._db.t.mark
         of_parent = and_(mark.c.parent_id == parent.id, mark.c.parent_kind == parent.kind)
-        condition = and_(of_parent, mark.c.instance == wanted.instance)
+        condition = and_(of_parent, self._of_instance(wanted))
         if wanted.kind:
             condition &= mark.c.kind == wanted.kind
         # Materialized: else a planner may walk the primary key, which has the order, and compare each mark's parent.
         children = self._select().where(condition).cte("child").prefix_with("MATERIALIZED")
         return _MarkRange(Listed.CHILD, "", select(children), ("kind", "id"))
+
+    def _of_instance(self, wanted: MarkFilter) -> ColumnElement[bool]:
+        """Return the condition that a mark is of an instance, and of the part of its files that is wanted."""
+        mark, under = self._db.t.mark, wanted.under
+        is_wanted = mark.c.instance == wanted.instance
+        if under:
+            begins = func.substr(mark.c.prefix, 1, len(under)) == under
+            is_wanted &= or_(begins, mark.c.prefix.in_(covering_prefixes(under)), has_key_under(self._db, mark, under))
+        return is_wanted
 
     def _select(self) -> Select[Any]:
         mark = self._db.t.mark

@@ -1,7 +1,7 @@
 """Review a stored plan: its numbers, what blocks it now, and the first marks of each of its kinds."""
 
 from sexton.database.engine import Database
-from sexton.insight.marks import Listed, MarkFilter, MarkListing
+from sexton.insight.marks import MarkListing, in_plan
 from sexton.insight.views import ListedMark
 from sexton.kernel.message import Message
 from sexton.operators.holds.model import Hold
@@ -30,6 +30,5 @@ def sample_marks(db: Database, plan: Plan, marks_per_kind: int) -> tuple[ListedM
     marks: list[ListedMark] = []
     with db.read() as c:
         for kind in plan.kinds:
-            of_kind = MarkFilter(plan.instance, kind.kind, Listed.WAITING, since=kind.since, until=kind.cutoff)
-            marks += listing.page(c, of_kind, limit=marks_per_kind).marks
+            marks += listing.page(c, in_plan(plan, kind.kind), limit=marks_per_kind).marks
     return tuple(marks)

@@ -160,6 +160,21 @@ class OperatorService:
             policy = policy_of(self.db, c, wanted.instance, in_force).policy
             return MarkListing(self.db, policy).page(c, wanted, after, limit)
 
+    def marks_of_plan(self, plan: int, wanted: "MarkFilter", after: str, limit: int) -> "MarkPage":
+        """Return one page of a plan's marks that are due now, of the wanted instance, kind and part of the files.
+
+        Raise ``PlanRefused`` where the instance has no such plan, or ``BadInput`` for a wrong place.
+        """
+        from sexton.insight.marks import MarkListing, in_plan
+        from sexton.recycle.errors import UnknownPlan
+
+        stored = self.stores.plans.find_plan(plan)
+        if stored.instance != wanted.instance:
+            raise UnknownPlan(f"{wanted.instance} has no plan {plan}; list its plans: sexton plan list")
+        with self.db.read() as c:
+            of_plan = in_plan(stored, wanted.kind, wanted.under)
+            return MarkListing(self.db, stored.policy).page(c, of_plan, after, limit)
+
     def _count_objects(self, instance: str, marks: "Sequence[DueMark]") -> int:
         """Return how many objects due marks name; prefixes are listed."""
         from sexton.marks.policy import Unplaced, places

@@ -111,6 +111,10 @@ class MarkQuery(Body):
     kind: Annotated[str, Field(max_length=64)] = ""
     state: Literal["WAITING", "CLAIMED", "QUARANTINED", "FENCED"] | None = None
     parent: MarkName | None = None
+    plan: Annotated[int | None, Field(ge=1, le=2**63 - 1)] = None
+    """Only marks of this plan that are due now."""
+    under: Annotated[str, Field(max_length=1_024)] = ""
+    """Only marks whose prefix, or one of whose keys, begins with this, or whose prefix covers it."""
     after: Annotated[str, Field(max_length=2_048, description="`next` of the page before")] = ""
     limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 100
 
@@ -118,6 +122,8 @@ class MarkQuery(Body):
     def _has_parent_or_state(self) -> "MarkQuery":
         if self.parent and self.state:
             raise ValueError("a parent lists its marks in every state; leave the state out")
+        if self.plan and (self.parent or self.state):
+            raise ValueError("a plan lists its marks that wait; leave the parent and the state out")
         return self
 
 

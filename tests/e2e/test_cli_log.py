@@ -32,6 +32,7 @@ READ_ONLY = {
     "deletions": "1",
     "plan list": "",
     "plan show": "1",
+    "plan marks": "1",
     "marks list": "shop",
     "hold list": "",
     "log": "",

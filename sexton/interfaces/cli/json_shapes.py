@@ -100,6 +100,7 @@ SHAPES: Mapping[str, JsonShape] = {
     "plan new": JsonShape(Plan, {"estimate": Estimate}),
     "plan list": JsonShape(PlanRow, is_list=True),
     "plan show": JsonShape(PlanReview),
+    "plan marks": JsonShape(views.ListedMark, is_list=True, of_list={"next": str}),
     "plan reject": JsonShape(PlanRow),
     "marks list": JsonShape(views.ListedMark, is_list=True, of_list={"next": str}),
     "check run": JsonShape(check.CheckReport),

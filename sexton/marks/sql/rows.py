@@ -11,12 +11,15 @@ from sqlalchemy import (
     Select,
     Table,
     and_,
+    cast,
     false,
     func,
+    literal,
     literal_column,
     or_,
     select,
 )
+from sqlalchemy.dialects.postgresql import JSONB, JSONPATH
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
@@ -29,9 +32,21 @@ MOST_KEYS = 5_000
 """Keys after which no further mark is read: a mark may name 1,000 keys of 1,024 bytes."""
 
 
+BEGINS = "$[*] ? (@ starts with $prefix)"
+
+
 def waits(mark: Table) -> ColumnElement[bool]:
     """Return the condition that a mark is neither claimed nor quarantined, as the index of due marks has it."""
     return and_(mark.c.state != CLAIMED, mark.c.quarantined_reason.is_(None))
+
+
+def has_key_under(db: Database, mark: Table, prefix: str) -> ColumnElement[bool]:
+    """Return the condition that one of the keys of a mark begins with a prefix."""
+    if db.dialect == "postgresql":
+        begins = func.jsonb_path_exists(mark.c["keys"], cast(BEGINS, JSONPATH), cast({"prefix": prefix}, JSONB))
+        return func.coalesce(begins, false())
+    key = func.json_each(mark.c["keys"]).table_valued("value").c.value
+    return select(literal(1)).where(func.substr(key, 1, len(prefix)) == prefix).correlate(mark).exists()
 
 
 def due_columns(mark: Table) -> list[Column[Any]]:

@@ -21,6 +21,7 @@ from sqlalchemy import (
 
 from sexton.database.contract_sqlite import PARENT_LEVELS
 from sexton.database.engine import Database
+from sexton.marks.sql.rows import has_key_under
 from sexton.marks.whole import WHOLE
 
 
@@ -131,10 +132,6 @@ def has_prefix_under(db: Database, hold: Any) -> ColumnElement[bool]:
 
 def _names_prefix(db: Database, hold: Any) -> ColumnElement[bool]:
     """Return the condition that a mark's prefix, or one of its keys, is under the prefix of the hold."""
-    mark, prefix = db.t.mark, str(hold.prefix)
-    if db.dialect == "postgresql":
-        key: Any = func.jsonb_array_elements_text(mark.c["keys"]).column_valued("key")
-    else:
-        key = func.json_each(mark.c["keys"]).table_valued("value").c.value
-    has_key = select(literal(1)).where(func.substr(key, 1, len(prefix)) == prefix).correlate(mark).exists()
+    mark = db.t.mark
+    has_key = has_key_under(db, mark, str(hold.prefix))
     return or_(has_prefix_under(db, hold), and_(mark.c.vault == hold.vault, has_key))

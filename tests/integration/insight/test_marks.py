@@ -4,7 +4,7 @@ import pytest
 
 from sexton import contract
 from sexton.contract import NewMark
-from sexton.insight.marks import Listed, MarkFilter, MarkListing
+from sexton.insight.marks import Listed, MarkFilter, MarkListing, in_plan
 from sexton.insight.views import ListedMark
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import Ref
@@ -87,3 +87,48 @@ def test_a_mark_shows_when_it_is_due_and_its_parent(filled: Rig) -> None:
 def test_a_place_of_another_list_is_refused(filled: Rig, place: str) -> None:
     with filled.db.read() as c, pytest.raises(BadInput, match="is no place in this list"):
         MarkListing(filled.db, filled.policy).page(c, MarkFilter("shop"), place)
+
+
+@pytest.mark.parametrize(
+    ("under", "found"),
+    [
+        ("data/", {"key", "quoted", "folder"}),
+        ("data/a", {"key"}),
+        ("data/a.dat.old", set()),
+        ('data/"q"\\', {"quoted"}),
+        ('q"', set()),
+        ("data/f/2026/x.dat", {"folder"}),
+        ("data/f", {"folder"}),
+        ("%", set()),
+        ("x/ü", {"many"}),
+        ("", {"key", "quoted", "folder", "many"}),
+    ],
+)
+def test_marks_are_searched_by_the_beginning_of_a_key(rig: Rig, under: str, found: set[str]) -> None:
+    rig.instance("shop")
+    with rig.db.write() as c:
+        marks = [
+            NewMark(id="key", vault="hot", keys=("data/a.dat",)),
+            NewMark(id="quoted", vault="hot", keys=('data/"q"\\.dat',)),
+            NewMark(id="folder", vault="hot", prefix="data/f/"),
+            NewMark(id="many", vault="hot", keys=("x/a", "x/über")),
+        ]
+        contract.mark(c, "shop", "dropped", marks)
+
+    assert {mark.mark for mark in listed(rig, MarkFilter("shop", under=under), 2)} == found
+
+
+def test_a_plan_lists_its_marks_and_no_later_ones(filled: Rig) -> None:
+    filled.later(10_801)
+    plan = filled.plan("shop")
+    filled.later(1)
+    with filled.db.write() as c:
+        contract.mark(c, "shop", "dropped", [NewMark(id="later", vault="hot", keys=("dropped/later.dat",))])
+    filled.later(10_801)
+
+    of_plan = listed(filled, in_plan(plan), 5)
+
+    assert {(m.kind, m.mark) for m in of_plan} == {
+        (m.kind, m.mark) for m in listed(filled, MarkFilter("shop", "", Listed.WAITING), 100) if m.mark != "later"
+    }
+    assert [m.mark for m in listed(filled, in_plan(plan, "dropped", "dropped/1.d"), 5)] == ["dropped-01"]

@@ -22,13 +22,16 @@ routes = APIRouter(prefix="/v1/instances/{instance}", route_class=GuardedRoute)
 def marks(instance: str, wanted: Annotated[MarkQuery, Query()], service: Service, caller: CurrentCaller) -> MarkPage:
     """Return marks: waiting ones by kind and in the order in which they become due, then claimed and quarantined ones.
 
-    Quarantined marks have their reason and last error.
+    Quarantined marks have their reason and last error. Marks whose files their owner names have no keys to search.
     """
     caller.require(Grant.READ, instance)
     service.stores.registry.instance(instance)
     listed = STATES[wanted.state] if wanted.state else None
     parent = _ref(wanted.parent) if wanted.parent else None
-    return service.marks(MarkFilter(instance, wanted.kind, listed, parent), wanted.after, wanted.limit)
+    which = MarkFilter(instance, wanted.kind, listed, parent, under=wanted.under)
+    if wanted.plan is not None:
+        return service.marks_of_plan(wanted.plan, which, wanted.after, wanted.limit)
+    return service.marks(which, wanted.after, wanted.limit)
 
 
 @routes.post("/quarantine/retry")

@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.context import WrongUsage, one_instance, open_database, parse_ref
-from sexton.interfaces.cli.json_output import emit_list, wants_json
-from sexton.interfaces.cli.output import show_table
-from sexton.interfaces.cli.render.marks import MARK_COLUMNS, mark_row
+from sexton.interfaces.cli.render.marks import show_page
 
 if TYPE_CHECKING:
     from sexton.insight.marks import Listed
@@ -47,16 +45,7 @@ def list_(
     with open_database() as service:
         name = one_instance(service, instance)
         page = service.marks(MarkFilter(name, kind, of_state, ref), after, limit)
-    if wants_json():
-        emit_list(page.marks, more=bool(page.next), next=page.next)
-        return
-    show_table(
-        "" if page.marks else f"{name} has no such mark; without filters: sexton marks list {name}",
-        MARK_COLUMNS,
-        [mark_row(m) for m in page.marks],
-    )
-    if page.next:
-        typer.echo(f"the next marks: --after '{page.next}'")
+    show_page(page, f"{name} has no such mark; without filters: sexton marks list {name}")
 
 
 def _checked_state(text: str) -> "Listed | None":

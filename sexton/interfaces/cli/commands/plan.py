@@ -6,6 +6,7 @@ import typer
 
 from sexton.interfaces.cli.context import WhyOption, WrongUsage, log_call, one_instance, open_database
 from sexton.interfaces.cli.json_output import emit, emit_list, stable, wants_json
+from sexton.interfaces.cli.render.marks import show_page
 from sexton.interfaces.cli.render.plans import show_plan, show_plans, show_review
 from sexton.interfaces.cli.render.report import end
 from sexton.interfaces.wording import utc
@@ -96,6 +97,30 @@ def show(plan: PlanNumber) -> None:
         emit(review)
     else:
         show_review(review)
+
+
+@app.command("marks")
+def marks(
+    plan: PlanNumber,
+    kind: Annotated[str, typer.Option(help="Only marks of this kind.")] = "",
+    under: Annotated[
+        str, typer.Option(metavar="PREFIX", help="Only marks with a key or prefix under it, or whose prefix covers it.")
+    ] = "",
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="How many.")] = 100,
+    after: Annotated[str, typer.Option(metavar="PLACE", help="The place at which the page before ended.")] = "",
+) -> None:
+    """Print the marks of a plan that are due now, in the order in which they became due.
+
+    Where the owner names the files of a mark, the mark has no keys to search: sexton why KEY.
+
+    Example: sexton plan marks 7 --under data/orders/
+    """
+    from sexton.insight.marks import MarkFilter
+
+    with open_database() as service:
+        wanted = MarkFilter(service.stores.plans.find_plan(plan).instance, kind, under=under)
+        page = service.marks_of_plan(plan, wanted, after, limit)
+    show_page(page, f"plan {plan} has no such mark that is due now")
 
 
 @app.command("reject")

@@ -66,7 +66,7 @@ def show_review(review: "PlanReview") -> None:
     if review.marks:
         typer.echo("\nthe first marks of each kind that are due now:")
         show_table("", MARK_COLUMNS, [mark_row(mark) for mark in review.marks])
-        typer.echo(f"all of them: sexton marks list {plan.instance} --kind KIND --state WAITING")
+        typer.echo(f"all of them: sexton plan marks {plan.id}; those under a prefix: --under PREFIX")
     elif plan.kinds:
         typer.echo("no mark of it is due now: they were undropped, claimed, deleted or quarantined")
 

@@ -1,10 +1,13 @@
 """What will be deleted: plans, their approval and their rejection."""
 
+import shlex
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
+from sexton.insight.marks import MarkFilter
+from sexton.insight.views import MarkPage
 from sexton.interfaces.api.pages import Before
 from sexton.interfaces.api.routes import plans as api
 from sexton.interfaces.console import session
@@ -17,6 +20,8 @@ from sexton.recycle.planning.model import Plan, PlanState
 
 routes = APIRouter(prefix=f"{session.PATH}/plans", route_class=GuardedPage)
 Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
+Under = Annotated[str | None, Query(max_length=1_024)]
+After = Annotated[str, Query(max_length=2_048)]
 SHOWN, SAMPLES = 20, 20
 OPEN = (PlanState.PLANNED, PlanState.AWAITING)
 
@@ -43,16 +48,24 @@ def plan(visit: CurrentVisit) -> Response:
 
 
 @routes.get("/{plan}")
-def show(visit: CurrentVisit, plan: Number) -> Response:
-    """Show one plan, what blocks it now, and marks that are due by it."""
+def show(visit: CurrentVisit, plan: Number, under: Under = None, after: After = "") -> Response:
+    """Show one plan, what blocks it now, and marks that are due by it: the first ones, or those under a prefix."""
     instance = api.show(plan, visit.service, visit.caller).plan.instance
     review = visit.service.plan_review(plan, SAMPLES)
+    page, cli = MarkPage(marks=review.marks), f"sexton plan show {plan}"
+    sampled = under is None and not after
+    if not sampled:
+        page = visit.service.marks_of_plan(plan, MarkFilter(instance, under=under or ""), after, SHOWN)
+        cli = f"sexton plan marks {plan}" + (f" --under {shlex.quote(under)}" if under else "")
     return visit.show(
         "plan.html",
         "plans",
-        cli=f"sexton plan show {plan}",
+        cli=cli,
         instance=instance,
         review=review,
+        page=page,
+        under=under or "",
+        sampled=sampled,
         objects=objects_of(review.plan),
         exceeds_a_limit=exceeds_a_limit(review.plan),
         held=sum(held.objects for kind in review.plan.kinds for held in kind.held),

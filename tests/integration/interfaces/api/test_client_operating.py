@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from pydantic import ValidationError
 
 from sexton.client import RequestRefused, Sexton
 from sexton.protocol.operating import MarkQuery, NewHold, RetryOrder
@@ -27,6 +28,19 @@ def test_an_operator_holds_and_releases(operator: Sexton, rig: Rig) -> None:
     assert (active, kept, placed.blocks_now) == ([placed.hold.id], 0, len(operator.marks("shop").marks))
     assert (operator.holds("shop").holds, ended.holds[0].id, ended.next) == ((), placed.hold.id, "")
     assert rig.round().deleted > 0
+
+
+def test_an_operator_searches_the_marks_of_a_plan(operator: Sexton, rig: Rig) -> None:
+    plan = operator.plan("shop").plan.id
+    everything = operator.marks("shop", MarkQuery(plan=plan)).marks
+    found = operator.marks("shop", MarkQuery(plan=plan, under="data/a")).marks
+    rig.instance("depot")
+    with pytest.raises(RequestRefused, match=f"depot has no plan {plan}"):
+        operator.marks("depot", MarkQuery(plan=plan))
+    with pytest.raises(ValidationError, match="leave the parent and the state out"):
+        MarkQuery(plan=plan, state="CLAIMED")
+
+    assert len(everything) > len(found) == 1
 
 
 def test_an_operator_lists_retries_and_discards_marks(operator: Sexton, rig: Rig) -> None:
