@@ -1,19 +1,28 @@
 """Read how far running rounds are, from rows that change with each page of a listing or of deletes."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from sexton.database.engine import Database
-from sexton.insight.views import KindCounts, RoundCounts, Running
+from sexton.insight.views import KindCounts, RoundCounts, Running, ShardCounts
 from sexton.marks.keepers import Kept
 from sexton.recycle.pipeline.model import RangeReceipt
 from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.recycle.rounds.sql.live_counters import RUNNING
 
 NOTHING = RoundCounts()
+
+
+class _Range(NamedTuple):
+    """A range of a round: its number within its kind, the marks it has claimed, and its result once it has ended."""
+
+    number: int
+    claimed: int
+    receipt: RangeReceipt | None
 
 
 def round_progress(db: Database, round_: int) -> RoundCounts:
@@ -43,51 +52,77 @@ def _rounds(db: Database, c: Connection, which: ColumnElement[bool]) -> Mapping[
     rows = {row.instance: row for row in c.execute(with_plans)}
     if not rows:
         return {}
-    counted, kept, now = _tallies(db, c, which), _kept(db, c, which), db.now(c)
+    counted, ranges, now = _tallies(db, c, which), _ranges(db, c, which), db.now(c)
     return {
         instance: Running(
             round=row.id,
             since=row.started_at,
             waiting=row.waiting,
             waiting_since=row.waiting_since,
-            progress=_progress(row.body, counted.get(row.id, {}), kept.get(row.id, {}), max(0, now - row.started_at)),
+            progress=_progress(row.body, counted.get(row.id, {}), ranges.get(row.id, {}), max(0, now - row.started_at)),
         )
         for instance, row in rows.items()
     }
 
 
 def _progress(
-    body: object, counted: Mapping[str, KindCounts], kept: Mapping[str, Mapping[Kept, int]], elapsed_ms: int
+    body: object, counted: Mapping[str, KindCounts], ranges: Mapping[str, Sequence[_Range]], elapsed_ms: int
 ) -> RoundCounts:
     """Return the counts of a round's kinds with what its plan expects. Pure."""
     planned = {k.kind: k for k in Plan.model_validate(body).kinds} if body else {}
     kinds = [
-        _with_plan(counted.get(kind, KindCounts(kind=kind)), planned.get(kind), kept.get(kind, {}))
+        _with_plan(counted.get(kind, KindCounts(kind=kind)), planned.get(kind), ranges.get(kind, ()))
         for kind in sorted(planned.keys() | counted.keys())
     ]
     total: Counter[Kept] = Counter()
-    for marks_by_reason in kept.values():
-        total.update(marks_by_reason)
+    for of_kind in ranges.values():
+        total.update(_kept(of_kind))
     return RoundCounts(kinds=tuple(kinds), elapsed_ms=elapsed_ms, kept=dict(total))
 
 
-def _with_plan(counts: KindCounts, plan: KindPlan | None, kept: Mapping[Kept, int]) -> KindCounts:
+def _with_plan(counts: KindCounts, plan: KindPlan | None, ranges: Sequence[_Range]) -> KindCounts:
     """Return the counts of one kind with what its plan expects."""
-    counts = counts.model_copy(update={"kept": sum(kept.values())})
+    counts = counts.model_copy(update={"kept": _kept(ranges).total()})
     if plan is None:
         return counts
     expected = {"due": plan.marks, "held": plan.marks - plan.unheld.marks, "planned": plan.unheld.objects}
-    return counts.model_copy(update=expected | {"estimated": plan.estimated, "guessed": plan.guessed})
+    flags = {"estimated": plan.estimated, "guessed": plan.guessed}
+    return counts.model_copy(update=expected | flags | {"shards": _shards(plan, ranges)})
 
 
-def _kept(db: Database, c: Connection, which: ColumnElement[bool]) -> Mapping[int, dict[str, Counter[Kept]]]:
-    """Return the marks that the finished ranges of rounds kept, by round, kind and reason."""
-    t, round_ = db.t.batch, db.t.round
-    kept: defaultdict[int, dict[str, Counter[Kept]]] = defaultdict(dict)
-    receipts = select(t.c.round, t.c.kind, t.c.receipt).join(round_, round_.c.id == t.c.round)
-    for row in c.execute(receipts.where(which, t.c.receipt.is_not(None))):
-        kept[row.round].setdefault(row.kind, Counter()).update(RangeReceipt.model_validate(row.receipt).kept)
+def _shards(plan: KindPlan, ranges: Sequence[_Range]) -> tuple[ShardCounts, ...]:
+    """Return how far each shard of a kind is; empty: it is not divided. The numbers of ranges go round the shards."""
+    of_shard: defaultdict[int, list[_Range]] = defaultdict(list)
+    for range_ in ranges:
+        of_shard[range_.number % max(1, len(plan.shards))].append(range_)
+    return tuple(
+        ShardCounts(
+            due=shard.marks,
+            claimed=sum(range_.claimed for range_ in of_shard[number]),
+            finished=any(range_.receipt is not None and range_.receipt.finished for range_ in of_shard[number]),
+        )
+        for number, shard in enumerate(plan.shards if len(plan.shards) > 1 else ())
+    )
+
+
+def _kept(ranges: Iterable[_Range]) -> Counter[Kept]:
+    """Return the marks that finished ranges kept, by reason."""
+    kept: Counter[Kept] = Counter()
+    for range_ in ranges:
+        if range_.receipt is not None:
+            kept.update(range_.receipt.kept)
     return kept
+
+
+def _ranges(db: Database, c: Connection, which: ColumnElement[bool]) -> Mapping[int, Mapping[str, Sequence[_Range]]]:
+    """Return the ranges that rounds have begun, by round and kind."""
+    t, round_ = db.t.batch, db.t.round
+    ranges: defaultdict[int, defaultdict[str, list[_Range]]] = defaultdict(lambda: defaultdict(list))
+    begun = select(t.c.round, t.c.kind, t.c.number, t.c.claimed, t.c.receipt).join(round_, round_.c.id == t.c.round)
+    for row in c.execute(begun.where(which)):
+        receipt = None if row.receipt is None else RangeReceipt.model_validate(row.receipt)
+        ranges[row.round][row.kind].append(_Range(row.number, row.claimed, receipt))
+    return ranges
 
 
 def _tallies(db: Database, c: Connection, which: ColumnElement[bool]) -> Mapping[int, dict[str, KindCounts]]:

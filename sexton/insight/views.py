@@ -23,6 +23,14 @@ class KindStatus(Message):
     note: str = ""
 
 
+class ShardCounts(Message):
+    """One shard of a kind of a running round: its marks, as the plan divided them, and how far it is."""
+
+    due: int
+    claimed: int = 0
+    finished: bool = False
+
+
 class KindCounts(Message):
     """One kind of a running round.
 
@@ -42,6 +50,8 @@ class KindCounts(Message):
     guessed: bool = False
     listed: int = 0
     objects: int = 0
+    shards: tuple[ShardCounts, ...] = ()
+    """Shards that are deleted beside each other; empty: the kind is not divided."""
 
     @property
     def expected(self) -> int:

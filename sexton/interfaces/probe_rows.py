@@ -27,12 +27,19 @@ VERSIONING = {
     "Suspended": "versioned before: deletes hide objects that have versions",
     "not told": "the store does not report it: bytes are counted as freed",
 }
+LOCKS = {
+    "": "the store does not report it, or these credentials may not read it",
+    "off": "no version can be locked",
+    "on": "versions may be locked one by one; a locked one stays, its mark is quarantined",
+}
+BY_DEFAULT_LOCKED = "every new version is locked; purging one before that time fails, its mark is quarantined"
 ORDERS = {"byte": "as S3 specifies", "path": "the store keeps a tree", "other": "no known order", None: ""}
 
 
 def feature_rows(probe: "Probe") -> list[tuple[str, str, str]]:
     """Return the rows of a table: feature, observation, meaning."""
     rows: list[tuple[str, str, str]] = [("versioning", probe.versioning or "off", VERSIONING[probe.versioning])]
+    rows.append(("object lock", probe.object_lock or "not told", LOCKS.get(probe.object_lock, BY_DEFAULT_LOCKED)))
     rows += [(title, _observation(getattr(probe, name)), meaning) for name, (title, meaning) in FEATURES.items()]
     rows.append(("order of listings", probe.order or "not tried", ORDERS[probe.order]))
     if probe.left:

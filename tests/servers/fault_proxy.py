@@ -30,6 +30,7 @@ _QUERY_OPERATIONS = {
     ("GET", "versioning"): "GetBucketVersioning",
     ("PUT", "versioning"): "PutBucketVersioning",
     ("GET", "lifecycle"): "GetBucketLifecycleConfiguration",
+    ("GET", "object-lock"): "GetObjectLockConfiguration",
     ("GET", "versions"): "ListObjectVersions",
     ("GET", "uploads"): "ListMultipartUploads",
 }

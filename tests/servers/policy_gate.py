@@ -18,6 +18,7 @@ BUCKET_ACTIONS = {
     "ListMultipartUploads": "s3:ListBucketMultipartUploads",
     "GetBucketVersioning": "s3:GetBucketVersioning",
     "GetBucketLifecycleConfiguration": "s3:GetLifecycleConfiguration",
+    "GetObjectLockConfiguration": "s3:GetBucketObjectLockConfiguration",
 }
 """Operation → the action on its bucket."""
 OBJECT_ACTIONS = {

@@ -18,7 +18,7 @@ def vault_policy(spec: VaultSpec) -> Policy:
     bucket, objects = _arn(spec.location), _arn(spec.location, spec.prefix, "*")
     list_actions = ["s3:ListBucket", *(["s3:ListBucketVersions"] if versioned else [])]
     bucket_actions = ["s3:GetBucketVersioning", "s3:ListBucketMultipartUploads"]
-    bucket_actions += ["s3:GetLifecycleConfiguration"] if versioned else []
+    bucket_actions += ["s3:GetBucketObjectLockConfiguration", "s3:GetLifecycleConfiguration"] if versioned else []
     object_actions = ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject"]
     object_actions += ["s3:DeleteObjectVersion", "s3:GetObjectVersion"] if versioned else []
     folders = spec.prefix.split("/")[:-1]

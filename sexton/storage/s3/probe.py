@@ -54,6 +54,7 @@ def probe(bucket: S3Bucket) -> Probe:
             etag_single=trial.attempt(trial.etag_single),
             versions=trial.attempt(trial.versions) if is_versioned else None,
             versions_paging=trial.attempt(trial.versions_paging) if is_versioned else None,
+            object_lock=(trial.attempt(trial.object_lock) or "") if is_versioned else "off",
             order=trial.attempt(trial.order),
             paging=trial.attempt(trial.paging),
             start_after=trial.attempt(trial.start_after),
@@ -221,6 +222,20 @@ class _Trial:
                 return len(page(self._bucket, self._folder).versions)
         delete(self._bucket, [Target(listed.key) for listed in self._list("")])
         return len(self._list(""))
+
+    def object_lock(self, s3: "S3Client") -> str:
+        """Return whether the bucket can lock objects, and for how long it locks new ones. It needs versions."""
+        try:
+            answer = s3.get_object_lock_configuration(Bucket=self._bucket.name)
+        except ClientError as error:
+            if error_of(error)[0] == "ObjectLockConfigurationNotFoundError":
+                return "off"
+            raise
+        by_default = answer["ObjectLockConfiguration"].get("Rule", {}).get("DefaultRetention", {})
+        if not by_default:
+            return "on"
+        span = f"{by_default['Years']} years" if "Years" in by_default else f"{by_default.get('Days', '?')} days"
+        return f"{by_default.get('Mode', '?')} for {span}"
 
     def _list(self, prefix: str) -> Sequence[ListedObject]:
         return [listed for page in listing.pages(self._bucket, self._folder + prefix) for listed in page]

@@ -49,6 +49,23 @@ def test_counts_move_with_each_page(worker: Rig, point: str, times: int, listed:
     assert (kind.listed, kind.objects, kind.expected) == (listed, gone, FILES)
 
 
+def test_each_shard_shows_how_far_it_is(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sexton.recycle.planning.policy.SHARD_OBJECTS", 10)
+    rig.local(tmp_path / "v")
+    rig.mark("dropped", *(NewMark(id=f"m{n:02}", vault="disk", keys=(f"{n}.dat",)) for n in range(35)))
+    rig.later(10_801)
+
+    cut_off(rig, "claim.committed", 2)
+    [kind] = round_progress(rig.db, rig.registry.last_round("shop")[0]).kinds
+
+    assert [(s.due, s.claimed, s.finished) for s in kind.shards] == [
+        (9, 9, True),
+        (9, 9, False),
+        (9, 0, False),
+        (8, 0, False),
+    ]
+
+
 def test_commands_show_how_far_a_round_is(worker: Rig, capsys: pytest.CaptureFixture[str]) -> None:
     cut_off(worker, "outcomes.recorded", 2)
     number = str(worker.registry.last_round("shop")[0])

@@ -1,6 +1,7 @@
 """The probe of a vault detects what its store supports, also on a store that lies."""
 
 import json
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -49,6 +50,7 @@ def test_the_abilities_of_the_embedded_store_are_detected(
         tells_absent=False,
         etag_single=True,
         etag_multi=True,
+        object_lock="off",
         order="path",
         paging=True,
         start_after=True,
@@ -69,6 +71,27 @@ def test_a_versioned_bucket_is_probed_without_leftovers(
     assert (seen.versioning, seen.versions, seen.versions_paging, seen.left) == ("Enabled", True, False, 0)
     assert (seen.etag_single, seen.etag_multi) == (True, True)
     assert client.list_object_versions(Bucket=spec.location).get("Versions", []) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "seen"),
+    [
+        (None, "on"),
+        ({"Mode": "COMPLIANCE", "Days": 30}, "COMPLIANCE for 30 days"),
+        ({"Mode": "GOVERNANCE", "Years": 2}, "GOVERNANCE for 2 years"),
+    ],
+)
+def test_a_bucket_that_locks_objects_is_detected(
+    spec: VaultSpec, s3_server: RunningS3, rule: dict[str, object] | None, seen: str
+) -> None:
+    client, name = s3_server.client(), f"lock-{uuid.uuid4().hex[:8]}"
+    client.create_bucket(Bucket=name, ObjectLockEnabledForBucket=True)
+    if rule:
+        locks = {"ObjectLockEnabled": "Enabled", "Rule": {"DefaultRetention": rule}}
+        client.put_object_lock_configuration(Bucket=name, ObjectLockConfiguration=locks)
+    vault = S3Vault(spec.model_copy(update={"location": name}), s3_server.endpoint_url)
+
+    assert vault.probe().object_lock == seen
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,5 @@
 """Vaults: where objects are, whether each can be proved, and how fast it is deleted from."""
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-
 from fastapi import APIRouter
 from starlette.responses import Response
 
@@ -10,14 +7,12 @@ from sexton.interfaces.api.errors import OtherChange
 from sexton.interfaces.api.routes import vaults as api
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
+from sexton.interfaces.console.paces import places_of
 from sexton.interfaces.console.visit import CurrentVisit
 from sexton.interfaces.probe_rows import feature_rows
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.model import Grant
 from sexton.protocol.operating import NewCap, TrustOrder
-from sexton.recycle.pacing.model import PlaceFigures
-from sexton.recycle.pacing.policy import vault_of
-from sexton.storage.model import VaultSpec
 
 routes = APIRouter(prefix=f"{session.PATH}/vaults", route_class=GuardedPage)
 
@@ -34,19 +29,9 @@ def vaults(visit: CurrentVisit, prove: bool = False) -> Response:
         instance=visit.instance,
         vaults=listed,
         prove=prove,
-        places=_places(visit, specs),
+        places=places_of(visit, specs),
         probes={spec.name: feature_rows(spec.probe) for spec in specs if spec.probe is not None},
     )
-
-
-def _places(visit: CurrentVisit, specs: Sequence[VaultSpec]) -> Mapping[str, Sequence[PlaceFigures]]:
-    """Return how fast the places of each vault are deleted from."""
-    places: defaultdict[str, list[PlaceFigures]] = defaultdict(list)
-    for figures in visit.service.stores.paces.figures():
-        vault = vault_of(figures.place, specs, visit.service.settings.s3.endpoint_url)
-        if vault is not None:
-            places[vault[1]].append(figures)
-    return places
 
 
 @routes.post("/cap")

@@ -50,6 +50,7 @@ document.addEventListener("htmx:sendError", silent);
 
 const seconds = [];
 const rates = [];
+const limits = [];
 let first = null;
 let before = null;
 let plot = null;
@@ -59,19 +60,26 @@ function sample() {
   const chart = document.getElementById("rate");
   if (!counts || !chart || typeof uPlot === "undefined") return;
   const now = { at: Number(counts.dataset.elapsed), objects: Number(counts.dataset.objects) };
+  const limit = counts.dataset.allowed ? Number(counts.dataset.allowed) : null;
   if (counts.dataset.rate) {
     first ??= now.at;
     seconds.push((now.at - first) / 1000);
     rates.push(Number(counts.dataset.rate));
+    limits.push(limit);
     draw(chart);
   } else if (before && now.at - before.at >= 1000) {
     seconds.push(now.at / 1000);
     rates.push(Math.max(0, ((now.objects - before.objects) * 1000) / (now.at - before.at)));
+    limits.push(limit);
     before = now;
     draw(chart);
   } else if (!before) {
     before = now;
   }
+}
+
+function lines(chart) {
+  return chart.dataset.limit ? [seconds, rates, limits] : [seconds, rates];
 }
 
 function draw(chart) {
@@ -81,9 +89,10 @@ function draw(chart) {
   const axis = { stroke: style.getPropertyValue("--muted"), grid: { stroke: style.getPropertyValue("--line") } };
   if (!plot) {
     const series = [{ label: "seconds" }, { label: chart.dataset.label, stroke: style.getPropertyValue("--accent"), width: 2 }];
-    plot = new uPlot({ width: chart.clientWidth, height: 180, scales: { x: { time: false } }, axes: [axis, axis], series }, [seconds, rates], chart);
+    if (chart.dataset.limit) series.push({ label: chart.dataset.limit, stroke: style.getPropertyValue("--muted"), dash: [6, 4] });
+    plot = new uPlot({ width: chart.clientWidth, height: 180, scales: { x: { time: false } }, axes: [axis, axis], series }, lines(chart), chart);
   } else {
-    plot.setData([seconds, rates]);
+    plot.setData(lines(chart));
   }
 }
 

@@ -32,6 +32,7 @@ def test_a_bucket_without_versions_needs_few_actions() -> None:
 def test_versions_need_more(change: dict[str, object]) -> None:
     assert _actions(SPEC.model_copy(update=change)) - _actions(SPEC) == {
         "s3:DeleteObjectVersion",
+        "s3:GetBucketObjectLockConfiguration",
         "s3:GetLifecycleConfiguration",
         "s3:GetObjectVersion",
         "s3:ListBucketVersions",
