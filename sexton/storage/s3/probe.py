@@ -234,7 +234,7 @@ class _Trial:
         by_default = answer["ObjectLockConfiguration"].get("Rule", {}).get("DefaultRetention", {})
         if not by_default:
             return "on"
-        span = f"{by_default['Years']} years" if "Years" in by_default else f"{by_default.get('Days', '?')} days"
+        span = f"{by_default['Years']} years" if by_default.get("Years") else f"{by_default.get('Days', '?')} days"
         return f"{by_default.get('Mode', '?')} for {span}"
 
     def _list(self, prefix: str) -> Sequence[ListedObject]:
