@@ -1,5 +1,6 @@
 """Operators look, stop, hold and ask why in a browser: the page and the database say the same."""
 
+import json
 import re
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.browser.conftest import NewPage
 from tests.browser.keyboard import tab_to
 from tests.integration.interfaces.api.test_operating import quarantine, reasons
 from tests.servers.api import Api
+from tests.support.command import run
 from tests.support.rig import Rig
 
 PAGES = (
@@ -47,6 +49,41 @@ def test_the_overview_shows_what_the_status_says(new_page: NewPage, rig: Rig) ->
     rig.mark("dropped", NewMark(id="late", vault="disk", keys=("data/late.dat",)))
     _expect_figure(page, "Marked", "5")  # without a reload
     _expect_figure(page, "Due", "4")
+
+
+def test_each_figure_of_the_overview_equals_the_status(
+    new_page: NewPage, rig: Rig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rig.round()
+    names = [f"n{n}" for n in range(7)]
+    rig.mark("dropped", *(NewMark(id=n, vault="disk", keys=(f"data/{n}",), bytes=2**30) for n in names))
+    quarantine(rig, "BAD_KEY", "q1", "q2")
+    rig.later(10_801)
+    with rig.db.write() as c:
+        t = rig.db.t.mark
+        claimed = {"state": "CLAIMED", "batch": 1, "last_file": 1, "claimed_batch": 1, "claimed_at": rig.db.now(c)}
+        c.execute(t.update().where(t.c.id == "n1").values(**claimed))
+    page = new_page("operate@shop")
+    page.goto("/console/blockers")
+    page.fill("#hold-reason", "an audit")
+    page.click("text=Place the hold")
+    page.goto("/console")
+
+    [said] = json.loads(run(rig, capsys, "status", "--json").out)["instances"]
+    due = sum(kind["due"] for kind in said["kinds"])
+    due_bytes = sum(kind["due_bytes"] for kind in said["kinds"])
+    for name, value in {
+        "Due": due,
+        "Marked": sum(kind["waiting"] for kind in said["kinds"]),
+        "Claimed": said["claimed"],
+        "Quarantined": sum(said["quarantined"].values()),
+        "Holds": said["holds"],
+        "Protections": said["protections"],
+    }.items():
+        _expect_figure(page, name, f"{value:,}")
+    assert (due, said["claimed"], said["holds"], due_bytes) == (6, 2, 1, 6 * 2**30)  # one waits for its second pass
+    _expect_figure(page, "Due", re.escape("6 6.0 GiB, 0.14 USD a month"))
+    _expect_figure(page, "Last success", ".* ago")
 
 
 def test_one_click_stops_and_start_asks(new_page: NewPage, rig: Rig) -> None:
@@ -212,42 +249,6 @@ def test_temporal_away_is_a_refusal_with_a_reason(new_page: NewPage, rig: Rig) -
     page.click("text=Start a round now")
     expect(page.locator(".problem")).to_contain_text("Temporal")
     assert not rig.count("round")
-
-
-def test_a_plan_counts_what_a_hold_blocks_too(new_page: NewPage, rig: Rig) -> None:
-    page = new_page("operate@shop")
-    page.goto("/console/blockers")
-    page.select_option("#scope", "mark")
-    page.fill("#mark", "dropped/a")
-    page.fill("#hold-reason", "an audit")
-    page.click("text=Place the hold")
-    page.goto("/console/plans")
-    page.click("text=Plan what is due now")
-    button = page.locator("section.actions button.danger")
-    expect(button).to_contain_text("Delete up to about 13 objects")
-    expect(page.locator(".figures")).to_contain_text("holds blocked 1")
-
-
-def test_the_marks_of_a_plan_are_searched_by_their_keys(new_page: NewPage, rig: Rig) -> None:
-    many = [NewMark(id=f"m{n:02}", vault="disk", keys=(f"tables/orders/{n}.dat",)) for n in range(25)]
-    rig.mark("dropped", *many)
-    rig.later(10_801)
-    page = new_page("operate@shop")
-    page.goto("/console/plans")
-    page.click("text=Plan what is due now")
-    page.fill("#under", "tables/orders/1")
-    page.click("text=Search")
-    rows = page.locator("[aria-label=Marks] tbody tr")
-    expect(rows).to_have_count(11)
-    expect(page.locator("footer")).to_contain_text("sexton plan marks 1 --under tables/orders/1")
-    page.fill("#under", "tables/")
-    page.click("text=Search")
-    expect(rows).to_have_count(20)
-    page.click("text=The next marks")
-    expect(rows).to_have_count(5)
-    page.fill("#under", "elsewhere/")
-    page.click("text=Search")
-    expect(page.locator(".empty")).to_contain_text("No mark of it that is due now names a key or a prefix there")
 
 
 def test_a_page_of_an_ended_round_signals_no_other(new_page: NewPage, rig: Rig) -> None:
