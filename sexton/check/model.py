@@ -56,10 +56,10 @@ class Discrepancy(Message):
 class Finding(Discrepancy):
     """A disagreement, with its history over all runs that saw it. Instants are ms since 1970."""
 
-    id: int
+    id: int = Field(alias="finding")
     instance: str
     state: FindingState = FindingState.OPEN
-    first_seen: int
+    first_seen: int = Field(alias="first_seen_at")
     proven_at: int | None = None
     """The cutoff of the first of the consecutive whole runs that saw it."""
     proven_in: int | None = None
@@ -105,12 +105,12 @@ class Listing(Message):
 class Evidence(Message):
     """What a run saw. The run is judged from this alone. Instants are ms since 1970."""
 
-    cutoff: int
+    cutoff: int = Field(alias="cutoff_at")
     """When the run began: it does not judge younger objects."""
     listings: tuple[Listing, ...]
     listed_at: int | None = None
     """When the last listing ended."""
-    live_from: int | None = None
+    live_from: int | None = Field(None, alias="live_from_at")
     """When the run began to read the live side, by the database's clock."""
     live: int | None = None
     """Live files that the live side names; None: the live side was not read to its end."""
@@ -181,11 +181,11 @@ class RunState(StrEnum):
 class Run(Message):
     """One run of the check. Instants are ms since 1970."""
 
-    id: int
+    id: int = Field(alias="check")
     instance: str
     run: str
     state: RunState
-    cutoff: int
+    cutoff: int = Field(alias="cutoff_at")
     ended_at: int | None = None
     asked_by: str = ""
     evidence: Evidence | None = None

@@ -17,8 +17,8 @@ class KindStatus(Message):
     waiting: int
     due: int
     due_bytes: int
-    oldest: int | None
-    next_due: int | None = None
+    oldest: int | None = Field(alias="oldest_at")
+    next_due: int | None = Field(None, alias="next_due_at")
     """When the first mark is due that is not due yet; None: there is none."""
     note: str = ""
 
@@ -120,9 +120,9 @@ class Running(Message):
     """A round that has not ended. ``waiting``: why it holds no lease. ``cut_off``: its lease has expired."""
 
     round: int | None
-    since: int
+    since: int = Field(alias="since_at")
     waiting: str | None = None
-    waiting_since: int | None = None
+    waiting_since: int | None = Field(None, alias="waiting_since_at")
     leased: bool = False
     cut_off: bool = False
     progress: RoundCounts = RoundCounts()
@@ -138,7 +138,7 @@ class RunningWork(Message):
     work: str
     instance: str
     name: str
-    since: int
+    since: int = Field(alias="since_at")
     elapsed_ms: int
     state: str = ""
     progress: RoundCounts = RoundCounts()
@@ -154,8 +154,8 @@ class Checked(Message):
     lost: int = 0
     prefixes: int = 0
     """Live rows that name a prefix: the loss of an object inside one cannot be detected."""
-    whole: int | None = None
-    running_since: int | None = None
+    whole: int | None = Field(None, alias="whole_at")
+    running_since: int | None = Field(None, alias="running_since_at")
     last: str | None = None
     """The state in which the last check ended; None: no check has ended."""
 
@@ -169,12 +169,12 @@ class InstanceStatus(Message):
 
     instance: str
     mode: str
-    now: int
+    now: int = Field(alias="now_at")
     running: Running | None
-    next_round: int | None
+    next_round: int | None = Field(alias="next_round_at")
     halt: Halt | None
     failures: int
-    last_success: int | None
+    last_success: int | None = Field(alias="last_success_at")
     holds: int
     kinds: tuple[KindStatus, ...]
     more_kinds: int = 0
@@ -187,7 +187,7 @@ class InstanceStatus(Message):
     protections: int = 0
     """Sync jobs' protections, including finished ones that still block deletions."""
     last: RoundReport | None
-    last_ended: int | None
+    last_ended: int | None = Field(alias="last_ended_at")
     checked: Checked = Checked()
     live_view: str = ""
     """The name of its live view; ``none``: it has none; empty: none is named."""
@@ -211,8 +211,8 @@ class Blocker(Message):
     instance: str
     held_by: str
     what: str
-    since: int | None = None
-    until: int | None = None
+    since: int | None = Field(None, alias="since_at")
+    until: int | None = Field(None, alias="until_at")
     by: str = ""
     why: str = ""
     way_out: str = ""
@@ -222,7 +222,7 @@ class Blocker(Message):
 class Event(Message):
     """One event or present condition of a mark. ``at``: 0 where it has no instant; ``event``: its name for programs."""
 
-    at: int = 0
+    at: int = Field(0, alias="happened_at")
     event: str
     text: str
 
@@ -232,7 +232,7 @@ class Story(Message):
 
     instance: str
     kind: str = ""
-    id: str = ""
+    id: str = Field("", alias="mark")
     events: tuple[Event, ...]
 
 

@@ -4,10 +4,17 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Message(BaseModel):
-    """A frozen value that ignores unknown fields, because a replay reads old Temporal histories again."""
+    """A frozen value that ignores unknown fields, because a replay reads old Temporal histories again.
+
+    The alias of a field is its name in JSON for users, in answers of the API and of commands: ``hold`` for the ``id``
+    of a hold, ``since_at`` for an instant (ms since 1970). What Sexton stores, or sends to Temporal, has the field's
+    own name, so that older versions read it.
+    """
 
     # An answer has all of its fields: clients need not treat those with defaults as absent.
-    model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
+    model_config = ConfigDict(
+        frozen=True, json_schema_serialization_defaults_required=True, validate_by_name=True, validate_by_alias=True
+    )
 
 
 class StrictMessage(Message):

@@ -97,7 +97,7 @@ class ProtectionEnd(StrEnum):
 class Protection(Message):
     """One protection. ``valid_ts`` is a watermark value of the owner, not an instant."""
 
-    id: int = 0
+    id: int = Field(0, alias="protection")
     instance: str
     job: str
     owner: str

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 MARKER_KEY = "_sexton/vault.json"
 RESERVED_PREFIX = "_sexton/"
@@ -26,7 +26,7 @@ class _Value(BaseModel):
 class Probe(_Value):
     """How a store behaved when it was tried. None: not tried (no permission, or the bucket is not versioned)."""
 
-    at: int = 0
+    at: int = Field(0, alias="happened_at")
     """When it was tried, in ms since 1970."""
     versioning: Literal["", "Enabled", "Suspended", "not told"] = ""
     per_key_errors: bool | None = None

@@ -1,5 +1,7 @@
 """What a purge of a topic would delete now, and what blocks the rest. Values only."""
 
+from pydantic import Field
+
 from sexton.kernel.message import Message
 from sexton.wal.model import Pin, PurgeVerdict, Region, Topic
 
@@ -20,7 +22,7 @@ class TopicStanding(Message):
     lines: tuple[RegionLag, ...]
     regions: int
     pins: tuple[Pin, ...]
-    now: int
+    now: int = Field(alias="now_at")
 
 
 class TopicExplanation(TopicStanding):

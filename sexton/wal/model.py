@@ -269,7 +269,7 @@ class Purge(Message):
     topic: str
     kafka_id: str
     floor: int
-    at: int
+    at: int = Field(alias="happened_at")
     log_end: int
     holders: dict[str, int]
     done_at: int | None = None

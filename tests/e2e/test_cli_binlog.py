@@ -5,12 +5,12 @@ import json
 
 import pytest
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
 
 from sexton.database.engine import Database
 from sexton.operators.call_log.store import CallStore
 from sexton.replication.binlog.messages import GcReport, GcRequest
 from sexton.replication.binlog.model import BinlogSettings
+from sexton.runtime.temporal.payloads import CONVERTER
 from tests.e2e.conftest import Run
 from tests.integration.replication.binlog_instance import DB, SHOP, STEP, BinlogInstance
 from workflows import ids
@@ -204,7 +204,7 @@ def test_running_gc_is_paused_and_resumed(
     deployment = environment["SEXTON_DEPLOYMENT"]
 
     async def started(**how: str) -> GcReport | None:
-        client = await Client.connect(environment["SEXTON_TEMPORAL__ADDRESS"], data_converter=pydantic_data_converter)
+        client = await Client.connect(environment["SEXTON_TEMPORAL__ADDRESS"], data_converter=CONVERTER)
         id_ = ids.gc_binlog(deployment, SHOP)
         if not how:
             return await client.get_workflow_handle(id_, result_type=GcReport).result()

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 from temporalio.client import WorkflowHistory
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
+from sexton.runtime.temporal.payloads import CONVERTER
 from tests.replay.record import HISTORIES
 from workflows import registry
 from workflows.sandbox import runner
@@ -32,7 +32,7 @@ FIRST = {
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda p: p.stem)
 async def test_a_recorded_history_replays(path: Path) -> None:
-    replayer = Replayer(workflows=registry.ALL, data_converter=pydantic_data_converter, workflow_runner=runner())
+    replayer = Replayer(workflows=registry.ALL, data_converter=CONVERTER, workflow_runner=runner())
 
     result = await replayer.replay_workflow(WorkflowHistory.from_json("recorded", path.read_text()))
 
@@ -45,7 +45,7 @@ async def test_a_history_of_other_steps_does_not_replay(path: Path) -> None:
     first = f'"name": "{FIRST[kind]}"'
     assert first in path.read_text()
     other = path.read_text().replace(first, '"name": "something_else"')
-    replayer = Replayer(workflows=registry.ALL, data_converter=pydantic_data_converter, workflow_runner=runner())
+    replayer = Replayer(workflows=registry.ALL, data_converter=CONVERTER, workflow_runner=runner())
 
     result = await replayer.replay_workflow(WorkflowHistory.from_json("recorded", other), raise_on_replay_failure=False)
 

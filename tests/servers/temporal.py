@@ -4,10 +4,10 @@ import secrets
 from collections.abc import Sequence
 
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
 from sexton.runtime.embedded.binaries import find_binary
+from sexton.runtime.temporal.payloads import CONVERTER
 from tests.support.leaks import search_directory
 
 STARTS = 5
@@ -21,7 +21,7 @@ async def start_local(extra: Sequence[str] = ()) -> WorkflowEnvironment:
     for attempts_left in reversed(range(STARTS)):
         try:
             return await WorkflowEnvironment.start_local(
-                data_converter=pydantic_data_converter,
+                data_converter=CONVERTER,
                 ip="127.0.0.1",
                 dev_server_existing_path=find_binary("temporal"),
                 # 'fatal' fails with a misleading timeout.
@@ -44,4 +44,4 @@ class DevServer:
 
     async def connect(self) -> Client:
         """Return a client with Sexton's data converter."""
-        return await Client.connect(self.address, data_converter=pydantic_data_converter)
+        return await Client.connect(self.address, data_converter=CONVERTER)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
 
 from config.settings import Settings
 from sexton.interfaces.worker import control
 from sexton.recycle.planning import policy as planning
+from sexton.runtime.temporal.payloads import CONVERTER
 from tests.servers.temporal import DevServer
 from tests.support.rig import Rig
 from tests.workflows.conftest import Served, fill, slow
@@ -31,7 +31,7 @@ async def test_two_workers_share_the_ranges_of_a_round(
     rig.instance(shop)
     fill(rig, rig.local(tmp_path / "v", instance=shop), shop, SHARDS)
     one, other = [
-        await Client.connect(temporal_server.address, data_converter=pydantic_data_converter, identity=identity)
+        await Client.connect(temporal_server.address, data_converter=CONVERTER, identity=identity)
         for identity in ("one", "other")
     ]
     async with await control.build(one, settings, rig.db), await control.build(other, settings, rig.db):

@@ -62,7 +62,7 @@ class WalFigures(Message):
     """Enabled topics; the other figures count only these."""
     blocked: dict[str, int] = Field(default_factory=dict)
     """Reason → topics, as in ``wal.model.Why`` without NOT_ENABLED."""
-    blocked_since: int | None = None
+    blocked_since: int | None = Field(None, alias="blocked_since_at")
     """When the topic that is blocked longest was blocked; operators' stops are not counted."""
     quarantined: int = 0
     faulty: int = 0
@@ -71,7 +71,7 @@ class WalFigures(Message):
     """Regions that need entries that are deleted."""
     lagging_regions: int = 0
     """Regions so far behind that a purge asks them to flush."""
-    ok_since: int | None = None
+    ok_since: int | None = Field(None, alias="ok_since_at")
     """The last purge without an error of the topic for which that is longest ago."""
     entries: int = 0
     """Entries in the topics, at their last purge."""

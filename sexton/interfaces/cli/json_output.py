@@ -18,30 +18,6 @@ from pydantic import BaseModel
 from sexton.kernel.message import Message
 from sexton.kernel.printable import printable
 
-ID_NAMES = {
-    "CallRecord": "call",
-    "Finding": "finding",
-    "Hold": "hold",
-    "Instance": "instance",
-    "Plan": "plan",
-    "PlanRow": "plan",
-    "Protection": "protection",
-    "Quarantined": "mark",
-    "RoundRow": "round",
-    "Run": "check",
-    "ScheduleInfo": "schedule",
-    "Story": "mark",
-    "Token": "token",
-}
-"""Class of a value → how its ``id`` is called in JSON."""
-INSTANTS = frozenset(
-    {"at", "cutoff", "first_seen", "last_ended", "last_success", "next_due", "next_round", "now", "oldest"}
-    | {"fresh_until", "full_copy_until", "since", "until", "whole", "live_from"}
-)
-"""Fields that are instants, though their names do not end in ``_at``; so are those that end in ``_since``."""
-NO_INSTANTS = {("Region", "until")}
-OTHER_NAMES = {("ScheduleInfo", "last"): "last_at", ("ScheduleInfo", "next"): "next_at"}
-
 
 class Action(Message):
     """One action of a command, as the log of calls has it."""
@@ -146,35 +122,5 @@ def _finish(output: _Output, text: io.StringIO) -> None:
 
 
 def stable(value: BaseModel) -> dict[str, Any]:
-    """Return a value as JSON with its stable keys."""
-    dumped: dict[str, Any] = _renamed(value, value.model_dump(mode="json"))
-    return dumped
-
-
-def stable_names(model: type[BaseModel]) -> dict[str, str]:
-    """Return field → key of the fields of a class that are called otherwise in JSON."""
-    names = {name: f"{name}_at" for name, field in model.model_fields.items() if _is_instant(model, name, field)}
-    classes = [cls.__name__ for cls in model.__mro__]
-    names |= {name: key for (cls, name), key in OTHER_NAMES.items() if cls in classes}
-    if "at" in names:
-        names["at"] = "happened_at"
-    if "id" in model.model_fields:
-        names["id"] = next((ID_NAMES[cls] for cls in classes if cls in ID_NAMES), "id")
-    return names
-
-
-def _is_instant(model: type[BaseModel], name: str, field: Any) -> bool:
-    is_named_so = name in INSTANTS or name.endswith("_since")
-    return is_named_so and field.annotation in (int, int | None) and (model.__name__, name) not in NO_INSTANTS
-
-
-def _renamed(value: Any, dumped: Any) -> Any:
-    """Return the JSON of a value with the keys that ``stable_names`` gives, at every depth."""
-    if isinstance(value, BaseModel) and isinstance(dumped, dict):
-        names = stable_names(type(value))
-        return {names.get(key, key): _renamed(getattr(value, key, None), item) for key, item in dumped.items()}
-    if isinstance(value, (list, tuple)) and isinstance(dumped, list) and len(value) == len(dumped):
-        return [_renamed(part, item) for part, item in zip(value, dumped, strict=True)]
-    if isinstance(value, Mapping) and isinstance(dumped, dict):
-        return {key: _renamed(value.get(key), item) for key, item in dumped.items()}
-    return dumped
+    """Return a value as JSON with the names that users know."""
+    return value.model_dump(mode="json", by_alias=True)

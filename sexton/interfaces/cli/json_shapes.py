@@ -19,7 +19,7 @@ from sexton.insight.plan_review import PlanReview
 from sexton.insight.views import Blocker
 from sexton.interfaces.cli.commands import owner_operations
 from sexton.interfaces.cli.doctor.finding import DoctorFinding
-from sexton.interfaces.cli.json_output import Done, stable_names
+from sexton.interfaces.cli.json_output import Done
 from sexton.interfaces.selftest.protection import SelfTest
 from sexton.interfaces.selftest.race import Race
 from sexton.kernel.message import Message
@@ -157,17 +157,14 @@ LINES = ("deletions", "log --after", "log --follow")
 """Commands that print stored rows as JSON lines."""
 
 
-class _StableSchema(GenerateJsonSchema):
-    """Generates schemas with the keys that ``stable_names`` gives, and without titles."""
+class _Schema(GenerateJsonSchema):
+    """Generates schemas without titles."""
 
     def model_schema(self, schema: Any) -> Any:
         """Return the schema of a model."""
-        result, names = super().model_schema(schema), stable_names(schema["cls"])
-        properties = result.get("properties", {})
-        result["properties"] = {names.get(name, name): value for name, value in properties.items()}
-        for value in result["properties"].values():
+        result = super().model_schema(schema)
+        for value in result.get("properties", {}).values():
             value.pop("title", None)
-        result["required"] = [names.get(name, name) for name in result.get("required", [])]
         return result
 
 
@@ -179,7 +176,7 @@ def schema() -> dict[str, Any]:
         by_shape.setdefault(id(shape), _model(path, shape))
     models = {path: by_shape[id(shape)] for path, shape in SHAPES.items()} | {OTHERS: Done}
     unique = list(dict.fromkeys(models.values()))
-    refs, definitions = models_json_schema([(m, "serialization") for m in unique], schema_generator=_StableSchema)
+    refs, definitions = models_json_schema([(m, "serialization") for m in unique], schema_generator=_Schema)
     commands = {
         path: _list_of(refs[model, "serialization"], SHAPES[path])
         if path in SHAPES and SHAPES[path].is_list

@@ -78,7 +78,7 @@ def scopes_text(scopes: Iterable[TokenScope]) -> str:
 class Token(Message):
     """A token without its secret, which Sexton does not store."""
 
-    id: str
+    id: str = Field(alias="token")
     scope: TokenScope
     note: str = ""
     created_at: int = 0

@@ -3,6 +3,8 @@
 import hashlib
 import json
 
+from pydantic import Field
+
 from sexton.kernel.message import Message
 
 ASKED, DONE = "asked", "ok"
@@ -13,8 +15,8 @@ NO_HASH = "0" * 64
 class CallRecord(Message):
     """A call that changed something or was refused."""
 
-    id: int = 0
-    at: int = 0
+    id: int = Field(0, alias="call")
+    at: int = Field(0, alias="happened_at")
     who: str
     source: str
     """The caller's address, or ``cli@HOST``, or ``worker@HOST``."""

@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+from pydantic import Field
+
 from sexton.kernel.message import Message
 
 ALL = "*"
@@ -37,7 +39,7 @@ class Control(Message):
     name: str
     reason: str = ""
     set_by: str = ""
-    since: int | None = None
+    since: int | None = Field(None, alias="since_at")
     set_at: int | None = None
     """When it was last set, in ms since 1970."""
     first_reason: str = ""
@@ -50,8 +52,8 @@ class Halt(Message):
     by: ControlKind
     why: str
     todo: str
-    since: int | None = None
-    until: int | None = None
+    since: int | None = Field(None, alias="since_at")
+    until: int | None = Field(None, alias="until_at")
 
     def __str__(self) -> str:
         return f"{self.why}; {self.todo}"

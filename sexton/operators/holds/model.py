@@ -1,5 +1,7 @@
 """A hold as a value."""
 
+from pydantic import Field
+
 from sexton.kernel.message import Message
 from sexton.marks.keepers import Kept, by_hold
 
@@ -7,7 +9,7 @@ from sexton.marks.keepers import Kept, by_hold
 class Hold(Message):
     """A hold. A ``mark`` hold blocks that mark and all of its descendants. Instants are in ms since 1970."""
 
-    id: int = 0
+    id: int = Field(0, alias="hold")
     instance: str
     scope: str  # "instance", "mark", "prefix"; a newer Sexton may know others, which hold the instance
     mark_kind: str | None = None

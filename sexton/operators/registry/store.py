@@ -29,7 +29,7 @@ _VIEW_NAME["sqlite"] = re.compile(rf"(?!sqlite_){_NAME}")
 class Instance(Message):
     """A database or lake that Sexton cleans. In observe mode, that of a new one, rounds plan and delete nothing."""
 
-    id: str
+    id: str = Field(alias="instance")
     mode: str
     created_at: int
     enabled_at: int | None

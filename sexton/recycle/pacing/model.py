@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+from pydantic import Field
+
 from sexton.kernel.message import Message
 from sexton.marks.model import FilePage
 
@@ -134,7 +136,7 @@ class Cap(Message):
     keys_per_second: int
     reason: str = ""
     set_by: str = ""
-    since: int = 0
+    since: int = Field(0, alias="since_at")
 
 
 class PlaceFigures(Message):

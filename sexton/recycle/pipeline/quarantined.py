@@ -1,5 +1,7 @@
 """A quarantined mark as operators see it."""
 
+from pydantic import Field
+
 from sexton.kernel.message import Message
 
 
@@ -8,7 +10,7 @@ class Quarantined(Message):
 
     instance: str
     kind: str
-    id: str
+    id: str = Field(alias="mark")
     state: str
     reason: str
     failures: int

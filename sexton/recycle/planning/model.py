@@ -107,13 +107,13 @@ class KindPlan(Message):
     """
 
     kind: str
-    cutoff: int
+    cutoff: int = Field(alias="cutoff_at")
     marks: int
     keys: int = 0
     prefixes: int = 0
     bytes: int = 0
-    oldest: int | None = None
-    since: int = 0
+    oldest: int | None = Field(None, alias="oldest_at")
+    since: int = Field(0, alias="since_at")
     objects: int = 0
     estimated: bool = False
     guessed: bool = False
@@ -146,7 +146,7 @@ class Plan(Message):
     of those that followed one another without an operator's answer.
     """
 
-    id: int = 0
+    id: int = Field(0, alias="plan")
     instance: str
     created_at: int
     policy: Policy
@@ -156,7 +156,7 @@ class Plan(Message):
     awaits: str = ""
     allowance: int | None = None
     whole: bool = False
-    awaits_since: int | None = None
+    awaits_since: int | None = Field(None, alias="awaits_since_at")
     note: str = ""
     """Which limit is not in force, and why."""
 
@@ -173,7 +173,7 @@ class PlanRow(Message):
     without an operator's answer.
     """
 
-    id: int
+    id: int = Field(alias="plan")
     instance: str
     state: str
     created_at: int
@@ -183,7 +183,7 @@ class PlanRow(Message):
     bytes: int
     kinds: tuple[str, ...]
     awaits: str = ""
-    since: int | None = None
+    since: int | None = Field(None, alias="since_at")
     expires_at: int | None = None
     approved_by: str = ""
     approved_at: int | None = None

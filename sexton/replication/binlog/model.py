@@ -62,10 +62,10 @@ class Log(LogRetention):
     cut_at: int | None = None
     held: dict[str, int] = Field(default_factory=dict)
     """Consumer → the last record it has acknowledged, for consumers that block the cut of expired records."""
-    held_since: int | None = None
+    held_since: int | None = Field(None, alias="held_since_at")
     awaiting_seq: int | None = None
     """A cut up to this record waits for an operator's approval, because it exceeds the limit."""
-    awaiting_since: int | None = None
+    awaiting_since: int | None = Field(None, alias="awaiting_since_at")
     approved: int = 0
     dropped_at: int | None = None
 
@@ -127,7 +127,7 @@ class Consumer(Message):
     tbl: str = ""
     acked: int
     """The consumer has received all records up to this number."""
-    since: int = 0
+    since: int = Field(0, alias="since_at")
     seen_at: int = 0
     lost_at: int | None = None
     """Since when the consumer is LOST: it blocks no cut."""

@@ -66,7 +66,7 @@ class JournalEntry(Message):
     seq: int
     op: int
     body: dict[str, Any]
-    at: int = 0
+    at: int = Field(0, alias="happened_at")
 
 
 class Follower(Message):

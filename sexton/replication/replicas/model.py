@@ -1,5 +1,7 @@
 """Values of replicas: where they are placed, what a backend reports, and the state derived from it. Instants in ms."""
 
+from pydantic import Field
+
 from sexton.kernel.message import Message
 
 MAX_BOOT = 2**48
@@ -111,19 +113,19 @@ class Replica(Message):
     needs: int = 0
     """The first version that it still needs, by its last report."""
     highest: int = -1
-    bad_since: int | None = None
-    gap_since: int | None = None
+    bad_since: int | None = Field(None, alias="bad_since_at")
+    gap_since: int | None = Field(None, alias="gap_since_at")
     crossing: bool = False
     """Two version ranges overlap and neither contains the other: the replica is corrupt."""
     boot: int = -1
     sequence: int = -1
-    fresh_until: int = 0
+    fresh_until: int = Field(0, alias="fresh_until_at")
     row_count: int = 0
     bytes: int = 0
     full_copy: str = ""
     """Why it is FULL_COPY_ONLY and does not count; empty: it counts."""
     full_copy_at: int | None = None
-    full_copy_until: int = -1
+    full_copy_until: int = Field(-1, alias="full_copy_until_at")
     """It counts again when it has this version and no version that may be deleted is missing."""
     gone: int = -1
     """Versions of the tablet up to this one may have been deleted, on any backend."""
@@ -189,7 +191,7 @@ class RetainingReplica(Message):
     bad: int = 0
     missing: int = 0
     silent: int = 0
-    since: int | None = None
+    since: int | None = Field(None, alias="since_at")
     """Since when the first of them is unhealthy; None: they are only slow."""
 
     @property

@@ -12,7 +12,6 @@ from temporalio.api.enums.v1 import TaskQueueType, WorkerVersioningMode
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, DescribeTaskQueueRequest
 from temporalio.client import Client, WorkflowHandle
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.runtime import Runtime
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -22,6 +21,7 @@ from sexton.kernel.extras import missing_extra
 from sexton.runtime.temporal import tracing
 from sexton.runtime.temporal.connection import connection, explain_failure
 from sexton.runtime.temporal.log_context import LogContext
+from sexton.runtime.temporal.payloads import CONVERTER
 from workflows import ids
 
 
@@ -41,7 +41,7 @@ async def connect(settings: Settings, runtime: Runtime | None = None) -> Client:
             tls=to.tls,
             api_key=to.api_key,
             rpc_metadata=to.headers,
-            data_converter=pydantic_data_converter,
+            data_converter=CONVERTER,
             interceptors=[*tracing.interceptors(settings), LogContext()],
             runtime=runtime,
         )

@@ -5,6 +5,7 @@ import datetime as dt
 import logging
 from collections.abc import Awaitable
 
+from pydantic import Field
 from temporalio.client import (
     Client,
     Schedule,
@@ -51,12 +52,12 @@ class AttributesMissing(SextonError):
 class ScheduleInfo(Message):
     """One schedule as Temporal reports it; instants in ms since 1970."""
 
-    id: str
+    id: str = Field(alias="schedule")
     every_seconds: float
     paused: bool
     note: str
-    last: int | None
-    next: int | None
+    last: int | None = Field(alias="last_at")
+    next: int | None = Field(alias="next_at")
 
 
 def tick_seconds(interval_seconds: int) -> int:

@@ -7,6 +7,7 @@ import asyncio
 import datetime as dt
 from typing import Any
 
+from pydantic import Field
 from temporalio.client import Client, WorkflowExecution, WorkflowQueryFailedError, WorkflowQueryRejectedError
 from temporalio.service import RPCError
 
@@ -38,7 +39,7 @@ class WaitingRun(Message):
     is_round: bool
     instance: str = ""
     topic: str = ""
-    since: int
+    since: int = Field(alias="since_at")
     why: str = ""
     way_out: str = ""
 

@@ -12,7 +12,6 @@ from typing import Any, Self
 from google.protobuf.duration_pb2 import Duration
 from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import Client, WorkflowHandle
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Worker
 
@@ -20,6 +19,7 @@ from config.settings import Settings
 from sexton.interfaces.worker import control
 from sexton.recycle.model import RoundReport
 from sexton.recycle.rounds.model import RecycleRequest
+from sexton.runtime.temporal.payloads import CONVERTER
 from tests.fault.live.store import Bucket
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.forked import Forked
@@ -85,7 +85,7 @@ class Deployment:
     async def open(cls, address: str, namespace: str, *parts: Any) -> Self:
         """Connect to a namespace; without a name, register a new one, so that deployments of one name never meet."""
         name = namespace or uuid.uuid4().hex
-        client = await Client.connect(address, namespace=name, data_converter=pydantic_data_converter)
+        client = await Client.connect(address, namespace=name, data_converter=CONVERTER)
         if not namespace:
             retention = Duration(seconds=86_400)
             await client.workflow_service.register_namespace(

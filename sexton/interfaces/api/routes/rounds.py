@@ -67,7 +67,7 @@ async def events(
 
     async def next_event() -> tuple[str, str]:
         details = await lanes.stream_threads.run(_details, service, instance, round)
-        return "ended" if details.round.report else "progress", details.model_dump_json()
+        return "ended" if details.round.report else "progress", details.model_dump_json(by_alias=True)
 
     async with AsyncExitStack() as held:  # until the stream ends
         await held.enter_async_context(lanes.streams.place(caller.name))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from pydantic import Field
 from sqlalchemy import Connection
 
 from sexton.database.engine import Database
@@ -74,7 +75,7 @@ class LogExplanation(Message):
     """Replicas for which others retain versions, counted by backend."""
     named: tuple[RetainingCopy, ...] = ()
     """The first few of those replicas."""
-    now: int = 0
+    now: int = Field(0, alias="now_at")
 
 
 def explain(db: Database, binlogs: "BinlogService", instance: str, name: str, table: str = "") -> LogExplanation:
