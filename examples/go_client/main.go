@@ -23,13 +23,13 @@ func main() {
 	order := sexton.NewHoldRequest("instance", 3600, "an example in Go")
 	placed, _, err := client.HoldsAPI.HoldsPlace(ctx, instance).HoldRequest(*order).Execute()
 	check(err)
-	fmt.Printf("hold %d blocks %d marks\n", placed.Hold.Id, *placed.BlocksNow.Get())
+	fmt.Printf("hold %d blocks %d marks\n", placed.Hold.Hold, *placed.BlocksNow.Get())
 
 	planned, _, err := client.PlansAPI.PlansPlan(ctx, instance).Execute()
 	check(err)
-	fmt.Printf("plan %d was made\n", planned.Plan.Id)
+	fmt.Printf("plan %d was made\n", planned.Plan.Plan)
 
-	_, _, err = client.HoldsAPI.HoldsRelease(ctx, instance, placed.Hold.Id).Execute()
+	_, _, err = client.HoldsAPI.HoldsRelease(ctx, instance, placed.Hold.Hold).Execute()
 	check(err)
 	_, response, err := client.HoldsAPI.HoldsRelease(ctx, instance, 999999).Execute()
 	if err == nil {

@@ -14,12 +14,12 @@ async function main(): Promise<void> {
 
   const holdRequest = { scope: HoldRequestScopeEnum.Instance, seconds: 3600, reason: "an example in TypeScript" };
   const placed = await holds.holdsPlace({ instance, holdRequest });
-  console.log(`hold ${placed.hold.id} blocks ${placed.blocksNow} marks`);
+  console.log(`hold ${placed.hold.hold} blocks ${placed.blocksNow} marks`);
 
   const planned = await new PlansApi(configuration).plansPlan({ instance });
-  console.log(`plan ${planned.plan.id} was made`);
+  console.log(`plan ${planned.plan.plan} was made`);
 
-  await holds.holdsRelease({ instance, hold: placed.hold.id });
+  await holds.holdsRelease({ instance, hold: placed.hold.hold });
   try {
     await holds.holdsRelease({ instance, hold: 999999 });
   } catch (error) {

@@ -43,7 +43,7 @@ class ApiCall(Generic[T]):
 
     def content(self) -> bytes | None:
         """Return the body in JSON."""
-        return None if self.body is None else self.body.model_dump_json(exclude_none=True).encode()
+        return None if self.body is None else self.body.model_dump_json(exclude_none=True, by_alias=True).encode()
 
     def read(self, status: int, content: bytes) -> T:
         """Return the answer.

@@ -24,4 +24,4 @@ SignedInteger = Annotated[int, Field(strict=True, ge=-(2**63), le=2**63 - 1)]
 class Body(BaseModel):
     """A request's body. An unknown field is refused: it is a typing error of the caller."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)

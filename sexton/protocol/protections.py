@@ -74,7 +74,9 @@ class Renewal(Body):
 
     ttl_seconds: Seconds | None = None
     id: SignedInteger | None = Field(
-        None, description="the protection's id; if the job has another protection: NOT_FOUND"
+        None,
+        alias="protection",
+        description="the protection's number; if the job has another protection: NOT_FOUND",
     )
     at_least: bool = Field(False, description="leave a protection alone that already lasts longer")
 
@@ -83,7 +85,9 @@ class Finish(Body):
     """The protection whose job is done."""
 
     id: SignedInteger | None = Field(
-        None, description="the protection's id; if the job has another protection: NOT_FOUND"
+        None,
+        alias="protection",
+        description="the protection's number; if the job has another protection: NOT_FOUND",
     )
 
 

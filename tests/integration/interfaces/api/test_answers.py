@@ -202,10 +202,10 @@ def test_no_answer_leads_to_the_host_that_a_request_names(ask: Ask) -> None:
 
 def test_plans_need_the_scope_to_be_made_and_applied(ask: Ask, rig: Rig) -> None:
     made = ask("POST", "/v1/instances/shop/plans").json()
-    shown = ask("GET", f"/v1/plans/{made['plan']['id']}", scope="read").json()
-    away = ask("POST", f"/v1/plans/{made['plan']['id']}/apply")
+    shown = ask("GET", f"/v1/plans/{made['plan']['plan']}", scope="read").json()
+    away = ask("POST", f"/v1/plans/{made['plan']['plan']}/apply")
     rig.registry.observe("shop")
-    observes = ask("POST", f"/v1/plans/{made['plan']['id']}/apply")
+    observes = ask("POST", f"/v1/plans/{made['plan']['plan']}/apply")
 
     assert [k["kind"] for k in made["plan"]["kinds"]] == ["dropped"]
     assert (shown["plan"], shown["state"]) == (made["plan"], "PLANNED")

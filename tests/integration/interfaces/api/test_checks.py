@@ -33,13 +33,13 @@ def test_checks_and_findings_are_listed(ask: Ask, owned: Owned) -> None:
     owned.check()
     every = ask("GET", f"{HERE}/findings").json()["findings"]
     lost = ask("GET", f"{HERE}/findings?type=LOST").json()["findings"]
-    later = ask("GET", f"{HERE}/findings?after={every[0]['id']}").json()["findings"]
+    later = ask("GET", f"{HERE}/findings?after={every[0]['finding']}").json()["findings"]
     [run] = ask("GET", "/v1/checks?instance=shop").json()["checks"]
-    one = ask("GET", f"/v1/checks/{run['id']}").json()
+    one = ask("GET", f"/v1/checks/{run['check']}").json()
 
     assert [(f["type"], f["key"]) for f in lost] == [("LOST", file_keys(20)[3])]
     assert {f["type"] for f in every} == {"LOST", "ORPHAN"}
-    assert [f["id"] for f in later] == [every[1]["id"]]
+    assert [f["finding"] for f in later] == [every[1]["finding"]]
     assert (one["run"]["state"], one["found"], one["confirmed"]) == ("WHOLE", {"LOST": 1, "ORPHAN": 1}, {"LOST": 1})
     assert ask("GET", "/v1/checks/99").status_code == 404
     assert ask("GET", "/v1/checks?instance=nope").status_code == 404
@@ -96,7 +96,7 @@ def test_findings_are_accepted_and_orphans_repaired(ask: Ask, owned: Owned) -> N
     owned.later(2 * 86_400)
     owned.check()
     first, second = ask("GET", f"{HERE}/findings?type=ORPHAN").json()["findings"]
-    accepted = ask("POST", f"{HERE}/findings/{first['id']}/accept", {"reason": "put there by hand"}).json()
+    accepted = ask("POST", f"{HERE}/findings/{first['finding']}/accept", {"reason": "put there by hand"}).json()
     counted = ask("POST", f"{HERE}/repair", {"what": "orphans", "dry_run": True}).json()
     repaired = ask("POST", f"{HERE}/repair", {"what": "orphans"}).json()
 
@@ -104,7 +104,7 @@ def test_findings_are_accepted_and_orphans_repaired(ask: Ask, owned: Owned) -> N
     assert (counted["result"]["found"], counted["result"]["marked"]) == (1, 0)
     assert (repaired["result"]["found"], repaired["result"]["marked"]) == (1, 1)
     assert owned.count("mark", kind="orphan") == 1
-    assert second["id"] != first["id"]
+    assert second["finding"] != first["finding"]
     assert ask("GET", f"{HERE}/findings?type=ORPHAN").json()["findings"] == []
 
 

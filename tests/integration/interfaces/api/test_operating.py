@@ -20,17 +20,17 @@ def test_a_hold_is_placed_listed_and_released(ask: Ask, rig: Rig) -> None:
     )
     pages = [ask("GET", f"{I}/holds?limit=1").json()]
     pages.append(ask("GET", f"{I}/holds?limit=1&after={pages[0]['next']}").json())
-    number = first.json()["hold"]["id"]
+    number = first.json()["hold"]["hold"]
     released = [ask("POST", f"{I}/holds/{number}/release") for _ in range(2)]
     active, every = (ask("GET", f"{I}/holds?ended={ended}").json()["holds"] for ended in ("false", "true"))
 
     assert (first.status_code, first.json()["blocks_now"], first.json()["too_late"]) == (201, 0, 0)
     assert first.json()["hold"]["placed_by"].startswith("token")
-    numbers = [number, second.json()["hold"]["id"]]
-    assert [h["id"] for page in pages for h in page["holds"]] == numbers[::-1]
+    numbers = [number, second.json()["hold"]["hold"]]
+    assert [h["hold"] for page in pages for h in page["holds"]] == numbers[::-1]
     assert pages[1]["next"] == ""
     assert {answer.json()["released_at"] for answer in released} == {released[0].json()["released_at"]}
-    assert ([h["id"] for h in active], [h["id"] for h in every]) == (numbers[1:], numbers[::-1])
+    assert ([h["hold"] for h in active], [h["hold"] for h in every]) == (numbers[1:], numbers[::-1])
     assert [hold.id for hold in rig.holds.active("shop")] == numbers[1:]
 
 
@@ -56,7 +56,7 @@ def test_what_is_absent_is_not_found(ask: Ask, rig: Rig) -> None:
     answers = {
         path: ask(method, path, body).status_code
         for method, path, body in (
-            ("POST", f"{I}/holds/{elsewhere['id']}/release", None),
+            ("POST", f"{I}/holds/{elsewhere['hold']}/release", None),
             ("POST", f"{I}/holds/999/release", None),
             ("GET", f"{I}/rounds/999", None),
             ("POST", "/v1/plans/999/reject", WHY),
@@ -67,7 +67,7 @@ def test_what_is_absent_is_not_found(ask: Ask, rig: Rig) -> None:
     }
 
     assert set(answers.values()) == {404}, answers
-    assert [hold.id for hold in rig.holds.active("other")] == [elsewhere["id"]]
+    assert [hold.id for hold in rig.holds.active("other")] == [elsewhere["hold"]]
 
 
 def test_marks_are_listed_page_by_page(ask: Ask, rig: Rig) -> None:
@@ -137,7 +137,7 @@ def test_rounds_are_listed_and_shown(ask: Ask, rig: Rig) -> None:
     oldest = ask("GET", f"{I}/rounds", params={"limit": 2, "after": newest["next"]}).json()
     shown = ask("GET", f"{I}/rounds/{reports[0].round}").json()
 
-    numbers = [row["id"] for row in (*newest["rounds"], *oldest["rounds"])]
+    numbers = [row["round"] for row in (*newest["rounds"], *oldest["rounds"])]
     assert numbers == [report.round for report in reversed(reports)]
     assert (shown["round"]["report"]["deleted"], shown["progress"]) == (reports[0].deleted, None)
     assert (reports[0].deleted > 0, oldest["next"]) == (True, "")
@@ -152,7 +152,7 @@ def test_a_round_is_not_started_or_signalled_without_temporal(ask: Ask, rig: Rig
 
 
 def test_plans_are_listed_and_one_that_waits_is_rejected(ask: Ask, rig: Rig) -> None:
-    numbers = [ask("POST", f"{I}/plans").json()["plan"]["id"] for _ in range(2)]
+    numbers = [ask("POST", f"{I}/plans").json()["plan"]["plan"] for _ in range(2)]
     plan = rig.db.t.plan
     with rig.db.write() as c:
         c.execute(plan.update().where(plan.c.id == numbers[0]).values(awaits="it exceeds a limit", expires_at=10**13))
@@ -161,7 +161,7 @@ def test_plans_are_listed_and_one_that_waits_is_rejected(ask: Ask, rig: Rig) -> 
     rejected = ask("POST", f"/v1/plans/{numbers[0]}/reject", WHY)
     again = ask("POST", f"/v1/plans/{numbers[0]}/reject", WHY)
 
-    assert [row["id"] for row in newest["plans"]] == numbers[::-1]
+    assert [row["plan"] for row in newest["plans"]] == numbers[::-1]
     assert newest["next"] == str(numbers[1])
     assert (rejected.status_code, rejected.json()["state"]) == (200, "REJECTED")
     assert PlanStore(rig.db).approvals.state(numbers[0]) == "REJECTED"
@@ -227,5 +227,5 @@ def test_the_log_of_calls_is_read_page_by_page(ask: Ask, rig: Rig) -> None:
     own = ask("GET", "/v1/log", scope="read@other").json()["calls"]
 
     assert [(c["action"], c["instance"]) for c in (*first["calls"], *second["calls"])] == [("stop", "shop")] * 2
-    assert second["calls"][0]["id"] < first["calls"][0]["id"]
+    assert second["calls"][0]["call"] < first["calls"][0]["call"]
     assert {c["instance"] for c in own} == {"other"}
