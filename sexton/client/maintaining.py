@@ -2,8 +2,9 @@
 
 from sexton.client.api_call import ApiCall, url_path, url_query
 from sexton.protocol.binlogs import CutApproval, Log, StartedGc
+from sexton.protocol.journal import FollowerRemoval, Followers
 from sexton.protocol.operating import Probe, Signal, Signalled, Trusted, TrustOrder
-from sexton.protocol.topics import PurgeSignal, Purging, SignalledPurge, Topic, TopicStanding
+from sexton.protocol.topics import PurgeSignal, Purging, SignalledPurge, Topic, TopicOwner, TopicReset, TopicStanding
 
 
 def probe_vault(instance: str, vault: str) -> ApiCall[Probe]:
@@ -41,6 +42,28 @@ def disable_topic(topic: str) -> ApiCall[Topic]:
 def signal_purge(topic: str, signal: PurgeSignal) -> ApiCall[SignalledPurge]:
     """Signal the running purge of a topic."""
     return ApiCall("POST", url_path("topics", topic, "purge", signal), SignalledPurge)
+
+
+def reset_topic(topic: str, order: TopicReset) -> ApiCall[TopicStanding]:
+    """Accept lost entries, or a topic that was created again."""
+    return ApiCall("POST", url_path("topics", topic, "reset"), TopicStanding, order, repeatable=False)
+
+
+def assign_topic(topic: str, instance: str, reason: str) -> ApiCall[Topic]:
+    """Give a topic to another instance, and forget all that is known of it."""
+    order = TopicOwner(instance=instance, reason=reason)
+    return ApiCall("POST", url_path("topics", topic, "assign"), Topic, order, repeatable=False)
+
+
+def followers(instance: str) -> ApiCall[Followers]:
+    """Return the followers of the journal, the slowest first."""
+    return ApiCall("GET", "/v1/journal/followers", Followers, query=url_query(instance=instance))
+
+
+def remove_follower(instance: str, follower: str) -> ApiCall[Followers]:
+    """Remove a follower that never returns: no entries are kept for it."""
+    order, query = FollowerRemoval(follower=follower), url_query(instance=instance)
+    return ApiCall("POST", "/v1/journal/followers/remove", Followers, order, query, repeatable=False)
 
 
 def run_binlog_gc(instance: str) -> ApiCall[StartedGc]:

@@ -2,10 +2,10 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, FailFast, Field
+from pydantic import BaseModel, FailFast, Field, model_validator
 
 from sexton.kernel.message import Message
-from sexton.protocol.body import PRINTABLE, Body
+from sexton.protocol.body import PRINTABLE, Body, Reason
 from sexton.wal.addresses import NODE_URL
 from sexton.wal.explanation import TopicStanding
 from sexton.wal.model import MAX_TOPIC_REGIONS, Facts, Pin, Topic
@@ -160,6 +160,32 @@ class Purging(Body):
     """How a topic is purged. ``logical``: only its floor rises, and the retention of the log itself deletes."""
 
     logical: bool = False
+
+
+class TopicReset(Body):
+    """Why lost entries, or a topic that was created again, are accepted.
+
+    ``region``: only this one; without, all that is known of the topic is forgotten. ``to``: the first entry that the
+    region needs; None: the topic's first. ``epoch``: its next one; None: the one after its last.
+    """
+
+    reason: Reason
+    region: Region | None = None
+    to: Annotated[int | None, Field(ge=0, le=2**63 - 1)] = None
+    epoch: Annotated[int | None, Field(ge=0, le=2**63 - 1)] = None
+
+    @model_validator(mode="after")
+    def _names_region(self) -> "TopicReset":
+        if self.region is None and (self.to is not None or self.epoch is not None):
+            raise ValueError("`to` and `epoch` set what one region needs; name the region")
+        return self
+
+
+class TopicOwner(Body):
+    """Whose topic it is from now on, and why."""
+
+    instance: Annotated[str, Field(min_length=1, max_length=64)]
+    reason: Reason
 
 
 class Topics(BaseModel):

@@ -17,6 +17,7 @@ EXAMPLES: Mapping[str, Mapping[str, Any]] = {
     "CutsDone": {"instance": "shop", "done": []},
     "Discarding": {"mark": "dropped/t1", "reason": "kept by hand"},
     "Finish": {},
+    "FollowerRemoval": {"follower": "fe-3"},
     "FullCopy": {"reason": "the disk was replaced"},
     "Heartbeat": {
         "url": "http://10.0.0.7:8040",
@@ -44,6 +45,8 @@ EXAMPLES: Mapping[str, Mapping[str, Any]] = {
     "Stop": _REASON,
     "TokenRenewal": {"days": 90},
     "TokenRequest": {"scope": "operate@shop", "days": 90, "note": "deploy pipeline"},
+    "TopicOwner": {"instance": "shop", "reason": "the map of test had the wrong name"},
+    "TopicReset": {"region": "r1", "to": 41, "reason": "restored from last night"},
     "TrustOrder": {"reason": "nothing was undropped in the newer copy"},
     "UserRequest": {"user": "ada", "scope": "operate@shop", "password": "a long password"},
     "Watermark": {"value": 1_700_000_000},

@@ -43,7 +43,7 @@ from sexton.protocol.problems import ProblemDocument
 from sexton.recycle.audit.port import AuditEnded, AuditUnreadable
 from sexton.recycle.errors import NotQuarantined, PlanRefused, RoundEnded, Unconfirmed, UnknownPlan, UnknownRound
 from sexton.replication.binlog.errors import OutOfOrder, RecordsTrimmed, TooManyRuns, UnknownConsumer, UnknownLog
-from sexton.replication.journal.errors import FollowerAhead, JournalTrimmed
+from sexton.replication.journal.errors import FollowerAhead, JournalTrimmed, UnknownFollower
 from sexton.replication.replicas.errors import BootTooHigh, LastCopy, UnknownBackend, UnknownTablet
 from sexton.runtime.temporal.control_client import NotRunning
 from sexton.runtime.temporal.purges import AlreadyPurging
@@ -86,6 +86,7 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (UnknownRegion, 404),
     (UnknownLog, 404),
     (UnknownConsumer, 404),
+    (UnknownFollower, 404),
     (UnknownTablet, 404),
     (UnknownBackend, 404),
     (RecordMissing, 404),

@@ -1,6 +1,6 @@
 """Errors that reading a journal raises."""
 
-from sexton.kernel.errors import SextonError
+from sexton.kernel.errors import BadInput, SextonError
 
 
 class JournalTrimmed(SextonError):
@@ -14,6 +14,13 @@ class JournalTrimmed(SextonError):
             "load a snapshot first: GET /v1/journal/snapshot"
         )
         self.first = first
+
+
+class UnknownFollower(BadInput):
+    """The journal has no follower of that name."""
+
+    def __init__(self, instance: str, follower: str) -> None:
+        super().__init__(f"the journal of {instance} has no follower {follower}; see: sexton binlog followers")
 
 
 class FollowerAhead(SextonError):

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Text, and_, cast, delete, func, insert, liter
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.database.rows import upsert
-from sexton.replication.journal.errors import FollowerAhead, JournalTrimmed
+from sexton.replication.journal.errors import FollowerAhead, JournalTrimmed, UnknownFollower
 from sexton.replication.journal.model import Follower, JournalEntry, JournalPage
 
 PAGE_ENTRIES = 100
@@ -83,11 +83,12 @@ class JournalStore:
             followers = c.execute(select(t).where(t.c.instance == instance).order_by(t.c.applied, t.c.name))
             return [Follower(**row._mapping) for row in followers]
 
-    def forget(self, instance: str, follower: str) -> bool:
-        """Remove a follower, so that no entries are retained for it; tell whether it existed."""
+    def forget(self, instance: str, follower: str) -> None:
+        """Remove a follower, so that no entries are retained for it; raise ``UnknownFollower`` if there is none."""
         t = self._db.t.journal_follower
         with self._db.write() as c:
-            return c.execute(delete(t).where(t.c.instance == instance, t.c.name == follower)).rowcount == 1
+            if not c.execute(delete(t).where(t.c.instance == instance, t.c.name == follower)).rowcount:
+                raise UnknownFollower(instance, follower)
 
     def trim(self, instance: str, patience_ms: int, heartbeat: Callable[[], None], *, steady: bool = True) -> int:
         """Delete entries that all followers have applied; return how many.

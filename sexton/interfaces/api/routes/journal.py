@@ -11,6 +11,7 @@ from sexton.interfaces.api.caller import Caller, CurrentCaller, Deed, SelectedIn
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.lanes import Lanes
 from sexton.operators.access.model import Grant
+from sexton.protocol.journal import FollowerRemoval, Followers
 from sexton.replication.journal.model import JournalPage, JournalSnapshot
 from sexton.replication.journal.store import JournalStore
 from sexton.replication.replicas.sql.store import ReplicaStore
@@ -67,6 +68,26 @@ async def snapshot(
     caller.require(Grant.READ, instance, node=follower or None)
     response: Response = await _threads(request, caller, instance)(_snapshot, service.stores.binlogs.replicas, instance)
     return response
+
+
+@routes.get("/journal/followers")
+def followers(service: Service, caller: CurrentCaller, instance: SelectedInstance) -> Followers:
+    """Return the followers of the journal, the slowest first: entries are kept for each."""
+    caller.require(Grant.READ, instance)
+    service.stores.registry.instance(instance)
+    journal = service.stores.binlogs.journal
+    return Followers(followers=tuple(journal.followers(instance)), head=journal.head(instance))
+
+
+@routes.post("/journal/followers/remove")
+def remove_follower(
+    body: FollowerRemoval, service: Service, caller: CurrentCaller, instance: SelectedInstance
+) -> Followers:
+    """Remove a follower that never returns: no entries are kept for it. If it returns, it may have to start over."""
+    journal = service.stores.binlogs.journal
+    with caller.recorded(Deed("binlog remove-follower", instance, Grant.OPERATE, body.follower)):
+        journal.forget(instance, body.follower)
+    return Followers(followers=tuple(journal.followers(instance)), head=journal.head(instance))
 
 
 def _threads(request: Request, caller: Caller, instance: str) -> Callable[..., Awaitable[Any]]:

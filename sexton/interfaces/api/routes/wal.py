@@ -25,6 +25,8 @@ from sexton.protocol.topics import (
     Replay,
     SignalledPurge,
     StartedPurge,
+    TopicOwner,
+    TopicReset,
     Topics,
     TopicStanding,
 )
@@ -125,6 +127,33 @@ def disable(topic: Name, service: Service, caller: CurrentCaller) -> Topic:
     instance = _permitted(topic, Grant.OPERATE, service, caller).instance
     with caller.recorded(Deed("wal disable", instance, Grant.OPERATE, topic), keeps=True):
         return service.stores.wal.store.disable(topic)
+
+
+@routes.post("/topics/{topic}/reset")
+def reset(topic: Name, body: TopicReset, service: Service, caller: CurrentCaller) -> TopicStanding:
+    """Accept lost entries, or a topic that was created again: ends a LOSS, or a quarantine.
+
+    With a region: it needs nothing below an entry, and opens there. Without: the topic is purged again when its owner
+    has sent its map and its regions have reported, in newer epochs.
+    """
+    instance = _permitted(topic, Grant.ADMIN, service, caller).instance
+    subject = topic if body.region is None else f"{topic}/{body.region}"
+    with caller.recorded(Deed("wal reset", instance, Grant.ADMIN, subject, body.reason)):
+        if body.region is None:
+            service.stores.wal.resets.reset_topic(topic)
+        else:
+            service.stores.wal.resets.reset_region(topic, body.region, body.to, body.epoch)
+    return explain.standing(service.db, service.stores.wal, topic)
+
+
+@routes.post("/topics/{topic}/assign")
+def assign(topic: Name, body: TopicOwner, service: Service, caller: CurrentCaller) -> Topic:
+    """Give the topic to another instance, and forget all that is known of it, as a reset does."""
+    before = _permitted(topic, Grant.ADMIN, service, caller).instance
+    subject = f"{topic}, of {before} before"
+    with caller.recorded(Deed("wal assign", body.instance, Grant.ADMIN, subject, body.reason)):
+        service.stores.registry.instance(body.instance)
+        return service.stores.wal.resets.reset_topic(topic, body.instance)
 
 
 @routes.post("/nodes/{node}/heartbeat", max_body_size=MAX_ITEMS_BYTES)

@@ -73,13 +73,10 @@ def remove_follower(
 
     Example: sexton binlog remove-follower fe-3
     """
-    from sexton.kernel.errors import BadInput
-
     with open_database() as service:
         instance_name = one_instance(service, instance)
         with log_call(service, "binlog remove-follower", instance_name, name):
-            if not service.stores.binlogs.journal.forget(instance_name, name):
-                raise BadInput(f"the journal of {instance_name} has no follower {name}; see: sexton binlog followers")
+            service.stores.binlogs.journal.forget(instance_name, name)
     typer.echo(f"follower {name} is removed: entries are no longer kept for it")
 
 
