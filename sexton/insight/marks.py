@@ -3,7 +3,7 @@
 First the marks that wait, by kind and in the order in which they become due, then claimed ones, then quarantined ones.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -44,11 +44,11 @@ class MarkFilter(NamedTuple):
     parent: Ref | None = None
     within: Mapping[str, tuple[int, int]] | None = None
     """Only waiting marks of these kinds whose retention started after one instant, up to another (ms since 1970)."""
-    under: str = ""
-    """Only marks whose prefix, or one of whose keys, begins with this, or whose prefix covers it."""
+    under: Collection[str] = ()
+    """Only marks whose prefix, or one of whose keys, begins with one of these, or whose prefix covers one."""
 
 
-def in_plan(plan: Plan, kind: str = "", under: str = "") -> MarkFilter:
+def in_plan(plan: Plan, kind: str = "", under: Collection[str] = ()) -> MarkFilter:
     """Return the filter for the marks of a plan that are due now; ``kind``: only those of this kind."""
     kinds = {k.kind: (k.since, k.cutoff) for k in plan.kinds if kind in ("", k.kind)}
     return MarkFilter(plan.instance, within=kinds, under=under)
@@ -150,12 +150,13 @@ class MarkListing:
 
     def _of_instance(self, wanted: MarkFilter) -> ColumnElement[bool]:
         """Return the condition that a mark is of an instance, and of the part of its files that is wanted."""
-        mark, under = self._db.t.mark, wanted.under
-        is_wanted = mark.c.instance == wanted.instance
-        if under:
-            begins = func.substr(mark.c.prefix, 1, len(under)) == under
-            is_wanted &= or_(begins, mark.c.prefix.in_(covering_prefixes(under)), has_key_under(self._db, mark, under))
-        return is_wanted
+        mark = self._db.t.mark
+        is_under: list[ColumnElement[bool]] = []
+        for under in wanted.under:
+            is_under.append(func.substr(mark.c.prefix, 1, len(under)) == under)
+            is_under += [mark.c.prefix.in_(covering_prefixes(under)), has_key_under(self._db, mark, under)]
+        of_instance = mark.c.instance == wanted.instance
+        return and_(of_instance, or_(*is_under)) if is_under else of_instance
 
     def _select(self) -> Select[Any]:
         mark = self._db.t.mark

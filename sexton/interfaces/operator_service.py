@@ -4,7 +4,7 @@ Its stores are built in ``sexton.runtime.stores``. A command imports this module
 import what they need themselves.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -174,6 +174,12 @@ class OperatorService:
         with self.db.read() as c:
             of_plan = in_plan(stored, wanted.kind, wanted.under)
             return MarkListing(self.db, stored.policy).page(c, of_plan, after, limit)
+
+    def places_of(self, instance: str, text: str) -> "Collection[str]":
+        """Return what a text may mean as the beginning of a key: as it is, or without what names a vault."""
+        from sexton.insight.why.story import names_of
+
+        return names_of(self.stores.registry.vaults(instance), text) - {""} if text else ()
 
     def _count_objects(self, instance: str, marks: "Sequence[DueMark]") -> int:
         """Return how many objects due marks name; prefixes are listed."""

@@ -1,9 +1,11 @@
 """Word numbers, sizes and instants for people, the same in the terminal and in the console."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sexton.kernel.printable import printable
+from sexton.marks.whole import WHOLE
+from sexton.operators.holds.model import Hold
 
 
 def quantity(count: int, noun: str, plural: str = "") -> str:
@@ -61,6 +63,28 @@ def monthly_cost(size: int, per_gib: float, currency: str) -> str:
     """Return what it costs to keep some bytes for a month."""
     cost = size / 2**30 * per_gib
     return f"less than 0.01 {currency}" if 0 < cost < 0.01 else f"{cost:,.2f} {currency}"
+
+
+def covers_nothing(hold: Hold) -> str:
+    """Return what to know of a hold that no mark matches now."""
+    if hold.scope == "prefix":
+        return (
+            f"no mark of {hold.instance} names a key or a prefix there: check the spelling, without the vault's own "
+            "prefix; it still blocks marks whose files only their owner names"
+        )
+    return (
+        f"no mark of {hold.instance} matches, or names it as an ancestor: the hold covers no mark now; it may still "
+        "cover descendants that only the owner's records know"
+    )
+
+
+def unanswered(kinds: Iterable[str]) -> str:
+    """Return what rounds delete of a plan that no operator answers; ``kinds``: their names, perhaps after counts.
+
+    A dropped instance never fits a limit.
+    """
+    has_whole = any(kind.rpartition(" ")[2] == WHOLE.kind for kind in kinds)
+    return "nothing" if has_whole else "only what fits the limit of 24 hours or is due by the agreed retention"
 
 
 def kept_counts(marks_by_reason: Mapping[Any, int]) -> str:

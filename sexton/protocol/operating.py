@@ -94,8 +94,8 @@ class PlacedHold(Message):
 
     hold: Hold
     too_late: int
-    blocks_now: int | None
-    """How many marks it blocks now; None: that depends on their files."""
+    blocks_now: int
+    """How many marks it blocks now, without those whose files only their owner names."""
 
 
 class HoldPage(Message):

@@ -33,7 +33,7 @@ def test_the_marks_of_a_plan_are_searched_by_their_keys(new_page: NewPage, rig: 
     rows = page.locator("[aria-label=Marks] tbody tr")
     expect(rows).to_have_count(11)
     expect(page.locator("footer")).to_contain_text("sexton plan marks 1 --under tables/orders/1")
-    page.fill("#under", "tables/")
+    page.fill("#under", "disk/tables/")
     page.click("text=Search")
     expect(rows).to_have_count(20)
     page.click("text=The next marks")

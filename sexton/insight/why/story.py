@@ -71,10 +71,10 @@ def story(db: Database, name: str, instance: str | None, context: WhyContext) ->
 
 
 def names_of(vaults: Iterable[VaultSpec], name: str) -> set[str]:
-    """Return a name, and the key that is left of it in each vault whose location or prefix it begins with."""
-    names = {name}
+    """Return a name, and the key that is left of it in each vault whose name, location or prefix it begins with."""
+    names = {name, name.lstrip("/")}
     for vault in vaults:
-        for start in (vault.prefix, f"{vault.location}/{vault.prefix}", *url_roots(vault)):
+        for start in (f"{vault.name}/", vault.prefix, f"{vault.location}/{vault.prefix}", *url_roots(vault)):
             if start and name.startswith(start):
                 names.add(name.removeprefix(start).lstrip("/"))
     return names

@@ -121,10 +121,10 @@ class Visit:
             answer.delete_cookie(NOTICE, path=session.PATH)
         return answer
 
-    def done(self, what: str, page: str, **query: object) -> Response:
-        """Return a redirect to a page, which will show what was done."""
+    def done(self, what: str, page: str, *, warns: bool = False, **query: object) -> Response:
+        """Return a redirect to a page, which will show what was done; ``warns``: it may not be what was meant."""
         answer = RedirectResponse(self.link(page, **query), 303, rendering.HEADERS)
-        text = session.sign(session.session_of(self.request), what)
+        text = session.sign(session.session_of(self.request), f"! {what}" if warns else what)
         secure = session.is_secure(self.request)
         answer.set_cookie(
             NOTICE, text, NOTICE_SECONDS, path=session.PATH, secure=secure, httponly=True, samesite="strict"

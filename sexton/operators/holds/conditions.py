@@ -21,6 +21,7 @@ from sqlalchemy import (
 
 from sexton.database.contract_sqlite import PARENT_LEVELS
 from sexton.database.engine import Database
+from sexton.marks.policy import covering_prefixes
 from sexton.marks.sql.rows import has_key_under
 from sexton.marks.whole import WHOLE
 
@@ -128,6 +129,14 @@ def has_prefix_under(db: Database, hold: Any) -> ColumnElement[bool]:
     """Return the condition that a mark's prefix is under that of the hold."""
     mark, prefix = db.t.mark, str(hold.prefix)
     return and_(mark.c.vault == hold.vault, func.substr(mark.c.prefix, 1, len(prefix)) == prefix)
+
+
+def has_prefix_above(db: Database, hold: Any) -> ColumnElement[bool]:
+    """Return the condition that a mark's prefix covers that of the hold, so that some of its files may be under it."""
+    mark = db.t.mark
+    if hold.scope != "prefix":
+        return false()
+    return and_(mark.c.vault == hold.vault, mark.c.prefix.in_(covering_prefixes(str(hold.prefix))))
 
 
 def _names_prefix(db: Database, hold: Any) -> ColumnElement[bool]:

@@ -78,13 +78,12 @@ class HoldStore:
             reached("hold.written")
         return placed.model_copy(update={"id": hold_id}), claimed
 
-    def count_blocked(self, hold: Hold) -> tuple[int, int] | None:
+    def count_blocked(self, hold: Hold) -> tuple[int, int]:
         """Return how many unclaimed marks a hold blocks now: those that match it, and those with too many parents.
 
-        The latter count for the first hold on a mark, as in plans. None for a prefix hold, which depends on files.
+        The latter count for the first hold on a mark, as in plans. A prefix hold also blocks marks whose files only
+        their owner names: they are not counted.
         """
-        if hold.scope == "prefix":
-            return None
         mark = self._db.t.mark
         unclaimed = and_(mark.c.instance == hold.instance, mark.c.state != "CLAIMED")
         count = select(func.count()).select_from(mark)
@@ -92,8 +91,9 @@ class HoldStore:
             blocked = conditions.blocked_by_hold(self._db, c, hold.instance).get(hold.id)
             if blocked is None:
                 return 0, 0
-            matching = c.execute(count.where(unclaimed, conditions.names(self._db, hold))).scalar_one()
-            return matching, c.execute(count.where(unclaimed, blocked)).scalar_one() - matching
+            matches = or_(conditions.names(self._db, hold), conditions.has_prefix_above(self._db, hold))
+            matching = c.execute(count.where(unclaimed, matches)).scalar_one()
+            return matching, c.execute(count.where(unclaimed, or_(matches, blocked))).scalar_one() - matching
 
     def instance_of(self, hold: int) -> str:
         """Return the instance of a hold; empty where there is no such hold."""

@@ -165,12 +165,24 @@ class Plan(Message):
         """Return how many marks the plan would claim, without those that earlier rounds claimed."""
         return sum(k.marks for k in self.kinds)
 
+    @property
+    def objects(self) -> int:
+        """Return how many objects it deletes at most, as far as is known: holds of its day may have ended."""
+        return sum(k.objects for k in self.kinds)
+
+    @property
+    def held(self) -> MarkSums:
+        """Return the sums of what holds blocked when it was made, which is deleted, too, if they have ended."""
+        parts = [held for kind in self.kinds for held in kind.held]
+        return MarkSums(**{name: sum(getattr(part, name) for part in parts) for name in MarkSums.model_fields})
+
 
 class PlanRow(Message):
     """One plan in a list; instants in ms since 1970.
 
     ``state`` is one of ``PlanState``; ``since`` is when the first of the plans was made that followed one another
-    without an operator's answer.
+    without an operator's answer. Its counts are without what holds blocked then: ``held_marks`` and ``held_objects``,
+    which are deleted, too, if the holds have ended.
     """
 
     id: int = Field(alias="plan")
@@ -182,6 +194,8 @@ class PlanRow(Message):
     objects: int
     bytes: int
     kinds: tuple[str, ...]
+    held_marks: int = 0
+    held_objects: int = 0
     awaits: str = ""
     since: int | None = Field(None, alias="since_at")
     expires_at: int | None = None

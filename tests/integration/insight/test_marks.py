@@ -115,7 +115,7 @@ def test_marks_are_searched_by_the_beginning_of_a_key(rig: Rig, under: str, foun
         ]
         contract.mark(c, "shop", "dropped", marks)
 
-    assert {mark.mark for mark in listed(rig, MarkFilter("shop", under=under), 2)} == found
+    assert {mark.mark for mark in listed(rig, MarkFilter("shop", under=[under] if under else ()), 2)} == found
 
 
 def test_a_plan_lists_its_marks_and_no_later_ones(filled: Rig) -> None:
@@ -131,4 +131,4 @@ def test_a_plan_lists_its_marks_and_no_later_ones(filled: Rig) -> None:
     assert {(m.kind, m.mark) for m in of_plan} == {
         (m.kind, m.mark) for m in listed(filled, MarkFilter("shop", "", Listed.WAITING), 100) if m.mark != "later"
     }
-    assert [m.mark for m in listed(filled, in_plan(plan, "dropped", "dropped/1.d"), 5)] == ["dropped-01"]
+    assert [m.mark for m in listed(filled, in_plan(plan, "dropped", ["dropped/1.d"]), 5)] == ["dropped-01"]

@@ -43,8 +43,8 @@ def place(instance: str, body: NewHold, service: Service, caller: CurrentCaller)
     hold = Hold(instance=instance, placed_by=caller.name, **fields)
     with caller.recorded(Deed("hold", instance, Grant.OPERATE, hold.what, hold.reason), keeps=True):
         placed, too_late = service.stores.holds.place(hold, body.seconds)
-    blocked = service.stores.holds.count_blocked(placed)
-    return PlacedHold(hold=placed, too_late=too_late, blocks_now=None if blocked is None else sum(blocked))
+    blocks_now = sum(service.stores.holds.count_blocked(placed))
+    return PlacedHold(hold=placed, too_late=too_late, blocks_now=blocks_now)
 
 
 @routes.post("/{hold}/release")

@@ -28,7 +28,7 @@ def marks(instance: str, wanted: Annotated[MarkQuery, Query()], service: Service
     service.stores.registry.instance(instance)
     listed = STATES[wanted.state] if wanted.state else None
     parent = _ref(wanted.parent) if wanted.parent else None
-    which = MarkFilter(instance, wanted.kind, listed, parent, under=wanted.under)
+    which = MarkFilter(instance, wanted.kind, listed, parent, under=service.places_of(instance, wanted.under))
     if wanted.plan is not None:
         return service.marks_of_plan(wanted.plan, which, wanted.after, wanted.limit)
     return service.marks(which, wanted.after, wanted.limit)

@@ -18,7 +18,7 @@ from sexton.interfaces.cli.context import (
 from sexton.interfaces.cli.groups import SextonGroup
 from sexton.interfaces.cli.json_output import emit, emit_list, wants_json
 from sexton.interfaces.cli.output import show_table
-from sexton.interfaces.wording import quantity, utc, utc_column
+from sexton.interfaces.wording import covers_nothing, quantity, utc, utc_column
 from sexton.kernel.printable import printable
 from sexton.marks.model import Ref
 
@@ -166,22 +166,18 @@ def _place(hold: "Hold", instance: str | None, length: str) -> None:
             placed, too_late = service.stores.holds.place(request, duration)
         blocked = service.stores.holds.count_blocked(placed)
     if wants_json():
-        emit(placed, too_late=too_late, blocks_now=blocked and sum(blocked))
+        emit(placed, too_late=too_late, blocks_now=sum(blocked))
     else:
         _show_placed(placed, blocked, too_late)
 
 
-def _show_placed(hold: "Hold", blocked: tuple[int, int] | None, too_late: int) -> None:
-    matching, with_many_levels = blocked or (None, 0)
+def _show_placed(hold: "Hold", blocked: tuple[int, int], too_late: int) -> None:
+    matching, with_many_levels = blocked
     typer.echo(f"{hold.kept} blocks {printable(hold.what)} of {hold.instance} until {utc(hold.expires_at)}")
     if matching:
         typer.echo(f"it covers {quantity(matching, 'mark')} now, and matching marks that are made until then")
     if matching == 0:
-        typer.echo(
-            f"WARNING: no mark of {hold.instance} matches, or names it as an ancestor: the hold covers no mark now; "
-            "it may still cover descendants that only the owner's records know",
-            err=True,
-        )
+        typer.echo(f"WARNING: {covers_nothing(hold)}", err=True)
         typer.echo("to see the names of marks: sexton why ID; or hold a vault-prefix, or the whole instance", err=True)
     if with_many_levels:
         typer.echo(

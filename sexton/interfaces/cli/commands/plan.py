@@ -9,7 +9,7 @@ from sexton.interfaces.cli.json_output import emit, emit_list, stable, wants_jso
 from sexton.interfaces.cli.render.marks import show_page
 from sexton.interfaces.cli.render.plans import show_plan, show_plans, show_review
 from sexton.interfaces.cli.render.report import end
-from sexton.interfaces.wording import utc
+from sexton.interfaces.wording import unanswered, utc
 from sexton.kernel.printable import printable
 from sexton.recycle.planning.model import Plan, PlanState
 from sexton.recycle.rounds.model import RecycleRequest
@@ -118,7 +118,8 @@ def marks(
     from sexton.insight.marks import MarkFilter
 
     with open_database() as service:
-        wanted = MarkFilter(service.stores.plans.find_plan(plan).instance, kind, under=under)
+        instance = service.stores.plans.find_plan(plan).instance
+        wanted = MarkFilter(instance, kind, under=service.places_of(instance, under))
         page = service.marks_of_plan(plan, wanted, after, limit)
     show_page(page, f"plan {plan} has no such mark that is due now")
 
@@ -131,7 +132,6 @@ def reject(plan: PlanNumber, reason: Annotated[str, typer.Option(help="Why.")]) 
 
     Example: sexton plan reject 7 --reason 'the drop of orders was a mistake'
     """
-    from sexton.marks.whole import WHOLE
     from sexton.operators.controls.store import whoami
 
     with (
@@ -145,7 +145,7 @@ def reject(plan: PlanNumber, reason: Annotated[str, typer.Option(help="Why.")]) 
     typer.echo(f"plan {plan} of {row.instance} is rejected: {', '.join(row.kinds)}")
     hold = f"sexton hold add mark KIND/ID --instance {row.instance} --for 7d --reason TEXT"
     typer.echo(f"to save a mark, let its owner undrop it, or hold it: {hold}")
-    if WHOLE.kind in row.kinds:
+    if unanswered(row.kinds) == "nothing":
         typer.echo("a dropped instance stays until a plan with it is applied, whatever time passes")
     else:
         again = "rounds delete these kinds without approval again in 7 days, or when a later plan with them is applied"

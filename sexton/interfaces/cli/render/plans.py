@@ -8,19 +8,15 @@ import typer
 
 from sexton.interfaces.cli.output import show_table
 from sexton.interfaces.cli.render.marks import MARK_COLUMNS, mark_row
-from sexton.interfaces.wording import human_bytes, kept_counts, quantity, utc, utc_column
+from sexton.interfaces.wording import human_bytes, kept_counts, quantity, unanswered, utc, utc_column
 from sexton.kernel.printable import printable
 from sexton.marks.keepers import by_hold
-from sexton.marks.whole import WHOLE
 from sexton.recycle.planning.estimate import Estimate
 from sexton.recycle.planning.model import KindPlan, Plan
 
 if TYPE_CHECKING:
     from sexton.insight.plan_review import PlanReview
     from sexton.recycle.planning.model import PlanRow
-
-FITTING = "only what fits the limit of 24 hours or is due by the agreed retention"
-"""What rounds delete of a plan that no operator answers. A dropped instance never fits."""
 
 
 def show_plan(plan: Plan, cost: Estimate) -> None:
@@ -32,11 +28,7 @@ def show_plan(plan: Plan, cost: Estimate) -> None:
     if plan.kinds:
         typer.echo("* as reported by the owner; marks of the kind that are older than `before` are deleted")
         typer.echo(_cost(cost))
-    keep_counts = Counter(plan.kept)
-    for held in (held for kind in plan.kinds for held in kind.held):
-        keep_counts[by_hold(held.hold)] += held.marks
-    if keep_counts:
-        typer.echo(f"kept: {kept_counts(keep_counts)}")
+    _show_kept(plan)
     if plan.claimed:
         typer.echo(f"claimed by earlier rounds and finished first: {plan.claimed}")
     for k in plan.kinds:
@@ -49,6 +41,20 @@ def show_plan(plan: Plan, cost: Estimate) -> None:
         typer.echo(f"~ is an estimate, which may be far too low: no listing has counted the prefixes; {count}")
     if plan.marks:
         typer.echo("these marks at most: vaults, holds, protections and live objects are checked when it is applied")
+
+
+def _show_kept(plan: Plan) -> None:
+    """Print what the plan leaves out, and what it leaves out only for as long as holds block it."""
+    keep_counts = Counter(plan.kept)
+    for held in (held for kind in plan.kinds for held in kind.held):
+        keep_counts[by_hold(held.hold)] += held.marks
+    if keep_counts:
+        typer.echo(f"kept: {kept_counts(keep_counts)}")
+    if plan.held.marks:
+        typer.echo(
+            f"at most {quantity(plan.objects, 'object')}: {plan.held.objects:,} of them, in "
+            f"{quantity(plan.held.marks, 'mark')}, were held when it was made, and are deleted, too, if the holds end"
+        )
 
 
 def show_review(review: "PlanReview") -> None:
@@ -82,7 +88,7 @@ def show_plans(rows: "Sequence[PlanRow]") -> None:
             typer.echo(f"plan {p.id} was {p.awaits}")
         if p.state == "AWAITING_APPROVAL":
             typer.echo(f"plan {p.id} waits for approval since {utc_column(p.since)} UTC: {p.awaits}")
-            typer.echo(f"  unanswered, {'nothing' if WHOLE.kind in p.kinds else FITTING} is deleted")
+            typer.echo(f"  unanswered, {unanswered(p.kinds)} is deleted")
 
 
 def _kind_row(kind: KindPlan) -> tuple[object, ...]:
@@ -95,6 +101,8 @@ def _kind_row(kind: KindPlan) -> tuple[object, ...]:
 def _row(p: "PlanRow") -> tuple[object, ...]:
     answer = f"{utc_column(p.approved_at)} by {p.approved_by}" if p.approved_at else "-"
     kinds = ", ".join(p.kinds) or "nothing"
+    if p.held_marks:
+        kinds += f"; {p.held_marks:,} more held"
     times = (utc_column(p.expires_at), answer)
     return p.id, p.instance, p.state, utc_column(p.created_at), p.planned_by, kinds, *times
 

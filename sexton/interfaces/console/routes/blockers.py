@@ -17,7 +17,7 @@ from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit
 from sexton.interfaces.lists import CONTROL_KINDS
-from sexton.interfaces.wording import quantity
+from sexton.interfaces.wording import covers_nothing, quantity
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.controls.model import Control, ListName
@@ -79,10 +79,17 @@ def place(visit: CurrentVisit) -> Response:
     mark = {"mark_kind": kind, "mark_id": id_} if slash else {}
     new = visit.read(NewHold, seconds=int(days) * DAY_SECONDS, **mark)
     placed = api.place(visit.instance, new, visit.service, visit.caller)
-    late = (
-        f" Claimed already, and deleted all the same: {quantity(placed.too_late, 'mark')}." if placed.too_late else ""
-    )
-    return visit.done(f"Hold {placed.hold.id} blocks {placed.hold.what}.{late}", "blockers")
+    covers = f"It covers {quantity(placed.blocks_now, 'mark')} now."
+    is_suspicious = not placed.blocks_now and placed.hold.scope != "instance"
+    if is_suspicious:
+        covers = f"But {covers_nothing(placed.hold)}."
+    if placed.too_late:
+        covers += (
+            f" Too late for {quantity(placed.too_late, 'mark')}, claimed before: their files are deleted all the same, "
+            "now or when deletion starts again."
+        )
+    text = f"Hold {placed.hold.id} blocks {placed.hold.what}. {covers}"
+    return visit.done(text, "blockers", warns=is_suspicious or placed.too_late > 0)
 
 
 @routes.post("/holds/{hold}/release")

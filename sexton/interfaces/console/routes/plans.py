@@ -13,6 +13,7 @@ from sexton.interfaces.api.routes import plans as api
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit
+from sexton.interfaces.wording import unanswered
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.model import Grant
 from sexton.protocol.operating import Rejection
@@ -55,7 +56,9 @@ def show(visit: CurrentVisit, plan: Number, under: Under = None, after: After = 
     page, cli = MarkPage(marks=review.marks), f"sexton plan show {plan}"
     sampled = under is None and not after
     if not sampled:
-        page = visit.service.marks_of_plan(plan, MarkFilter(instance, under=under or ""), after, SHOWN)
+        page = visit.service.marks_of_plan(
+            plan, MarkFilter(instance, under=visit.service.places_of(instance, under or "")), after, SHOWN
+        )
         cli = f"sexton plan marks {plan}" + (f" --under {shlex.quote(under)}" if under else "")
     return visit.show(
         "plan.html",
@@ -66,9 +69,9 @@ def show(visit: CurrentVisit, plan: Number, under: Under = None, after: After = 
         page=page,
         under=under or "",
         sampled=sampled,
-        objects=objects_of(review.plan),
+        unanswered=unanswered([kind.kind for kind in review.plan.kinds]),
+        objects=review.plan.objects,
         exceeds_a_limit=exceeds_a_limit(review.plan),
-        held=sum(held.objects for kind in review.plan.kinds for held in kind.held),
         is_open=review.row.state in OPEN,
         may_operate=visit.caller.permits(Grant.OPERATE, instance),
     )
@@ -78,7 +81,7 @@ def show(visit: CurrentVisit, plan: Number, under: Under = None, after: After = 
 def apply(visit: CurrentVisit, plan: Number) -> Response:
     """Start the round that deletes what a plan lists. One that exceeds a limit needs its number of objects, typed."""
     details = api.show(plan, visit.service, visit.caller)
-    objects = objects_of(details.plan)
+    objects = details.plan.objects
     typed = visit.form.get("objects", "").replace(",", "").replace(" ", "")
     if exceeds_a_limit(details.plan) and typed != str(objects):
         given = f"{typed[:20]} was typed" if typed else "no number was typed"
@@ -91,14 +94,8 @@ def apply(visit: CurrentVisit, plan: Number) -> Response:
 def reject(visit: CurrentVisit, plan: Number) -> Response:
     """Reject a plan that awaits approval."""
     row = api.reject(plan, visit.read(Rejection), visit.service, visit.caller)
-    return visit.done(
-        f"Plan {plan} is rejected. Its kinds need an approval for 7 days.", "plans", instance=row.instance
-    )
-
-
-def objects_of(plan: Plan) -> int:
-    """Return how many objects a plan deletes at most, as far as is known: holds of today may end before."""
-    return sum(kind.objects for kind in plan.kinds)
+    text = f"Plan {plan} is rejected. Its kinds need an approval for 7 days, or until a plan with them is applied."
+    return visit.done(text, "plans", instance=row.instance)
 
 
 def exceeds_a_limit(plan: Plan) -> bool:

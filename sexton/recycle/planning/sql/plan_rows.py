@@ -53,6 +53,8 @@ def plan_row(row: Any, now: int) -> PlanRow:
         objects=sum(k.unheld.objects for k in plan.kinds),
         bytes=sum(k.unheld.bytes for k in plan.kinds),
         kinds=tuple(f"{k.unheld.marks:,} {k.kind}" for k in plan.kinds),
+        held_marks=plan.held.marks,
+        held_objects=plan.held.objects,
         since=plan.awaits_since,
         awaits=row.awaits or "",
         approved_by=row.approved_by or "",
