@@ -3,6 +3,7 @@
 First the marks that wait, by kind and in the order in which they become due, then claimed ones, then quarantined ones.
 """
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -215,11 +216,18 @@ class MarkListing:
 NUMBERS = ("retention_starts_at", "batch", "last_file")
 
 
+BOUNDS = {"retention_starts_at": (-62_135_596_800_000, 253_402_300_799_999)}
+"""Ms since 1970 of the first and the last instant that ``datetime`` has; other numbers have 64 bits."""
+BITS_64 = (-(2**63), 2**63 - 1)
+
+
 def _numbers_fit(section: _MarkRange, texts: Sequence[str]) -> bool:
-    return all(
-        name not in NUMBERS or (text.isascii() and text.removeprefix("-").isdigit() and len(text) <= 20)
-        for name, text in zip(section.position, texts, strict=True)
-    )
+    for name, text in zip(section.position, texts, strict=True):
+        if name in NUMBERS:
+            least, most = BOUNDS.get(name, BITS_64)
+            if not re.fullmatch("-?[0-9]{1,19}", text) or not least <= int(text) <= most:
+                return False
+    return True
 
 
 def _value(name: str, text: str) -> Any:

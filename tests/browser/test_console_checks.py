@@ -57,3 +57,13 @@ def test_an_incomplete_check_offers_no_repair(new_page: NewPage, owned: Owned) -
     page.goto("/console/checks")
     expect(page.locator(".chip", has_text="incomplete")).to_have_count(1)
     assert not page.locator("button:has-text('confirmed orphan')").count()
+
+
+def test_the_page_of_a_check_says_what_it_saw(new_page: NewPage, owned: Owned) -> None:
+    owned.write_live(*file_keys(20))
+    owned.check()
+    page = new_page("read@shop")
+    page.goto("/console/checks")
+    page.click("[aria-label=Checks] tbody a")
+    expect(page.locator("[aria-label=Listings]")).to_contain_text("to its end")
+    expect(page.locator("h1")).to_contain_text("Check 1")

@@ -18,7 +18,7 @@ def test_a_plan_counts_what_a_hold_blocks_too(new_page: NewPage, rig: Rig) -> No
     page.click("text=Plan what is due now")
     button = page.locator("section.actions button.danger")
     expect(button).to_contain_text("Delete up to about 13 objects")
-    expect(page.locator(".figures")).to_contain_text("holds blocked 1")
+    expect(page.locator(".figures")).to_contain_text("and 1 that holds blocked")
 
 
 def test_the_marks_of_a_plan_are_searched_by_their_keys(new_page: NewPage, rig: Rig) -> None:

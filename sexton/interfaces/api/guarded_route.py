@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
 from sexton.interfaces.api.errors import BodyTooLarge
-from sexton.interfaces.api.lanes import Lanes, is_reserved
+from sexton.interfaces.api.lanes import Lanes, is_reserved, is_stopping
 from sexton.interfaces.api.large_bodies import receive
 from sexton.interfaces.api.once import HEADER, once
 from sexton.interfaces.api.parsing import SMALL_BYTES, BodyValidator, load, parse, stated_length
@@ -53,7 +53,8 @@ class GuardedRoute(APIRoute):
                 await places.enter_async_context(
                     lanes.of(self.endpoint, getattr(request.state, "identity", None)).place(sender)
                 )
-                if request.method == "POST" and HEADER in request.headers and hasattr(request.state, "identity"):
+                is_keyed = request.method == "POST" and HEADER in request.headers and not is_stopping(self.endpoint)
+                if is_keyed and hasattr(request.state, "identity"):
                     return await once(request, body, self.endpoint, partial(_handle, handle))
                 return await _handle(handle, request)
 

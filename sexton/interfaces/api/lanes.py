@@ -113,6 +113,11 @@ def stopping(endpoint: Callable[P, T]) -> Callable[P, T]:
     return reserved(endpoint)
 
 
+def is_stopping(endpoint: Callable[..., Any]) -> bool:
+    """Return whether an endpoint was marked by ``stopping``: each of its requests must stop what runs now."""
+    return getattr(endpoint, _STOPS, False)
+
+
 def is_stop(endpoint: Callable[..., Any], caller: CallerIdentity | None) -> bool:
     """Return whether a request has the lane of stops: one of a job, a node or an owner will be refused."""
     may_stop = caller is not None and any(

@@ -57,4 +57,6 @@ def _keyed(request: Request, body: bytes) -> KeyedRequest:
     if not _KEY.fullmatch(key):
         raise BadInput(f"{HEADER} is 1 to 200 printable characters without spaces, such as a UUID")
     content = "\0".join((request.method, request.url.path, request.url.query)).encode() + b"\0" + body
-    return KeyedRequest(request.state.identity.name, key, hashlib.sha256(content).hexdigest())
+    return KeyedRequest(
+        request.state.identity.user or request.state.identity.name, key, hashlib.sha256(content).hexdigest()
+    )

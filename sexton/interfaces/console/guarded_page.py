@@ -56,6 +56,12 @@ class GuardedPage(APIRoute):
         return guarded
 
 
+TYPED = frozenset(
+    {"reason", "note", "token", "user", "days", "keys_per_second", "objects", "typed", "scope", "value", "name"}
+)
+"""Fields whose blanks around a text mean nothing. Others name something: `` old/`` is another prefix than ``old/``."""
+
+
 async def _form(request: Request) -> dict[str, str]:
     """Return the fields of a form. Raise ``BadInput`` or ``BodyTooLarge`` for what no page of the console sends."""
     length = stated_length(request)
@@ -68,4 +74,4 @@ async def _form(request: Request) -> dict[str, str]:
         raise BadInput("this is no form of the console") from None
     if any("\0" in value for _, value in fields):
         raise BadInput("a NUL is part of no name")
-    return {name: value if name == "password" else value.replace("\r\n", "\n").strip() for name, value in fields}
+    return {name: value.strip() if name in TYPED else value for name, value in fields}

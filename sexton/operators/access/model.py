@@ -63,6 +63,8 @@ class CallerIdentity(NamedTuple):
     name: str
     """In the log of calls."""
     scopes: tuple[TokenScope, ...]
+    user: str = ""
+    """Who logged in, the same after the next login; empty: the name itself stays."""
 
     @classmethod
     def of_subject(cls, issuer: str, subject: str, scopes: tuple[TokenScope, ...]) -> "CallerIdentity":
@@ -100,7 +102,7 @@ class Token(Message):
     @property
     def identity(self) -> CallerIdentity:
         """The caller that sends the token."""
-        return CallerIdentity(self.name, (self.scope,))
+        return CallerIdentity(self.name, (self.scope,), "" if self.of_user is None else f"user {self.of_user}")
 
 
 class User(Message):

@@ -83,7 +83,14 @@ def test_a_mark_shows_when_it_is_due_and_its_parent(filled: Rig) -> None:
     assert (mark.due_at, mark.parent, mark.keys) == (mark.marked_at + 10_800_000, "table/1", 1)
 
 
-@pytest.mark.parametrize("place", ["x", "WAITING/dropped/soon/id", "CLAIMED/1", "CHILD/dropped/x", "WAITING/none/1/x"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        *("x", "WAITING/dropped/soon/id", "CLAIMED/1", "CHILD/dropped/x", "WAITING/none/1/x"),
+        *(f"WAITING/dropped/{number}/x" for number in (253402300800000, -62135596800001, 2**63, "\u0661")),
+        *(f"CLAIMED/{number}/1/dropped/x" for number in (2**63, -(2**63) - 1)),
+    ],
+)
 def test_a_place_of_another_list_is_refused(filled: Rig, place: str) -> None:
     with filled.db.read() as c, pytest.raises(BadInput, match="is no place in this list"):
         MarkListing(filled.db, filled.policy).page(c, MarkFilter("shop"), place)

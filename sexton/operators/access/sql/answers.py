@@ -46,11 +46,11 @@ class AnswerStore:
         with self._db.write() as c:
             now = self._db.now(c)
             c.execute(delete(t).where(t.c.at < now - KEPT_MS))
-            keys = select(t.c.key).where(t.c.who == request.who).limit(MOST_KEYS).subquery()
-            if c.execute(select(func.count()).select_from(keys)).scalar_one() >= MOST_KEYS:
-                raise TooManyKeys(f"{MOST_KEYS:,} idempotency keys of a day are kept for one caller")
             row = {"who": request.who, "key": request.key, "request": request.digest, "at": now}
             if c.execute(upsert(self._db, t).values(**row).on_conflict_do_nothing()).rowcount:
+                keys = select(t.c.key).where(t.c.who == request.who).limit(MOST_KEYS + 1).subquery()
+                if c.execute(select(func.count()).select_from(keys)).scalar_one() > MOST_KEYS:
+                    raise TooManyKeys(f"{MOST_KEYS:,} idempotency keys of a day are kept for one caller")
                 return None
             first = c.execute(select(t).where(t.c.who == request.who, t.c.key == request.key)).one()
         if first.request != request.digest:

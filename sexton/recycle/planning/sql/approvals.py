@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, and_, select, update
 
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
-from sexton.kernel.errors import BadInput, SextonError
+from sexton.kernel.errors import BadInput
 from sexton.operators.holds.store import REASON_CHARACTERS
 from sexton.recycle.errors import PlanRefused, UnknownPlan
 from sexton.recycle.model import DAY_MS
@@ -141,7 +141,7 @@ class ApprovalStore:
         is_started = threading.Event()
         try:
             yield is_started.set
-        except SextonError:
+        except BaseException:  # also Ctrl-C: an approval without a round would admit any that someone starts later
             if is_started.is_set():
                 raise
             # Another operator's approval stays: the round that was started with it may not have begun yet.

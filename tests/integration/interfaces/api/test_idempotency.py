@@ -5,8 +5,10 @@ from typing import Any
 import httpx
 import pytest
 
+from sexton.client import Sexton
 from sexton.operators.access.sql import answers
 from sexton.operators.access.sql.answers import AnswerStore, KeyedRequest, StoredAnswer
+from sexton.operators.controls.model import ControlKind
 from tests.servers.api import Api
 from tests.support.rig import Rig
 
@@ -101,3 +103,36 @@ def test_a_caller_has_so_many_keys_in_a_day(rig: Rig, monkeypatch: pytest.Monkey
     with pytest.raises(answers.TooManyKeys):
         store.begin(KeyedRequest("ada", "c", "a" * 64))
     assert store.begin(KeyedRequest("bob", "c", "a" * 64)) is None
+
+
+def test_each_stop_stops_whatever_its_key(send: Sender, rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "MOST_KEYS", 1)
+    send(HOLDS, "k1", HOLD)
+    for _ in range(2):
+        stopped = send("/v1/instances/shop/stop", "k2", {"reason": "odd deletes"})
+        assert stopped.status_code == 200
+        assert [control.name for control in rig.controls.all()] == ["shop"]
+        assert send("/v1/instances/shop/start", "k1x").status_code == 429
+        rig.controls.remove(ControlKind.STOP, "shop")
+
+
+def test_an_answered_key_is_answered_at_the_limit(send: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "MOST_KEYS", 1)
+    first = send(HOLDS, "k1", HOLD)
+
+    assert send(HOLDS, "k1", HOLD).json() == first.json()
+    assert send(HOLDS, "k2", HOLD).json()["code"] == "TOO_MANY_KEYS"
+
+
+def test_a_key_of_a_user_outlives_the_login(api: Api, rig: Rig) -> None:
+    login = {"user": "ada", "password": "a long password of ada"}
+    with Sexton(api.url, api.token("admin")) as admin:
+        admin.add_user("ada", "operate@shop", login["password"])
+    logins = [httpx.post(f"{api.url}/v1/token", json=login).json()["token"] for _ in range(2)]
+    answered = [
+        httpx.post(api.url + HOLDS, json=HOLD, headers={"Authorization": f"Bearer {token}", "Idempotency-Key": "k"})
+        for token in logins
+    ]
+
+    assert answered[0].json() == answered[1].json()
+    assert rig.count("hold") == 1

@@ -190,11 +190,12 @@ def test_h1_a_plan_is_applied_only_with_an_approval(rig: Rig) -> None:
     assert rig.round(plan=plan.id, run="anna").deleted == 1
 
 
-def test_h1_an_approval_ends_with_a_round_that_did_not_begin(rig: Rig) -> None:
+@pytest.mark.parametrize("end", [LeaseLost("any error of the start"), KeyboardInterrupt(), RuntimeError("a fault")])
+def test_h1_an_approval_ends_with_a_round_that_did_not_begin(rig: Rig, end: BaseException) -> None:
     plan = rig.rounds.plans.plan_for_operator("shop", rig.policy, "anna")
 
-    with pytest.raises(LeaseLost), rig.rounds.plans.approvals.approving(plan.id, "shop", "anna"):
-        raise LeaseLost("any error of the start")
+    with pytest.raises(type(end)), rig.rounds.plans.approvals.approving(plan.id, "shop", "anna"):
+        raise end
 
     with pytest.raises(PlanRefused, match="no operator has approved"):
         rig.rounds.open("shop", "intruder", plan.id, rig.policy)

@@ -1,0 +1,64 @@
+"""A form means what its page showed: blanks around a name are a part of the name."""
+
+import html
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from sqlalchemy import select
+
+from sexton.contract import NewMark
+from sexton.replication.binlog.model import LogRetention
+from tests.browser.test_console_guards import PATH, _token
+from tests.servers.api import Api
+from tests.support.rig import Rig, put
+
+
+@pytest.fixture
+def client(api: Api) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=api.url, timeout=30) as client:
+        client.post(f"{PATH}/login", data={"token": api.token("operate@shop"), "form_token": _token(client)})
+        yield client
+
+
+@pytest.mark.parametrize("folder", [" old/", "\u3000old/", "\u00a0old/"])
+def test_a_hold_is_placed_on_the_prefix_as_it_was_written(
+    client: httpx.Client, rig: Rig, root: Path, folder: str
+) -> None:
+    key = f"{folder}a.dat"
+    put(root, key)
+    rig.mark("dropped", NewMark(id="blank", vault="disk", keys=(key,)))
+    rig.later(10_801)
+    hold = {"instance": "shop", "scope": "prefix", "vault": "disk", "prefix": folder, "days": " 3 ", "reason": " keep "}
+    placed = client.post(f"{PATH}/holds", data=hold | {"form_token": _token(client, f"{PATH}/blockers")})
+    rig.round()
+
+    assert placed.status_code == 303
+    assert [(h.prefix, h.reason) for h in rig.holds.active("shop")] == [(folder, "keep")]
+    assert (root / key).exists()
+
+
+@pytest.mark.parametrize(("db", "table"), [("sales ", ""), ("sales", " ")])
+def test_a_button_approves_the_cut_of_its_own_binlog(
+    client: httpx.Client, api: Api, rig: Rig, db: str, table: str
+) -> None:
+    configs = api.app.state.service.stores.binlogs.configs
+    for name in (("sales", ""), (db, table)):
+        configs.put("shop", *name, LogRetention(ttl_seconds=60))
+    t = rig.db.t.binlog_log
+    with rig.db.write() as c:
+        c.execute(t.update().values(awaiting_seq=1_000))
+        c.execute(t.update().where(t.c.db == db, t.c.tbl == table).values(awaiting_seq=900))
+    page = client.get(f"{PATH}/binlogs").text
+    forms = re.findall(r'<form method="post" action="/console/binlogs/approve".*?</form>', page, re.DOTALL)
+    fields = [dict(re.findall(r'name="(\w+)" value="([^"]*)"', form)) for form in forms]
+    [form] = [of for of in fields if of["upto"] == "900"]
+    sent = {name: html.unescape(value) for name, value in form.items()} | {"typed": "900"}
+    client.post(f"{PATH}/binlogs/approve", data=sent)
+    with rig.db.read() as c:
+        waiting = {(row.db, row.tbl): row.awaiting_seq for row in c.execute(select(t))}
+
+    assert waiting["sales", ""] == 1_000
+    assert waiting[db, table] is None
