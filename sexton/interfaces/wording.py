@@ -6,6 +6,7 @@ from typing import Any
 from sexton.kernel.printable import printable
 from sexton.marks.whole import WHOLE
 from sexton.operators.holds.model import Hold
+from sexton.recycle.model import NO_FAULT, RoundReport
 
 
 def quantity(count: int, noun: str, plural: str = "") -> str:
@@ -76,6 +77,11 @@ def covers_nothing(hold: Hold) -> str:
         f"no mark of {hold.instance} matches, or names it as an ancestor: the hold covers no mark now; it may still "
         "cover descendants that only the owner's records know"
     )
+
+
+def excluded_vaults(report: RoundReport) -> str:
+    """Return each vault that a round excluded, with its fault."""
+    return ", ".join(f"{vault} {state}" for vault, state in sorted(report.vaults.items()) if state not in NO_FAULT)
 
 
 def unanswered(kinds: Iterable[str]) -> str:

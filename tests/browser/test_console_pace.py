@@ -69,6 +69,7 @@ def test_the_pace_follows_the_store_and_a_cap_holds(live: LiveConsole, proxy: Fa
         time.sleep(SECONDS)
         assert 0 < _deleted(proxy) - counted <= CAP * SECONDS * 1.5
 
-        page.goto("/console/rounds/1?instance=shop")
-        expect(page.locator("#live")).to_contain_text("The stores allow: cold 200 keys per second", timeout=LONG_MS)
+        page.goto("/console/rounds?instance=shop")
+        page.click("main tbody a")
+        expect(page.locator("#live")).to_contain_text("at most 200 keys per second, its cap", timeout=LONG_MS)
         expect(page.locator("#rate .u-legend")).to_contain_text("allowed", timeout=LONG_MS)

@@ -57,6 +57,8 @@ def events_of_history(db: Database, history_row: Any, names: set[str], context: 
     """
     vault = f" in vault {history_row.vault}" if history_row.vault else ""
     yield Event(at=history_row.marked_at, event="marked", text=f"marked {history_row.kind}{vault}")
+    if history_row.parent_id is not None:
+        yield Event(at=history_row.marked_at, event="below", text=f"parents: {', '.join(_parents(db, history_row))}")
     if history_row.batch or history_row.discarded is None:
         text = f"claimed in batch {history_row.batch}{_round_and_plan(db, history_row.batch)}"
         yield Event(at=history_row.claimed_at, event="claimed", text=text)

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from sexton.interfaces.console.visit import CurrentVisit
 from sexton.recycle.pacing.model import PlaceFigures
@@ -17,3 +18,30 @@ def places_of(visit: CurrentVisit, specs: Sequence[VaultSpec]) -> Mapping[str, S
         if vault is not None:
             places[vault[1]].append(figures)
     return places
+
+
+class RateLimit(NamedTuple):
+    """What bounds the deletions in a vault: its cap, or what its store was found to allow."""
+
+    keys_per_second: int
+    is_cap: bool
+    throttled_at: int | None
+
+
+def limits_of(visit: CurrentVisit) -> Mapping[str, RateLimit]:
+    """Return the limit of each vault of the page's instance that has one."""
+    specs = visit.service.stores.registry.vaults(visit.instance)
+    learned = {
+        vault: RateLimit(
+            sum(figures.keys_per_second for figures in places),
+            False,
+            max((figures.throttled_at for figures in places if figures.throttled_at is not None), default=None),
+        )
+        for vault, places in places_of(visit, specs).items()
+    }
+    capped = {cap.vault: cap.keys_per_second for cap in visit.service.stores.paces.caps(visit.instance)}
+    for vault, keys_per_second in capped.items():
+        limit = learned.get(vault, RateLimit(keys_per_second, True, None))
+        if keys_per_second <= limit.keys_per_second:
+            learned[vault] = limit._replace(keys_per_second=keys_per_second, is_cap=True)
+    return learned

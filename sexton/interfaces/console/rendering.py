@@ -84,6 +84,7 @@ _environment.globals.update(
     asset=asset,
     quantity=wording.quantity,
     kept_counts=wording.kept_counts,
+    excluded_vaults=wording.excluded_vaults,
     freed=wording.freed,
     monthly_cost=wording.monthly_cost,
     urlencode=urlencode,

@@ -14,7 +14,7 @@ from sexton.interfaces.console import rendering, session
 from sexton.interfaces.operator_service import OperatorService
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
-from sexton.operators.controls.model import ALL, ControlKind, Halt
+from sexton.operators.controls.model import ALL, Control, ControlKind, Halt
 from sexton.operators.controls.policy import halt_by_instance
 
 NOTICE = "sexton-notice"
@@ -86,10 +86,10 @@ class Visit:
         halts = {name: halt_of(name) for name in self.instances}
         return {name: halt for name, halt in halts.items() if halt is not None}
 
-    def stopped(self) -> Sequence[str]:
+    def stops(self) -> Sequence[Control]:
         """Return what operators stopped, of what the caller may see: instances, and ``*`` for all of them."""
         controls = self.service.stores.controls.all()
-        return [c.name for c in controls if c.kind is ControlKind.STOP and c.name in (ALL, *self.instances)]
+        return [c for c in controls if c.kind is ControlKind.STOP and c.name in (ALL, *self.instances)]
 
     def show(self, template: str, here: str, *, cli: str = "", **values: Any) -> Response:
         """Return a page. ``here``: the entry of the menu; ``cli``: the command with the same answer."""
@@ -107,7 +107,7 @@ class Visit:
             "now": self.now,
             "ago": partial(rendering.relative, now=self.now),
             "halts": self.halts(),
-            "stopped": self.stopped(),
+            "stops": self.stops(),
             "operable": [name for name in self.instances if self.caller.permits(Grant.OPERATE, name)],
             "may_operate": instance is not None and self.caller.permits(Grant.OPERATE, instance),
             "may_operate_all": self.caller.permits(Grant.OPERATE, EVERY_INSTANCE),

@@ -9,10 +9,9 @@ from sexton.interfaces.cli.json_output import emit, emit_list, stable, wants_jso
 from sexton.interfaces.cli.output import show_table
 from sexton.interfaces.cli.render.report import end, show_report
 from sexton.interfaces.cli.render.running import expected_text
-from sexton.interfaces.cli.render.status import excluded_vaults
 from sexton.interfaces.cli.signals import SignalTarget, send_signal
 from sexton.interfaces.cli.watching import watch_one
-from sexton.interfaces.wording import first_line, freed, time_left, utc, utc_column
+from sexton.interfaces.wording import excluded_vaults, first_line, freed, time_left, utc, utc_column
 from sexton.recycle.rounds.model import RecycleRequest
 
 if TYPE_CHECKING:

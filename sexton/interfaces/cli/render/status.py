@@ -7,7 +7,16 @@ import typer
 
 from sexton.interfaces.cli.output import show_table
 from sexton.interfaces.cli.render.running import expected_text
-from sexton.interfaces.wording import first_line, human_bytes, kept_counts, quantity, time_left, utc, utc_column
+from sexton.interfaces.wording import (
+    excluded_vaults,
+    first_line,
+    human_bytes,
+    kept_counts,
+    quantity,
+    time_left,
+    utc,
+    utc_column,
+)
 from sexton.kernel.printable import printable
 from sexton.marks.keepers import KeepReason, vault_way_out
 from sexton.recycle.model import NO_FAULT
@@ -15,7 +24,6 @@ from sexton.recycle.model import NO_FAULT
 if TYPE_CHECKING:
     from sexton.insight.metrics.model import WalFigures
     from sexton.insight.views import InstanceStatus, Running, RunningWork
-    from sexton.recycle.model import RoundReport
     from sexton.replication.binlog.sql.figures import LogCounts
 
 MOST_PURGES = 5
@@ -37,11 +45,6 @@ def show_instance(i: "InstanceStatus") -> None:
     if i.live_view_read_as_sexton:
         typer.echo(f"  not separate: functions of {i.live_view} run as Sexton's own role; see: sexton doctor")
     typer.echo("")
-
-
-def excluded_vaults(report: "RoundReport") -> str:
-    """Return each vault that a round excluded, with its fault."""
-    return ", ".join(f"{vault} {state}" for vault, state in sorted(report.vaults.items()) if state not in NO_FAULT)
 
 
 def show_topics(figures: "WalFigures") -> None:

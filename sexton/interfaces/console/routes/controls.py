@@ -57,7 +57,7 @@ def start(visit: CurrentVisit) -> Response:
         control.start_all(visit.service, visit.caller)
         halts = visit.halts()
         still = "".join(f" Still halted: {name}: {halt.why}." for name, halt in halts.items())
-        return visit.done(f"Not everything is stopped any longer.{still or ' The next rounds may delete.'}", "")
+        return visit.done(f"The stop of every instance has ended.{still or ' The next rounds may delete.'}", "")
     result = control.start(visit.instance, visit.service, visit.caller)
     observes = visit.service.stores.registry.instance(visit.instance).mode == "observe"
     now = " It only observes, so its rounds delete nothing." if observes else " The next round may delete."

@@ -11,7 +11,7 @@ from sexton.interfaces.api.pages import Before
 from sexton.interfaces.api.routes import rounds as api
 from sexton.interfaces.console import rendering, session
 from sexton.interfaces.console.guarded_page import GuardedPage
-from sexton.interfaces.console.paces import places_of
+from sexton.interfaces.console.paces import limits_of
 from sexton.interfaces.console.visit import CurrentVisit
 from sexton.kernel.errors import BadInput
 from sexton.protocol.operating import Signal
@@ -51,7 +51,7 @@ def rounds(visit: CurrentVisit, after: Before = None) -> Response:
 def show(visit: CurrentVisit, round: Number) -> Response:
     """Show one round: its report, or how far it is."""
     details = api.show(visit.instance, round, visit.service, visit.caller)
-    specs = [] if details.round.ended_at else visit.service.stores.registry.vaults(visit.instance)
+    limits = {} if details.round.ended_at else limits_of(visit)
     return visit.show(
         "round.html",
         "rounds",
@@ -61,7 +61,7 @@ def show(visit: CurrentVisit, round: Number) -> Response:
         progress=details.progress,
         worked_at=details.worked_at,
         silence_ms=SILENCE_MS,
-        paces=places_of(visit, specs),
+        limits=limits,
         temporal=_link(visit, details.round),
     )
 
@@ -81,7 +81,9 @@ def start(visit: CurrentVisit) -> Response:
     started = api.start(visit.instance, visit.request, visit.service, visit.caller)
     halt = visit.halts().get(started.instance)
     but = f" It deletes nothing: {halt.why}." if halt else ""
-    return visit.done(f"A round of {started.instance} was started.{but}", "rounds")
+    return visit.done(
+        f"A round of {started.instance} was started. It begins as soon as a worker takes it.{but}", "rounds"
+    )
 
 
 @routes.post("/signal")

@@ -232,7 +232,7 @@ def test_why_answers_and_no_worker_metrics_are_exposed(ask: Ask) -> None:
     told = ask("GET", "/v1/why", params={"key": "data/a.dat"}).json()["stories"]
     metrics = ask("GET", "/metrics").text
 
-    assert [s["id"] for s in told] == ["a"]
+    assert [s["mark"] for s in told] == ["a"]
     assert f'sexton_api_up{{deployment="{DEPLOYMENT}"}} 1.0' in metrics
     assert "sexton_up{" not in metrics
 

@@ -22,7 +22,7 @@ Program = Callable[[Path, Path], list[str]]
 def test_a_generated_client_holds_plans_and_releases(api: Api, rig: Rig, tmp_path: Path, program: Program) -> None:
     token = api.token("operate@shop")
     document = tmp_path / "openapi.json"
-    described = httpx.get(f"{api.url}/v1/openapi.json", headers={"Authorization": f"Bearer {token}"})
+    described = httpx.get(f"{api.url}/v1/openapi.json", headers={"Authorization": f"Bearer {token}"}, timeout=60)
     document.write_bytes(described.content)
 
     command = [*program(document, tmp_path / "home"), "shop"]
