@@ -52,7 +52,8 @@ def test_the_page_tells_what_the_command_tells(
     for name in NAMES:
         page.goto("/console/why?instance=shop")
         page.fill("#key", name)
-        page.keyboard.press("Enter")
+        with page.expect_navigation():
+            page.keyboard.press("Enter")
         expect(page.locator("#key")).to_have_value(name)
         told[name] = page.locator(".timeline .what").all_inner_texts()
     for name in NAMES:
