@@ -44,7 +44,7 @@ def shown() -> Iterator[Shown]:
             body = re.search(r"-d '(.*?)'(?:\s|$)", call, re.DOTALL)
             answer = re.search(r"# (\{.*\})", call)
             assert path, call
-            told = re.sub(r", \.\.\.|\.\.\.", "", answer[1]).replace('"at": }', '"at": 0}') if answer else "null"
+            told = re.sub(r", \.\.\.|\.\.\.", "", answer[1]).replace('_at": }', '_at": 0}') if answer else "null"
             yield Shown(
                 method[1] if method else "GET",
                 path[1].replace("after=41", "after=0").replace("wait=20", "wait=0"),
