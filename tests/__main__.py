@@ -27,13 +27,13 @@ from tests import branch_coverage
 from tests.support import leaks
 
 HERE = Path(__file__).parent
-TIERS = ("unit", "integration", "activities", "replay", "workflows", "fault", "browser", "e2e")
+TIERS = ("unit", "integration", "activities", "replay", "workflows", "fault", "museum", "browser", "e2e")
 LONGEST_FIRST = (
     "e2e",
     "fault",
     "integration/interfaces",
     "integration/check",
-    "fault/incidents",
+    "museum",
     "integration",
     "workflows",
     "browser",

@@ -26,7 +26,7 @@ RECORDED = HERE.parent / ".sexton" / "statements.json"
 PRODUCT = f"{HERE.parent / 'sexton'}/"
 POSTGRESQL = re.compile(r"\bpostgresql\b")
 ALWAYS = re.compile(r"race|lease|guard|integration/contract|schema|turns")
-TIERS = ("tests/integration", "tests/fault/incidents")
+TIERS = ("tests/integration", "tests/museum")
 TWICE = 2
 HEAD = """# PostgreSQL variants that send no statement of their own: `make soak` runs them, `make test` does not.
 # Written by `python -m tests.statements`.

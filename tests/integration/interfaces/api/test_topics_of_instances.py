@@ -155,7 +155,7 @@ def test_map_beyond_the_bound_is_refused_with_a_way_out(api: Api, ask: Ask, monk
     assert ask("PUT", "/v1/topics/orders/regions", MAP, scope="owner@a").status_code == 200
 
 
-def test_an_administrator_resets_a_region_and_gives_the_topic_away(api: Api, rig: Rig) -> None:
+def test_an_administrator_resets_and_assigns_a_topic(api: Api, rig: Rig) -> None:
     with rig.db.write() as c:
         c.execute(update(rig.db.t.wal_topic).values(log_start=0, log_end=9))  # as an observation would
     with Sexton(api.url, api.token("operate@*"), patience_seconds=0) as operator, pytest.raises(RequestRefused) as no:

@@ -18,7 +18,7 @@ from sexton.contract import Collected, NewMark, Refused
 from sexton.kernel import crash_points
 from sexton.operators.holds.model import Hold
 from sexton.operators.holds.store import TooLate
-from tests.fault.incidents.tables import check_sums, deleted_ids, marks, rows, run_clean_rounds
+from tests.museum.tables import check_sums, deleted_ids, marks, rows, run_clean_rounds
 from tests.support.rig import Rig, listing, put
 from tests.support.transactions import owner_write
 

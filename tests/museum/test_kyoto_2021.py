@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from sexton.contract import NewMark, mark
 from sexton.kernel.errors import BadInput
 from tests.fault.conftest import Faulty
-from tests.fault.incidents.tables import deleted_ids, marks
+from tests.museum.tables import deleted_ids, marks
 from tests.support.command import run
 from tests.support.kept import kept_texts
 from tests.support.planned import Limited, limited_policy, waiting_plans

@@ -7,7 +7,7 @@ import pytest
 
 from sexton.contract import NewMark
 from tests.fault.conftest import Faulty
-from tests.fault.incidents.tables import check_sums, deleted_ids, marks, run_clean_rounds
+from tests.museum.tables import check_sums, deleted_ids, marks, run_clean_rounds
 
 NEEDED = [f"data/{n}/live.dat" for n in range(3)]
 CODES = ("AccessDenied", "MethodNotAllowed", "NobodyHeardOfThis")

@@ -24,7 +24,7 @@ from sexton.recycle.rounds.recycler import Parts, Recycler
 from sexton.recycle.rounds.sql.schedule import RoundSchedule
 from sexton.recycle.rounds.sql.store import RoundStore
 from sexton.storage.vaults import ProvenVaults
-from tests.fault.incidents.tables import rows
+from tests.museum.tables import rows
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3 import RunningS3
 from tests.support.rig import DEPLOYMENT, GRACE, Rig, listing, put

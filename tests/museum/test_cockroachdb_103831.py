@@ -16,7 +16,7 @@ from tests.support.rig import Rig, listing, put
 from tests.support.scrape import scrape
 
 HOUR, DAY = 3_600, 86_400
-RULES = Path(__file__).parents[3] / "config" / "prometheus" / "sexton.rules.yml"
+RULES = Path(__file__).parents[2] / "config" / "prometheus" / "sexton.rules.yml"
 
 
 @pytest.fixture

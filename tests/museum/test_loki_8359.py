@@ -15,8 +15,8 @@ from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.recycle.errors import PlanRefused
 from sexton.recycle.planning.model import Policy
-from tests.fault.incidents.tables import check_sums, deleted_ids, marks
 from tests.integration.owners.catalog.shop import HOUR, Shop
+from tests.museum.tables import check_sums, deleted_ids, marks
 from tests.support.command import run
 from tests.support.kept import kept_texts
 from tests.support.planned import Limited, marks_by_kind, waiting_plans

@@ -15,7 +15,7 @@ __all__ = ["owned"]
 
 
 @pytest.mark.parametrize("landed", [True, False])
-def test_clickhouse_112081_a_lost_answer_deletes_only_what_was_not_committed(owned: Owned, landed: bool) -> None:
+def test_clickhouse_112081_a_lost_answer_deletes_no_commit(owned: Owned, landed: bool) -> None:
     with owner_write(owned.db) as c:
         contract.prepare(c, "shop", "load-1", ["r1"], "disk", ["data/r1/"], 600)
     path = owned.write_old("data/r1/a.dat")

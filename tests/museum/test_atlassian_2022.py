@@ -16,8 +16,8 @@ from sexton.kernel.errors import SextonError
 from sexton.operators.controls.port import NotEnabled
 from sexton.owners.catalog.errors import RecordNotFound
 from sexton.recycle.errors import PlanRefused
-from tests.fault.incidents.tables import check_sums, deleted_ids, marks
 from tests.integration.owners.catalog.shop import Shop
+from tests.museum.tables import check_sums, deleted_ids, marks
 from tests.support.command import run
 from tests.support.planned import Limited, limited_policy, waiting_plans
 from tests.support.rig import GRACE, Rig, listing, put

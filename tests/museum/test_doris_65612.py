@@ -12,7 +12,7 @@ from sexton.contract import NewMark
 from sexton.marks.model import MAX_FAILURES, Ref
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from tests.fault.conftest import Faulty
-from tests.fault.incidents.tables import check_sums, deleted_ids, marks
+from tests.museum.tables import check_sums, deleted_ids, marks
 from tests.support.command import run
 from tests.support.rig import GRACE
 from tests.support.scrape import scrape

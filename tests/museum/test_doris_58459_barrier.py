@@ -15,8 +15,8 @@ from sqlalchemy import event
 
 from sexton.contract import Collected
 from sexton.owners.catalog.errors import CatalogError
-from tests.fault.incidents.tables import deleted_ids, marks
 from tests.integration.owners.catalog.shop import FAR_MS, HOUR, PREPARED, Shop
+from tests.museum.tables import deleted_ids, marks
 from tests.support.rig import GRACE, listing
 
 STATEMENTS = 130
