@@ -8,6 +8,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from httpx._config import DEFAULT_TIMEOUT_CONFIG
 
 from sexton.database import schema
 from sexton.recycle.pipeline import finish
@@ -19,14 +20,18 @@ from tests.statements import find_missing, left_to_soak
 from tests.support import maven
 from tests.support.rig import DEPLOYMENT
 
+REQUEST_SECONDS = 60.0
+
 
 def pytest_configure() -> None:
     """Let Ctrl-C reach the programs that tests start, and let Spark's Java compile less.
 
     A shell that starts a run in the background ignores SIGINT for it, and every child would inherit that. Java's
-    second compiler costs a third of the CPU of short Spark jobs. Hypothesis does not measure time, because the machine
-    may be busy.
+    second compiler costs a third of the CPU of short Spark jobs. Neither Hypothesis nor a request without a timeout of
+    its own measures time, because the machine may be busy.
     """
+    for phase in ("connect", "read", "write", "pool"):
+        setattr(DEFAULT_TIMEOUT_CONFIG, phase, REQUEST_SECONDS)
     hypothesis.settings.register_profile("busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
     hypothesis.settings.load_profile("busy")
     os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")

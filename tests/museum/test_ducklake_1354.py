@@ -16,9 +16,7 @@ __all__ = ["owned"]
 SHARED = "data/t1/shared_0.dat"
 
 
-def test_ducklake_1354_a_file_of_two_tables_stays(
-    owned: Owned, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ducklake_1354_a_file_of_two_tables_stays(owned: Owned, capsys: pytest.CaptureFixture[str]) -> None:
     owned.write_old(SHARED)
     owned.live_rows((SHARED, 10), kind="t1")
     owned.live_rows((SHARED, 10), kind="t2")
