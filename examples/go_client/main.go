@@ -23,7 +23,7 @@ func main() {
 	order := sexton.NewHoldRequest("instance", 3600, "an example in Go")
 	placed, _, err := client.HoldsAPI.HoldsPlace(ctx, instance).HoldRequest(*order).Execute()
 	check(err)
-	fmt.Printf("hold %d blocks %d marks\n", placed.Hold.Hold, placed.BlocksNow)
+	fmt.Printf("hold %d blocks %d marks\n", placed.Hold.Hold, *placed.BlocksNow.Get())
 
 	planned, _, err := client.PlansAPI.PlansPlan(ctx, instance).Execute()
 	check(err)

@@ -8,11 +8,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select, true
+from sqlalchemy.exc import OperationalError
 
-from sexton.database.engine import Database
+from sexton.database.engine import QUERY_CANCELED, Database
 from sexton.database.ranges import beyond
 from sexton.insight.views import ListedMark, MarkPage
+from sexton.insight.why.story import SEARCH_SECONDS, Place
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import MarkState, Ref
 from sexton.marks.policy import covering_prefixes
@@ -45,11 +47,11 @@ class MarkFilter(NamedTuple):
     parent: Ref | None = None
     within: Mapping[str, tuple[int, int]] | None = None
     """Only waiting marks of these kinds whose retention started after one instant, up to another (ms since 1970)."""
-    under: Collection[str] = ()
+    under: Collection[Place] = ()
     """Only marks whose prefix, or one of whose keys, begins with one of these, or whose prefix covers one."""
 
 
-def in_plan(plan: Plan, kind: str = "", under: Collection[str] = ()) -> MarkFilter:
+def in_plan(plan: Plan, kind: str = "", under: Collection[Place] = ()) -> MarkFilter:
     """Return the filter for the marks of a plan that are due now; ``kind``: only those of this kind."""
     kinds = {k.kind: (k.since, k.cutoff) for k in plan.kinds if kind in ("", k.kind)}
     return MarkFilter(plan.instance, within=kinds, under=under)
@@ -79,6 +81,17 @@ class MarkListing:
             after: ``next`` of the page before; empty for the first page.
             limit: how many marks.
         """
+        if wanted.under and self._db.dialect == "postgresql":
+            c.exec_driver_sql(f"SET LOCAL statement_timeout = {SEARCH_SECONDS * 1000}")
+        try:
+            return self._page(c, wanted, after, limit)
+        except OperationalError as e:
+            if not wanted.under or getattr(e.orig, "sqlstate", None) != QUERY_CANCELED:
+                raise
+            what = f"the search was ended after {SEARCH_SECONDS} s; search one kind, or ask for one key: sexton why KEY"
+            raise BadInput(what) from e
+
+    def _page(self, c: Connection, wanted: MarkFilter, after: str, limit: int) -> MarkPage:
         sections = list(self._sections(c, wanted))
         first, values = self._start(sections, after)
         marks: list[ListedMark] = []
@@ -152,12 +165,16 @@ class MarkListing:
     def _of_instance(self, wanted: MarkFilter) -> ColumnElement[bool]:
         """Return the condition that a mark is of an instance, and of the part of its files that is wanted."""
         mark = self._db.t.mark
-        is_under: list[ColumnElement[bool]] = []
-        for under in wanted.under:
-            is_under.append(func.substr(mark.c.prefix, 1, len(under)) == under)
-            is_under += [mark.c.prefix.in_(covering_prefixes(under)), has_key_under(self._db, mark, under)]
         of_instance = mark.c.instance == wanted.instance
+        is_under = [self._is_under(place) for place in wanted.under if place.vault or place.beginning]
         return and_(of_instance, or_(*is_under)) if is_under else of_instance
+
+    def _is_under(self, place: Place) -> ColumnElement[bool]:
+        mark, beginning = self._db.t.mark, place.beginning
+        begins = func.substr(mark.c.prefix, 1, len(beginning)) == beginning
+        is_covered = mark.c.prefix.in_(covering_prefixes(beginning))
+        names_files = or_(begins, is_covered, has_key_under(self._db, mark, beginning)) if beginning else true()
+        return and_(mark.c.vault == place.vault, names_files) if place.vault else names_files
 
     def _select(self) -> Select[Any]:
         mark = self._db.t.mark

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sexton.insight.metrics.model import WalFigures
     from sexton.insight.plan_review import PlanReview
     from sexton.insight.views import MarkPage, Overview, Story
+    from sexton.insight.why.story import Place
     from sexton.marks.model import DueMark, Expansion, Ref
     from sexton.operators.controls.model import Halt
     from sexton.operators.holds.model import Hold
@@ -170,16 +171,16 @@ class OperatorService:
 
         stored = self.stores.plans.find_plan(plan)
         if stored.instance != wanted.instance:
-            raise UnknownPlan(f"{wanted.instance} has no plan {plan}; list its plans: sexton plan list")
+            raise UnknownPlan(plan)
         with self.db.read() as c:
             of_plan = in_plan(stored, wanted.kind, wanted.under)
             return MarkListing(self.db, stored.policy).page(c, of_plan, after, limit)
 
-    def places_of(self, instance: str, text: str) -> "Collection[str]":
-        """Return what a text may mean as the beginning of a key: as it is, or without what names a vault."""
-        from sexton.insight.why.story import names_of
+    def places_of(self, instance: str, text: str) -> "Collection[Place]":
+        """Return what a text may mean as the beginning of a key; empty: every place."""
+        from sexton.insight.why.story import places_of
 
-        return names_of(self.stores.registry.vaults(instance), text) - {""} if text else ()
+        return places_of(self.stores.registry.vaults(instance), text) if text else ()
 
     def _count_objects(self, instance: str, marks: "Sequence[DueMark]") -> int:
         """Return how many objects due marks name; prefixes are listed."""

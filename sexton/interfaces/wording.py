@@ -66,13 +66,20 @@ def monthly_cost(size: int, per_gib: float, currency: str) -> str:
     return f"less than 0.01 {currency}" if 0 < cost < 0.01 else f"{cost:,.2f} {currency}"
 
 
-def covers_nothing(hold: Hold) -> str:
-    """Return what to know of a hold that no mark matches now."""
+def covers_nothing(hold: Hold, above: int = 0) -> str:
+    """Return what to know of a hold that no mark matches now; ``above``: marks whose prefix covers that of the hold."""
     if hold.scope == "prefix":
+        if above:
+            return (
+                f"no mark of {hold.instance} names a key or a prefix there, and {quantity(above, 'mark')} above it "
+                "will be kept only if files are there: check the spelling"
+            )
         return (
             f"no mark of {hold.instance} names a key or a prefix there: check the spelling, without the vault's own "
             "prefix; it still blocks marks whose files only their owner names"
         )
+    if hold.scope == "instance":
+        return f"{hold.instance} has no mark now; the hold covers those that are made until it ends"
     return (
         f"no mark of {hold.instance} matches, or names it as an ancestor: the hold covers no mark now; it may still "
         "cover descendants that only the owner's records know"

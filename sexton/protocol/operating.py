@@ -90,12 +90,18 @@ class NewHold(Body):
 
 
 class PlacedHold(Message):
-    """A hold that was placed. ``too_late``: how many of its marks are claimed already, whose deletion goes on."""
+    """A hold that was placed. ``too_late``: how many of its marks are claimed already, whose deletion goes on.
+
+    ``blocks_now``: how many marks it blocks now, without those whose files only their owner names; ``matches_now``: how
+    many of them match it, and are not only blocked because they have too many ancestors. None: counting takes too long.
+    ``may_block``: marks whose prefix covers the one of the hold, which it blocks only if files are found under it.
+    """
 
     hold: Hold
     too_late: int
-    blocks_now: int
-    """How many marks it blocks now, without those whose files only their owner names."""
+    blocks_now: int | None
+    matches_now: int | None
+    may_block: int = 0
 
 
 class HoldPage(Message):

@@ -8,7 +8,10 @@ class PlanRefused(SextonError):
 
 
 class UnknownPlan(PlanRefused):
-    """No plan has this number."""
+    """No plan has this number, or none of that instance: a token of another one does not learn which."""
+
+    def __init__(self, plan: int) -> None:
+        super().__init__(f"there is no plan {plan}; see: sexton plan list")
 
 
 class UnknownRound(BadInput):

@@ -20,7 +20,7 @@ PAGE_KEYS = 1_000
 
 
 class _Value(BaseModel):
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, validate_by_name=True, validate_by_alias=True)
 
 
 class Probe(_Value):

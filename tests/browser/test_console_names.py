@@ -62,3 +62,26 @@ def test_a_button_approves_the_cut_of_its_own_binlog(
 
     assert waiting["sales", ""] == 1_000
     assert waiting[db, table] is None
+
+
+@pytest.mark.parametrize(
+    ("hold", "says"),
+    [
+        ({"scope": "prefix", "vault": " disk ", "prefix": "t/ordres/"}, "will be kept only if files are there"),
+        ({"scope": "prefix", "vault": "disk", "prefix": "nowhere/"}, "check the spelling"),
+        ({"scope": "prefix", "vault": "disk", "prefix": "t/"}, "It covers 1 mark now"),
+        ({"scope": "mark", "mark": "dropped/whole ", "vault": " ", "prefix": " "}, "the hold covers no mark now"),
+        ({"scope": "mark", "mark": "dropped/whole"}, "It covers 1 mark now"),
+        ({"scope": "instance", "vault": " "}, "It covers"),
+    ],
+)
+def test_a_hold_says_what_it_covers(client: httpx.Client, rig: Rig, hold: dict[str, str], says: str) -> None:
+    rig.mark("dropped", NewMark(id="whole", vault="disk", prefix="t/"))
+    form = {"instance": "shop", "days": "3", "reason": "keep", "form_token": _token(client, f"{PATH}/blockers")}
+    placed = client.post(f"{PATH}/holds", data=form | hold, follow_redirects=True)
+    notice = re.search(r'<p class="notice.*?</p>', placed.text, re.DOTALL)
+
+    assert notice is not None
+    assert says in notice[0]
+    assert ("notice ask" in notice[0]) == ("It covers" not in says)
+    assert len(rig.holds.active("shop")) == 1

@@ -78,7 +78,7 @@ def test_log_says_when_there_are_more_rows(offline: Run, shop: Database) -> None
         (("why", "s3://other/x"), 1, "no vault contains s3://other/x; see: sexton vault list"),
         (("why", "s3://other/x", "--instance", "shop"), 1, "no vault of shop contains s3://other/x"),
         (("why", "no/such/key"), 1, "nothing is known of no/such/key"),
-        (("plan", "show", "9"), 1, "there is no plan 9; make one: sexton plan INSTANCE"),
+        (("plan", "show", "9"), 1, "there is no plan 9; see: sexton plan list"),
         (("marks", "list", "shop", "--state", "GONE"), 64, "'GONE' is no state; one of: WAITING"),
         (("marks", "list", "--parent", "t1"), 64, "write KIND/ID"),
         (("marks", "list", "--after", "x"), 1, "is no place in this list"),

@@ -72,12 +72,24 @@ def story(db: Database, name: str, instance: str | None, context: WhyContext) ->
 
 def names_of(vaults: Iterable[VaultSpec], name: str) -> set[str]:
     """Return a name, and the key that is left of it in each vault whose name, location or prefix it begins with."""
-    names = {name, name.lstrip("/")}
+    return {name} | {place.beginning for place in places_of(vaults, name)}
+
+
+class Place(NamedTuple):
+    """The beginning of a key, in one vault or in any (None)."""
+
+    vault: str | None
+    beginning: str
+
+
+def places_of(vaults: Iterable[VaultSpec], text: str) -> set[Place]:
+    """Return what a text may mean as the beginning of a key: in any vault, or in the vault that it begins to name."""
+    places = {Place(None, text.lstrip("/"))}
     for vault in vaults:
         for start in (f"{vault.name}/", vault.prefix, f"{vault.location}/{vault.prefix}", *url_roots(vault)):
-            if start and name.startswith(start):
-                names.add(name.removeprefix(start).lstrip("/"))
-    return names
+            if start and text.startswith(start):
+                places.add(Place(vault.name, text.removeprefix(start).lstrip("/")))
+    return places
 
 
 def _live_stories(db: Database, search: _Search) -> list[Story]:

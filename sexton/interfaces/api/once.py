@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.errors import UnknownOutcome
+from sexton.operators.access.model import scopes_text
 from sexton.operators.access.sql.answers import AnswerStore, KeyedRequest, StoredAnswer
 
 HEADER, REPLAYED = "Idempotency-Key", "Idempotent-Replay"
@@ -56,7 +57,8 @@ def _keyed(request: Request, body: bytes) -> KeyedRequest:
     key = request.headers[HEADER]
     if not _KEY.fullmatch(key):
         raise BadInput(f"{HEADER} is 1 to 200 printable characters without spaces, such as a UUID")
-    content = "\0".join((request.method, request.url.path, request.url.query)).encode() + b"\0" + body
+    asked = (request.method, request.url.path, request.url.query, scopes_text(request.state.identity.scopes))
+    content = "\0".join(asked).encode() + b"\0" + body
     return KeyedRequest(
         request.state.identity.user or request.state.identity.name, key, hashlib.sha256(content).hexdigest()
     )

@@ -58,8 +58,12 @@ class GuardedPage(APIRoute):
 
 TYPED = frozenset(
     {"reason", "note", "token", "user", "days", "keys_per_second", "objects", "typed", "scope", "value", "name"}
+    | {"vault", "instance"}
 )
-"""Fields whose blanks around a text mean nothing. Others name something: `` old/`` is another prefix than ``old/``."""
+"""Fields whose blanks around a text mean nothing: no name of a vault or an instance has any.
+
+Others name something: `` old/`` is another prefix than ``old/``.
+"""
 
 
 async def _form(request: Request) -> dict[str, str]:

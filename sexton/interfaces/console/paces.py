@@ -20,6 +20,9 @@ def places_of(visit: CurrentVisit, specs: Sequence[VaultSpec]) -> Mapping[str, S
     return places
 
 
+ACTIVE_MS = 600_000
+
+
 class RateLimit(NamedTuple):
     """What bounds the deletions in a vault: its cap, or what its store was found to allow."""
 
@@ -29,16 +32,17 @@ class RateLimit(NamedTuple):
 
 
 def limits_of(visit: CurrentVisit) -> Mapping[str, RateLimit]:
-    """Return the limit of each vault of the page's instance that has one."""
+    """Return the limit of each vault of the page's instance that has one now.
+
+    What a store allows is known only where it refused requests, and counts where it is deleted from now.
+    """
     specs = visit.service.stores.registry.vaults(visit.instance)
-    learned = {
-        vault: RateLimit(
-            sum(figures.keys_per_second for figures in places),
-            False,
-            max((figures.throttled_at for figures in places if figures.throttled_at is not None), default=None),
-        )
-        for vault, places in places_of(visit, specs).items()
-    }
+    learned: dict[str, RateLimit] = {}
+    for vault, places in places_of(visit, specs).items():
+        active = [f for f in places if f.throttled_at is not None and visit.now - f.updated_at < ACTIVE_MS]
+        if active:
+            throttled_at = max(f.throttled_at or 0 for f in active)
+            learned[vault] = RateLimit(sum(f.keys_per_second for f in active), False, throttled_at)
     capped = {cap.vault: cap.keys_per_second for cap in visit.service.stores.paces.caps(visit.instance)}
     for vault, keys_per_second in capped.items():
         limit = learned.get(vault, RateLimit(keys_per_second, True, None))

@@ -134,8 +134,6 @@ def has_prefix_under(db: Database, hold: Any) -> ColumnElement[bool]:
 def has_prefix_above(db: Database, hold: Any) -> ColumnElement[bool]:
     """Return the condition that a mark's prefix covers that of the hold, so that some of its files may be under it."""
     mark = db.t.mark
-    if hold.scope != "prefix":
-        return false()
     return and_(mark.c.vault == hold.vault, mark.c.prefix.in_(covering_prefixes(str(hold.prefix))))
 
 

@@ -1,9 +1,23 @@
 """A hold as a value."""
 
+from typing import NamedTuple
+
 from pydantic import Field
 
 from sexton.kernel.message import Message
 from sexton.marks.keepers import Kept, by_hold
+
+
+class Coverage(NamedTuple):
+    """Unclaimed marks that a hold blocks, as far as their rows show it.
+
+    ``matching``: they match it. ``above``: their prefix covers that of a prefix hold, so they are blocked only if files
+    are found under it. ``many_levels``: a hold on a mark blocks them because their ancestors are not all read.
+    """
+
+    matching: int
+    above: int
+    many_levels: int
 
 
 class Hold(Message):

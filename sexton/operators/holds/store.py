@@ -10,16 +10,19 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     and_,
+    false,
     func,
     insert,
+    not_,
     or_,
     select,
     true,
     update,
 )
+from sqlalchemy.exc import OperationalError
 
 from sexton.database.contract_errors import check_text
-from sexton.database.engine import Database
+from sexton.database.engine import QUERY_CANCELED, Database
 from sexton.database.guard import deciding
 from sexton.kernel.crash_points import reached
 from sexton.kernel.errors import BadInput, SextonError
@@ -28,12 +31,14 @@ from sexton.marks.sql.file_lists import may_have_prefix, of_instance, read_lists
 from sexton.marks.sql.rows import refs_in
 from sexton.operators.controls.store import whoami
 from sexton.operators.holds import conditions
-from sexton.operators.holds.model import Hold
+from sexton.operators.holds.model import Coverage, Hold
 from sexton.storage.policy import check_listing
 
 log = logging.getLogger(__name__)
 MAX_SECONDS = 3650 * 86_400
 REASON_CHARACTERS = 500
+COUNT_SECONDS = 5
+"""How long a statement that counts the marks of a new hold may take (PostgreSQL): the hold is in force already."""
 
 
 class TooLate(SextonError):
@@ -78,22 +83,30 @@ class HoldStore:
             reached("hold.written")
         return placed.model_copy(update={"id": hold_id}), claimed
 
-    def count_blocked(self, hold: Hold) -> tuple[int, int]:
-        """Return how many unclaimed marks a hold blocks now: those that match it, and those with too many parents.
+    def count_blocked(self, hold: Hold) -> Coverage | None:
+        """Return how many unclaimed marks a hold blocks now; None: counting took longer than ``COUNT_SECONDS``.
 
-        The latter count for the first hold on a mark, as in plans. A prefix hold also blocks marks whose files only
-        their owner names: they are not counted.
+        Marks whose files only their owner names are not counted for a prefix.
         """
         mark = self._db.t.mark
         unclaimed = and_(mark.c.instance == hold.instance, mark.c.state != "CLAIMED")
         count = select(func.count()).select_from(mark)
-        with self._db.read() as c:
-            blocked = conditions.blocked_by_hold(self._db, c, hold.instance).get(hold.id)
-            if blocked is None:
-                return 0, 0
-            matches = or_(conditions.names(self._db, hold), conditions.has_prefix_above(self._db, hold))
-            matching = c.execute(count.where(unclaimed, matches)).scalar_one()
-            return matching, c.execute(count.where(unclaimed, or_(matches, blocked))).scalar_one() - matching
+        try:
+            with self._db.read() as c:
+                if self._db.dialect == "postgresql":
+                    c.exec_driver_sql(f"SET LOCAL statement_timeout = {COUNT_SECONDS * 1000}")
+                matches = conditions.names(self._db, hold)
+                matching = c.execute(count.where(unclaimed, matches)).scalar_one()
+                if hold.scope == "prefix":
+                    is_above = conditions.has_prefix_above(self._db, hold)
+                    above = c.execute(count.where(unclaimed, is_above, not_(func.coalesce(matches, false()))))
+                    return Coverage(matching, above.scalar_one(), 0)
+                blocked = conditions.blocked_by_hold(self._db, c, hold.instance).get(hold.id, false())
+                return Coverage(matching, 0, c.execute(count.where(unclaimed, blocked)).scalar_one() - matching)
+        except OperationalError as e:
+            if getattr(e.orig, "sqlstate", None) != QUERY_CANCELED:
+                raise
+            return None
 
     def instance_of(self, hold: int) -> str:
         """Return the instance of a hold; empty where there is no such hold."""

@@ -43,8 +43,14 @@ def place(instance: str, body: NewHold, service: Service, caller: CurrentCaller)
     hold = Hold(instance=instance, placed_by=caller.name, **fields)
     with caller.recorded(Deed("hold", instance, Grant.OPERATE, hold.what, hold.reason), keeps=True):
         placed, too_late = service.stores.holds.place(hold, body.seconds)
-    blocks_now = sum(service.stores.holds.count_blocked(placed))
-    return PlacedHold(hold=placed, too_late=too_late, blocks_now=blocks_now)
+    covers = service.stores.holds.count_blocked(placed)
+    return PlacedHold(
+        hold=placed,
+        too_late=too_late,
+        blocks_now=None if covers is None else covers.matching + covers.many_levels,
+        matches_now=None if covers is None else covers.matching,
+        may_block=0 if covers is None else covers.above,
+    )
 
 
 @routes.post("/{hold}/release")

@@ -23,7 +23,7 @@ from sexton.kernel.printable import printable
 from sexton.marks.model import Ref
 
 if TYPE_CHECKING:
-    from sexton.operators.holds.model import Hold
+    from sexton.operators.holds.model import Coverage, Hold
 
 app = typer.Typer(help="Holds: until a hold ends, no mark that it covers is claimed.", no_args_is_help=True)
 add = typer.Typer(help="Place a hold on an instance, a table, a mark or a prefix.", no_args_is_help=True)
@@ -166,23 +166,24 @@ def _place(hold: "Hold", instance: str | None, length: str) -> None:
             placed, too_late = service.stores.holds.place(request, duration)
         blocked = service.stores.holds.count_blocked(placed)
     if wants_json():
-        emit(placed, too_late=too_late, blocks_now=sum(blocked))
+        emit(placed, too_late=too_late, blocks_now=None if blocked is None else blocked.matching + blocked.many_levels)
     else:
         _show_placed(placed, blocked, too_late)
 
 
-def _show_placed(hold: "Hold", blocked: tuple[int, int], too_late: int) -> None:
-    matching, with_many_levels = blocked
+def _show_placed(hold: "Hold", covers: "Coverage | None", too_late: int) -> None:
     typer.echo(f"{hold.kept} blocks {printable(hold.what)} of {hold.instance} until {utc(hold.expires_at)}")
-    if matching:
-        typer.echo(f"it covers {quantity(matching, 'mark')} now, and matching marks that are made until then")
-    if matching == 0:
-        typer.echo(f"WARNING: {covers_nothing(hold)}", err=True)
+    if covers is None:
+        typer.echo("how many marks it covers was not counted: that takes too long")
+    elif covers.matching:
+        typer.echo(f"it covers {quantity(covers.matching, 'mark')} now, and matching marks that are made until then")
+    else:
+        typer.echo(f"WARNING: {covers_nothing(hold, covers.above)}", err=True)
         typer.echo("to see the names of marks: sexton why ID; or hold a vault-prefix, or the whole instance", err=True)
-    if with_many_levels:
+    if covers is not None and covers.many_levels:
         typer.echo(
-            f"it also blocks {quantity(with_many_levels, 'mark')} with more levels of parents than are read: a hold on "
-            "any mark blocks those"
+            f"it also blocks {quantity(covers.many_levels, 'mark')} with more levels of parents than are read: a hold "
+            "on any mark blocks those"
         )
     typer.echo(f"to end it earlier: sexton hold release {hold.id}")
     if too_late:

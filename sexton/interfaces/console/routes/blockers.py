@@ -77,18 +77,24 @@ def place(visit: CurrentVisit) -> Response:
         raise BadInput("write for how many days the hold lasts: 1 to 3,650")
     kind, slash, id_ = visit.form.get("mark", "").partition("/")
     mark = {"mark_kind": kind, "mark_id": id_} if slash else {}
-    new = visit.read(NewHold, seconds=int(days) * DAY_SECONDS, **mark)
+    of_scope: dict[str, object] = dict.fromkeys(("vault", "prefix"))  # a form has the fields of every scope
+    if visit.form.get("scope") == "prefix":
+        of_scope = {name: visit.form.get(name) or None for name in of_scope}
+    new = visit.read(NewHold, seconds=int(days) * DAY_SECONDS, **mark, **of_scope)
     placed = api.place(visit.instance, new, visit.service, visit.caller)
-    covers = f"It covers {quantity(placed.blocks_now, 'mark')} now."
-    is_suspicious = not placed.blocks_now and placed.hold.scope != "instance"
-    if is_suspicious:
-        covers = f"But {covers_nothing(placed.hold)}."
+    is_suspicious = placed.matches_now == 0 and placed.hold.scope != "instance"
+    if placed.matches_now is None:
+        covers = "How many marks it covers was not counted: that takes too long."
+    elif is_suspicious:
+        covers = f"But {covers_nothing(placed.hold, placed.may_block)}."
+    else:
+        covers = f"It covers {quantity(placed.matches_now, 'mark')} now."
     if placed.too_late:
         covers += (
             f" Too late for {quantity(placed.too_late, 'mark')}, claimed before: their files are deleted all the same, "
             "now or when deletion starts again."
         )
-    text = f"Hold {placed.hold.id} blocks {placed.hold.what}. {covers}"
+    text = f"Hold {placed.hold.id} is placed. {covers} It blocks {placed.hold.what}."
     return visit.done(text, "blockers", warns=is_suspicious or placed.too_late > 0)
 
 

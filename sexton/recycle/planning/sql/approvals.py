@@ -57,7 +57,7 @@ class ApprovalStore:
         with self._db.read() as c:
             row = c.execute(select(t).where(t.c.id == plan)).one_or_none()
             if row is None:
-                raise UnknownPlan(f"there is no plan {plan}; see: sexton plan list")
+                raise UnknownPlan(plan)
             return plan_row(row, self._db.now(c))
 
     def plans(self, instance: str | None = None, last: int = 20, before: int | None = None) -> Sequence[PlanRow]:
@@ -168,7 +168,7 @@ class ApprovalStore:
         with self._db.write() as c:
             row, now = c.execute(select(t).where(t.c.id == plan).with_for_update()).one_or_none(), self._db.now(c)
             if row is None:
-                raise UnknownPlan(f"there is no plan {plan}; see: sexton plan list")
+                raise UnknownPlan(plan)
             if (state := shown_state(row, now)) != PlanState.AWAITING:
                 raise PlanRefused(f"plan {plan} awaits no approval: {state}; see: sexton plan list")
             answer = f"rejected by {by}: {why}"

@@ -128,7 +128,7 @@ class PlanStore:
         with self._db.read() as tx:
             row = tx.execute(select(t.c.body, t.c.approved_at).where(t.c.id == plan)).one_or_none()
         if row is None:
-            raise UnknownPlan(f"there is no plan {plan}; make one: sexton plan INSTANCE")
+            raise UnknownPlan(plan)
         stored = Plan.model_validate(row.body | {"id": plan})
         return stored if row.approved_at is None else stored.model_copy(update={"allowance": None})
 

@@ -35,7 +35,7 @@ def test_an_operator_searches_the_marks_of_a_plan(operator: Sexton, rig: Rig) ->
     everything = operator.marks("shop", MarkQuery(plan=plan)).marks
     found = operator.marks("shop", MarkQuery(plan=plan, under="data/a")).marks
     rig.instance("depot")
-    with pytest.raises(RequestRefused, match=f"depot has no plan {plan}"):
+    with pytest.raises(RequestRefused, match=f"there is no plan {plan}"):
         operator.marks("depot", MarkQuery(plan=plan))
     with pytest.raises(ValidationError, match="leave the parent and the state out"):
         MarkQuery(plan=plan, state="CLAIMED")

@@ -136,3 +136,22 @@ def test_a_key_of_a_user_outlives_the_login(api: Api, rig: Rig) -> None:
 
     assert answered[0].json() == answered[1].json()
     assert rig.count("hold") == 1
+
+
+def test_a_key_answers_no_token_of_another_scope(api: Api, rig: Rig) -> None:
+    rig.instance("depot")
+    login = {"user": "ada", "password": "a long password of ada"}
+    with Sexton(api.url, api.token("admin")) as admin:
+        admin.add_user("ada", "operate@shop", login["password"])
+    wide = httpx.post(f"{api.url}/v1/token", json=login).json()["token"]
+    with Sexton(api.url, api.token("admin")) as admin:
+        admin.remove_user("ada")
+        admin.add_user("ada", "operate@depot", login["password"])
+    narrow = httpx.post(f"{api.url}/v1/token", json=login).json()["token"]
+    answered = [
+        httpx.post(api.url + HOLDS, json=HOLD, headers={"Authorization": f"Bearer {token}", "Idempotency-Key": "k"})
+        for token in (wide, narrow)
+    ]
+
+    assert [answer.status_code for answer in answered] in ([201, 409], [401, 403])
+    assert "hold" not in answered[1].json()
