@@ -39,7 +39,7 @@ def reads(url: str, children: int, *, analyzed: bool) -> dict[str, int]:
     with recorded(rig.db) as sent["place"]:
         placed, _ = rig.holds.place(hold, 86_400)
     with recorded(rig.db) as sent["count"]:
-        assert rig.holds.count_blocked(placed) == (children, 0)
+        assert rig.holds.count_blocked(placed) == (children, 0, 0)
     with recorded(rig.db) as sent["plan"]:
         (planned,) = rig.plan().kinds
     assert [held.marks for held in planned.held] == [children]
