@@ -4,6 +4,7 @@ First the marks that wait, by kind and in the order in which they become due, th
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -166,15 +167,19 @@ class MarkListing:
         """Return the condition that a mark is of an instance, and of the part of its files that is wanted."""
         mark = self._db.t.mark
         of_instance = mark.c.instance == wanted.instance
-        is_under = [self._is_under(place) for place in wanted.under if place.vault or place.beginning]
+        vaults_of: defaultdict[str, set[str | None]] = defaultdict(set)
+        for place in wanted.under:
+            vaults_of[place.beginning].add(place.vault)
+        is_under = [self._is_under(beginning, vaults) for beginning, vaults in vaults_of.items()]
         return and_(of_instance, or_(*is_under)) if is_under else of_instance
 
-    def _is_under(self, place: Place) -> ColumnElement[bool]:
-        mark, beginning = self._db.t.mark, place.beginning
+    def _is_under(self, beginning: str, vaults: Collection[str | None]) -> ColumnElement[bool]:
+        """Return the condition that a mark has files under the beginning of a key; None in ``vaults``: in any vault."""
+        mark = self._db.t.mark
         begins = func.substr(mark.c.prefix, 1, len(beginning)) == beginning
         is_covered = mark.c.prefix.in_(covering_prefixes(beginning))
         names_files = or_(begins, is_covered, has_key_under(self._db, mark, beginning)) if beginning else true()
-        return and_(mark.c.vault == place.vault, names_files) if place.vault else names_files
+        return names_files if None in vaults else and_(mark.c.vault.in_(vaults), names_files)
 
     def _select(self) -> Select[Any]:
         mark = self._db.t.mark

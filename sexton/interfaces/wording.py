@@ -79,7 +79,7 @@ def covers_nothing(hold: Hold, above: int = 0) -> str:
             "prefix; it still blocks marks whose files only their owner names"
         )
     if hold.scope == "instance":
-        return f"{hold.instance} has no mark now; the hold covers those that are made until it ends"
+        return f"{hold.instance} has no mark that waits now; the hold covers those that are made until it ends"
     return (
         f"no mark of {hold.instance} matches, or names it as an ancestor: the hold covers no mark now; it may still "
         "cover descendants that only the owner's records know"

@@ -100,7 +100,7 @@ class PlacedHold(Message):
     hold: Hold
     too_late: int
     blocks_now: int | None
-    matches_now: int | None
+    matches_now: int | None = None
     may_block: int = 0
 
 

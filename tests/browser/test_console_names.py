@@ -85,3 +85,20 @@ def test_a_hold_says_what_it_covers(client: httpx.Client, rig: Rig, hold: dict[s
     assert says in notice[0]
     assert ("notice ask" in notice[0]) == ("It covers" not in says)
     assert len(rig.holds.active("shop")) == 1
+
+
+@pytest.mark.parametrize(
+    "hold",
+    [
+        {"scope": "mark", "mark": "dropped/whole", "prefix": "legal/"},
+        {"scope": "prefix", "vault": "disk", "prefix": "t/", "mark": "whole"},
+        {"scope": "instance", "vault": "disk", "prefix": "t/"},
+    ],
+)
+def test_a_hold_of_two_kinds_at_once_is_refused(client: httpx.Client, rig: Rig, hold: dict[str, str]) -> None:
+    form = {"instance": "shop", "days": "3", "reason": "keep", "form_token": _token(client, f"{PATH}/blockers")}
+    answer = client.post(f"{PATH}/holds", data=form | hold)
+
+    assert answer.status_code == 422
+    assert "nothing is held yet" in answer.text
+    assert not rig.holds.active("shop")

@@ -57,8 +57,7 @@ def _keyed(request: Request, body: bytes) -> KeyedRequest:
     key = request.headers[HEADER]
     if not _KEY.fullmatch(key):
         raise BadInput(f"{HEADER} is 1 to 200 printable characters without spaces, such as a UUID")
-    asked = (request.method, request.url.path, request.url.query, scopes_text(request.state.identity.scopes))
-    content = "\0".join(asked).encode() + b"\0" + body
-    return KeyedRequest(
-        request.state.identity.user or request.state.identity.name, key, hashlib.sha256(content).hexdigest()
-    )
+    content = "\0".join((request.method, request.url.path, request.url.query)).encode() + b"\0" + body
+    identity = request.state.identity
+    digests = [hashlib.sha256(part).hexdigest()[:32] for part in (content, scopes_text(identity.scopes).encode())]
+    return KeyedRequest(identity.user or identity.name, key, "".join(digests))

@@ -34,18 +34,18 @@ class RateLimit(NamedTuple):
 def limits_of(visit: CurrentVisit) -> Mapping[str, RateLimit]:
     """Return the limit of each vault of the page's instance that has one now.
 
-    What a store allows is known only where it refused requests, and counts where it is deleted from now.
+    What a store allows is known where each place that is deleted from now was refused requests.
     """
     specs = visit.service.stores.registry.vaults(visit.instance)
-    learned: dict[str, RateLimit] = {}
-    for vault, places in places_of(visit, specs).items():
-        active = [f for f in places if f.throttled_at is not None and visit.now - f.updated_at < ACTIVE_MS]
-        if active:
-            throttled_at = max(f.throttled_at or 0 for f in active)
-            learned[vault] = RateLimit(sum(f.keys_per_second for f in active), False, throttled_at)
+    limits: dict[str, RateLimit] = {}
     capped = {cap.vault: cap.keys_per_second for cap in visit.service.stores.paces.caps(visit.instance)}
+    for vault, places in places_of(visit, specs).items():
+        active = [f for f in places if visit.now - f.updated_at < ACTIVE_MS]
+        if active and all(f.throttled_at is not None for f in active):
+            throttled_at = max(f.throttled_at or 0 for f in active)
+            limits[vault] = RateLimit(sum(f.keys_per_second for f in active), False, throttled_at)
     for vault, keys_per_second in capped.items():
-        limit = learned.get(vault, RateLimit(keys_per_second, True, None))
+        limit = limits.get(vault, RateLimit(keys_per_second, True, None))
         if keys_per_second <= limit.keys_per_second:
-            learned[vault] = limit._replace(keys_per_second=keys_per_second, is_cap=True)
-    return learned
+            limits[vault] = limit._replace(keys_per_second=keys_per_second, is_cap=True)
+    return limits

@@ -1126,7 +1126,7 @@ CREATE TABLE sexton.api_user (
 CREATE TABLE sexton.answer (
     who text COLLATE "C" NOT NULL,
     key text COLLATE "C" NOT NULL,
-    request text NOT NULL CHECK (length(request) = 64),  -- SHA-256 of its method, address and body
+    request text NOT NULL CHECK (length(request) = 64),  -- halves of SHA-256: of what it asks for, of the scopes
     at timestamptz NOT NULL,
     status integer,  -- null: it is not known yet
     body text,  -- null: it was shown once, or has no text

@@ -876,7 +876,7 @@ CREATE TABLE sexton_api_user (
 CREATE TABLE sexton_answer (
     who text NOT NULL,
     key text NOT NULL,
-    request text NOT NULL CHECK (length(request) = 64),  -- SHA-256 of its method, address and body
+    request text NOT NULL CHECK (length(request) = 64),  -- halves of SHA-256: of what it asks for, of the scopes
     at integer NOT NULL,
     status integer,  -- null: it is not known yet
     body text,  -- null: it was shown once, or has no text

@@ -177,6 +177,8 @@ def _show_placed(hold: "Hold", covers: "Coverage | None", too_late: int) -> None
         typer.echo("how many marks it covers was not counted: that takes too long")
     elif covers.matching:
         typer.echo(f"it covers {quantity(covers.matching, 'mark')} now, and matching marks that are made until then")
+    elif hold.scope == "instance":
+        typer.echo(f"{covers_nothing(hold)}")
     else:
         typer.echo(f"WARNING: {covers_nothing(hold, covers.above)}", err=True)
         typer.echo("to see the names of marks: sexton why ID; or hold a vault-prefix, or the whole instance", err=True)

@@ -1,7 +1,7 @@
 """What blocks deletion now: everything with its way out; holds are placed and released here."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path
@@ -15,7 +15,7 @@ from sexton.interfaces.api.routes import protections as protections_api
 from sexton.interfaces.blockers.listing import list_blockers
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
-from sexton.interfaces.console.visit import CurrentVisit
+from sexton.interfaces.console.visit import CurrentVisit, Visit
 from sexton.interfaces.lists import CONTROL_KINDS
 from sexton.interfaces.wording import covers_nothing, quantity
 from sexton.kernel.errors import BadInput
@@ -37,6 +37,8 @@ FREES = {
 SHOWN = 50
 DAY_SECONDS, MAX_DAYS, MAX_JOB = 86_400, 3_650, 4_096
 PROTECTIONS_SHOWN = 200
+SCOPE_OF = {"mark": "mark", "vault": "prefix", "prefix": "prefix"}
+"""Field of the form of a hold → the scope that has it."""
 DAYS = re.compile(r"[1-9][0-9]{0,3}")
 
 
@@ -75,16 +77,11 @@ def place(visit: CurrentVisit) -> Response:
     days = visit.form.get("days", "")
     if not DAYS.fullmatch(days) or int(days) > MAX_DAYS:
         raise BadInput("write for how many days the hold lasts: 1 to 3,650")
-    kind, slash, id_ = visit.form.get("mark", "").partition("/")
-    mark = {"mark_kind": kind, "mark_id": id_} if slash else {}
-    of_scope: dict[str, object] = dict.fromkeys(("vault", "prefix"))  # a form has the fields of every scope
-    if visit.form.get("scope") == "prefix":
-        of_scope = {name: visit.form.get(name) or None for name in of_scope}
-    new = visit.read(NewHold, seconds=int(days) * DAY_SECONDS, **mark, **of_scope)
+    new = visit.read(NewHold, seconds=int(days) * DAY_SECONDS, **_held(visit))
     placed = api.place(visit.instance, new, visit.service, visit.caller)
     is_suspicious = placed.matches_now == 0 and placed.hold.scope != "instance"
     if placed.matches_now is None:
-        covers = "How many marks it covers was not counted: that takes too long."
+        covers = "How many marks it covers was not counted, which takes too long: check its spelling."
     elif is_suspicious:
         covers = f"But {covers_nothing(placed.hold, placed.may_block)}."
     else:
@@ -95,7 +92,20 @@ def place(visit: CurrentVisit) -> Response:
             "now or when deletion starts again."
         )
     text = f"Hold {placed.hold.id} is placed. {covers} It blocks {placed.hold.what}."
-    return visit.done(text, "blockers", warns=is_suspicious or placed.too_late > 0)
+    return visit.done(text, "blockers", warns=placed.matches_now is None or is_suspicious or placed.too_late > 0)
+
+
+def _held(visit: Visit) -> Mapping[str, str | None]:
+    """Return what a form holds; it has the fields of every scope, and those of others must be empty."""
+    scope = visit.form.get("scope", "")
+    for name, of_scope in SCOPE_OF.items():
+        if of_scope != scope and visit.form.get(name, "").strip():
+            raise BadInput(f"nothing is held yet: a hold of this kind has no {name}; empty it, or choose another kind")
+    if scope == "prefix":
+        return {name: visit.form.get(name) or None for name in ("vault", "prefix")}
+    kind, slash, id_ = visit.form.get("mark", "").partition("/")
+    mark = {"mark_kind": kind, "mark_id": id_} if scope == "mark" and slash else {}
+    return {"vault": None, "prefix": None} | mark
 
 
 @routes.post("/holds/{hold}/release")

@@ -14,7 +14,7 @@ MOST_KEYS = 10_000
 
 
 class KeyedRequest(NamedTuple):
-    """A request. ``digest``: the SHA-256 of what it asks for."""
+    """A request. ``digest``: half of the SHA-256 of what it asks for, and half of that of the caller's scopes."""
 
     who: str
     key: str
@@ -53,6 +53,11 @@ class AnswerStore:
                     raise TooManyKeys(f"{MOST_KEYS:,} idempotency keys of a day are kept for one caller")
                 return None
             first = c.execute(select(t).where(t.c.who == request.who, t.c.key == request.key)).one()
+        if first.request != request.digest and first.request[:32] == request.digest[:32]:
+            raise UnknownOutcome(
+                "this request was sent with a token of other scopes, which may have done it; look what it has done "
+                "before you send it with another key"
+            )
         if first.request != request.digest:
             raise KeyOfAnotherRequest("this Idempotency-Key belongs to another request; use a new one for each")
         if first.status is None:
