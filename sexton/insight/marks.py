@@ -15,7 +15,7 @@ from sqlalchemy.exc import OperationalError
 from sexton.database.engine import QUERY_CANCELED, Database
 from sexton.database.ranges import beyond
 from sexton.insight.views import ListedMark, MarkPage
-from sexton.insight.why.story import SEARCH_SECONDS, Place
+from sexton.insight.why.story import SEARCH_SECONDS, SearchedPlace
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import MarkState, Ref
 from sexton.marks.policy import covering_prefixes
@@ -48,11 +48,11 @@ class MarkFilter(NamedTuple):
     parent: Ref | None = None
     within: Mapping[str, tuple[int, int]] | None = None
     """Only waiting marks of these kinds whose retention started after one instant, up to another (ms since 1970)."""
-    under: Collection[Place] = ()
+    under: Collection[SearchedPlace] = ()
     """Only marks whose prefix, or one of whose keys, begins with one of these, or whose prefix covers one."""
 
 
-def in_plan(plan: Plan, kind: str = "", under: Collection[Place] = ()) -> MarkFilter:
+def in_plan(plan: Plan, kind: str = "", under: Collection[SearchedPlace] = ()) -> MarkFilter:
     """Return the filter for the marks of a plan that are due now; ``kind``: only those of this kind."""
     kinds = {k.kind: (k.since, k.cutoff) for k in plan.kinds if kind in ("", k.kind)}
     return MarkFilter(plan.instance, within=kinds, under=under)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sexton.insight.metrics.model import WalFigures
     from sexton.insight.plan_review import PlanReview
     from sexton.insight.views import MarkPage, Overview, Story
-    from sexton.insight.why.story import Place
+    from sexton.insight.why.story import SearchedPlace
     from sexton.marks.model import DueMark, Expansion, Ref
     from sexton.operators.controls.model import Halt
     from sexton.operators.holds.model import Hold
@@ -176,7 +176,7 @@ class OperatorService:
             of_plan = in_plan(stored, wanted.kind, wanted.under)
             return MarkListing(self.db, stored.policy).page(c, of_plan, after, limit)
 
-    def places_of(self, instance: str, text: str) -> "Collection[Place]":
+    def places_of(self, instance: str, text: str) -> "Collection[SearchedPlace]":
         """Return what a text may mean as the beginning of a key; empty: every place."""
         from sexton.insight.why.story import places_of
 

@@ -75,20 +75,20 @@ def names_of(vaults: Iterable[VaultSpec], name: str) -> set[str]:
     return {name} | {place.beginning for place in places_of(vaults, name)}
 
 
-class Place(NamedTuple):
+class SearchedPlace(NamedTuple):
     """The beginning of a key, in one vault or in any (None)."""
 
     vault: str | None
     beginning: str
 
 
-def places_of(vaults: Iterable[VaultSpec], text: str) -> set[Place]:
+def places_of(vaults: Iterable[VaultSpec], text: str) -> set[SearchedPlace]:
     """Return what a text may mean as the beginning of a key: in any vault, or in the vault that it begins to name."""
-    places = {Place(None, text.lstrip("/"))}
+    places = {SearchedPlace(None, text.lstrip("/"))}
     for vault in vaults:
         for start in (f"{vault.name}/", vault.prefix, f"{vault.location}/{vault.prefix}", *url_roots(vault)):
             if start and text.startswith(start):
-                places.add(Place(vault.name, text.removeprefix(start).lstrip("/")))
+                places.add(SearchedPlace(vault.name, text.removeprefix(start).lstrip("/")))
     return places
 
 

@@ -6,7 +6,7 @@ from sexton import contract
 from sexton.contract import NewMark
 from sexton.insight.marks import Listed, MarkFilter, MarkListing, in_plan
 from sexton.insight.views import ListedMark
-from sexton.insight.why.story import Place
+from sexton.insight.why.story import SearchedPlace
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import Ref
 from tests.support.rig import Rig
@@ -124,7 +124,7 @@ def test_marks_are_searched_by_the_beginning_of_a_key(rig: Rig, under: str, foun
         contract.mark(c, "shop", "dropped", marks)
 
     assert {
-        mark.mark for mark in listed(rig, MarkFilter("shop", under=[Place(None, under)] if under else ()), 2)
+        mark.mark for mark in listed(rig, MarkFilter("shop", under=[SearchedPlace(None, under)] if under else ()), 2)
     } == found
 
 
@@ -141,7 +141,7 @@ def test_a_plan_lists_its_marks_and_no_later_ones(filled: Rig) -> None:
     assert {(m.kind, m.mark) for m in of_plan} == {
         (m.kind, m.mark) for m in listed(filled, MarkFilter("shop", "", Listed.WAITING), 100) if m.mark != "later"
     }
-    assert [m.mark for m in listed(filled, in_plan(plan, "dropped", [Place("hot", "dropped/1.d")]), 5)] == [
+    assert [m.mark for m in listed(filled, in_plan(plan, "dropped", [SearchedPlace("hot", "dropped/1.d")]), 5)] == [
         "dropped-01"
     ]
 
@@ -150,5 +150,7 @@ def test_a_search_in_a_vault_finds_no_other_vaults_marks(filled: Rig) -> None:
     with filled.db.write() as c:
         contract.mark(c, "shop", "dropped", [NewMark(id="cold", vault="cold", keys=("dropped/1.dat",))])
 
-    assert [m.mark for m in listed(filled, MarkFilter("shop", under=[Place("cold", "")]), 5)] == ["cold"]
-    assert [m.mark for m in listed(filled, MarkFilter("shop", under=[Place("hot", "dropped/1.")]), 5)] == ["dropped-01"]
+    assert [m.mark for m in listed(filled, MarkFilter("shop", under=[SearchedPlace("cold", "")]), 5)] == ["cold"]
+    assert [m.mark for m in listed(filled, MarkFilter("shop", under=[SearchedPlace("hot", "dropped/1.")]), 5)] == [
+        "dropped-01"
+    ]
