@@ -130,7 +130,7 @@ def test_keyboard_alone_holds_and_releases(new_page: NewPage, rig: Rig) -> None:
             page.keyboard.type("a mark")
     tab_to(page, "Place the hold")
     page.keyboard.press("Enter")
-    expect(page.locator(".notice")).to_contain_text("Hold 1 blocks dropped a")
+    expect(page.locator(".notice")).to_contain_text("It blocks dropped a")
     assert rig.count("hold", released_at=None) == 1
 
     tab_to(page, "Release hold 1")
@@ -158,7 +158,7 @@ def test_a_hold_is_placed_and_released(new_page: NewPage, rig: Rig) -> None:
     page.fill("#mark", "dropped/a")
     page.fill("#hold-reason", "an audit")
     page.click("text=Place the hold")
-    expect(page.locator(".notice")).to_contain_text("Hold 1 blocks dropped a")
+    expect(page.locator(".notice")).to_contain_text("It blocks dropped a")
     assert rig.round().deleted == 4
     assert rig.row("dropped", "a").state == "MARKED"
 

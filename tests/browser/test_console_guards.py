@@ -131,7 +131,7 @@ def test_a_long_name_does_not_lose_the_message(http_: httpx.Client, rig: Rig) ->
     }
     http_.post(f"{PATH}/holds", data=sent | {"form_token": _token(http_, PATH)})
     assert rig.count("hold") == 1
-    assert "Hold 1 blocks" in http_.get(f"{PATH}/blockers").text
+    assert "Hold 1 is placed" in http_.get(f"{PATH}/blockers").text
 
 
 @pytest.mark.parametrize("days", ["9" * 5_000, "\u0663", "0", "-1", "1e2", "99999"])
