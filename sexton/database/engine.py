@@ -116,6 +116,11 @@ class Database:
         with self.engine.connect() as connection, connection.begin():
             yield connection
 
+    def limit_statements(self, c: Connection, seconds: float) -> None:
+        """Let each further statement of a transaction take this long at most (PostgreSQL); see ``reached_limit``."""
+        if self.dialect == "postgresql":
+            c.exec_driver_sql(f"SET LOCAL statement_timeout = {int(seconds * 1000)}")
+
     @contextmanager
     def look_up(self) -> Iterator[Connection]:
         """Open a connection for single statements, each a transaction of its own: without BEGIN and COMMIT."""
@@ -205,6 +210,11 @@ def now_column(dialect: str) -> ColumnElement[int]:
     if dialect == "postgresql":
         return type_coerce(func.sexton.now(type_=Instant()), Instant())
     return literal_column(SQLITE_NOW, Instant())
+
+
+def reached_limit(error: DBAPIError) -> bool:
+    """Return whether a statement was ended because it took longer than its transaction lets it."""
+    return getattr(error.orig, "sqlstate", None) == QUERY_CANCELED
 
 
 def first_line(error: Exception) -> str:

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select, true
 from sqlalchemy.exc import OperationalError
 
-from sexton.database.engine import QUERY_CANCELED, Database
+from sexton.database.engine import Database, reached_limit
 from sexton.database.ranges import beyond
+from sexton.insight.search import SEARCH_SECONDS, SearchedPlace
 from sexton.insight.views import ListedMark, MarkPage
-from sexton.insight.why.story import SEARCH_SECONDS, SearchedPlace
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import MarkState, Ref
 from sexton.marks.policy import covering_prefixes
@@ -82,12 +82,12 @@ class MarkListing:
             after: ``next`` of the page before; empty for the first page.
             limit: how many marks.
         """
-        if wanted.under and self._db.dialect == "postgresql":
-            c.exec_driver_sql(f"SET LOCAL statement_timeout = {SEARCH_SECONDS * 1000}")
+        if wanted.under:
+            self._db.limit_statements(c, SEARCH_SECONDS)
         try:
             return self._page(c, wanted, after, limit)
         except OperationalError as e:
-            if not wanted.under or getattr(e.orig, "sqlstate", None) != QUERY_CANCELED:
+            if not wanted.under or not reached_limit(e):
                 raise
             what = f"the search was ended after {SEARCH_SECONDS} s; search one kind, or ask for one key: sexton why KEY"
             raise BadInput(what) from e

@@ -107,11 +107,11 @@ def _shards(plan: KindPlan, ranges: Sequence[_Range]) -> tuple[ShardCounts, ...]
 
 def _kept(ranges: Iterable[_Range]) -> Counter[Kept]:
     """Return the marks that finished ranges kept, by reason."""
-    kept: Counter[Kept] = Counter()
+    marks_by_reason: Counter[Kept] = Counter()
     for range_ in ranges:
         if range_.receipt is not None:
-            kept.update(range_.receipt.kept)
-    return kept
+            marks_by_reason.update(range_.receipt.kept)
+    return marks_by_reason
 
 
 def _ranges(db: Database, c: Connection, which: ColumnElement[bool]) -> Mapping[int, Mapping[str, Sequence[_Range]]]:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from sexton.insight.marks import MarkFilter
     from sexton.insight.metrics.model import WalFigures
     from sexton.insight.plan_review import PlanReview
+    from sexton.insight.search import SearchedPlace
     from sexton.insight.views import MarkPage, Overview, Story
-    from sexton.insight.why.story import SearchedPlace
     from sexton.marks.model import DueMark, Expansion, Ref
     from sexton.operators.controls.model import Halt
     from sexton.operators.holds.model import Hold
@@ -178,7 +178,7 @@ class OperatorService:
 
     def places_of(self, instance: str, text: str) -> "Collection[SearchedPlace]":
         """Return what a text may mean as the beginning of a key; empty: every place."""
-        from sexton.insight.why.story import places_of
+        from sexton.insight.search import places_of
 
         return places_of(self.stores.registry.vaults(instance), text) if text else ()
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from sexton.database.engine import Database, first_line
@@ -24,5 +24,4 @@ def silent_on_error(what: str) -> Iterator[None]:
 
 def limit_statements(db: Database, c: Connection) -> None:
     """Limit each statement of a transaction that reads a part (PostgreSQL)."""
-    if db.dialect == "postgresql":
-        c.execute(text(f"SET LOCAL statement_timeout = {STATEMENT_SECONDS * 1000}"))
+    db.limit_statements(c, STATEMENT_SECONDS)

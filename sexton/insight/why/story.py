@@ -10,8 +10,9 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from sexton.check.model import FindingState, FindingType
-from sexton.database.engine import QUERY_CANCELED, Database, first_line
+from sexton.database.engine import Database, first_line, reached_limit
 from sexton.database.rows import in_list
+from sexton.insight.search import SEARCH_SECONDS, names_of
 from sexton.insight.views import NOW, Event, Story
 from sexton.insight.why.context import WhyContext
 from sexton.insight.why.mark_events import events_of_history, events_of_mark
@@ -28,8 +29,6 @@ from sexton.storage.object_names import url_roots
 
 MAX_STORIES = 100
 """Rows of marks, of history, and of a live view, that one question returns of each instance."""
-SEARCH_SECONDS = 30
-"""How long a statement that searches marks may take (PostgreSQL): their owners decide how much there is to read."""
 
 VIEWS_SECONDS = 60
 """How long one question may begin to read live views: each may take as long as its owner likes, up to its limit."""
@@ -68,28 +67,6 @@ def story(db: Database, name: str, instance: str | None, context: WhyContext) ->
     stories += incomplete
     stories += findings[FindingType.ORPHAN]
     return stories or list(_owners_stories(search, context))
-
-
-def names_of(vaults: Iterable[VaultSpec], name: str) -> set[str]:
-    """Return a name, and the key that is left of it in each vault whose name, location or prefix it begins with."""
-    return {name} | {place.beginning for place in places_of(vaults, name)}
-
-
-class SearchedPlace(NamedTuple):
-    """The beginning of a key, in one vault or in any (None)."""
-
-    vault: str | None
-    beginning: str
-
-
-def places_of(vaults: Iterable[VaultSpec], text: str) -> set[SearchedPlace]:
-    """Return what a text may mean as the beginning of a key: in any vault, or in the vault that it begins to name."""
-    places = {SearchedPlace(None, text.lstrip("/"))}
-    for vault in vaults:
-        for start in (f"{vault.name}/", vault.prefix, f"{vault.location}/{vault.prefix}", *url_roots(vault)):
-            if start and text.startswith(start):
-                places.add(SearchedPlace(vault.name, text.removeprefix(start).lstrip("/")))
-    return places
 
 
 def _live_stories(db: Database, search: _Search) -> list[Story]:
@@ -168,12 +145,11 @@ def _find_named(db: Database, table: Table, search: _Search) -> tuple[list[Any],
     by_instance: dict[str, list[Any]] = {}
     try:
         with db.read() as c:
-            if db.dialect == "postgresql":
-                c.exec_driver_sql(f"SET LOCAL statement_timeout = {SEARCH_SECONDS * 1000}")
+            db.limit_statements(c, SEARCH_SECONDS)
             for row in c.execute(_select_named(db, c, table, search)):
                 by_instance.setdefault(row.instance, []).append(row)
     except OperationalError as e:
-        if getattr(e.orig, "sqlstate", None) != QUERY_CANCELED:
+        if not reached_limit(e):
             raise
         text = (
             f"this answer is not complete: a search in {table.name} was ended after {SEARCH_SECONDS} s; "

@@ -144,8 +144,8 @@ class CatalogOwner(CatalogReader):
     def live_objects(self, instance: str) -> int | None:
         """Return how many files the visible rowsets have, by one statement; ``OwnerSilent``: it took too long."""
         with self._read(instance) as tx:
+            self._db.limit_statements(tx.c, COUNT_SECONDS)
             if self._db.dialect == "postgresql":
-                tx.c.execute(text(f"SET LOCAL statement_timeout = {COUNT_SECONDS * 1000}"))
                 # It reads whole tables; a planner that assumes empty tables would read them once for each row.
                 tx.c.execute(text("SET LOCAL enable_nestloop = off"))
             return live_objects(tx)

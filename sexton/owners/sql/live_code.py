@@ -181,7 +181,7 @@ def _seeing_now(db: Database, c: Connection) -> Iterator[Connection]:
         yield c
         return
     with db.read() as now:
-        now.exec_driver_sql(f"SET LOCAL statement_timeout = {CHECK_SECONDS * 1000}")
+        db.limit_statements(now, CHECK_SECONDS)
         yield now
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, event, text
 from sqlalchemy.exc import OperationalError
 
-from sexton.database.engine import LOCK_NOT_AVAILABLE, QUERY_CANCELED, Database, first_line
+from sexton.database.engine import LOCK_NOT_AVAILABLE, Database, first_line, reached_limit
 from sexton.database.live_engine import NoAnswer
 from sexton.database.session import LOCK_SECONDS
 from sexton.owners.port import OwnerSilent
@@ -106,8 +106,8 @@ def _limited(db: Database, instance: str, c: Connection, seconds: int, look_seco
         if time.monotonic() > until:
             raise OwnerSlow(f"the live view was read for {look_seconds:,} s without an end; make it faster")
 
+    db.limit_statements(c, seconds)
     if db.dialect == "postgresql":
-        c.exec_driver_sql(f"SET LOCAL statement_timeout = {seconds * 1000}")
         c.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCK_SECONDS * 1000}")
         session: Any = c.connection.driver_connection
         session.wait_seconds = seconds + GRACE_SECONDS
@@ -118,10 +118,9 @@ def _limited(db: Database, instance: str, c: Connection, seconds: int, look_seco
         if isinstance(e.orig, NoAnswer):
             db.computing[instance] = (e.orig.process, time.monotonic())
             raise OwnerSlow(f"the live view gave {first_line(e)}") from e
-        state = getattr(e.orig, "sqlstate", None)
-        if state == QUERY_CANCELED:
+        if reached_limit(e):
             raise OwnerSlow(f"the live view did not answer within {seconds:,} s ({first_line(e)})") from e
-        if state == LOCK_NOT_AVAILABLE:
+        if getattr(e.orig, "sqlstate", None) == LOCK_NOT_AVAILABLE:
             raise OwnerSlow(f"the live view is locked by a transaction of its owner ({first_line(e)})") from e
         raise
     finally:

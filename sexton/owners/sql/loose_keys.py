@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 from urllib.parse import quote
 
-from sqlalchemy import ColumnElement, Connection, LargeBinary, TableClause, and_, case, cast, func, or_, select, text
+from sqlalchemy import ColumnElement, Connection, LargeBinary, TableClause, and_, case, cast, func, or_, select
 from sqlalchemy.exc import OperationalError
 
-from sexton.database.engine import QUERY_CANCELED, Database
+from sexton.database.engine import Database, reached_limit
 from sexton.database.ranges import READ_ROWS
 from sexton.marks.live import MOST_KEY, MOST_SHOWN, LiveEntry
 from sexton.marks.model import DueMark
@@ -131,15 +131,14 @@ def _pages(
     )
     savepoint = c.begin_nested()
     try:
-        if db.dialect == "postgresql":
-            c.execute(text(f"SET LOCAL statement_timeout = {int(LOOK_SECONDS * 1000)}"))
+        db.limit_statements(c, LOOK_SECONDS)
         for page in c.execute(query, execution_options={"yield_per": READ_ROWS}).partitions():
             heartbeat()
             for vault, key, kind, id_ in page:
                 yield LiveEntry(vault, key, prefix=False, live=True, record=f"{kind}/{id_}")
     except OperationalError as e:
         savepoint.rollback()
-        if getattr(e.orig, "sqlstate", None) != QUERY_CANCELED:
+        if not reached_limit(e):
             raise
         yield None
     finally:

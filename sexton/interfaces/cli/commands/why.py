@@ -39,7 +39,7 @@ def why(
 
     Example: sexton why data/12/ab34_0.dat
     """
-    from sexton.insight.why.story import names_of
+    from sexton.insight.search import names_of
 
     last_seconds = None if last is None else parse_duration(last)
     if last is not None and not deep:
@@ -89,8 +89,8 @@ def _stories_in_audit(
     known: "Sequence[Story]",
 ) -> "list[Story]":
     """Return the stories in the audit of the last so many seconds (None: all of it) that are not known already."""
+    from sexton.insight.search import names_of
     from sexton.insight.why.audit import forgotten
-    from sexton.insight.why.story import names_of
 
     with service.db.read() as c:
         now = service.db.now(c)
