@@ -20,9 +20,6 @@ def places_of(visit: CurrentVisit, specs: Sequence[VaultSpec]) -> Mapping[str, S
     return places
 
 
-ACTIVE_MS = 600_000
-
-
 class RateLimit(NamedTuple):
     """What bounds the deletions in a vault: its cap, or what its store was found to allow."""
 
@@ -32,19 +29,28 @@ class RateLimit(NamedTuple):
 
 
 def limits_of(visit: CurrentVisit) -> Mapping[str, RateLimit]:
-    """Return the limit of each vault of the page's instance that has one now.
+    """Return the limit of each vault of the page's instance that has one now."""
+    places = places_of(visit, visit.service.stores.registry.vaults(visit.instance))
+    caps = {cap.vault: cap.keys_per_second for cap in visit.service.stores.paces.caps(visit.instance)}
+    return rate_limits(places, caps)
 
-    What a store allows is known where each place that is deleted from now was refused requests.
+
+def rate_limits(places: Mapping[str, Sequence[PlaceFigures]], caps: Mapping[str, int]) -> Mapping[str, RateLimit]:
+    """Return vault → what bounds it: the lower of its cap and of what its store allows. Pure.
+
+    What a store allows is known where each place from which a worker deletes now was refused requests.
+
+    Args:
+        places: vault → its places.
+        caps: vault → keys per second.
     """
-    specs = visit.service.stores.registry.vaults(visit.instance)
     limits: dict[str, RateLimit] = {}
-    capped = {cap.vault: cap.keys_per_second for cap in visit.service.stores.paces.caps(visit.instance)}
-    for vault, places in places_of(visit, specs).items():
-        active = [f for f in places if visit.now - f.updated_at < ACTIVE_MS]
-        if active and all(f.throttled_at is not None for f in active):
-            throttled_at = max(f.throttled_at or 0 for f in active)
-            limits[vault] = RateLimit(sum(f.keys_per_second for f in active), False, throttled_at)
-    for vault, keys_per_second in capped.items():
+    for vault, of_vault in places.items():
+        active = [figures for figures in of_vault if figures.workers]
+        refused = [figures.throttled_at for figures in active if figures.throttled_at is not None]
+        if active and len(refused) == len(active):
+            limits[vault] = RateLimit(sum(figures.keys_per_second for figures in active), False, max(refused))
+    for vault, keys_per_second in caps.items():
         limit = limits.get(vault, RateLimit(keys_per_second, True, None))
         if keys_per_second <= limit.keys_per_second:
             limits[vault] = limit._replace(keys_per_second=keys_per_second, is_cap=True)
