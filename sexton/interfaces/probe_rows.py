@@ -39,7 +39,7 @@ ORDERS = {"byte": "as S3 specifies", "path": "the store keeps a tree", "other": 
 def feature_rows(probe: "Probe") -> list[tuple[str, str, str]]:
     """Return the rows of a table: feature, observation, meaning."""
     rows: list[tuple[str, str, str]] = [("versioning", probe.versioning or "off", VERSIONING[probe.versioning])]
-    rows.append(("object lock", probe.object_lock or "not told", LOCKS.get(probe.object_lock, BY_DEFAULT_LOCKED)))
+    rows.append(("object lock", probe.object_lock or "not reported", LOCKS.get(probe.object_lock, BY_DEFAULT_LOCKED)))
     rows += [(title, _observation(getattr(probe, name)), meaning) for name, (title, meaning) in FEATURES.items()]
     rows.append(("order of listings", probe.order or "not tried", ORDERS[probe.order]))
     if probe.left:

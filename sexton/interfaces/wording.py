@@ -66,6 +66,9 @@ def monthly_cost(size: int, per_gib: float, currency: str) -> str:
     return f"less than 0.01 {currency}" if 0 < cost < 0.01 else f"{cost:,.2f} {currency}"
 
 
+UNCOUNTED = "how many marks it covers was not counted, which failed or takes too long; check its spelling"
+
+
 def covers_nothing(hold: Hold, above: int = 0) -> str:
     """Return what to know of a hold that no mark matches now; ``above``: marks whose prefix covers that of the hold."""
     if hold.scope == "prefix":
@@ -91,13 +94,14 @@ def excluded_vaults(report: RoundReport) -> str:
     return ", ".join(f"{vault} {state}" for vault, state in sorted(report.vaults.items()) if state not in NO_FAULT)
 
 
-def unanswered(kinds: Iterable[str]) -> str:
-    """Return what rounds delete of a plan that no operator answers; ``kinds``: their names, perhaps after counts.
+def has_whole(kinds: Iterable[str]) -> bool:
+    """Return whether a plan deletes a dropped instance; ``kinds``: their names, perhaps after counts."""
+    return any(kind.rpartition(" ")[2] == WHOLE.kind for kind in kinds)
 
-    A dropped instance never fits a limit.
-    """
-    has_whole = any(kind.rpartition(" ")[2] == WHOLE.kind for kind in kinds)
-    return "nothing" if has_whole else "only what fits the limit of 24 hours or is due by the agreed retention"
+
+def unanswered(kinds: Iterable[str]) -> str:
+    """Return what rounds delete of a plan that no operator answers. A dropped instance never fits a limit."""
+    return "nothing" if has_whole(kinds) else "only what fits the limit of 24 hours or is due by the agreed retention"
 
 
 def kept_counts(marks_by_reason: Mapping[Any, int]) -> str:

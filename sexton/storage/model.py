@@ -44,7 +44,7 @@ class Probe(_Value):
     versions_paging: bool | None = None
     """A listing of versions in small pages shows everything that one page shows, in byte order of keys."""
     object_lock: str = ""
-    """``off``, ``on``, or what it locks new versions for by default (``COMPLIANCE for 30 days``); empty: not told."""
+    """``off``, ``on``, or what it locks new versions for by default (``COMPLIANCE for 30 days``); empty: unknown."""
     order: Literal["byte", "path", "other"] | None = None
     """Order of keys in a listing; ``path``: a folder's keys come before ``FOLDER-x``, as in a store that has a tree."""
     paging: bool | None = None

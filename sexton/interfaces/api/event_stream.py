@@ -61,4 +61,4 @@ async def _events(next_event: NextEvent, event: tuple[str, str], is_stopping: Ca
         except Exception as e:
             if problem(e).status != UNAVAILABLE:
                 raise
-            return  # the client connects again, and is told why there is no answer
+            return  # the client connects again, and the refusal says why

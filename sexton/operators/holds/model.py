@@ -19,6 +19,11 @@ class Coverage(NamedTuple):
     above: int
     many_levels: int
 
+    @property
+    def blocked(self) -> int:
+        """Return how many are blocked whatever files are found."""
+        return self.matching + self.many_levels
+
 
 class Hold(Message):
     """A hold. A ``mark`` hold blocks that mark and all of its descendants. Instants are in ms since 1970."""

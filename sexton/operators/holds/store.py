@@ -93,8 +93,7 @@ class HoldStore:
         count = select(func.count()).select_from(mark)
         try:
             with self._db.read() as c:
-                if self._db.dialect == "postgresql":
-                    c.exec_driver_sql(f"SET LOCAL statement_timeout = {COUNT_SECONDS * 1000}")
+                self._db.limit_statements(c, COUNT_SECONDS)
                 matches = conditions.names(self._db, hold)
                 matching = c.execute(count.where(unclaimed, matches)).scalar_one()
                 if hold.scope == "prefix":

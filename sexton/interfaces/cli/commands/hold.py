@@ -18,7 +18,7 @@ from sexton.interfaces.cli.context import (
 from sexton.interfaces.cli.groups import SextonGroup
 from sexton.interfaces.cli.json_output import emit, emit_list, wants_json
 from sexton.interfaces.cli.output import show_table
-from sexton.interfaces.wording import covers_nothing, quantity, utc, utc_column
+from sexton.interfaces.wording import UNCOUNTED, covers_nothing, quantity, utc, utc_column
 from sexton.kernel.printable import printable
 from sexton.marks.model import Ref
 
@@ -164,21 +164,27 @@ def _place(hold: "Hold", instance: str | None, length: str) -> None:
         request = hold.model_copy(update={"instance": one_instance(service, instance)})
         with log_call(service, "hold", request.instance, request.what, request.reason, blocks_deletion=True):
             placed, too_late = service.stores.holds.place(request, duration)
-        blocked = service.stores.holds.count_blocked(placed)
+        covers = service.stores.holds.count_blocked(placed)
     if wants_json():
-        emit(placed, too_late=too_late, blocks_now=None if blocked is None else blocked.matching + blocked.many_levels)
+        emit(
+            placed,
+            too_late=too_late,
+            blocks_now=None if covers is None else covers.blocked,
+            matches_now=None if covers is None else covers.matching,
+            may_block=0 if covers is None else covers.above,
+        )
     else:
-        _show_placed(placed, blocked, too_late)
+        _show_placed(placed, covers, too_late)
 
 
 def _show_placed(hold: "Hold", covers: "Coverage | None", too_late: int) -> None:
     typer.echo(f"{hold.kept} blocks {printable(hold.what)} of {hold.instance} until {utc(hold.expires_at)}")
     if covers is None:
-        typer.echo("how many marks it covers was not counted: that takes too long")
+        typer.echo(f"WARNING: {UNCOUNTED}", err=True)
     elif covers.matching:
         typer.echo(f"it covers {quantity(covers.matching, 'mark')} now, and matching marks that are made until then")
     elif hold.scope == "instance":
-        typer.echo(f"{covers_nothing(hold)}")
+        typer.echo(covers_nothing(hold))
     else:
         typer.echo(f"WARNING: {covers_nothing(hold, covers.above)}", err=True)
         typer.echo("to see the names of marks: sexton why ID; or hold a vault-prefix, or the whole instance", err=True)

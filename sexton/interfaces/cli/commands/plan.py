@@ -9,7 +9,7 @@ from sexton.interfaces.cli.json_output import emit, emit_list, stable, wants_jso
 from sexton.interfaces.cli.render.marks import show_page
 from sexton.interfaces.cli.render.plans import show_plan, show_plans, show_review
 from sexton.interfaces.cli.render.report import end
-from sexton.interfaces.wording import unanswered, utc
+from sexton.interfaces.wording import has_whole, utc
 from sexton.kernel.printable import printable
 from sexton.recycle.planning.model import Plan, PlanState
 from sexton.recycle.rounds.model import RecycleRequest
@@ -119,8 +119,8 @@ def marks(
 
     with open_database() as service:
         instance = service.stores.plans.find_plan(plan).instance
-        wanted = MarkFilter(instance, kind, under=service.places_of(instance, under))
-        page = service.marks_of_plan(plan, wanted, after, limit)
+        which = MarkFilter(instance, kind, under=service.places_of(instance, under))
+        page = service.marks_of_plan(plan, which, after, limit)
     show_page(page, f"plan {plan} has no such mark that is due now")
 
 
@@ -145,7 +145,7 @@ def reject(plan: PlanNumber, reason: Annotated[str, typer.Option(help="Why.")]) 
     typer.echo(f"plan {plan} of {row.instance} is rejected: {', '.join(row.kinds)}")
     hold = f"sexton hold add mark KIND/ID --instance {row.instance} --for 7d --reason TEXT"
     typer.echo(f"to save a mark, let its owner undrop it, or hold it: {hold}")
-    if unanswered(row.kinds) == "nothing":
+    if has_whole(row.kinds):
         typer.echo("a dropped instance stays until a plan with it is applied, whatever time passes")
     else:
         again = "rounds delete these kinds without approval again in 7 days, or when a later plan with them is applied"

@@ -17,7 +17,7 @@ from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit, Visit
 from sexton.interfaces.lists import CONTROL_KINDS
-from sexton.interfaces.wording import covers_nothing, quantity
+from sexton.interfaces.wording import UNCOUNTED, covers_nothing, quantity
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.controls.model import Control, ListName
@@ -81,7 +81,7 @@ def place(visit: CurrentVisit) -> Response:
     placed = api.place(visit.instance, new, visit.service, visit.caller)
     is_suspicious = placed.matches_now == 0 and placed.hold.scope != "instance"
     if placed.matches_now is None:
-        covers = "How many marks it covers was not counted, which takes too long: check its spelling."
+        covers = f"But {UNCOUNTED}."
     elif is_suspicious:
         covers = f"But {covers_nothing(placed.hold, placed.may_block)}."
     else:
