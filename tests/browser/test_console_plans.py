@@ -40,4 +40,4 @@ def test_the_marks_of_a_plan_are_searched_by_their_keys(new_page: NewPage, rig: 
     expect(rows).to_have_count(5)
     page.fill("#under", "elsewhere/")
     page.click("text=Search")
-    expect(page.locator(".empty")).to_contain_text("No mark of it that is due now names a key or a prefix there")
+    expect(page.locator(".empty")).to_contain_text("No mark of the plan that is due now names a key or a prefix there")

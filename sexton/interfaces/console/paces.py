@@ -28,11 +28,10 @@ class RateLimit(NamedTuple):
     throttled_at: int | None
 
 
-def limits_of(visit: CurrentVisit) -> Mapping[str, RateLimit]:
-    """Return the limit of each vault of the page's instance that has one now."""
-    places = places_of(visit, visit.service.stores.registry.vaults(visit.instance))
+def limits_of(visit: CurrentVisit, specs: Sequence[VaultSpec]) -> Mapping[str, RateLimit]:
+    """Return the limit of each of these vaults of the page's instance that has one now."""
     caps = {cap.vault: cap.keys_per_second for cap in visit.service.stores.paces.caps(visit.instance)}
-    return rate_limits(places, caps)
+    return rate_limits(places_of(visit, specs), caps)
 
 
 def rate_limits(places: Mapping[str, Sequence[PlaceFigures]], caps: Mapping[str, int]) -> Mapping[str, RateLimit]:

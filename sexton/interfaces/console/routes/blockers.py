@@ -21,7 +21,7 @@ from sexton.interfaces.wording import UNCOUNTED, covers_nothing, quantity
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.controls.model import Control, ListName
-from sexton.protocol.operating import ListEntry, NewHold, Why
+from sexton.protocol.operating import ListEntry, NewHold, PlacedHold, Why
 from sexton.protocol.protections import Release
 
 routes = APIRouter(prefix=session.PATH, route_class=GuardedPage)
@@ -79,20 +79,26 @@ def place(visit: CurrentVisit) -> Response:
         raise BadInput("write for how many days the hold lasts: 1 to 3,650")
     new = visit.read(NewHold, seconds=int(days) * DAY_SECONDS, **_held(visit))
     placed = api.place(visit.instance, new, visit.service, visit.caller)
-    is_suspicious = placed.matches_now == 0 and placed.hold.scope != "instance"
+    covers, warns = coverage_text(placed)
+    text = f"Hold {placed.hold.id} is placed. {covers} It blocks {placed.hold.what}."
+    return visit.done(text, "blockers", warns=warns)
+
+
+def coverage_text(placed: PlacedHold) -> tuple[str, bool]:
+    """Return what a new hold covers, in sentences, and whether that may not be what its operator meant. Pure."""
+    warns = placed.matches_now is None or placed.too_late > 0
     if placed.matches_now is None:
-        covers = f"But {UNCOUNTED}."
-    elif is_suspicious:
-        covers = f"But {covers_nothing(placed.hold, placed.may_block)}."
+        text = f"But {UNCOUNTED}."
+    elif placed.matches_now == 0 and placed.hold.scope != "instance":
+        text, warns = f"But {covers_nothing(placed.hold, placed.may_block)}.", True
     else:
-        covers = f"It covers {quantity(placed.matches_now, 'mark')} now."
+        text = f"It covers {quantity(placed.matches_now, 'mark')} now."
     if placed.too_late:
-        covers += (
+        text += (
             f" Too late for {quantity(placed.too_late, 'mark')}, claimed before: their files are deleted all the same, "
             "now or when deletion starts again."
         )
-    text = f"Hold {placed.hold.id} is placed. {covers} It blocks {placed.hold.what}."
-    return visit.done(text, "blockers", warns=placed.matches_now is None or is_suspicious or placed.too_late > 0)
+    return text, warns
 
 
 def _held(visit: Visit) -> Mapping[str, str | None]:

@@ -51,7 +51,10 @@ def rounds(visit: CurrentVisit, after: Before = None) -> Response:
 def show(visit: CurrentVisit, round: Number) -> Response:
     """Show one round: its report, or how far it is."""
     details = api.show(visit.instance, round, visit.service, visit.caller)
-    limits = {} if details.round.ended_at else limits_of(visit)
+    specs = [] if details.round.ended_at else visit.service.stores.registry.vaults(visit.instance)
+    limits = limits_of(visit, specs) if specs else {}
+    # A vault without a limit may be deleted from at any rate: then no sum bounds the round.
+    allowed = sum(limit.keys_per_second for limit in limits.values()) if len(limits) == len(specs) else 0
     return visit.show(
         "round.html",
         "rounds",
@@ -62,6 +65,7 @@ def show(visit: CurrentVisit, round: Number) -> Response:
         worked_at=details.worked_at,
         silence_ms=SILENCE_MS,
         limits=limits,
+        allowed=allowed,
         temporal=_link(visit, details.round),
     )
 
