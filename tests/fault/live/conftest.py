@@ -1,7 +1,7 @@
 """The tests of this folder that run side by side."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import ItemsView, Iterator
 
 import pytest
 
@@ -23,4 +23,12 @@ def concurrent_tests(
         for name in [name for name in os.environ if name.startswith("SEXTON_")]:
             patch.delenv(name)
         patch.setenv("SEXTON_HOME", str(home))
+        # Each test's start and end writes the environment, which these tests read in their threads at the same time.
+        patch.setattr(type(os.environ), "items", _copied_items)
         yield ConcurrentTests(request.session.items, temporal_server.address, s3_server, home)
+
+
+def _copied_items(environ: "os._Environ[str]") -> ItemsView[str, str]:
+    """Read the variables at once: reading them one by one fails when another thread removes one meanwhile."""
+    variables = environ._data.copy()  # type: ignore[attr-defined]
+    return {environ.decodekey(key): environ.decodevalue(value) for key, value in variables.items()}.items()
