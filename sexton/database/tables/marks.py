@@ -10,6 +10,9 @@ mark = Table(
     Column("instance", Text, primary_key=True),
     Column("kind", Text, primary_key=True),
     Column("id", Text, primary_key=True),
+    Column("vault", Text),
+    Column("prefix", Text),
+    Column("keys", Json),
     Column("state", Text),
     Column("marked_at", Instant),
     Column("expires_at", Instant),  # only of a prepared mark
@@ -17,9 +20,6 @@ mark = Table(
     Column("retention_starts_at", Instant),  # generated: expires_at, else marked_at and the extra retention
     Column("parent_kind", Text),
     Column("parent_id", Text),
-    Column("vault", Text),
-    Column("prefix", Text),
-    Column("keys", Json),
     Column("bytes", BigInteger),
     Column("owner_txn", Text),
     Column("lease_epoch", BigInteger),

@@ -5,7 +5,21 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, Text, and_, false, func, literal, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    Table,
+    Text,
+    and_,
+    false,
+    func,
+    literal,
+    or_,
+    select,
+    true,
+    union,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
@@ -166,16 +180,18 @@ def _select_named(db: Database, c: Connection, table: Table, search: _Search) ->
 
     Of each instance one row more than is shown: the marks of one instance leave those of another in the answer.
     """
-    names, instance = search.names, search.instance
-    conditions = [table.c.id.in_(names), _is_named_by_owner(db, table, search.refs)]
-    for name in sorted(names):
-        conditions += [table.c.prefix.in_(covering_prefixes(name)), _lists_key(db, table, name)]
+    by_id = [table.c.id.in_(search.names), _is_named_by_owner(db, table, search.refs)]
     if table is db.t.mark:
-        conditions += [_has_stored_file(db, c, i.id, names) for i in search.instances]
-    is_named = or_(*conditions) if instance is None else and_(table.c.instance == instance, or_(*conditions))
+        by_id += [_has_stored_file(db, c, i.id, search.names) for i in search.instances]
+    by_files: list[ColumnElement[bool]] = []
+    for name in sorted(search.names):
+        by_files += [table.c.prefix.in_(covering_prefixes(name)), _lists_key(db, table, name)]
+    of_instance = true() if search.instance is None else table.c.instance == search.instance
     key = (table.c.instance, table.c.kind, table.c.id)
-    place = func.row_number().over(partition_by=table.c.instance, order_by=(table.c.kind, table.c.id))
-    first_rows = select(*key, place.label("place")).where(is_named).subquery("first_rows")
+    # Apart: an index finds an id, and the rows that are read for their files are compared with nothing else.
+    found = union(*(select(*key).where(of_instance, or_(*conditions)) for conditions in (by_id, by_files))).subquery()
+    place = func.row_number().over(partition_by=found.c.instance, order_by=(found.c.kind, found.c.id))
+    first_rows = select(found, place.label("place")).subquery("first_rows")
     is_same = and_(*(first_rows.c[column.name] == column for column in key))
     return select(table).join(first_rows, is_same).where(first_rows.c.place <= MAX_STORIES + 1).order_by(*key)
 

@@ -114,6 +114,10 @@ CREATE TABLE sexton.mark (
     instance text COLLATE "C" NOT NULL,
     kind text COLLATE "C" NOT NULL,
     id text COLLATE "C" NOT NULL,
+    -- The files come early: a search for a key reads this far into every row.
+    vault text COLLATE "C",
+    prefix text COLLATE "C",
+    keys jsonb,
     state text NOT NULL DEFAULT 'MARKED',
     marked_at timestamptz NOT NULL DEFAULT date_trunc('milliseconds', clock_timestamp()),
     expires_at timestamptz,  -- only of a prepared mark
@@ -123,9 +127,6 @@ CREATE TABLE sexton.mark (
         (marked_at AT TIME ZONE 'UTC' + extra_retention_seconds * interval '1 second') AT TIME ZONE 'UTC')) STORED,
     parent_kind text COLLATE "C",
     parent_id text COLLATE "C",
-    vault text COLLATE "C",
-    prefix text COLLATE "C",
-    keys jsonb,
     bytes bigint NOT NULL DEFAULT 0,
     owner_txn text,
     lease_epoch bigint,
