@@ -22,7 +22,7 @@ _FUNCTIONS = (
     "sexton.now(), sexton.granted_instances(), sexton.verify_granted(text), "
     "sexton.prepare(text, text, text[], text, text[], interval), "
     "sexton.prepare(text, text, text[], text, text[], interval, text, text[]), "
-    "sexton.commit(text, text[]), sexton.undrop(text, text, text[])"
+    "sexton.commit(text, text[]), sexton.undrop(text, text, text[]), sexton.reference(text, text[])"
 )
 
 

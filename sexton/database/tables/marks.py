@@ -10,9 +10,9 @@ mark = Table(
     Column("instance", Text, primary_key=True),
     Column("kind", Text, primary_key=True),
     Column("id", Text, primary_key=True),
-    Column("vault", Text),
-    Column("prefix", Text),
     Column("keys", Json),
+    Column("prefix", Text),
+    Column("vault", Text),
     Column("state", Text),
     Column("marked_at", Instant),
     Column("expires_at", Instant),  # only of a prepared mark

@@ -1,7 +1,7 @@
 """List everything that blocks the deletion of one mark now, when it falls due, and when the next round starts."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import or_, select
 
@@ -15,8 +15,9 @@ from sexton.marks.model import DueMark, Expansion, InstanceMode, Place, Ref
 from sexton.marks.sql.ancestors import TOO_MANY_LEVELS, find_ancestors
 from sexton.marks.whole import WHOLE
 from sexton.operators.controls.model import Halt
-from sexton.operators.controls.policy import vault_allowed, vault_whitelist
+from sexton.operators.controls.policy import halt, vault_allowed, vault_whitelist
 from sexton.operators.holds.model import Hold
+from sexton.operators.registry.store import Instance
 from sexton.owners.port import OwnerSilent
 from sexton.protection.model import ProtectionState
 from sexton.protection.sql.covering import covering
@@ -31,11 +32,9 @@ MARK_COLUMNS = ("kind", "id", "retention_starts_at", "vault", "prefix", "keys", 
 def unclaimed_events(db: Database, mark_row: Any, context: WhyContext) -> Iterator[Event]:
     """Yield when an unclaimed mark falls due, what blocks its deletion now, and when the next round starts."""
     yield from hold_events(db, mark_row, context)
-    owner = context.stores.operators.registry.instance(mark_row.instance).owner
-    policy = rules.for_owner(Live.of(context.policy)(mark_row.instance), owner)
-    with db.read() as c:
-        now = db.now(c)
-        halt = context.stores.operators.controls.halt(c, mark_row.instance)
+    orders = _read_orders(db, mark_row.instance, context)
+    policy = rules.for_owner(Live.of(context.policy)(mark_row.instance), orders.instance.owner)
+    now = orders.read_at
     retention, cutoff = policy.retention(mark_row.kind), rules.cutoff(mark_row.kind, policy, now)
     if retention is None or cutoff is None:
         yield Event(event="no_retention", text="kept: no retention is set for this kind")
@@ -51,21 +50,39 @@ def unclaimed_events(db: Database, mark_row: Any, context: WhyContext) -> Iterat
     yield from _live_events(mark_row, context)
     if waits := _expand(mark_row, context).waits:
         yield Event(event="waits", text=f"kept: it waits for {waits}")
-    yield from blocking_events(db, mark_row, context)
-    if mark_row.quarantined_reason is None and halt is None and not approvals:
+    yield from _blocking_events(db, mark_row, context, orders)
+    if mark_row.quarantined_reason is None and orders.halt is None and not approvals:
         yield _next_round_event(context.stores.schedule.next_round(mark_row.instance), now)
 
 
 def blocking_events(db: Database, mark_row: Any, context: WhyContext) -> Iterator[Event]:
     """Yield what blocks or slows deletion of a mark's files, claimed or not: mode, halt, whitelist, cap, fault."""
+    yield from _blocking_events(db, mark_row, context, _read_orders(db, mark_row.instance, context))
+
+
+class _Orders(NamedTuple):
+    """What operators ordered for an instance, at one moment."""
+
+    read_at: int
+    instance: Instance
+    halt: Halt | None
+    whitelist: frozenset[str]
+
+
+def _read_orders(db: Database, instance: str, context: WhyContext) -> _Orders:
     with db.read() as c:
-        halt = context.stores.operators.controls.halt(c, mark_row.instance)
-        whitelist = vault_whitelist(context.stores.operators.controls.all_in(c))
-    if context.stores.operators.registry.instance(mark_row.instance).mode == InstanceMode.OBSERVE:
+        now, controls = db.now(c), context.stores.operators.controls.all_in(c)
+    registered = context.stores.operators.registry.instance(instance)
+    return _Orders(now, registered, halt(controls, instance, now), vault_whitelist(controls))
+
+
+def _blocking_events(db: Database, mark_row: Any, context: WhyContext, orders: _Orders) -> Iterator[Event]:
+    if orders.instance.mode == InstanceMode.OBSERVE:
         text = f"kept: {mark_row.instance} only observes; run: sexton enable {mark_row.instance}"
         yield Event(event="observe", text=text)
-    if halt is not None:
-        yield _halt_event(halt)
+    if orders.halt is not None:
+        yield _halt_event(orders.halt)
+    whitelist = orders.whitelist
     if mark_row.vault and not vault_allowed(whitelist, mark_row.instance, mark_row.vault):
         text = (
             f"kept: vault {mark_row.vault} is not on the vault whitelist ({', '.join(sorted(whitelist))}); "

@@ -30,7 +30,7 @@ from sexton.insight.search import SEARCH_SECONDS, names_of
 from sexton.insight.views import NOW, Event, Story
 from sexton.insight.why.context import WhyContext
 from sexton.insight.why.mark_events import events_of_history, events_of_mark
-from sexton.marks.model import Ref
+from sexton.marks.model import InstanceMode, Ref
 from sexton.marks.policy import covering_prefixes
 from sexton.marks.sql.file_lists import may_have_keys, of_instance, read_lists
 from sexton.marks.sql.rows import refs_in
@@ -64,8 +64,11 @@ class _Search(NamedTuple):
 def story(db: Database, name: str, instance: str | None, context: WhyContext) -> list[Story]:
     """Return every story about a key (relative to its vault or with the vault's prefix) or a mark's id."""
     registry = context.stores.operators.registry
-    instances = [i for i in registry.instances() if instance in (None, i.id)]
+    registered = registry.instances(deleted=True)
+    instances = [i for i in registered if i.mode != InstanceMode.DELETED and instance in (None, i.id)]
     vaults = registry.vaults(instance)
+    if [i.id for i in registered] == [instance]:
+        instance = None  # a search of all marks compares no instance: it is a tenth faster
     names = names_of(vaults, name)
     search = _Search(names, instance, instances, vaults, _refs_of_keys(names, instances, context))
     stories = _live_stories(db, search)

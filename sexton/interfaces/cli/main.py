@@ -24,6 +24,7 @@ from sexton.interfaces.cli.commands import (
     contract,
     control,
     deletions,
+    ducklake,
     hold,
     init,
     instance,
@@ -119,6 +120,7 @@ COMMANDS: dict[str, Callable[..., object]] = {
 GROUPS: dict[str, typer.Typer] = {
     "instance": instance.app,
     "owner": owner.app,
+    "ducklake": ducklake.app,
     "vault": vault.app,
     "round": round.app,
     "plan": plan.app,
@@ -182,9 +184,9 @@ COMMANDS_OF_OTHER_MODULES: tuple[tuple[typer.Typer, dict[str, Callable[..., obje
 )
 """Group → commands that another module than the group's own defines."""
 
-LAST = ("api", "console", "contract", "trial")
+RUNNING = ("schedules", "settings", "worker", "api", "console", "contract", "trial")
 PANELS: dict[str, tuple[str, ...]] = {
-    "Set up": ("init", "up", "instance", "owner", "enable", "vault", "schedules", "settings", "worker", *LAST),
+    "Set up": ("init", "up", "instance", "owner", "ducklake", "enable", "vault", *RUNNING),
     "Owners' records": tuple(owner_operations.commands()),
     "Inspect": ("status", "blockers", "why", "marks", "deletions", "log", "check", "doctor"),
     "Delete": ("plan", "apply", "round"),

@@ -115,9 +115,9 @@ CREATE TABLE sexton.mark (
     kind text COLLATE "C" NOT NULL,
     id text COLLATE "C" NOT NULL,
     -- The files come early: a search for a key reads this far into every row.
-    vault text COLLATE "C",
-    prefix text COLLATE "C",
     keys jsonb,
+    prefix text COLLATE "C",
+    vault text COLLATE "C",
     state text NOT NULL DEFAULT 'MARKED',
     marked_at timestamptz NOT NULL DEFAULT date_trunc('milliseconds', clock_timestamp()),
     expires_at timestamptz,  -- only of a prepared mark
@@ -482,6 +482,47 @@ BEGIN
     GET DIAGNOSTICS n = ROW_COUNT;
     IF n <> cardinality(wanted) THEN  -- another transaction has removed one meanwhile
         RAISE EXCEPTION USING ERRCODE = 'SX003', MESSAGE = 'SX003 refused: a mark was removed at the same time; read again';
+    END IF;
+    RETURN n;
+END $$;
+
+-- Take back the marks of files that the owner registers again: of any kind but prepared, with one of these ids, and
+-- orphans of a record with one of them. Ids without a mark are no error. It may come anywhere in a transaction: it only
+-- shares the guard, so that a claim waits for this transaction, or is visible to it. Above READ COMMITTED it fails
+-- (40001) if a claim came after the snapshot. Return the number of marks.
+CREATE FUNCTION sexton.reference(instance text, ids text[]) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
+#variable_conflict use_column
+DECLARE
+    i text := reference.instance;
+    wanted text[] := ARRAY(SELECT DISTINCT unnest(reference.ids));
+    n integer;
+    lost text;
+BEGIN
+    PERFORM sexton.verify_granted(i);
+    IF reference.ids IS NULL OR array_position(wanted, NULL) IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'SX006', MESSAGE = 'SX006 reference takes ids, none of them NULL';
+    END IF;
+    PERFORM FROM sexton.instance_guard g WHERE g.instance = i FOR SHARE;
+    WITH referenced AS (
+        DELETE FROM sexton.mark m
+        WHERE m.instance = i AND m.kind <> 'prepared' AND m.state = 'MARKED' AND (m.id = ANY (wanted)
+            OR (m.kind = 'orphan' AND m.parent_kind = 'rowset' AND m.parent_id = ANY (wanted)))
+        RETURNING 1
+    ) SELECT count(*) INTO n FROM referenced;
+    SELECT string_agg(kind || ' ' || id, '; ') INTO lost FROM (
+        SELECT m.kind, m.id FROM sexton.mark m
+        WHERE m.instance = i AND m.kind <> 'prepared' AND (m.id = ANY (wanted)
+            OR (m.kind = 'orphan' AND m.parent_kind = 'rowset' AND m.parent_id = ANY (wanted)))
+        UNION ALL
+        SELECT h.kind, h.id FROM sexton.mark_history h
+        WHERE h.instance = i AND h.kind <> 'prepared' AND h.discarded IS NULL AND (h.id = ANY (wanted)
+            OR (h.kind = 'orphan' AND h.parent_kind = 'rowset' AND h.parent_id = ANY (wanted)))
+    ) l;
+    IF lost IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'SX001', MESSAGE = format(
+            'SX001 collected: the files of %s are deleted, or a round is deleting them; roll this commit back',
+            left(lost, 2000));
     END IF;
     RETURN n;
 END $$;

@@ -86,9 +86,9 @@ CREATE TABLE sexton_mark (
     instance text NOT NULL,
     kind text NOT NULL,
     id text NOT NULL,
-    vault text,
-    prefix text,
     keys text,
+    prefix text,
+    vault text,
     state text NOT NULL DEFAULT 'MARKED',
     marked_at integer NOT NULL DEFAULT (CAST(round((julianday('now') - 2440587.5) * 86400000) AS integer)),
     expires_at integer,  -- only of a prepared mark

@@ -1,0 +1,200 @@
+"""`sexton ducklake`: attach a DuckLake, so that Sexton deletes its files instead of its own cleaners."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sexton.interfaces.cli.context import log_call, open_database
+from sexton.interfaces.cli.json_output import emit, wants_json
+from sexton.kernel.errors import BadInput
+from sexton.kernel.message import Message
+
+if TYPE_CHECKING:
+    from sexton.database.engine import Database
+    from sexton.interfaces.operator_service import OperatorService
+    from sexton.owners.ducklake.model import Lake, LakeFacts
+    from sexton.storage.model import VaultSpec
+
+app = typer.Typer(help="A DuckLake as an owner: its files, deleted by Sexton.", no_args_is_help=True)
+Instance = Annotated[str, typer.Argument(metavar="INSTANCE", help="The instance: this lake.")]
+LakeUrl = Annotated[
+    str, typer.Option(help="URL with the login that owns the lake's tables; default: the setting database_url.")
+]
+PrintSql = Annotated[bool, typer.Option("--print-sql", help="Print the lake's statements; run none of them.")]
+
+
+class LakeStatus(Message):
+    """What `sexton ducklake status` shows."""
+
+    instance: str
+    attached: bool
+    version: str
+    data_path: str
+    problems: tuple[str, ...]
+
+
+@app.command("attach")
+def attach(
+    name: Instance,
+    schema: Annotated[str, typer.Option(help="Schema of the lake's tables (PostgreSQL).")] = "public",
+    vault: Annotated[str, typer.Option(help="Name of the vault that the data path becomes.")] = "lake",
+    lake_url: LakeUrl = "",
+    writer: Annotated[
+        list[str] | None, typer.Option("--writer", metavar="ROLE", help="Another role that writes to the lake.")
+    ] = None,
+    print_sql: PrintSql = False,
+) -> None:
+    """Attach a DuckLake whose catalog is in Sexton's database. Safe to repeat.
+
+    Registers the instance, and its data path as a vault. Then the lake gets a view of its live files, three triggers,
+    two indexes, and the option that ends its own deletions. Nothing is deleted before: sexton enable INSTANCE
+
+    A bucket at another S3 endpoint than the setting: register it first, under the same name: sexton vault add
+
+    Example: sexton ducklake attach lake --schema public
+    """
+    from sexton.owners.ducklake import catalog, statements
+    from sexton.owners.ducklake.model import Lake, vault_of
+
+    with open_database() as service, _lake_database(service, lake_url) as lake_db:
+        schema = schema if lake_db.dialect == "postgresql" else ""
+        with log_call(service, "ducklake attach", name, vault):
+            facts = catalog.read(lake_db, schema)
+            _require_known(facts)
+            spec = vault_of(name, vault, facts.data_path)
+            own, writers = _logins(service, lake_db, writer or ())
+            lake = Lake(name, vault, schema, facts.data_path, writers, own)
+            _register(service, lake, spec)
+            sql = statements.attach(lake_db.dialect, lake)
+            if print_sql:
+                _print(sql)
+                return
+            catalog.run(lake_db, sql)
+    typer.echo(f"lake {name} is attached: {facts.data_path} is its vault {vault}")
+    typer.echo(f"next: sexton check run {name}; sexton plan {name}; sexton enable {name}")
+
+
+@app.command("detach")
+def detach(name: Instance, lake_url: LakeUrl = "", print_sql: PrintSql = False) -> None:
+    """Detach a lake: files that wait are again in its own list, and its own cleaners delete again.
+
+    Refused while a round deletes some. The instance and its history stay in Sexton, which keeps what is left of it.
+
+    Example: sexton ducklake detach lake
+    """
+    from sexton.owners.ducklake import catalog, statements
+
+    with (
+        open_database() as service,
+        _lake_database(service, lake_url) as lake_db,
+        log_call(service, "ducklake detach", name),
+    ):
+        sql = statements.detach(lake_db.dialect, _attached_lake(service, name))
+        if print_sql:
+            _print(sql)
+            return
+        catalog.run(lake_db, sql)
+    typer.echo(f"lake {name} is detached; its own cleaners delete its files again")
+
+
+@app.command("status")
+def status(name: Instance, lake_url: LakeUrl = "") -> None:
+    """Print whether a lake is attached as it should be. Exit code 1: it is not, and Sexton keeps its files.
+
+    Example: sexton ducklake status lake
+    """
+    from sexton.owners.ducklake import catalog
+    from sexton.owners.ducklake.model import problems
+
+    with open_database() as service, _lake_database(service, lake_url) as lake_db:
+        lake = _attached_lake(service, name)
+        facts = catalog.read(lake_db, lake.schema)
+    found = tuple(problems(facts, lake.data_path))
+    shown = LakeStatus(
+        instance=name, attached=not found, version=facts.version, data_path=facts.data_path, problems=found
+    )
+    if wants_json():
+        emit(shown)
+    else:
+        typer.echo(f"lake {name}: catalog {facts.version}, data path {facts.data_path}")
+        for problem in found:
+            typer.echo(f"! {problem}")
+        typer.echo(f"attach it again: sexton ducklake attach {name}" if found else "attached")
+    if found:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _lake_database(service: "OperatorService", url: str) -> "Iterator[Database]":
+    """Yield the database of the lake: Sexton's own, with another login if a URL names one."""
+    from sexton.database.engine import Database
+
+    if not url:
+        yield service.db
+        return
+    database = Database.open(url)
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def _require_known(facts: "LakeFacts") -> None:
+    from sexton.owners.ducklake.model import VERSIONS
+
+    if facts.version not in VERSIONS:
+        raise BadInput(f"the lake's catalog has version {facts.version}; this Sexton knows {', '.join(VERSIONS)}")
+
+
+def _logins(
+    service: "OperatorService", lake_db: "Database", others: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the roles that read the lake's live view for Sexton, and those that write to the lake; none on SQLite."""
+    if lake_db.dialect != "postgresql":
+        return (), ()
+    sexton, lake = _login(service.db), _login(lake_db)
+    readers = {sexton}
+    return tuple(sorted(readers)), tuple(sorted({lake, *others} - {sexton}))
+
+
+def _login(db: "Database") -> str:
+    with db.read() as c:
+        return str(c.exec_driver_sql("SELECT current_user").scalar_one())
+
+
+def _register(service: "OperatorService", lake: "Lake", spec: "VaultSpec") -> None:
+    """Register the instance, its vault and its live view, and let the lake's roles mark. Safe to repeat."""
+    from sexton.database import roles
+    from sexton.operators.registry.add_vault import add_vault
+    from sexton.owners.ducklake.model import VIEW, same_place
+    from sexton.owners.plugins import add_instance
+
+    registry, settings = service.stores.registry, service.settings
+    options = {"data_path": lake.data_path, "vault": lake.vault, "schema": lake.schema}
+    add_instance(service.db, registry, lake.instance, "ducklake", options)
+    registry.set_live_view(lake.instance, f"{lake.schema}.{VIEW}" if lake.schema else VIEW)
+    if not any(same_place(spec, vault) for vault in registry.vaults(lake.instance)):
+        add_vault(registry, spec, settings.require_deployment(), settings.s3.endpoint_url, trust=settings.trust())
+    for role in lake.writers:
+        roles.grant(settings.database_url, role)
+        roles.grant_instance(service.db, lake.instance, role)
+
+
+def _attached_lake(service: "OperatorService", name: str) -> "Lake":
+    """Return the lake that an instance is; ``BadInput``: it is none."""
+    from sexton.owners.ducklake.model import Lake
+
+    instance = service.stores.registry.instance(name)
+    options = instance.owner_options
+    if instance.owner != "ducklake":
+        raise BadInput(f"instance {name} is no DuckLake; its owner is {instance.owner}")
+    return Lake(name, options["vault"], options["schema"], options["data_path"])
+
+
+def _print(statements: Sequence[str]) -> None:
+    typer.echo("BEGIN;")
+    for statement in statements:
+        typer.echo(f"{statement};")
+    typer.echo("COMMIT;")

@@ -1,0 +1,1 @@
+"""The owner ``ducklake``: a DuckLake whose catalog is in Sexton's own database."""

@@ -1,0 +1,77 @@
+"""Read the catalog of a DuckLake, and run statements on it, with the login of the lake."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, bindparam, text
+from sqlalchemy.exc import DBAPIError
+
+from sexton.database.engine import Database, first_line
+from sexton.kernel.errors import BadInput, SextonError
+from sexton.owners.ducklake.model import OPTION, TRIGGERS, VIEW, LakeFacts
+
+_TRIGGERS = {
+    "postgresql": (
+        "SELECT t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid "
+        "JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE n.nspname = :schema AND t.tgname IN :names AND t.tgenabled IN ('O', 'A')"
+    ),
+    "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger' AND name IN :names AND :schema = ''",
+}
+_RELATION = {
+    "postgresql": (
+        "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE n.nspname = :schema AND c.relname = :name"
+    ),
+    "sqlite": "SELECT count(*) FROM sqlite_master WHERE name = :name AND :schema = ''",
+}
+
+
+class LakeRefused(SextonError):
+    """The lake's database refused a statement."""
+
+
+def read(db: Database, schema: str) -> LakeFacts:
+    """Return what the catalog of a lake shows.
+
+    Raises:
+        BadInput: there is no DuckLake in the schema, or this login may not read it.
+    """
+    prefix = f'"{schema}".' if schema else ""
+    metadata = f"SELECT key, value FROM {prefix}ducklake_metadata WHERE scope IS NULL"
+    with db.read() as c:
+        if not _has(db, c, schema, "ducklake_metadata"):
+            where = f"schema {schema}" if schema else "this database"
+            raise BadInput(f"there is no DuckLake in {where}: it has no table ducklake_metadata (--schema)")
+        try:
+            options = {row[0]: row[1] for row in c.execute(text(metadata))}
+            scheduled = c.execute(text(f"SELECT count(*) FROM {prefix}{TRIGGERS['sexton_scheduled']}")).scalar_one()
+        except DBAPIError as e:
+            raise BadInput(f"the lake cannot be read: {first_line(e)}; name its login: --lake-url") from e
+        return LakeFacts(
+            version=options.get("version", ""),
+            data_path=options.get("data_path", ""),
+            option=options.get(OPTION, ""),
+            triggers=triggers(db, c, schema),
+            has_view=_has(db, c, schema, VIEW),
+            scheduled=scheduled,
+        )
+
+
+def triggers(db: Database, c: Connection, schema: str) -> frozenset[str]:
+    """Return the names of the triggers that are in a schema and enabled."""
+    query = text(_TRIGGERS[db.dialect]).bindparams(bindparam("names", expanding=True))
+    return frozenset(c.execute(query, {"schema": schema, "names": list(TRIGGERS)}).scalars())
+
+
+def run(db: Database, statements: Sequence[str]) -> None:
+    """Run statements in one transaction; ``LakeRefused``: one failed, and nothing was changed."""
+    try:
+        with db.write() as c:
+            for statement in statements:
+                c.execution_options(no_parameters=True).exec_driver_sql(statement)
+    except DBAPIError as e:
+        raise LakeRefused(f"the lake's database refused: {first_line(e)}; nothing was changed") from e
+
+
+def _has(db: Database, c: Connection, schema: str, name: str) -> bool:
+    return bool(c.execute(text(_RELATION[db.dialect]), {"schema": schema, "name": name}).scalar())

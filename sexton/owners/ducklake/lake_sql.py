@@ -1,0 +1,102 @@
+"""SQL expressions about the files of a DuckLake that its views and triggers share. Pure."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from sexton.owners.ducklake.model import ELSEWHERE, Lake
+
+
+def quoted(value: str) -> str:
+    """Return a text as a literal of SQL."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+@dataclass(frozen=True)
+class LakeSql(ABC):
+    """The SQL of one lake in one dialect. ``path`` is always an expression for the whole path of a file."""
+
+    lake: Lake
+
+    @abstractmethod
+    def create_triggers(self) -> list[str]:
+        """Return the statements that create the triggers."""
+
+    @abstractmethod
+    def drop_triggers(self) -> list[str]:
+        """Return the statements that drop the triggers, as far as they are there."""
+
+    @abstractmethod
+    def pass_again(self) -> list[str]:
+        """Return the statements that have rows which the lake scheduled before pass the trigger."""
+
+    @abstractmethod
+    def take_back(self) -> list[str]:
+        """Return the statements that give the waiting marks back to the lake's list; they fail for a claimed mark."""
+
+    @abstractmethod
+    def position(self, path: str, part: str) -> str:
+        """Return the expression for the place of a literal in a path; 0: it is not in it."""
+
+    @abstractmethod
+    def uuid(self, path: str) -> str:
+        """Return the expression for the UUID in a file's name; NULL: DuckLake did not name the file."""
+
+    def table(self, name: str) -> str:
+        """Return the name of a table or view of the lake."""
+        return f'"{self.lake.schema}".{name}' if self.lake.schema else name
+
+    @property
+    def root(self) -> str:
+        """The data path, as a literal."""
+        return quoted(self.lake.data_path)
+
+    def is_inside(self, path: str) -> str:
+        """Return the condition that a file is below the data path."""
+        return f"substr({path}, 1, {len(self.lake.data_path)}) = {self.root}"
+
+    def is_unclear(self, path: str) -> str:
+        """Return the condition that a path may mean a file that another path means, too."""
+        has_dots = " OR ".join(f"{self.position(path, dots)} > 0" for dots in ("/../", "/./"))
+        return (
+            f"({has_dots} OR (NOT {self.is_inside(path)} AND CASE WHEN substr({path}, 1, 1) = '/' "
+            f"THEN {self.position(path, '//')} > 0 ELSE {self.position(path, '://')} = 0 END))"
+        )
+
+    def vault(self, path: str) -> str:
+        """Return the vault of a file; ``elsewhere`` if Sexton has none for it."""
+        is_inside = f"{self.is_inside(path)} AND NOT {self.is_unclear(path)}"
+        return f"CASE WHEN {is_inside} THEN {quoted(self.lake.vault)} ELSE '{ELSEWHERE}' END"
+
+    def key(self, path: str) -> str:
+        """Return the key of a file in its vault."""
+        return f"CASE WHEN {self.is_inside(path)} THEN substr({path}, {len(self.lake.data_path) + 1}) ELSE {path} END"
+
+    def mark_id(self, path: str, file_id: str) -> str:
+        """Return the id of the mark of a file: its UUID, or the number of the file that the lake records."""
+        return f"coalesce({self.uuid(path)}, 'file-' || CAST({file_id} AS text))"
+
+    def is_referenced(self, path: str) -> str:
+        """Return the condition that a row of the lake still names a file, by an absolute or a relative path."""
+        d = self.table("sexton_directory")
+        conditions = []
+        for files in ("ducklake_data_file", "ducklake_delete_file"):
+            f = self.table(files)
+            relative = "f.table_id = d.table_id AND f.path_is_relative"
+            conditions += [
+                f"EXISTS (SELECT 1 FROM {f} f WHERE f.path = {path})",
+                f"EXISTS (SELECT 1 FROM {d} d JOIN {f} f ON {relative} AND f.path = substr({path}, length(d.path) + 1) "
+                f"WHERE substr({path}, 1, length(d.path)) = d.path)",
+            ]
+        return f"({' OR '.join(conditions)})"
+
+    def nearest(self, column: str, path: str) -> str:
+        """Return a column of the table in whose directory a file is; NULL: it is in none."""
+        d = self.table("sexton_directory")
+        return (
+            f"(SELECT d.{column} FROM {d} d WHERE substr({path}, 1, length(d.path)) = d.path "
+            "ORDER BY length(d.path) DESC, d.table_id DESC LIMIT 1)"
+        )
+
+    def kind(self, path: str) -> str:
+        """Return the kind of the mark of a file that is no longer referenced."""
+        return f"CASE {self.nearest('is_current', path)} WHEN 1 THEN 'compacted' ELSE 'dropped' END"

@@ -1,0 +1,106 @@
+"""What an attachment to a DuckLake consists of, and whether one is whole."""
+
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from sexton.kernel.errors import BadInput
+from sexton.storage.model import VaultSpec
+
+VERSIONS = ("1.0",)
+"""Versions of DuckLake's catalog whose tables the attachment reads and watches."""
+OPTION, OPTION_VALUE = "delete_older_than", "100 years"
+"""The option of the lake that keeps its own cleaners from deleting files, because Sexton deletes them."""
+VIEW, DIRECTORIES = "sexton_live", "sexton_directory"
+"""The live view, and the view of the directory of each table that it reads."""
+TRIGGERS = {
+    "sexton_scheduled": "ducklake_files_scheduled_for_deletion",
+    "sexton_data_file": "ducklake_data_file",
+    "sexton_delete_file": "ducklake_delete_file",
+}
+"""Trigger → the table of the lake whose inserted rows it reads."""
+INDEXES = {"sexton_data_file_path": "ducklake_data_file", "sexton_delete_file_path": "ducklake_delete_file"}
+"""Index of paths → its table."""
+KEY_PATTERN = r"(?:.*/)?ducklake-(?P<record>[0-9a-f-]{36})(?:-delete)?\.(?:parquet|puffin)"
+"""The keys of files that DuckLake names itself; ``record``: its UUID. Files of other names are never orphans."""
+ELSEWHERE = "elsewhere"
+"""The vault of files that the lake names by a path outside of its data path: Sexton has no such vault."""
+
+
+class Lake(NamedTuple):
+    """One attached lake. ``schema``: of its catalog's tables; empty on SQLite. ``data_path``: ends with ``/``."""
+
+    instance: str
+    vault: str
+    schema: str
+    data_path: str
+    writers: tuple[str, ...] = ()
+    """PostgreSQL roles that write to the lake."""
+    readers: tuple[str, ...] = ()
+    """PostgreSQL roles that read the live view."""
+
+
+class LakeFacts(NamedTuple):
+    """What is found in the catalog of a lake."""
+
+    version: str
+    data_path: str
+    option: str
+    triggers: frozenset[str]
+    """Those of ``TRIGGERS`` that are there and enabled."""
+    has_view: bool
+    scheduled: int
+    """Rows of the lake's own list of files to delete; while it is attached the list stays empty."""
+
+
+def problems(facts: LakeFacts, data_path: str) -> list[str]:
+    """Return why a lake is not attached as it should be; nothing: it is. Pure.
+
+    Args:
+        facts: what its catalog shows.
+        data_path: the data path with which it was attached.
+    """
+    found = missing_triggers(facts.triggers)
+    if not facts.has_view:
+        found.append(f"the view {VIEW} is missing")
+    if facts.version not in VERSIONS:
+        found.append(f"its catalog has version {facts.version}; known: {', '.join(VERSIONS)}")
+    if facts.data_path != data_path:
+        found.append(f"its data path is {facts.data_path}, but it was attached with {data_path}")
+    if facts.option != OPTION_VALUE:
+        found.append(f"its option {OPTION} is {facts.option or 'not set'}, so its own cleaners may delete files")
+    if facts.scheduled:
+        found.append(f"{facts.scheduled:,} files are still in its own list of files to delete")
+    return found
+
+
+def missing_triggers(enabled: frozenset[str]) -> list[str]:
+    """Return, as at most one sentence, which triggers are missing. Pure."""
+    missing = sorted(TRIGGERS.keys() - enabled)
+    return [f"triggers are missing or disabled: {', '.join(missing)}"] if missing else []
+
+
+def vault_of(instance: str, name: str, data_path: str) -> VaultSpec:
+    """Return the vault whose keys are the paths of a lake's files below its data path. Pure.
+
+    Raises:
+        BadInput: Sexton cannot delete in such a place, or its files cannot be told from those of another place.
+    """
+    url = urlsplit(data_path)
+    if not data_path.endswith("/"):
+        raise BadInput(f"the data path {data_path!r} does not end with /, so another place may begin with it")
+    if url.scheme == "s3" and url.netloc:
+        prefix = data_path.removeprefix(f"s3://{url.netloc}/")
+        return VaultSpec(instance=instance, name=name, kind="s3", location=url.netloc, prefix=prefix)
+    if data_path.startswith("/") and len(data_path) > 1:
+        return VaultSpec(instance=instance, name=name, kind="local", location=data_path)
+    raise BadInput(f"the data path {data_path!r} is neither s3://BUCKET/PREFIX/ nor the absolute path of a directory")
+
+
+def same_place(spec: VaultSpec, registered: VaultSpec) -> bool:
+    """Return whether a vault is registered already, under its name. Pure."""
+    return (spec.name, spec.kind, spec.location.rstrip("/"), spec.prefix) == (
+        registered.name,
+        registered.kind,
+        registered.location.rstrip("/"),
+        registered.prefix,
+    )

@@ -1,0 +1,91 @@
+"""Write the triggers of a DuckLake in SQLite, which has one writer at a time: each sees every claim. Pure."""
+
+from sexton.owners.ducklake.lake_sql import LakeSql, quoted
+from sexton.owners.ducklake.model import TRIGGERS
+
+UUID_GLOB = "[0-9a-f-]" * 36
+ENDINGS = (".parquet", "-delete.parquet", ".puffin", "-delete.puffin")
+"""What follows the UUID in the names of files that DuckLake names itself."""
+REFUSAL = "SX001 collected: a round is deleting this file, or has deleted it; roll this commit back"
+
+
+class SqliteLake(LakeSql):
+    """The SQL of a lake in SQLite."""
+
+    def create_triggers(self) -> list[str]:
+        """Return triggers that run for each row."""
+        bodies = [self._scheduled(), self._referenced(), self._referenced()]
+        return [
+            f"CREATE TRIGGER {trigger} AFTER INSERT ON {table} BEGIN\n{body}\nEND"
+            for (trigger, table), body in zip(TRIGGERS.items(), bodies, strict=True)
+        ]
+
+    def drop_triggers(self) -> list[str]:
+        """Return a statement for each trigger."""
+        return [f"DROP TRIGGER IF EXISTS {trigger}" for trigger in TRIGGERS]
+
+    def pass_again(self) -> list[str]:
+        """Return statements that use a temporary table."""
+        scheduled = TRIGGERS["sexton_scheduled"]
+        return [
+            f"CREATE TEMP TABLE sexton_again AS SELECT * FROM {scheduled}",
+            f"DELETE FROM {scheduled}",
+            f"INSERT INTO {scheduled} SELECT * FROM sexton_again",
+            "DROP TABLE sexton_again",
+        ]
+
+    def take_back(self) -> list[str]:
+        """Return two statements; a trigger of Sexton refuses the second for a claimed mark."""
+        instance, vault = quoted(self.lake.instance), quoted(self.lake.vault)
+        return [
+            f"INSERT INTO {TRIGGERS['sexton_scheduled']} (data_file_id, path, path_is_relative, schedule_start) "
+            f"SELECT CAST(m.owner_txn AS bigint), json_extract(m.keys, '$[0]'), m.vault = {vault}, "
+            "strftime('%Y-%m-%d %H:%M:%f+00', m.marked_at / 1000.0, 'unixepoch') "
+            f"FROM sexton_mark m WHERE m.instance = {instance} AND m.owner_txn IS NOT NULL",
+            f"DELETE FROM sexton_mark WHERE instance = {instance}",
+        ]
+
+    def position(self, path: str, part: str) -> str:
+        """Return a call of instr."""
+        return f"instr({path}, {quoted(part)})"
+
+    def uuid(self, path: str) -> str:
+        """Return a case for each ending: SQLite has no regular expressions."""
+        cases = " ".join(
+            f"WHEN {path} GLOB '*/ducklake-{UUID_GLOB}{ending}' THEN substr({path}, -{36 + len(ending)}, 36)"
+            for ending in ENDINGS
+        )
+        return f"CASE {cases} END"
+
+    def _scheduled(self) -> str:
+        """Return what happens when the lake lists a file to delete: Sexton's mark takes the place of its row."""
+        instance = quoted(self.lake.instance)
+        return f"""
+    INSERT INTO sexton_mark (instance, kind, id, vault, keys, owner_txn, parent_kind, parent_id)
+    SELECT {instance}, {self.kind("g.path")}, g.id, {self.vault("g.path")}, json_array({self.key("g.path")}),
+        CAST(g.data_file_id AS text), CASE WHEN g.table_id IS NOT NULL THEN 'table' END, CAST(g.table_id AS text)
+    FROM (SELECT f.data_file_id, f.path, {self.mark_id("f.path", "f.data_file_id")} AS id,
+            {self.nearest("table_id", "f.path")} AS table_id
+        FROM (SELECT NEW.data_file_id AS data_file_id,
+            CASE WHEN NEW.path_is_relative THEN {self.root} || NEW.path ELSE NEW.path END AS path) f) g
+    WHERE NOT {self.is_referenced("g.path")}  -- the last reference marks
+        AND NOT EXISTS (SELECT 1 FROM sexton_mark m WHERE m.instance = {instance} AND m.id = g.id)
+        AND NOT EXISTS (SELECT 1 FROM sexton_mark_history h WHERE h.instance = {instance} AND h.id = g.id);
+    DELETE FROM {TRIGGERS["sexton_scheduled"]} WHERE data_file_id = NEW.data_file_id;"""
+
+    def _referenced(self) -> str:
+        """Return what happens when the lake registers a file: its marks are taken back, or the lake's commit fails."""
+        instance = quoted(self.lake.instance)
+        directory = f"(SELECT d.path FROM {self.table('sexton_directory')} d WHERE d.table_id = NEW.table_id)"
+        path = f"CASE WHEN NEW.path_is_relative THEN {directory} || NEW.path ELSE NEW.path END"
+        uuid = f"(SELECT {self.uuid('p.path')} FROM (SELECT {path} AS path) p)"
+        keys = f"(SELECT json_array({self.key('p.path')}) FROM (SELECT {path} AS path) p)"
+        has_number = f"instance = {instance} AND id >= 'file-' AND id < 'file.'"
+        is_orphan = f"instance = {instance} AND kind = 'orphan' AND parent_kind = 'rowset' AND parent_id = {uuid}"
+        return f"""
+    DELETE FROM sexton_mark WHERE instance = {instance} AND id = {uuid} AND kind <> 'prepared';
+    DELETE FROM sexton_mark WHERE {has_number} AND keys = {keys};
+    DELETE FROM sexton_mark WHERE {is_orphan};
+    SELECT RAISE(ABORT, '{REFUSAL}') WHERE EXISTS (
+        SELECT 1 FROM sexton_mark_history WHERE discarded IS NULL AND instance = {instance} AND id = {uuid}
+        UNION ALL SELECT 1 FROM sexton_mark_history WHERE discarded IS NULL AND {is_orphan});"""
