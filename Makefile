@@ -36,17 +36,17 @@ demo-check: $(VENV)/.stamp
 demo-wal demo-binlog demo-catalog: demo-%: $(VENV)/.stamp
 	@$(RUN) -m examples.demo --part $* $(ARGS)
 
-test: $(VENV)/.stamp
+test: $(VENV)/.stamp $(VENV)/ducklake/.stamp
 	@$(RUN) -m tests $(TIERS)
 
 # Twice as long as `make test`: branch coverage of each tier and of all.
-coverage: $(VENV)/.stamp
+coverage: $(VENV)/.stamp $(VENV)/ducklake/.stamp
 	@COVERAGE=1 $(RUN) -m tests $(TIERS)
 
-slow: $(VENV)/.stamp
+slow: $(VENV)/.stamp $(VENV)/ducklake/.stamp
 	@$(RUN) -m tests slow $(TIERS)
 
-soak: $(VENV)/.stamp
+soak: $(VENV)/.stamp $(VENV)/ducklake/.stamp
 	@$(RUN) -m pytest -m soak --timeout=3600 tests
 
 # Every page of the console, narrow and wide, light and dark, in build/pictures.
@@ -89,6 +89,12 @@ $(VENV)/.stamp: pyproject.toml constraints.txt
 	mkdir -p $(VENV); command -v "$$found" > $(VENV)/.python
 	$(call step,make .venv,"$$(cat $(VENV)/.python)" -m venv $(VENV))
 	$(call step,install from PyPI,$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[api$(comma)client$(comma)embedded$(comma)kafka$(comma)otel$(comma)spark$(comma)dev]')
+	@touch $@
+
+# DuckDB in an environment of its own: benchmarks need another version.
+$(VENV)/ducklake/.stamp: tests/servers/ducklake-requirements.txt $(VENV)/.stamp
+	$(call step,make .venv/ducklake,$(RUN) -m venv $(VENV)/ducklake)
+	$(call step,install DuckDB,$(VENV)/ducklake/bin/python -m pip install --quiet --disable-pip-version-check -r $<)
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.stamp

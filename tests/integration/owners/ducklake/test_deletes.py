@@ -1,0 +1,169 @@
+"""What a round deletes of an attached DuckLake: files that no snapshot needs, and nothing else."""
+
+import pytest
+
+from tests.servers.ducklake import DuckDbError
+from tests.support.lake import AttachedLake
+
+
+def test_files_of_an_expired_table_are_deleted(lake: AttachedLake) -> None:
+    lake.db.run("CREATE TABLE old AS FROM range(10)", "CREATE TABLE kept AS FROM range(5)", "DROP TABLE old")
+    lake.db.expire()
+
+    early, late = lake.round(60), lake.round()
+
+    assert (early.deleted, late.deleted) == (0, 1)
+    assert lake.files() == lake.listed("kept")
+    assert lake.db.sql("SELECT count(*) FROM kept") == [[5]]
+
+
+def test_nothing_is_deleted_while_a_snapshot_needs_it(lake: AttachedLake) -> None:
+    lake.db.run("CREATE TABLE t AS FROM range(10)")
+    [[before]] = lake.db.sql("SELECT max(snapshot_id) FROM ducklake_snapshots('lake')")
+    lake.db.run("DELETE FROM t WHERE range < 3", "INSERT INTO t FROM range(100, 105)", "DROP TABLE t")
+
+    report = lake.round()
+
+    assert (report.deleted, lake.marks()) == (0, {})
+    assert lake.db.sql(f"SELECT count(*) FROM t AT (VERSION => {before})") == [[10]]
+
+
+def test_inputs_of_a_merge_are_compacted(lake: AttachedLake) -> None:
+    lake.db.run("CREATE TABLE t(a INTEGER)", *["INSERT INTO t FROM range(100)"] * 3)
+    lake.db.run("CALL ducklake_merge_adjacent_files('lake')")
+    lake.db.expire()
+    kinds = set(lake.marks().values())
+
+    report = lake.round(1_801)
+
+    assert (kinds, report.deleted) == ({"compacted"}, 3)
+    assert lake.files() == lake.listed("t")
+    assert lake.db.sql("SELECT count(*) FROM t") == [[300]]
+
+
+def test_delete_files_are_deleted_with_what_they_delete_from(lake: AttachedLake) -> None:
+    lake.db.run("CREATE TABLE t AS FROM range(1000)", "DELETE FROM t WHERE range < 10")
+    lake.db.run("CALL ducklake_rewrite_data_files('lake', delete_threshold => 0)")
+    lake.db.expire()
+
+    lake.round()
+
+    assert lake.files() == lake.listed("t")
+    assert lake.db.sql("SELECT count(*) FROM t") == [[990]]
+
+
+def test_a_file_of_two_tables_is_kept_for_the_second(lake: AttachedLake) -> None:
+    shared = lake.data / "shared.parquet"
+    lake.db.run(f"COPY (SELECT 5 AS a) TO '{shared}'")
+    for table in ("v1", "v2"):
+        lake.db.run(f"CREATE TABLE {table}(a INTEGER)", f"CALL ducklake_add_data_files('lake', '{table}', '{shared}')")
+    lake.db.run("DROP TABLE v1")
+    lake.db.expire()
+    lake.db.run("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
+    report, of_one = lake.round(), lake.db.sql("FROM v2")
+    lake.db.run("DROP TABLE v2")
+    lake.db.expire()
+
+    unmarked, last = lake.round(60), lake.round()
+
+    assert (report.deleted, of_one) == (0, [[5]])
+    assert (unmarked.deleted, last.deleted, lake.files()) == (0, 1, set())
+
+
+def test_an_own_file_in_two_tables_is_kept(lake: AttachedLake) -> None:
+    lake.db.run("CREATE TABLE t AS FROM range(10)", "CREATE TABLE twin(range BIGINT)")
+    [key] = lake.listed("t")
+    lake.db.run(f"CALL ducklake_add_data_files('lake', 'twin', '{lake.data / key}')", "DROP TABLE t")
+    lake.db.expire()
+
+    report = lake.round()
+
+    assert (report.deleted, lake.marks(), lake.files()) == (0, {}, {key})
+    assert lake.db.sql("SELECT count(*) FROM twin") == [[10]]
+
+
+def test_a_file_that_is_added_again_loses_its_mark(lake: AttachedLake) -> None:
+    lake.db.run("CREATE TABLE t AS FROM range(10)")
+    [key] = lake.listed("t")
+    lake.db.run("DROP TABLE t")
+    lake.db.expire()
+    marked = lake.marks()
+    lake.db.run("CREATE TABLE again(range BIGINT)")
+    lake.db.run(f"CALL ducklake_add_data_files('lake', 'again', '{lake.data / key}')")
+
+    report = lake.round()
+
+    assert (marked, lake.marks(), report.deleted) == ({key: "dropped"}, {}, 0)
+    assert lake.db.sql("SELECT count(*) FROM again") == [[10]]
+
+
+def test_a_claimed_file_cannot_be_added_again(lake: AttachedLake) -> None:
+    lake.db.run("CREATE TABLE t AS FROM range(10)", "CREATE TABLE again(range BIGINT)")
+    [key] = lake.listed("t")
+    lake.db.run("DROP TABLE t")
+    lake.db.expire()
+    lake.rig.later(10_801)
+    lake.rig.sql("UPDATE {}mark SET state = 'CLAIMED', batch = 1")
+
+    with pytest.raises(DuckDbError, match="SX001 collected") as refused:
+        lake.db.sql(f"CALL ducklake_add_data_files('lake', 'again', '{lake.data / key}')")
+
+    assert not any(word in str(refused.value).lower() for word in ("conflict", "unique", "primary key", "concurrent"))
+    assert lake.db.sql("SELECT count(*) FROM again") == [[0]]
+
+
+def test_a_file_elsewhere_is_quarantined(lake: AttachedLake) -> None:
+    outside = lake.data.parent / "outside.parquet"
+    lake.db.run(f"COPY (SELECT 5 AS a) TO '{outside}'", "CREATE TABLE v(a INTEGER)")
+    lake.db.run(f"CALL ducklake_add_data_files('lake', 'v', '{outside}')", "CREATE TABLE old AS FROM range(3)")
+    lake.db.run("DROP TABLE v", "DROP TABLE old")
+    lake.db.expire()
+
+    report = lake.round()
+
+    assert (report.deleted, outside.exists(), lake.files()) == (1, True, set())
+    assert lake.rig.count("mark", quarantined_reason="UNKNOWN_VAULT") == 1
+
+
+@pytest.mark.parametrize("setup", ["ALTER TABLE t SET PARTITIONED BY (part)", "CREATE SCHEMA s2"])
+def test_partitions_and_schemas_are_read_as_they_are(lake: AttachedLake, setup: str) -> None:
+    lake.db.run("CREATE TABLE t(a BIGINT, part VARCHAR)", setup)
+    lake.db.run("INSERT INTO t SELECT range, 'ä b/' || range % 3 FROM range(9)")
+    if "SCHEMA" in setup:
+        lake.db.run("CREATE TABLE s2.t AS FROM t")
+    lake.db.run("CREATE TABLE old AS FROM t", "DROP TABLE old")
+    lake.db.expire()
+    tables = ("t", "s2.t") if "SCHEMA" in setup else ("t",)
+
+    report = lake.round()
+    check = lake.rig.check()
+
+    assert report.deleted == 1
+    assert lake.files() == lake.listed(*tables)
+    assert (check.found, lake.db.sql("SELECT count(*) FROM t")) == ({}, [[9]])
+
+
+def test_a_lake_of_inlined_and_encrypted_data_is_cleaned(database_url, tmp_path, capsys) -> None:  # type: ignore[no-untyped-def]
+    lake = AttachedLake(database_url, tmp_path, ", ENCRYPTED").attach(capsys)
+    lake.db.run("CALL lake.set_option('data_inlining_row_limit', 100)", "CREATE TABLE small AS FROM range(3)")
+    lake.db.run("CREATE TABLE big AS FROM range(1000)", "CREATE TABLE old AS FROM range(1000)", "DROP TABLE old")
+    lake.db.expire()
+
+    report = lake.round()
+
+    assert (report.deleted, lake.files()) == (1, lake.listed("big"))
+    assert lake.db.sql("SELECT count(*) FROM small") == [[3]]
+    assert lake.db.sql("SELECT count(*) FROM big") == [[1000]]
+    lake.close()
+
+
+def test_a_second_engine_is_part_of_the_same_lake(lake: AttachedLake) -> None:
+    with lake.another() as other:
+        lake.db.run("CREATE TABLE t AS FROM range(10)", "CREATE TABLE u AS FROM range(10)")
+        other.run("INSERT INTO t FROM range(5)", "DROP TABLE u")
+        other.expire()
+
+        report = lake.round()
+
+        assert (report.deleted, lake.files()) == (1, lake.listed("t"))
+        assert other.sql("SELECT count(*) FROM t") == [[15]]

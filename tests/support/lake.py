@@ -1,0 +1,82 @@
+"""A DuckLake in a directory whose catalog is in Sexton's database, attached as the instance ``shop``."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from sexton.recycle.model import RoundReport
+from tests.servers.ducklake import DuckDb, duckdb
+from tests.support.command import Printed, run
+from tests.support.rig import Rig, stores_of
+
+LATER = 10_801
+"""Seconds after which a file that the lake dropped is due."""
+
+
+class AttachedLake:
+    """The lake, a rig of Sexton, and a DuckDB process."""
+
+    def __init__(self, url: str, home: Path, options: str = "") -> None:
+        """Create the lake and Sexton's tables, and attach nothing yet."""
+        self.url, self.data, self.options = url, home / "data", options
+        self.data.mkdir()
+        rig = Rig(url)
+        self.rig = Rig(url, owner=stores_of(rig.db).owners)
+        self.schema = "lake" if rig.db.dialect == "postgresql" else ""
+        if self.schema:
+            with rig.db.write() as c:
+                c.exec_driver_sql(f"CREATE SCHEMA {self.schema}")
+        self.db = DuckDb(url, f"{self.data}/", options, schema=self.schema)
+        self.db.sql("CALL lake.set_option('data_inlining_row_limit', 0)")
+
+    def attach(self, capsys: pytest.CaptureFixture[str], *, enable: bool = True) -> "AttachedLake":
+        """Attach it, and let rounds delete."""
+        printed = self.command(capsys, "attach")
+        assert printed.code == 0, printed.err
+        if enable:
+            self.rig.registry.enable("shop")
+        return self
+
+    def command(self, capsys: pytest.CaptureFixture[str], verb: str, *words: str) -> Printed:
+        """Run `sexton ducklake VERB shop`."""
+        schema = ("--schema", self.schema) if self.schema and verb == "attach" else ()
+        return run(self.rig, capsys, "ducklake", verb, "shop", *schema, *words)
+
+    @contextmanager
+    def another(self, **more: str) -> Iterator[DuckDb]:
+        """Yield a second DuckDB process with the same lake."""
+        with duckdb(self.url, f"{self.data}/", self.options, schema=self.schema, **more) as process:
+            yield process
+
+    def files(self) -> set[str]:
+        """Return the keys of the files that exist, without Sexton's own."""
+        paths = (path.relative_to(self.data) for path in self.data.rglob("*") if path.is_file())
+        return {str(path) for path in paths if path.parts[0] != "_sexton"}
+
+    def listed(self, *tables: str) -> set[str]:
+        """Return the keys of the files that the lake itself lists for tables, deletes included."""
+        keys = set()
+        for table in tables:
+            schema, _, name = table.rpartition(".")
+            where = f", schema => '{schema}'" if schema else ""
+            for row in self.db.sql(f"FROM ducklake_list_files('lake', '{name}'{where})"):
+                keys |= {str(path).removeprefix(f"{self.data}/") for path in (row[0], row[4]) if path}
+        return keys
+
+    def marks(self) -> dict[str, str]:
+        """Return key → kind of the waiting marks."""
+        t = self.rig.db.t.mark
+        with self.rig.db.read() as c:
+            return {keys[0]: kind for keys, kind in c.execute(select(t.c["keys"], t.c.kind))}
+
+    def round(self, seconds: int = LATER) -> RoundReport:
+        """Run a round after a time."""
+        self.rig.later(seconds)
+        return self.rig.round()
+
+    def close(self) -> None:
+        """End the DuckDB process."""
+        self.db.close()
