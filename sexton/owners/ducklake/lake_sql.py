@@ -68,8 +68,14 @@ class LakeSql(ABC):
         return f"CASE WHEN {is_inside} THEN {quoted(self.lake.vault)} ELSE '{ELSEWHERE}' END"
 
     def key(self, path: str) -> str:
-        """Return the key of a file in its vault."""
-        return f"CASE WHEN {self.is_inside(path)} THEN substr({path}, {len(self.lake.data_path) + 1}) ELSE {path} END"
+        """Return the key of a file in its vault; elsewhere: its path without the first slash."""
+        below = f"substr({path}, {len(self.lake.data_path) + 1})"
+        return f"CASE WHEN {self.is_inside(path)} THEN {below} ELSE ltrim({path}, '/') END"
+
+    def scheduled_path(self, key: str) -> str:
+        """Return the path of a marked file as the lake's own list has it."""
+        is_url = f"{self.position(key, '://')} > 0"
+        return f"CASE WHEN m.vault = {quoted(self.lake.vault)} OR {is_url} THEN {key} ELSE '/' || {key} END"
 
     def mark_id(self, path: str, file_id: str) -> str:
         """Return the id of the mark of a file: its UUID, or the number of the file that the lake records."""

@@ -39,8 +39,8 @@ class PostgreSqlLake(LakeSql):
             f"SELECT sexton.reference({instance}, ARRAY[]::text[])",
             f"INSERT INTO {self.table(TRIGGERS['sexton_scheduled'])} "
             "(data_file_id, path, path_is_relative, schedule_start) "
-            f"SELECT CAST(m.owner_txn AS bigint), m.keys ->> 0, m.vault = {vault}, m.marked_at FROM {marks} "
-            "AND m.owner_txn IS NOT NULL",
+            f"SELECT CAST(m.owner_txn AS bigint), {self.scheduled_path('(m.keys ->> 0)')}, m.vault = {vault}, "
+            f"m.marked_at FROM {marks} AND m.owner_txn IS NOT NULL",
             f"SELECT sexton.reference({instance}, ARRAY(SELECT m.id FROM {marks}))",
         ]
 

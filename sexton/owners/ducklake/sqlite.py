@@ -37,9 +37,10 @@ class SqliteLake(LakeSql):
     def take_back(self) -> list[str]:
         """Return two statements; a trigger of Sexton refuses the second for a claimed mark."""
         instance, vault = quoted(self.lake.instance), quoted(self.lake.vault)
+        first_key = "json_extract(m.keys, '$[0]')"
         return [
             f"INSERT INTO {TRIGGERS['sexton_scheduled']} (data_file_id, path, path_is_relative, schedule_start) "
-            f"SELECT CAST(m.owner_txn AS bigint), json_extract(m.keys, '$[0]'), m.vault = {vault}, "
+            f"SELECT CAST(m.owner_txn AS bigint), {self.scheduled_path(first_key)}, m.vault = {vault}, "
             "strftime('%Y-%m-%d %H:%M:%f+00', m.marked_at / 1000.0, 'unixepoch') "
             f"FROM sexton_mark m WHERE m.instance = {instance} AND m.owner_txn IS NOT NULL",
             f"DELETE FROM sexton_mark WHERE instance = {instance}",
