@@ -145,7 +145,7 @@ def test_live_view_that_cannot_be_read_is_warned_of(offline: Run, environment: d
 def test_the_printed_sql_ends_with_the_grants(offline: Run) -> None:
     printed = offline("init", "--print-sql", "--dialect", "postgresql", "--grant-to", "shop_app")
 
-    assert printed.stdout.strip().splitlines()[-1].endswith('sexton.undrop(text, text, text[]) TO "shop_app";')
+    assert printed.stdout.strip().splitlines()[-1].endswith('sexton.reference(text, text[]) TO "shop_app";')
 
 
 def test_sqlite_has_no_roles(offline: Run) -> None:

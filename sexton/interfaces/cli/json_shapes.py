@@ -18,6 +18,7 @@ from sexton.insight.metrics.model import WalFigures
 from sexton.insight.plan_review import PlanReview
 from sexton.insight.views import Blocker
 from sexton.interfaces.cli.commands import owner_operations
+from sexton.interfaces.cli.commands.ducklake import LakeStatus
 from sexton.interfaces.cli.doctor.finding import DoctorFinding
 from sexton.interfaces.cli.json_output import Done
 from sexton.interfaces.selftest.protection import SelfTest
@@ -82,6 +83,7 @@ SHAPES: Mapping[str, JsonShape] = {
         },
     ),
     "apply": JsonShape(RoundReport),
+    "ducklake status": JsonShape(LakeStatus),
     "why": JsonShape(views.Story, is_list=True),
     "log": JsonShape(CallRecord, is_list=True),
     "log --verify": JsonShape(ChainReport),

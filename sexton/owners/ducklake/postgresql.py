@@ -53,10 +53,19 @@ class PostgreSqlLake(LakeSql):
         return f"substring({path} from '/ducklake-([0-9a-f-]{{36}})(?:-delete)?[.](?:parquet|puffin)$')"
 
     def _scheduled(self) -> str:
-        """Return what happens when the lake lists files to delete: Sexton's marks take the place of its rows."""
+        """Return what happens when the lake lists files to delete: Sexton's marks take the place of its rows.
+
+        A waiting mark of such a file is replaced: the retention begins when the last reference ends.
+        """
         instance, scheduled = quoted(self.lake.instance), self.table(TRIGGERS["sexton_scheduled"])
+        paths = f"SELECT CASE WHEN path_is_relative THEN {self.root} || path ELSE path END AS path FROM fresh"
+        marks = (
+            f"SELECT m.id FROM sexton.mark m WHERE m.instance = {instance} AND m.id IN ({self._uuids(paths)}) "
+            f"AND m.state = 'MARKED' UNION {self._numbered(paths)} AND m.state = 'MARKED'"
+        )
         return f"""
 BEGIN
+    PERFORM sexton.reference({instance}, ARRAY({marks}));
     INSERT INTO sexton.mark (instance, kind, id, vault, keys, owner_txn, parent_kind, parent_id)
     SELECT DISTINCT ON (g.id) {instance}, {self.kind("g.path")}, g.id, {self.vault("g.path")},
         jsonb_build_array({self.key("g.path")}), CAST(g.data_file_id AS text),
@@ -74,22 +83,30 @@ END
 """
 
     def _referenced(self) -> str:
-        """Return what happens when the lake registers files: their marks are taken back, or the lake's commit fails."""
+        """Return what happens when the lake registers files: their marks are taken back, or the lake's commit fails.
+
+        It also happens without marks: a claim that this transaction cannot see must not be overlooked.
+        """
         instance = quoted(self.lake.instance)
-        path = "CASE WHEN f.path_is_relative THEN d.path || f.path ELSE f.path END"
-        has_number = f"m.instance = {instance} AND m.id >= 'file-' AND m.id < 'file.'"
+        paths = (
+            "SELECT CASE WHEN f.path_is_relative THEN d.path || f.path ELSE f.path END AS path FROM fresh f "
+            f"LEFT JOIN {self.table('sexton_directory')} d ON d.table_id = f.table_id"
+        )
         return f"""
-DECLARE
-    ids text[];
 BEGIN
-    SELECT array_agg(coalesce(g.uuid, m.id)) INTO ids
-    FROM (SELECT {self.uuid("p.path")} AS uuid, {self.key("p.path")} AS key
-        FROM (SELECT {path} AS path FROM fresh f
-            LEFT JOIN {self.table("sexton_directory")} d ON d.table_id = f.table_id) p) g
-    LEFT JOIN sexton.mark m ON g.uuid IS NULL AND {has_number} AND m.keys = jsonb_build_array(g.key)
-    WHERE coalesce(g.uuid, m.id) IS NOT NULL;
-    -- Without marks too: a claim that this transaction cannot see must not be overlooked.
-    PERFORM sexton.reference({instance}, coalesce(ids, ARRAY[]::text[]));
+    PERFORM sexton.reference({instance}, ARRAY({self._uuids(paths)} UNION {self._numbered(paths)}));
     RETURN NULL;
 END
 """
+
+    def _uuids(self, paths: str) -> str:
+        """Return the query of the UUIDs of files, for a query of their paths: those that DuckLake named itself."""
+        return f"SELECT {self.uuid('p.path')} FROM ({paths}) p WHERE {self.uuid('p.path')} IS NOT NULL"
+
+    def _numbered(self, paths: str) -> str:
+        """Return the query of the ids of the marks of all other files, which are found by their keys."""
+        return (
+            f"SELECT m.id FROM ({paths}) p JOIN sexton.mark m ON m.instance = {quoted(self.lake.instance)} "
+            f"AND m.id >= 'file-' AND m.id < 'file.' AND m.keys = jsonb_build_array({self.key('p.path')}) "
+            f"WHERE {self.uuid('p.path')} IS NULL"
+        )

@@ -59,16 +59,19 @@ class SqliteLake(LakeSql):
         return f"CASE {cases} END"
 
     def _scheduled(self) -> str:
-        """Return what happens when the lake lists a file to delete: Sexton's mark takes the place of its row."""
+        """Return what happens when the lake lists a file to delete: Sexton's mark takes the place of its row.
+
+        A waiting mark of the file is replaced: the retention begins when the last reference ends.
+        """
         instance = quoted(self.lake.instance)
-        return f"""
+        path = f"CASE WHEN NEW.path_is_relative THEN {self.root} || NEW.path ELSE NEW.path END"
+        return f"""{self._take_back(path, "state = 'MARKED'")}
     INSERT INTO sexton_mark (instance, kind, id, vault, keys, owner_txn, parent_kind, parent_id)
     SELECT {instance}, {self.kind("g.path")}, g.id, {self.vault("g.path")}, json_array({self.key("g.path")}),
         CAST(g.data_file_id AS text), CASE WHEN g.table_id IS NOT NULL THEN 'table' END, CAST(g.table_id AS text)
     FROM (SELECT f.data_file_id, f.path, {self.mark_id("f.path", "f.data_file_id")} AS id,
             {self.nearest("table_id", "f.path")} AS table_id
-        FROM (SELECT NEW.data_file_id AS data_file_id,
-            CASE WHEN NEW.path_is_relative THEN {self.root} || NEW.path ELSE NEW.path END AS path) f) g
+        FROM (SELECT NEW.data_file_id AS data_file_id, {path} AS path) f) g
     WHERE NOT {self.is_referenced("g.path")}  -- the last reference marks
         AND NOT EXISTS (SELECT 1 FROM sexton_mark m WHERE m.instance = {instance} AND m.id = g.id)
         AND NOT EXISTS (SELECT 1 FROM sexton_mark_history h WHERE h.instance = {instance} AND h.id = g.id);
@@ -80,13 +83,19 @@ class SqliteLake(LakeSql):
         directory = f"(SELECT d.path FROM {self.table('sexton_directory')} d WHERE d.table_id = NEW.table_id)"
         path = f"CASE WHEN NEW.path_is_relative THEN {directory} || NEW.path ELSE NEW.path END"
         uuid = f"(SELECT {self.uuid('p.path')} FROM (SELECT {path} AS path) p)"
-        keys = f"(SELECT json_array({self.key('p.path')}) FROM (SELECT {path} AS path) p)"
-        has_number = f"instance = {instance} AND id >= 'file-' AND id < 'file.'"
         is_orphan = f"instance = {instance} AND kind = 'orphan' AND parent_kind = 'rowset' AND parent_id = {uuid}"
-        return f"""
-    DELETE FROM sexton_mark WHERE instance = {instance} AND id = {uuid} AND kind <> 'prepared';
-    DELETE FROM sexton_mark WHERE {has_number} AND keys = {keys};
+        return f"""{self._take_back(path, "kind <> 'prepared'")}
     DELETE FROM sexton_mark WHERE {is_orphan};
     SELECT RAISE(ABORT, '{REFUSAL}') WHERE EXISTS (
         SELECT 1 FROM sexton_mark_history WHERE discarded IS NULL AND instance = {instance} AND id = {uuid}
         UNION ALL SELECT 1 FROM sexton_mark_history WHERE discarded IS NULL AND {is_orphan});"""
+
+    def _take_back(self, path: str, condition: str) -> str:
+        """Return the statements that delete the marks of a file; a trigger of Sexton refuses claimed ones."""
+        instance = quoted(self.lake.instance)
+        uuid = f"(SELECT {self.uuid('p.path')} FROM (SELECT {path} AS path) p)"
+        keys = f"(SELECT json_array({self.key('p.path')}) FROM (SELECT {path} AS path) p)"
+        return f"""
+    DELETE FROM sexton_mark WHERE instance = {instance} AND id = {uuid} AND {condition};
+    DELETE FROM sexton_mark WHERE instance = {instance} AND id >= 'file-' AND id < 'file.' AND keys = {keys}
+        AND {condition};"""

@@ -47,6 +47,7 @@ FUNCTIONS = {
     "sexton.prepare(text,text,text[],text,text[],interval,text,text[])": True,
     "sexton.commit(text,text[])": True,
     "sexton.undrop(text,text,text[])": True,
+    "sexton.reference(text,text[])": True,
     "sexton.mark_inserted()": False,
     "sexton.claimed_is_irrevocable()": False,
     "sexton.clock_never_goes_back()": False,
@@ -95,6 +96,7 @@ CALLS: dict[str, Callable[[Connection, str], object]] = {
     ),
     "sexton.commit(text,text[])": lambda c, i: contract.commit(c, i, ["p"]),
     "sexton.undrop(text,text,text[])": lambda c, i: contract.undrop(c, i, "dropped", ["t"]),
+    "sexton.reference(text,text[])": lambda c, i: c.execute(text("SELECT sexton.reference(:i, '{t}')"), {"i": i}),
 }
 """What an owner's role may do → a try with an instance. It is refused, or shows that it reaches no row of it."""
 

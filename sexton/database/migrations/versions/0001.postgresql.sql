@@ -489,7 +489,9 @@ END $$;
 -- Take back the marks of files that the owner registers again: of any kind but prepared, with one of these ids, and
 -- orphans of a record with one of them. Ids without a mark are no error. It may come anywhere in a transaction: it only
 -- shares the guard, so that a claim waits for this transaction, or is visible to it. Above READ COMMITTED it fails
--- (40001) if a claim came after the snapshot. Return the number of marks.
+-- (40001) if a claim came after the snapshot, or the snapshot is older than 5 minutes: a mark that it does not show is
+-- then younger than half of the shortest retention, and no round claims it before this transaction has ended. Return
+-- the number of marks.
 CREATE FUNCTION sexton.reference(instance text, ids text[]) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
@@ -502,6 +504,11 @@ BEGIN
     PERFORM sexton.verify_granted(i);
     IF reference.ids IS NULL OR array_position(wanted, NULL) IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'SX006', MESSAGE = 'SX006 reference takes ids, none of them NULL';
+    END IF;
+    IF current_setting('transaction_isolation') <> 'read committed'
+        AND clock_timestamp() > transaction_timestamp() + interval '5 minutes' THEN
+        RAISE EXCEPTION USING ERRCODE = '40001', MESSAGE =
+            'this transaction began more than 5 minutes ago, and a concurrent one may have marked its files; repeat it';
     END IF;
     PERFORM FROM sexton.instance_guard g WHERE g.instance = i FOR SHARE;
     WITH referenced AS (

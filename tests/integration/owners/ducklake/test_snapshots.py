@@ -1,0 +1,87 @@
+"""Transactions of a lake in PostgreSQL read one snapshot: what it does not show must not be overlooked.
+
+DuckDB repeats a commit whose error names a concurrent change, with a new snapshot.
+"""
+
+import time
+
+import pytest
+
+from tests.servers.ducklake import DuckDbError
+from tests.support.lake import AttachedLake
+
+pytestmark = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+
+
+def shorten_snapshots(lake: AttachedLake) -> None:
+    """Let a snapshot be too old after a second instead of five minutes."""
+    with lake.rig.db.write() as c:
+        source = c.exec_driver_sql("SELECT pg_get_functiondef('sexton.reference(text,text[])'::regprocedure)").scalar()
+        assert "'5 minutes'" in str(source)
+        shorter = str(source).replace("'5 minutes'", "'1 second'")
+        c.execution_options(no_parameters=True).exec_driver_sql(shorter)
+
+
+def test_a_commit_whose_snapshot_a_claim_followed_is_repeated(lake: AttachedLake) -> None:
+    lake.db.run("CREATE TABLE t AS FROM range(3)", "BEGIN", "INSERT INTO t FROM range(7)")
+    lake.rig.sql("UPDATE {}instance_guard SET seq = seq + 1")  # as each claim does
+
+    lake.db.run("COMMIT")
+
+    assert lake.db.sql("SELECT count(*) FROM t") == [[10]]
+
+
+def test_a_commit_of_an_old_snapshot_is_repeated(lake: AttachedLake) -> None:
+    shorten_snapshots(lake)
+    lake.db.run("CREATE TABLE t AS FROM range(3)", "BEGIN", "INSERT INTO t FROM range(7)")
+    time.sleep(1.2)
+
+    lake.db.run("COMMIT")
+
+    assert lake.db.sql("SELECT count(*) FROM t") == [[10]]
+
+
+def test_a_mark_that_no_snapshot_showed_is_taken_back(lake: AttachedLake) -> None:
+    shorten_snapshots(lake)
+    lake.db.run("CREATE TABLE t AS FROM range(3)", "CREATE TABLE again(range BIGINT)")
+    [key] = lake.listed("t")
+    with lake.another() as other:
+        other.run("BEGIN", f"CALL ducklake_add_data_files('lake', 'again', '{lake.data / key}')")
+        lake.db.run("DROP TABLE t")
+        lake.db.expire()
+        marked = lake.marks()
+        time.sleep(1.2)
+        other.run("COMMIT")
+
+    assert (marked, lake.marks()) == ({key: "dropped"}, {})
+    assert lake.db.sql("SELECT count(*) FROM again") == [[3]]
+
+
+def test_two_expiries_at_once_lose_nothing(lake: AttachedLake) -> None:
+    shared = lake.data / "shared.parquet"
+    lake.db.run(f"COPY (SELECT 5 AS a) TO '{shared}'", "CREATE TABLE v1(a INTEGER)", "CREATE TABLE v2(a INTEGER)")
+    for table in ("v1", "v2"):
+        lake.db.run(f"CALL ducklake_add_data_files('lake', '{table}', '{shared}')")
+    lake.db.run("DROP TABLE v1")
+    with lake.another() as other:
+        lake.db.run("BEGIN", "CALL ducklake_expire_snapshots('lake', older_than => now())")
+        other.run("DROP TABLE v2")
+        lake.db.run("COMMIT")
+        early = lake.marks()
+        lake.db.expire()
+
+    assert (early, lake.marks()) == ({}, {"shared.parquet": "dropped"})
+
+
+def test_a_refused_commit_leaves_the_lake_readable(lake: AttachedLake) -> None:
+    lake.db.run("CREATE TABLE t AS FROM range(3)", "CREATE TABLE again(range BIGINT)")
+    [key] = lake.listed("t")
+    lake.db.run("DROP TABLE t")
+    lake.db.expire()
+    lake.rig.sql("UPDATE {}mark SET state = 'CLAIMED', batch = 1")
+
+    with pytest.raises(DuckDbError, match="SX001"):
+        lake.db.sql(f"CALL ducklake_add_data_files('lake', 'again', '{lake.data / key}')")
+
+    lake.db.run("INSERT INTO again FROM range(4)")
+    assert lake.db.sql("SELECT count(*) FROM again") == [[4]]
