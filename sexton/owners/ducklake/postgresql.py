@@ -48,9 +48,9 @@ class PostgreSqlLake(LakeSql):
         """Return a call of strpos."""
         return f"strpos({path}, {quoted(part)})"
 
-    def uuid(self, path: str) -> str:
-        """Return a match of a regular expression."""
-        return f"substring({path} from '/ducklake-([0-9a-f-]{{36}})(?:-delete)?[.](?:parquet|puffin)$')"
+    def is_hexadecimal(self, text: str) -> str:
+        """Return a call of translate."""
+        return f"translate({text}, '0123456789abcdef-', '') = ''"
 
     def _scheduled(self) -> str:
         """Return what happens when the lake lists files to delete: Sexton's marks take the place of its rows.

@@ -3,9 +3,6 @@
 from sexton.owners.ducklake.lake_sql import LakeSql, quoted
 from sexton.owners.ducklake.model import TRIGGERS
 
-UUID_GLOB = "[0-9a-f-]" * 36
-ENDINGS = (".parquet", "-delete.parquet", ".puffin", "-delete.puffin")
-"""What follows the UUID in the names of files that DuckLake names itself."""
 REFUSAL = "SX001 collected: a round is deleting this file, or has deleted it; roll this commit back"
 
 
@@ -50,13 +47,9 @@ class SqliteLake(LakeSql):
         """Return a call of instr."""
         return f"instr({path}, {quoted(part)})"
 
-    def uuid(self, path: str) -> str:
-        """Return a case for each ending: SQLite has no regular expressions."""
-        cases = " ".join(
-            f"WHEN {path} GLOB '*/ducklake-{UUID_GLOB}{ending}' THEN substr({path}, -{36 + len(ending)}, 36)"
-            for ending in ENDINGS
-        )
-        return f"CASE {cases} END"
+    def is_hexadecimal(self, text: str) -> str:
+        """Return a comparison with a pattern."""
+        return f"{text} NOT GLOB '*[^0-9a-f-]*'"
 
     def _scheduled(self) -> str:
         """Return what happens when the lake lists a file to delete: Sexton's mark takes the place of its row.

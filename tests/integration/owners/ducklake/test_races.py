@@ -1,0 +1,92 @@
+"""Commits of real DuckDB processes against Sexton's claims, for the same files."""
+
+import shutil
+import threading
+import uuid
+
+import pytest
+
+from sexton.contract import NewMark
+from tests.servers.ducklake import DuckDb, DuckDbError
+from tests.support.lake import LATER, AttachedLake
+
+FILES = 40
+"""Files that one round claims while two processes register them."""
+REFUSALS = ("SX001", "database is locked", "No files found")
+
+
+def marked_files(lake: AttachedLake) -> list[str]:
+    """Make copies of a Parquet file, and a due mark of each, as if the lake had dropped them; return their keys."""
+    source = lake.data.parent / "source.parquet"
+    if not source.exists():
+        lake.db.run(f"COPY (SELECT 5 AS a) TO '{source}'")
+    ids = [str(uuid.uuid4()) for _ in range(FILES)]
+    keys = [f"ducklake-{id_}.parquet" for id_ in ids]
+    for key in keys:
+        shutil.copyfile(source, lake.data / key)
+    marks = (NewMark(id=id_, vault="lake", keys=(key,)) for id_, key in zip(ids, keys, strict=True))
+    lake.rig.mark("dropped", *marks)
+    lake.rig.later(LATER)
+    return keys
+
+
+def register(db: DuckDb, lake: AttachedLake, keys: list[str], refused: list[str]) -> None:
+    """Add each file to a table in a transaction of its own; note those that the lake refused."""
+    for key in keys:
+        try:
+            db.sql(f"CALL ducklake_add_data_files('lake', 't', '{lake.data / key}')")
+        except DuckDbError as e:
+            if not any(reason in str(e) for reason in REFUSALS):
+                raise
+            refused.append(key)
+
+
+def race(lake: AttachedLake, others: list[DuckDb], seen: dict[str, int]) -> None:
+    """Run one round against the processes, and count how each file ended."""
+    keys, refused = marked_files(lake), []
+    halves = (keys[: FILES // 2], keys[FILES // 2 :])
+    threads = [
+        threading.Thread(target=register, args=(other, lake, half, refused))
+        for other, half in zip(others, halves, strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    lake.rig.round()
+    for thread in threads:
+        thread.join()
+    in_lake, exists = lake.listed("t"), lake.files()
+    claimed = {key for key in keys if key not in exists} | set(lake.marks()) & set(keys)
+    seen["committed"] += len(in_lake & set(keys))
+    seen["claimed"] += len(claimed)
+    seen["both"] += len(in_lake - exists)
+    seen["wrongly committed"] += len(in_lake & set(refused))
+
+
+def run_races(lake: AttachedLake, races: int) -> dict[str, int]:
+    seen = dict.fromkeys(("committed", "claimed", "both", "wrongly committed"), 0)
+    lake.db.run("CREATE TABLE t(a INTEGER)")
+    with lake.another() as first, lake.another() as second:
+        for _ in range(races // FILES):
+            race(lake, [first, second], seen)
+            lake.db.run("DELETE FROM t")
+            assert lake.db.sql("SELECT count(*) FROM t") == [[0]]
+    return seen
+
+
+@pytest.mark.slow
+def test_no_file_is_both_committed_and_claimed(lake: AttachedLake) -> None:
+    seen = run_races(lake, 400)
+
+    print(seen)
+    assert (seen["both"], seen["wrongly committed"]) == (0, 0)
+    assert min(seen["committed"], seen["claimed"]) > 0
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3_600)
+def test_no_file_is_both_in_50_000_races(lake: AttachedLake) -> None:
+    seen = run_races(lake, 50_000)
+
+    print(seen)
+    assert (seen["both"], seen["wrongly committed"]) == (0, 0)
+    assert min(seen["committed"], seen["claimed"]) > 0
