@@ -69,6 +69,14 @@ def monthly_cost(size: int, per_gib: float, currency: str) -> str:
 UNCOUNTED = "how many marks it covers was not counted, which failed or takes too long; check its spelling"
 
 
+def blocks_deep(marks: int) -> str:
+    """Return which marks a hold on a mark blocks although they do not match it."""
+    return (
+        f"{quantity(marks, 'mark')} with more levels of parents than are read, which may be its descendants: a hold on "
+        "any mark blocks those"
+    )
+
+
 def covers_nothing(hold: Hold, above: int = 0) -> str:
     """Return what to know of a hold that no mark matches now; ``above``: marks whose prefix covers that of the hold."""
     if hold.scope == "prefix":
@@ -84,7 +92,7 @@ def covers_nothing(hold: Hold, above: int = 0) -> str:
     if hold.scope == "instance":
         return f"{hold.instance} has no mark that waits now; the hold covers those that are made until it ends"
     return (
-        f"no mark of {hold.instance} matches, or names it as an ancestor: the hold covers no mark now; it may still "
+        f"no mark of {hold.instance} matches, or names it as an ancestor: check its spelling; it may still "
         "cover descendants that only the owner's records know"
     )
 

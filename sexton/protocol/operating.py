@@ -94,14 +94,15 @@ class PlacedHold(Message):
 
     ``blocks_now``: how many marks it blocks now, without those whose files only their owner names; ``matches_now``: how
     many of them match it, and are not only blocked because they have too many ancestors. None: counting takes too long.
-    ``may_block``: marks whose prefix covers the one of the hold, which it blocks only if files are found under it.
+    ``may_block``: marks whose prefix covers the one of the hold, which it blocks only if files are found under it;
+    None as above.
     """
 
     hold: Hold
     too_late: int
     blocks_now: int | None
     matches_now: int | None = None
-    may_block: int = 0
+    may_block: int | None = None
 
 
 class HoldPage(Message):

@@ -11,6 +11,7 @@ from sqlalchemy import select
 
 from sexton.contract import NewMark
 from sexton.replication.binlog.model import LogRetention
+from tests.browser.conftest import NewPage
 from tests.browser.test_console_guards import PATH, _token
 from tests.servers.api import Api
 from tests.support.rig import Rig, put
@@ -70,7 +71,7 @@ def test_a_button_approves_the_cut_of_its_own_binlog(
         ({"scope": "prefix", "vault": " disk ", "prefix": "t/ordres/"}, "will be kept only if files are there"),
         ({"scope": "prefix", "vault": "disk", "prefix": "nowhere/"}, "check the spelling"),
         ({"scope": "prefix", "vault": "disk", "prefix": "t/"}, "It covers 1 mark now"),
-        ({"scope": "mark", "mark": "dropped/whole ", "vault": " ", "prefix": " "}, "the hold covers no mark now"),
+        ({"scope": "mark", "mark": "dropped/whole ", "vault": " ", "prefix": " "}, "check its spelling"),
         ({"scope": "mark", "mark": "dropped/whole"}, "It covers 1 mark now"),
         ({"scope": "instance", "vault": " "}, "It covers"),
     ],
@@ -101,4 +102,30 @@ def test_a_hold_of_two_kinds_at_once_is_refused(client: httpx.Client, rig: Rig, 
 
     assert answer.status_code == 422
     assert "nothing is held yet" in answer.text
+    assert not rig.holds.active("shop")
+
+
+@pytest.mark.parametrize("key", [" old/a.dat", "b.dat "])
+def test_why_is_asked_about_the_key_as_it_was_written(client: httpx.Client, rig: Rig, key: str) -> None:
+    rig.mark("dropped", NewMark(id="blank", vault="disk", keys=(" old/a.dat", "b.dat ")))
+
+    page = client.get(f"{PATH}/why", params={"key": key, "instance": "shop"}).text
+
+    assert "dropped/blank" in page or "dropped blank" in page
+
+
+def test_a_refused_hold_can_be_corrected_after_going_back(new_page: NewPage, rig: Rig) -> None:
+    typed = {"mark": "dropped/whole", "vault": "disk", "prefix": "legal/", "days": "30", "hold-reason": "a court"}
+    page = new_page("operate@shop")
+    page.goto("/console/blockers?instance=shop")
+    page.select_option("#scope", "prefix")
+    for field, text in typed.items():
+        page.fill(f"#{field}", text)
+    page.get_by_role("button", name="Place the hold").click()
+    refused = page.inner_text("main")
+    page.go_back()
+    page.wait_for_load_state()
+
+    assert "nothing is held yet" in refused
+    assert {field: page.input_value(f"#{field}") for field in typed} == typed
     assert not rig.holds.active("shop")

@@ -148,9 +148,7 @@ def test_hold_reports_how_many_marks_it_covers(offline: Run, shop: Database) -> 
     assert (some.returncode, none.returncode) == (0, 0)
     assert "it covers 1 mark now" in some.stdout
     assert some.stderr == ""
-    assert (
-        "the hold covers no mark now; it may still cover descendants that only the owner's records know" in none.stderr
-    )
+    assert "check its spelling; it may still cover descendants that only the owner's records know" in none.stderr
 
 
 def test_plan_names_active_holds_and_stops(offline: Run, shop: Database) -> None:

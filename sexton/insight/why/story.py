@@ -55,7 +55,8 @@ class _Search(NamedTuple):
     """What is searched, and where."""
 
     names: set[str]
-    instance: str | None  # None: all
+    asked: str | None  # the instance that the question names; None: all
+    instance: str | None  # the same; None also where there is no other instance
     instances: Sequence[Instance]
     vaults: Sequence[VaultSpec]
     refs: Mapping[str, Collection[Ref]]  # instance → the marks that the text of a name is about
@@ -67,10 +68,10 @@ def story(db: Database, name: str, instance: str | None, context: WhyContext) ->
     registered = registry.instances(deleted=True)
     instances = [i for i in registered if i.mode != InstanceMode.DELETED and instance in (None, i.id)]
     vaults = registry.vaults(instance)
-    if [i.id for i in registered] == [instance]:
-        instance = None  # a search of all marks compares no instance: it is a tenth faster
+    # Where there is no other instance, the search compares none: it is a tenth faster.
+    compared = None if [i.id for i in registered] == [instance] else instance
     names = names_of(vaults, name)
-    search = _Search(names, instance, instances, vaults, _refs_of_keys(names, instances, context))
+    search = _Search(names, instance, compared, instances, vaults, _refs_of_keys(names, instances, context))
     stories = _live_stories(db, search)
     findings = _finding_stories(db, search)
     stories += findings[FindingType.LOST]
@@ -170,9 +171,9 @@ def _find_named(db: Database, table: Table, search: _Search) -> tuple[list[Any],
             raise
         text = (
             f"this answer is not complete: a search in {table.name} was ended after {SEARCH_SECONDS} s; "
-            "search one instance with --instance"
+            f"{'ask again' if search.asked else 'search one instance with --instance'}"
         )
-        return [], [Story(instance=search.instance or ANY, events=(Event(event="incomplete", text=text),))]
+        return [], [Story(instance=search.asked or ANY, events=(Event(event="incomplete", text=text),))]
     what = "marks" if table is db.t.mark else "marks that are deleted"
     more = [_more(i, what) for i, rows in by_instance.items() if len(rows) > MAX_STORIES]
     return [row for rows in by_instance.values() for row in rows[:MAX_STORIES]], more

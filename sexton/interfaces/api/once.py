@@ -5,12 +5,12 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from fastapi import Request, Response
+from fastapi import HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
 
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import BadInput, SextonError
 from sexton.operators.access.errors import UnknownOutcome
-from sexton.operators.access.model import scopes_text
 from sexton.operators.access.sql.answers import AnswerStore, KeyedRequest, StoredAnswer
 
 HEADER, REPLAYED = "Idempotency-Key", "Idempotent-Replay"
@@ -44,7 +44,7 @@ async def once(
         return Response(earlier.body, earlier.status, headers, "application/json" if earlier.body else None)
     try:
         answer = await handle(request)
-    except Exception:
+    except (SextonError, HTTPException, RequestValidationError):  # after any other error it may have been done
         await run_in_threadpool(answers.forget, keyed)
         raise
     sent = bytes(getattr(answer, "body", b""))
@@ -59,5 +59,6 @@ def _keyed(request: Request, body: bytes) -> KeyedRequest:
         raise BadInput(f"{HEADER} is 1 to 200 printable characters without spaces, such as a UUID")
     content = "\0".join((request.method, request.url.path, request.url.query)).encode() + b"\0" + body
     identity = request.state.identity
-    digests = [hashlib.sha256(part).hexdigest()[:32] for part in (content, scopes_text(identity.scopes).encode())]
+    scopes = ", ".join(sorted(map(str, identity.scopes))).encode()
+    digests = [hashlib.sha256(part).hexdigest()[:32] for part in (content, scopes)]
     return KeyedRequest(identity.user or identity.name, key, "".join(digests))

@@ -114,7 +114,9 @@ SHAPES: Mapping[str, JsonShape] = {
     "hold list": JsonShape(Hold, is_list=True),
     **dict.fromkeys(
         [f"hold add {scope}" for scope in ("instance", "table", "mark", "vault-prefix")],
-        JsonShape(Hold, {"too_late": int, "blocks_now": int | None, "matches_now": int | None, "may_block": int}),
+        JsonShape(
+            Hold, {"too_late": int, "blocks_now": int | None, "matches_now": int | None, "may_block": int | None}
+        ),
     ),
     "lists show": JsonShape(
         create_model("ListEntry", **{n: (f.annotation, f) for n, f in Control.model_fields.items() if n != "kind"}),  # type: ignore[call-overload]

@@ -69,7 +69,8 @@ class CallerIdentity(NamedTuple):
     @classmethod
     def of_subject(cls, issuer: str, subject: str, scopes: tuple[TokenScope, ...]) -> "CallerIdentity":
         """Return the identity of a subject that an issuer of JWTs has named."""
-        return cls(f"{subject} of {issuer} ({scopes_text(scopes)})", scopes)
+        user = f"{subject} of {issuer}"
+        return cls(f"{user} ({scopes_text(scopes)})", scopes, user)
 
 
 def scopes_text(scopes: Iterable[TokenScope]) -> str:

@@ -103,6 +103,7 @@ class HoldStore:
                 if hold.scope != "mark":
                     return Coverage(matching, 0, 0)
                 blocked = conditions.blocked_by_hold(self._db, c, hold.instance).get(hold.id, false())
+                blocked = or_(blocked, conditions.has_many_levels(self._db))  # each hold on a mark blocks those
                 with_many_levels = c.execute(count.where(unclaimed, blocked)).scalar_one() - matching
                 return Coverage(matching, 0, max(0, with_many_levels))
         except SQLAlchemyError:  # the hold is in force: an error here must not look as if it were not

@@ -49,7 +49,7 @@ def place(instance: str, body: NewHold, service: Service, caller: CurrentCaller)
         too_late=too_late,
         blocks_now=None if covers is None else covers.blocked,
         matches_now=None if covers is None else covers.matching,
-        may_block=0 if covers is None else covers.above,
+        may_block=None if covers is None else covers.above,
     )
 
 

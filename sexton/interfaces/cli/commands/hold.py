@@ -18,7 +18,7 @@ from sexton.interfaces.cli.context import (
 from sexton.interfaces.cli.groups import SextonGroup
 from sexton.interfaces.cli.json_output import emit, emit_list, wants_json
 from sexton.interfaces.cli.output import show_table
-from sexton.interfaces.wording import UNCOUNTED, covers_nothing, quantity, utc, utc_column
+from sexton.interfaces.wording import UNCOUNTED, blocks_deep, covers_nothing, quantity, utc, utc_column
 from sexton.kernel.printable import printable
 from sexton.marks.model import Ref
 
@@ -171,7 +171,7 @@ def _place(hold: "Hold", instance: str | None, length: str) -> None:
             too_late=too_late,
             blocks_now=None if covers is None else covers.blocked,
             matches_now=None if covers is None else covers.matching,
-            may_block=0 if covers is None else covers.above,
+            may_block=None if covers is None else covers.above,
         )
     else:
         _show_placed(placed, covers, too_late)
@@ -189,10 +189,7 @@ def _show_placed(hold: "Hold", covers: "Coverage | None", too_late: int) -> None
         typer.echo(f"WARNING: {covers_nothing(hold, covers.above)}", err=True)
         typer.echo("to see the names of marks: sexton why ID; or hold a vault-prefix, or the whole instance", err=True)
     if covers is not None and covers.many_levels:
-        typer.echo(
-            f"it also blocks {quantity(covers.many_levels, 'mark')} with more levels of parents than are read: a hold "
-            "on any mark blocks those"
-        )
+        typer.echo(f"it also blocks {blocks_deep(covers.many_levels)}")
     typer.echo(f"to end it earlier: sexton hold release {hold.id}")
     if too_late:
         typer.echo(

@@ -17,7 +17,7 @@ from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit, Visit
 from sexton.interfaces.lists import CONTROL_KINDS
-from sexton.interfaces.wording import UNCOUNTED, covers_nothing, quantity
+from sexton.interfaces.wording import UNCOUNTED, blocks_deep, covers_nothing, quantity
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.controls.model import Control, ListName
@@ -90,9 +90,11 @@ def coverage_text(placed: PlacedHold) -> tuple[str, bool]:
     if placed.matches_now is None:
         text = f"But {UNCOUNTED}."
     elif placed.matches_now == 0 and placed.hold.scope != "instance":
-        text, warns = f"But {covers_nothing(placed.hold, placed.may_block)}.", True
+        text, warns = f"But {covers_nothing(placed.hold, placed.may_block or 0)}.", True
     else:
         text = f"It covers {quantity(placed.matches_now, 'mark')} now."
+    if many_levels := (placed.blocks_now or 0) - (placed.matches_now or 0):
+        text += f" It also blocks {blocks_deep(many_levels)}."
     if placed.too_late:
         text += (
             f" Too late for {quantity(placed.too_late, 'mark')}, claimed before: their files are deleted all the same, "

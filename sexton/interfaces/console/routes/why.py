@@ -19,7 +19,6 @@ MAX_NAME = 2_048
 @routes.get("/why")
 def why(visit: CurrentVisit, key: str = "") -> Response:
     """Show the story of a key or an id as a timeline."""
-    key = key.strip()
     if len(key) > MAX_NAME:
         raise BadInput(f"a key or an id has up to {MAX_NAME:,} characters, this one has {len(key):,}")
     stories: tuple[Story, ...] = ()

@@ -61,6 +61,11 @@ function sample() {
   if (!counts || !chart || typeof uPlot === "undefined") return;
   const now = { at: Number(counts.dataset.elapsed), objects: Number(counts.dataset.objects) };
   const limit = counts.dataset.allowed ? Number(counts.dataset.allowed) : null;
+  if (limit !== null && !chart.dataset.limit) {
+    chart.dataset.limit = "allowed";
+    plot?.destroy();
+    plot = null;
+  }
   if (counts.dataset.rate) {
     first ??= now.at;
     seconds.push((now.at - first) / 1000);

@@ -4,11 +4,14 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from sexton.client import Sexton
 from sexton.operators.access.sql import answers
 from sexton.operators.access.sql.answers import AnswerStore, KeyedRequest, StoredAnswer
 from sexton.operators.controls.model import ControlKind
+from sexton.operators.holds.model import Hold
+from sexton.operators.holds.store import HoldStore
 from tests.servers.api import Api
 from tests.support.rig import Rig
 
@@ -156,4 +159,23 @@ def test_a_key_answers_no_token_of_another_scope(api: Api, rig: Rig) -> None:
 
     assert (first.status_code, second.status_code) == (201, 409)
     assert second.json()["code"] == "UNKNOWN_OUTCOME"
+    assert rig.count("hold") == 1
+
+
+def test_a_deed_whose_answer_was_an_error_is_not_repeated(
+    send: Sender, rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = HoldStore.place
+
+    def lose_the_connection(self: HoldStore, hold: Hold, seconds: int) -> None:
+        place(self, hold, seconds)
+        raise OperationalError("COMMIT", {}, Exception("the server closed the connection"))
+
+    with monkeypatch.context() as m:
+        m.setattr(HoldStore, "place", lose_the_connection)
+        cut_off = send(HOLDS, "k1", HOLD)
+    repeated = send(HOLDS, "k1", HOLD)
+
+    assert cut_off.status_code == 503
+    assert (repeated.status_code, repeated.json()["code"]) == (409, "UNKNOWN_OUTCOME")
     assert rig.count("hold") == 1

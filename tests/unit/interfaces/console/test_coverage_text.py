@@ -9,7 +9,7 @@ from sexton.protocol.operating import PlacedHold
 
 def _placed(scope: str, matches: int | None, **more: int) -> PlacedHold:
     hold = Hold(id=1, instance="shop", scope=scope, vault="disk", prefix="a/", reason="x")
-    return PlacedHold(hold=hold, blocks_now=matches, matches_now=matches, **{"too_late": 0} | more)
+    return PlacedHold(hold=hold, matches_now=matches, **{"too_late": 0, "blocks_now": matches} | more)
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,8 @@ def _placed(scope: str, matches: int | None, **more: int) -> PlacedHold:
         (_placed("prefix", 0), "check the spelling", True),
         (_placed("prefix", 0, may_block=3), "3 marks above it will be kept only if files are there", True),
         (_placed("prefix", None), "was not counted", True),
-        (_placed("mark", 0), "the hold covers no mark now", True),
+        (_placed("mark", 0), "check its spelling", True),
+        (_placed("mark", 0, blocks_now=2), "It also blocks 2 marks with more levels of parents", True),
         (_placed("instance", 0), "It covers 0 marks now.", False),
         (_placed("instance", 5, too_late=2), "Too late for 2 marks", True),
     ],
