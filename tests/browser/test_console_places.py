@@ -39,6 +39,18 @@ def test_the_pace_falls_on_the_page_while_a_store_refuses(new_page: NewPage, rig
     expect(page.locator("#rate canvas")).to_be_visible()
 
 
+def test_a_cap_that_is_set_during_a_round_is_drawn(new_page: NewPage, rig: Rig) -> None:
+    opened = rig.rounds.open("shop", "run", None, rig.policy)
+    page = new_page()
+    page.goto(f"/console/rounds/{opened.round}?instance=shop")
+    expect(page.locator("#rate .u-legend")).to_be_visible(timeout=20_000)
+    expect(page.locator("#rate .u-legend")).not_to_contain_text("allowed")
+
+    PaceStore(rig.db).put_cap("shop/disk", 100)
+
+    expect(page.locator("#rate .u-legend")).to_contain_text("allowed", timeout=20_000)
+
+
 def test_a_cap_is_set_and_a_vault_probed_again(new_page: NewPage, rig: Rig) -> None:
     page = new_page()
     page.goto("/console/vaults")
