@@ -9,13 +9,14 @@ RUN := $(VENV)/bin/python
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-check demo-wal demo-binlog demo-catalog test slow soak bench lint coverage pictures lock sbom dist
+.PHONY: help demo demo-check demo-wal demo-binlog demo-catalog demo-ducklake test slow soak bench lint coverage pictures lock sbom dist
 
 help:
 	@echo "make demo   a small database makes garbage in an object store; Sexton deletes it, and a worker is killed: a minute"
 	@echo "            (ARGS=--exit stops the servers at the end, otherwise Ctrl-C does; ARGS=--all adds the next two parts)"
 	@echo "            make demo-wal: a shared write-ahead log is purged; make demo-binlog: binlogs expire;"
 	@echo "            make demo-catalog: a lake whose metadata Sexton keeps"
+	@echo "            make demo-ducklake: a DuckLake that its own cleanup breaks, and Sexton does not"
 	@echo "            make demo-check: make demo, and then a check on Spark finds an orphan and a lost object"
 	@echo "make test   the tests, on real servers: 14 to 18 minutes on 2 cores (TIERS=\"unit integration\" runs only those)"
 	@echo "make bench  what deleting, choosing, dropping and pacing cost, against peers in the same run: about two hours,"
@@ -35,6 +36,9 @@ demo-check: $(VENV)/.stamp
 
 demo-wal demo-binlog demo-catalog: demo-%: $(VENV)/.stamp
 	@$(RUN) -m examples.demo --part $* $(ARGS)
+
+demo-ducklake: $(VENV)/.stamp $(VENV)/ducklake/.stamp
+	@$(RUN) -m examples.demo --part ducklake $(ARGS)
 
 test: $(VENV)/.stamp $(VENV)/ducklake/.stamp
 	@$(RUN) -m tests $(TIERS)
@@ -92,7 +96,7 @@ $(VENV)/.stamp: pyproject.toml constraints.txt
 	@touch $@
 
 # DuckDB in an environment of its own: benchmarks need another version.
-$(VENV)/ducklake/.stamp: tests/servers/ducklake-requirements.txt $(VENV)/.stamp
+$(VENV)/ducklake/.stamp: examples/demo/duckdb-requirements.txt $(VENV)/.stamp
 	$(call step,make .venv/ducklake,$(RUN) -m venv $(VENV)/ducklake)
 	$(call step,install DuckDB,$(VENV)/ducklake/bin/python -m pip install --quiet --disable-pip-version-check -r $<)
 	@touch $@

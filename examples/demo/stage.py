@@ -7,6 +7,7 @@ from pathlib import Path
 
 from examples.demo.binlog import expire_binlogs
 from examples.demo.console import Console
+from examples.demo.ducklake import clean_a_lake
 from examples.demo.ending import Sight, print_table, print_verdict
 from examples.demo.files import FilesStory
 from examples.demo.lake import drop_a_table
@@ -40,7 +41,7 @@ class Stage:
         """Show parts of the story, then the verdict, then a table of what was seen.
 
         Args:
-            parts: of ``files``, ``check`` (only with ``files``), ``wal``, ``binlog`` and ``catalog``.
+            parts: of ``files``, ``check`` (only with ``files``), ``wal``, ``binlog``, ``catalog`` and ``ducklake``.
             stays: the stack stays up afterwards, so that the table has commands.
         """
         world = World(self._stack)
@@ -58,6 +59,8 @@ class Stage:
             sights += expire_binlogs(self._console, world, self._stack)
         if "catalog" in parts:
             sights += drop_a_table(self._console, world)
+        if "ducklake" in parts:
+            sights += clean_a_lake(self._console, world, self._stack.home)
         print_verdict(self._console)
         print_table(self._console, sights, self._stack.home, running=stays)
 

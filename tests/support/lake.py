@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
+from examples.demo.duckdb_client import DuckDb, duckdb
 from sexton.recycle.model import RoundReport
-from tests.servers.ducklake import DuckDb, duckdb
 from tests.support.command import Printed, run
 from tests.support.rig import Rig, stores_of
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from examples.demo.duckdb_client import DuckDbError
 from sexton.recycle.model import RoundReport
-from tests.servers.ducklake import DuckDbError
 from tests.support.command import run
 from tests.support.kept import kept_texts
 from tests.support.lake import AttachedLake
@@ -212,7 +212,7 @@ def test_a_late_commit_takes_the_mark_of_its_file_back(lake: AttachedLake) -> No
 
     assert (marked, report.deleted) == (1, 0)
     assert lake.files() == lake.listed("t")
-    assert lake.db.sql("SELECT count(*) FROM t") == [[103 if lake.schema else 3]]
+    assert lake.db.sql("SELECT coalesce(len(list(t)), 0) FROM t") == [[103 if lake.schema else 3]]
 
 
 def test_a_commit_after_the_deletion_of_its_file_is_refused(lake: AttachedLake) -> None:
@@ -226,4 +226,4 @@ def test_a_commit_after_the_deletion_of_its_file_is_refused(lake: AttachedLake) 
             writer.run("COMMIT")
 
     assert report.deleted == 1
-    assert lake.db.sql("SELECT count(*) FROM t") == [[3]]
+    assert lake.db.sql("SELECT coalesce(len(list(t)), 0) FROM t") == [[3]]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.servers.ducklake import DuckDbError
+from examples.demo.duckdb_client import DuckDbError
 from tests.support.lake import AttachedLake
 
 
@@ -14,7 +14,7 @@ def test_files_of_an_expired_table_are_deleted(lake: AttachedLake) -> None:
 
     assert (early.deleted, late.deleted) == (0, 1)
     assert lake.files() == lake.listed("kept")
-    assert lake.db.sql("SELECT count(*) FROM kept") == [[5]]
+    assert lake.db.sql("SELECT coalesce(len(list(kept)), 0) FROM kept") == [[5]]
 
 
 def test_nothing_is_deleted_while_a_snapshot_needs_it(lake: AttachedLake) -> None:
@@ -25,7 +25,7 @@ def test_nothing_is_deleted_while_a_snapshot_needs_it(lake: AttachedLake) -> Non
     report = lake.round()
 
     assert (report.deleted, lake.marks()) == (0, {})
-    assert lake.db.sql(f"SELECT count(*) FROM t AT (VERSION => {before})") == [[10]]
+    assert lake.db.sql(f"SELECT coalesce(len(list(t)), 0) FROM t AT (VERSION => {before})") == [[10]]
 
 
 def test_inputs_of_a_merge_are_compacted(lake: AttachedLake) -> None:
@@ -38,7 +38,7 @@ def test_inputs_of_a_merge_are_compacted(lake: AttachedLake) -> None:
 
     assert (kinds, report.deleted) == ({"compacted"}, 3)
     assert lake.files() == lake.listed("t")
-    assert lake.db.sql("SELECT count(*) FROM t") == [[300]]
+    assert lake.db.sql("SELECT coalesce(len(list(t)), 0) FROM t") == [[300]]
 
 
 def test_delete_files_are_deleted_with_what_they_delete_from(lake: AttachedLake) -> None:
@@ -49,7 +49,7 @@ def test_delete_files_are_deleted_with_what_they_delete_from(lake: AttachedLake)
     lake.round()
 
     assert lake.files() == lake.listed("t")
-    assert lake.db.sql("SELECT count(*) FROM t") == [[990]]
+    assert lake.db.sql("SELECT coalesce(len(list(t)), 0) FROM t") == [[990]]
 
 
 def test_a_file_of_two_tables_is_kept_for_the_second(lake: AttachedLake) -> None:
@@ -79,7 +79,7 @@ def test_an_own_file_in_two_tables_is_kept(lake: AttachedLake) -> None:
     report = lake.round()
 
     assert (report.deleted, lake.marks(), lake.files()) == (0, {}, {key})
-    assert lake.db.sql("SELECT count(*) FROM twin") == [[10]]
+    assert lake.db.sql("SELECT coalesce(len(list(twin)), 0) FROM twin") == [[10]]
 
 
 def test_a_file_that_is_added_again_loses_its_mark(lake: AttachedLake) -> None:
@@ -94,7 +94,7 @@ def test_a_file_that_is_added_again_loses_its_mark(lake: AttachedLake) -> None:
     report = lake.round()
 
     assert (marked, lake.marks(), report.deleted) == ({key: "dropped"}, {}, 0)
-    assert lake.db.sql("SELECT count(*) FROM again") == [[10]]
+    assert lake.db.sql("SELECT coalesce(len(list(again)), 0) FROM again") == [[10]]
 
 
 def test_a_claimed_file_cannot_be_added_again(lake: AttachedLake) -> None:
@@ -109,7 +109,7 @@ def test_a_claimed_file_cannot_be_added_again(lake: AttachedLake) -> None:
         lake.db.sql(f"CALL ducklake_add_data_files('lake', 'again', '{lake.data / key}')")
 
     assert not any(word in str(refused.value).lower() for word in ("conflict", "unique", "primary key", "concurrent"))
-    assert lake.db.sql("SELECT count(*) FROM again") == [[0]]
+    assert lake.db.sql("SELECT coalesce(len(list(again)), 0) FROM again") == [[0]]
 
 
 def test_a_file_elsewhere_is_quarantined(lake: AttachedLake) -> None:
@@ -140,7 +140,7 @@ def test_partitions_and_schemas_are_read_as_they_are(lake: AttachedLake, setup: 
 
     assert report.deleted == 1
     assert lake.files() == lake.listed(*tables)
-    assert (check.found, lake.db.sql("SELECT count(*) FROM t")) == ({}, [[9]])
+    assert (check.found, lake.db.sql("SELECT coalesce(len(list(t)), 0) FROM t")) == ({}, [[9]])
 
 
 def test_a_lake_of_inlined_and_encrypted_data_is_cleaned(database_url, tmp_path, capsys) -> None:  # type: ignore[no-untyped-def]
@@ -152,8 +152,8 @@ def test_a_lake_of_inlined_and_encrypted_data_is_cleaned(database_url, tmp_path,
     report = lake.round()
 
     assert (report.deleted, lake.files()) == (1, lake.listed("big"))
-    assert lake.db.sql("SELECT count(*) FROM small") == [[3]]
-    assert lake.db.sql("SELECT count(*) FROM big") == [[1000]]
+    assert lake.db.sql("SELECT coalesce(len(list(small)), 0) FROM small") == [[3]]
+    assert lake.db.sql("SELECT coalesce(len(list(big)), 0) FROM big") == [[1000]]
     lake.close()
 
 
@@ -166,4 +166,4 @@ def test_a_second_engine_is_part_of_the_same_lake(lake: AttachedLake) -> None:
         report = lake.round()
 
         assert (report.deleted, lake.files()) == (1, lake.listed("t"))
-        assert other.sql("SELECT count(*) FROM t") == [[15]]
+        assert other.sql("SELECT coalesce(len(list(t)), 0) FROM t") == [[15]]

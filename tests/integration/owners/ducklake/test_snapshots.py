@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.servers.ducklake import DuckDbError
+from examples.demo.duckdb_client import DuckDbError
 from tests.support.lake import AttachedLake
 
 pytestmark = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
@@ -28,7 +28,7 @@ def test_a_commit_whose_snapshot_a_claim_followed_is_repeated(lake: AttachedLake
 
     lake.db.run("COMMIT")
 
-    assert lake.db.sql("SELECT count(*) FROM t") == [[10]]
+    assert lake.db.sql("SELECT coalesce(len(list(t)), 0) FROM t") == [[10]]
 
 
 def test_a_commit_of_an_old_snapshot_is_repeated(lake: AttachedLake) -> None:
@@ -38,7 +38,7 @@ def test_a_commit_of_an_old_snapshot_is_repeated(lake: AttachedLake) -> None:
 
     lake.db.run("COMMIT")
 
-    assert lake.db.sql("SELECT count(*) FROM t") == [[10]]
+    assert lake.db.sql("SELECT coalesce(len(list(t)), 0) FROM t") == [[10]]
 
 
 def test_a_mark_that_no_snapshot_showed_is_taken_back(lake: AttachedLake) -> None:
@@ -54,7 +54,7 @@ def test_a_mark_that_no_snapshot_showed_is_taken_back(lake: AttachedLake) -> Non
         other.run("COMMIT")
 
     assert (marked, lake.marks()) == ({key: "dropped"}, {})
-    assert lake.db.sql("SELECT count(*) FROM again") == [[3]]
+    assert lake.db.sql("SELECT coalesce(len(list(again)), 0) FROM again") == [[3]]
 
 
 def test_two_expiries_at_once_lose_nothing(lake: AttachedLake) -> None:
@@ -84,4 +84,4 @@ def test_a_refused_commit_leaves_the_lake_readable(lake: AttachedLake) -> None:
         lake.db.sql(f"CALL ducklake_add_data_files('lake', 'again', '{lake.data / key}')")
 
     lake.db.run("INSERT INTO again FROM range(4)")
-    assert lake.db.sql("SELECT count(*) FROM again") == [[4]]
+    assert lake.db.sql("SELECT coalesce(len(list(again)), 0) FROM again") == [[4]]

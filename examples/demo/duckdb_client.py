@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 PYTHON = Path(sys.prefix) / "ducklake" / "bin" / "python"
 """Has DuckDB and its extensions; `make .venv/ducklake/.stamp` installs it."""
-PROGRAM = Path(__file__).with_name("ducklake_process.py")
+PROGRAM = Path(__file__).with_name("duckdb_process.py")
 
 
 class DuckDbError(Exception):
