@@ -26,6 +26,21 @@ _RELATION = {
 }
 
 
+TABLES = (
+    "ducklake_metadata",
+    "ducklake_files_scheduled_for_deletion",
+    "ducklake_data_file",
+    "ducklake_delete_file",
+    "ducklake_table",
+    "ducklake_schema",
+)
+_FOREIGN = (
+    "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = :schema "
+    "AND c.relname IN :names AND (c.relkind <> 'r' OR c.relowner <> CAST(current_user AS regrole))"
+)
+"""Tables that are no tables of this login: reading them could run code of another role with its rights."""
+
+
 class LakeRefused(SextonError):
     """The lake's database refused a statement."""
 
@@ -43,6 +58,7 @@ def read(db: Database, schema: str) -> LakeFacts:
             where = f"schema {schema}" if schema else "this database"
             raise BadInput(f"there is no DuckLake in {where}: it has no table ducklake_metadata (--schema)")
         try:
+            _require_own(db, c, schema)
             options = {row[0]: row[1] for row in c.execute(text(metadata))}
             scheduled = c.execute(text(f"SELECT count(*) FROM {prefix}{TRIGGERS['sexton_scheduled']}")).scalar_one()
         except DBAPIError as e:
@@ -63,14 +79,47 @@ def triggers(db: Database, c: Connection, schema: str) -> frozenset[str]:
     return frozenset(c.execute(query, {"schema": schema, "names": list(TRIGGERS)}).scalars())
 
 
-def run(db: Database, statements: Sequence[str]) -> None:
-    """Run statements in one transaction; ``LakeRefused``: one failed, and nothing was changed."""
+def run(db: Database, schema: str, statements: Sequence[str], refused_if: str = "") -> None:
+    """Run statements in one transaction.
+
+    Args:
+        db: the lake's database, with its login.
+        schema: of the lake.
+        statements: the statements.
+        refused_if: a query that must return nothing afterwards.
+
+    Raises:
+        BadInput: the lake's tables belong to another role.
+        LakeRefused: a statement failed, or a file is unclear; nothing was changed.
+    """
     try:
         with db.write() as c:
+            _require_own(db, c, schema)
+            own = c.execution_options(no_parameters=True)
             for statement in statements:
-                c.execution_options(no_parameters=True).exec_driver_sql(statement)
+                own.exec_driver_sql(statement)
+            if refused_if and (culprit := own.exec_driver_sql(refused_if).scalar()) is not None:
+                raise LakeRefused(
+                    f"{culprit} of the lake has a path of two spellings, or two paths: write each file's only path into "
+                    "the lake's tables, or drop it there; nothing was changed"
+                )
     except DBAPIError as e:
         raise LakeRefused(f"the lake's database refused: {first_line(e)}; nothing was changed") from e
+
+
+def _require_own(db: Database, c: Connection, schema: str) -> None:
+    """Lock the lake's tables against changes of what they are, and refuse those of another role (PostgreSQL)."""
+    if db.dialect != "postgresql":
+        return
+    for table in TABLES:
+        c.exec_driver_sql(f'LOCK TABLE "{schema}".{table} IN ACCESS SHARE MODE')
+    query = text(_FOREIGN).bindparams(bindparam("names", expanding=True))
+    foreign = c.execute(query, {"schema": schema, "names": list(TABLES)}).scalars().all()
+    if foreign:
+        raise BadInput(
+            f"{', '.join(foreign)} of schema {schema} belongs to another role, or is no table, and Sexton runs no code of "
+            "others: name the login that owns the lake's tables (--lake-url)"
+        )
 
 
 def _has(db: Database, c: Connection, schema: str, name: str) -> bool:

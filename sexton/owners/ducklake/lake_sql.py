@@ -3,10 +3,19 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from sexton.owners.ducklake.model import ELSEWHERE, Lake
+from sexton.owners.ducklake.model import ELSEWHERE, INDEXES, Lake
+
+INDEXED_NAME = "('/' || f.path)"
+"""The expression for the name of a file ``f``, whose path may be relative: an index has its UUID."""
 
 ENDINGS = (".parquet", "-delete.parquet", ".puffin", "-delete.puffin")
 """What follows the UUID in the names of files that DuckLake names itself."""
+
+
+UNCLEAR = (
+    "SX006 a file that may have two paths is not registered: write the path of its only name, without //, ., .., links "
+    "and parameters, and give a copy another name"
+)
 
 
 def quoted(value: str) -> str:
@@ -58,12 +67,20 @@ class LakeSql(ABC):
         return f"substr({path}, 1, {len(self.lake.data_path)}) = {self.root}"
 
     def is_unclear(self, path: str) -> str:
-        """Return the condition that a path may mean a file that another path means, too."""
-        has_dots = " OR ".join(f"{self.position(path, dots)} > 0" for dots in ("/../", "/./"))
-        return (
-            f"({has_dots} OR (NOT {self.is_inside(path)} AND CASE WHEN substr({path}, 1, 1) = '/' "
-            f"THEN {self.position(path, '//')} > 0 ELSE {self.position(path, '://')} = 0 END))"
-        )
+        """Return the condition that a file may have another path, too, under which another row may name it.
+
+        Clear are absolute local paths and, for a lake in a bucket, ``s3://`` URLs, without ``//``, ``.``, ``..`` and
+        parameters; for a lake in a directory also every URL of another scheme than ``file``.
+        """
+        dots = f"{self.position(path, '/../')} > 0 OR {self.position(path, '/./')} > 0"
+        is_local = f"substr({path}, 1, 1) = '/'"
+        local = f"{self.position(path, '//')} > 0"
+        if self.lake.data_path.startswith("/"):
+            other = f"substr({path}, 1, 5) = 'file:' OR {self.position(path, '://')} = 0"
+        else:
+            doubled = f"{self.position(f'substr({path}, 6)', '//')} > 0"
+            other = f"substr({path}, 1, 5) <> 's3://' OR {doubled} OR {self.position(path, '?')} > 0"
+        return f"({dots} OR CASE WHEN {is_local} THEN {local} ELSE {other} END)"
 
     def vault(self, path: str) -> str:
         """Return the vault of a file; ``elsewhere`` if Sexton has none for it."""
@@ -74,6 +91,11 @@ class LakeSql(ABC):
         """Return the key of a file in its vault; elsewhere: its path without the first slash."""
         below = f"substr({path}, {len(self.lake.data_path) + 1})"
         return f"CASE WHEN {self.is_inside(path)} THEN {below} ELSE ltrim({path}, '/') END"
+
+    def whole_path(self, key: str) -> str:
+        """Return the path of a marked file, as rows with an absolute path have it."""
+        is_inside = f"m.vault = {quoted(self.lake.vault)}"
+        return f"CASE WHEN {is_inside} THEN {self.root} || {key} ELSE {self.scheduled_path(key)} END"
 
     def scheduled_path(self, key: str) -> str:
         """Return the path of a marked file as the lake's own list has it."""
@@ -98,7 +120,7 @@ class LakeSql(ABC):
         """Return the condition that a row of the lake still names a file, by an absolute or a relative path."""
         d = self.table("sexton_directory")
         conditions = []
-        for files in ("ducklake_data_file", "ducklake_delete_file"):
+        for files in INDEXES.values():
             f = self.table(files)
             relative = "f.table_id = d.table_id AND f.path_is_relative"
             conditions += [
@@ -115,6 +137,37 @@ class LakeSql(ABC):
             f"(SELECT d.{column} FROM {d} d WHERE substr({path}, 1, length(d.path)) = d.path "
             "ORDER BY length(d.path) DESC, d.table_id DESC LIMIT 1)"
         )
+
+    def paths(self, source: str) -> str:
+        """Return the query of registered files: ``path``, NULL where its table is unknown, and ``name``, its last part.
+
+        Args:
+            source: a table of files, or rows with its columns.
+        """
+        return (
+            "SELECT CASE WHEN f.path_is_relative THEN d.path || f.path ELSE f.path END AS path, '/' || f.path AS name "
+            f"FROM {source} f LEFT JOIN {self.table('sexton_directory')} d ON d.table_id = f.table_id"
+        )
+
+    def has_another_path(self, path: str, name: str) -> str:
+        """Return the condition that a row of the lake names a file of the same UUID under another path."""
+        same_uuid = f"{self.uuid(INDEXED_NAME)} = {self.uuid(name)}"
+        of_tables = (
+            f"EXISTS (SELECT 1 FROM ({self.paths(self.table(files))} WHERE {same_uuid}) o WHERE o.path <> {path})"
+            for files in INDEXES.values()
+        )
+        return f"({' OR '.join(of_tables)})"
+
+    def create_indexes(self) -> list[str]:
+        """Return the statements that create the indexes in which the triggers look up paths and UUIDs."""
+        return [
+            statement
+            for index, table in INDEXES.items()
+            for statement in (
+                f"CREATE INDEX {index}_path ON {self.table(table)} (path)",
+                f"CREATE INDEX {index}_uuid ON {self.table(table)} (({self.uuid(INDEXED_NAME.replace('f.', ''))}))",
+            )
+        ]
 
     def kind(self, path: str) -> str:
         """Return the kind of the mark of a file that is no longer referenced."""

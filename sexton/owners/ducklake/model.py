@@ -18,8 +18,10 @@ TRIGGERS = {
     "sexton_delete_file": "ducklake_delete_file",
 }
 """Trigger → the table of the lake whose inserted rows it reads."""
-INDEXES = {"sexton_data_file_path": "ducklake_data_file", "sexton_delete_file_path": "ducklake_delete_file"}
-"""Index of paths → its table."""
+INDEXES = {"sexton_data_file": "ducklake_data_file", "sexton_delete_file": "ducklake_delete_file"}
+"""How the names of the indexes of a table of files begin → the table."""
+KEPT = "sexton_kept"
+"""The table of what the lake had before it was attached: its own value of the option."""
 KEY_PATTERN = r"(?:.*/)?ducklake-(?P<record>[0-9a-f-]{36})(?:-delete)?\.(?:parquet|puffin)"
 """The keys of files that DuckLake names itself; ``record``: its UUID. Files of other names are never orphans."""
 ELSEWHERE = "elsewhere"
@@ -88,6 +90,9 @@ def vault_of(instance: str, name: str, data_path: str) -> VaultSpec:
     url = urlsplit(data_path)
     if not data_path.endswith("/"):
         raise BadInput(f"the data path {data_path!r} does not end with /, so another place may begin with it")
+    path = data_path.removeprefix("s3://")
+    if "//" in path or "/./" in path or "/../" in path or "?" in path:
+        raise BadInput(f"the data path {data_path!r} has //, . or .. in it, so its files have two paths; correct it")
     if url.scheme == "s3" and url.netloc:
         prefix = data_path.removeprefix(f"s3://{url.netloc}/")
         return VaultSpec(instance=instance, name=name, kind="s3", location=url.netloc, prefix=prefix)

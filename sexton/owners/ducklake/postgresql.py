@@ -1,7 +1,14 @@
 """Write the triggers of a DuckLake in PostgreSQL: one call per statement, whatever the number of rows. Pure."""
 
-from sexton.owners.ducklake.lake_sql import LakeSql, quoted
+import hashlib
+
+from sexton.owners.ducklake.lake_sql import UNCLEAR, LakeSql, quoted
 from sexton.owners.ducklake.model import TRIGGERS
+
+
+def tag(body: str) -> str:
+    """Return a tag for the quotes around the body of a function, which is not in it."""
+    return f"s{hashlib.sha256(body.encode()).hexdigest()[:16]}"
 
 
 class PostgreSqlLake(LakeSql):
@@ -12,7 +19,7 @@ class PostgreSqlLake(LakeSql):
         bodies = [self._scheduled(), self._referenced(), self._referenced()]
         functions = [
             f"CREATE FUNCTION {self.table(trigger)}() RETURNS trigger LANGUAGE plpgsql "
-            f"SET search_path = pg_catalog, pg_temp AS $sexton${body}$sexton$"
+            f"SET search_path = pg_catalog, pg_temp AS ${tag(body)}${body}${tag(body)}$"
             for trigger, body in zip(TRIGGERS, bodies, strict=True)
         ]
         return functions + [
@@ -35,12 +42,13 @@ class PostgreSqlLake(LakeSql):
         """Return statements of which the first lets no claim happen until the end of the transaction."""
         instance, vault = quoted(self.lake.instance), quoted(self.lake.vault)
         marks = f"sexton.mark m WHERE m.instance = {instance}"
+        path = self.whole_path("(m.keys ->> 0)")
         return [
             f"SELECT sexton.reference({instance}, ARRAY[]::text[])",
             f"INSERT INTO {self.table(TRIGGERS['sexton_scheduled'])} "
             "(data_file_id, path, path_is_relative, schedule_start) "
             f"SELECT CAST(m.owner_txn AS bigint), {self.scheduled_path('(m.keys ->> 0)')}, m.vault = {vault}, "
-            f"m.marked_at FROM {marks} AND m.owner_txn IS NOT NULL",
+            f"m.marked_at FROM {marks} AND m.owner_txn IS NOT NULL AND NOT {self.is_referenced(path)}",
             f"SELECT sexton.reference({instance}, ARRAY(SELECT m.id FROM {marks}))",
         ]
 
@@ -59,9 +67,12 @@ class PostgreSqlLake(LakeSql):
         """
         instance, scheduled = quoted(self.lake.instance), self.table(TRIGGERS["sexton_scheduled"])
         paths = f"SELECT CASE WHEN path_is_relative THEN {self.root} || path ELSE path END AS path FROM fresh"
+        is_waiting = f"m.instance = {instance} AND m.state = 'MARKED'"
+        has_key = f"m.keys = jsonb_build_array({self.key('p.path')})"
         marks = (
-            f"SELECT m.id FROM sexton.mark m WHERE m.instance = {instance} AND m.id IN ({self._uuids(paths)}) "
-            f"AND m.state = 'MARKED' UNION {self._numbered(paths)} AND m.state = 'MARKED'"
+            f"SELECT m.id FROM ({paths}) p JOIN sexton.mark m ON m.id = {self.uuid('p.path')} AND {is_waiting} "
+            f"UNION ALL SELECT m.id FROM ({paths}) p JOIN sexton.mark m ON {is_waiting} AND m.id >= 'file-' "
+            f"AND m.id < 'file.' AND {has_key} WHERE {self.uuid('p.path')} IS NULL"
         )
         return f"""
 BEGIN
@@ -87,26 +98,29 @@ END
 
         It also happens without marks: a claim that this transaction cannot see must not be overlooked.
         """
-        instance = quoted(self.lake.instance)
-        paths = (
-            "SELECT CASE WHEN f.path_is_relative THEN d.path || f.path ELSE f.path END AS path FROM fresh f "
-            f"LEFT JOIN {self.table('sexton_directory')} d ON d.table_id = f.table_id"
+        instance, paths = quoted(self.lake.instance), self.paths("fresh")
+        uuid, key = self.uuid("p.name"), f"jsonb_build_array({self.key('p.path')})"
+        other_mark = (
+            f"EXISTS (SELECT FROM sexton.mark m WHERE m.instance = {instance} AND m.id = {uuid} AND m.keys <> {key})"
+        )
+        by_key = " UNION ALL ".join(
+            f"SELECT m.id FROM ({paths}) p JOIN sexton.{table} m ON m.instance = {instance} AND m.id >= 'file-' "
+            f"AND m.id < 'file.' AND m.keys = {key} WHERE {uuid} IS NULL"
+            for table in ("mark", "mark_history")
         )
         return f"""
+DECLARE
+    culprit text;
 BEGIN
-    PERFORM sexton.reference({instance}, ARRAY({self._uuids(paths)} UNION {self._numbered(paths)}));
+    SELECT p.path INTO culprit FROM ({paths}) p
+    WHERE {self.is_unclear("p.path")}
+        OR {uuid} IS NOT NULL AND ({self.has_another_path("p.path", "p.name")} OR {other_mark})
+    LIMIT 1;
+    IF culprit IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'SX006', MESSAGE = {quoted(UNCLEAR + ": ")} || culprit;
+    END IF;
+    PERFORM sexton.reference({instance}, ARRAY(
+        SELECT {uuid} FROM ({paths}) p WHERE {uuid} IS NOT NULL UNION {by_key}));
     RETURN NULL;
 END
 """
-
-    def _uuids(self, paths: str) -> str:
-        """Return the query of the UUIDs of files, for a query of their paths: those that DuckLake named itself."""
-        return f"SELECT {self.uuid('p.path')} FROM ({paths}) p WHERE {self.uuid('p.path')} IS NOT NULL"
-
-    def _numbered(self, paths: str) -> str:
-        """Return the query of the ids of the marks of all other files, which are found by their keys."""
-        return (
-            f"SELECT m.id FROM ({paths}) p JOIN sexton.mark m ON m.instance = {quoted(self.lake.instance)} "
-            f"AND m.id >= 'file-' AND m.id < 'file.' AND m.keys = jsonb_build_array({self.key('p.path')}) "
-            f"WHERE {self.uuid('p.path')} IS NULL"
-        )

@@ -1,6 +1,6 @@
 """Write the triggers of a DuckLake in SQLite, which has one writer at a time: each sees every claim. Pure."""
 
-from sexton.owners.ducklake.lake_sql import LakeSql, quoted
+from sexton.owners.ducklake.lake_sql import UNCLEAR, LakeSql, quoted
 from sexton.owners.ducklake.model import TRIGGERS
 
 REFUSAL = "SX001 collected: a round is deleting this file, or has deleted it; roll this commit back"
@@ -39,7 +39,8 @@ class SqliteLake(LakeSql):
             f"INSERT INTO {TRIGGERS['sexton_scheduled']} (data_file_id, path, path_is_relative, schedule_start) "
             f"SELECT CAST(m.owner_txn AS bigint), {self.scheduled_path(first_key)}, m.vault = {vault}, "
             "strftime('%Y-%m-%d %H:%M:%f+00', m.marked_at / 1000.0, 'unixepoch') "
-            f"FROM sexton_mark m WHERE m.instance = {instance} AND m.owner_txn IS NOT NULL",
+            f"FROM sexton_mark m WHERE m.instance = {instance} AND m.owner_txn IS NOT NULL "
+            f"AND NOT {self.is_referenced(self.whole_path(first_key))}",
             f"DELETE FROM sexton_mark WHERE instance = {instance}",
         ]
 
@@ -75,13 +76,24 @@ class SqliteLake(LakeSql):
         instance = quoted(self.lake.instance)
         directory = f"(SELECT d.path FROM {self.table('sexton_directory')} d WHERE d.table_id = NEW.table_id)"
         path = f"CASE WHEN NEW.path_is_relative THEN {directory} || NEW.path ELSE NEW.path END"
-        uuid = f"(SELECT {self.uuid('p.path')} FROM (SELECT {path} AS path) p)"
-        is_orphan = f"instance = {instance} AND kind = 'orphan' AND parent_kind = 'rowset' AND parent_id = {uuid}"
-        return f"""{self._take_back(path, "kind <> 'prepared'")}
-    DELETE FROM sexton_mark WHERE {is_orphan};
+        fresh = f"(SELECT {path} AS path, '/' || NEW.path AS name) p"
+        uuid, keys = self.uuid("p.name"), f"json_array({self.key('p.path')})"
+        other_mark = (
+            f"EXISTS (SELECT 1 FROM sexton_mark m WHERE m.instance = {instance} AND m.id = {uuid} AND m.keys <> {keys})"
+        )
+        of_instance = f"discarded IS NULL AND instance = {instance}"
+        is_orphan = f"kind = 'orphan' AND parent_kind = 'rowset' AND parent_id = (SELECT {uuid} FROM {fresh})"
+        return f"""
+    SELECT RAISE(ABORT, {quoted(UNCLEAR)}) FROM {fresh}
+    WHERE {self.is_unclear("p.path")}
+        OR {uuid} IS NOT NULL AND ({self.has_another_path("p.path", "p.name")} OR {other_mark});
+    {self._take_back(path, "kind <> 'prepared'")}
+    DELETE FROM sexton_mark WHERE instance = {instance} AND {is_orphan};
     SELECT RAISE(ABORT, '{REFUSAL}') WHERE EXISTS (
-        SELECT 1 FROM sexton_mark_history WHERE discarded IS NULL AND instance = {instance} AND id = {uuid}
-        UNION ALL SELECT 1 FROM sexton_mark_history WHERE discarded IS NULL AND {is_orphan});"""
+        SELECT 1 FROM sexton_mark_history WHERE {of_instance} AND id = (SELECT {uuid} FROM {fresh})
+        UNION ALL SELECT 1 FROM sexton_mark_history WHERE {of_instance} AND {is_orphan}
+        UNION ALL SELECT 1 FROM sexton_mark_history WHERE {of_instance} AND id >= 'file-' AND id < 'file.'
+            AND keys = (SELECT {keys} FROM {fresh}));"""
 
     def _take_back(self, path: str, condition: str) -> str:
         """Return the statements that delete the marks of a file; a trigger of Sexton refuses claimed ones."""

@@ -7,7 +7,7 @@ they refuse is not committed.
 from sexton.database import roles
 from sexton.owners.ducklake import views
 from sexton.owners.ducklake.lake_sql import LakeSql
-from sexton.owners.ducklake.model import DIRECTORIES, INDEXES, OPTION, OPTION_VALUE, VIEW, Lake
+from sexton.owners.ducklake.model import DIRECTORIES, INDEXES, KEPT, OPTION, OPTION_VALUE, VIEW, Lake
 from sexton.owners.ducklake.postgresql import PostgreSqlLake
 from sexton.owners.ducklake.sqlite import SqliteLake
 
@@ -19,9 +19,10 @@ def attach(dialect: str, lake: Lake) -> list[str]:
     sql = DIALECTS[dialect](lake)
     return [
         *_drop(sql),
-        *(f"CREATE INDEX {index} ON {sql.table(table)} (path)" for index, table in INDEXES.items()),
         *views.create(sql),
+        *sql.create_indexes(),
         *sql.create_triggers(),
+        *_keep_option(sql),
         _forget_option(sql),
         f"INSERT INTO {sql.table('ducklake_metadata')} (key, value) VALUES ('{OPTION}', '{OPTION_VALUE}')",
         *sql.pass_again(),
@@ -32,7 +33,28 @@ def attach(dialect: str, lake: Lake) -> list[str]:
 def detach(dialect: str, lake: Lake) -> list[str]:
     """Return the statements that detach a lake: waiting files are again in its own list, which its cleaners delete."""
     sql = DIALECTS[dialect](lake)
-    return [*_drop(sql), *sql.take_back(), _forget_option(sql)]
+    metadata, kept = sql.table("ducklake_metadata"), sql.table(KEPT)
+    # While the triggers, which list what is no longer referenced, are gone, the view is still needed.
+    return [
+        *sql.drop_triggers(),
+        *sql.take_back(),
+        *_drop(sql),
+        _forget_option(sql),
+        f"INSERT INTO {metadata} (key, value) SELECT key, value FROM {kept}",
+        f"DROP TABLE {kept}",
+    ]
+
+
+def unclear_files(dialect: str, lake: Lake) -> str:
+    """Return the query of a file that the view cannot place, or whose UUID two paths have; nothing: there is none."""
+    sql = DIALECTS[dialect](lake)
+    names = " UNION ".join(
+        f"SELECT path, {sql.uuid('name')} AS uuid FROM ({sql.paths(sql.table(t))}) f" for t in INDEXES.values()
+    )
+    return (
+        f"SELECT kind || ' ' || id FROM {sql.table(VIEW)} WHERE key = '' UNION ALL "
+        f"SELECT uuid FROM ({names}) n WHERE uuid IS NOT NULL GROUP BY uuid HAVING count(*) > 1 LIMIT 1"
+    )
 
 
 def _drop(sql: LakeSql) -> list[str]:
@@ -40,7 +62,17 @@ def _drop(sql: LakeSql) -> list[str]:
     return [
         *sql.drop_triggers(),
         *(f"DROP VIEW IF EXISTS {sql.table(view)}" for view in (VIEW, DIRECTORIES)),
-        *(f"DROP INDEX IF EXISTS {sql.table(index)}" for index in INDEXES),
+        *(f"DROP INDEX IF EXISTS {sql.table(f'{index}_{of}')}" for index in INDEXES for of in ("path", "uuid")),
+    ]
+
+
+def _keep_option(sql: LakeSql) -> list[str]:
+    """Return the statements that keep the lake's own value of the option, once."""
+    metadata, kept = sql.table("ducklake_metadata"), sql.table(KEPT)
+    return [
+        f"CREATE TABLE IF NOT EXISTS {kept} (key varchar, value varchar)",
+        f"INSERT INTO {kept} SELECT key, value FROM {metadata} WHERE key = '{OPTION}' AND scope IS NULL "
+        f"AND value <> '{OPTION_VALUE}' AND NOT EXISTS (SELECT 1 FROM {kept})",
     ]
 
 

@@ -511,6 +511,10 @@ BEGIN
             'this transaction began more than 5 minutes ago, and a concurrent one may have marked its files; repeat it';
     END IF;
     PERFORM FROM sexton.instance_guard g WHERE g.instance = i FOR SHARE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = '40001', MESSAGE =
+            'this transaction began before its instance was registered by a concurrent one; repeat it';
+    END IF;
     WITH referenced AS (
         DELETE FROM sexton.mark m
         WHERE m.instance = i AND m.kind <> 'prepared' AND m.state = 'MARKED' AND (m.id = ANY (wanted)

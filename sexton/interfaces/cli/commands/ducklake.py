@@ -71,7 +71,7 @@ def attach(
             if print_sql:
                 _print(sql)
                 return
-            catalog.run(lake_db, sql)
+            catalog.run(lake_db, schema, sql, statements.unclear_files(lake_db.dialect, lake))
     typer.echo(f"lake {name} is attached: {facts.data_path} is its vault {vault}")
     typer.echo(f"next: sexton check run {name}; sexton plan {name}; sexton enable {name}")
 
@@ -91,11 +91,12 @@ def detach(name: Instance, lake_url: LakeUrl = "", print_sql: PrintSql = False) 
         _lake_database(service, lake_url) as lake_db,
         log_call(service, "ducklake detach", name),
     ):
-        sql = statements.detach(lake_db.dialect, _attached_lake(service, name))
+        lake = _attached_lake(service, name)
+        sql = statements.detach(lake_db.dialect, lake)
         if print_sql:
             _print(sql)
             return
-        catalog.run(lake_db, sql)
+        catalog.run(lake_db, lake.schema, sql)
     typer.echo(f"lake {name} is detached; its own cleaners delete its files again")
 
 
