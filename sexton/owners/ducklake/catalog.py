@@ -100,8 +100,8 @@ def run(db: Database, schema: str, statements: Sequence[str], refused_if: str = 
                 own.exec_driver_sql(statement)
             if refused_if and (culprit := own.exec_driver_sql(refused_if).scalar()) is not None:
                 raise LakeRefused(
-                    f"{culprit} of the lake has a path of two spellings, or two paths: write each file's only path into "
-                    "the lake's tables, or drop it there; nothing was changed"
+                    f"{culprit} of the lake has a path of two spellings, or two paths: write each file's only path "
+                    "into the lake's tables, or drop it there; nothing was changed"
                 )
     except DBAPIError as e:
         raise LakeRefused(f"the lake's database refused: {first_line(e)}; nothing was changed") from e
@@ -117,8 +117,8 @@ def _require_own(db: Database, c: Connection, schema: str) -> None:
     foreign = c.execute(query, {"schema": schema, "names": list(TABLES)}).scalars().all()
     if foreign:
         raise BadInput(
-            f"{', '.join(foreign)} of schema {schema} belongs to another role, or is no table, and Sexton runs no code of "
-            "others: name the login that owns the lake's tables (--lake-url)"
+            f"{', '.join(foreign)} of schema {schema} belongs to another role, or is no table, and Sexton runs no code "
+            "of others: name the login that owns the lake's tables (--lake-url)"
         )
 
 

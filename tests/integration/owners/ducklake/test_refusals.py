@@ -1,0 +1,203 @@
+"""What an attached lake refuses, because a file could be deleted under one name while another one needs it."""
+
+import sqlite3
+
+import pytest
+
+from examples.demo.duckdb_client import DuckDbError
+from sexton.kernel.errors import BadInput
+from sexton.owners.ducklake.model import Lake, vault_of
+from sexton.owners.ducklake.sqlite import SqliteLake
+from tests.integration.owners.ducklake.test_attachment import execute, table
+from tests.support.lake import AttachedLake
+
+Capsys = pytest.CaptureFixture[str]
+
+
+def add(lake: AttachedLake, name: str, path: object) -> None:
+    lake.db.run(f"CALL ducklake_add_data_files('lake', '{name}', '{path}')")
+
+
+@pytest.mark.parametrize("spelling", ["{d}//d/shared.parquet", "{d}/./d/shared.parquet", "{d}/d/../d/shared.parquet"])
+def test_a_path_of_two_spellings_is_not_registered(lake: AttachedLake, spelling: str) -> None:
+    (lake.data / "d").mkdir()
+    lake.db.run(f"COPY (FROM range(10)) TO '{lake.data}/d/shared.parquet'", "CREATE TABLE t(range BIGINT)")
+
+    with pytest.raises(DuckDbError, match="SX006 a file that may have two paths is not registered"):
+        add(lake, "t", spelling.format(d=lake.data))
+
+    add(lake, "t", f"{lake.data}/d/shared.parquet")
+    assert lake.db.sql("SELECT len(list(t)) FROM t") == [[10]]
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["in a table", "marked"])
+def test_a_link_to_a_file_of_the_lake_is_not_registered(lake: AttachedLake, waits: bool) -> None:
+    link = lake.data.parent / "link"
+    link.symlink_to(lake.data, target_is_directory=True)
+    lake.db.run("CREATE TABLE t AS FROM range(10)", "CREATE TABLE twin(range BIGINT)")
+    [key] = lake.listed("t")
+    if waits:
+        lake.db.run("DROP TABLE t")
+        lake.db.expire()
+
+    with pytest.raises(DuckDbError, match="give a copy another name"):
+        add(lake, "twin", link / key)
+
+
+def test_a_lake_with_two_paths_of_a_file_is_not_attached(unattached: AttachedLake, capsys: Capsys) -> None:
+    lake = unattached
+    (lake.data.parent / "link").symlink_to(lake.data, target_is_directory=True)
+    lake.db.run("CREATE TABLE t AS FROM range(10)", "CREATE TABLE twin(range BIGINT)")
+    [key] = lake.listed("t")
+    add(lake, "twin", lake.data.parent / "link" / key)
+
+    refused = lake.command(capsys, "attach")
+
+    assert (refused.code, lake.command(capsys, "status").code) == (1, 1)
+    assert "two paths" in refused.err
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_a_transaction_from_before_the_attach_is_refused(unattached: AttachedLake, capsys: Capsys) -> None:
+    lake = unattached
+    lake.db.run("CREATE TABLE t AS FROM range(10)", "CREATE TABLE again(range BIGINT)")
+    [key] = lake.listed("t")
+    lake.db.run("DROP TABLE t")
+    lake.db.expire()
+    with lake.another() as old:
+        old.run("BEGIN", f"CALL ducklake_add_data_files('lake', 'again', '{lake.data / key}')")
+        lake.attach(capsys)
+        report = lake.round()
+
+        with pytest.raises(DuckDbError, match="SX001 collected"):
+            old.run("COMMIT")
+
+    assert report.deleted == 1
+    assert lake.db.sql("SELECT coalesce(len(list(again)), 0) FROM again") == [[0]]
+
+
+def test_detach_does_not_list_a_file_that_is_live(lake: AttachedLake, capsys: Capsys) -> None:
+    lake.db.run("CREATE TABLE t AS FROM range(10)")
+    [key] = lake.listed("t")
+    lake.rig.sql(
+        "INSERT INTO {}mark (instance, kind, id, vault, keys, owner_txn) "
+        "VALUES ('shop', 'dropped', 'file-9', 'lake', :keys, '9')",
+        keys=f'["{key}"]',
+    )
+
+    detached = lake.command(capsys, "detach")
+    lake.db.run("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
+
+    assert (detached.code, lake.marks(), lake.files()) == (0, {}, {key})
+
+
+def test_the_retention_begins_when_the_last_reference_ends(lake: AttachedLake) -> None:
+    lake.db.run("CREATE TABLE t AS FROM range(10)")
+    [key] = lake.listed("t")
+    uuid = key[-44:-8]
+    lake.rig.sql(
+        "INSERT INTO {}mark (instance, kind, id, vault, keys) VALUES ('shop', 'dropped', :id, 'lake', :keys)",
+        id=uuid,
+        keys=f'["{key}"]',
+    )
+    lake.rig.later(20_000)
+    lake.db.run("DROP TABLE t")
+    lake.db.expire()
+
+    early, late = lake.round(60), lake.round()
+
+    assert (early.deleted, late.deleted) == (0, 1)
+
+
+def test_the_lakes_own_option_is_back_after_detaching(unattached: AttachedLake, capsys: Capsys) -> None:
+    lake = unattached
+    lake.db.run("CALL lake.set_option('delete_older_than', '7 days')")
+    for verb in ("attach", "attach", "detach"):
+        assert lake.command(capsys, verb).code == 0
+
+    option = f"SELECT value FROM {table(lake, 'ducklake_metadata')} WHERE key = 'delete_older_than'"
+    with lake.rig.db.read() as c:
+        assert c.exec_driver_sql(option).scalars().all() == ["7 days"]
+
+
+def test_a_file_can_be_added_again_after_a_detach_and_attach(lake: AttachedLake, capsys: Capsys) -> None:
+    lake.db.run("CREATE TABLE t AS FROM range(10)", "CREATE TABLE old AS FROM range(5)", "DROP TABLE old")
+    lake.db.expire()
+    for verb in ("detach", "attach"):
+        assert lake.command(capsys, verb).code == 0
+
+    assert lake.round().deleted == 1
+    assert lake.files() == lake.listed("t")
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("verb", ["attach", "status", "detach"])
+@pytest.mark.parametrize("how", ["view", "owner"])
+def test_no_code_of_the_lake_runs_as_sexton(lake: AttachedLake, capsys: Capsys, verb: str, how: str) -> None:
+    execute(lake, "DROP ROLE IF EXISTS lake_owner")
+    execute(lake, "CREATE ROLE lake_owner LOGIN")
+    if how == "view":
+        execute(lake, "ALTER TABLE lake.ducklake_metadata RENAME TO hidden")
+        execute(lake, "CREATE VIEW lake.ducklake_metadata AS SELECT * FROM lake.hidden")
+    else:
+        execute(lake, "ALTER TABLE lake.ducklake_metadata OWNER TO lake_owner")
+
+    refused = lake.command(capsys, verb)
+    execute(lake, "DROP OWNED BY lake_owner CASCADE")
+    execute(lake, "DROP ROLE lake_owner")
+
+    assert refused.code == 1
+    assert "ducklake_metadata of schema lake belongs to another role, or is no table" in refused.err
+
+
+@pytest.mark.parametrize(
+    "data_path",
+    ["/srv//data/", "/srv/./data/", "/srv/../data/", "s3://b//p/", "s3://b/p/?x/", "data/", "/", "gs://b/p/"],
+)
+def test_a_data_path_of_two_spellings_is_refused(data_path: str) -> None:
+    with pytest.raises(BadInput, match="data path"):
+        vault_of("lake", "lake", data_path)
+
+
+@pytest.mark.parametrize(
+    ("data_path", "path", "unclear"),
+    [
+        ("/srv/data/", "/srv/data/main/t/a.parquet", False),
+        ("/srv/data/", "/other/a.parquet", False),
+        ("/srv/data/", "s3://bucket/a.parquet", False),
+        ("/srv/data/", "file:///srv/data/a.parquet", True),
+        ("/srv/data/", "data/a.parquet", True),
+        ("/srv/data/", "/srv/data//a.parquet", True),
+        ("s3://b/p/", "s3://b/p/main/t/a.parquet", False),
+        ("s3://b/p/", "s3://other/a.parquet", False),
+        ("s3://b/p/", "/srv/a.parquet", False),
+        ("s3://b/p/", "s3://b/p/a.parquet?s3_region=x", True),
+        ("s3://b/p/", "s3://b//p/a.parquet", True),
+        ("s3://b/p/", "s3a://b/p/a.parquet", True),
+        ("s3://b/p/", "https://b.s3.amazonaws.com/p/a.parquet", True),
+    ],
+)
+def test_paths_that_may_name_a_file_twice_are_unclear(data_path: str, path: str, unclear: bool) -> None:
+    sql = SqliteLake(Lake("lake", "lake", "", data_path))
+
+    [[found]] = sqlite3.connect(":memory:").execute(f"SELECT {sql.is_unclear('p')} FROM (SELECT ? AS p)", (path,))
+
+    assert bool(found) is unclear
+
+
+@pytest.mark.parametrize("name", ["ducklake-{}.parquet", "ducklake-{}-delete.parquet", "ducklake-{}-delete.puffin"])
+def test_the_uuid_of_a_name_is_found(name: str) -> None:
+    uuid = "01a21dda-828e-74f0-934a-f4262593c5c6"
+    sql = SqliteLake(Lake("lake", "lake", "", "/srv/data/"))
+    query = f"SELECT {sql.uuid('p')} FROM (SELECT ? AS p)"
+    found = [
+        sqlite3.connect(":memory:").execute(query, (path,)).fetchone()[0]
+        for path in (
+            f"/srv/data/t/{name.format(uuid)}",
+            f"/{name.format(uuid.upper())}",
+            f"/x{name.format(uuid)}",
+            "/a",
+        )
+    ]
+
+    assert found == [uuid, None, None, None]
