@@ -149,9 +149,9 @@ class LakeSql(ABC):
             f"FROM {source} f LEFT JOIN {self.table('sexton_directory')} d ON d.table_id = f.table_id"
         )
 
-    def has_another_path(self, path: str, name: str) -> str:
-        """Return the condition that a row of the lake names a file of the same UUID under another path."""
-        same_uuid = f"{self.uuid(INDEXED_NAME)} = {self.uuid(name)}"
+    def has_another_path(self, path: str, uuid: str) -> str:
+        """Return the condition that a row of the lake names a file of this UUID under another path."""
+        same_uuid = f"{self.uuid(INDEXED_NAME)} = {uuid}"
         of_tables = (
             f"EXISTS (SELECT 1 FROM ({self.paths(self.table(files))} WHERE {same_uuid}) o WHERE o.path <> {path})"
             for files in INDEXES.values()

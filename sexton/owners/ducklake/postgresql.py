@@ -98,29 +98,30 @@ END
 
         It also happens without marks: a claim that this transaction cannot see must not be overlooked.
         """
-        instance, paths = quoted(self.lake.instance), self.paths("fresh")
-        uuid, key = self.uuid("p.name"), f"jsonb_build_array({self.key('p.path')})"
-        other_mark = (
-            f"EXISTS (SELECT FROM sexton.mark m WHERE m.instance = {instance} AND m.id = {uuid} AND m.keys <> {key})"
-        )
+        instance, key = quoted(self.lake.instance), f"jsonb_build_array({self.key('p.path')})"
+        is_other = f"m.instance = {instance} AND m.id = p.uuid AND m.keys <> {key}"
         by_key = " UNION ALL ".join(
-            f"SELECT m.id FROM ({paths}) p JOIN sexton.{table} m ON m.instance = {instance} AND m.id >= 'file-' "
-            f"AND m.id < 'file.' AND m.keys = {key} WHERE {uuid} IS NULL"
+            f"SELECT m.id FROM p JOIN sexton.{table} m ON m.instance = {instance} AND m.id >= 'file-' "
+            f"AND m.id < 'file.' AND m.keys = {key} WHERE p.uuid IS NULL"
             for table in ("mark", "mark_history")
         )
+        has_mark = f"EXISTS (SELECT FROM sexton.mark m WHERE {is_other})"
+        is_elsewhere = f"{self.has_another_path('p.path', 'p.uuid')} OR {has_mark}"
         return f"""
 DECLARE
     culprit text;
+    ids text[];
 BEGIN
-    SELECT p.path INTO culprit FROM ({paths}) p
-    WHERE {self.is_unclear("p.path")}
-        OR {uuid} IS NOT NULL AND ({self.has_another_path("p.path", "p.name")} OR {other_mark})
-    LIMIT 1;
+    WITH p AS MATERIALIZED (  -- so that each UUID is computed once
+        SELECT r.path, {self.uuid("r.name")} AS uuid FROM ({self.paths("fresh")}) r
+    ) SELECT (SELECT p.path FROM p
+            WHERE {self.is_unclear("p.path")} OR p.uuid IS NOT NULL AND ({is_elsewhere}) LIMIT 1),
+        ARRAY(SELECT p.uuid FROM p WHERE p.uuid IS NOT NULL UNION ALL {by_key})
+    INTO culprit, ids;
     IF culprit IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'SX006', MESSAGE = {quoted(UNCLEAR + ": ")} || culprit;
     END IF;
-    PERFORM sexton.reference({instance}, ARRAY(
-        SELECT {uuid} FROM ({paths}) p WHERE {uuid} IS NOT NULL UNION {by_key}));
+    PERFORM sexton.reference({instance}, ids);
     RETURN NULL;
 END
 """

@@ -86,7 +86,7 @@ class SqliteLake(LakeSql):
         return f"""
     SELECT RAISE(ABORT, {quoted(UNCLEAR)}) FROM {fresh}
     WHERE {self.is_unclear("p.path")}
-        OR {uuid} IS NOT NULL AND ({self.has_another_path("p.path", "p.name")} OR {other_mark});
+        OR {uuid} IS NOT NULL AND ({self.has_another_path("p.path", uuid)} OR {other_mark});
     {self._take_back(path, "kind <> 'prepared'")}
     DELETE FROM sexton_mark WHERE instance = {instance} AND {is_orphan};
     SELECT RAISE(ABORT, '{REFUSAL}') WHERE EXISTS (
