@@ -4,6 +4,8 @@ Its cleanup scheduled the path of each entry that no snapshot needs, and did not
 path. Sexton asks the owner before each claim, by key: a file that any row still shows is kept, and ``why`` names it.
 """
 
+from pathlib import Path
+
 import pytest
 
 from sexton.contract import NewMark
@@ -11,6 +13,7 @@ from sexton.marks.keepers import KeepReason
 from tests.integration.check.conftest import Owned, owned
 from tests.support.command import run
 from tests.support.kept import kept_texts
+from tests.support.lake import AttachedLake
 
 __all__ = ["owned"]
 SHARED = "data/t1/shared_0.dat"
@@ -36,3 +39,28 @@ def test_ducklake_1354_a_file_of_two_tables_stays(owned: Owned, capsys: pytest.C
     assert "live: t2" in why
     assert (second.deleted, (owned.root / SHARED).exists()) == (1, False)
     assert kept_texts(second) == {}
+
+
+@pytest.mark.soak
+def test_ducklake_1354_beside_the_peer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    outcomes = {}
+    for name in ("alone", "attached"):
+        home = tmp_path / name
+        home.mkdir()
+        lake = AttachedLake(f"sqlite:///{home / 'sexton.db'}", home)
+        if name == "attached":
+            lake.attach(capsys)
+        shared = lake.data / "shared.parquet"
+        lake.db.run(f"COPY (FROM range(10)) TO '{shared}'")
+        for table in ("v1", "v2"):
+            lake.db.run(f"CREATE TABLE {table}(range BIGINT)")
+            lake.db.run(f"CALL ducklake_add_data_files('lake', '{table}', '{shared}')")
+        lake.db.run("DROP TABLE v1")
+        lake.db.expire()
+        lake.db.run("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
+        if name == "attached":
+            lake.round()
+        outcomes[name] = shared.exists()
+        lake.close()
+
+    assert outcomes == {"alone": False, "attached": True}
