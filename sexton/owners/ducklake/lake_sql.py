@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from sexton.owners.ducklake.model import ELSEWHERE, INDEXES, Lake
 
-INDEXED_NAME = "('/' || f.path)"
-"""The expression for the name of a file ``f``, whose path may be relative: an index has its UUID."""
+NAME = "('/' || {}.path)"
+"""The expression for the name of a file, whose path may be relative: an index has its UUID."""
 
 ENDINGS = (".parquet", "-delete.parquet", ".puffin", "-delete.puffin")
 """What follows the UUID in the names of files that DuckLake names itself."""
@@ -112,30 +112,27 @@ class LakeSql(ABC):
             cases.append(f"WHEN {ends} AND {has_name} AND {self.is_hexadecimal(uuid)} THEN {uuid}")
         return f"CASE {' '.join(cases)} END"
 
-    def mark_id(self, path: str, file_id: str) -> str:
-        """Return the id of the mark of a file: its UUID, or the number of the file that the lake records."""
-        return f"coalesce({self.uuid(path)}, 'file-' || CAST({file_id} AS text))"
-
-    def is_referenced(self, path: str) -> str:
-        """Return the condition that a row of the lake still names a file, by an absolute or a relative path."""
-        d = self.table("sexton_directory")
-        conditions = []
+    def is_referenced(self, path: str, uuid: str) -> str:
+        """Return the condition that a row of the lake still names a file: by its UUID, if it has one, or its path."""
+        by_uuid, by_path = [], []
         for files in INDEXES.values():
-            f = self.table(files)
-            relative = "f.table_id = d.table_id AND f.path_is_relative"
-            conditions += [
-                f"EXISTS (SELECT 1 FROM {f} f WHERE f.path = {path})",
-                f"EXISTS (SELECT 1 FROM {d} d JOIN {f} f ON {relative} AND f.path = substr({path}, length(d.path) + 1) "
-                f"WHERE substr({path}, 1, length(d.path)) = d.path)",
+            held = f"{self.table(files)} held"  # aliases that no caller has
+            below = "held.table_id = place.table_id AND held.path_is_relative"
+            by_uuid.append(f"EXISTS (SELECT 1 FROM {held} WHERE {self.uuid(NAME.format('held'))} = {uuid})")
+            by_path += [
+                f"EXISTS (SELECT 1 FROM {held} WHERE held.path = {path})",
+                f"EXISTS (SELECT 1 FROM {self.table('sexton_directory')} place JOIN {held} ON {below} "
+                f"AND held.path = substr({path}, length(place.path) + 1) "
+                f"WHERE substr({path}, 1, length(place.path)) = place.path)",
             ]
-        return f"({' OR '.join(conditions)})"
+        return f"CASE WHEN {uuid} IS NOT NULL THEN {' OR '.join(by_uuid)} ELSE {' OR '.join(by_path)} END"
 
-    def nearest(self, column: str, path: str) -> str:
+    def nearest(self, column: str, path: str, directories: str = "") -> str:
         """Return a column of the table in whose directory a file is; NULL: it is in none."""
-        d = self.table("sexton_directory")
         return (
-            f"(SELECT d.{column} FROM {d} d WHERE substr({path}, 1, length(d.path)) = d.path "
-            "ORDER BY length(d.path) DESC, d.table_id DESC LIMIT 1)"
+            f"(SELECT place.{column} FROM {directories or self.table('sexton_directory')} place "
+            f"WHERE substr({path}, 1, length(place.path)) = place.path "
+            "ORDER BY length(place.path) DESC, place.table_id DESC LIMIT 1)"
         )
 
     def paths(self, source: str) -> str:
@@ -151,7 +148,7 @@ class LakeSql(ABC):
 
     def has_another_path(self, path: str, uuid: str) -> str:
         """Return the condition that a row of the lake names a file of this UUID under another path."""
-        same_uuid = f"{self.uuid(INDEXED_NAME)} = {uuid}"
+        same_uuid = f"{self.uuid(NAME.format('f'))} = {uuid}"
         of_tables = (
             f"EXISTS (SELECT 1 FROM ({self.paths(self.table(files))} WHERE {same_uuid}) o WHERE o.path <> {path})"
             for files in INDEXES.values()
@@ -165,10 +162,6 @@ class LakeSql(ABC):
             for index, table in INDEXES.items()
             for statement in (
                 f"CREATE INDEX {index}_path ON {self.table(table)} (path)",
-                f"CREATE INDEX {index}_uuid ON {self.table(table)} (({self.uuid(INDEXED_NAME.replace('f.', ''))}))",
+                f"CREATE INDEX {index}_uuid ON {self.table(table)} (({self.uuid(NAME.format('f').replace('f.', ''))}))",
             )
         ]
-
-    def kind(self, path: str) -> str:
-        """Return the kind of the mark of a file that is no longer referenced."""
-        return f"CASE {self.nearest('is_current', path)} WHEN 1 THEN 'compacted' ELSE 'dropped' END"

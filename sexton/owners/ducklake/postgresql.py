@@ -19,7 +19,7 @@ class PostgreSqlLake(LakeSql):
         bodies = [self._scheduled(), self._referenced(), self._referenced()]
         functions = [
             f"CREATE FUNCTION {self.table(trigger)}() RETURNS trigger LANGUAGE plpgsql "
-            f"SET search_path = pg_catalog, pg_temp AS ${tag(body)}${body}${tag(body)}$"
+            f"SET search_path = pg_catalog, pg_temp SET jit = off AS ${tag(body)}${body}${tag(body)}$"
             for trigger, body in zip(TRIGGERS, bodies, strict=True)
         ]
         return functions + [
@@ -48,7 +48,7 @@ class PostgreSqlLake(LakeSql):
             f"INSERT INTO {self.table(TRIGGERS['sexton_scheduled'])} "
             "(data_file_id, path, path_is_relative, schedule_start) "
             f"SELECT CAST(m.owner_txn AS bigint), {self.scheduled_path('(m.keys ->> 0)')}, m.vault = {vault}, "
-            f"m.marked_at FROM {marks} AND m.owner_txn IS NOT NULL AND NOT {self.is_referenced(path)}",
+            f"m.marked_at FROM {marks} AND m.owner_txn IS NOT NULL AND NOT {self.is_referenced(path, self.uuid(path))}",
             f"SELECT sexton.reference({instance}, ARRAY(SELECT m.id FROM {marks}))",
         ]
 
@@ -66,27 +66,32 @@ class PostgreSqlLake(LakeSql):
         A waiting mark of such a file is replaced: the retention begins when the last reference ends.
         """
         instance, scheduled = quoted(self.lake.instance), self.table(TRIGGERS["sexton_scheduled"])
-        paths = f"SELECT CASE WHEN path_is_relative THEN {self.root} || path ELSE path END AS path FROM fresh"
+        path = f"CASE WHEN f.path_is_relative THEN {self.root} || f.path ELSE f.path END"
+        # Each UUID is computed once, and each folder compared once with the tables' directories.
+        files = f"SELECT r.*, {self.uuid('r.path')} AS uuid FROM (SELECT f.data_file_id, {path} AS path FROM fresh f) r"
+        folder = "left({path}, length({path}) - strpos(reverse({path}), '/') + 1)"
         is_waiting = f"m.instance = {instance} AND m.state = 'MARKED'"
-        has_key = f"m.keys = jsonb_build_array({self.key('p.path')})"
-        marks = (
-            f"SELECT m.id FROM ({paths}) p JOIN sexton.mark m ON m.id = {self.uuid('p.path')} AND {is_waiting} "
-            f"UNION ALL SELECT m.id FROM ({paths}) p JOIN sexton.mark m ON {is_waiting} AND m.id >= 'file-' "
-            f"AND m.id < 'file.' AND {has_key} WHERE {self.uuid('p.path')} IS NULL"
+        waiting = (
+            f"SELECT m.id FROM p JOIN sexton.mark m ON m.id = p.uuid AND {is_waiting} UNION ALL "
+            f"SELECT m.id FROM p JOIN sexton.mark m ON {is_waiting} AND m.id >= 'file-' AND m.id < 'file.' "
+            f"AND m.keys = jsonb_build_array({self.key('p.path')}) WHERE p.uuid IS NULL"
         )
         return f"""
 BEGIN
-    PERFORM sexton.reference({instance}, ARRAY({marks}));
+    PERFORM sexton.reference({instance}, ARRAY(WITH p AS MATERIALIZED ({files}) {waiting}));
     INSERT INTO sexton.mark (instance, kind, id, vault, keys, owner_txn, parent_kind, parent_id)
-    SELECT DISTINCT ON (g.id) {instance}, {self.kind("g.path")}, g.id, {self.vault("g.path")},
-        jsonb_build_array({self.key("g.path")}), CAST(g.data_file_id AS text),
-        CASE WHEN g.table_id IS NOT NULL THEN 'table' END, CAST(g.table_id AS text)
-    FROM (SELECT f.data_file_id, f.path, {self.mark_id("f.path", "f.data_file_id")} AS id,
-            {self.nearest("table_id", "f.path")} AS table_id
-        FROM (SELECT data_file_id, CASE WHEN path_is_relative THEN {self.root} || path ELSE path END AS path
-            FROM fresh) f) g
-    WHERE NOT {self.is_referenced("g.path")}  -- the last reference marks
-        AND NOT EXISTS (SELECT FROM sexton.mark_history h WHERE h.instance = {instance} AND h.id = g.id)
+    WITH p AS MATERIALIZED ({files}),
+        directory AS MATERIALIZED (SELECT * FROM {self.table("sexton_directory")}),
+        folder AS MATERIALIZED (SELECT g.name, {self.nearest("table_id", "g.name", "directory")} AS table_id
+            FROM (SELECT DISTINCT {folder.format(path="p.path")} AS name FROM p) g)
+    SELECT DISTINCT ON (2, 3) {instance}, CASE WHEN EXISTS (SELECT FROM {self.table("ducklake_table")} t
+            WHERE t.table_id = g.table_id AND t.end_snapshot IS NULL) THEN 'compacted' ELSE 'dropped' END,
+        coalesce(p.uuid, 'file-' || p.data_file_id), {self.vault("p.path")}, jsonb_build_array({self.key("p.path")}),
+        CAST(p.data_file_id AS text), CASE WHEN g.table_id IS NOT NULL THEN 'table' END, CAST(g.table_id AS text)
+    FROM p JOIN folder g ON g.name = {folder.format(path="p.path")}
+    WHERE NOT {self.is_referenced("p.path", "p.uuid")}  -- the last reference marks
+        AND NOT EXISTS (SELECT FROM sexton.mark_history h
+            WHERE h.instance = {instance} AND h.id = coalesce(p.uuid, 'file-' || p.data_file_id))
     ON CONFLICT DO NOTHING;
     DELETE FROM {scheduled} s USING fresh WHERE s.data_file_id = fresh.data_file_id;
     RETURN NULL;

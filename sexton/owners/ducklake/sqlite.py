@@ -35,12 +35,13 @@ class SqliteLake(LakeSql):
         """Return two statements; a trigger of Sexton refuses the second for a claimed mark."""
         instance, vault = quoted(self.lake.instance), quoted(self.lake.vault)
         first_key = "json_extract(m.keys, '$[0]')"
+        path = self.whole_path(first_key)
         return [
             f"INSERT INTO {TRIGGERS['sexton_scheduled']} (data_file_id, path, path_is_relative, schedule_start) "
             f"SELECT CAST(m.owner_txn AS bigint), {self.scheduled_path(first_key)}, m.vault = {vault}, "
             "strftime('%Y-%m-%d %H:%M:%f+00', m.marked_at / 1000.0, 'unixepoch') "
             f"FROM sexton_mark m WHERE m.instance = {instance} AND m.owner_txn IS NOT NULL "
-            f"AND NOT {self.is_referenced(self.whole_path(first_key))}",
+            f"AND NOT {self.is_referenced(path, self.uuid(path))}",
             f"DELETE FROM sexton_mark WHERE instance = {instance}",
         ]
 
@@ -61,13 +62,16 @@ class SqliteLake(LakeSql):
         path = f"CASE WHEN NEW.path_is_relative THEN {self.root} || NEW.path ELSE NEW.path END"
         return f"""{self._take_back(path, "state = 'MARKED'")}
     INSERT INTO sexton_mark (instance, kind, id, vault, keys, owner_txn, parent_kind, parent_id)
-    SELECT {instance}, {self.kind("g.path")}, g.id, {self.vault("g.path")}, json_array({self.key("g.path")}),
-        CAST(g.data_file_id AS text), CASE WHEN g.table_id IS NOT NULL THEN 'table' END, CAST(g.table_id AS text)
-    FROM (SELECT f.data_file_id, f.path, {self.mark_id("f.path", "f.data_file_id")} AS id,
+    SELECT {instance}, CASE WHEN EXISTS (SELECT 1 FROM ducklake_table t WHERE t.table_id = g.table_id
+            AND t.end_snapshot IS NULL) THEN 'compacted' ELSE 'dropped' END,
+        g.id, {self.vault("g.path")}, json_array({self.key("g.path")}), CAST(g.data_file_id AS text),
+        CASE WHEN g.table_id IS NOT NULL THEN 'table' END, CAST(g.table_id AS text)
+    FROM (SELECT f.*, coalesce(f.uuid, 'file-' || f.data_file_id) AS id,
             {self.nearest("table_id", "f.path")} AS table_id
-        FROM (SELECT NEW.data_file_id AS data_file_id, {path} AS path) f) g
-    WHERE NOT {self.is_referenced("g.path")}  -- the last reference marks
-        AND NOT EXISTS (SELECT 1 FROM sexton_mark m WHERE m.instance = {instance} AND m.id = g.id)
+        FROM (SELECT r.*, {self.uuid("r.path")} AS uuid
+            FROM (SELECT NEW.data_file_id AS data_file_id, {path} AS path) r) f
+        WHERE NOT {self.is_referenced("f.path", "f.uuid")}) g  -- the last reference marks
+    WHERE NOT EXISTS (SELECT 1 FROM sexton_mark m WHERE m.instance = {instance} AND m.id = g.id)
         AND NOT EXISTS (SELECT 1 FROM sexton_mark_history h WHERE h.instance = {instance} AND h.id = g.id);
     DELETE FROM {TRIGGERS["sexton_scheduled"]} WHERE data_file_id = NEW.data_file_id;"""
 

@@ -15,11 +15,9 @@ def create(sql: LakeSql) -> list[str]:
 def _directories(sql: LakeSql) -> str:
     """Return the query of each table's directory. A table has a row for each of its versions, with one path."""
     return f"""
-SELECT t.table_id, CASE WHEN NOT t.path_is_relative THEN t.path
-        WHEN s.path_is_relative THEN {sql.root} || s.path || t.path ELSE s.path || t.path END AS path,
-    max(CASE WHEN t.end_snapshot IS NULL THEN 1 ELSE 0 END) AS is_current
-FROM {sql.table("ducklake_table")} t JOIN {sql.table("ducklake_schema")} s ON s.schema_id = t.schema_id
-GROUP BY 1, 2"""
+SELECT DISTINCT t.table_id, CASE WHEN NOT t.path_is_relative THEN t.path
+        WHEN s.path_is_relative THEN {sql.root} || s.path || t.path ELSE s.path || t.path END AS path
+FROM {sql.table("ducklake_table")} t JOIN {sql.table("ducklake_schema")} s ON s.schema_id = t.schema_id"""
 
 
 def _live(sql: LakeSql) -> str:

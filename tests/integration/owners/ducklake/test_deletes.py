@@ -70,6 +70,18 @@ def test_a_file_of_two_tables_is_kept_for_the_second(lake: AttachedLake) -> None
     assert (unmarked.deleted, last.deleted, lake.files()) == (0, 1, set())
 
 
+def test_a_file_with_a_name_of_its_own_is_deleted(lake: AttachedLake) -> None:
+    file = lake.data / "main" / "mine.parquet"
+    file.parent.mkdir(exist_ok=True)
+    lake.db.run(f"COPY (SELECT 5 AS a) TO '{file}'", "CREATE TABLE v(a INTEGER)", "CREATE TABLE kept AS FROM range(3)")
+    lake.db.run(f"CALL ducklake_add_data_files('lake', 'v', '{file}')", "DROP TABLE v")
+    lake.db.expire()
+
+    report = lake.round()
+
+    assert (report.deleted, file.exists()) == (1, False)
+
+
 def test_an_own_file_in_two_tables_is_kept(lake: AttachedLake) -> None:
     lake.db.run("CREATE TABLE t AS FROM range(10)", "CREATE TABLE twin(range BIGINT)")
     [key] = lake.listed("t")
