@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import BindParameter, Connection, bindparam, text
 from sqlalchemy.exc import DBAPIError
 
 from sexton.database.engine import Database, first_line
 from sexton.kernel.errors import BadInput, SextonError
-from sexton.owners.ducklake.model import OPTION, TRIGGERS, VIEW, LakeFacts
+from sexton.owners.ducklake.model import DIRECTORIES, KEPT, OPTION, TRIGGERS, VIEW, LakeFacts
 
 _TRIGGERS = {
     "postgresql": (
@@ -36,9 +36,13 @@ TABLES = (
 )
 _FOREIGN = (
     "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = :schema "
-    "AND c.relname IN :names AND (c.relkind <> 'r' OR c.relowner <> CAST(current_user AS regrole))"
+    "AND c.relname IN :names AND (c.relkind <> CASE WHEN c.relname IN :views THEN 'v' ELSE 'r' END "
+    "OR c.relowner <> CAST(current_user AS regrole) OR c.relrowsecurity OR c.relhasrules AND c.relkind = 'r' "
+    "OR EXISTS (SELECT FROM pg_trigger t JOIN pg_proc f ON f.oid = t.tgfoid "
+    "WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND f.proowner <> CAST(current_user AS regrole)))"
 )
-"""Tables that are no tables of this login: reading them could run code of another role with its rights."""
+"""What is no table or view of this login, or has triggers or rules of others: its code would run with its rights."""
+_OWN = (KEPT, VIEW, DIRECTORIES)
 
 
 class LakeRefused(SextonError):
@@ -58,7 +62,7 @@ def read(db: Database, schema: str) -> LakeFacts:
             where = f"schema {schema}" if schema else "this database"
             raise BadInput(f"there is no DuckLake in {where}: it has no table ducklake_metadata (--schema)")
         try:
-            _require_own(db, c, schema)
+            _require_own(db, c, schema, "ACCESS SHARE")
             options = {row[0]: row[1] for row in c.execute(text(metadata))}
             scheduled = c.execute(text(f"SELECT count(*) FROM {prefix}{TRIGGERS['sexton_scheduled']}")).scalar_one()
         except DBAPIError as e:
@@ -94,7 +98,7 @@ def run(db: Database, schema: str, statements: Sequence[str], refused_if: str = 
     """
     try:
         with db.write() as c:
-            _require_own(db, c, schema)
+            _require_own(db, c, schema, "SHARE ROW EXCLUSIVE")  # nobody adds a trigger meanwhile
             own = c.execution_options(no_parameters=True)
             for statement in statements:
                 own.exec_driver_sql(statement)
@@ -107,18 +111,19 @@ def run(db: Database, schema: str, statements: Sequence[str], refused_if: str = 
         raise LakeRefused(f"the lake's database refused: {first_line(e)}; nothing was changed") from e
 
 
-def _require_own(db: Database, c: Connection, schema: str) -> None:
+def _require_own(db: Database, c: Connection, schema: str, lock: str) -> None:
     """Lock the lake's tables against changes of what they are, and refuse those of another role (PostgreSQL)."""
     if db.dialect != "postgresql":
         return
     for table in TABLES:
-        c.exec_driver_sql(f'LOCK TABLE "{schema}".{table} IN ACCESS SHARE MODE')
-    query = text(_FOREIGN).bindparams(bindparam("names", expanding=True))
-    foreign = c.execute(query, {"schema": schema, "names": list(TABLES)}).scalars().all()
+        c.exec_driver_sql(f'LOCK TABLE "{schema}".{table} IN {lock} MODE')
+    lists: list[BindParameter[object]] = [bindparam(name, expanding=True) for name in ("names", "views")]
+    named = {"schema": schema, "names": [*TABLES, *_OWN], "views": [VIEW, DIRECTORIES]}
+    foreign = c.execute(text(_FOREIGN).bindparams(*lists), named).scalars().all()
     if foreign:
         raise BadInput(
-            f"{', '.join(foreign)} of schema {schema} belongs to another role, or is no table, and Sexton runs no code "
-            "of others: name the login that owns the lake's tables (--lake-url)"
+            f"{', '.join(foreign)} of schema {schema} belongs to another role, is no table, or has its triggers, and "
+            "Sexton runs no code of others: name the login that owns the lake's tables (--lake-url)"
         )
 
 

@@ -92,6 +92,15 @@ class LakeSql(ABC):
         below = f"substr({path}, {len(self.lake.data_path) + 1})"
         return f"CASE WHEN {self.is_inside(path)} THEN {below} ELSE ltrim({path}, '/') END"
 
+    @property
+    @abstractmethod
+    def marks(self) -> str:
+        """The table of marks ``m`` with the condition that they are of this lake, and not orphans."""
+
+    @abstractmethod
+    def marked_path(self) -> str:
+        """Return the expression for the whole path of the file of a mark ``m``."""
+
     def whole_path(self, key: str) -> str:
         """Return the path of a marked file, as rows with an absolute path have it."""
         is_inside = f"m.vault = {quoted(self.lake.vault)}"
@@ -154,6 +163,10 @@ class LakeSql(ABC):
             for files in INDEXES.values()
         )
         return f"({' OR '.join(of_tables)})"
+
+    def is_of_uuid(self, uuid: str) -> str:
+        """Return the condition that a mark ``m`` is of a file with this UUID, also as an orphan."""
+        return f"(m.id = {uuid} OR m.kind = 'orphan' AND m.parent_kind = 'rowset' AND m.parent_id = {uuid})"
 
     def create_indexes(self) -> list[str]:
         """Return the statements that create the indexes in which the triggers look up paths and UUIDs."""

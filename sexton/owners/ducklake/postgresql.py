@@ -42,15 +42,24 @@ class PostgreSqlLake(LakeSql):
         """Return statements of which the first lets no claim happen until the end of the transaction."""
         instance, vault = quoted(self.lake.instance), quoted(self.lake.vault)
         marks = f"sexton.mark m WHERE m.instance = {instance}"
-        path = self.whole_path("(m.keys ->> 0)")
+        path = self.marked_path()
         return [
             f"SELECT sexton.reference({instance}, ARRAY[]::text[])",
             f"INSERT INTO {self.table(TRIGGERS['sexton_scheduled'])} "
             "(data_file_id, path, path_is_relative, schedule_start) "
             f"SELECT CAST(m.owner_txn AS bigint), {self.scheduled_path('(m.keys ->> 0)')}, m.vault = {vault}, "
-            f"m.marked_at FROM {marks} AND m.owner_txn IS NOT NULL AND NOT {self.is_referenced(path, self.uuid(path))}",
+            f"m.marked_at FROM {self.marks} AND NOT {self.is_referenced(path, self.uuid(path))}",
             f"SELECT sexton.reference({instance}, ARRAY(SELECT m.id FROM {marks}))",
         ]
+
+    @property
+    def marks(self) -> str:
+        """The table of Sexton's schema."""
+        return f"sexton.mark m WHERE m.instance = {quoted(self.lake.instance)} AND m.owner_txn IS NOT NULL"
+
+    def marked_path(self) -> str:
+        """Return the path of the only key."""
+        return self.whole_path("(m.keys ->> 0)")
 
     def position(self, path: str, part: str) -> str:
         """Return a call of strpos."""
@@ -77,8 +86,13 @@ class PostgreSqlLake(LakeSql):
             f"AND m.keys = jsonb_build_array({self.key('p.path')}) WHERE p.uuid IS NULL"
         )
         return f"""
+DECLARE
+    ids text[];
 BEGIN
-    PERFORM sexton.reference({instance}, ARRAY(WITH p AS MATERIALIZED ({files}) {waiting}));
+    ids := ARRAY(WITH p AS MATERIALIZED ({files}) {waiting});
+    IF cardinality(ids) > 0 THEN  -- otherwise no claim matters, and DuckDB does not repeat an expiry
+        PERFORM sexton.reference({instance}, ids);
+    END IF;
     INSERT INTO sexton.mark (instance, kind, id, vault, keys, owner_txn, parent_kind, parent_id)
     WITH p AS MATERIALIZED ({files}),
         directory AS MATERIALIZED (SELECT * FROM {self.table("sexton_directory")}),
@@ -104,14 +118,14 @@ END
         It also happens without marks: a claim that this transaction cannot see must not be overlooked.
         """
         instance, key = quoted(self.lake.instance), f"jsonb_build_array({self.key('p.path')})"
-        is_other = f"m.instance = {instance} AND m.id = p.uuid AND m.keys <> {key}"
+        is_other = f"m.instance = {instance} AND {self.is_of_uuid('p.uuid')} AND m.keys <> {key}"
         by_key = " UNION ALL ".join(
             f"SELECT m.id FROM p JOIN sexton.{table} m ON m.instance = {instance} AND m.id >= 'file-' "
             f"AND m.id < 'file.' AND m.keys = {key} WHERE p.uuid IS NULL"
             for table in ("mark", "mark_history")
         )
         has_mark = f"EXISTS (SELECT FROM sexton.mark m WHERE {is_other})"
-        is_elsewhere = f"{self.has_another_path('p.path', 'p.uuid')} OR {has_mark}"
+        is_elsewhere = f"NOT {self.is_inside('p.path')} OR {self.has_another_path('p.path', 'p.uuid')} OR {has_mark}"
         return f"""
 DECLARE
     culprit text;

@@ -3,6 +3,7 @@
 from sexton.owners.ducklake.lake_sql import UNCLEAR, LakeSql, quoted
 from sexton.owners.ducklake.model import TRIGGERS
 
+FIRST_KEY = "json_extract(m.keys, '$[0]')"
 REFUSAL = "SX001 collected: a round is deleting this file, or has deleted it; roll this commit back"
 
 
@@ -34,20 +35,33 @@ class SqliteLake(LakeSql):
     def take_back(self) -> list[str]:
         """Return two statements; a trigger of Sexton refuses the second for a claimed mark."""
         instance, vault = quoted(self.lake.instance), quoted(self.lake.vault)
-        first_key = "json_extract(m.keys, '$[0]')"
-        path = self.whole_path(first_key)
+        path = self.marked_path()
         return [
             f"INSERT INTO {TRIGGERS['sexton_scheduled']} (data_file_id, path, path_is_relative, schedule_start) "
-            f"SELECT CAST(m.owner_txn AS bigint), {self.scheduled_path(first_key)}, m.vault = {vault}, "
+            f"SELECT CAST(m.owner_txn AS bigint), {self.scheduled_path(FIRST_KEY)}, m.vault = {vault}, "
             "strftime('%Y-%m-%d %H:%M:%f+00', m.marked_at / 1000.0, 'unixepoch') "
-            f"FROM sexton_mark m WHERE m.instance = {instance} AND m.owner_txn IS NOT NULL "
-            f"AND NOT {self.is_referenced(path, self.uuid(path))}",
+            f"FROM {self.marks} AND NOT {self.is_referenced(path, self.uuid(path))}",
             f"DELETE FROM sexton_mark WHERE instance = {instance}",
         ]
+
+    @property
+    def marks(self) -> str:
+        """The table in the same file."""
+        return f"sexton_mark m WHERE m.instance = {quoted(self.lake.instance)} AND m.owner_txn IS NOT NULL"
+
+    def marked_path(self) -> str:
+        """Return the path of the only key."""
+        return self.whole_path(FIRST_KEY)
 
     def position(self, path: str, part: str) -> str:
         """Return a call of instr."""
         return f"instr({path}, {quoted(part)})"
+
+    def paths(self, source: str) -> str:
+        """Return the query with a look-up for each file: a join would compute every directory each time."""
+        directory = f"(SELECT d.path FROM {self.table('sexton_directory')} d WHERE d.table_id = f.table_id)"
+        path = f"CASE WHEN f.path_is_relative THEN {directory} || f.path ELSE f.path END"
+        return f"SELECT {path} AS path, '/' || f.path AS name FROM {source} f"
 
     def is_hexadecimal(self, text: str) -> str:
         """Return a comparison with a pattern."""
@@ -82,15 +96,15 @@ class SqliteLake(LakeSql):
         path = f"CASE WHEN NEW.path_is_relative THEN {directory} || NEW.path ELSE NEW.path END"
         fresh = f"(SELECT {path} AS path, '/' || NEW.path AS name) p"
         uuid, keys = self.uuid("p.name"), f"json_array({self.key('p.path')})"
-        other_mark = (
-            f"EXISTS (SELECT 1 FROM sexton_mark m WHERE m.instance = {instance} AND m.id = {uuid} AND m.keys <> {keys})"
-        )
+        is_other = f"m.instance = {instance} AND {self.is_of_uuid(uuid)} AND {FIRST_KEY} <> {self.key('p.path')}"
+        other_mark = f"EXISTS (SELECT 1 FROM sexton_mark m WHERE {is_other})"
+        is_elsewhere = f"NOT {self.is_inside('p.path')} OR {self.has_another_path('p.path', uuid)} OR {other_mark}"
         of_instance = f"discarded IS NULL AND instance = {instance}"
         is_orphan = f"kind = 'orphan' AND parent_kind = 'rowset' AND parent_id = (SELECT {uuid} FROM {fresh})"
         return f"""
     SELECT RAISE(ABORT, {quoted(UNCLEAR)}) FROM {fresh}
     WHERE {self.is_unclear("p.path")}
-        OR {uuid} IS NOT NULL AND ({self.has_another_path("p.path", uuid)} OR {other_mark});
+        OR {uuid} IS NOT NULL AND ({is_elsewhere});
     {self._take_back(path, "kind <> 'prepared'")}
     DELETE FROM sexton_mark WHERE instance = {instance} AND {is_orphan};
     SELECT RAISE(ABORT, '{REFUSAL}') WHERE EXISTS (

@@ -49,11 +49,14 @@ def unclear_files(dialect: str, lake: Lake) -> str:
     """Return the query of a file that the view cannot place, or whose UUID two paths have; nothing: there is none."""
     sql = DIALECTS[dialect](lake)
     names = " UNION ".join(
-        f"SELECT path, {sql.uuid('name')} AS uuid FROM ({sql.paths(sql.table(t))}) f" for t in INDEXES.values()
+        f"SELECT path, {sql.uuid('name')} AS uuid FROM ({sql.paths(sql.table(table))}) f" for table in INDEXES.values()
     )
+    of_marks = f"SELECT {sql.marked_path()} AS path, m.id AS uuid FROM {sql.marks}"
     return (
-        f"SELECT kind || ' ' || id FROM {sql.table(VIEW)} WHERE key = '' UNION ALL "
-        f"SELECT uuid FROM ({names}) n WHERE uuid IS NOT NULL GROUP BY uuid HAVING count(*) > 1 LIMIT 1"
+        f"SELECT kind || ' ' || id FROM {sql.table(VIEW)} WHERE key = '' "
+        f"UNION ALL SELECT path FROM ({names}) n WHERE uuid IS NOT NULL AND NOT {sql.is_inside('path')} "
+        f"UNION ALL SELECT uuid FROM ({names} UNION {of_marks}) n "
+        "WHERE uuid IS NOT NULL AND substr(uuid, 1, 5) <> 'file-' GROUP BY uuid HAVING count(*) > 1 LIMIT 1"
     )
 
 

@@ -130,6 +130,54 @@ def test_a_file_can_be_added_again_after_a_detach_and_attach(lake: AttachedLake,
     assert lake.files() == lake.listed("t")
 
 
+def test_an_orphan_is_not_registered_through_a_link(lake: AttachedLake) -> None:
+    (lake.data.parent / "link").symlink_to(lake.data, target_is_directory=True)
+    lake.db.run("CREATE TABLE t AS FROM range(10)", "CREATE TABLE twin(range BIGINT)")
+    with lake.another() as writer:
+        writer.run("BEGIN", "INSERT INTO t FROM range(5)")
+        writer.kill()
+    [orphan] = lake.files() - lake.listed("t")
+
+    with pytest.raises(DuckDbError, match="SX006"):
+        add(lake, "twin", lake.data.parent / "link" / orphan)
+
+
+def test_a_listed_file_that_a_link_names_is_not_marked(unattached: AttachedLake, capsys: Capsys) -> None:
+    lake = unattached
+    (lake.data.parent / "link").symlink_to(lake.data, target_is_directory=True)
+    lake.db.run("CREATE TABLE t AS FROM range(10)", "CREATE TABLE twin(range BIGINT)")
+    [key] = lake.listed("t")
+    add(lake, "twin", lake.data.parent / "link" / key)
+    lake.db.run("DROP TABLE t")
+    lake.db.expire()
+
+    assert lake.command(capsys, "attach").code == 1
+    assert lake.db.sql("SELECT len(list(twin)) FROM twin") == [[10]]
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_a_trigger_of_another_role_is_refused(lake: AttachedLake, capsys: Capsys) -> None:
+    execute(lake, "DROP ROLE IF EXISTS mallory")
+    execute(lake, "CREATE ROLE mallory")
+    for statement in (
+        "GRANT USAGE, CREATE ON SCHEMA lake TO mallory",
+        "GRANT TRIGGER ON lake.ducklake_metadata TO mallory",
+    ):
+        execute(lake, statement)
+    execute(
+        lake,
+        "SET LOCAL ROLE mallory; CREATE FUNCTION lake.evil() RETURNS trigger LANGUAGE plpgsql AS "
+        "'BEGIN RETURN NULL; END'; CREATE TRIGGER evil AFTER INSERT ON lake.ducklake_metadata "
+        "FOR EACH STATEMENT EXECUTE FUNCTION lake.evil()",
+    )
+
+    refused = lake.command(capsys, "attach")
+    execute(lake, "DROP OWNED BY mallory CASCADE; DROP ROLE mallory")
+
+    assert refused.code == 1
+    assert "has its triggers" in refused.err
+
+
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 @pytest.mark.parametrize("verb", ["attach", "status", "detach"])
 @pytest.mark.parametrize("how", ["view", "owner"])
@@ -147,7 +195,7 @@ def test_no_code_of_the_lake_runs_as_sexton(lake: AttachedLake, capsys: Capsys, 
     execute(lake, "DROP ROLE lake_owner")
 
     assert refused.code == 1
-    assert "ducklake_metadata of schema lake belongs to another role, or is no table" in refused.err
+    assert "ducklake_metadata of schema lake belongs to another role, is no table, or has its triggers" in refused.err
 
 
 @pytest.mark.parametrize(
