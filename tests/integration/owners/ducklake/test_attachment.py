@@ -105,8 +105,10 @@ def test_without_a_trigger_everything_is_kept(lake: AttachedLake, capsys: Capsys
     execute(lake, DISABLE[lake.rig.db.dialect])
 
     report, status = lake.round(), lake.command(capsys, "status")
+    doctor = run(lake.rig, capsys, "doctor").out
 
     assert (report.deleted, status.code) == (0, 1)
+    assert "FAIL  live objects  shop keeps every mark: the" in doctor
     assert "triggers are missing or disabled: sexton_data_file" in status.out
     assert "attach it again: sexton ducklake attach shop" in "".join(kept_texts(report))
 
