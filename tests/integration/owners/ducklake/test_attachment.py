@@ -108,7 +108,7 @@ def test_without_a_trigger_everything_is_kept(lake: AttachedLake, capsys: Capsys
     doctor = run(lake.rig, capsys, "doctor").out
 
     assert (report.deleted, status.code) == (0, 1)
-    assert "FAIL  live objects  shop keeps every mark: the" in doctor
+    assert "FAIL live objects shop keeps every mark:" in " ".join(doctor.split())
     assert "triggers are missing or disabled: sexton_data_file" in status.out
     assert "attach it again: sexton ducklake attach shop" in "".join(kept_texts(report))
 
