@@ -64,8 +64,8 @@ def attach(
             facts = catalog.read(lake_db, schema)
             _require_known(facts)
             spec = vault_of(name, vault, facts.data_path)
-            own, writers = _logins(service, lake_db, writer or ())
-            lake = Lake(name, vault, schema, facts.data_path, writers, own)
+            writers, readers = _writers(service, lake_db, writer or ()), _readers(service, name)
+            lake = Lake(name, vault, schema, facts.data_path, writers, readers)
             _register(service, lake, spec)
             sql = statements.attach(lake_db.dialect, lake)
             if print_sql:
@@ -149,15 +149,20 @@ def _require_known(facts: "LakeFacts") -> None:
         raise BadInput(f"the lake's catalog has version {facts.version}; this Sexton knows {', '.join(VERSIONS)}")
 
 
-def _logins(
-    service: "OperatorService", lake_db: "Database", others: Sequence[str]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the roles that read the lake's live view for Sexton, and those that write to the lake; none on SQLite."""
+def _writers(service: "OperatorService", lake_db: "Database", others: Sequence[str]) -> tuple[str, ...]:
+    """Return the roles that write to the lake, without Sexton's own; none on SQLite."""
     if lake_db.dialect != "postgresql":
-        return (), ()
-    sexton, lake = _login(service.db), _login(lake_db)
-    readers = {sexton}
-    return tuple(sorted(readers)), tuple(sorted({lake, *others} - {sexton}))
+        return ()
+    return tuple(sorted({_login(lake_db), *others} - {_login(service.db)}))
+
+
+def _readers(service: "OperatorService", instance: str) -> tuple[str, ...]:
+    """Return the roles that read the lake's live view for Sexton; none on SQLite."""
+    if service.db.dialect != "postgresql":
+        return ()
+    with service.db.live(instance).read() as c:
+        reader = str(c.exec_driver_sql("SELECT current_user").scalar_one())
+    return tuple(sorted({_login(service.db), reader}))
 
 
 def _login(db: "Database") -> str:
