@@ -1,11 +1,16 @@
 """Attaching a DuckLake, watching the attachment, and detaching it."""
 
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from examples.demo.duckdb_client import DuckDbError
+from sexton.database.engine import Database
 from sexton.recycle.model import RoundReport
+from tests.servers.postgres import Cluster
 from tests.support.command import run
 from tests.support.kept import kept_texts
 from tests.support.lake import AttachedLake
@@ -229,3 +234,31 @@ def test_a_commit_after_the_deletion_of_its_file_is_refused(lake: AttachedLake) 
 
     assert report.deleted == 1
     assert lake.db.sql("SELECT coalesce(len(list(t)), 0) FROM t") == [[3]]
+
+
+@pytest.fixture
+def lake_role(postgres: Cluster) -> Iterator[str]:
+    """Yield the name of a new role, which has no rights yet."""
+    name = f"lake_{uuid.uuid4().hex[:8]}"
+    superuser = Database.open(postgres.url())
+    with superuser.write() as c:
+        c.exec_driver_sql(f"CREATE ROLE {name} LOGIN")
+    yield name
+    superuser.close()
+
+
+def test_a_lake_with_a_login_of_its_own_is_cleaned(
+    postgres: Cluster, lake_role: str, tmp_path: Path, capsys: Capsys
+) -> None:
+    lake = AttachedLake(postgres.create_database(), tmp_path, role=lake_role).attach(capsys)
+    lake.db.run("CREATE TABLE t AS FROM range(3)", "CREATE TABLE old AS FROM range(3)", "DROP TABLE old")
+    lake.db.expire()
+
+    report = lake.round()
+    without_url = run(lake.rig, capsys, "ducklake", "status", "shop")
+
+    assert (report.deleted, lake.files()) == (1, lake.listed("t"))
+    assert "belongs to another role" in without_url.err
+    assert lake.command(capsys, "status").code == 0
+    assert lake.command(capsys, "detach").code == 0
+    lake.close()
