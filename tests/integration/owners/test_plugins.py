@@ -44,7 +44,7 @@ def test_owners_that_cannot_be_loaded_are_listed_with_the_reason(rig: Rig, capsy
 @pytest.mark.parametrize(
     ("owner", "options", "says"),
     [
-        ("folder", {}, "not installed; installed are: broken, catalog, http, sql, strange"),
+        ("folder", {}, "not installed; installed are: broken, catalog, ducklake, http, sql, strange"),
         ("broken", {}, "owner broken of package .* cannot be loaded"),
         ("sql", {"folder": "x"}, "the options of owner sql are wrong: folder: is unknown.*It has the options: none"),
         ("http", {}, "the options of owner http are wrong: url: is missing"),
