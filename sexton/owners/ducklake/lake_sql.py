@@ -164,10 +164,6 @@ class LakeSql(ABC):
         )
         return f"({' OR '.join(of_tables)})"
 
-    def is_of_uuid(self, uuid: str) -> str:
-        """Return the condition that a mark ``m`` is of a file with this UUID, also as an orphan."""
-        return f"(m.id = {uuid} OR m.kind = 'orphan' AND m.parent_kind = 'rowset' AND m.parent_id = {uuid})"
-
     def create_indexes(self) -> list[str]:
         """Return the statements that create the indexes in which the triggers look up paths and UUIDs."""
         return [

@@ -5,6 +5,11 @@ import hashlib
 from sexton.owners.ducklake.lake_sql import UNCLEAR, LakeSql, quoted
 from sexton.owners.ducklake.model import TRIGGERS
 
+SETTINGS = "SET search_path = pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_custom_plan"
+"""Of each function: the marks are looked up by lists of ids, which a plan for other lists may not find by an index."""
+HAS_NUMBER = "m.id >= 'file-' AND m.id < 'file.'"
+"""The condition that a mark is of a file that DuckLake did not name: it is found by its key."""
+
 
 def tag(body: str) -> str:
     """Return a tag for the quotes around the body of a function, which is not in it."""
@@ -18,8 +23,8 @@ class PostgreSqlLake(LakeSql):
         """Return the functions and their triggers."""
         bodies = [self._scheduled(), self._referenced(), self._referenced()]
         functions = [
-            f"CREATE FUNCTION {self.table(trigger)}() RETURNS trigger LANGUAGE plpgsql "
-            f"SET search_path = pg_catalog, pg_temp SET jit = off AS ${tag(body)}${body}${tag(body)}$"
+            f"CREATE FUNCTION {self.table(trigger)}() RETURNS trigger LANGUAGE plpgsql {SETTINGS} "
+            f"AS ${tag(body)}${body}${tag(body)}$"
             for trigger, body in zip(TRIGGERS, bodies, strict=True)
         ]
         return functions + [
@@ -39,7 +44,7 @@ class PostgreSqlLake(LakeSql):
         return [f"WITH old AS (DELETE FROM {scheduled} RETURNING *) INSERT INTO {scheduled} SELECT * FROM old"]
 
     def take_back(self) -> list[str]:
-        """Return statements of which the first lets no claim happen until the end of the transaction."""
+        """Return three statements; the first keeps rounds from claiming until the end of the transaction."""
         instance, vault = quoted(self.lake.instance), quoted(self.lake.vault)
         marks = f"sexton.mark m WHERE m.instance = {instance}"
         path = self.marked_path()
@@ -76,36 +81,37 @@ class PostgreSqlLake(LakeSql):
         """
         instance, scheduled = quoted(self.lake.instance), self.table(TRIGGERS["sexton_scheduled"])
         path = f"CASE WHEN f.path_is_relative THEN {self.root} || f.path ELSE f.path END"
-        # Each UUID is computed once, and each folder compared once with the tables' directories.
-        files = f"SELECT r.*, {self.uuid('r.path')} AS uuid FROM (SELECT f.data_file_id, {path} AS path FROM fresh f) r"
+        rows = f"SELECT f.data_file_id, {path} AS path, {self.uuid(f'({path})')} AS uuid FROM fresh f"
         folder = "left({path}, length({path}) - strpos(reverse({path}), '/') + 1)"
-        is_waiting = f"m.instance = {instance} AND m.state = 'MARKED'"
-        waiting = (
-            f"SELECT m.id FROM p JOIN sexton.mark m ON m.id = p.uuid AND {is_waiting} UNION ALL "
-            f"SELECT m.id FROM p JOIN sexton.mark m ON {is_waiting} AND m.id >= 'file-' AND m.id < 'file.' "
-            f"AND m.keys = jsonb_build_array({self.key('p.path')}) WHERE p.uuid IS NULL"
-        )
         return f"""
 DECLARE
-    ids text[];
+    uuids text[];
+    other_keys jsonb[];
+    marked text[];
+    gone text[];
 BEGIN
-    ids := ARRAY(WITH p AS MATERIALIZED ({files}) {waiting});
-    IF cardinality(ids) > 0 THEN  -- otherwise no claim matters, and DuckDB does not repeat an expiry
-        PERFORM sexton.reference({instance}, ids);
+    WITH p AS MATERIALIZED ({rows})
+    SELECT array_agg(p.uuid) FILTER (WHERE p.uuid IS NOT NULL),
+        array_agg(jsonb_build_array({self.key("p.path")})) FILTER (WHERE p.uuid IS NULL) INTO uuids, other_keys FROM p;
+    marked := ARRAY({self._select("id")} AND m.state = 'MARKED' AND m.id = ANY (uuids)
+        UNION ALL {self._select("id")} AND m.state = 'MARKED' AND {HAS_NUMBER} AND m.keys = ANY (other_keys));
+    IF cardinality(marked) > 0 THEN  -- otherwise no claim matters, and DuckDB does not repeat an expiry
+        PERFORM sexton.reference({instance}, marked);
     END IF;
+    gone := ARRAY({self._select("id", "mark_history")} AND m.id = ANY (
+        ARRAY(SELECT 'file-' || f.data_file_id FROM fresh f) || coalesce(uuids, ARRAY[]::text[])));
     INSERT INTO sexton.mark (instance, kind, id, vault, keys, owner_txn, parent_kind, parent_id)
-    WITH p AS MATERIALIZED ({files}),
+    WITH p AS MATERIALIZED (SELECT r.*, coalesce(r.uuid, 'file-' || r.data_file_id) AS id FROM ({rows}) r),
         directory AS MATERIALIZED (SELECT * FROM {self.table("sexton_directory")}),
         folder AS MATERIALIZED (SELECT g.name, {self.nearest("table_id", "g.name", "directory")} AS table_id
             FROM (SELECT DISTINCT {folder.format(path="p.path")} AS name FROM p) g)
-    SELECT DISTINCT ON (2, 3) {instance}, CASE WHEN EXISTS (SELECT FROM {self.table("ducklake_table")} t
+    SELECT DISTINCT ON (p.id) {instance}, CASE WHEN EXISTS (SELECT FROM {self.table("ducklake_table")} t
             WHERE t.table_id = g.table_id AND t.end_snapshot IS NULL) THEN 'compacted' ELSE 'dropped' END,
-        coalesce(p.uuid, 'file-' || p.data_file_id), {self.vault("p.path")}, jsonb_build_array({self.key("p.path")}),
+        p.id, {self.vault("p.path")}, jsonb_build_array({self.key("p.path")}),
         CAST(p.data_file_id AS text), CASE WHEN g.table_id IS NOT NULL THEN 'table' END, CAST(g.table_id AS text)
     FROM p JOIN folder g ON g.name = {folder.format(path="p.path")}
     WHERE NOT {self.is_referenced("p.path", "p.uuid")}  -- the last reference marks
-        AND NOT EXISTS (SELECT FROM sexton.mark_history h
-            WHERE h.instance = {instance} AND h.id = coalesce(p.uuid, 'file-' || p.data_file_id))
+        AND p.id <> ALL (gone)
     ON CONFLICT DO NOTHING;
     DELETE FROM {scheduled} s USING fresh WHERE s.data_file_id = fresh.data_file_id;
     RETURN NULL;
@@ -117,30 +123,40 @@ END
 
         It also happens without marks: a claim that this transaction cannot see must not be overlooked.
         """
-        instance, key = quoted(self.lake.instance), f"jsonb_build_array({self.key('p.path')})"
-        is_other = f"m.instance = {instance} AND {self.is_of_uuid('p.uuid')} AND m.keys <> {key}"
-        by_key = " UNION ALL ".join(
-            f"SELECT m.id FROM p JOIN sexton.{table} m ON m.instance = {instance} AND m.id >= 'file-' "
-            f"AND m.id < 'file.' AND m.keys = {key} WHERE p.uuid IS NULL"
-            for table in ("mark", "mark_history")
-        )
-        has_mark = f"EXISTS (SELECT FROM sexton.mark m WHERE {is_other})"
-        is_elsewhere = f"NOT {self.is_inside('p.path')} OR {self.has_another_path('p.path', 'p.uuid')} OR {has_mark}"
+        instance = quoted(self.lake.instance)
+        rows = f"SELECT r.path, {self.uuid('r.name')} AS uuid FROM ({self.paths('fresh')}) r"
+        is_elsewhere = f"NOT {self.is_inside('p.path')} OR {self.has_another_path('p.path', 'p.uuid')}"
+        orphan = "m.kind = 'orphan' AND m.parent_kind = 'rowset' AND m.parent_id"
         return f"""
 DECLARE
     culprit text;
-    ids text[];
+    uuids text[];
+    own_keys text[];
+    other_keys jsonb[];
 BEGIN
-    WITH p AS MATERIALIZED (  -- so that each UUID is computed once
-        SELECT r.path, {self.uuid("r.name")} AS uuid FROM ({self.paths("fresh")}) r
-    ) SELECT (SELECT p.path FROM p
-            WHERE {self.is_unclear("p.path")} OR p.uuid IS NOT NULL AND ({is_elsewhere}) LIMIT 1),
-        ARRAY(SELECT p.uuid FROM p WHERE p.uuid IS NOT NULL UNION ALL {by_key})
-    INTO culprit, ids;
+    WITH p AS MATERIALIZED ({rows})
+    SELECT min(p.path) FILTER (
+            WHERE {self.is_unclear("p.path")} OR p.uuid IS NOT NULL AND ({is_elsewhere})),
+        array_agg(p.uuid) FILTER (WHERE p.uuid IS NOT NULL),
+        array_agg({self.key("p.path")}) FILTER (WHERE p.uuid IS NOT NULL),
+        array_agg(jsonb_build_array({self.key("p.path")})) FILTER (WHERE p.uuid IS NULL)
+    INTO culprit, uuids, own_keys, other_keys FROM p;
+    IF culprit IS NULL THEN  -- a mark of another path with one of these UUIDs
+        SELECT m.keys ->> 0 INTO culprit FROM (
+            {self._select("keys")} AND m.id = ANY (uuids)
+            UNION ALL {self._select("keys")} AND {orphan} = ANY (uuids)
+        ) m WHERE m.keys ->> 0 <> ALL (own_keys) LIMIT 1;
+    END IF;
     IF culprit IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'SX006', MESSAGE = {quoted(UNCLEAR + ": ")} || culprit;
     END IF;
-    PERFORM sexton.reference({instance}, ids);
+    PERFORM sexton.reference({instance}, coalesce(uuids, ARRAY[]::text[]) || ARRAY(
+        {self._select("id")} AND {HAS_NUMBER} AND m.keys = ANY (other_keys)
+        UNION ALL {self._select("id", "mark_history")} AND {HAS_NUMBER} AND m.keys = ANY (other_keys)));
     RETURN NULL;
 END
 """
+
+    def _select(self, column: str, table: str = "mark") -> str:
+        """Return the query of a column of the lake's marks ``m``; conditions follow."""
+        return f"SELECT m.{column} FROM sexton.{table} m WHERE m.instance = {quoted(self.lake.instance)}"

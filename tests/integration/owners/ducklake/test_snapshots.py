@@ -3,8 +3,10 @@
 DuckDB repeats a commit whose error names a concurrent change, with a new snapshot.
 """
 
+import re
 import time
 
+import psycopg
 import pytest
 
 from examples.demo.duckdb_client import DuckDbError
@@ -85,3 +87,30 @@ def test_a_refused_commit_leaves_the_lake_readable(lake: AttachedLake) -> None:
 
     lake.db.run("INSERT INTO again FROM range(4)")
     assert lake.db.sql("SELECT coalesce(len(list(again)), 0) FROM again") == [[4]]
+
+
+def test_the_triggers_compare_no_file_with_every_mark(lake: AttachedLake) -> None:
+    lake.db.run("CREATE TABLE t AS FROM range(3)")
+    files, name = "generate_series(1, 1000) n", "'ducklake-' || gen_random_uuid() || '.parquet'"
+    plans: list[str] = []
+    with psycopg.connect(lake.url.replace("+psycopg", "")) as c:
+        c.add_notice_handler(lambda notice: plans.append(str(notice.message_primary)))
+        for statement in (
+            "ALTER TABLE sexton.mark SET (autovacuum_enabled = false)",  # so that there are no statistics
+            "INSERT INTO sexton.mark (instance, kind, id, vault, keys) "
+            "SELECT 'shop', 'dropped', gen_random_uuid(), 'lake', '[\"x\"]' FROM generate_series(1, 50000)",
+            "LOAD 'auto_explain'",
+            "SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on",
+            "SET auto_explain.log_analyze = on; SET client_min_messages = log",
+            "INSERT INTO lake.ducklake_data_file (data_file_id, table_id, path, path_is_relative) "
+            f"SELECT 1000 + n, 1, {name}, true FROM {files}",
+            "INSERT INTO lake.ducklake_files_scheduled_for_deletion "
+            f"SELECT 9000 + n, 'main/t/' || {name}, true, now() FROM {files}",
+        ):
+            c.execute(statement)
+
+    removed = [int(rows) for plan in plans for rows in re.findall(r"Rows Removed by (?:Join )?Filter: (\d+)", plan)]
+    loops = [int(loop) for plan in plans for loop in re.findall(r"on mark .*loops=(\d+)", plan)]
+    assert "INSERT INTO sexton.mark" in "".join(plans)
+    assert max(loops, default=0) <= 1
+    assert max(removed) <= 50_000
