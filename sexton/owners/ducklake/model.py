@@ -61,31 +61,31 @@ def problems(facts: LakeFacts, data_path: str) -> list[str]:
         facts: what its catalog shows.
         data_path: the data path with which it was attached.
     """
-    found = missing_triggers(facts.triggers)
+    reasons = [reason for reason in (missing_triggers(facts.triggers),) if reason]
     if not facts.has_view:
-        found.append(f"the view {VIEW} is missing")
+        reasons.append(f"the view {VIEW} is missing")
     if facts.version not in VERSIONS:
-        found.append(f"its catalog has version {facts.version}; known: {', '.join(VERSIONS)}")
+        reasons.append(f"its catalog has version {facts.version}; known: {', '.join(VERSIONS)}")
     if facts.data_path != data_path:
-        found.append(f"its data path is {facts.data_path}, but it was attached with {data_path}")
+        reasons.append(f"its data path is {facts.data_path}, but it was attached with {data_path}")
     if facts.option != OPTION_VALUE:
-        found.append(f"its option {OPTION} is {facts.option or 'not set'}, so its own cleaners may delete files")
+        reasons.append(f"its option {OPTION} is {facts.option or 'not set'}, so its own cleaners may delete files")
     if facts.scheduled:
-        found.append(f"{facts.scheduled:,} files are still in its own list of files to delete")
-    return found
+        reasons.append(f"{facts.scheduled:,} files are still in its own list of files to delete")
+    return reasons
 
 
-def missing_triggers(enabled: frozenset[str]) -> list[str]:
-    """Return, as at most one sentence, which triggers are missing. Pure."""
+def missing_triggers(enabled: frozenset[str]) -> str:
+    """Return which triggers are missing, as a sentence; empty: none. Pure."""
     missing = sorted(TRIGGERS.keys() - enabled)
-    return [f"triggers are missing or disabled: {', '.join(missing)}"] if missing else []
+    return f"triggers are missing or disabled: {', '.join(missing)}" if missing else ""
 
 
 def vault_of(instance: str, name: str, data_path: str) -> VaultSpec:
     """Return the vault whose keys are the paths of a lake's files below its data path. Pure.
 
     Raises:
-        BadInput: Sexton cannot delete in such a place, or its files cannot be told from those of another place.
+        BadInput: Sexton cannot delete in such a place, or another place has the same files.
     """
     url = urlsplit(data_path)
     if not data_path.endswith("/"):
@@ -99,13 +99,3 @@ def vault_of(instance: str, name: str, data_path: str) -> VaultSpec:
     if data_path.startswith("/") and len(data_path) > 1:
         return VaultSpec(instance=instance, name=name, kind="local", location=data_path)
     raise BadInput(f"the data path {data_path!r} is neither s3://BUCKET/PREFIX/ nor the absolute path of a directory")
-
-
-def same_place(spec: VaultSpec, registered: VaultSpec) -> bool:
-    """Return whether a vault is registered already, under its name. Pure."""
-    return (spec.name, spec.kind, spec.location.rstrip("/"), spec.prefix) == (
-        registered.name,
-        registered.kind,
-        registered.location.rstrip("/"),
-        registered.prefix,
-    )

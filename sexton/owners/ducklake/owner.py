@@ -29,7 +29,7 @@ class DuckLakeOwner(SqlOwner):
         with self._db.read() as c:
             enabled = catalog.triggers(self._db, c, schema)
         if missing := missing_triggers(enabled):
-            raise OwnerSilent(f"the lake's {missing[0]}; attach it again: sexton ducklake attach {instance}")
+            raise OwnerSilent(f"the lake's {missing}; attach it again: sexton ducklake attach {instance}")
         try:
             yield
         except OwnerSilent as e:

@@ -60,6 +60,16 @@ def unclear_files(dialect: str, lake: Lake) -> str:
     )
 
 
+def refuse_unclear_files(dialect: str, lake: Lake) -> list[str]:
+    """Return statements that fail if ``unclear_files`` returns a file, for a client that cannot read its result."""
+    check = "CONSTRAINT each_file_has_one_path CHECK (file IS NULL)"
+    return [
+        f"CREATE TEMP TABLE sexton_unclear (file text {check})",
+        f"INSERT INTO sexton_unclear {unclear_files(dialect, lake)}",
+        "DROP TABLE sexton_unclear",
+    ]
+
+
 def _drop(sql: LakeSql) -> list[str]:
     """Return the statements that drop what an attachment creates, as far as it is there."""
     return [
@@ -84,7 +94,7 @@ def _forget_option(sql: LakeSql) -> str:
 
 
 def _grants(sql: LakeSql) -> list[str]:
-    """Return the grants of the views: the triggers read one as whoever writes, and Sexton reads the live one."""
+    """Return the grants of the views: the roles that write read one in the triggers, and Sexton reads the live one."""
     lake = sql.lake
     grants = [grant for role in lake.readers for grant in roles.reader_grants(f"{lake.schema}.{VIEW}", role)]
     return grants + [f'GRANT SELECT ON {sql.table(DIRECTORIES)} TO "{role}"' for role in lake.writers]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -69,7 +70,7 @@ def attach(
             _register(service, lake, spec)
             sql = statements.attach(lake_db.dialect, lake)
             if print_sql:
-                _print(sql)
+                _print([*sql, *statements.refuse_unclear_files(lake_db.dialect, lake)])
                 return
             catalog.run(lake_db, schema, sql, statements.unclear_files(lake_db.dialect, lake))
     typer.echo(f"lake {name} is attached: {facts.data_path} is its vault {vault}")
@@ -112,18 +113,19 @@ def status(name: Instance, lake_url: LakeUrl = "") -> None:
     with open_database() as service, _lake_database(service, lake_url) as lake_db:
         lake = _attached_lake(service, name)
         facts = catalog.read(lake_db, lake.schema)
-    found = tuple(problems(facts, lake.data_path))
+    reasons = tuple(problems(facts, lake.data_path))
     shown = LakeStatus(
-        instance=name, attached=not found, version=facts.version, data_path=facts.data_path, problems=found
+        instance=name, attached=not reasons, version=facts.version, data_path=facts.data_path, problems=reasons
     )
     if wants_json():
         emit(shown)
     else:
         typer.echo(f"lake {name}: catalog {facts.version}, data path {facts.data_path}")
-        for problem in found:
-            typer.echo(f"! {problem}")
-        typer.echo(f"attach it again: sexton ducklake attach {name}" if found else "attached")
-    if found:
+        for reason in reasons:
+            typer.echo(f"! {reason}")
+        again = f"attach it again: sexton ducklake attach {name}{', with the same --lake-url' if lake_url else ''}"
+        typer.echo(again if reasons else "attached")
+    if reasons:
         raise typer.Exit(1)
 
 
@@ -174,14 +176,17 @@ def _register(service: "OperatorService", lake: "Lake", spec: "VaultSpec") -> No
     """Register the instance, its vault and its live view, and let the lake's roles mark. Safe to repeat."""
     from sexton.database import roles
     from sexton.operators.registry.add_vault import add_vault
-    from sexton.owners.ducklake.model import VIEW, same_place
+    from sexton.owners.ducklake.model import VIEW
     from sexton.owners.plugins import add_instance
 
     registry, settings = service.stores.registry, service.settings
     options = {"data_path": lake.data_path, "vault": lake.vault, "schema": lake.schema}
     add_instance(service.db, registry, lake.instance, "ducklake", options)
     registry.set_live_view(lake.instance, f"{lake.schema}.{VIEW}" if lake.schema else VIEW)
-    if not any(same_place(spec, vault) for vault in registry.vaults(lake.instance)):
+    if spec.kind == "local":  # as it is registered, also where the data path leads through a link
+        spec = spec.model_copy(update={"location": str(Path(spec.location).resolve())})
+    place = (spec.name, spec.kind, spec.location, spec.prefix)
+    if place not in [(v.name, v.kind, v.location, v.prefix) for v in registry.vaults(lake.instance)]:
         add_vault(registry, spec, settings.require_deployment(), settings.s3.endpoint_url, trust=settings.trust())
     for role in lake.writers:
         roles.grant(settings.database_url, role)

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,15 @@ def table(lake: AttachedLake, name: str) -> str:
 def execute(lake: AttachedLake, statement: str) -> Any:
     with lake.rig.db.write() as c:
         return c.exec_driver_sql(statement)
+
+
+def run_script(lake: AttachedLake, script: str) -> None:
+    """Run printed statements, as psql and sqlite3 do."""
+    if lake.schema:
+        execute(lake, script.removeprefix("BEGIN;\n").removesuffix("COMMIT;\n").replace("%", "%%"))
+        return
+    with closing(lake.rig.db.engine.raw_connection()) as raw:
+        raw.executescript(script)
 
 
 def scheduled(lake: AttachedLake) -> list[tuple[str, bool]]:
@@ -57,6 +67,17 @@ def test_attaching_again_changes_nothing(lake: AttachedLake, capsys: Capsys) -> 
 
     assert (again.code, status.code, lake.marks()) == (0, 0, marks)
     assert status.out.splitlines()[-1] == "attached"
+
+
+def test_a_data_path_through_a_link_is_attached_again(database_url: str, tmp_path: Path, capsys: Capsys) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "home").symlink_to(tmp_path / "disk", target_is_directory=True)
+    lake = AttachedLake(database_url, tmp_path / "home")
+
+    codes = [lake.command(capsys, verb).code for verb in ("attach", "attach", "status")]
+    lake.close()
+
+    assert codes == [0, 0, 0]
 
 
 def test_the_lakes_own_cleaners_delete_nothing(lake: AttachedLake) -> None:
@@ -143,13 +164,7 @@ def test_the_printed_statements_do_the_same(unattached: AttachedLake, capsys: Ca
     lake = unattached
     printed = lake.command(capsys, "attach", "--print-sql").out
     before = lake.command(capsys, "status").code
-    statements = printed.removeprefix("BEGIN;\n").removesuffix("COMMIT;\n")
-    if lake.schema:
-        execute(lake, statements.replace("%", "%%"))
-    else:
-        raw = lake.rig.db.engine.raw_connection()
-        raw.executescript(printed)
-        raw.close()
+    run_script(lake, printed)
 
     assert (before, lake.command(capsys, "status").code) == (1, 0)
 

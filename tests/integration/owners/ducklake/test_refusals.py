@@ -1,14 +1,16 @@
 """What an attached lake refuses, because a file could be deleted under one name while another one needs it."""
 
 import sqlite3
+from pathlib import Path
 
 import pytest
+from sqlalchemy.exc import DBAPIError
 
 from examples.demo.duckdb_client import DuckDbError
 from sexton.kernel.errors import BadInput
 from sexton.owners.ducklake.model import Lake, vault_of
 from sexton.owners.ducklake.sqlite import SqliteLake
-from tests.integration.owners.ducklake.test_attachment import execute, table
+from tests.integration.owners.ducklake.test_attachment import execute, run_script, table
 from tests.support.lake import AttachedLake
 
 Capsys = pytest.CaptureFixture[str]
@@ -16,6 +18,21 @@ Capsys = pytest.CaptureFixture[str]
 
 def add(lake: AttachedLake, name: str, path: object) -> None:
     lake.db.run(f"CALL ducklake_add_data_files('lake', '{name}', '{path}')")
+
+
+def link_to(lake: AttachedLake) -> Path:
+    """Make a link to the data path beside it, and return it."""
+    link = lake.data.parent / "link"
+    link.symlink_to(lake.data, target_is_directory=True)
+    return link
+
+
+def linked_file(lake: AttachedLake) -> str:
+    """Register a file of table ``t`` in table ``twin`` through a link; return its key."""
+    lake.db.run("CREATE TABLE t AS FROM range(10)", "CREATE TABLE twin(range BIGINT)")
+    [key] = lake.listed("t")
+    add(lake, "twin", link_to(lake) / key)
+    return key
 
 
 @pytest.mark.parametrize("spelling", ["{d}//d/shared.parquet", "{d}/./d/shared.parquet", "{d}/d/../d/shared.parquet"])
@@ -32,8 +49,6 @@ def test_a_path_of_two_spellings_is_not_registered(lake: AttachedLake, spelling:
 
 @pytest.mark.parametrize("waits", [False, True], ids=["in a table", "marked"])
 def test_a_link_to_a_file_of_the_lake_is_not_registered(lake: AttachedLake, waits: bool) -> None:
-    link = lake.data.parent / "link"
-    link.symlink_to(lake.data, target_is_directory=True)
     lake.db.run("CREATE TABLE t AS FROM range(10)", "CREATE TABLE twin(range BIGINT)")
     [key] = lake.listed("t")
     if waits:
@@ -41,20 +56,19 @@ def test_a_link_to_a_file_of_the_lake_is_not_registered(lake: AttachedLake, wait
         lake.db.expire()
 
     with pytest.raises(DuckDbError, match="give a copy another name"):
-        add(lake, "twin", link / key)
+        add(lake, "twin", link_to(lake) / key)
 
 
 def test_a_lake_with_two_paths_of_a_file_is_not_attached(unattached: AttachedLake, capsys: Capsys) -> None:
     lake = unattached
-    (lake.data.parent / "link").symlink_to(lake.data, target_is_directory=True)
-    lake.db.run("CREATE TABLE t AS FROM range(10)", "CREATE TABLE twin(range BIGINT)")
-    [key] = lake.listed("t")
-    add(lake, "twin", lake.data.parent / "link" / key)
+    linked_file(lake)
 
-    refused = lake.command(capsys, "attach")
+    refused, printed = lake.command(capsys, "attach"), lake.command(capsys, "attach", "--print-sql")
 
     assert (refused.code, lake.command(capsys, "status").code) == (1, 1)
     assert "two paths" in refused.err
+    with pytest.raises((DBAPIError, sqlite3.Error), match="each_file_has_one_path"):
+        run_script(lake, printed.out)
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
@@ -131,7 +145,6 @@ def test_a_file_can_be_added_again_after_a_detach_and_attach(lake: AttachedLake,
 
 
 def test_an_orphan_is_not_registered_through_a_link(lake: AttachedLake) -> None:
-    (lake.data.parent / "link").symlink_to(lake.data, target_is_directory=True)
     lake.db.run("CREATE TABLE t AS FROM range(10)", "CREATE TABLE twin(range BIGINT)")
     with lake.another() as writer:
         writer.run("BEGIN", "INSERT INTO t FROM range(5)")
@@ -139,15 +152,12 @@ def test_an_orphan_is_not_registered_through_a_link(lake: AttachedLake) -> None:
     [orphan] = lake.files() - lake.listed("t")
 
     with pytest.raises(DuckDbError, match="SX006"):
-        add(lake, "twin", lake.data.parent / "link" / orphan)
+        add(lake, "twin", link_to(lake) / orphan)
 
 
 def test_a_listed_file_that_a_link_names_is_not_marked(unattached: AttachedLake, capsys: Capsys) -> None:
     lake = unattached
-    (lake.data.parent / "link").symlink_to(lake.data, target_is_directory=True)
-    lake.db.run("CREATE TABLE t AS FROM range(10)", "CREATE TABLE twin(range BIGINT)")
-    [key] = lake.listed("t")
-    add(lake, "twin", lake.data.parent / "link" / key)
+    linked_file(lake)
     lake.db.run("DROP TABLE t")
     lake.db.expire()
 
