@@ -193,9 +193,11 @@ def _select_named(db: Database, c: Connection, table: Table, search: _Search) ->
     of_instance = true() if search.instance is None else table.c.instance == search.instance
     key = (table.c.instance, table.c.kind, table.c.id)
     # Apart: an index finds an id, and the rows that are read for their files are compared with nothing else.
-    found = union(*(select(*key).where(of_instance, or_(*conditions)) for conditions in (by_id, by_files))).subquery()
-    place = func.row_number().over(partition_by=found.c.instance, order_by=(found.c.kind, found.c.id))
-    first_rows = select(found, place.label("place")).subquery("first_rows")
+    named_keys = union(
+        *(select(*key).where(of_instance, or_(*conditions)) for conditions in (by_id, by_files))
+    ).subquery()
+    place = func.row_number().over(partition_by=named_keys.c.instance, order_by=(named_keys.c.kind, named_keys.c.id))
+    first_rows = select(named_keys, place.label("place")).subquery("first_rows")
     is_same = and_(*(first_rows.c[column.name] == column for column in key))
     return select(table).join(first_rows, is_same).where(first_rows.c.place <= MAX_STORIES + 1).order_by(*key)
 

@@ -24,8 +24,6 @@ _RELATION = {
     ),
     "sqlite": "SELECT count(*) FROM sqlite_master WHERE name = :name AND :schema = ''",
 }
-
-
 TABLES = (
     "ducklake_metadata",
     "ducklake_files_scheduled_for_deletion",
@@ -42,7 +40,7 @@ _FOREIGN = (
     "WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND f.proowner <> CAST(current_user AS regrole)))"
 )
 """What is no table or view of this login, or has triggers or rules of others: its code would run with its rights."""
-_OWN = (KEPT, VIEW, DIRECTORIES)
+_VIEWS = (VIEW, DIRECTORIES)
 
 
 class LakeRefused(SextonError):
@@ -98,7 +96,7 @@ def run(db: Database, schema: str, statements: Sequence[str], refused_if: str = 
     """
     try:
         with db.write() as c:
-            _require_own(db, c, schema, "SHARE ROW EXCLUSIVE")  # nobody adds a trigger meanwhile
+            _require_own(db, c, schema, "SHARE ROW EXCLUSIVE")  # no other session adds a trigger
             own = c.execution_options(no_parameters=True)
             for statement in statements:
                 own.exec_driver_sql(statement)
@@ -118,8 +116,8 @@ def _require_own(db: Database, c: Connection, schema: str, lock: str) -> None:
     for table in TABLES:
         c.exec_driver_sql(f'LOCK TABLE "{schema}".{table} IN {lock} MODE')
     lists: list[BindParameter[object]] = [bindparam(name, expanding=True) for name in ("names", "views")]
-    named = {"schema": schema, "names": [*TABLES, *_OWN], "views": [VIEW, DIRECTORIES]}
-    foreign = c.execute(text(_FOREIGN).bindparams(*lists), named).scalars().all()
+    relations = {"schema": schema, "names": [*TABLES, KEPT, *_VIEWS], "views": _VIEWS}
+    foreign = c.execute(text(_FOREIGN).bindparams(*lists), relations).scalars().all()
     if foreign:
         raise BadInput(
             f"{', '.join(foreign)} of schema {schema} belongs to another role, is no table, or has its triggers, and "

@@ -23,8 +23,8 @@ FROM {sql.table("ducklake_table")} t JOIN {sql.table("ducklake_schema")} s ON s.
 def _live(sql: LakeSql) -> str:
     """Return the query of all live files: those of retained snapshots, which expiry removes.
 
-    A file of which the lake does not show where it is has an empty key, and so has each reason why the lake must be
-    attached again: then the view means nothing, and Sexton deletes nothing.
+    A file whose place is unknown has an empty key, and so has each reason why the lake must be attached again: then
+    the whole view is unreadable, and Sexton deletes nothing.
     """
     instance, vault = quoted(sql.lake.instance), quoted(sql.lake.vault)
     files = " UNION ALL ".join(

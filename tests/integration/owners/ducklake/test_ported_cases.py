@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.integration.owners.ducklake.test_attachment import DAY
+from examples.demo.duckdb_client import DuckDbError
 from tests.support.lake import AttachedLake
+from tests.support.rig import DAY
 
 
 class Case(NamedTuple):
@@ -109,7 +110,7 @@ def read(lake: AttachedLake, tables: tuple[str, ...]) -> list[object]:
             at = f"{table} AT (VERSION => {snapshot})"
             try:
                 seen.append((snapshot, lake.db.sql(f"SELECT coalesce(list_sort(list({table})), []) FROM {at}")))
-            except Exception as e:
+            except DuckDbError as e:
                 if "does not exist" not in str(e):
                     raise
     return seen
