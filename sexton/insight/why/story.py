@@ -14,7 +14,7 @@ from sqlalchemy import (
     and_,
     false,
     func,
-    literal,
+    literal_column,
     or_,
     select,
     true,
@@ -30,7 +30,7 @@ from sexton.insight.search import SEARCH_SECONDS, names_of
 from sexton.insight.views import NOW, Event, Story
 from sexton.insight.why.context import WhyContext
 from sexton.insight.why.mark_events import events_of_history, events_of_mark
-from sexton.marks.model import InstanceMode, Ref
+from sexton.marks.model import Ref
 from sexton.marks.policy import covering_prefixes
 from sexton.marks.sql.file_lists import may_have_keys, of_instance, read_lists
 from sexton.marks.sql.rows import refs_in
@@ -55,8 +55,7 @@ class _Search(NamedTuple):
     """What is searched, and where."""
 
     names: set[str]
-    asked: str | None  # the instance that the question names; None: all
-    instance: str | None  # the same; None also where there is no other instance
+    instance: str | None  # None: all
     instances: Sequence[Instance]
     vaults: Sequence[VaultSpec]
     refs: Mapping[str, Collection[Ref]]  # instance → the marks that the text of a name is about
@@ -65,13 +64,10 @@ class _Search(NamedTuple):
 def story(db: Database, name: str, instance: str | None, context: WhyContext) -> list[Story]:
     """Return every story about a key (relative to its vault or with the vault's prefix) or a mark's id."""
     registry = context.stores.operators.registry
-    registered = registry.instances(deleted=True)
-    instances = [i for i in registered if i.mode != InstanceMode.DELETED and instance in (None, i.id)]
+    instances = [i for i in registry.instances() if instance in (None, i.id)]
     vaults = registry.vaults(instance)
-    # Where there is no other instance, the search compares none: it is a tenth faster.
-    compared = None if [i.id for i in registered] == [instance] else instance
     names = names_of(vaults, name)
-    search = _Search(names, instance, compared, instances, vaults, _refs_of_keys(names, instances, context))
+    search = _Search(names, instance, instances, vaults, _refs_of_keys(names, instances, context))
     stories = _live_stories(db, search)
     findings = _finding_stories(db, search)
     stories += findings[FindingType.LOST]
@@ -171,9 +167,9 @@ def _find_named(db: Database, table: Table, search: _Search) -> tuple[list[Any],
             raise
         text = (
             f"this answer is not complete: a search in {table.name} was ended after {SEARCH_SECONDS} s; "
-            f"{'ask again' if search.asked else 'search one instance with --instance'}"
+            f"{'ask again' if search.instance else 'search one instance with --instance'}"
         )
-        return [], [Story(instance=search.asked or ANY, events=(Event(event="incomplete", text=text),))]
+        return [], [Story(instance=search.instance or ANY, events=(Event(event="incomplete", text=text),))]
     what = "marks" if table is db.t.mark else "marks that are deleted"
     more = [_more(i, what) for i, rows in by_instance.items() if len(rows) > MAX_STORIES]
     return [row for rows in by_instance.values() for row in rows[:MAX_STORIES]], more
@@ -187,30 +183,36 @@ def _select_named(db: Database, c: Connection, table: Table, search: _Search) ->
     by_id = [table.c.id.in_(search.names), _is_named_by_owner(db, table, search.refs)]
     if table is db.t.mark:
         by_id += [_has_stored_file(db, c, i.id, search.names) for i in search.instances]
-    by_files: list[ColumnElement[bool]] = []
-    for name in sorted(search.names):
-        by_files += [table.c.prefix.in_(covering_prefixes(name)), _lists_key(db, table, name)]
     of_instance = true() if search.instance is None else table.c.instance == search.instance
     key = (table.c.instance, table.c.kind, table.c.id)
-    # Apart: an index finds an id, and the rows that are read for their files are compared with nothing else.
-    named_keys = union(
-        *(select(*key).where(of_instance, or_(*conditions)) for conditions in (by_id, by_files))
-    ).subquery()
+    # One query for each condition: each has an index of its own.
+    conditions = [or_(*by_id), *_file_conditions(db, table, search.names)]
+    named_keys = union(*(select(*key).where(of_instance, condition) for condition in conditions)).subquery()
     place = func.row_number().over(partition_by=named_keys.c.instance, order_by=(named_keys.c.kind, named_keys.c.id))
     first_rows = select(named_keys, place.label("place")).subquery("first_rows")
     is_same = and_(*(first_rows.c[column.name] == column for column in key))
     return select(table).join(first_rows, is_same).where(first_rows.c.place <= MAX_STORIES + 1).order_by(*key)
 
 
-def _lists_key(db: Database, table: Table, key: str) -> ColumnElement[bool]:
-    """Return the condition that the JSON list ``keys`` of a row contains a key."""
+def _file_conditions(db: Database, table: Table, names: set[str]) -> list[ColumnElement[bool]]:
+    """Return the conditions that a row has a prefix that covers one of these keys, names one alone, or among others.
+
+    They have the expressions of the indexes, which takes texts instead of parameters.
+    """
     keys = table.c["keys"]
+    covers = in_list(db, table.c.prefix, {prefix for name in names for prefix in covering_prefixes(name)})
     if db.dialect == "postgresql":
-        # "?" of a list: one of its texts is this key. It takes two thirds of the time of "@>".
-        is_listed: ColumnElement[bool] = keys.cast(JSONB).has_key(key)
-        return is_listed
-    listed = func.json_each(keys).table_valued("value")
-    return and_(keys.is_not(None), select(1).where(listed.c.value == literal(key, Text())).exists())
+        count = func.jsonb_array_length(keys)
+        only_key: ColumnElement[str] = keys.op("->>", return_type=Text())(literal_column("0"))
+        among = [keys.cast(JSONB).has_key(name) for name in names]  # of a list: one of its texts is this key
+    else:
+        count = func.json_array_length(keys)
+        only_key = func.json_extract(keys, literal_column("'$[0]'"), type_=Text())
+        listed = func.json_each(keys).table_valued("value")
+        among = [select(1).where(listed.c.value.in_(names)).exists()]
+    # Equal to one or another, not in a list: an index of hashes finds no lists.
+    names_one = and_(count == literal_column("1"), or_(*(only_key == name for name in names)))
+    return [covers, names_one, and_(count > literal_column("1"), or_(*among))]
 
 
 def _has_stored_file(db: Database, c: Connection, instance: str, names: set[str]) -> ColumnElement[bool]:

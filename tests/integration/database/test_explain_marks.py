@@ -1,4 +1,4 @@
-"""PostgreSQL lists marks from indexes, a page at a time, whatever its statistics say."""
+"""PostgreSQL lists and finds marks by indexes, whatever its statistics say."""
 
 from collections.abc import Iterator
 
@@ -9,18 +9,24 @@ from sexton.marks.model import Ref
 from tests.integration.database.query_plans import keep_statistics, maintain, recorded, rows_read, run_script
 from tests.servers.postgres import Cluster
 from tests.support.rig import Rig
+from tests.support.stories import stories_of
 
 FILL = """
 SET LOCAL session_replication_role = replica;
 INSERT INTO sexton.mark (instance, kind, id, vault, keys, marked_at, parent_kind, parent_id, state, batch, last_file,
         quarantined_reason)
     SELECT CASE n %% 2 WHEN 0 THEN 'crowd' ELSE 'other' END, CASE n %% 3 WHEN 0 THEN 'dropped' ELSE 'compacted' END,
-        'o-' || n, 'disk', '["k"]', date_trunc('second', now()) - n * interval '1 second', 'table', n / 1000,
-        CASE n %% 50 WHEN 0 THEN 'CLAIMED' ELSE 'MARKED' END, CASE n %% 50 WHEN 0 THEN n / 1000 END,
+        'o-' || n, 'disk', CASE n %% 1000 WHEN 2 THEN jsonb_build_array('one/' || n, 'two/' || n)
+            ELSE jsonb_build_array('one/' || n) END, date_trunc('second', now()) - n * interval '1 second',
+        'table', n / 1000, CASE n %% 50 WHEN 0 THEN 'CLAIMED' ELSE 'MARKED' END, CASE n %% 50 WHEN 0 THEN n / 1000 END,
         CASE n %% 50 WHEN 0 THEN n END, CASE WHEN n %% 5000 = 2 THEN 'NO_VAULT' END
     FROM generate_series(1, 200000) n;
+INSERT INTO sexton.mark_history
+    (instance, kind, id, vault, keys, objects, bytes, marked_at, claimed_at, gone_at, batch, round)
+    SELECT 'crowd', 'dropped', 'h-' || n, 'disk', CASE n %% 1000 WHEN 2 THEN jsonb_build_array('old/' || n, 'two/' || n)
+        ELSE jsonb_build_array('old/' || n) END, 1, 10, now(), now(), now(), 1, 1 FROM generate_series(1, 200000) n;
 """
-"""200,000 marks of two instances."""
+"""200,000 marks of two instances, and as many that are deleted; one in 1,000 has two keys."""
 LIMIT = 100
 
 
@@ -57,3 +63,22 @@ def test_a_page_reads_few_rows(crowd: Rig, wanted: MarkFilter, after: str, most:
 
     assert rows_read(crowd.db, sent) < most
     assert page.marks or wanted.state is Listed.FENCED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("one/4", {"o-4"}),
+        ("two/2002", {"o-2002", "h-2002"}),
+        ("old/7", {"h-7"}),
+        ("o-4", {"o-4"}),
+        ("absent/8", set()),
+    ],
+)
+def test_why_reads_few_rows(crowd: Rig, name: str, found: set[str]) -> None:
+    with recorded(crowd.db) as sent:
+        stories = stories_of(crowd, name, "crowd")
+
+    assert {story.id for story in stories} == found
+    assert rows_read(crowd.db, sent) < 2_500

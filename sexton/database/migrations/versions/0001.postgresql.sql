@@ -114,7 +114,7 @@ CREATE TABLE sexton.mark (
     instance text COLLATE "C" NOT NULL,
     kind text COLLATE "C" NOT NULL,
     id text COLLATE "C" NOT NULL,
-    -- The files come early: a search for a key reads this far into every row.
+    -- The files come early: a search for the beginning of a key reads this far into every row.
     keys jsonb,
     prefix text COLLATE "C",
     vault text COLLATE "C",
@@ -181,6 +181,11 @@ CREATE INDEX mark_fenced ON sexton.mark (instance) WHERE state = 'FENCED';
 -- A fenced mark that a keeper retained is still due.
 CREATE INDEX mark_due ON sexton.mark (instance, kind, retention_starts_at, id)
     WHERE state <> 'CLAIMED' AND quarantined_reason IS NULL;
+-- sexton why finds a key with these. It reads each mark with several keys: an index of all keys would be larger than
+-- the marks, and every claim would write it again.
+CREATE INDEX mark_prefix ON sexton.mark (prefix) WHERE prefix IS NOT NULL;
+CREATE INDEX mark_one_key ON sexton.mark USING hash ((keys ->> 0)) WHERE jsonb_array_length(keys) = 1;
+CREATE INDEX mark_more_keys ON sexton.mark (instance) WHERE jsonb_array_length(keys) > 1;
 
 -- One row per mark whose files are confirmed gone, or that an operator discarded; ids are never used again.
 CREATE TABLE sexton.mark_history (
@@ -206,6 +211,9 @@ CREATE TABLE sexton.mark_history (
 CREATE INDEX mark_history_gone ON sexton.mark_history (instance, gone_at);
 CREATE INDEX mark_history_children ON sexton.mark_history (parent_id, parent_kind, instance)
     WHERE parent_id IS NOT NULL;
+CREATE INDEX mark_history_prefix ON sexton.mark_history (prefix) WHERE prefix IS NOT NULL;
+CREATE INDEX mark_history_one_key ON sexton.mark_history USING hash ((keys ->> 0)) WHERE jsonb_array_length(keys) = 1;
+CREATE INDEX mark_history_more_keys ON sexton.mark_history (instance) WHERE jsonb_array_length(keys) > 1;
 
 -- Return the role that logged in, whose rights count; null for a superuser who does not own this schema. A superuser's
 -- session runs code of owners: automatic ANALYZE evaluates the expressions of their indexes. It is a member of every

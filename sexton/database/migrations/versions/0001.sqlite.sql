@@ -158,6 +158,11 @@ CREATE INDEX sexton_mark_fenced ON sexton_mark (instance) WHERE state = 'FENCED'
 -- A fenced mark that a keeper retained is still due.
 CREATE INDEX sexton_mark_due ON sexton_mark (instance, kind, retention_starts_at, id)
     WHERE state <> 'CLAIMED' AND quarantined_reason IS NULL;
+-- sexton why finds a key with these. It reads each mark with several keys: an index of all keys would be larger than
+-- the marks, and every claim would write it again.
+CREATE INDEX sexton_mark_prefix ON sexton_mark (prefix) WHERE prefix IS NOT NULL;
+CREATE INDEX sexton_mark_one_key ON sexton_mark (json_extract(keys, '$[0]')) WHERE json_array_length(keys) = 1;
+CREATE INDEX sexton_mark_more_keys ON sexton_mark (instance) WHERE json_array_length(keys) > 1;
 
 -- One row per mark whose files are confirmed gone, or that an operator discarded; ids are never used again.
 CREATE TABLE sexton_mark_history (
@@ -183,6 +188,9 @@ CREATE TABLE sexton_mark_history (
 CREATE INDEX sexton_mark_history_gone ON sexton_mark_history (instance, gone_at);
 CREATE INDEX sexton_mark_history_children ON sexton_mark_history (instance, parent_kind, parent_id)
     WHERE parent_id IS NOT NULL;
+CREATE INDEX sexton_mark_history_prefix ON sexton_mark_history (prefix) WHERE prefix IS NOT NULL;
+CREATE INDEX sexton_mark_history_one_key ON sexton_mark_history (json_extract(keys, '$[0]')) WHERE json_array_length(keys) = 1;
+CREATE INDEX sexton_mark_history_more_keys ON sexton_mark_history (instance) WHERE json_array_length(keys) > 1;
 
 -- Refuse marks of unknown and deleted instances, of ids that are gone, with long keys, and columns that only Sexton may
 -- set.

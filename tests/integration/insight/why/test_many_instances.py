@@ -8,17 +8,10 @@ from sqlalchemy import text
 from sexton.contract import NewMark
 from sexton.insight.views import Story
 from sexton.insight.why import story as why
-from sexton.insight.why.context import WhyContext
-from sexton.recycle.audit.locations import AuditLocations
-from sexton.recycle.audit.store import AuditReader
 from tests.support.claims import claim, token
-from tests.support.rig import Rig, stores_of
+from tests.support.rig import Rig
+from tests.support.stories import stories_of
 from tests.support.transactions import owner_write
-
-
-def stories(rig: Rig, what: str, instance: str | None = None) -> list[Story]:
-    audit = AuditReader(rig.db, AuditLocations(rig.vaults, rig.registry.vaults))
-    return why.story(rig.db, what, instance, WhyContext(rig.policy, stores_of(rig.db).insight, rig.owner, audit))
 
 
 def instances_of(found: list[Story], event: str) -> Counter[str]:
@@ -40,15 +33,15 @@ def test_a_row_of_a_view_is_never_a_story_of_another_instance(two: Rig) -> None:
     schema = "" if two.db.dialect == "sqlite" else "public."
     two.registry.set_live_view("shop", f"{schema}of_shop")
 
-    assert instances_of(stories(two, "x"), "live") == {"shop": 2}
-    assert instances_of(stories(two, "x", "shop"), "live") == {"shop": 2}
-    assert instances_of(stories(two, "x", "blog"), "live") == {}
+    assert instances_of(stories_of(two, "x"), "live") == {"shop": 2}
+    assert instances_of(stories_of(two, "x", "shop"), "live") == {"shop": 2}
+    assert instances_of(stories_of(two, "x", "blog"), "live") == {}
 
     for instance in ("shop", "blog"):
         two.registry.set_live_view(instance, f"{schema}of_both")
 
-    assert instances_of(stories(two, "x"), "live") == {"shop": 1, "blog": 1, why.ANY: 1}
-    assert instances_of(stories(two, "x", "blog"), "live") == {"blog": 2}
+    assert instances_of(stories_of(two, "x"), "live") == {"shop": 1, "blog": 1, why.ANY: 1}
+    assert instances_of(stories_of(two, "x", "blog"), "live") == {"blog": 2}
 
 
 def test_marks_of_one_instance_hide_none_of_another(two: Rig) -> None:
@@ -56,11 +49,11 @@ def test_marks_of_one_instance_hide_none_of_another(two: Rig) -> None:
     two.mark("dropped", *many)
     two.mark("dropped", NewMark(id="own", vault="disk", keys=("x",)), instance="blog")
 
-    found = stories(two, "x")
+    found = stories_of(two, "x")
 
     assert instances_of(found, "marked") == {"shop": why.MAX_STORIES, "blog": 1}
     assert instances_of(found, "more") == {"shop": 1}
-    assert instances_of(stories(two, "x", "blog"), "more") == {}
+    assert instances_of(stories_of(two, "x", "blog"), "more") == {}
 
 
 def test_rows_of_a_view_that_are_left_out_are_reported(two: Rig) -> None:
@@ -70,7 +63,7 @@ def test_rows_of_a_view_that_are_left_out_are_reported(two: Rig) -> None:
             c.execute(text(f"INSERT INTO many VALUES ('file', '{n}', 'disk', 'x')"))
     two.registry.set_live_view("shop", "many" if two.db.dialect == "sqlite" else "public.many")
 
-    found = stories(two, "x")
+    found = stories_of(two, "x")
 
     assert instances_of(found, "live") == {"shop": why.MAX_STORIES}
     assert instances_of(found, "more") == {"shop": 1}
@@ -83,10 +76,10 @@ def test_live_views_that_time_is_left_for_are_read(two: Rig, monkeypatch: pytest
             c.execute(text(f"INSERT INTO of_{instance} VALUES ('file', 'f', 'disk', 'x')"))
     for instance in ("shop", "blog"):
         two.registry.set_live_view(instance, f"{'' if two.db.dialect == 'sqlite' else 'public.'}of_{instance}")
-    assert instances_of(stories(two, "x"), "live") == {"shop": 1, "blog": 1}
+    assert instances_of(stories_of(two, "x"), "live") == {"shop": 1, "blog": 1}
 
     monkeypatch.setattr(why, "VIEWS_SECONDS", -1)
-    found = stories(two, "x")
+    found = stories_of(two, "x")
 
     assert instances_of(found, "live") == {}
     assert instances_of(found, "owner_silent") == {"shop": 1, "blog": 1}
@@ -99,7 +92,7 @@ def test_a_stored_file_names_a_mark_of_its_own_instance_only(two: Rig) -> None:
     two.later(10_801)
     claim(two, token(two), "dropped", "m")
 
-    found = stories(two, "data/m.dat")
+    found = stories_of(two, "data/m.dat")
 
     assert instances_of(found, "marked") == {"shop": 1}
 
@@ -110,8 +103,8 @@ def test_a_search_that_takes_too_long_is_reported(postgres_rig: Rig, monkeypatch
 
     with postgres_rig.db.write() as c:
         c.execute(text("LOCK TABLE sexton.mark IN ACCESS EXCLUSIVE MODE"))
-        [slow] = stories(postgres_rig, "x")
+        [slow] = stories_of(postgres_rig, "x")
 
     assert [e.event for e in slow.events] == ["incomplete"]
     assert "not complete" in slow.events[0].text
-    assert instances_of(stories(postgres_rig, "x"), "marked") == {"shop": 1}
+    assert instances_of(stories_of(postgres_rig, "x"), "marked") == {"shop": 1}

@@ -8,10 +8,7 @@ from sqlalchemy import insert, text
 
 from sexton import contract
 from sexton.contract import NewMark
-from sexton.insight.views import Story
 from sexton.insight.why.audit import SHOWN, forgotten
-from sexton.insight.why.context import WhyContext
-from sexton.insight.why.story import story
 from sexton.marks.model import SECOND_PASS, FilePage, Ref
 from sexton.operators.holds.model import Hold
 from sexton.owners.catalog.owner import CatalogOwner
@@ -23,7 +20,8 @@ from sexton.recycle.pacing.store import PaceStore
 from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.storage.model import KeyOutcome, KeyResult
 from tests.support.claims import FAR_MS, claim, token
-from tests.support.rig import Rig, put, stores_of
+from tests.support.rig import Rig, put
+from tests.support.stories import stories_of
 from tests.support.transactions import owner_write
 
 KEY = "data/9/a.dat"
@@ -38,14 +36,9 @@ def worker(rig: Rig, tmp_path: Path) -> Iterator[Rig]:
     made.db.close()
 
 
-def tell(rig: Rig, what: str) -> list[Story]:
-    audit = AuditReader(rig.db, AuditLocations(rig.vaults, rig.registry.vaults))
-    return story(rig.db, what, None, WhyContext(rig.policy, stores_of(rig.db).insight, rig.owner, audit))
-
-
 def events(rig: Rig, what: str) -> dict[str, str]:
     """Return the one story's events: name → text."""
-    [one] = tell(rig, what)
+    [one] = stories_of(rig, what)
     return {e.event: e.text for e in one.events}
 
 
@@ -81,7 +74,7 @@ def test_n5_a_mark_shows_which_live_row_keeps_it(worker: Rig) -> None:
         c.execute(text(f"INSERT INTO live VALUES ('rowset', '12', 'disk', '{KEY}')"))
     due(worker)
 
-    [kept] = [e.text for told in tell(worker, KEY) for e in told.events if e.text.startswith("kept: its owner")]
+    [kept] = [e.text for told in stories_of(worker, KEY) for e in told.events if e.text.startswith("kept: its owner")]
 
     assert kept == f"kept: its owner lists it as live: rowset/12 shows {KEY}"
 
@@ -103,10 +96,10 @@ def test_a_catalog_key_leads_to_its_tablet_and_rowset(worker: Rig) -> None:
     for kind, id_ in (("tablet", "12"), ("compacted", "ab-1"), ("tablet", "ab-1")):
         worker.mark(kind, NewMark(id=id_, vault="disk", keys=(f"other/{id_}",)))
 
-    of_another_owner = tell(worker, "data/12/ab-1_0.dat")
+    of_another_owner = stories_of(worker, "data/12/ab-1_0.dat")
     worker.sql("UPDATE {}instance SET owner = 'catalog', knows_live = true")
     worker.owner = CatalogOwner(worker.db)
-    of_the_catalog = tell(worker, "data/12/ab-1_0.dat")
+    of_the_catalog = stories_of(worker, "data/12/ab-1_0.dat")
 
     assert of_another_owner == []
     assert sorted((s.kind, s.id) for s in of_the_catalog) == [("compacted", "ab-1"), ("tablet", "12")]
@@ -278,7 +271,7 @@ def test_objects_missing_in_history_are_found_in_the_audit(worker: Rig) -> None:
     worker.sql("DELETE FROM {}mark_history")
     audit = AuditReader(worker.db, AuditLocations(worker.vaults, worker.registry.vaults))
 
-    by_sql = tell(worker, KEY)
+    by_sql = stories_of(worker, KEY)
     [one] = forgotten(audit, ["shop"], {KEY}, 0, FAR_MS)
     [by_id] = forgotten(audit, ["shop"], {"9"}, 0, FAR_MS)
 
