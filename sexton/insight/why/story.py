@@ -12,7 +12,6 @@ from sqlalchemy import (
     Table,
     Text,
     and_,
-    false,
     func,
     literal_column,
     or_,
@@ -180,13 +179,15 @@ def _select_named(db: Database, c: Connection, table: Table, search: _Search) ->
 
     Of each instance one row more than is shown: the marks of one instance leave those of another in the answer.
     """
-    by_id = [table.c.id.in_(search.names), _is_named_by_owner(db, table, search.refs)]
+    refs = {i: set(found) for i, found in search.refs.items()}
     if table is db.t.mark:
-        by_id += [_has_stored_file(db, c, i.id, search.names) for i in search.instances]
+        for i in search.instances:
+            refs.setdefault(i.id, set()).update(_with_stored_file(db, c, i.id, search.names))
+    of_refs = [and_(table.c.instance == i, refs_in(db, table, found)) for i, found in refs.items() if found]
     of_instance = true() if search.instance is None else table.c.instance == search.instance
     key = (table.c.instance, table.c.kind, table.c.id)
     # One query for each condition: each has an index of its own.
-    conditions = [or_(*by_id), *_file_conditions(db, table, search.names)]
+    conditions = [in_list(db, table.c.id, search.names), *of_refs, *_file_conditions(db, table, search.names)]
     named_keys = union(*(select(*key).where(of_instance, condition) for condition in conditions)).subquery()
     place = func.row_number().over(partition_by=named_keys.c.instance, order_by=(named_keys.c.kind, named_keys.c.id))
     first_rows = select(named_keys, place.label("place")).subquery("first_rows")
@@ -215,21 +216,15 @@ def _file_conditions(db: Database, table: Table, names: set[str]) -> list[Column
     return [covers, names_one, and_(count > literal_column("1"), or_(*among))]
 
 
-def _has_stored_file(db: Database, c: Connection, instance: str, names: set[str]) -> ColumnElement[bool]:
-    """Return the condition that a mark of an instance has one of these keys among the files that are being deleted."""
+def _with_stored_file(db: Database, c: Connection, instance: str, names: set[str]) -> set[Ref]:
+    """Return the marks of an instance that have one of these keys among the files that are being deleted."""
     with_key: set[Ref] = set()
     may_have = may_have_keys(db, min(names), max(names))
     for files in read_lists(db, c, of_instance(db, instance), may_have, skip_damaged=True):
         with_key |= {run.ref for run in files.runs if not names.isdisjoint(files.keys_of(run))}
         if len(with_key) > MAX_STORIES:
             break
-    mark = db.t.mark
-    return and_(mark.c.instance == instance, refs_in(db, mark, with_key)) if with_key else false()
-
-
-def _is_named_by_owner(db: Database, table: Table, refs: Mapping[str, Collection[Ref]]) -> ColumnElement[bool]:
-    """Return the condition that a row is one of these marks; ``refs``: instance → marks."""
-    return or_(false(), *(and_(table.c.instance == i, refs_in(db, table, found)) for i, found in refs.items()))
+    return with_key
 
 
 def _knowing(instances: Iterable[Instance]) -> list[str]:

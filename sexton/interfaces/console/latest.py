@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, Generic, NamedTuple, TypeVar
 
 Answer = TypeVar("Answer")
-WAIT_SECONDS = 0.08
+WAIT_SECONDS = 0.05
 """How long a page waits for newer answers, if it can show older ones."""
 FIRST_SECONDS = 1.5
 """How long a page waits for an answer that it has never had; then it is shown without the answer, and asks again."""

@@ -79,17 +79,22 @@ class Visit:
             wrong = "; ".join(_explain(mistake) for mistake in e.errors(include_input=False))
             raise BadInput(f"not as it should be: {wrong}") from None
 
+    @cached_property
+    def controls(self) -> Sequence[Control]:
+        """What operators ordered, as it was when the page first asked."""
+        return self.service.stores.controls.all()
+
+    @cached_property
     def halts(self) -> Mapping[str, Halt]:
-        """Return why nothing is deleted now, of each halted instance that the caller may see."""
-        with self.service.db.read() as c:
-            halt_of = halt_by_instance(self.service.stores.controls.all_in(c), self.now)
+        """Why nothing is deleted now, of each halted instance that the caller may see."""
+        halt_of = halt_by_instance(self.controls, self.now)
         halts = {name: halt_of(name) for name in self.instances}
         return {name: halt for name, halt in halts.items() if halt is not None}
 
+    @property
     def stops(self) -> Sequence[Control]:
-        """Return what operators stopped, of what the caller may see: instances, and ``*`` for all of them."""
-        controls = self.service.stores.controls.all()
-        return [c for c in controls if c.kind is ControlKind.STOP and c.name in (ALL, *self.instances)]
+        """What operators stopped, of what the caller may see: instances, and ``*`` for all of them."""
+        return [c for c in self.controls if c.kind is ControlKind.STOP and c.name in (ALL, *self.instances)]
 
     def show(self, template: str, here: str, *, cli: str = "", **values: Any) -> Response:
         """Return a page. ``here``: the entry of the menu; ``cli``: the command with the same answer."""
@@ -106,8 +111,8 @@ class Visit:
             "cli": cli,
             "now": self.now,
             "ago": partial(rendering.relative, now=self.now),
-            "halts": self.halts(),
-            "stops": self.stops(),
+            "halts": self.halts,
+            "stops": self.stops,
             "operable": [name for name in self.instances if self.caller.permits(Grant.OPERATE, name)],
             "may_operate": instance is not None and self.caller.permits(Grant.OPERATE, instance),
             "may_operate_all": self.caller.permits(Grant.OPERATE, EVERY_INSTANCE),

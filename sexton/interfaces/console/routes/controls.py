@@ -55,7 +55,7 @@ def start(visit: CurrentVisit) -> Response:
         raise OtherChange("the stop is another one by now than the page showed; read it, then start again")
     if everything:
         control.start_all(visit.service, visit.caller)
-        halts = visit.halts()
+        halts = visit.halts
         still = "".join(f" Still halted: {name}: {halt.why}." for name, halt in halts.items())
         return visit.done(f"The stop of every instance has ended.{still or ' The next rounds may delete.'}", "")
     result = control.start(visit.instance, visit.service, visit.caller)

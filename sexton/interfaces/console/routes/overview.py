@@ -31,7 +31,7 @@ def overview(visit: CurrentVisit) -> Response:
     questions = [latest.statuses.ask(name) for name in names]
     blockers = latest.blockers.ask("all")
     wait_briefly([*questions, blockers])
-    halts = visit.halts()
+    halts = visit.halts
     if only is not None:
         questions[0].answer()  # raises why there is none
     answers = {name: _answer(question) for name, question in zip(names, questions, strict=True)}

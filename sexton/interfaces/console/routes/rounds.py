@@ -83,7 +83,7 @@ async def deletions(visit: CurrentVisit, round: Number) -> Response:
 def start(visit: CurrentVisit) -> Response:
     """Start a round now."""
     started = api.start(visit.instance, visit.request, visit.service, visit.caller)
-    halt = visit.halts().get(started.instance)
+    halt = visit.halts.get(started.instance)
     but = f" It deletes nothing: {halt.why}." if halt else ""
     return visit.done(
         f"A round of {started.instance} was started. It begins as soon as a worker takes it.{but}", "rounds"
