@@ -46,6 +46,15 @@ class LakeSql(ABC):
         """Return the statements that give the waiting marks back to the lake's list; they fail for a claimed mark."""
 
     @abstractmethod
+    def rest(self, text: str, characters: int) -> str:
+        """Return the expression for what follows the first characters of a text."""
+
+    @property
+    @abstractmethod
+    def no_limit(self) -> str:
+        """What stands before OFFSET."""
+
+    @abstractmethod
     def position(self, path: str, part: str) -> str:
         """Return the expression for the place of a literal in a path; 0: it is not in it."""
 
@@ -87,10 +96,15 @@ class LakeSql(ABC):
         is_inside = f"{self.is_inside(path)} AND NOT {self.is_unclear(path)}"
         return f"CASE WHEN {is_inside} THEN {quoted(self.lake.vault)} ELSE '{ELSEWHERE}' END"
 
-    def key(self, path: str) -> str:
-        """Return the key of a file in its vault; elsewhere: its path without the first slash."""
-        below = f"substr({path}, {len(self.lake.data_path) + 1})"
-        return f"CASE WHEN {self.is_inside(path)} THEN {below} ELSE ltrim({path}, '/') END"
+    def key(self, path: str, is_inside: str = "") -> str:
+        """Return the key of a file in its vault; elsewhere: its path without the first slash.
+
+        Args:
+            path: of the file.
+            is_inside: the expression for whether it is below the data path, where that is known already.
+        """
+        below = self.rest(path, len(self.lake.data_path))
+        return f"CASE WHEN {is_inside or self.is_inside(path)} THEN {below} ELSE ltrim({path}, '/') END"
 
     @property
     @abstractmethod

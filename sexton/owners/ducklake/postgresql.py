@@ -66,6 +66,15 @@ class PostgreSqlLake(LakeSql):
         """Return the path of the only key."""
         return self.whole_path("(m.keys ->> 0)")
 
+    def rest(self, text: str, characters: int) -> str:
+        """Return a call of right: substr counts the characters of the whole text, and takes four times as long."""
+        return f"right({text}, -{characters})"
+
+    @property
+    def no_limit(self) -> str:
+        """Nothing."""
+        return ""
+
     def position(self, path: str, part: str) -> str:
         """Return a call of strpos."""
         return f"strpos({path}, {quoted(part)})"

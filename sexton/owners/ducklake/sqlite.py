@@ -53,6 +53,15 @@ class SqliteLake(LakeSql):
         """Return the path of the only key."""
         return self.whole_path(FIRST_KEY)
 
+    def rest(self, text: str, characters: int) -> str:
+        """Return a call of substr."""
+        return f"substr({text}, {characters + 1})"
+
+    @property
+    def no_limit(self) -> str:
+        """A limit that is none: SQLite has no OFFSET without one."""
+        return "LIMIT -1"
+
     def position(self, path: str, part: str) -> str:
         """Return a call of instr."""
         return f"instr({path}, {quoted(part)})"

@@ -1,7 +1,7 @@
 """Write the views of an attached DuckLake: the directory of each table, and every live file. Pure."""
 
 from sexton.owners.ducklake.lake_sql import LakeSql, quoted
-from sexton.owners.ducklake.model import DIRECTORIES, OPTION, OPTION_VALUE, VERSIONS, VIEW
+from sexton.owners.ducklake.model import DIRECTORIES, ELSEWHERE, OPTION, OPTION_VALUE, VERSIONS, VIEW
 
 
 def create(sql: LakeSql) -> list[str]:
@@ -34,14 +34,17 @@ def _live(sql: LakeSql) -> str:
     FROM {sql.table(table)} f LEFT JOIN {sql.table(DIRECTORIES)} d ON d.table_id = f.table_id"""
         for table, id_ in (("ducklake_data_file", "data_file_id"), ("ducklake_delete_file", "delete_file_id"))
     )
-    is_unknown = f"(f.path IS NULL OR {sql.is_unclear('f.path')})"
     metadata = sql.table("ducklake_metadata")
     known = ", ".join(quoted(version) for version in VERSIONS)
+    # OFFSET 0 keeps a planner from writing these conditions into each comparison of a vault or key.
+    placed = f"""
+    SELECT f.*, f.path IS NULL OR {sql.is_unclear("f.path")} AS is_unknown, {sql.is_inside("f.path")} AS is_inside
+    FROM ({files}) f {sql.no_limit} OFFSET 0"""
     return f"""
-SELECT {instance} AS instance, f.kind, CAST(f.id AS text) AS id,
-    CASE WHEN {is_unknown} THEN {vault} ELSE {sql.vault("f.path")} END AS vault,
-    CASE WHEN {is_unknown} THEN '' ELSE {sql.key("f.path")} END AS key, f.bytes
-FROM ({files}) f
+SELECT * FROM (SELECT {instance} AS instance, p.kind, CAST(p.id AS text) AS id,
+    CASE WHEN p.is_unknown OR p.is_inside THEN {vault} ELSE '{ELSEWHERE}' END AS vault,
+    CASE WHEN p.is_unknown THEN '' ELSE {sql.key("p.path", "p.is_inside")} END AS key, p.bytes
+FROM ({placed}) p {sql.no_limit} OFFSET 0) q
 UNION ALL
 SELECT {instance}, 'ducklake_metadata', w.name, {vault}, '', CAST(NULL AS bigint)
 FROM (SELECT '{OPTION}' AS name UNION ALL SELECT 'version' UNION ALL SELECT 'data_path') w
