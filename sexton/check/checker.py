@@ -82,7 +82,7 @@ class Checker:
         if not self._vaults_of(request.instance):
             raise BadInput(f"instance {request.instance} has no vault to check; add one with: sexton vault add")
         last_run = self._runs.last_ended(request.instance)
-        objects = max(self._expected_objects(request.instance), listed_objects(last_run))
+        objects = listed_objects(last_run) or self._expected_objects(request.instance)
         settings = self._settings(request.instance)
         heavy = objects >= settings.heavy_objects
         order = CheckOrder(

@@ -133,7 +133,7 @@ class InProcessComparison:
         live_prefixes = Counter[str]()
         until = time.monotonic() + LIVE_SECONDS
         self._live.wait_for_refresh(order.instance, evidence.listed_at or 0, heartbeat)
-        with self._live.snapshot(order.instance) as moment:
+        with self._live.snapshot(order.instance, divided=False) as moment:
             for part in moment.parts:
                 for page in self._live.read(order.instance, moment.name, part):
                     heartbeat()

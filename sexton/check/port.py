@@ -38,8 +38,13 @@ class UnknownFinding(SextonError):
 class LiveSource(Protocol):
     """The live side: the objects that must exist, and those that may. Every method may raise ``OwnerSilent``."""
 
-    def snapshot(self, instance: str) -> AbstractContextManager[Moment]:
-        """Open a snapshot in which the live side is read, for as long as the context lasts; ``NoLiveSide``."""
+    def snapshot(self, instance: str, *, divided: bool = True) -> AbstractContextManager[Moment]:
+        """Open a snapshot in which the live side is read, for as long as the context lasts; ``NoLiveSide``.
+
+        Args:
+            instance: the instance.
+            divided: into parts that several read side by side; to find them, the owner's records are read once more.
+        """
         ...
 
     def as_of(self, instance: str) -> int | None:

@@ -10,6 +10,9 @@ MOST_BOUND = 4_096
 READ_ROWS = 2_000
 """Rows fetched at once."""
 
+ALL_ROWS = 2**62
+"""As the size of a range: one range holds every row, and none is read to divide them."""
+
 
 def beyond(columns: Sequence[ColumnElement[Any]], values: Sequence[Any]) -> ColumnElement[bool]:
     """Return the condition that a row comes after these values, in the order of these columns.
@@ -29,6 +32,8 @@ def within(column: ColumnElement[str], after: str, until: str) -> ColumnElement[
 
 def ranges(c: Connection, ids: Select[Any], rows: int) -> list[tuple[str, str]]:
     """Return ranges (after, up to) of about ``rows`` ids each, which together hold every id, also those added later."""
+    if rows >= ALL_ROWS:
+        return [("", "")]
     column = ids.selected_columns[0].label("id")
     numbered = ids.with_only_columns(column, func.row_number().over(order_by=column).label("n")).subquery()
     end = func.substr(numbered.c.id, 1, MOST_BOUND)  # any text that is between two ids may be a bound

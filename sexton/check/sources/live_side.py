@@ -12,6 +12,7 @@ from sexton.check.model import Moment
 from sexton.check.port import Heartbeat
 from sexton.check.sources import marks
 from sexton.database.engine import Database
+from sexton.database.ranges import ALL_ROWS
 from sexton.marks.live import LiveEntry, Part
 from sexton.operators.registry.store import Registry
 from sexton.owners.port import OwnerLiveSide
@@ -31,13 +32,14 @@ class LiveSide:
         self._db, self._registry, self._owner = db, registry, owner
 
     @contextmanager
-    def snapshot(self, instance: str) -> Iterator[Moment]:
+    def snapshot(self, instance: str, *, divided: bool = True) -> Iterator[Moment]:
         with silent_on_error(SILENT), self._db.snapshot() as c:
             name = self._db.share(c)
             limit_statements(self._db, c)
             at = self._db.now(c)
-            of_owner = self._owner.live_parts(instance, name, c, PART_ROWS)
-            parts = [*marks.parts(self._db, c, instance, PART_ROWS), *of_owner.parts] if name else [Part()]
+            rows = PART_ROWS if divided else ALL_ROWS
+            of_owner = self._owner.live_parts(instance, name, c, rows)
+            parts = [*marks.parts(self._db, c, instance, rows), *of_owner.parts] if name else [Part()]
             yield Moment(name, min(at, of_owner.as_of or at), tuple(parts))
 
     def as_of(self, instance: str) -> int | None:

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select, true
 
 from sexton.database.engine import Database
-from sexton.database.ranges import beyond
+from sexton.database.ranges import ALL_ROWS, beyond
 from sexton.marks.live import LiveEntry, Part
 from sexton.marks.sql.orphans import found_by_check
 from sexton.marks.sql.rows import CLAIMED, waits
@@ -30,12 +30,15 @@ def parts(db: Database, c: Connection, instance: str, rows: int) -> list[Part]:
     """Return the parts of the marks: ranges of about ``rows`` waiting marks each, and the other sources whole."""
     mark = db.t.mark
     position = (mark.c.kind, mark.c.retention_starts_at, mark.c.id)
+    others = [Part(CLAIMED_MARKS), Part(QUARANTINED)]
+    if rows >= ALL_ROWS:
+        return [Part(WAITING), *others]
     number = func.row_number().over(order_by=position).label("number")
     numbered = select(*position, number).where(is_in(mark, instance, WAITING)).subquery()
     ends = select(numbered).where(numbered.c.number % rows == 0).order_by(numbered.c.number)
     points = ["", *(f"{row.kind}/{row.retention_starts_at}/{row.id}" for row in c.execute(ends)), ""]
     ranges = [Part(WAITING, *bounds) for bounds in pairwise(points)]
-    return [*ranges, Part(CLAIMED_MARKS), Part(QUARANTINED)]
+    return [*ranges, *others]
 
 
 def read(db: Database, c: Connection, instance: str, part: Part, vaults: Collection[str]) -> Iterator[list[LiveEntry]]:

@@ -3,11 +3,12 @@
 No operation leaves the root (see ``files``), and a missing root is a fault, not an empty vault.
 """
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from itertools import groupby, islice
 from pathlib import Path
 
@@ -108,7 +109,7 @@ class LocalVault:
         with self._faults(), open_location(self.spec.location, self._folders) as root:
             files = [(key, stat_file(root, key)) for key in keys]
         return [
-            ListedObject(key, status.st_size, written=_written(status.st_mtime))
+            ListedObject(key, status.st_size, written=_written(math.floor(status.st_mtime)))
             for key, status in files
             if status is not None
         ]
@@ -225,7 +226,7 @@ class LocalVault:
                     continue
                 if inside_other_vault(key):
                     raise self._fault("FOREIGN_MARKER", f"{key!r} belongs to another vault inside this one")
-                page.append(ListedObject(key, size, written=_written(written_at)))
+                page.append(ListedObject(key, size, written=_written(math.floor(written_at))))
                 if len(page) == PAGE_KEYS:
                     yield page
                     page = []
@@ -267,6 +268,7 @@ class LocalVault:
         return VaultFault(self.spec.name, reason, detail)
 
 
-def _written(seconds: float) -> str:
-    """Return an instant, in seconds since 1970, as ``ListedObject.written``."""
+@lru_cache(maxsize=64)  # files that were written together are often listed together
+def _written(seconds: int) -> str:
+    """Return an instant, in whole seconds since 1970, as ``ListedObject.written``."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
