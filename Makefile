@@ -50,7 +50,7 @@ coverage: $(VENV)/.stamp $(VENV)/ducklake/.stamp
 slow: $(VENV)/.stamp $(VENV)/ducklake/.stamp
 	@$(RUN) -m tests slow $(TIERS)
 
-soak: $(VENV)/.stamp $(VENV)/ducklake/.stamp
+soak: $(VENV)/.stamp $(VENV)/ducklake/.stamp $(VENV)/peers/.stamp
 	@$(RUN) -m pytest -m soak --timeout=3600 tests
 
 # Every page of the console, narrow and wide, light and dark, in build/pictures.
@@ -99,6 +99,12 @@ $(VENV)/.stamp: pyproject.toml constraints.txt
 $(VENV)/ducklake/.stamp: examples/demo/duckdb-requirements.txt $(VENV)/.stamp
 	$(call step,make .venv/ducklake,$(RUN) -m venv $(VENV)/ducklake)
 	$(call step,install DuckDB,$(VENV)/ducklake/bin/python -m pip install --quiet --disable-pip-version-check -r $<)
+	@touch $@
+
+# Other collectors, in the versions that had the incidents of tests/museum.
+$(VENV)/peers/.stamp: tests/museum/peers/requirements.txt $(VENV)/.stamp
+	$(call step,make .venv/peers,$(RUN) -m venv $(VENV)/peers)
+	$(call step,install other collectors,$(VENV)/peers/bin/python -m pip install --quiet --disable-pip-version-check -r $<)
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.stamp
