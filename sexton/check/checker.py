@@ -20,6 +20,7 @@ from sexton.check.model import (
     FindingType,
     OpenedCheck,
     Run,
+    RunState,
 )
 from sexton.check.object_lookup import existing, existing_below
 from sexton.check.other_findings import TYPES, CompareIds, OtherFindings
@@ -82,7 +83,10 @@ class Checker:
         if not self._vaults_of(request.instance):
             raise BadInput(f"instance {request.instance} has no vault to check; add one with: sexton vault add")
         last_run = self._runs.last_ended(request.instance)
-        objects = listed_objects(last_run) or self._expected_objects(request.instance)
+        is_whole = last_run is not None and last_run.state is RunState.WHOLE
+        objects = listed_objects(last_run)
+        if not (is_whole and objects):  # counting reads the live side once more
+            objects = max(objects, self._expected_objects(request.instance))
         settings = self._settings(request.instance)
         heavy = objects >= settings.heavy_objects
         order = CheckOrder(

@@ -133,7 +133,8 @@ class InProcessComparison:
         live_prefixes = Counter[str]()
         until = time.monotonic() + LIVE_SECONDS
         self._live.wait_for_refresh(order.instance, evidence.listed_at or 0, heartbeat)
-        with self._live.snapshot(order.instance, divided=False) as moment:
+        # To divide them, the records are read once more; only very many need a limit of time for each part.
+        with self._live.snapshot(order.instance, divided=order.most_objects is None) as moment:
             for part in moment.parts:
                 for page in self._live.read(order.instance, moment.name, part):
                     heartbeat()

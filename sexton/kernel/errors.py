@@ -22,6 +22,8 @@ class SextonError(Exception):
 
     passes = False
     """Whether the cause is temporary, so that a later attempt may succeed."""
+    in_doubt = False
+    """Whether it may have been done all the same, because its answer was lost."""
 
 
 class BadInput(SextonError):

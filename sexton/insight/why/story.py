@@ -12,6 +12,7 @@ from sqlalchemy import (
     Table,
     Text,
     and_,
+    false,
     func,
     literal_column,
     or_,
@@ -187,7 +188,11 @@ def _select_named(db: Database, c: Connection, table: Table, search: _Search) ->
     of_instance = true() if search.instance is None else table.c.instance == search.instance
     key = (table.c.instance, table.c.kind, table.c.id)
     # One query for each condition: each has an index of its own.
-    conditions = [in_list(db, table.c.id, search.names), *of_refs, *_file_conditions(db, table, search.names)]
+    conditions = [
+        in_list(db, table.c.id, search.names),
+        or_(false(), *of_refs),
+        *_file_conditions(db, table, search.names),
+    ]
     named_keys = union(*(select(*key).where(of_instance, condition) for condition in conditions)).subquery()
     place = func.row_number().over(partition_by=named_keys.c.instance, order_by=(named_keys.c.kind, named_keys.c.id))
     first_rows = select(named_keys, place.label("place")).subquery("first_rows")
@@ -205,14 +210,15 @@ def _file_conditions(db: Database, table: Table, names: set[str]) -> list[Column
     if db.dialect == "postgresql":
         count = func.jsonb_array_length(keys)
         only_key: ColumnElement[str] = keys.op("->>", return_type=Text())(literal_column("0"))
+        is_only = [and_(func.hashtext(only_key) == func.hashtext(name), only_key == name) for name in names]
         among = [keys.cast(JSONB).has_key(name) for name in names]  # of a list: one of its texts is this key
     else:
         count = func.json_array_length(keys)
         only_key = func.json_extract(keys, literal_column("'$[0]'"), type_=Text())
+        is_only = [only_key == name for name in names]
         listed = func.json_each(keys).table_valued("value")
         among = [select(1).where(listed.c.value.in_(names)).exists()]
-    # Equal to one or another, not in a list: an index of hashes finds no lists.
-    names_one = and_(count == literal_column("1"), or_(*(only_key == name for name in names)))
+    names_one = and_(count == literal_column("1"), or_(*is_only))
     return [covers, names_one, and_(count > literal_column("1"), or_(*among))]
 
 

@@ -44,8 +44,9 @@ async def once(
         return Response(earlier.body, earlier.status, headers, "application/json" if earlier.body else None)
     try:
         answer = await handle(request)
-    except (SextonError, HTTPException, RequestValidationError):  # after any other error it may have been done
-        await run_in_threadpool(answers.forget, keyed)
+    except (SextonError, HTTPException, RequestValidationError) as e:  # after any other error it may have been done
+        if not getattr(e, "in_doubt", False):
+            await run_in_threadpool(answers.forget, keyed)
         raise
     sent = bytes(getattr(answer, "body", b""))
     is_stored = 0 < len(sent) <= MAX_BODY_BYTES and not getattr(endpoint, _ONCE, False)

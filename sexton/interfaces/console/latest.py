@@ -49,17 +49,24 @@ class Latest(Generic[Answer]):
             known, at = self._known.get(question, (None, 0.0))
             return Asked(self._reading[question], known if time.monotonic() - at < OLDEST_SECONDS else None)
 
+    def forget(self) -> None:
+        """Show no answer that was read, or begun to be read, before now: an action has changed what is true."""
+        with self._lock:
+            self._known, self._reading = {}, {}
+
     def _read_now(self, question: str) -> Answer:
+        with self._lock:
+            known, reading = self._known, self._reading
         try:
             answer = self._read(question)
         except BaseException:
             with self._lock:
-                del self._reading[question]
-                self._known.pop(question, None)
+                reading.pop(question, None)
+                known.pop(question, None)
             raise
         with self._lock:
-            del self._reading[question]
-            self._known[question] = (answer, time.monotonic())
+            reading.pop(question, None)
+            known[question] = (answer, time.monotonic())
         return answer
 
 

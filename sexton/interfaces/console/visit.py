@@ -129,6 +129,8 @@ class Visit:
     def done(self, what: str, page: str, *, warns: bool = False, **query: object) -> Response:
         """Return a redirect to a page, which will show what was done; ``warns``: it may not be what was meant."""
         answer = RedirectResponse(self.link(page, **query), 303, rendering.HEADERS)
+        for latest in (self.request.app.state.statuses, self.request.app.state.blockers):
+            latest.forget()
         text = session.sign(session.session_of(self.request), f"! {what}" if warns else what)
         secure = session.is_secure(self.request)
         answer.set_cookie(

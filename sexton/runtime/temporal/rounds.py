@@ -13,9 +13,13 @@ class AlreadyRunning(SextonError):
 
 
 class TemporalAway(SextonError):
-    """Temporal does not answer, or refuses the request."""
+    """Temporal does not answer, or refuses the request. ``in_doubt``: it may have done it, and its answer was lost."""
 
     passes = True
+
+    def __init__(self, message: str, *, in_doubt: bool = False) -> None:
+        super().__init__(message)
+        self.in_doubt = in_doubt
 
 
 def _summary(request: RecycleRequest) -> str:

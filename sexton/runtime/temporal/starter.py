@@ -115,7 +115,9 @@ class WorkflowStarter:
         try:
             return await asyncio.wait_for(self._connect_and(call), PATIENCE_SECONDS)
         except TimeoutError as e:
-            raise TemporalAway(f"Temporal does not answer; {doubt}, see: sexton status") from e
+            if self._client is None:
+                raise TemporalAway("Temporal does not answer; nothing was sent") from e
+            raise TemporalAway(f"Temporal does not answer; {doubt}, see: sexton status", in_doubt=True) from e
 
     async def _connect_and(self, call: Callable[[Client], Coroutine[Any, Any, Result]]) -> Result:
         if self._client is None:

@@ -182,9 +182,9 @@ CREATE INDEX mark_fenced ON sexton.mark (instance) WHERE state = 'FENCED';
 CREATE INDEX mark_due ON sexton.mark (instance, kind, retention_starts_at, id)
     WHERE state <> 'CLAIMED' AND quarantined_reason IS NULL;
 -- sexton why finds a key with these. It reads each mark with several keys: an index of all keys would be larger than
--- the marks, and every claim would write it again.
+-- the marks, and every claim would write it again. Not USING hash: marks of one key would take quadratic time.
 CREATE INDEX mark_prefix ON sexton.mark (prefix) WHERE prefix IS NOT NULL;
-CREATE INDEX mark_one_key ON sexton.mark USING hash ((keys ->> 0)) WHERE jsonb_array_length(keys) = 1;
+CREATE INDEX mark_one_key ON sexton.mark (hashtext(keys ->> 0)) WHERE jsonb_array_length(keys) = 1;
 CREATE INDEX mark_more_keys ON sexton.mark (instance) WHERE jsonb_array_length(keys) > 1;
 
 -- One row per mark whose files are confirmed gone, or that an operator discarded; ids are never used again.
@@ -212,7 +212,7 @@ CREATE INDEX mark_history_gone ON sexton.mark_history (instance, gone_at);
 CREATE INDEX mark_history_children ON sexton.mark_history (parent_id, parent_kind, instance)
     WHERE parent_id IS NOT NULL;
 CREATE INDEX mark_history_prefix ON sexton.mark_history (prefix) WHERE prefix IS NOT NULL;
-CREATE INDEX mark_history_one_key ON sexton.mark_history USING hash ((keys ->> 0)) WHERE jsonb_array_length(keys) = 1;
+CREATE INDEX mark_history_one_key ON sexton.mark_history (hashtext(keys ->> 0)) WHERE jsonb_array_length(keys) = 1;
 CREATE INDEX mark_history_more_keys ON sexton.mark_history (instance) WHERE jsonb_array_length(keys) > 1;
 
 -- Return the role that logged in, whose rights count; null for a superuser who does not own this schema. A superuser's

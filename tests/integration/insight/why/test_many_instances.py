@@ -3,11 +3,12 @@
 from collections import Counter
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import insert, text
 
 from sexton.contract import NewMark
 from sexton.insight.views import Story
 from sexton.insight.why import story as why
+from sexton.owners.catalog.owner import CatalogOwner
 from tests.support.claims import claim, token
 from tests.support.rig import Rig
 from tests.support.stories import stories_of
@@ -108,3 +109,13 @@ def test_a_search_that_takes_too_long_is_reported(postgres_rig: Rig, monkeypatch
     assert [e.event for e in slow.events] == ["incomplete"]
     assert "not complete" in slow.events[0].text
     assert instances_of(stories_of(postgres_rig, "x"), "marked") == {"shop": 1}
+
+
+def test_why_asks_hundreds_of_catalogs(rig: Rig) -> None:
+    others = rig.db.t.instance
+    with rig.db.write() as c:
+        shop = {"mode": "enabled", "owner": "catalog", "knows_live": True}
+        c.execute(insert(others), [{"id": f"catalog-{n}", **shop} for n in range(505)])  # SQLite unites 500 queries
+    rig.owner = CatalogOwner(rig.db)
+
+    assert len(stories_of(rig, "data/12/ab-1_0.dat")) == 505  # none of these catalogs has tables

@@ -1,10 +1,12 @@
 """A request with an idempotency key is done once; its repetitions receive the first answer, or say why not."""
 
+import asyncio
 from typing import Any
 
 import httpx
 import pytest
 from sqlalchemy.exc import OperationalError
+from temporalio.client import WorkflowHandle
 
 from sexton.client import Sexton
 from sexton.operators.access.sql import answers
@@ -12,6 +14,8 @@ from sexton.operators.access.sql.answers import AnswerStore, KeyedRequest, Store
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.holds.model import Hold
 from sexton.operators.holds.store import HoldStore
+from sexton.runtime.temporal import starter
+from sexton.runtime.temporal.control_client import ControlClient
 from tests.servers.api import Api
 from tests.support.rig import Rig
 
@@ -160,6 +164,29 @@ def test_a_key_answers_no_token_of_another_scope(api: Api, rig: Rig) -> None:
     assert (first.status_code, second.status_code) == (201, 409)
     assert second.json()["code"] == "UNKNOWN_OUTCOME"
     assert rig.count("hold") == 1
+
+
+@pytest.mark.parametrize("work", ["rounds", "checks"])
+def test_what_may_have_begun_is_not_begun_again(api: Api, monkeypatch: pytest.MonkeyPatch, work: str) -> None:
+    begun: list[str] = []
+
+    async def begin(*_: Any) -> WorkflowHandle[Any, Any]:
+        begun.append(work)
+        await asyncio.sleep(1)
+        raise AssertionError("nobody waits for this answer")
+
+    async def connected(_: Any) -> object:
+        return object()
+
+    monkeypatch.setattr(ControlClient, "start", begin)
+    monkeypatch.setattr(starter, "connect", connected)
+    monkeypatch.setattr(starter, "PATIENCE_SECONDS", 0.2)
+    send = Sender(api, "admin")
+    first, second = (send(f"/v1/instances/shop/{work}", "k1") for _ in range(2))
+
+    assert (first.status_code, first.json()["code"]) == (503, "TEMPORAL_AWAY")
+    assert (second.status_code, second.json()["code"]) == (409, "UNKNOWN_OUTCOME")
+    assert begun == [work]
 
 
 def test_a_deed_whose_answer_was_an_error_is_not_repeated(

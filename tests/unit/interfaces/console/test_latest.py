@@ -72,3 +72,16 @@ def test_a_failure_is_raised_and_forgets_the_last_answer(reader: Reader) -> None
     with pytest.raises(ValueError, match="gone"):
         asked.answer()
     assert latest.ask("shop").answer() is None
+
+
+def test_after_an_action_no_answer_from_before_it_is_shown(reader: Reader) -> None:
+    latest = Latest(reader, threads=2)
+    reader.gate.release()
+    latest.ask("shop").future.result()
+    before = latest.ask("shop")
+    latest.forget()
+    after = latest.ask("shop")
+    assert after.answer() is None
+    reader.gate.release(2)
+    assert {before.future.result(), after.future.result()} == {"shop 2", "shop 3"}
+    assert latest.ask("shop").answer() == after.future.result()
