@@ -51,7 +51,8 @@ def read(db: Database, schema: str) -> LakeFacts:
     """Return what the catalog of a lake shows.
 
     Raises:
-        BadInput: there is no DuckLake in the schema, or this login may not read it.
+        BadInput: there is no DuckLake in the schema, this login may not read it, or the database has another encoding
+            than UTF-8.
     """
     prefix = f'"{schema}".' if schema else ""
     metadata = f"SELECT key, value FROM {prefix}ducklake_metadata WHERE scope IS NULL"
@@ -61,6 +62,7 @@ def read(db: Database, schema: str) -> LakeFacts:
             raise BadInput(f"there is no DuckLake in {where}: it has no table ducklake_metadata (--schema)")
         try:
             _require_own(db, c, schema, "ACCESS SHARE")
+            _require_utf8(db, c)
             options = {row[0]: row[1] for row in c.execute(text(metadata))}
             scheduled = c.execute(text(f"SELECT count(*) FROM {prefix}{TRIGGERS['sexton_scheduled']}")).scalar_one()
         except DBAPIError as e:
@@ -102,8 +104,8 @@ def run(db: Database, schema: str, statements: Sequence[str], refused_if: str = 
                 own.exec_driver_sql(statement)
             if refused_if and (culprit := own.exec_driver_sql(refused_if).scalar()) is not None:
                 raise LakeRefused(
-                    f"{culprit} of the lake has a path of two spellings, or two paths: write each file's only path "
-                    "into the lake's tables, or drop it there; nothing was changed"
+                    f"{culprit[:200]} of the lake has a path of two spellings, two paths, or more than 1024 bytes: "
+                    "write each file's only path into the lake's tables, or drop it there; nothing was changed"
                 )
     except DBAPIError as e:
         raise LakeRefused(f"the lake's database refused: {first_line(e)}; nothing was changed") from e
@@ -122,6 +124,14 @@ def _require_own(db: Database, c: Connection, schema: str, lock: str) -> None:
         raise BadInput(
             f"{', '.join(foreign)} of schema {schema} belongs to another role, is no table, or has its triggers, and "
             "Sexton runs no code of others: name the login that owns the lake's tables (--lake-url)"
+        )
+
+
+def _require_utf8(db: Database, c: Connection) -> None:
+    """Refuse a database with another encoding: DuckDB writes paths in UTF-8, whatever the database reads in them."""
+    if db.dialect == "postgresql" and (name := c.exec_driver_sql("SHOW server_encoding").scalar_one()) != "UTF8":
+        raise BadInput(
+            f"the database has the encoding {name}, and DuckDB writes UTF-8; create the lake in one with UTF8"
         )
 
 

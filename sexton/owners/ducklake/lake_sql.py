@@ -12,9 +12,11 @@ ENDINGS = (".parquet", "-delete.parquet", ".puffin", "-delete.puffin")
 """What follows the UUID in the names of files that DuckLake names itself."""
 
 
+MOST_KEY_BYTES = 1_024
+"""Of a key of a mark, as in S3."""
 UNCLEAR = (
-    "SX006 a file that may have two paths is not registered: write the path of its only name, without //, ., .., links "
-    "and parameters, and give a copy another name"
+    "SX006 a file that may have two paths, or whose key has more than 1024 bytes, is not registered: write the path of "
+    "its only name, without //, ., .., links and parameters, and give a copy another name"
 )
 
 
@@ -44,6 +46,10 @@ class LakeSql(ABC):
     @abstractmethod
     def take_back(self) -> list[str]:
         """Return the statements that give the waiting marks back to the lake's list; they fail for a claimed mark."""
+
+    @abstractmethod
+    def octets(self, text: str) -> str:
+        """Return the expression for the number of bytes of a text."""
 
     @abstractmethod
     def rest(self, text: str, characters: int) -> str:
@@ -76,7 +82,7 @@ class LakeSql(ABC):
         return f"substr({path}, 1, {len(self.lake.data_path)}) = {self.root}"
 
     def is_unclear(self, path: str) -> str:
-        """Return the condition that a file may have another path, too, under which another row may name it.
+        """Return the condition that a file may have another path, too, or that no mark can name it.
 
         Clear are absolute local paths and, for a lake in a bucket, ``s3://`` URLs, without ``//``, ``.``, ``..`` and
         parameters; for a lake in a directory also every URL of another scheme than ``file``.
@@ -89,7 +95,9 @@ class LakeSql(ABC):
         else:
             doubled = f"{self.position(f'substr({path}, 6)', '//')} > 0"
             other = f"substr({path}, 1, 5) <> 's3://' OR {doubled} OR {self.position(path, '?')} > 0"
-        return f"({dots} OR CASE WHEN {is_local} THEN {local} ELSE {other} END)"
+        most = f"CASE WHEN {self.is_inside(path)} THEN {MOST_KEY_BYTES + len(self.lake.data_path.encode())}"
+        is_long = f"{self.octets(path)} > {most} ELSE {MOST_KEY_BYTES} END"
+        return f"({is_long} OR {dots} OR CASE WHEN {is_local} THEN {local} ELSE {other} END)"
 
     def vault(self, path: str) -> str:
         """Return the vault of a file; ``elsewhere`` if Sexton has none for it."""

@@ -66,6 +66,10 @@ class PostgreSqlLake(LakeSql):
         """Return the path of the only key."""
         return self.whole_path("(m.keys ->> 0)")
 
+    def octets(self, text: str) -> str:
+        """Return a call of octet_length."""
+        return f"octet_length({text})"
+
     def rest(self, text: str, characters: int) -> str:
         """Return a call of right: substr counts the characters of the whole text, and takes four times as long."""
         return f"right({text}, -{characters})"

@@ -53,6 +53,10 @@ class SqliteLake(LakeSql):
         """Return the path of the only key."""
         return self.whole_path(FIRST_KEY)
 
+    def octets(self, text: str) -> str:
+        """Return the length of the bytes."""
+        return f"length(CAST({text} AS BLOB))"
+
     def rest(self, text: str, characters: int) -> str:
         """Return a call of substr."""
         return f"substr({text}, {characters + 1})"

@@ -70,7 +70,7 @@ def attach(
             _register(service, lake, spec)
             sql = statements.attach(lake_db.dialect, lake)
             if print_sql:
-                _print([*sql, *statements.refuse_unclear_files(lake_db.dialect, lake)])
+                _print([*sql, *statements.refuse_unclear_files(lake_db.dialect, lake)], lake_db.dialect)
                 return
             catalog.run(lake_db, schema, sql, statements.unclear_files(lake_db.dialect, lake))
     typer.echo(f"lake {name} is attached: {facts.data_path} is its vault {vault}")
@@ -95,7 +95,7 @@ def detach(name: Instance, lake_url: LakeUrl = "", print_sql: PrintSql = False) 
         lake = _attached_lake(service, name)
         sql = statements.detach(lake_db.dialect, lake)
         if print_sql:
-            _print(sql)
+            _print(sql, lake_db.dialect)
             return
         catalog.run(lake_db, lake.schema, sql)
     typer.echo(f"lake {name} is detached; its own cleaners delete its files again")
@@ -181,13 +181,16 @@ def _register(service: "OperatorService", lake: "Lake", spec: "VaultSpec") -> No
 
     registry, settings = service.stores.registry, service.settings
     options = {"data_path": lake.data_path, "vault": lake.vault, "schema": lake.schema}
-    add_instance(service.db, registry, lake.instance, "ducklake", options)
-    registry.set_live_view(lake.instance, f"{lake.schema}.{VIEW}" if lake.schema else VIEW)
+    if lake.instance not in [i.id for i in registry.instances()]:
+        add_instance(service.db, registry, lake.instance, "ducklake", options)
     if spec.kind == "local":  # as it is registered, also where the data path leads through a link
         spec = spec.model_copy(update={"location": str(Path(spec.location).resolve())})
     place = (spec.name, spec.kind, spec.location, spec.prefix)
     if place not in [(v.name, v.kind, v.location, v.prefix) for v in registry.vaults(lake.instance)]:
         add_vault(registry, spec, settings.require_deployment(), settings.s3.endpoint_url, trust=settings.trust())
+    # After the vault was accepted: an attached lake would be detached with the options of a refused attempt.
+    add_instance(service.db, registry, lake.instance, "ducklake", options)
+    registry.set_live_view(lake.instance, f"{lake.schema}.{VIEW}" if lake.schema else VIEW)
     for role in lake.writers:
         roles.grant(settings.database_url, role)
         roles.grant_instance(service.db, lake.instance, role)
@@ -204,7 +207,10 @@ def _attached_lake(service: "OperatorService", name: str) -> "Lake":
     return Lake(name, options["vault"], options["schema"], options["data_path"])
 
 
-def _print(statements: Sequence[str]) -> None:
+def _print(statements: Sequence[str], dialect: str) -> None:
+    """Print a script of one transaction for psql or sqlite3, of which an error commits nothing."""
+    if dialect == "sqlite":  # the shell would go on after an error, and commit the rest
+        typer.echo(".bail on")
     typer.echo("BEGIN;")
     for statement in statements:
         typer.echo(f"{statement};")

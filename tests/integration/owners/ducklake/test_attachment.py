@@ -36,7 +36,7 @@ def run_script(lake: AttachedLake, script: str) -> None:
         execute(lake, script.removeprefix("BEGIN;\n").removesuffix("COMMIT;\n").replace("%", "%%"))
         return
     with closing(lake.rig.db.engine.raw_connection()) as raw:
-        raw.executescript(script)
+        raw.executescript(script.removeprefix(".bail on\n"))
 
 
 def scheduled(lake: AttachedLake) -> list[tuple[str, bool]]:

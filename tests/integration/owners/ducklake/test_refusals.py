@@ -40,7 +40,7 @@ def test_a_path_of_two_spellings_is_not_registered(lake: AttachedLake, spelling:
     (lake.data / "d").mkdir()
     lake.db.run(f"COPY (FROM range(10)) TO '{lake.data}/d/shared.parquet'", "CREATE TABLE t(range BIGINT)")
 
-    with pytest.raises(DuckDbError, match="SX006 a file that may have two paths is not registered"):
+    with pytest.raises(DuckDbError, match="SX006 a file that may have two paths"):
         add(lake, "t", spelling.format(d=lake.data))
 
     add(lake, "t", f"{lake.data}/d/shared.parquet")
@@ -69,6 +69,37 @@ def test_a_lake_with_two_paths_of_a_file_is_not_attached(unattached: AttachedLak
     assert "two paths" in refused.err
     with pytest.raises((DBAPIError, sqlite3.Error), match="each_file_has_one_path"):
         run_script(lake, printed.out)
+    # Without this line the shell of SQLite goes on after an error, and commits the other statements.
+    assert printed.out.startswith("BEGIN;\n" if lake.schema else ".bail on\nBEGIN;\n")
+
+
+def test_a_file_that_no_mark_can_name_is_not_registered(lake: AttachedLake) -> None:
+    lake.db.run(
+        "CREATE TABLE t(a BIGINT, p VARCHAR, q VARCHAR, r VARCHAR, s VARCHAR, u VARCHAR)",
+        "ALTER TABLE t SET PARTITIONED BY (p, q, r, s, u)",
+        "CREATE TABLE other AS FROM range(10)",
+    )
+    long = f"'{'東' * 22}'"  # nine bytes each in the name of a directory
+
+    with pytest.raises(DuckDbError, match="1024 bytes"):
+        lake.db.sql(f"INSERT INTO t SELECT range, {', '.join([long] * 5)} FROM range(50)")
+    lake.db.run("DROP TABLE other", "DROP TABLE t")
+    lake.db.expire()
+
+    assert len(lake.marks()) == 1
+
+
+def test_a_refused_vault_leaves_the_lake_attached(unattached: AttachedLake, capsys: Capsys) -> None:
+    lake = unattached.attach(capsys, enable=False)
+    lake.db.run("CREATE TABLE t AS FROM range(10)", "CREATE TABLE old AS FROM range(10)", "DROP TABLE old")
+    lake.db.expire()
+
+    refused = lake.command(capsys, "attach", "--vault", "other")
+    detached = lake.command(capsys, "detach")
+    lake.db.run("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
+
+    assert (refused.code, detached.code) == (1, 0)
+    assert lake.files() == lake.listed("t")
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
