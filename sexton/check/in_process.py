@@ -25,6 +25,9 @@ PAGE_FINDINGS = 1_000
 """Findings that are stored in one page."""
 LIVE_SECONDS = 14_400
 """How long the live side may take to be read: an owner's view may show rows without an end."""
+UNDIVIDED_OBJECTS = 10_000_000
+"""Up to so many listed objects, the live side is read as one part. Dividing it reads all of it once more, but each part
+may take an hour."""
 MAX_ATTEMPTS = 6
 """Attempts to list a vault whose busy store cuts listings short, with waits of 1, 2, 4 … s between them."""
 
@@ -84,7 +87,9 @@ class InProcessComparison:
             listings = tuple(self._list(db, spec, until, pages) for spec in vaults)
             evidence = Evidence(cutoff=order.run.cutoff, listings=listings, listed_at=self._runs.now())
             try:
-                evidence = self._read_live_side(db, order, evidence, heartbeat)
+                evidence = self._read_live_side(
+                    db, order, evidence, heartbeat, divided=pages.listed > UNDIVIDED_OBJECTS
+                )
             except (OwnerSilent, NoLiveSide) as e:
                 return evidence.model_copy(update={"errors": (str(e),)})
             counts = self._store(order, self._findings(db, order, listings), heartbeat)
@@ -127,14 +132,13 @@ class InProcessComparison:
         self._vaults.confirm(spec.instance, spec.name)
 
     def _read_live_side(
-        self, db: sqlite3.Connection, order: CheckOrder, evidence: Evidence, heartbeat: Heartbeat
+        self, db: sqlite3.Connection, order: CheckOrder, evidence: Evidence, heartbeat: Heartbeat, *, divided: bool
     ) -> Evidence:
         """Store the live side; return the evidence with its counts."""
         live_prefixes = Counter[str]()
         until = time.monotonic() + LIVE_SECONDS
         self._live.wait_for_refresh(order.instance, evidence.listed_at or 0, heartbeat)
-        # To divide them, the records are read once more; only very many need a limit of time for each part.
-        with self._live.snapshot(order.instance, divided=order.most_objects is None) as moment:
+        with self._live.snapshot(order.instance, divided=divided) as moment:
             for part in moment.parts:
                 for page in self._live.read(order.instance, moment.name, part):
                     heartbeat()
