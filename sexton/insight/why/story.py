@@ -203,7 +203,7 @@ def _select_named(db: Database, c: Connection, table: Table, search: _Search) ->
 def _file_conditions(db: Database, table: Table, names: set[str]) -> list[ColumnElement[bool]]:
     """Return the conditions that a row has a prefix that covers one of these keys, names one alone, or among others.
 
-    They have the expressions of the indexes, which takes texts instead of parameters.
+    Each has the expressions of its index, so that their numbers are no parameters.
     """
     keys = table.c["keys"]
     covers = in_list(db, table.c.prefix, {prefix for name in names for prefix in covering_prefixes(name)})
