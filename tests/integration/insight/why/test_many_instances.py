@@ -111,6 +111,8 @@ def test_a_search_that_takes_too_long_is_reported(postgres_rig: Rig, monkeypatch
     assert instances_of(stories_of(postgres_rig, "x"), "marked") == {"shop": 1}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)
 def test_why_asks_hundreds_of_catalogs(rig: Rig) -> None:
     others = rig.db.t.instance
     with rig.db.write() as c:
