@@ -82,13 +82,8 @@ class Checker:
         """
         if not self._vaults_of(request.instance):
             raise BadInput(f"instance {request.instance} has no vault to check; add one with: sexton vault add")
-        last_run = self._runs.last_ended(request.instance)
-        is_whole = last_run is not None and last_run.state is RunState.WHOLE
-        objects = listed_objects(last_run)
-        if not (is_whole and objects):  # counting reads the live side once more
-            objects = max(objects, self._expected_objects(request.instance))
         settings = self._settings(request.instance)
-        heavy = objects >= settings.heavy_objects
+        heavy = self._expected_objects(request.instance) >= settings.heavy_objects
         order = CheckOrder(
             instance=request.instance,
             run=self._runs.begin(request.instance, run, request.requested_by[:REMARK_CHARACTERS]),
@@ -166,10 +161,15 @@ class Checker:
         return order.model_copy(update=own)
 
     def _expected_objects(self, instance: str) -> int:
+        """Return how many objects a check may list: what the last one listed, or more if that was not whole."""
+        last_run = self._runs.last_ended(instance)
+        listed = listed_objects(last_run)
+        if listed and last_run is not None and last_run.state is RunState.WHOLE:
+            return listed  # counting reads the live side once more
         try:
-            return self._owner.live_objects(instance) or 0
+            return max(listed, self._owner.live_objects(instance) or 0)
         except OwnerSilent:
-            return 0  # the run itself will report that
+            return listed  # the run itself will report that
 
     def _verify_findings(self, run: Run, heartbeat: Heartbeat) -> None:
         """Read the record and the object of each LOST or SIZE_MISMATCH finding again; confirm or refute it."""

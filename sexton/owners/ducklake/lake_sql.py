@@ -57,8 +57,8 @@ class LakeSql(ABC):
 
     @property
     @abstractmethod
-    def no_limit(self) -> str:
-        """What stands before OFFSET."""
+    def fence(self) -> str:
+        """What ends a subquery whose expressions are computed once for a row, however often they are named outside."""
 
     @abstractmethod
     def position(self, path: str, part: str) -> str:

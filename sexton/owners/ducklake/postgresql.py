@@ -75,9 +75,9 @@ class PostgreSqlLake(LakeSql):
         return f"right({text}, -{characters})"
 
     @property
-    def no_limit(self) -> str:
-        """Nothing."""
-        return ""
+    def fence(self) -> str:
+        """An offset that skips nothing: the planner does not merge such a subquery into the query around it."""
+        return "OFFSET 0"
 
     def position(self, path: str, part: str) -> str:
         """Return a call of strpos."""

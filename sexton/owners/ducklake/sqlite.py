@@ -62,9 +62,9 @@ class SqliteLake(LakeSql):
         return f"substr({text}, {characters + 1})"
 
     @property
-    def no_limit(self) -> str:
-        """A limit that is none: SQLite has no OFFSET without one."""
-        return "LIMIT -1"
+    def fence(self) -> str:
+        """The same offset, with a limit that is none: SQLite has no OFFSET without one."""
+        return "LIMIT -1 OFFSET 0"
 
     def position(self, path: str, part: str) -> str:
         """Return a call of instr."""

@@ -36,15 +36,15 @@ def _live(sql: LakeSql) -> str:
     )
     metadata = sql.table("ducklake_metadata")
     known = ", ".join(quoted(version) for version in VERSIONS)
-    # OFFSET 0 keeps a planner from writing these conditions into each comparison of a vault or key.
+    # Without the fences a planner writes these conditions into each comparison of a vault or key.
     placed = f"""
     SELECT f.*, f.path IS NULL OR {sql.is_unclear("f.path")} AS is_unknown, {sql.is_inside("f.path")} AS is_inside
-    FROM ({files}) f {sql.no_limit} OFFSET 0"""
+    FROM ({files}) f {sql.fence}"""
     return f"""
 SELECT * FROM (SELECT {instance} AS instance, p.kind, CAST(p.id AS text) AS id,
     CASE WHEN p.is_unknown OR p.is_inside THEN {vault} ELSE '{ELSEWHERE}' END AS vault,
     CASE WHEN p.is_unknown THEN '' ELSE {sql.key("p.path", "p.is_inside")} END AS key, p.bytes
-FROM ({placed}) p {sql.no_limit} OFFSET 0) q
+FROM ({placed}) p {sql.fence}) q
 UNION ALL
 SELECT {instance}, 'ducklake_metadata', w.name, {vault}, '', CAST(NULL AS bigint)
 FROM (SELECT '{OPTION}' AS name UNION ALL SELECT 'version' UNION ALL SELECT 'data_path') w

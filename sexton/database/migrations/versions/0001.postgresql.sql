@@ -182,7 +182,8 @@ CREATE INDEX mark_fenced ON sexton.mark (instance) WHERE state = 'FENCED';
 CREATE INDEX mark_due ON sexton.mark (instance, kind, retention_starts_at, id)
     WHERE state <> 'CLAIMED' AND quarantined_reason IS NULL;
 -- sexton why finds a key with these. It reads each mark with several keys: an index of all keys would be larger than
--- the marks, and every claim would write it again. Not USING hash: marks of one key would take quadratic time.
+-- the marks, and every claim would write it again. Not USING hash: many marks with the same key would take
+-- quadratic time to insert.
 CREATE INDEX mark_prefix ON sexton.mark (prefix) WHERE prefix IS NOT NULL;
 CREATE INDEX mark_one_key ON sexton.mark (hashtext(keys ->> 0)) WHERE jsonb_array_length(keys) = 1;
 CREATE INDEX mark_more_keys ON sexton.mark (instance) WHERE jsonb_array_length(keys) > 1;

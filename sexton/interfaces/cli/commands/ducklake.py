@@ -208,7 +208,7 @@ def _attached_lake(service: "OperatorService", name: str) -> "Lake":
 
 
 def _print(statements: Sequence[str], dialect: str) -> None:
-    """Print a script of one transaction for psql or sqlite3, of which an error commits nothing."""
+    """Print a script for psql or sqlite3: one transaction, which commits nothing after an error."""
     if dialect == "sqlite":  # the shell would go on after an error, and commit the rest
         typer.echo(".bail on")
     typer.echo("BEGIN;")
