@@ -20,7 +20,6 @@ from sexton.check.model import (
     FindingType,
     OpenedCheck,
     Run,
-    RunState,
 )
 from sexton.check.object_lookup import existing, existing_below
 from sexton.check.other_findings import TYPES, CompareIds, OtherFindings
@@ -83,13 +82,13 @@ class Checker:
         if not self._vaults_of(request.instance):
             raise BadInput(f"instance {request.instance} has no vault to check; add one with: sexton vault add")
         settings = self._settings(request.instance)
-        heavy = self._expected_objects(request.instance) >= settings.heavy_objects
+        # A first check counts nothing beforehand: its listing tells after ``heavy_objects``, at less cost than a count.
+        heavy = listed_objects(self._runs.last_ended(request.instance)) >= settings.heavy_objects
         order = CheckOrder(
             instance=request.instance,
             run=self._runs.begin(request.instance, run, request.requested_by[:REMARK_CHARACTERS]),
             grace_seconds=settings.grace_seconds,
             inverted=settings.inverted,
-            # An estimate may be wrong: the listing tells.
             most_objects=None if heavy else settings.heavy_objects,
         )
         return OpenedCheck(order=order, heavy=heavy)
@@ -159,17 +158,6 @@ class Checker:
             "inverted": settings.inverted,
         }
         return order.model_copy(update=own)
-
-    def _expected_objects(self, instance: str) -> int:
-        """Return how many objects a check may list: what the last one listed, or more if that was not whole."""
-        last_run = self._runs.last_ended(instance)
-        listed = listed_objects(last_run)
-        if listed and last_run is not None and last_run.state is RunState.WHOLE:
-            return listed  # counting reads the live side once more
-        try:
-            return max(listed, self._owner.live_objects(instance) or 0)
-        except OwnerSilent:
-            return listed  # the run itself will report that
 
     def _verify_findings(self, run: Run, heartbeat: Heartbeat) -> None:
         """Read the record and the object of each LOST or SIZE_MISMATCH finding again; confirm or refute it."""
