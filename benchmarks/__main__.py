@@ -11,6 +11,7 @@ from dataclasses import replace
 from benchmarks import (
     chart,
     commands,
+    console,
     deletes,
     drop,
     due,
@@ -54,6 +55,7 @@ ALL = (
     "list",
     "reconcile",
     "topics",
+    "console",
     "pace",
 )
 
@@ -104,6 +106,7 @@ def main() -> int:
         "reconcile": lambda: reconcile.run(QUICK_DUE[1], QUICK_PAIRS) if given.quick else reconcile.run(),
         "record": lambda: record.run(QUICK_RECORD) if given.quick else record.run(given.objects or record.ROWS),
         "topics": lambda: topics.run(QUICK_TOPICS, QUICK_PAIRS) if given.quick else topics.run(),
+        "console": lambda: console.run(console.QUICK, 5) if given.quick else console.run(),
         "pace": lambda: paced.run(seconds),
     }
     missed = False

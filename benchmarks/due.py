@@ -55,7 +55,8 @@ def _pages(db: Database, asked: Asked) -> list[tuple[int, str]]:
     return found
 
 
-def _vacuum(db: Database) -> None:
+def vacuum(db: Database) -> None:
+    """Give the planner the statistics of the marks as they are."""
     with db.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as c:
         c.exec_driver_sql("VACUUM (ANALYZE) sexton.mark")
 
@@ -71,7 +72,7 @@ def _measure(cluster: Cluster, marks: int) -> dict[str, list[tuple[int, str]]]:
     insert_marks(db, 1, DUE)
     schema.move_clock(db, RETENTION_SECONDS + 1)
     insert_marks(db, DUE + 1, marks)
-    _vacuum(db)
+    vacuum(db)
     with db.read() as c:
         due_by = cutoff(KIND, POLICY, db.now(c)) or 0
     store = DueMarkStore(db)
