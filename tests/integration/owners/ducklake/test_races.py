@@ -1,6 +1,7 @@
 """Commits of real DuckDB processes against Sexton's claims, for the same files."""
 
 import shutil
+import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
@@ -30,9 +31,10 @@ def marked_files(lake: AttachedLake) -> list[str]:
     return keys
 
 
-def register(db: DuckDb, lake: AttachedLake, keys: list[str], refused: list[str]) -> None:
-    """Add each file to a table in a transaction of its own; note those that the lake refused."""
+def register(db: DuckDb, lake: AttachedLake, keys: list[str], tried: list[str], refused: list[str]) -> None:
+    """Add each file to a table in a transaction of its own; note those that were tried, and that the lake refused."""
     for key in keys:
+        tried.append(key)
         try:
             db.sql(f"CALL ducklake_add_data_files('lake', 't', '{lake.data / key}')")
         except DuckDbError as e:
@@ -41,14 +43,16 @@ def register(db: DuckDb, lake: AttachedLake, keys: list[str], refused: list[str]
             refused.append(key)
 
 
-def race(lake: AttachedLake, others: list[DuckDb], seen: dict[str, int]) -> None:
-    """Run one round against the processes, and count how each file ended."""
-    keys, refused = marked_files(lake), []
+def race(lake: AttachedLake, others: list[DuckDb], ahead: int, seen: dict[str, int]) -> None:
+    """Run one round against the processes, once they tried so many files, and count how each file ended."""
+    keys, tried, refused = marked_files(lake), [], []
     halves = (keys[: FILES // 2], keys[FILES // 2 :])
     with ThreadPoolExecutor(len(others)) as pool:
         registering = [
-            pool.submit(register, other, lake, half, refused) for other, half in zip(others, halves, strict=True)
+            pool.submit(register, other, lake, half, tried, refused) for other, half in zip(others, halves, strict=True)
         ]
+        while len(tried) < ahead and not all(half.done() for half in registering):
+            time.sleep(0.001)
         lake.rig.round()
     for half in registering:
         half.result()
@@ -64,8 +68,8 @@ def run_races(lake: AttachedLake, races: int) -> dict[str, int]:
     seen = dict.fromkeys(("committed", "claimed", "both", "wrongly committed"), 0)
     lake.db.run("CREATE TABLE t(a INTEGER)")
     with lake.another() as first, lake.another() as second:
-        for _ in range(races // FILES):
-            race(lake, [first, second], seen)
+        for number in range(races // FILES):
+            race(lake, [first, second], number % FILES, seen)
             lake.db.run("DELETE FROM t")
             assert lake.db.sql("SELECT coalesce(len(list(t)), 0) FROM t") == [[0]]
     return seen
