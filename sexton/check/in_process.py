@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 from sexton.check.model import CheckOrder, Discrepancy, Evidence, FindingType, Listing
 from sexton.check.policy import UnknownObjectClassifier, is_stored, latest_judged_write, old_enough, with_live_counts
 from sexton.check.port import CheckRuns, Heartbeat, LiveSource, TooManyObjects
+from sexton.marks.live import LiveEntry
 from sexton.marks.policy import covering_prefixes
 from sexton.owners.port import NoLiveSide, OwnerSilent
 from sexton.storage.model import VaultSpec
@@ -140,7 +142,7 @@ class InProcessComparison:
         self._live.wait_for_refresh(order.instance, evidence.listed_at or 0, heartbeat)
         with self._live.snapshot(order.instance, divided=divided) as moment:
             for part in moment.parts:
-                for page in self._live.read(order.instance, moment.name, part):
+                for page in _read_ahead(self._live.read(order.instance, moment.name, part)):
                     heartbeat()
                     if time.monotonic() > until:
                         raise OwnerSilent(f"the owner's records were read for {LIVE_SECONDS:,} s without an end")
@@ -227,6 +229,15 @@ def _is_covered(db: sqlite3.Connection, vault: str, name: str) -> bool:
     prefixes = covering_prefixes(name)
     query = f"SELECT 1 FROM cover WHERE vault = ? AND name IN ({', '.join('?' * len(prefixes))}) LIMIT 1"
     return db.execute(query, (vault, *prefixes)).fetchone() is not None
+
+
+def _read_ahead(pages: Iterator[Sequence[LiveEntry]]) -> Iterator[Sequence[LiveEntry]]:
+    """Yield the pages; a thread reads each of them while the one before it is stored."""
+    with ThreadPoolExecutor(1) as reader:
+        following = reader.submit(next, pages, None)
+        while (page := following.result()) is not None:
+            following = reader.submit(next, pages, None)
+            yield page
 
 
 def _wait(seconds: float, heartbeat: Heartbeat) -> None:

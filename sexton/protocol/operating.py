@@ -183,7 +183,7 @@ class RoundDetails(Message):
 
 
 class Signalled(Message):
-    """A signal was sent to the running round. ``workers``: how many can deliver it; 0: none runs now."""
+    """A signal was sent to the running round. ``workers``: how many can deliver it; 0: none is known."""
 
     instance: str
     signal: Signal

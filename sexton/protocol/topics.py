@@ -149,7 +149,7 @@ PurgeSignal = Literal["cancel", "pause", "resume", "retry", "now"]
 
 
 class SignalledPurge(Message):
-    """A signal was sent to the running purge. ``workers``: how many can deliver it; 0: none runs now."""
+    """A signal was sent to the running purge. ``workers``: how many can deliver it; 0: none is known."""
 
     topic: str
     signal: PurgeSignal

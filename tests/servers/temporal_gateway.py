@@ -1,4 +1,4 @@
-"""A gateway to a Temporal server that admits only clients with a certificate, or with an API key as a cloud does.
+"""A gateway to a Temporal server: it admits clients with a certificate or API key, as a cloud does, and loses answers.
 
 It passes on each call as bytes; Temporal's SDK makes only calls of one request and one answer.
 """
@@ -16,19 +16,25 @@ Call = grpc.aio.ServicerContext
 
 
 class TemporalGateway(grpc.GenericRpcHandler):
-    """A gateway with TLS on a free port; ``address`` is its host and port, once it has been entered."""
+    """A gateway on a free port; ``address`` is its host and port, once it has been entered.
 
-    def __init__(self, server: str, own: Certificate, clients: Path | None = None, api_key: str = "") -> None:
+    ``lost``: method → the status that its caller receives instead of the answer, after the server has done the call.
+    """
+
+    def __init__(
+        self, server: str, own: Certificate | None = None, clients: Path | None = None, api_key: str = ""
+    ) -> None:
         """Prepare the gateway.
 
         Args:
             server: host and port of the Temporal server, which uses no TLS.
-            own: the gateway's certificate.
+            own: the gateway's certificate; None: it uses no TLS.
             clients: the certificate of the authority that signs those of clients; None: it asks for none.
             api_key: the key that calls must bring; empty: none.
         """
         self._server, self._api_key, self.address, self.calls = server, api_key, "", 0
-        self._credentials = grpc.ssl_server_credentials(
+        self.lost: dict[str, grpc.StatusCode] = {}
+        self._credentials = own and grpc.ssl_server_credentials(
             [(own.key.read_bytes(), own.cert.read_bytes())],
             root_certificates=clients and clients.read_bytes(),
             require_client_auth=clients is not None,
@@ -47,10 +53,13 @@ class TemporalGateway(grpc.GenericRpcHandler):
             named = [(k, v) for k, v in metadata.items() if k.startswith(("temporal-", "client-"))]
             method = self._channel.unary_unary(details.method)
             try:
-                return bytes(await method(request, metadata=named, timeout=context.time_remaining()))
+                answer = bytes(await method(request, metadata=named, timeout=context.time_remaining()))
             except grpc.aio.AioRpcError as e:
                 context.set_trailing_metadata(tuple(e.trailing_metadata()))
                 await context.abort(e.code(), e.details() or "")
+            if (status := self.lost.get(details.method.rpartition("/")[2])) is not None:
+                await context.abort(status, "the answer was lost")
+            return answer
 
         return grpc.unary_unary_rpc_method_handler(pass_on)
 
@@ -58,7 +67,10 @@ class TemporalGateway(grpc.GenericRpcHandler):
         self._channel = grpc.aio.insecure_channel(self._server)
         self._gateway = grpc.aio.server()
         self._gateway.add_generic_rpc_handlers((self,))
-        self.address = f"localhost:{self._gateway.add_secure_port('localhost:0', self._credentials)}"
+        if self._credentials is None:
+            self.address = f"127.0.0.1:{self._gateway.add_insecure_port('127.0.0.1:0')}"
+        else:
+            self.address = f"localhost:{self._gateway.add_secure_port('localhost:0', self._credentials)}"
         await self._gateway.start()
 
     async def _stop(self) -> None:

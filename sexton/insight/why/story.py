@@ -12,7 +12,6 @@ from sqlalchemy import (
     Table,
     Text,
     and_,
-    false,
     func,
     literal_column,
     or_,
@@ -41,6 +40,8 @@ from sexton.owners.sql.live_sessions import STATEMENT_SECONDS, reading
 from sexton.storage.model import VaultSpec
 from sexton.storage.object_names import url_roots
 
+MAX_OPERANDS = 500
+"""Operands of one condition: SQLite nests at most 1,000."""
 MAX_STORIES = 100
 """Rows of marks, of history, and of a live view, that one question returns of each instance."""
 
@@ -190,7 +191,7 @@ def _select_named(db: Database, c: Connection, table: Table, search: _Search) ->
     # One query for each condition: each has an index of its own.
     conditions = [
         in_list(db, table.c.id, search.names),
-        or_(false(), *of_refs),
+        *(or_(*of_refs[n : n + MAX_OPERANDS]) for n in range(0, len(of_refs), MAX_OPERANDS)),
         *_file_conditions(db, table, search.names),
     ]
     named_keys = union(*(select(*key).where(of_instance, condition) for condition in conditions)).subquery()

@@ -26,7 +26,7 @@ OptionalInstance = Annotated[
     str | None, typer.Argument(metavar="INSTANCE", help="The instance; default: the only one.")
 ]
 UNIT_SECONDS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-NO_WORKER = "No worker is running; the signal takes effect when one starts (sexton worker run)."
+NO_WORKER = "No worker is known to run; the signal takes effect when one starts (sexton worker run)."
 
 
 class WrongUsage(SextonError):

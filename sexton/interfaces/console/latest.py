@@ -23,7 +23,8 @@ class Asked(NamedTuple, Generic[Answer]):
 
     def answer(self) -> Answer | None:
         """Return the new answer, or the last one, or None, without waiting. Raise what the question raises."""
-        return self.future.result() if self.future.done() else self.known
+        is_answered = self.future.done() and not self.future.cancelled()
+        return self.future.result() if is_answered else self.known
 
 
 class Latest(Generic[Answer]):
@@ -52,6 +53,8 @@ class Latest(Generic[Answer]):
     def forget(self) -> None:
         """Show no answer that was read, or begun to be read, before now: an action has changed what is true."""
         with self._lock:
+            for future in self._reading.values():
+                future.cancel()  # those that nobody answers yet
             self._known, self._reading = {}, {}
 
     def _read_now(self, question: str) -> Answer:

@@ -98,8 +98,6 @@ class Visit:
 
     def show(self, template: str, here: str, *, cli: str = "", **values: Any) -> Response:
         """Return a page. ``here``: the entry of the menu; ``cli``: the command with the same answer."""
-        notice = self.request.cookies.get(NOTICE)
-        own = session.session_of(self.request)
         self._shown = values.get("instance")
         only = self.instances[0] if len(self.instances) == 1 else None
         instance: str | None = values.get("instance", self.named or only)
@@ -117,26 +115,44 @@ class Visit:
             "may_operate": instance is not None and self.caller.permits(Grant.OPERATE, instance),
             "may_operate_all": self.caller.permits(Grant.OPERATE, EVERY_INSTANCE),
             "may_administer": self.caller.permits(Grant.ADMIN, EVERY_INSTANCE),
-            "notice": session.signed(own, notice) if notice else None,
-            "form_token": own.form_token,
+            "notice": self.notice,
+            "form_token": session.session_of(self.request).form_token,
             "link": self.link,
         }
         answer = rendering.page(self.request, template, shared | values)
-        if notice is not None and self.request.headers.get("hx-request") is None:
+        if NOTICE in self.request.cookies and not self._is_poll:
             answer.delete_cookie(NOTICE, path=session.PATH)
         return answer
 
     def done(self, what: str, page: str, *, warns: bool = False, **query: object) -> Response:
         """Return a redirect to a page, which will show what was done; ``warns``: it may not be what was meant."""
         answer = RedirectResponse(self.link(page, **query), 303, rendering.HEADERS)
-        for latest in (self.request.app.state.statuses, self.request.app.state.blockers):
-            latest.forget()
+        self._forget_answers()
         text = session.sign(session.session_of(self.request), f"! {what}" if warns else what)
         secure = session.is_secure(self.request)
         answer.set_cookie(
             NOTICE, text, NOTICE_SECONDS, path=session.PATH, secure=secure, httponly=True, samesite="strict"
         )
         return answer
+
+    @cached_property
+    def notice(self) -> str | None:
+        """What the action before this page did; None: it follows none."""
+        text = self.request.cookies.get(NOTICE)
+        return session.signed(session.session_of(self.request), text) if text else None
+
+    def begin(self) -> None:
+        """Forget what was read before an action that this page follows: another process may have done it."""
+        if self.notice is not None and not self._is_poll:
+            self._forget_answers()
+
+    @property
+    def _is_poll(self) -> bool:
+        return "hx-request" in self.request.headers
+
+    def _forget_answers(self) -> None:
+        for latest in (self.request.app.state.statuses, self.request.app.state.blockers):
+            latest.forget()
 
     def link(self, page: str, **query: object) -> str:
         """Return the address of a page with the instance of this one."""
@@ -155,7 +171,9 @@ def _explain(mistake: Any) -> str:
 
 async def current_visit(request: Request) -> Visit:
     """Return the visit of a request; the route has authenticated it."""
-    return Visit(request, request.app.state.service, request.state.caller)
+    visit = Visit(request, request.app.state.service, request.state.caller)
+    visit.begin()
+    return visit
 
 
 CurrentVisit = Annotated[Visit, Depends(current_visit)]

@@ -21,7 +21,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from config.settings import Settings
 from sexton.kernel.errors import SextonError
 from sexton.runtime.temporal import search_attributes
-from sexton.runtime.temporal.client import connect, pollers, taken
+from sexton.runtime.temporal.client import connect, pollers, taken, was_refused
 from workflows import ids
 from workflows.search_attributes import Capability, at_start
 
@@ -33,6 +33,16 @@ class Requested(Protocol):
     def instance(self) -> str: ...  # noqa: D102
     @property
     def requested_by(self) -> str: ...  # noqa: D102
+
+
+class TemporalAway(SextonError):
+    """Temporal does not answer, or refuses the request. ``in_doubt``: it may have done it, and its answer was lost."""
+
+    passes = True
+
+    def __init__(self, message: str, *, in_doubt: bool = False) -> None:
+        super().__init__(message)
+        self.in_doubt = in_doubt
 
 
 class NotRunning(SextonError):
@@ -75,8 +85,6 @@ class ControlClient(Generic[Request, Report, Progress]):
     """Returns the progress as a sentence; None: ``run`` does not show progress."""
     conflict: type[SextonError] = SextonError
     """Raised when a workflow of the subject runs already."""
-    refusal: type[SextonError] = SextonError
-    """Raised when Temporal refuses to start the workflow."""
 
     def command_for(self, verb: str, subject: str) -> str:
         """Return the command that signals the workflow or shows its progress, for example ``sexton wal pause t``."""
@@ -86,7 +94,8 @@ class ControlClient(Generic[Request, Report, Progress]):
         """Start a workflow and return its handle.
 
         Raises:
-            SextonError: as ``conflict`` or ``refusal`` say.
+            SextonError: as ``conflict`` says.
+            TemporalAway: Temporal refuses, or does not say whether it has started it.
         """
         deployment, subject = settings.require_deployment(), self.subject(request)
         attributes = at_start(deployment, self.capability, request.instance, request.requested_by)
@@ -103,7 +112,12 @@ class ControlClient(Generic[Request, Report, Progress]):
         except WorkflowAlreadyStartedError as e:
             raise self.conflict(self.already_running.format(subject=subject)) from e
         except RPCError as e:
-            raise self.refusal(f"Temporal refused to start {self.name.format(subject=subject)}: {e.message}") from e
+            name = self.name.format(subject=subject)
+            if was_refused(e):
+                raise TemporalAway(f"Temporal refused to start {name}: {e.message}") from e
+            raise TemporalAway(
+                f"Temporal may have started {name}: {e.message}; see: sexton status", in_doubt=True
+            ) from e
 
     def run(self, settings: Settings, request: Request, notify: Callable[[str], None]) -> Report:
         """Start a workflow, await it and return its report. Ctrl-C ends the waiting, not the workflow.
@@ -134,7 +148,7 @@ class ControlClient(Generic[Request, Report, Progress]):
         return progress
 
     async def signal(self, client: Client, settings: Settings, subject: str, signal: str) -> int:
-        """Signal the running workflow; return the number of workers that poll, so that can deliver the signal.
+        """Signal the running workflow; return how many workers are known to poll, so that can deliver the signal.
 
         Raises:
             NotRunning: no workflow of the subject runs.
@@ -146,7 +160,10 @@ class ControlClient(Generic[Request, Report, Progress]):
             if e.status is RPCStatusCode.NOT_FOUND:
                 raise self._not_running(subject) from e
             raise
-        return await pollers(client, settings)
+        try:
+            return await pollers(client, settings)
+        except SextonError:  # the signal was sent all the same
+            return 0
 
     async def cancel(self, client: Client, settings: Settings, subject: str) -> None:
         """Have Temporal cancel the running workflow; raises as ``signal`` does."""

@@ -12,16 +12,6 @@ class AlreadyRunning(SextonError):
     """A round of the instance is running."""
 
 
-class TemporalAway(SextonError):
-    """Temporal does not answer, or refuses the request. ``in_doubt``: it may have done it, and its answer was lost."""
-
-    passes = True
-
-    def __init__(self, message: str, *, in_doubt: bool = False) -> None:
-        super().__init__(message)
-        self.in_doubt = in_doubt
-
-
 def _summary(request: RecycleRequest) -> str:
     plan = f", plan {request.plan}" if request.plan else ""
     return f"recycle {request.instance}, by hand{plan}"
@@ -40,5 +30,4 @@ ROUNDS = ControlClient[RecycleRequest, RoundReport, RoundProgress](
     already_running="a round of {subject} is already running; see: sexton status",
     not_running="no round of {subject} is running; see: sexton status",
     conflict=AlreadyRunning,
-    refusal=TemporalAway,
 )

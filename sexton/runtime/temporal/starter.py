@@ -15,10 +15,10 @@ from sexton.recycle.rounds.model import RecycleRequest
 from sexton.replication.binlog.messages import GcRequest
 from sexton.runtime.temporal.binlogs import BINLOG_GCS
 from sexton.runtime.temporal.checks import CHECKS
-from sexton.runtime.temporal.client import connect
-from sexton.runtime.temporal.control_client import ControlClient
+from sexton.runtime.temporal.client import connect, was_refused
+from sexton.runtime.temporal.control_client import ControlClient, TemporalAway
 from sexton.runtime.temporal.purges import PURGES
-from sexton.runtime.temporal.rounds import ROUNDS, TemporalAway
+from sexton.runtime.temporal.rounds import ROUNDS
 from sexton.wal.messages import PurgeRequest
 
 PATIENCE_SECONDS = 5.0
@@ -57,8 +57,7 @@ class WorkflowStarter:
 
         Raises:
             AlreadyPurging: a purge of the topic runs, scheduled or started by hand.
-            TemporalAway: Temporal does not answer.
-            SextonError: Temporal refuses.
+            TemporalAway: Temporal does not answer, or refuses.
         """
         return self._start(lambda client: PURGES.start(client, self._settings, request), "the purge")
 
@@ -97,7 +96,9 @@ class WorkflowStarter:
             try:
                 return await work.signal(client, self._settings, subject, signal)
             except RPCError as e:
-                raise TemporalAway(f"Temporal refused the signal: {e.message}") from e
+                if was_refused(e):
+                    raise TemporalAway(f"Temporal refused the signal: {e.message}") from e
+                raise TemporalAway(f"Temporal may have sent the signal: {e.message}", in_doubt=True) from e
 
         return self._do(send, "the signal may have been sent")
 

@@ -99,7 +99,7 @@ def signal(visit: CurrentVisit) -> Response:
         raise BadInput(f"there is no such signal; one of: {', '.join(DONE)}")
     _check_runs(visit)
     sent = api.signal(visit.instance, name, visit.request, visit.service, visit.caller)
-    waits = "" if sent.workers else " No worker runs now; it is delivered as soon as one does: sexton worker run."
+    waits = "" if sent.workers else " No worker is known to run; one delivers it as soon as it does: sexton worker run."
     return visit.done(f"{DONE[name]}{waits}", "rounds")
 
 

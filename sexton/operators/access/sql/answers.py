@@ -47,7 +47,8 @@ class AnswerStore:
             now = self._db.now(c)
             c.execute(delete(t).where(t.c.at < now - KEPT_MS))
             row = {"who": request.who, "key": request.key, "request": request.digest, "at": now}
-            if c.execute(upsert(self._db, t).values(**row).on_conflict_do_nothing()).rowcount:
+            insertion = upsert(self._db, t).values(**row).on_conflict_do_nothing().returning(t.c.key)
+            if c.execute(insertion).one_or_none() is not None:
                 keys = select(t.c.key).where(t.c.who == request.who).limit(MOST_KEYS + 1).subquery()
                 if c.execute(select(func.count()).select_from(keys)).scalar_one() > MOST_KEYS:
                     raise TooManyKeys(f"{MOST_KEYS:,} idempotency keys of a day are kept for one caller")

@@ -1,6 +1,7 @@
 """A request with an idempotency key is done once; its repetitions receive the first answer, or say why not."""
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -32,6 +33,13 @@ class Sender:
     def __call__(self, path: str, key: str, body: Any = None, method: str = "POST") -> httpx.Response:
         headers = {"Authorization": f"Bearer {self._token}", "Idempotency-Key": key}
         return httpx.request(method, self._api.url + path, json=body, headers=headers, timeout=30)
+
+
+@pytest.fixture
+def rig(clean_url: str) -> Iterator[Rig]:
+    rig = Rig(clean_url).instance()
+    yield rig
+    rig.db.close()
 
 
 @pytest.fixture

@@ -12,12 +12,13 @@ class Reader:
     """Answers 1, 2, 3, … each time it is let through."""
 
     def __init__(self) -> None:
-        self.gate, self.reads = threading.Semaphore(0), 0
+        self.gate, self.begun, self.reads = threading.Semaphore(0), threading.Semaphore(0), 0
         self.error: Exception | None = None
 
     def __call__(self, question: str) -> str:
         self.reads += 1
         answer = f"{question} {self.reads}"
+        self.begun.release()
         assert self.gate.acquire(timeout=30)
         if self.error is not None:
             raise self.error
@@ -79,9 +80,22 @@ def test_after_an_action_no_answer_from_before_it_is_shown(reader: Reader) -> No
     reader.gate.release()
     latest.ask("shop").future.result()
     before = latest.ask("shop")
+    assert all(reader.begun.acquire(timeout=30) for _ in range(2))
     latest.forget()
     after = latest.ask("shop")
     assert after.answer() is None
     reader.gate.release(2)
     assert {before.future.result(), after.future.result()} == {"shop 2", "shop 3"}
     assert latest.ask("shop").answer() == after.future.result()
+
+
+def test_an_action_takes_back_what_nobody_answers_yet(reader: Reader) -> None:
+    latest = Latest(reader, threads=1)
+    latest.ask("shop")
+    assert reader.begun.acquire(timeout=30)
+    waiting = latest.ask("blog")
+    latest.forget()
+    reader.gate.release(2)
+
+    assert waiting.answer() is None
+    assert latest.ask("blog").future.result() == "blog 2"

@@ -1,0 +1,98 @@
+"""Temporal does what it is asked for, and its answer is lost: the request is not done again."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import httpx
+import pytest
+
+from sexton.runtime.temporal.rounds import ROUNDS
+from tests.servers.api import Api
+from tests.servers.temporal import DevServer
+from tests.servers.temporal_gateway import TemporalGateway
+from tests.support.rig import DEPLOYMENT, Rig
+
+START, PAUSE = "/v1/instances/shop/rounds", "/v1/instances/shop/rounds/running/pause"
+ID = ROUNDS.workflow_id(DEPLOYMENT, "shop")
+
+
+class Lossy:
+    """An API whose calls of Temporal go through a gateway, and what Temporal has seen of its round."""
+
+    def __init__(self, api: Api, gateway: TemporalGateway, server: DevServer) -> None:
+        self.gateway, self._server, self._url = gateway, server, api.url
+        self._token = api.token("admin")
+
+    def post(self, path: str, key: str) -> tuple[int, str]:
+        headers = {"Authorization": f"Bearer {self._token}", "Idempotency-Key": key}
+        answer = httpx.post(self._url + path, headers=headers, timeout=30)
+        return answer.status_code, answer.json().get("code", "")
+
+    def signals(self) -> int:
+        """Return how many signals the round has received."""
+
+        async def count() -> int:
+            history = await (await self._server.connect()).get_workflow_handle(ID).fetch_history()
+            return sum(event.HasField("workflow_execution_signaled_event_attributes") for event in history.events)
+
+        return asyncio.run(count())
+
+    def end_round(self) -> None:
+        async def terminate() -> None:
+            await (await self._server.connect()).get_workflow_handle(ID).terminate()
+
+        asyncio.run(terminate())
+
+
+@pytest.fixture
+def lossy(temporal_server: DevServer, rig: Rig, root: Path) -> Iterator[Lossy]:
+    with (
+        TemporalGateway(temporal_server.address) as gateway,
+        Api(rig, temporal={"address": gateway.address}) as api,
+    ):
+        yield Lossy(api, gateway, temporal_server)
+
+
+@pytest.mark.parametrize("status", [grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED])
+def test_a_round_whose_start_was_not_answered_is_started_once(lossy: Lossy, status: grpc.StatusCode) -> None:
+    lossy.gateway.lost["StartWorkflowExecution"] = status
+    first = lossy.post(START, "k1")
+    lossy.gateway.lost.clear()
+    lossy.end_round()
+
+    assert (first, lossy.post(START, "k1")) == ((503, "TEMPORAL_AWAY"), (409, "UNKNOWN_OUTCOME"))
+
+
+def test_a_signal_that_was_not_answered_is_sent_once(lossy: Lossy) -> None:
+    assert lossy.post(START, "k1")[0] == 202
+    lossy.gateway.lost["SignalWorkflowExecution"] = grpc.StatusCode.DEADLINE_EXCEEDED
+    first = lossy.post(PAUSE, "k2")
+    lossy.gateway.lost.clear()
+    second = lossy.post(PAUSE, "k2")
+    signals = lossy.signals()
+    lossy.end_round()
+
+    assert (first, second, signals) == ((503, "TEMPORAL_AWAY"), (409, "UNKNOWN_OUTCOME"), 1)
+
+
+def test_a_signal_was_sent_although_no_worker_can_be_counted(lossy: Lossy) -> None:
+    assert lossy.post(START, "k1")[0] == 202
+    lossy.gateway.lost["DescribeTaskQueue"] = grpc.StatusCode.INTERNAL
+    answers = [lossy.post(PAUSE, "k2") for _ in range(2)]
+    signals = lossy.signals()
+    lossy.end_round()
+
+    assert (answers, signals) == ([(202, "")] * 2, 1)
+
+
+def test_what_temporal_refuses_may_be_sent_again(lossy: Lossy) -> None:
+    lossy.gateway.lost["StartWorkflowExecution"] = grpc.StatusCode.PERMISSION_DENIED
+    first = lossy.post(START, "k1")
+    lossy.gateway.lost.clear()
+    lossy.end_round()
+    again = lossy.post(START, "k1")
+    lossy.end_round()
+
+    assert (first, again[0]) == ((503, "TEMPORAL_AWAY"), 202)
