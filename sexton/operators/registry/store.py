@@ -15,15 +15,10 @@ from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 from sexton.marks.model import InstanceMode, Reason
 from sexton.marks.sql.whole import is_dropped, refuse_deleted
+from sexton.operators.registry.view_names import NO_VIEW, check_view_name
 from sexton.storage.model import Probe, VaultSpec
 from sexton.storage.policy import overlaps
 from sexton.storage.port import UnknownVault
-
-NO_VIEW = "none"
-"""In place of a view's name: an operator has said that the instance has no live view."""
-_NAME = "[A-Za-z_][A-Za-z0-9_$]{0,62}"
-_VIEW_NAME = {"postgresql": re.compile(rf"(?!pg_|information_schema\.|sexton(_[a-z0-9_]+)?\.){_NAME}\.{_NAME}")}
-_VIEW_NAME["sqlite"] = re.compile(rf"(?!sqlite_){_NAME}")
 
 
 class Instance(Message):
@@ -187,9 +182,7 @@ class Registry:
         registered = self.instance(instance)
         if registered.knows_live:
             raise BadInput(f"owner {registered.owner} knows the live objects of {instance}; it needs no view")
-        if view != NO_VIEW and not _VIEW_NAME[self._db.dialect].fullmatch(view):
-            form = "SCHEMA.VIEW, in a schema of the owner" if self._db.dialect == "postgresql" else "VIEW"
-            raise BadInput(f"{view!r} is no name of a live view; write {form}, or {NO_VIEW}")
+        check_view_name(self._db.dialect, view)
         t = self._db.t.instance
         with deciding(self._db, instance) as c:
             c.execute(update(t).where(t.c.id == instance).values(live_view=view))

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from sexton.owners.ducklake.model import ELSEWHERE, INDEXES, Lake
+from sexton.storage.model import RESERVED_PREFIX
 
 NAME = "('/' || {}.path)"
 """The expression for the name of a file, whose path may be relative: an index has its UUID."""
@@ -15,8 +16,8 @@ ENDINGS = (".parquet", "-delete.parquet", ".puffin", "-delete.puffin")
 MOST_KEY_BYTES = 1_024
 """Of a key of a mark, as in S3."""
 UNCLEAR = (
-    "SX006 a file that may have two paths, or whose key has more than 1024 bytes, is not registered: write the path of "
-    "its only name, without //, ., .., links and parameters, and give a copy another name"
+    "SX006 a file that may have two paths, is in _sexton/, or whose key has more than 1024 bytes, is not registered: "
+    "write the path of its only name, without //, ., .., links and parameters, and give a copy another name"
 )
 
 
@@ -54,6 +55,10 @@ class LakeSql(ABC):
     @abstractmethod
     def rest(self, text: str, characters: int) -> str:
         """Return the expression for what follows the first characters of a text."""
+
+    @abstractmethod
+    def digest(self, text: str) -> str:
+        """Return the expression for up to 80 hexadecimal digits that are hardly ever those of another text."""
 
     @property
     @abstractmethod
@@ -97,10 +102,12 @@ class LakeSql(ABC):
             other = f"substr({path}, 1, 5) <> 's3://' OR {doubled} OR {self.position(path, '?')} > 0"
         most = f"CASE WHEN {self.is_inside(path)} THEN {MOST_KEY_BYTES + len(self.lake.data_path.encode())}"
         is_long = f"{self.octets(path)} > {most} ELSE {MOST_KEY_BYTES} END"
-        return f"({is_long} OR {dots} OR CASE WHEN {is_local} THEN {local} ELSE {other} END)"
+        own = self.lake.data_path + RESERVED_PREFIX
+        is_own = f"substr({path}, 1, {len(own)}) = {quoted(own)}"
+        return f"({is_long} OR {is_own} OR {dots} OR CASE WHEN {is_local} THEN {local} ELSE {other} END)"
 
     def vault(self, path: str) -> str:
-        """Return the vault of a file; ``elsewhere`` if Sexton has none for it."""
+        """Return the vault of a file; ``ELSEWHERE`` if Sexton has none for it."""
         is_inside = f"{self.is_inside(path)} AND NOT {self.is_unclear(path)}"
         return f"CASE WHEN {is_inside} THEN {quoted(self.lake.vault)} ELSE '{ELSEWHERE}' END"
 
@@ -142,6 +149,13 @@ class LakeSql(ABC):
             ends = f"substr({path}, length({path}) - {len(ending) - 1}) = '{ending}'"
             cases.append(f"WHEN {ends} AND {has_name} AND {self.is_hexadecimal(uuid)} THEN {uuid}")
         return f"CASE {' '.join(cases)} END"
+
+    def mark_id(self, uuid: str, number: str, path: str) -> str:
+        """Return the id of the mark of a file: its UUID, or its number if DuckLake did not name it.
+
+        A lake that was restored gives numbers again, so the path is in the id, too.
+        """
+        return f"coalesce({uuid}, 'file-' || {number} || '-' || {self.digest(path)})"
 
     def is_referenced(self, path: str, uuid: str) -> str:
         """Return the condition that a row of the lake still names a file: by its UUID, if it has one, or its path."""

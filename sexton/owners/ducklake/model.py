@@ -24,8 +24,8 @@ KEPT = "sexton_kept"
 """The table of what the lake had before it was attached: its own value of the option."""
 KEY_PATTERN = r"(?:.*/)?ducklake-(?P<record>[0-9a-f-]{36})(?:-delete)?\.(?:parquet|puffin)"
 """The keys of files that DuckLake names itself; ``record``: its UUID. Files of other names are never orphans."""
-ELSEWHERE = "elsewhere"
-"""The vault of files that the lake names by a path outside of its data path: Sexton has no such vault."""
+ELSEWHERE = "_elsewhere"
+"""The vault of files that the lake names by a path outside of its data path: no vault may have such a name."""
 
 
 class Lake(NamedTuple):
@@ -79,6 +79,11 @@ def missing_triggers(enabled: frozenset[str]) -> str:
     """Return which triggers are missing, as a sentence; empty: none. Pure."""
     missing = sorted(TRIGGERS.keys() - enabled)
     return f"triggers are missing or disabled: {', '.join(missing)}" if missing else ""
+
+
+def view_of(schema: str) -> str:
+    """Return the live view of a lake, as an instance names it. Pure."""
+    return f"{schema}.{VIEW}" if schema else VIEW
 
 
 def vault_of(instance: str, name: str, data_path: str) -> VaultSpec:

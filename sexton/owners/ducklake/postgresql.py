@@ -74,6 +74,10 @@ class PostgreSqlLake(LakeSql):
         """Return a call of right: substr counts the characters of the whole text, and takes four times as long."""
         return f"right({text}, -{characters})"
 
+    def digest(self, text: str) -> str:
+        """Return a call of md5."""
+        return f"md5({text})"
+
     @property
     def fence(self) -> str:
         """An offset that skips nothing: the planner does not merge such a subquery into the query around it."""
@@ -95,6 +99,7 @@ class PostgreSqlLake(LakeSql):
         instance, scheduled = quoted(self.lake.instance), self.table(TRIGGERS["sexton_scheduled"])
         path = f"CASE WHEN f.path_is_relative THEN {self.root} || f.path ELSE f.path END"
         rows = f"SELECT f.data_file_id, {path} AS path, {self.uuid(f'({path})')} AS uuid FROM fresh f"
+        id_ = self.mark_id("r.uuid", "r.data_file_id", "r.path")
         folder = "left({path}, length({path}) - strpos(reverse({path}), '/') + 1)"
         return f"""
 DECLARE
@@ -112,9 +117,9 @@ BEGIN
         PERFORM sexton.reference({instance}, marked);
     END IF;
     gone := ARRAY({self._select("id", "mark_history")} AND m.id = ANY (
-        ARRAY(SELECT 'file-' || f.data_file_id FROM fresh f) || coalesce(uuids, ARRAY[]::text[])));
+        ARRAY(SELECT {id_} FROM ({rows}) r)));
     INSERT INTO sexton.mark (instance, kind, id, vault, keys, owner_txn, parent_kind, parent_id)
-    WITH p AS MATERIALIZED (SELECT r.*, coalesce(r.uuid, 'file-' || r.data_file_id) AS id FROM ({rows}) r),
+    WITH p AS MATERIALIZED (SELECT r.*, {id_} AS id FROM ({rows}) r),
         directory AS MATERIALIZED (SELECT * FROM {self.table("sexton_directory")}),
         folder AS MATERIALIZED (SELECT g.name, {self.nearest("table_id", "g.name", "directory")} AS table_id
             FROM (SELECT DISTINCT {folder.format(path="p.path")} AS name FROM p) g)

@@ -61,6 +61,10 @@ class SqliteLake(LakeSql):
         """Return a call of substr."""
         return f"substr({text}, {characters + 1})"
 
+    def digest(self, text: str) -> str:
+        """Return the last 40 bytes: SQLite has no hash function."""
+        return f"lower(hex(substr(CAST({text} AS BLOB), -40)))"
+
     @property
     def fence(self) -> str:
         """The same offset, with a limit that is none: SQLite has no OFFSET without one."""
@@ -93,7 +97,7 @@ class SqliteLake(LakeSql):
             AND t.end_snapshot IS NULL) THEN 'compacted' ELSE 'dropped' END,
         g.id, {self.vault("g.path")}, json_array({self.key("g.path")}), CAST(g.data_file_id AS text),
         CASE WHEN g.table_id IS NOT NULL THEN 'table' END, CAST(g.table_id AS text)
-    FROM (SELECT f.*, coalesce(f.uuid, 'file-' || f.data_file_id) AS id,
+    FROM (SELECT f.*, {self.mark_id("f.uuid", "f.data_file_id", "f.path")} AS id,
             {self.nearest("table_id", "f.path")} AS table_id
         FROM (SELECT r.*, {self.uuid("r.path")} AS uuid
             FROM (SELECT NEW.data_file_id AS data_file_id, {path} AS path) r) f

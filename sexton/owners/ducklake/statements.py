@@ -7,7 +7,7 @@ they refuse is not committed.
 from sexton.database import roles
 from sexton.owners.ducklake import views
 from sexton.owners.ducklake.lake_sql import LakeSql
-from sexton.owners.ducklake.model import DIRECTORIES, INDEXES, KEPT, OPTION, OPTION_VALUE, VIEW, Lake
+from sexton.owners.ducklake.model import DIRECTORIES, INDEXES, KEPT, OPTION, OPTION_VALUE, VIEW, Lake, view_of
 from sexton.owners.ducklake.postgresql import PostgreSqlLake
 from sexton.owners.ducklake.sqlite import SqliteLake
 
@@ -96,5 +96,5 @@ def _forget_option(sql: LakeSql) -> str:
 def _grants(sql: LakeSql) -> list[str]:
     """Return the grants of the views: the roles that write read one in the triggers, and Sexton reads the live one."""
     lake = sql.lake
-    grants = [grant for role in lake.readers for grant in roles.reader_grants(f"{lake.schema}.{VIEW}", role)]
+    grants = [grant for role in lake.readers for grant in roles.reader_grants(view_of(lake.schema), role)]
     return grants + [f'GRANT SELECT ON {sql.table(DIRECTORIES)} TO "{role}"' for role in lake.writers]

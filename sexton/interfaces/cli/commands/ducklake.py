@@ -56,11 +56,13 @@ def attach(
 
     Example: sexton ducklake attach lake --schema public
     """
+    from sexton.operators.registry.view_names import check_view_name
     from sexton.owners.ducklake import catalog, statements
-    from sexton.owners.ducklake.model import Lake, vault_of
+    from sexton.owners.ducklake.model import Lake, vault_of, view_of
 
     with open_database() as service, _lake_database(service, lake_url) as lake_db:
         schema = schema if lake_db.dialect == "postgresql" else ""
+        check_view_name(lake_db.dialect, view_of(schema))  # before anything is read or registered
         with log_call(service, "ducklake attach", name, vault):
             facts = catalog.read(lake_db, schema)
             _require_known(facts)
@@ -97,7 +99,13 @@ def detach(name: Instance, lake_url: LakeUrl = "", print_sql: PrintSql = False) 
         if print_sql:
             _print(sql, lake_db.dialect)
             return
-        catalog.run(lake_db, lake.schema, sql)
+        try:
+            catalog.run(lake_db, lake.schema, sql)
+        except catalog.LakeRefused as e:
+            if "SX001" not in str(e):
+                raise
+            see = f"see: sexton status {name}; without a round, discard what sexton quarantine list {name} shows"
+            raise catalog.LakeRefused(f"{e}; try again when the round has ended ({see})") from e
     typer.echo(f"lake {name} is detached; its own cleaners delete its files again")
 
 
@@ -113,7 +121,7 @@ def status(name: Instance, lake_url: LakeUrl = "") -> None:
     with open_database() as service, _lake_database(service, lake_url) as lake_db:
         lake = _attached_lake(service, name)
         facts = catalog.read(lake_db, lake.schema)
-    reasons = tuple(problems(facts, lake.data_path))
+        reasons = tuple(problems(facts, lake.data_path)) or _unreadable(service, name)
     shown = LakeStatus(
         instance=name, attached=not reasons, version=facts.version, data_path=facts.data_path, problems=reasons
     )
@@ -127,6 +135,17 @@ def status(name: Instance, lake_url: LakeUrl = "") -> None:
         typer.echo(again if reasons else "attached")
     if reasons:
         raise typer.Exit(1)
+
+
+def _unreadable(service: "OperatorService", instance: str) -> tuple[str, ...]:
+    """Return why Sexton's own login cannot read the live view of a lake that is attached; nothing: it can."""
+    from sexton.owners.port import OwnerSilent
+
+    try:
+        service.stores.owners.live_as_of(instance)
+    except OwnerSilent as e:
+        return (f"Sexton cannot read the live view: {e.__cause__ or e}",)
+    return ()
 
 
 @contextmanager
@@ -176,7 +195,7 @@ def _register(service: "OperatorService", lake: "Lake", spec: "VaultSpec") -> No
     """Register the instance, its vault and its live view, and let the lake's roles mark. Safe to repeat."""
     from sexton.database import roles
     from sexton.operators.registry.add_vault import add_vault
-    from sexton.owners.ducklake.model import VIEW
+    from sexton.owners.ducklake.model import view_of
     from sexton.owners.plugins import add_instance
 
     registry, settings = service.stores.registry, service.settings
@@ -190,7 +209,7 @@ def _register(service: "OperatorService", lake: "Lake", spec: "VaultSpec") -> No
         add_vault(registry, spec, settings.require_deployment(), settings.s3.endpoint_url, trust=settings.trust())
     # After the vault was accepted: an attached lake would be detached with the options of a refused attempt.
     add_instance(service.db, registry, lake.instance, "ducklake", options)
-    registry.set_live_view(lake.instance, f"{lake.schema}.{VIEW}" if lake.schema else VIEW)
+    registry.set_live_view(lake.instance, view_of(lake.schema))
     for role in lake.writers:
         roles.grant(settings.database_url, role)
         roles.grant_instance(service.db, lake.instance, role)
@@ -209,9 +228,11 @@ def _attached_lake(service: "OperatorService", name: str) -> "Lake":
 
 def _print(statements: Sequence[str], dialect: str) -> None:
     """Print a script for psql or sqlite3: one transaction, which commits nothing after an error."""
-    if dialect == "sqlite":  # the shell would go on after an error, and commit the rest
-        typer.echo(".bail on")
+    # Either shell may go on after an error, and commit the rest.
+    typer.echo(".bail on" if dialect == "sqlite" else "\\set ON_ERROR_STOP on")
     typer.echo("BEGIN;")
+    if dialect == "postgresql":  # as in Sexton's own sessions: no function of another role is called
+        typer.echo("SET LOCAL search_path = pg_catalog, pg_temp;")
     for statement in statements:
         typer.echo(f"{statement};")
     typer.echo("COMMIT;")

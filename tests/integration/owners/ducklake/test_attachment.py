@@ -1,5 +1,6 @@
 """Attaching a DuckLake, watching the attachment, and detaching it."""
 
+import subprocess
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
@@ -30,10 +31,17 @@ def execute(lake: AttachedLake, statement: str) -> Any:
         return c.exec_driver_sql(statement)
 
 
-def run_script(lake: AttachedLake, script: str) -> None:
-    """Run printed statements, as psql and sqlite3 do."""
+class ScriptFailed(Exception):
+    """What psql printed."""
+
+
+def run_script(lake: AttachedLake, script: str, *options: str) -> None:
+    """Run printed statements with psql; on SQLite as sqlite3 does."""
     if lake.schema:
-        execute(lake, script.removeprefix("BEGIN;\n").removesuffix("COMMIT;\n").replace("%", "%%"))
+        command = ["psql", "--no-psqlrc", "--quiet", *options, lake.rig.url.replace("+psycopg", "")]
+        ran = subprocess.run(command, input=script, capture_output=True, text=True, timeout=60, check=False)
+        if ran.returncode:
+            raise ScriptFailed(ran.stderr)
         return
     with closing(lake.rig.db.engine.raw_connection()) as raw:
         raw.executescript(script.removeprefix(".bail on\n"))
@@ -116,6 +124,7 @@ def test_detach_waits_for_a_round_that_deletes(lake: AttachedLake, capsys: Capsy
 
     assert (refused.code, scheduled(lake)) == (1, [])
     assert "SX001 collected" in refused.err
+    assert "try again when the round has ended" in refused.err
     assert lake.command(capsys, "status").code == 0
 
 
@@ -167,6 +176,42 @@ def test_the_printed_statements_do_the_same(unattached: AttachedLake, capsys: Ca
     run_script(lake, printed)
 
     assert (before, lake.command(capsys, "status").code) == (1, 0)
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_the_printed_statements_call_no_code_of_others(unattached: AttachedLake, capsys: Capsys) -> None:
+    lake = unattached
+    body = "AS $$BEGIN RAISE EXCEPTION 'code of another role runs'; END$$"
+    execute(lake, f"CREATE FUNCTION public.length(varchar) RETURNS int LANGUAGE plpgsql IMMUTABLE {body}")
+
+    run_script(lake, lake.command(capsys, "attach", "--print-sql").out)
+    lake.db.run("CREATE TABLE t AS FROM range(3)")
+    first = lake.command(capsys, "status")
+    execute(
+        lake,
+        "CREATE OR REPLACE VIEW lake.sexton_live AS SELECT instance, kind, id, vault, "
+        "CASE WHEN public.length(CAST(key AS varchar)) > 0 THEN key END AS key, bytes "
+        "FROM (SELECT '' AS instance, '' AS kind, '' AS id, '' AS vault, '' AS key, CAST(NULL AS bigint) AS bytes) v",
+    )
+    second = lake.command(capsys, "status")
+
+    assert (first.code, second.code) == (0, 1)
+    assert "Sexton cannot read the live view" in second.out
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("schema", ["My Lake", "lake-1", "sexton_lake", 'a"b'])
+def test_a_schema_that_no_view_can_name_registers_nothing(
+    unattached: AttachedLake, capsys: Capsys, schema: str
+) -> None:
+    lake = unattached
+    execute(lake, f'ALTER SCHEMA lake RENAME TO "{schema.replace(chr(34), chr(34) * 2)}"')
+    lake.schema = schema
+
+    refused = lake.command(capsys, "attach")
+
+    assert (refused.code, list(lake.rig.registry.instances())) == (1, [])
+    assert "is no name of a live view" in refused.err
 
 
 def test_what_cannot_be_attached_says_why(clean_url: str, tmp_path: Any, capsys: Capsys) -> None:

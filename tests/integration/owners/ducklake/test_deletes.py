@@ -3,6 +3,8 @@
 import pytest
 
 from examples.demo.duckdb_client import DuckDbError
+from sexton.owners.ducklake.model import ELSEWHERE
+from tests.support.command import run
 from tests.support.lake import AttachedLake
 
 
@@ -135,6 +137,27 @@ def test_a_file_elsewhere_is_quarantined(lake: AttachedLake) -> None:
 
     assert (report.deleted, outside.exists(), lake.files()) == (1, True, set())
     assert lake.rig.count("mark", quarantined_reason="UNKNOWN_VAULT") == 1
+
+
+def test_no_vault_can_have_the_name_of_elsewhere(lake: AttachedLake, capsys: pytest.CaptureFixture[str]) -> None:
+    other = lake.data.parent / "other"
+    other.mkdir()
+    refused = run(lake.rig, capsys, "vault", "add", "shop", ELSEWHERE, "--local", str(other))
+
+    assert refused.code != 0
+    assert [vault.name for vault in lake.rig.registry.vaults("shop")] == ["lake"]
+
+
+def test_a_number_that_is_given_again_is_of_another_file(lake: AttachedLake) -> None:
+    for name in ("a", "b"):
+        # As in a catalog that was restored from a backup.
+        lake.rig.sql(f"UPDATE {lake.schema and lake.schema + '.'}ducklake_snapshot SET next_file_id = 5")
+        lake.db.run(f"COPY (SELECT 5 AS a) TO '{lake.data}/{name}.parquet'", "CREATE TABLE v(a INTEGER)")
+        lake.db.run(f"CALL ducklake_add_data_files('lake', 'v', '{lake.data}/{name}.parquet')", "DROP TABLE v")
+        lake.db.expire()
+        marked, deleted = set(lake.marks()), lake.round().deleted
+
+        assert (marked, deleted) == ({f"{name}.parquet"}, 1)
 
 
 @pytest.mark.parametrize("setup", ["ALTER TABLE t SET PARTITIONED BY (part)", "CREATE SCHEMA s2"])

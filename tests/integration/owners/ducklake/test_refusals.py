@@ -4,13 +4,12 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from sqlalchemy.exc import DBAPIError
 
 from examples.demo.duckdb_client import DuckDbError
 from sexton.kernel.errors import BadInput
 from sexton.owners.ducklake.model import Lake, vault_of
 from sexton.owners.ducklake.sqlite import SqliteLake
-from tests.integration.owners.ducklake.test_attachment import execute, run_script, table
+from tests.integration.owners.ducklake.test_attachment import ScriptFailed, execute, run_script, table
 from tests.support.lake import AttachedLake
 
 Capsys = pytest.CaptureFixture[str]
@@ -67,10 +66,18 @@ def test_a_lake_with_two_paths_of_a_file_is_not_attached(unattached: AttachedLak
 
     assert (refused.code, lake.command(capsys, "status").code) == (1, 1)
     assert "two paths" in refused.err
-    with pytest.raises((DBAPIError, sqlite3.Error), match="each_file_has_one_path"):
-        run_script(lake, printed.out)
-    # Without this line the shell of SQLite goes on after an error, and commits the other statements.
-    assert printed.out.startswith("BEGIN;\n" if lake.schema else ".bail on\nBEGIN;\n")
+    with pytest.raises((ScriptFailed, sqlite3.Error), match="each_file_has_one_path"):
+        run_script(lake, printed.out, "--variable=ON_ERROR_ROLLBACK=on")
+    assert lake.command(capsys, "status").code == 1
+    # Without this line the shell goes on after an error, and commits the other statements.
+    assert printed.out.startswith("\\set ON_ERROR_STOP on\n" if lake.schema else ".bail on\n")
+
+
+def test_a_file_in_the_folder_of_sexton_is_not_registered(lake: AttachedLake) -> None:
+    lake.db.run(f"COPY (FROM range(10)) TO '{lake.data}/_sexton/own.parquet'", "CREATE TABLE t(range BIGINT)")
+
+    with pytest.raises(DuckDbError, match="is in _sexton/"):
+        add(lake, "t", lake.data / "_sexton" / "own.parquet")
 
 
 def test_a_file_that_no_mark_can_name_is_not_registered(lake: AttachedLake) -> None:
