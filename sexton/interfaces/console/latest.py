@@ -1,11 +1,13 @@
 """Keep the last answer to a slow question, so that a page which asks every two seconds need not wait for the next."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, Generic, NamedTuple, TypeVar
 
+log = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 WAIT_SECONDS = 0.05
 """How long a page waits for newer answers, if it can show older ones."""
@@ -71,6 +73,15 @@ class Latest(Generic[Answer]):
             reading.pop(question, None)
             known[question] = (answer, time.monotonic())
         return answer
+
+
+def answer_or_none(asked: Asked[Answer]) -> Answer | None:
+    """Return an answer; None: it is not known yet, or cannot be read, perhaps because of another tenant."""
+    try:
+        return asked.answer()
+    except Exception:
+        log.exception("a part of a page cannot be read")
+        return None
 
 
 def wait_briefly(asked: Sequence[Asked[Any]]) -> None:

@@ -8,6 +8,7 @@ from sexton.interfaces.api.lanes import stopping
 from sexton.interfaces.api.routes import control
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
+from sexton.interfaces.console.latest import answer_or_none, wait_briefly
 from sexton.interfaces.console.visit import CurrentVisit, Visit
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.controls.model import ALL, ControlKind
@@ -40,10 +41,14 @@ def ask(visit: CurrentVisit, everything: bool = False) -> Response:
     """Ask before deletion starts again, with what is due."""
     visit.caller.require(Grant.OPERATE, EVERY_INSTANCE if everything else visit.instance)
     names = visit.instances if everything else [visit.instance]
-    statuses = [visit.service.status(name).instances[0] for name in names]
+    questions = [visit.request.app.state.statuses.ask(name) for name in names]
+    wait_briefly(questions)
+    statuses = {name: answer_or_none(question) for name, question in zip(names, questions, strict=True)}
     cli = "sexton start --all" if everything else f"sexton start {visit.instance}"
     stop = _stop_shown(visit, everything)
-    return visit.show("start.html", "overview", cli=cli, statuses=statuses, everything=everything, stop=stop)
+    return visit.show(
+        "start.html", "overview", cli=cli, names=names, statuses=statuses, everything=everything, stop=stop
+    )
 
 
 @routes.post("/start")

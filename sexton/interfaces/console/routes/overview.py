@@ -1,8 +1,5 @@
 """The first page: what each instance does, what waits, what blocks it, and what needs an answer."""
 
-import logging
-from typing import Any
-
 from fastapi import APIRouter
 from starlette.responses import Response
 
@@ -11,11 +8,10 @@ from sexton.interfaces.blockers.controls import ALL_INSTANCES
 from sexton.interfaces.blockers.listing import BlockerList
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
-from sexton.interfaces.console.latest import Asked, wait_briefly
+from sexton.interfaces.console.latest import answer_or_none, wait_briefly
 from sexton.interfaces.console.visit import CurrentVisit
 from sexton.operators.access.model import Grant
 
-log = logging.getLogger(__name__)
 routes = APIRouter(prefix=session.PATH, route_class=GuardedPage)
 
 
@@ -34,10 +30,10 @@ def overview(visit: CurrentVisit) -> Response:
     halts = visit.halts
     if only is not None:
         questions[0].answer()  # raises why there is none
-    answers = {name: _answer(question) for name, question in zip(names, questions, strict=True)}
+    answers = {name: answer_or_none(question) for name, question in zip(names, questions, strict=True)}
     statuses = [i.model_copy(update={"halt": halts.get(i.instance)}) for i in answers.values() if i is not None]
     running = [work for work in read_running(service.db, only) if work.instance in names]
-    listed: BlockerList | None = _answer(blockers)
+    listed: BlockerList | None = answer_or_none(blockers)
     return visit.show(
         "overview.html",
         "overview",
@@ -49,12 +45,3 @@ def overview(visit: CurrentVisit) -> Response:
         temporal_away=listed is not None and listed.temporal_away,
         prices=service.settings.prices,
     )
-
-
-def _answer(asked: Asked[Any]) -> Any:
-    """Return an answer; None: it is not known yet, or cannot be read, perhaps because of another tenant."""
-    try:
-        return asked.answer()
-    except Exception:
-        log.exception("a part of the overview cannot be read")
-        return None
