@@ -37,6 +37,7 @@ _REFUSALS = frozenset(
         RPCStatusCode.UNIMPLEMENTED,
     }
 )
+"""Statuses after which Temporal has done nothing."""
 
 
 async def connect(settings: Settings, runtime: Runtime | None = None) -> Client:
