@@ -104,8 +104,9 @@ def run(db: Database, schema: str, statements: Sequence[str], refused_if: str = 
                 own.exec_driver_sql(statement)
             if refused_if and (culprit := own.exec_driver_sql(refused_if).scalar()) is not None:
                 raise LakeRefused(
-                    f"{culprit[:200]} of the lake has a path of two spellings, two paths, or more than 1024 bytes: "
-                    "write each file's only path into the lake's tables, or drop it there; nothing was changed"
+                    f"{culprit[:200]} of the lake has a path of two spellings, two paths, or more than 1024 bytes, or "
+                    "is in _sexton/: write each file's only path into the lake's tables, or drop it there; nothing was "
+                    "changed"
                 )
     except DBAPIError as e:
         raise LakeRefused(f"the lake's database refused: {first_line(e)}; nothing was changed") from e

@@ -58,7 +58,7 @@ class LakeSql(ABC):
 
     @abstractmethod
     def digest(self, text: str) -> str:
-        """Return the expression for up to 80 hexadecimal digits that are hardly ever those of another text."""
+        """Return the expression for up to 80 hexadecimal digits, which few other texts have."""
 
     @property
     @abstractmethod
@@ -106,20 +106,23 @@ class LakeSql(ABC):
         is_own = f"substr({path}, 1, {len(own)}) = {quoted(own)}"
         return f"({is_long} OR {is_own} OR {dots} OR CASE WHEN {is_local} THEN {local} ELSE {other} END)"
 
+    def is_in_vault(self, path: str) -> str:
+        """Return the condition that a file is in the lake's vault: below the data path, and under one path only."""
+        return f"{self.is_inside(path)} AND NOT {self.is_unclear(path)}"
+
     def vault(self, path: str) -> str:
         """Return the vault of a file; ``ELSEWHERE`` if Sexton has none for it."""
-        is_inside = f"{self.is_inside(path)} AND NOT {self.is_unclear(path)}"
-        return f"CASE WHEN {is_inside} THEN {quoted(self.lake.vault)} ELSE '{ELSEWHERE}' END"
+        return f"CASE WHEN {self.is_in_vault(path)} THEN {quoted(self.lake.vault)} ELSE '{ELSEWHERE}' END"
 
     def key(self, path: str, is_inside: str = "") -> str:
         """Return the key of a file in its vault; elsewhere: its path without the first slash.
 
         Args:
             path: of the file.
-            is_inside: the expression for whether it is below the data path, where that is known already.
+            is_inside: the expression for whether it is in the lake's vault, where that is known already.
         """
         below = self.rest(path, len(self.lake.data_path))
-        return f"CASE WHEN {is_inside or self.is_inside(path)} THEN {below} ELSE ltrim({path}, '/') END"
+        return f"CASE WHEN {is_inside or self.is_in_vault(path)} THEN {below} ELSE ltrim({path}, '/') END"
 
     @property
     @abstractmethod

@@ -142,6 +142,7 @@ END
         It also happens without marks: a claim that this transaction cannot see must not be overlooked.
         """
         instance = quoted(self.lake.instance)
+        key = self.key("p.path", self.is_inside("p.path"))  # of a clear file: others are refused
         rows = f"SELECT r.path, {self.uuid('r.name')} AS uuid FROM ({self.paths('fresh')}) r"
         is_elsewhere = f"NOT {self.is_inside('p.path')} OR {self.has_another_path('p.path', 'p.uuid')}"
         orphan = "m.kind = 'orphan' AND m.parent_kind = 'rowset' AND m.parent_id"
@@ -156,8 +157,8 @@ BEGIN
     SELECT min(p.path) FILTER (
             WHERE {self.is_unclear("p.path")} OR p.uuid IS NOT NULL AND ({is_elsewhere})),
         array_agg(p.uuid) FILTER (WHERE p.uuid IS NOT NULL),
-        array_agg({self.key("p.path")}) FILTER (WHERE p.uuid IS NOT NULL),
-        array_agg(jsonb_build_array({self.key("p.path")})) FILTER (WHERE p.uuid IS NULL)
+        array_agg({key}) FILTER (WHERE p.uuid IS NOT NULL),
+        array_agg(jsonb_build_array({key})) FILTER (WHERE p.uuid IS NULL)
     INTO culprit, uuids, own_keys, other_keys FROM p;
     IF culprit IS NULL THEN  -- a mark of another path with one of these UUIDs
         SELECT m.keys ->> 0 INTO culprit FROM (

@@ -112,9 +112,10 @@ class SqliteLake(LakeSql):
         directory = f"(SELECT d.path FROM {self.table('sexton_directory')} d WHERE d.table_id = NEW.table_id)"
         path = f"CASE WHEN NEW.path_is_relative THEN {directory} || NEW.path ELSE NEW.path END"
         fresh = f"(SELECT {path} AS path, '/' || NEW.path AS name) p"
-        uuid, keys = self.uuid("p.name"), f"json_array({self.key('p.path')})"
+        key = self.key("p.path", self.is_inside("p.path"))  # of a clear file: others are refused
+        uuid, keys = self.uuid("p.name"), f"json_array({key})"
         of_uuid = f"(m.id = {uuid} OR m.kind = 'orphan' AND m.parent_kind = 'rowset' AND m.parent_id = {uuid})"
-        is_other = f"m.instance = {instance} AND {of_uuid} AND {FIRST_KEY} <> {self.key('p.path')}"
+        is_other = f"m.instance = {instance} AND {of_uuid} AND {FIRST_KEY} <> {key}"
         other_mark = f"EXISTS (SELECT 1 FROM sexton_mark m WHERE {is_other})"
         is_elsewhere = f"NOT {self.is_inside('p.path')} OR {self.has_another_path('p.path', uuid)} OR {other_mark}"
         of_instance = f"discarded IS NULL AND instance = {instance}"

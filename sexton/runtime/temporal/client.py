@@ -24,21 +24,6 @@ from sexton.runtime.temporal.log_context import LogContext
 from sexton.runtime.temporal.payloads import CONVERTER
 from workflows import ids
 
-_REFUSALS = frozenset(
-    {
-        RPCStatusCode.INVALID_ARGUMENT,
-        RPCStatusCode.NOT_FOUND,
-        RPCStatusCode.ALREADY_EXISTS,
-        RPCStatusCode.PERMISSION_DENIED,
-        RPCStatusCode.UNAUTHENTICATED,
-        RPCStatusCode.RESOURCE_EXHAUSTED,
-        RPCStatusCode.FAILED_PRECONDITION,
-        RPCStatusCode.OUT_OF_RANGE,
-        RPCStatusCode.UNIMPLEMENTED,
-    }
-)
-"""Statuses after which Temporal has done nothing."""
-
 
 async def connect(settings: Settings, runtime: Runtime | None = None) -> Client:
     """Return a client; raise a ``SextonError`` that says what to do where no server answers or admits it.
@@ -115,11 +100,6 @@ class Build(NamedTuple):
 
     deployment: str = ""
     build: str = ""
-
-
-def was_refused(error: RPCError) -> bool:
-    """Return whether Temporal has certainly not done what it was asked for; after other errors it may have."""
-    return error.status in _REFUSALS
 
 
 class WorkflowQueue(NamedTuple):

@@ -21,7 +21,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from config.settings import Settings
 from sexton.kernel.errors import SextonError
 from sexton.runtime.temporal import search_attributes
-from sexton.runtime.temporal.client import connect, pollers, taken, was_refused
+from sexton.runtime.temporal.client import connect, pollers, taken
 from workflows import ids
 from workflows.search_attributes import Capability, at_start
 
@@ -95,7 +95,7 @@ class ControlClient(Generic[Request, Report, Progress]):
 
         Raises:
             SextonError: as ``conflict`` says.
-            TemporalAway: Temporal refuses, or does not say whether it has started it.
+            TemporalAway: Temporal did not confirm it.
         """
         deployment, subject = settings.require_deployment(), self.subject(request)
         attributes = at_start(deployment, self.capability, request.instance, request.requested_by)
@@ -113,11 +113,7 @@ class ControlClient(Generic[Request, Report, Progress]):
             raise self.conflict(self.already_running.format(subject=subject)) from e
         except RPCError as e:
             name = self.name.format(subject=subject)
-            if was_refused(e):
-                raise TemporalAway(f"Temporal refused to start {name}: {e.message}") from e
-            raise TemporalAway(
-                f"Temporal may have started {name}: {e.message}; see: sexton status", in_doubt=True
-            ) from e
+            raise _unconfirmed(f"the start of {name}", e) from e
 
     def run(self, settings: Settings, request: Request, notify: Callable[[str], None]) -> Report:
         """Start a workflow, await it and return its report. Ctrl-C ends the waiting, not the workflow.
@@ -152,21 +148,21 @@ class ControlClient(Generic[Request, Report, Progress]):
 
         Raises:
             NotRunning: no workflow of the subject runs.
-            RPCError: Temporal refuses.
+            TemporalAway: Temporal did not confirm it.
         """
         try:
             await self._handle(client, settings, subject).signal(signal)
         except RPCError as e:
             if e.status is RPCStatusCode.NOT_FOUND:
                 raise self._not_running(subject) from e
-            raise
+            raise _unconfirmed(f"the signal to {self.name.format(subject=subject)}", e) from e
         try:
             return await pollers(client, settings)
         except SextonError:  # the signal was sent all the same
             return 0
 
     async def cancel(self, client: Client, settings: Settings, subject: str) -> None:
-        """Have Temporal cancel the running workflow; raises as ``signal`` does."""
+        """Have Temporal cancel the running workflow; raises ``NotRunning``, or ``RPCError`` if Temporal refuses."""
         handle = self._handle(client, settings, subject)
         try:
             await self._require_running(handle, subject)  # Temporal accepts the cancel of an ended one, without effect
@@ -227,6 +223,11 @@ class ControlClient(Generic[Request, Report, Progress]):
             show, cancel = self.command_for("progress", subject), self.command_for("cancel", subject)
             notify(f"stopped waiting; {name} goes on. See: {show}; to end it: {cancel}")
             raise
+
+
+def _unconfirmed(what: str, error: RPCError) -> TemporalAway:
+    """Return that something may have been done: the SDK repeats calls, and shows the last answer alone."""
+    return TemporalAway(f"Temporal did not confirm {what}: {error.message}; see: sexton status", in_doubt=True)
 
 
 def _failure(error: WorkflowFailureError, name: str) -> str:

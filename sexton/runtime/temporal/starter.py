@@ -6,7 +6,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple, TypeVar
 
 from temporalio.client import Client, WorkflowHandle
-from temporalio.service import RPCError
 
 from config.settings import Settings
 from sexton.check.model import CheckRequest
@@ -15,7 +14,7 @@ from sexton.recycle.rounds.model import RecycleRequest
 from sexton.replication.binlog.messages import GcRequest
 from sexton.runtime.temporal.binlogs import BINLOG_GCS
 from sexton.runtime.temporal.checks import CHECKS
-from sexton.runtime.temporal.client import connect, was_refused
+from sexton.runtime.temporal.client import connect
 from sexton.runtime.temporal.control_client import ControlClient, TemporalAway
 from sexton.runtime.temporal.purges import PURGES
 from sexton.runtime.temporal.rounds import ROUNDS
@@ -91,16 +90,9 @@ class WorkflowStarter:
             NotRunning: none of the subject runs.
             TemporalAway: Temporal does not answer, or refuses.
         """
-
-        async def send(client: Client) -> int:
-            try:
-                return await work.signal(client, self._settings, subject, signal)
-            except RPCError as e:
-                if was_refused(e):
-                    raise TemporalAway(f"Temporal refused the signal: {e.message}") from e
-                raise TemporalAway(f"Temporal may have sent the signal: {e.message}", in_doubt=True) from e
-
-        return self._do(send, "the signal may have been sent")
+        return self._do(
+            lambda client: work.signal(client, self._settings, subject, signal), "the signal may have been sent"
+        )
 
     def _start(self, call: StartCall, name: str) -> Started:
         async def start(client: Client) -> Started:

@@ -53,7 +53,9 @@ class AnswerStore:
                 if c.execute(select(func.count()).select_from(keys)).scalar_one() > MOST_KEYS:
                     raise TooManyKeys(f"{MOST_KEYS:,} idempotency keys of a day are kept for one caller")
                 return None
-            first = c.execute(select(t).where(t.c.who == request.who, t.c.key == request.key)).one()
+            first = c.execute(select(t).where(t.c.who == request.who, t.c.key == request.key)).one_or_none()
+        if first is None:
+            raise UnknownOutcome("an equal request was refused just now; send this one again")
         if first.request != request.digest and first.request[:32] == request.digest[:32]:
             raise UnknownOutcome(
                 "this request was sent with a token of other scopes, which may have done it; look what it has done "

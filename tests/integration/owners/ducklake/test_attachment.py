@@ -115,6 +115,22 @@ def test_a_detached_lake_cleans_itself_again(lake: AttachedLake, capsys: Capsys)
     assert lake.db.sql("FROM lake.options() WHERE option_name = 'delete_older_than'") == []
 
 
+@pytest.mark.parametrize("place", ["_sexton/own.parquet", "{other}"], ids=["reserved", "two spellings"])
+def test_what_no_mark_can_name_is_listed_again(unattached: AttachedLake, capsys: Capsys, place: str) -> None:
+    lake, other = unattached, unattached.data.parent / "other.parquet"
+    path = f"{lake.data}/{place.format(other=other)}"
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    other.write_text("not the lake's")
+    lake.db.run(f"COPY (FROM range(10)) TO '{path}'", "CREATE TABLE t(range BIGINT)")
+    lake.db.run(f"CALL ducklake_add_data_files('lake', 't', '{path}')", "DROP TABLE t")
+    lake.db.expire()
+
+    codes = lake.command(capsys, "attach").code, lake.command(capsys, "detach").code
+    lake.db.run("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
+
+    assert (codes, Path(path).exists(), other.exists()) == ((0, 0), False, True)
+
+
 def test_detach_waits_for_a_round_that_deletes(lake: AttachedLake, capsys: Capsys) -> None:
     lake.db.run("CREATE TABLE old AS FROM range(3)", "DROP TABLE old")
     lake.db.expire()
