@@ -123,7 +123,7 @@ def _milliseconds(live: LiveConsole, place: int) -> float:
             if found := _LINE.findall(log.read()):
                 return float(found[-1][1])
         time.sleep(0.002)
-    raise AssertionError(f"no line of the access log tells of the page: {live.console.tail(5)}")
+    raise AssertionError(f"the access log has no line of the page: {live.console.tail(5)}")
 
 
 def _p95(values: list[float]) -> float:

@@ -82,7 +82,7 @@ class Checker:
         if not self._vaults_of(request.instance):
             raise BadInput(f"instance {request.instance} has no vault to check; add one with: sexton vault add")
         settings = self._settings(request.instance)
-        # A first check counts nothing beforehand: its listing tells after ``heavy_objects``, at less cost than a count.
+        # A first check counts nothing beforehand: listing ``heavy_objects`` objects costs less than counting records.
         heavy = listed_objects(self._runs.last_ended(request.instance)) >= settings.heavy_objects
         order = CheckOrder(
             instance=request.instance,

@@ -56,7 +56,7 @@ class Latest(Generic[Answer]):
         """Show no answer that was read, or begun to be read, before now: an action has changed what is true."""
         with self._lock:
             for future in self._reading.values():
-                future.cancel()  # those that nobody answers yet
+                future.cancel()  # without effect on a question that is being answered
             self._known, self._reading = {}, {}
 
     def _read_now(self, question: str) -> Answer:
