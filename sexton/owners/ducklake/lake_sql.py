@@ -3,16 +3,11 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from sexton.owners.ducklake.model import ELSEWHERE, INDEXES, Lake
+from sexton.owners.ducklake.model import ELSEWHERE, Lake
 from sexton.storage.model import RESERVED_PREFIX
-
-NAME = "('/' || {}.path)"
-"""The expression for the name of a file, whose path may be relative: an index has its UUID."""
 
 ENDINGS = (".parquet", "-delete.parquet", ".puffin", "-delete.puffin")
 """What follows the UUID in the names of files that DuckLake names itself."""
-
-
 MOST_KEY_BYTES = 1_024
 """Of a key of a mark, as in S3."""
 UNCLEAR = (
@@ -33,6 +28,22 @@ class LakeSql(ABC):
     lake: Lake
 
     @abstractmethod
+    def create_views(self) -> list[str]:
+        """Return the statements that create views which only this dialect needs."""
+
+    @abstractmethod
+    def live_files(self) -> str:
+        """Return the query of the registered files, as the live view shows them; an empty key: its place is unknown."""
+
+    @abstractmethod
+    def registered_files(self) -> str:
+        """Return the query of the registered files: ``path``, and ``uuid``, NULL where DuckLake did not name it."""
+
+    @abstractmethod
+    def indexes(self) -> dict[str, str]:
+        """Return the indexes in which the triggers look up files: name → table and columns."""
+
+    @abstractmethod
     def create_triggers(self) -> list[str]:
         """Return the statements that create the triggers."""
 
@@ -49,6 +60,14 @@ class LakeSql(ABC):
         """Return the statements that give the waiting marks back to the lake's list; they fail for a claimed mark."""
 
     @abstractmethod
+    def is_referenced(self, path: str, uuid: str) -> str:
+        """Return the condition that a row of the lake still names a file: by its UUID, if it has one, or its path."""
+
+    @abstractmethod
+    def uuid(self, path: str) -> str:
+        """Return the UUID in the name of a file; NULL: DuckLake did not name it. A regular expression is far slower."""
+
+    @abstractmethod
     def octets(self, text: str) -> str:
         """Return the expression for the number of bytes of a text."""
 
@@ -60,22 +79,18 @@ class LakeSql(ABC):
     def digest(self, text: str) -> str:
         """Return the expression for up to 80 hexadecimal digits, which few other texts have."""
 
-    @property
-    @abstractmethod
-    def fence(self) -> str:
-        """What ends a subquery whose expressions are computed once for a row, however often they are named outside."""
-
     @abstractmethod
     def position(self, path: str, part: str) -> str:
         """Return the expression for the place of a literal in a path; 0: it is not in it."""
 
-    @abstractmethod
-    def is_hexadecimal(self, text: str) -> str:
-        """Return the condition that a text consists of hexadecimal digits and dashes."""
-
     def table(self, name: str) -> str:
         """Return the name of a table or view of the lake."""
         return f'"{self.lake.schema}".{name}' if self.lake.schema else name
+
+    @property
+    @abstractmethod
+    def each_once(self) -> str:
+        """What keeps the view of directories from repeating one for each version of its table, where that matters."""
 
     @property
     def root(self) -> str:
@@ -143,37 +158,12 @@ class LakeSql(ABC):
         is_url = f"{self.position(key, '://')} > 0"
         return f"CASE WHEN m.vault = {quoted(self.lake.vault)} OR {is_url} THEN {key} ELSE '/' || {key} END"
 
-    def uuid(self, path: str) -> str:
-        """Return the UUID in the name of a file; NULL: DuckLake did not name it. A regular expression is far slower."""
-        cases = []
-        for ending in ENDINGS:
-            uuid = f"substr({path}, length({path}) - {len(ending) + 35}, 36)"
-            has_name = f"substr({path}, length({path}) - {len(ending) + 45}, 10) = '/ducklake-'"
-            ends = f"substr({path}, length({path}) - {len(ending) - 1}) = '{ending}'"
-            cases.append(f"WHEN {ends} AND {has_name} AND {self.is_hexadecimal(uuid)} THEN {uuid}")
-        return f"CASE {' '.join(cases)} END"
-
     def mark_id(self, uuid: str, number: str, path: str) -> str:
         """Return the id of the mark of a file: its UUID, or its number if DuckLake did not name it.
 
         A lake that was restored gives numbers again, so the path is in the id, too.
         """
         return f"coalesce({uuid}, 'file-' || {number} || '-' || {self.digest(path)})"
-
-    def is_referenced(self, path: str, uuid: str) -> str:
-        """Return the condition that a row of the lake still names a file: by its UUID, if it has one, or its path."""
-        by_uuid, by_path = [], []
-        for files in INDEXES.values():
-            held = f"{self.table(files)} held"  # aliases that no caller has
-            below = "held.table_id = place.table_id AND held.path_is_relative"
-            by_uuid.append(f"EXISTS (SELECT 1 FROM {held} WHERE {self.uuid(NAME.format('held'))} = {uuid})")
-            by_path += [
-                f"EXISTS (SELECT 1 FROM {held} WHERE held.path = {path})",
-                f"EXISTS (SELECT 1 FROM {self.table('sexton_directory')} place JOIN {held} ON {below} "
-                f"AND held.path = substr({path}, length(place.path) + 1) "
-                f"WHERE substr({path}, 1, length(place.path)) = place.path)",
-            ]
-        return f"CASE WHEN {uuid} IS NOT NULL THEN {' OR '.join(by_uuid)} ELSE {' OR '.join(by_path)} END"
 
     def nearest(self, column: str, path: str, directories: str = "") -> str:
         """Return a column of the table in whose directory a file is; NULL: it is in none."""
@@ -182,34 +172,3 @@ class LakeSql(ABC):
             f"WHERE substr({path}, 1, length(place.path)) = place.path "
             "ORDER BY length(place.path) DESC, place.table_id DESC LIMIT 1)"
         )
-
-    def paths(self, source: str) -> str:
-        """Return the query of registered files: ``path``, NULL where its table is unknown, and ``name``, its last part.
-
-        Args:
-            source: a table of files, or rows with its columns.
-        """
-        return (
-            "SELECT CASE WHEN f.path_is_relative THEN d.path || f.path ELSE f.path END AS path, '/' || f.path AS name "
-            f"FROM {source} f LEFT JOIN {self.table('sexton_directory')} d ON d.table_id = f.table_id"
-        )
-
-    def has_another_path(self, path: str, uuid: str) -> str:
-        """Return the condition that a row of the lake names a file of this UUID under another path."""
-        same_uuid = f"{self.uuid(NAME.format('f'))} = {uuid}"
-        of_tables = (
-            f"EXISTS (SELECT 1 FROM ({self.paths(self.table(files))} WHERE {same_uuid}) o WHERE o.path <> {path})"
-            for files in INDEXES.values()
-        )
-        return f"({' OR '.join(of_tables)})"
-
-    def create_indexes(self) -> list[str]:
-        """Return the statements that create the indexes in which the triggers look up paths and UUIDs."""
-        return [
-            statement
-            for index, table in INDEXES.items()
-            for statement in (
-                f"CREATE INDEX {index}_path ON {self.table(table)} (path)",
-                f"CREATE INDEX {index}_uuid ON {self.table(table)} (({self.uuid(NAME.format('f').replace('f.', ''))}))",
-            )
-        ]

@@ -10,16 +10,16 @@ VERSIONS = ("1.0",)
 """Versions of DuckLake's catalog whose tables the attachment reads and watches."""
 OPTION, OPTION_VALUE = "delete_older_than", "100 years"
 """The option of the lake that keeps its own cleaners from deleting files, because Sexton deletes them."""
-VIEW, DIRECTORIES = "sexton_live", "sexton_directory"
-"""The live view, and the view of the directory of each table that it reads."""
+VIEW, FILES, DIRECTORIES = "sexton_live", "sexton_file", "sexton_directory"
+"""The live view, and those that it reads: of each file (SQLite), and of the directory of each table."""
 TRIGGERS = {
     "sexton_scheduled": "ducklake_files_scheduled_for_deletion",
     "sexton_data_file": "ducklake_data_file",
     "sexton_delete_file": "ducklake_delete_file",
 }
 """Trigger → the table of the lake whose inserted rows it reads."""
-INDEXES = {"sexton_data_file": "ducklake_data_file", "sexton_delete_file": "ducklake_delete_file"}
-"""How the names of the indexes of a table of files begin → the table."""
+FILE_TABLES = {"ducklake_data_file": "data_file_id", "ducklake_delete_file": "delete_file_id"}
+"""The tables in which the lake registers files → the column of a file's number."""
 KEPT = "sexton_kept"
 """The table of what the lake had before it was attached: its own value of the option."""
 KEY_PATTERN = r"(?:.*/)?ducklake-(?P<record>[0-9a-f-]{36})(?:-delete)?\.(?:parquet|puffin)"

@@ -2,11 +2,13 @@
 
 import hashlib
 
-from sexton.owners.ducklake.lake_sql import UNCLEAR, LakeSql, quoted
-from sexton.owners.ducklake.model import TRIGGERS
+from sexton.owners.ducklake.lake_sql import ENDINGS, UNCLEAR, LakeSql, quoted
+from sexton.owners.ducklake.model import ELSEWHERE, FILE_TABLES, TRIGGERS
 
 SETTINGS = "SET search_path = pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_custom_plan"
 """Of each function: the marks are looked up by lists of ids, which a plan for other lists may not find by an index."""
+NAME = "('/' || {}.path)"
+"""The expression for the name of a file, whose path may be relative: an index has its UUID."""
 HAS_NUMBER = "m.id >= 'file-' AND m.id < 'file.'"
 """The condition that a mark is of a file that DuckLake did not name: it is found by its key."""
 
@@ -18,6 +20,45 @@ def tag(body: str) -> str:
 
 class PostgreSqlLake(LakeSql):
     """The SQL of a lake in PostgreSQL."""
+
+    def create_views(self) -> list[str]:
+        """Return none."""
+        return []
+
+    def live_files(self) -> str:
+        """Return a query with fences: without them the planner copies its conditions into each comparison of a key."""
+        files = " UNION ALL ".join(
+            f"""
+    SELECT '{table}' AS kind, f.{id_} AS id, f.file_size_bytes AS bytes,
+        CASE WHEN f.path_is_relative THEN d.path || f.path ELSE f.path END AS path
+    FROM {self.table(table)} f LEFT JOIN {self.table("sexton_directory")} d ON d.table_id = f.table_id"""
+            for table, id_ in FILE_TABLES.items()
+        )
+        return f"""
+SELECT p.kind, CAST(p.id AS text) AS id,
+    CASE WHEN p.is_unknown OR p.is_inside THEN {quoted(self.lake.vault)} ELSE '{ELSEWHERE}' END AS vault,
+    CASE WHEN p.is_unknown THEN '' ELSE {self.key("p.path", "p.is_inside")} END AS key, p.bytes
+FROM (
+    SELECT f.*, f.path IS NULL OR {self.is_unclear("f.path")} AS is_unknown, {self.is_inside("f.path")} AS is_inside
+    FROM ({files}) f OFFSET 0) p OFFSET 0"""
+
+    def registered_files(self) -> str:
+        """Return a union of both tables."""
+        return " UNION ".join(
+            f"SELECT path, {self.uuid('name')} AS uuid FROM ({self._paths(self.table(table))}) f"
+            for table in FILE_TABLES
+        )
+
+    def indexes(self) -> dict[str, str]:
+        """Return two for each table of files: of paths, and of UUIDs."""
+        paths = {f"sexton_{table}_path": f"{table} (path)" for table in FILE_TABLES}
+        uuid = self.uuid(NAME.format("f").replace("f.", ""))
+        return paths | {f"sexton_{table}_uuid": f"{table} (({uuid}))" for table in FILE_TABLES}
+
+    @property
+    def each_once(self) -> str:
+        """Return DISTINCT: files are joined with their directories."""
+        return "DISTINCT"
 
     def create_triggers(self) -> list[str]:
         """Return the functions and their triggers."""
@@ -78,18 +119,54 @@ class PostgreSqlLake(LakeSql):
         """Return a call of md5."""
         return f"md5({text})"
 
-    @property
-    def fence(self) -> str:
-        """An offset that skips nothing: the planner does not merge such a subquery into the query around it."""
-        return "OFFSET 0"
-
     def position(self, path: str, part: str) -> str:
         """Return a call of strpos."""
         return f"strpos({path}, {quoted(part)})"
 
-    def is_hexadecimal(self, text: str) -> str:
-        """Return a call of translate."""
-        return f"translate({text}, '0123456789abcdef-', '') = ''"
+    def uuid(self, path: str) -> str:
+        """Return a case for each ending."""
+        cases = []
+        for ending in ENDINGS:
+            uuid = f"substr({path}, length({path}) - {len(ending) + 35}, 36)"
+            has_name = f"substr({path}, length({path}) - {len(ending) + 45}, 10) = '/ducklake-'"
+            ends = f"substr({path}, length({path}) - {len(ending) - 1}) = '{ending}'"
+            cases.append(f"WHEN {ends} AND {has_name} AND translate({uuid}, '0123456789abcdef-', '') = '' THEN {uuid}")
+        return f"CASE {' '.join(cases)} END"
+
+    def is_referenced(self, path: str, uuid: str) -> str:
+        """Return look-ups in the indexes."""
+        by_uuid, by_path = [], []
+        for files in FILE_TABLES:
+            held = f"{self.table(files)} held"  # aliases that no caller has
+            below = "held.table_id = place.table_id AND held.path_is_relative"
+            by_uuid.append(f"EXISTS (SELECT 1 FROM {held} WHERE {self.uuid(NAME.format('held'))} = {uuid})")
+            by_path += [
+                f"EXISTS (SELECT 1 FROM {held} WHERE held.path = {path})",
+                f"EXISTS (SELECT 1 FROM {self.table('sexton_directory')} place JOIN {held} ON {below} "
+                f"AND held.path = substr({path}, length(place.path) + 1) "
+                f"WHERE substr({path}, 1, length(place.path)) = place.path)",
+            ]
+        return f"CASE WHEN {uuid} IS NOT NULL THEN {' OR '.join(by_uuid)} ELSE {' OR '.join(by_path)} END"
+
+    def _paths(self, source: str) -> str:
+        """Return the query of registered files: ``path``, NULL where its table is unknown, and ``name``, its last part.
+
+        Args:
+            source: a table of files, or rows with its columns.
+        """
+        return (
+            "SELECT CASE WHEN f.path_is_relative THEN d.path || f.path ELSE f.path END AS path, '/' || f.path AS name "
+            f"FROM {source} f LEFT JOIN {self.table('sexton_directory')} d ON d.table_id = f.table_id"
+        )
+
+    def _has_another_path(self, path: str, uuid: str) -> str:
+        """Return the condition that a row of the lake names a file of this UUID under another path."""
+        same_uuid = f"{self.uuid(NAME.format('f'))} = {uuid}"
+        of_tables = (
+            f"EXISTS (SELECT 1 FROM ({self._paths(self.table(files))} WHERE {same_uuid}) o WHERE o.path <> {path})"
+            for files in FILE_TABLES
+        )
+        return f"({' OR '.join(of_tables)})"
 
     def _scheduled(self) -> str:
         """Return what happens when the lake lists files to delete: Sexton's marks take the place of its rows.
@@ -143,8 +220,8 @@ END
         """
         instance = quoted(self.lake.instance)
         key = self.key("p.path", self.is_inside("p.path"))  # of a clear file: others are refused
-        rows = f"SELECT r.path, {self.uuid('r.name')} AS uuid FROM ({self.paths('fresh')}) r"
-        is_elsewhere = f"NOT {self.is_inside('p.path')} OR {self.has_another_path('p.path', 'p.uuid')}"
+        rows = f"SELECT r.path, {self.uuid('r.name')} AS uuid FROM ({self._paths('fresh')}) r"
+        is_elsewhere = f"NOT {self.is_inside('p.path')} OR {self._has_another_path('p.path', 'p.uuid')}"
         orphan = "m.kind = 'orphan' AND m.parent_kind = 'rowset' AND m.parent_id"
         return f"""
 DECLARE

@@ -1,34 +1,92 @@
-"""Write the triggers of a DuckLake in SQLite, which has one writer at a time: each sees every claim. Pure."""
+"""Write the triggers of a DuckLake in SQLite, which has one writer at a time: each sees every claim. Pure.
 
-from sexton.owners.ducklake.lake_sql import UNCLEAR, LakeSql, quoted
-from sexton.owners.ducklake.model import TRIGGERS
+SQLite parses the whole schema of a file for each connection, and DuckLake opens two of them for each file of a commit:
+each KB of these views and triggers makes such a commit some 4 % slower. So every expression about a file is written
+once, in a view, from which the triggers read the inserted row; what they do is in the triggers of that view.
+"""
+
+from sexton.owners.ducklake.lake_sql import ENDINGS, UNCLEAR, LakeSql, quoted
+from sexton.owners.ducklake.model import DIRECTORIES, ELSEWHERE, FILE_TABLES, FILES, TRIGGERS
 
 FIRST_KEY = "json_extract(m.keys, '$[0]')"
 REFUSAL = "SX001 collected: a round is deleting this file, or has deleted it; roll this commit back"
+SCHEDULED = TRIGGERS["sexton_scheduled"]
+IS_REGISTERED = f"kind <> '{SCHEDULED}'"
+"""The condition that a row of the view is one of a registered file."""
+TAIL = "substr({}, -52)"
+"""The end of a path. Of a file that DuckLake names it has the whole UUID and ending, and nothing of a directory."""
 
 
 class SqliteLake(LakeSql):
     """The SQL of a lake in SQLite."""
 
-    def create_triggers(self) -> list[str]:
-        """Return triggers that run for each row."""
-        bodies = [self._scheduled(), self._referenced(), self._referenced()]
+    def create_views(self) -> list[str]:
+        """Return the view of the files that the lake registers or lists to delete.
+
+        ``id``: its number. ``raw``: its path as the lake has it. ``path``: NULL where its table is unknown.
+        """
+        directory = f"(SELECT d.path FROM {DIRECTORIES} d WHERE d.table_id = f.table_id)"
+        rows = [self._rows(table, number, "file_size_bytes", directory) for table, number in FILE_TABLES.items()]
+        rows.append(self._rows(SCHEDULED, "data_file_id", "NULL", self.root))
         return [
-            f"CREATE TRIGGER {trigger} AFTER INSERT ON {table} BEGIN\n{body}\nEND"
-            for (trigger, table), body in zip(TRIGGERS.items(), bodies, strict=True)
+            f"""CREATE VIEW {FILES} AS
+SELECT *, CASE WHEN is_placed THEN {quoted(self.lake.vault)} ELSE '{ELSEWHERE}' END AS vault,
+    {self.key("path", "is_placed")} AS key
+FROM (SELECT *, is_inside AND NOT is_unclear AS is_placed
+FROM (SELECT *, {self.uuid("raw")} AS uuid,
+    {self.is_inside("path")} AS is_inside, {self.is_unclear("path")} AS is_unclear
+FROM ({" UNION ALL ".join(rows)})))"""
+        ]
+
+    def live_files(self) -> str:
+        """Return the registered files of the view; the fence lets SQLite compute each expression once for a row."""
+        files = f"SELECT kind, id, bytes, path, is_inside, is_unclear IS NOT 0 AS is_unknown FROM {FILES}"
+        vault = f"CASE WHEN is_unknown OR is_inside THEN {quoted(self.lake.vault)} ELSE '{ELSEWHERE}' END"
+        return (
+            f"SELECT kind, CAST(id AS text) AS id, {vault} AS vault, "
+            f"CASE WHEN is_unknown THEN '' ELSE {self.key('path', 'is_inside')} END AS key, bytes "
+            f"FROM ({files} WHERE {IS_REGISTERED} LIMIT -1 OFFSET 0)"
+        )
+
+    def registered_files(self) -> str:
+        """Return those of the view."""
+        return f"SELECT path, uuid FROM {FILES} WHERE {IS_REGISTERED}"
+
+    def indexes(self) -> dict[str, str]:
+        """Return one of tables, and for each table of files one of the ends of paths, and then of whole ones."""
+        tails = {f"sexton_{table}_tail": f"{table} ({TAIL.format('path')}, path)" for table in FILE_TABLES}
+        return {"sexton_table_id": "ducklake_table (table_id)"} | tails
+
+    @property
+    def each_once(self) -> str:
+        """Return nothing: each file looks up its directory."""
+        return ""
+
+    def create_triggers(self) -> list[str]:
+        """Return triggers that pass each row to the view, and the triggers of the view."""
+        numbers = {SCHEDULED: "data_file_id", **FILE_TABLES}
+        passing = [
+            f"CREATE TRIGGER {trigger} AFTER INSERT ON {table} BEGIN "
+            f"INSERT INTO {FILES} SELECT * FROM {FILES} WHERE kind = '{table}' AND id = NEW.{numbers[table]}; END"
+            for trigger, table in TRIGGERS.items()
+        ]
+        of_view = f"CREATE TRIGGER {{}} INSTEAD OF INSERT ON {FILES} WHEN {{}} BEGIN{{}}\nEND"
+        return [
+            *passing,
+            of_view.format("sexton_file_scheduled", f"NOT NEW.{IS_REGISTERED}", self._scheduled()),
+            of_view.format("sexton_file_registered", f"NEW.{IS_REGISTERED}", self._referenced()),
         ]
 
     def drop_triggers(self) -> list[str]:
-        """Return a statement for each trigger."""
+        """Return a statement for each trigger of a table; those of the view end with it."""
         return [f"DROP TRIGGER IF EXISTS {trigger}" for trigger in TRIGGERS]
 
     def pass_again(self) -> list[str]:
         """Return statements that use a temporary table."""
-        scheduled = TRIGGERS["sexton_scheduled"]
         return [
-            f"CREATE TEMP TABLE sexton_again AS SELECT * FROM {scheduled}",
-            f"DELETE FROM {scheduled}",
-            f"INSERT INTO {scheduled} SELECT * FROM sexton_again",
+            f"CREATE TEMP TABLE sexton_again AS SELECT * FROM {SCHEDULED}",
+            f"DELETE FROM {SCHEDULED}",
+            f"INSERT INTO {SCHEDULED} SELECT * FROM sexton_again",
             "DROP TABLE sexton_again",
         ]
 
@@ -37,7 +95,7 @@ class SqliteLake(LakeSql):
         instance, vault = quoted(self.lake.instance), quoted(self.lake.vault)
         path = self.marked_path()
         return [
-            f"INSERT INTO {TRIGGERS['sexton_scheduled']} (data_file_id, path, path_is_relative, schedule_start) "
+            f"INSERT INTO {SCHEDULED} (data_file_id, path, path_is_relative, schedule_start) "
             f"SELECT CAST(m.owner_txn AS bigint), {self.scheduled_path(FIRST_KEY)}, m.vault = {vault}, "
             "strftime('%Y-%m-%d %H:%M:%f+00', m.marked_at / 1000.0, 'unixepoch') "
             f"FROM {self.marks} AND NOT {self.is_referenced(path, self.uuid(path))}",
@@ -65,24 +123,38 @@ class SqliteLake(LakeSql):
         """Return the last 40 bytes: SQLite has no hash function."""
         return f"lower(hex(substr(CAST({text} AS BLOB), -40)))"
 
-    @property
-    def fence(self) -> str:
-        """The same offset, with a limit that is none: SQLite has no OFFSET without one."""
-        return "LIMIT -1 OFFSET 0"
-
     def position(self, path: str, part: str) -> str:
         """Return a call of instr."""
         return f"instr({path}, {quoted(part)})"
 
-    def paths(self, source: str) -> str:
-        """Return the query with a look-up for each file: a join would compute every directory each time."""
-        directory = f"(SELECT d.path FROM {self.table('sexton_directory')} d WHERE d.table_id = f.table_id)"
-        path = f"CASE WHEN f.path_is_relative THEN {directory} || f.path ELSE f.path END"
-        return f"SELECT {path} AS path, '/' || f.path AS name FROM {source} f"
+    def uuid(self, path: str) -> str:
+        """Return a query: what follows ``/ducklake-`` in a name, if a known ending follows its first 36 characters."""
+        name = f"SELECT substr('/' || {path}, -{len('/ducklake-') + 36 + max(map(len, ENDINGS))}) AS name"
+        rest = f"SELECT substr(name, nullif(instr(name, '/ducklake-'), 0) + 10) AS rest FROM ({name})"
+        is_hexadecimal = "substr(rest, 1, 36) NOT GLOB '*[^0-9a-f-]*'"
+        return f"(SELECT substr(rest, 1, 36) FROM ({rest}) WHERE substr(rest, 37) IN {ENDINGS} AND {is_hexadecimal})"
 
-    def is_hexadecimal(self, text: str) -> str:
-        """Return a comparison with a pattern."""
-        return f"{text} NOT GLOB '*[^0-9a-f-]*'"
+    def is_referenced(self, path: str, uuid: str) -> str:
+        """Return look-ups in the tables, as SQLite reads the whole view for a value that is not of one row.
+
+        A path is looked up as it is, and as what it is below each directory that has it.
+        """
+        below = f"substr({path}, length(place.path) + 1)"
+        has_path = f"held.path IS {below} AND coalesce(held.table_id = place.table_id, 0) = held.path_is_relative"
+        places = f"SELECT NULL AS table_id, '' AS path UNION ALL SELECT table_id, path FROM {DIRECTORIES}"
+        return (
+            f"CASE WHEN {uuid} IS NOT NULL THEN {_holds(path)} "
+            f"ELSE EXISTS (SELECT 1 FROM ({places}) place WHERE substr({path}, 1, length(place.path)) = place.path "
+            f"AND ({_holds(below, f' AND {has_path}')})) END"
+        )
+
+    def _rows(self, table: str, number: str, bytes_: str, directory: str) -> str:
+        """Return the query of the rows of a table of the lake, for the view."""
+        path = f"CASE WHEN path_is_relative THEN {directory} || path ELSE path END"
+        return (
+            f"SELECT '{table}' AS kind, {number} AS id, {bytes_} AS bytes, path AS raw, {TAIL.format('path')} AS tail, "
+            f"{path} AS path FROM {table} f"
+        )
 
     def _scheduled(self) -> str:
         """Return what happens when the lake lists a file to delete: Sexton's mark takes the place of its row.
@@ -90,54 +162,47 @@ class SqliteLake(LakeSql):
         A waiting mark of the file is replaced: the retention begins when the last reference ends.
         """
         instance = quoted(self.lake.instance)
-        path = f"CASE WHEN NEW.path_is_relative THEN {self.root} || NEW.path ELSE NEW.path END"
-        return f"""{self._take_back(path, "state = 'MARKED'")}
-    INSERT INTO sexton_mark (instance, kind, id, vault, keys, owner_txn, parent_kind, parent_id)
-    SELECT {instance}, CASE WHEN EXISTS (SELECT 1 FROM ducklake_table t WHERE t.table_id = g.table_id
-            AND t.end_snapshot IS NULL) THEN 'compacted' ELSE 'dropped' END,
-        g.id, {self.vault("g.path")}, json_array({self.key("g.path")}), CAST(g.data_file_id AS text),
-        CASE WHEN g.table_id IS NOT NULL THEN 'table' END, CAST(g.table_id AS text)
-    FROM (SELECT f.*, {self.mark_id("f.uuid", "f.data_file_id", "f.path")} AS id,
-            {self.nearest("table_id", "f.path")} AS table_id
-        FROM (SELECT r.*, {self.uuid("r.path")} AS uuid
-            FROM (SELECT NEW.data_file_id AS data_file_id, {path} AS path) r) f
-        WHERE NOT {self.is_referenced("f.path", "f.uuid")}) g  -- the last reference marks
-    WHERE NOT EXISTS (SELECT 1 FROM sexton_mark m WHERE m.instance = {instance} AND m.id = g.id)
-        AND NOT EXISTS (SELECT 1 FROM sexton_mark_history h WHERE h.instance = {instance} AND h.id = g.id);
-    DELETE FROM {TRIGGERS["sexton_scheduled"]} WHERE data_file_id = NEW.data_file_id;"""
+        id_ = self.mark_id("NEW.uuid", "NEW.id", "NEW.path")
+        is_marked = "SELECT 1 FROM {} m WHERE m.instance = " + f"{instance} AND m.id = g.mark"
+        return f"""
+{self._take_back("state = 'MARKED'")}
+INSERT INTO sexton_mark (instance, kind, id, vault, keys, owner_txn, parent_kind, parent_id)
+SELECT {instance}, CASE WHEN EXISTS (SELECT 1 FROM ducklake_table t WHERE t.table_id = g.table_id
+        AND t.end_snapshot IS NULL) THEN 'compacted' ELSE 'dropped' END,
+    g.mark, NEW.vault, json_array(NEW.key), CAST(NEW.id AS text),
+    CASE WHEN g.table_id IS NOT NULL THEN 'table' END, CAST(g.table_id AS text)
+FROM (SELECT {id_} AS mark, {self.nearest("table_id", "NEW.path")} AS table_id) g
+WHERE NOT {self.is_referenced("NEW.path", "NEW.uuid")}  -- the last reference marks
+    AND NOT EXISTS ({is_marked.format("sexton_mark")}) AND NOT EXISTS ({is_marked.format("sexton_mark_history")});
+DELETE FROM {SCHEDULED} WHERE data_file_id = NEW.id;"""
 
     def _referenced(self) -> str:
         """Return what happens when the lake registers a file: its marks are taken back, or the lake's commit fails."""
         instance = quoted(self.lake.instance)
-        directory = f"(SELECT d.path FROM {self.table('sexton_directory')} d WHERE d.table_id = NEW.table_id)"
-        path = f"CASE WHEN NEW.path_is_relative THEN {directory} || NEW.path ELSE NEW.path END"
-        fresh = f"(SELECT {path} AS path, '/' || NEW.path AS name) p"
-        key = self.key("p.path", self.is_inside("p.path"))  # of a clear file: others are refused
-        uuid, keys = self.uuid("p.name"), f"json_array({key})"
-        of_uuid = f"(m.id = {uuid} OR m.kind = 'orphan' AND m.parent_kind = 'rowset' AND m.parent_id = {uuid})"
-        is_other = f"m.instance = {instance} AND {of_uuid} AND {FIRST_KEY} <> {key}"
+        is_orphan = "kind = 'orphan' AND parent_kind = 'rowset' AND parent_id = NEW.uuid"
+        is_other = f"m.instance = {instance} AND (m.id = NEW.uuid OR {is_orphan}) AND {FIRST_KEY} <> NEW.key"
+        other_row = f"EXISTS (SELECT 1 FROM {FILES} f WHERE f.tail = NEW.tail AND f.path <> NEW.path)"
         other_mark = f"EXISTS (SELECT 1 FROM sexton_mark m WHERE {is_other})"
-        is_elsewhere = f"NOT {self.is_inside('p.path')} OR {self.has_another_path('p.path', uuid)} OR {other_mark}"
-        of_instance = f"discarded IS NULL AND instance = {instance}"
-        is_orphan = f"kind = 'orphan' AND parent_kind = 'rowset' AND parent_id = (SELECT {uuid} FROM {fresh})"
+        gone = f"SELECT 1 FROM sexton_mark_history WHERE discarded IS NULL AND instance = {instance} AND"
         return f"""
-    SELECT RAISE(ABORT, {quoted(UNCLEAR)}) FROM {fresh}
-    WHERE {self.is_unclear("p.path")}
-        OR {uuid} IS NOT NULL AND ({is_elsewhere});
-    {self._take_back(path, "kind <> 'prepared'")}
-    DELETE FROM sexton_mark WHERE instance = {instance} AND {is_orphan};
-    SELECT RAISE(ABORT, '{REFUSAL}') WHERE EXISTS (
-        SELECT 1 FROM sexton_mark_history WHERE {of_instance} AND id = (SELECT {uuid} FROM {fresh})
-        UNION ALL SELECT 1 FROM sexton_mark_history WHERE {of_instance} AND {is_orphan}
-        UNION ALL SELECT 1 FROM sexton_mark_history WHERE {of_instance} AND id >= 'file-' AND id < 'file.'
-            AND keys = (SELECT {keys} FROM {fresh}));"""
+SELECT RAISE(ABORT, {quoted(UNCLEAR)})
+WHERE NEW.is_unclear OR NEW.uuid IS NOT NULL AND (NOT NEW.is_inside OR {other_row} OR {other_mark});
+{self._take_back("kind <> 'prepared'")}
+DELETE FROM sexton_mark WHERE instance = {instance} AND {is_orphan};
+SELECT RAISE(ABORT, '{REFUSAL}') WHERE EXISTS ({gone} id = NEW.uuid
+    UNION ALL {gone} {is_orphan}
+    UNION ALL {gone} id >= 'file-' AND id < 'file.' AND keys = json_array(NEW.key));"""
 
-    def _take_back(self, path: str, condition: str) -> str:
+    def _take_back(self, condition: str) -> str:
         """Return the statements that delete the marks of a file; a trigger of Sexton refuses claimed ones."""
-        instance = quoted(self.lake.instance)
-        uuid = f"(SELECT {self.uuid('p.path')} FROM (SELECT {path} AS path) p)"
-        keys = f"(SELECT json_array({self.key('p.path')}) FROM (SELECT {path} AS path) p)"
-        return f"""
-    DELETE FROM sexton_mark WHERE instance = {instance} AND id = {uuid} AND {condition};
-    DELETE FROM sexton_mark WHERE instance = {instance} AND id >= 'file-' AND id < 'file.' AND keys = {keys}
-        AND {condition};"""
+        waits = f"DELETE FROM sexton_mark WHERE instance = {quoted(self.lake.instance)} AND {condition}"
+        return f"""{waits} AND id = NEW.uuid;
+{waits} AND id >= 'file-' AND id < 'file.' AND keys = json_array(NEW.key);"""
+
+
+def _holds(path: str, condition: str = "") -> str:
+    """Return the condition that a table of files has a path ``held`` of the same end, for which a condition holds."""
+    return " OR ".join(
+        f"EXISTS (SELECT 1 FROM {table} held WHERE {TAIL.format('held.path')} = {TAIL.format(path)}{condition})"
+        for table in FILE_TABLES
+    )

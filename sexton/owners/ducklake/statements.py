@@ -7,7 +7,7 @@ they refuse is not committed.
 from sexton.database import roles
 from sexton.owners.ducklake import views
 from sexton.owners.ducklake.lake_sql import LakeSql
-from sexton.owners.ducklake.model import DIRECTORIES, INDEXES, KEPT, OPTION, OPTION_VALUE, VIEW, Lake, view_of
+from sexton.owners.ducklake.model import DIRECTORIES, FILES, KEPT, OPTION, OPTION_VALUE, VIEW, Lake, view_of
 from sexton.owners.ducklake.postgresql import PostgreSqlLake
 from sexton.owners.ducklake.sqlite import SqliteLake
 
@@ -20,7 +20,7 @@ def attach(dialect: str, lake: Lake) -> list[str]:
     return [
         *_drop(sql),
         *views.create(sql),
-        *sql.create_indexes(),
+        *(f"CREATE INDEX {name} ON {sql.table(of)}" for name, of in sql.indexes().items()),
         *sql.create_triggers(),
         *_keep_option(sql),
         _forget_option(sql),
@@ -48,9 +48,7 @@ def detach(dialect: str, lake: Lake) -> list[str]:
 def unclear_files(dialect: str, lake: Lake) -> str:
     """Return the query of a file that the view cannot place, or whose UUID two paths have; nothing: there is none."""
     sql = DIALECTS[dialect](lake)
-    names = " UNION ".join(
-        f"SELECT path, {sql.uuid('name')} AS uuid FROM ({sql.paths(sql.table(table))}) f" for table in INDEXES.values()
-    )
+    names = sql.registered_files()
     of_marks = f"SELECT {sql.marked_path()} AS path, m.id AS uuid FROM {sql.marks}"
     return (
         f"SELECT kind || ' ' || id FROM {sql.table(VIEW)} WHERE key = '' "
@@ -74,8 +72,8 @@ def _drop(sql: LakeSql) -> list[str]:
     """Return the statements that drop what an attachment creates, as far as it is there."""
     return [
         *sql.drop_triggers(),
-        *(f"DROP VIEW IF EXISTS {sql.table(view)}" for view in (VIEW, DIRECTORIES)),
-        *(f"DROP INDEX IF EXISTS {sql.table(f'{index}_{of}')}" for index in INDEXES for of in ("path", "uuid")),
+        *(f"DROP VIEW IF EXISTS {sql.table(view)}" for view in (VIEW, FILES, DIRECTORIES)),
+        *(f"DROP INDEX IF EXISTS {sql.table(name)}" for name in sql.indexes()),
     ]
 
 
