@@ -76,10 +76,6 @@ class LakeSql(ABC):
         """Return the expression for what follows the first characters of a text."""
 
     @abstractmethod
-    def digest(self, text: str) -> str:
-        """Return the expression for up to 80 hexadecimal digits, which few other texts have."""
-
-    @abstractmethod
     def position(self, path: str, part: str) -> str:
         """Return the expression for the place of a literal in a path; 0: it is not in it."""
 
@@ -157,13 +153,6 @@ class LakeSql(ABC):
         """Return the path of a marked file as the lake's own list has it."""
         is_url = f"{self.position(key, '://')} > 0"
         return f"CASE WHEN m.vault = {quoted(self.lake.vault)} OR {is_url} THEN {key} ELSE '/' || {key} END"
-
-    def mark_id(self, uuid: str, number: str, path: str) -> str:
-        """Return the id of the mark of a file: its UUID, or its number if DuckLake did not name it.
-
-        A lake that was restored gives numbers again, so the path is in the id, too.
-        """
-        return f"coalesce({uuid}, 'file-' || {number} || '-' || {self.digest(path)})"
 
     def nearest(self, column: str, path: str, directories: str = "") -> str:
         """Return a column of the table in whose directory a file is; NULL: it is in none."""

@@ -115,10 +115,6 @@ FROM (
         """Return a call of right: substr counts the characters of the whole text, and takes four times as long."""
         return f"right({text}, -{characters})"
 
-    def digest(self, text: str) -> str:
-        """Return a call of md5."""
-        return f"md5({text})"
-
     def position(self, path: str, part: str) -> str:
         """Return a call of strpos."""
         return f"strpos({path}, {quoted(part)})"
@@ -176,7 +172,8 @@ FROM (
         instance, scheduled = quoted(self.lake.instance), self.table(TRIGGERS["sexton_scheduled"])
         path = f"CASE WHEN f.path_is_relative THEN {self.root} || f.path ELSE f.path END"
         rows = f"SELECT f.data_file_id, {path} AS path, {self.uuid(f'({path})')} AS uuid FROM fresh f"
-        id_ = self.mark_id("r.uuid", "r.data_file_id", "r.path")
+        # A lake that was restored gives numbers again, so the path is in the id, too.
+        id_ = "coalesce(r.uuid, 'file-' || md5(r.path) || '-' || r.data_file_id)"
         folder = "left({path}, length({path}) - strpos(reverse({path}), '/') + 1)"
         return f"""
 DECLARE

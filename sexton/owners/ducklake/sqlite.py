@@ -13,6 +13,8 @@ REFUSAL = "SX001 collected: a round is deleting this file, or has deleted it; ro
 SCHEDULED = TRIGGERS["sexton_scheduled"]
 IS_REGISTERED = f"kind <> '{SCHEDULED}'"
 """The condition that a row of the view is one of a registered file."""
+IS_MARK = "id >= NEW.mark AND id < NEW.mark || '~' AND (NEW.uuid IS NOT NULL OR keys = json_array(NEW.key))"
+"""The condition that a mark is of the file; no id has a tilde."""
 TAIL = "substr({}, -52)"
 """The end of a path. Of a file that DuckLake names it has the whole UUID and ending, and nothing of a directory."""
 
@@ -24,14 +26,17 @@ class SqliteLake(LakeSql):
         """Return the view of the files that the lake registers or lists to delete.
 
         ``id``: its number. ``raw``: its path as the lake has it. ``path``: NULL where its table is unknown.
+        ``mark``: the id of its mark, which ends with the number if DuckLake did not name it.
         """
         directory = f"(SELECT d.path FROM {DIRECTORIES} d WHERE d.table_id = f.table_id)"
         rows = [self._rows(table, number, "file_size_bytes", directory) for table, number in FILE_TABLES.items()]
         rows.append(self._rows(SCHEDULED, "data_file_id", "NULL", self.root))
+        # SQLite has no hash function.
+        mark = "coalesce(uuid, 'file-' || lower(hex(substr(CAST(path AS BLOB), -40))) || '-')"
         return [
             f"""CREATE VIEW {FILES} AS
 SELECT *, CASE WHEN is_placed THEN {quoted(self.lake.vault)} ELSE '{ELSEWHERE}' END AS vault,
-    {self.key("path", "is_placed")} AS key
+    {self.key("path", "is_placed")} AS key, {mark} AS mark
 FROM (SELECT *, is_inside AND NOT is_unclear AS is_placed
 FROM (SELECT *, {self.uuid("raw")} AS uuid,
     {self.is_inside("path")} AS is_inside, {self.is_unclear("path")} AS is_unclear
@@ -119,10 +124,6 @@ FROM ({" UNION ALL ".join(rows)})))"""
         """Return a call of substr."""
         return f"substr({text}, {characters + 1})"
 
-    def digest(self, text: str) -> str:
-        """Return the last 40 bytes: SQLite has no hash function."""
-        return f"lower(hex(substr(CAST({text} AS BLOB), -40)))"
-
     def position(self, path: str, part: str) -> str:
         """Return a call of instr."""
         return f"instr({path}, {quoted(part)})"
@@ -162,7 +163,7 @@ FROM ({" UNION ALL ".join(rows)})))"""
         A waiting mark of the file is replaced: the retention begins when the last reference ends.
         """
         instance = quoted(self.lake.instance)
-        id_ = self.mark_id("NEW.uuid", "NEW.id", "NEW.path")
+        id_ = "NEW.mark || CASE WHEN NEW.uuid IS NULL THEN NEW.id ELSE '' END"
         is_marked = "SELECT 1 FROM {} m WHERE m.instance = " + f"{instance} AND m.id = g.mark"
         return f"""
 {self._take_back("state = 'MARKED'")}
@@ -183,21 +184,19 @@ DELETE FROM {SCHEDULED} WHERE data_file_id = NEW.id;"""
         is_other = f"m.instance = {instance} AND (m.id = NEW.uuid OR {is_orphan}) AND {FIRST_KEY} <> NEW.key"
         other_row = f"EXISTS (SELECT 1 FROM {FILES} f WHERE f.tail = NEW.tail AND f.path <> NEW.path)"
         other_mark = f"EXISTS (SELECT 1 FROM sexton_mark m WHERE {is_other})"
-        gone = f"SELECT 1 FROM sexton_mark_history WHERE discarded IS NULL AND instance = {instance} AND"
+        is_gone = f"discarded IS NULL AND instance = {instance} AND"
         return f"""
 SELECT RAISE(ABORT, {quoted(UNCLEAR)})
 WHERE NEW.is_unclear OR NEW.uuid IS NOT NULL AND (NOT NEW.is_inside OR {other_row} OR {other_mark});
 {self._take_back("kind <> 'prepared'")}
 DELETE FROM sexton_mark WHERE instance = {instance} AND {is_orphan};
-SELECT RAISE(ABORT, '{REFUSAL}') WHERE EXISTS ({gone} id = NEW.uuid
-    UNION ALL {gone} {is_orphan}
-    UNION ALL {gone} id >= 'file-' AND id < 'file.' AND keys = json_array(NEW.key));"""
+SELECT RAISE(ABORT, '{REFUSAL}') WHERE EXISTS (
+    SELECT 1 FROM sexton_mark_history WHERE {is_gone} {IS_MARK}
+    UNION ALL SELECT 1 FROM sexton_mark_history WHERE {is_gone} {is_orphan});"""
 
     def _take_back(self, condition: str) -> str:
-        """Return the statements that delete the marks of a file; a trigger of Sexton refuses claimed ones."""
-        waits = f"DELETE FROM sexton_mark WHERE instance = {quoted(self.lake.instance)} AND {condition}"
-        return f"""{waits} AND id = NEW.uuid;
-{waits} AND id >= 'file-' AND id < 'file.' AND keys = json_array(NEW.key);"""
+        """Return the statement that deletes the marks of a file; a trigger of Sexton refuses claimed ones."""
+        return f"DELETE FROM sexton_mark WHERE instance = {quoted(self.lake.instance)} AND {condition} AND {IS_MARK};"
 
 
 def _holds(path: str, condition: str = "") -> str:

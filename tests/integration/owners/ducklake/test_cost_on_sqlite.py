@@ -86,6 +86,17 @@ def test_the_steps_do_not_grow_with_the_files(catalog: sqlite3.Connection) -> No
     assert many[2] < 4 * few[2]  # three marks instead of one
 
 
+def test_the_steps_do_not_grow_with_the_marks(catalog: sqlite3.Connection) -> None:
+    few = steps(catalog, 5_000)
+    rows = [(n, f"/other/{n}.parquet") for n in range(300)]
+    catalog.executemany("INSERT INTO ducklake_files_scheduled_for_deletion VALUES (?, ?, 0, '2026-01-01')", rows)
+    assert give_back(catalog) == 301
+
+    many = steps(catalog, 5_001)
+
+    assert all(0 < then < 2 * now for now, then in zip(few[:2], many[:2], strict=True))
+
+
 def test_a_file_is_told_from_others_that_end_alike(lake: AttachedLake, catalog: sqlite3.Connection) -> None:
     register(catalog, 1_000, 3)
 
