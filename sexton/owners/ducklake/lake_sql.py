@@ -60,10 +60,6 @@ class LakeSql(ABC):
         """Return the statements that give the waiting marks back to the lake's list; they fail for a claimed mark."""
 
     @abstractmethod
-    def is_referenced(self, path: str, uuid: str) -> str:
-        """Return the condition that a row of the lake still names a file: by its UUID, if it has one, or its path."""
-
-    @abstractmethod
     def uuid(self, path: str) -> str:
         """Return the UUID in the name of a file; NULL: DuckLake did not name it. A regular expression is far slower."""
 

@@ -94,7 +94,7 @@ FROM (
             f"INSERT INTO {self.table(TRIGGERS['sexton_scheduled'])} "
             "(data_file_id, path, path_is_relative, schedule_start) "
             f"SELECT CAST(m.owner_txn AS bigint), {self.scheduled_path('(m.keys ->> 0)')}, m.vault = {vault}, "
-            f"m.marked_at FROM {self.marks} AND NOT {self.is_referenced(path, self.uuid(path))}",
+            f"m.marked_at FROM {self.marks} AND NOT {self._is_referenced(path, self.uuid(path))}",
             f"SELECT sexton.reference({instance}, ARRAY(SELECT m.id FROM {marks}))",
         ]
 
@@ -129,8 +129,8 @@ FROM (
             cases.append(f"WHEN {ends} AND {has_name} AND translate({uuid}, '0123456789abcdef-', '') = '' THEN {uuid}")
         return f"CASE {' '.join(cases)} END"
 
-    def is_referenced(self, path: str, uuid: str) -> str:
-        """Return look-ups in the indexes."""
+    def _is_referenced(self, path: str, uuid: str) -> str:
+        """Return the condition that a row of the lake still names a file: by its UUID, if it has one, or its path."""
         by_uuid, by_path = [], []
         for files in FILE_TABLES:
             held = f"{self.table(files)} held"  # aliases that no caller has
@@ -202,7 +202,7 @@ BEGIN
         p.id, {self.vault("p.path")}, jsonb_build_array({self.key("p.path")}),
         CAST(p.data_file_id AS text), CASE WHEN g.table_id IS NOT NULL THEN 'table' END, CAST(g.table_id AS text)
     FROM p JOIN folder g ON g.name = {folder.format(path="p.path")}
-    WHERE NOT {self.is_referenced("p.path", "p.uuid")}  -- the last reference marks
+    WHERE NOT {self._is_referenced("p.path", "p.uuid")}  -- the last reference marks
         AND p.id <> ALL (gone)
     ON CONFLICT DO NOTHING;
     DELETE FROM {scheduled} s USING fresh WHERE s.data_file_id = fresh.data_file_id;

@@ -13,10 +13,19 @@ REFUSAL = "SX001 collected: a round is deleting this file, or has deleted it; ro
 SCHEDULED = TRIGGERS["sexton_scheduled"]
 IS_REGISTERED = f"kind <> '{SCHEDULED}'"
 """The condition that a row of the view is one of a registered file."""
+SAME_UUID = "f.lookup = NEW.uuid AND f.uuid = NEW.uuid"
+"""The condition that a row ``f`` of the view has the UUID of the file."""
 IS_MARK = "id >= NEW.mark AND id < NEW.mark || '~' AND (NEW.uuid IS NOT NULL OR keys = json_array(NEW.key))"
 """The condition that a mark is of the file; no id has a tilde."""
-TAIL = "substr({}, -52)"
-"""The end of a path. Of a file that DuckLake names it has the whole UUID and ending, and nothing of a directory."""
+
+
+def lookup(path: str) -> str:
+    """Return the expression of the indexes for a path, relative or not: the UUID, if DuckLake named the file.
+
+    The last 60 characters of such a path have its UUID, and no room for another ``ducklake-`` before it.
+    """
+    end = f"substr({path}, -60)"
+    return f"substr({end}, instr({end}, 'ducklake-') + 9, 36)"
 
 
 class SqliteLake(LakeSql):
@@ -58,9 +67,9 @@ FROM ({" UNION ALL ".join(rows)})))"""
         return f"SELECT path, uuid FROM {FILES} WHERE {IS_REGISTERED}"
 
     def indexes(self) -> dict[str, str]:
-        """Return one of tables, and for each table of files one of the ends of paths, and then of whole ones."""
-        tails = {f"sexton_{table}_tail": f"{table} ({TAIL.format('path')}, path)" for table in FILE_TABLES}
-        return {"sexton_table_id": "ducklake_table (table_id)"} | tails
+        """Return one of tables, and one of each table of files: a UUID is found by its first column, a path by both."""
+        files = {f"sexton_{table}_path": f"{table} ({lookup('path')}, path)" for table in FILE_TABLES}
+        return {"sexton_table_id": "ducklake_table (table_id)"} | files
 
     @property
     def each_once(self) -> str:
@@ -98,12 +107,15 @@ FROM ({" UNION ALL ".join(rows)})))"""
     def take_back(self) -> list[str]:
         """Return two statements; a trigger of Sexton refuses the second for a claimed mark."""
         instance, vault = quoted(self.lake.instance), quoted(self.lake.vault)
-        path = self.marked_path()
+        path, registered = self.marked_path(), f"FROM {FILES} WHERE {IS_REGISTERED} AND"
+        uuid = self.uuid(path)
+        by_uuid = f"{uuid} IN (SELECT uuid {registered} uuid IS NOT NULL)"
+        by_path = f"{path} IN (SELECT path {registered} path IS NOT NULL)"
         return [
             f"INSERT INTO {SCHEDULED} (data_file_id, path, path_is_relative, schedule_start) "
             f"SELECT CAST(m.owner_txn AS bigint), {self.scheduled_path(FIRST_KEY)}, m.vault = {vault}, "
             "strftime('%Y-%m-%d %H:%M:%f+00', m.marked_at / 1000.0, 'unixepoch') "
-            f"FROM {self.marks} AND NOT {self.is_referenced(path, self.uuid(path))}",
+            f"FROM {self.marks} AND NOT CASE WHEN {uuid} IS NULL THEN {by_path} ELSE {by_uuid} END",
             f"DELETE FROM sexton_mark WHERE instance = {instance}",
         ]
 
@@ -135,25 +147,11 @@ FROM ({" UNION ALL ".join(rows)})))"""
         is_hexadecimal = "substr(rest, 1, 36) NOT GLOB '*[^0-9a-f-]*'"
         return f"(SELECT substr(rest, 1, 36) FROM ({rest}) WHERE substr(rest, 37) IN {ENDINGS} AND {is_hexadecimal})"
 
-    def is_referenced(self, path: str, uuid: str) -> str:
-        """Return look-ups in the tables, as SQLite reads the whole view for a value that is not of one row.
-
-        A path is looked up as it is, and as what it is below each directory that has it.
-        """
-        below = f"substr({path}, length(place.path) + 1)"
-        has_path = f"held.path IS {below} AND coalesce(held.table_id = place.table_id, 0) = held.path_is_relative"
-        places = f"SELECT NULL AS table_id, '' AS path UNION ALL SELECT table_id, path FROM {DIRECTORIES}"
-        return (
-            f"CASE WHEN {uuid} IS NOT NULL THEN {_holds(path)} "
-            f"ELSE EXISTS (SELECT 1 FROM ({places}) place WHERE substr({path}, 1, length(place.path)) = place.path "
-            f"AND ({_holds(below, f' AND {has_path}')})) END"
-        )
-
     def _rows(self, table: str, number: str, bytes_: str, directory: str) -> str:
         """Return the query of the rows of a table of the lake, for the view."""
         path = f"CASE WHEN path_is_relative THEN {directory} || path ELSE path END"
         return (
-            f"SELECT '{table}' AS kind, {number} AS id, {bytes_} AS bytes, path AS raw, {TAIL.format('path')} AS tail, "
+            f"SELECT '{table}' AS kind, {number} AS id, {bytes_} AS bytes, path AS raw, {lookup('path')} AS lookup, "
             f"{path} AS path FROM {table} f"
         )
 
@@ -173,7 +171,7 @@ SELECT {instance}, CASE WHEN EXISTS (SELECT 1 FROM ducklake_table t WHERE t.tabl
     g.mark, NEW.vault, json_array(NEW.key), CAST(NEW.id AS text),
     CASE WHEN g.table_id IS NOT NULL THEN 'table' END, CAST(g.table_id AS text)
 FROM (SELECT {id_} AS mark, {self.nearest("table_id", "NEW.path")} AS table_id) g
-WHERE NOT {self.is_referenced("NEW.path", "NEW.uuid")}  -- the last reference marks
+WHERE NOT {self._is_referenced()}  -- the last reference marks
     AND NOT EXISTS ({is_marked.format("sexton_mark")}) AND NOT EXISTS ({is_marked.format("sexton_mark_history")});
 DELETE FROM {SCHEDULED} WHERE data_file_id = NEW.id;"""
 
@@ -182,7 +180,7 @@ DELETE FROM {SCHEDULED} WHERE data_file_id = NEW.id;"""
         instance = quoted(self.lake.instance)
         is_orphan = "kind = 'orphan' AND parent_kind = 'rowset' AND parent_id = NEW.uuid"
         is_other = f"m.instance = {instance} AND (m.id = NEW.uuid OR {is_orphan}) AND {FIRST_KEY} <> NEW.key"
-        other_row = f"EXISTS (SELECT 1 FROM {FILES} f WHERE f.tail = NEW.tail AND f.path <> NEW.path)"
+        other_row = f"EXISTS (SELECT 1 FROM {FILES} f WHERE {SAME_UUID} AND f.path <> NEW.path)"
         other_mark = f"EXISTS (SELECT 1 FROM sexton_mark m WHERE {is_other})"
         is_gone = f"discarded IS NULL AND instance = {instance} AND"
         return f"""
@@ -198,10 +196,21 @@ SELECT RAISE(ABORT, '{REFUSAL}') WHERE EXISTS (
         """Return the statement that deletes the marks of a file; a trigger of Sexton refuses claimed ones."""
         return f"DELETE FROM sexton_mark WHERE instance = {quoted(self.lake.instance)} AND {condition} AND {IS_MARK};"
 
+    def _is_referenced(self) -> str:
+        """Return the condition that a row of the lake still names the file: by its UUID, if it has one, or its path.
 
-def _holds(path: str, condition: str = "") -> str:
-    """Return the condition that a table of files has a path ``held`` of the same end, for which a condition holds."""
-    return " OR ".join(
-        f"EXISTS (SELECT 1 FROM {table} held WHERE {TAIL.format('held.path')} = {TAIL.format(path)}{condition})"
-        for table in FILE_TABLES
-    )
+        A path is looked up as it is, and as what it is below each directory that has it: in the tables, because SQLite
+        reads the whole view for more than one value.
+        """
+        below = "substr(NEW.path, length(place.path) + 1)"
+        is_below = f"held.path IS {below} AND coalesce(held.table_id = place.table_id, 0) = held.path_is_relative"
+        by_path = " OR ".join(
+            f"EXISTS (SELECT 1 FROM {table} held WHERE {lookup('held.path')} = {lookup(below)} AND {is_below})"
+            for table in FILE_TABLES
+        )
+        places = f"SELECT NULL AS table_id, '' AS path UNION ALL SELECT table_id, path FROM {DIRECTORIES}"
+        by_uuid = f"EXISTS (SELECT 1 FROM {FILES} f WHERE {SAME_UUID} AND f.{IS_REGISTERED})"
+        return (
+            f"CASE WHEN NEW.uuid IS NOT NULL THEN {by_uuid} ELSE EXISTS (SELECT 1 FROM ({places}) place "
+            f"WHERE substr(NEW.path, 1, length(place.path)) = place.path AND ({by_path})) END"
+        )
