@@ -11,7 +11,9 @@ from sexton.owners.ducklake.model import DIRECTORIES, ELSEWHERE, FILE_TABLES, FI
 FIRST_KEY = "json_extract(m.keys, '$[0]')"
 REFUSAL = "SX001 collected: a round is deleting this file, or has deleted it; roll this commit back"
 SCHEDULED = TRIGGERS["sexton_scheduled"]
-IS_REGISTERED = f"kind <> '{SCHEDULED}'"
+KINDS = {SCHEDULED: "scheduled", **{table: table for table in FILE_TABLES}}
+"""Table of the lake → the kind of its rows in the view."""
+IS_REGISTERED = f"kind <> '{KINDS[SCHEDULED]}'"
 """The condition that a row of the view is one of a registered file."""
 SAME_UUID = "f.lookup = NEW.uuid AND f.uuid = NEW.uuid"
 """The condition that a row ``f`` of the view has the UUID of the file."""
@@ -81,7 +83,8 @@ FROM ({" UNION ALL ".join(rows)})))"""
         numbers = {SCHEDULED: "data_file_id", **FILE_TABLES}
         passing = [
             f"CREATE TRIGGER {trigger} AFTER INSERT ON {table} BEGIN "
-            f"INSERT INTO {FILES} SELECT * FROM {FILES} WHERE kind = '{table}' AND id = NEW.{numbers[table]}; END"
+            f"INSERT INTO {FILES} SELECT * FROM {FILES} "
+            f"WHERE kind = '{KINDS[table]}' AND id = NEW.{numbers[table]}; END"
             for trigger, table in TRIGGERS.items()
         ]
         of_view = f"CREATE TRIGGER {{}} INSTEAD OF INSERT ON {FILES} WHEN {{}} BEGIN{{}}\nEND"
@@ -151,8 +154,8 @@ FROM ({" UNION ALL ".join(rows)})))"""
         """Return the query of the rows of a table of the lake, for the view."""
         path = f"CASE WHEN path_is_relative THEN {directory} || path ELSE path END"
         return (
-            f"SELECT '{table}' AS kind, {number} AS id, {bytes_} AS bytes, path AS raw, {lookup('path')} AS lookup, "
-            f"{path} AS path FROM {table} f"
+            f"SELECT '{KINDS[table]}' AS kind, {number} AS id, {bytes_} AS bytes, "
+            f"path AS raw, {lookup('path')} AS lookup, {path} AS path FROM {table} f"
         )
 
     def _scheduled(self) -> str:
@@ -202,15 +205,18 @@ SELECT RAISE(ABORT, '{REFUSAL}') WHERE EXISTS (
         A path is looked up as it is, and as what it is below each directory that has it: in the tables, because SQLite
         reads the whole view for more than one value.
         """
-        below = "substr(NEW.path, length(place.path) + 1)"
-        is_below = f"held.path IS {below} AND coalesce(held.table_id = place.table_id, 0) = held.path_is_relative"
+        is_below = "held.path IS below AND coalesce(held.table_id = place.table_id, 0) = held.path_is_relative"
         by_path = " OR ".join(
-            f"EXISTS (SELECT 1 FROM {table} held WHERE {lookup('held.path')} = {lookup(below)} AND {is_below})"
+            f"EXISTS (SELECT 1 FROM {table} held WHERE {lookup('held.path')} = {lookup('below')} AND {is_below})"
             for table in FILE_TABLES
         )
-        places = f"SELECT NULL AS table_id, '' AS path UNION ALL SELECT table_id, path FROM {DIRECTORIES}"
+        directories = f"SELECT NULL AS table_id, '' AS path UNION ALL SELECT table_id, path FROM {DIRECTORIES}"
+        places = (
+            f"SELECT table_id, substr(NEW.path, length(path) + 1) AS below FROM ({directories}) "
+            "WHERE substr(NEW.path, 1, length(path)) = path"
+        )
         by_uuid = f"EXISTS (SELECT 1 FROM {FILES} f WHERE {SAME_UUID} AND f.{IS_REGISTERED})"
         return (
-            f"CASE WHEN NEW.uuid IS NOT NULL THEN {by_uuid} ELSE EXISTS (SELECT 1 FROM ({places}) place "
-            f"WHERE substr(NEW.path, 1, length(place.path)) = place.path AND ({by_path})) END"
+            f"CASE WHEN NEW.uuid IS NOT NULL THEN {by_uuid} "
+            f"ELSE EXISTS (SELECT 1 FROM ({places}) place WHERE {by_path}) END"
         )
