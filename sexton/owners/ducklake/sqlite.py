@@ -1,8 +1,8 @@
 """Write the triggers of a DuckLake in SQLite, which has one writer at a time: each sees every claim. Pure.
 
-SQLite parses the whole schema of a file for each connection, and DuckLake opens two of them for each file of a commit:
-each KB of these views and triggers makes such a commit some 4 % slower. So every expression about a file is written
-once, in a view, from which the triggers read the inserted row; what they do is in the triggers of that view.
+SQLite parses the whole schema for each connection, and DuckLake opens two connections for each file of a commit: a KB
+of these views and triggers makes a commit of small files some 4 % slower. So the view ``sexton_file`` has each
+expression about a file once. The triggers of the lake's tables pass the inserted row to it, and its own triggers act.
 """
 
 from sexton.owners.ducklake.lake_sql import ENDINGS, UNCLEAR, LakeSql, quoted
@@ -42,7 +42,7 @@ class SqliteLake(LakeSql):
         directory = f"(SELECT d.path FROM {DIRECTORIES} d WHERE d.table_id = f.table_id)"
         rows = [self._rows(table, number, "file_size_bytes", directory) for table, number in FILE_TABLES.items()]
         rows.append(self._rows(SCHEDULED, "data_file_id", "NULL", self.root))
-        # SQLite has no hash function.
+        # SQLite has no hash function: the last bytes of the path take the place of a digest.
         mark = "coalesce(uuid, 'file-' || lower(hex(substr(CAST(path AS BLOB), -40))) || '-')"
         return [
             f"""CREATE VIEW {FILES} AS
@@ -185,15 +185,13 @@ DELETE FROM {SCHEDULED} WHERE data_file_id = NEW.id;"""
         is_other = f"m.instance = {instance} AND (m.id = NEW.uuid OR {is_orphan}) AND {FIRST_KEY} <> NEW.key"
         other_row = f"EXISTS (SELECT 1 FROM {FILES} f WHERE {SAME_UUID} AND f.path <> NEW.path)"
         other_mark = f"EXISTS (SELECT 1 FROM sexton_mark m WHERE {is_other})"
-        is_gone = f"discarded IS NULL AND instance = {instance} AND"
+        history = f"SELECT 1 FROM sexton_mark_history WHERE discarded IS NULL AND instance = {instance} AND"
         return f"""
 SELECT RAISE(ABORT, {quoted(UNCLEAR)})
 WHERE NEW.is_unclear OR NEW.uuid IS NOT NULL AND (NOT NEW.is_inside OR {other_row} OR {other_mark});
 {self._take_back("kind <> 'prepared'")}
 DELETE FROM sexton_mark WHERE instance = {instance} AND {is_orphan};
-SELECT RAISE(ABORT, '{REFUSAL}') WHERE EXISTS (
-    SELECT 1 FROM sexton_mark_history WHERE {is_gone} {IS_MARK}
-    UNION ALL SELECT 1 FROM sexton_mark_history WHERE {is_gone} {is_orphan});"""
+SELECT RAISE(ABORT, '{REFUSAL}') WHERE EXISTS ({history} {IS_MARK} UNION ALL {history} {is_orphan});"""
 
     def _take_back(self, condition: str) -> str:
         """Return the statement that deletes the marks of a file; a trigger of Sexton refuses claimed ones."""
@@ -202,8 +200,8 @@ SELECT RAISE(ABORT, '{REFUSAL}') WHERE EXISTS (
     def _is_referenced(self) -> str:
         """Return the condition that a row of the lake still names the file: by its UUID, if it has one, or its path.
 
-        A path is looked up as it is, and as what it is below each directory that has it: in the tables, because SQLite
-        reads the whole view for more than one value.
+        SQLite looks up the whole path, and the rest of it below each table's directory that it begins with. It searches
+        the tables for them: for more than one value it would read the whole view.
         """
         is_below = "held.path IS below AND coalesce(held.table_id = place.table_id, 0) = held.path_is_relative"
         by_path = " OR ".join(

@@ -33,7 +33,7 @@ def register(c: sqlite3.Connection, first: int, count: int) -> None:
     c.execute("COMMIT")
 
 
-def let_go(c: sqlite3.Connection, number: int) -> None:
+def unreference(c: sqlite3.Connection, number: int) -> None:
     """End the reference to a file, and list it to be deleted."""
     c.execute("DELETE FROM ducklake_data_file WHERE data_file_id = ?", (number,))
     row = (number, f"/other/sensor={number}/{NAME}")
@@ -49,19 +49,19 @@ def give_back(c: sqlite3.Connection) -> int:
 
 
 def steps(c: sqlite3.Connection, number: int) -> tuple[int, int, int]:
-    """Return the steps of SQLite's machine to register a file, to let it go, and to give the marks back."""
+    """Return the steps of SQLite's machine to register a file, to end its reference, and to give the marks back."""
     taken = []
 
     def count() -> None:
         taken[-1] += 1
 
     c.set_progress_handler(count, 1)
-    for action in (lambda: register(c, number, 1), lambda: let_go(c, number), lambda: give_back(c)):
+    for action in (lambda: register(c, number, 1), lambda: unreference(c, number), lambda: give_back(c)):
         taken.append(0)
         action()
     c.set_progress_handler(None, 1)
-    registering, letting_go, giving_back = taken
-    return registering, letting_go, giving_back
+    registering, unreferencing, giving_back = taken
+    return registering, unreferencing, giving_back
 
 
 def test_each_connection_parses_little(catalog: sqlite3.Connection) -> None:
@@ -77,7 +77,7 @@ def test_the_steps_do_not_grow_with_the_files(catalog: sqlite3.Connection) -> No
     register(catalog, 1_000, 100)
     few = steps(catalog, 5_000)
     register(catalog, 10_000, 2_000)
-    let_go(catalog, 1_000)
+    unreference(catalog, 1_000)
     assert give_back(catalog) == 2
 
     many = steps(catalog, 5_001)
@@ -102,6 +102,6 @@ def test_the_steps_do_not_grow_with_the_marks(catalog: sqlite3.Connection) -> No
 def test_a_file_is_told_from_others_that_end_alike(lake: AttachedLake, catalog: sqlite3.Connection) -> None:
     register(catalog, 1_000, 3)
 
-    let_go(catalog, 1_001)
+    unreference(catalog, 1_001)
 
     assert lake.marks() == {f"other/sensor=1001/{NAME}": "dropped"}
