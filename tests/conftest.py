@@ -10,15 +10,12 @@ import hypothesis
 import pytest
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
 
-from sexton.database import schema
 from sexton.recycle.pipeline import finish
 from tests.servers import kafka as kafka_server
 from tests.servers import postgres as postgres_server
 from tests.servers import s3 as s3_servers
 from tests.servers import temporal as temporal_servers
-from tests.statements import find_missing, left_to_soak
 from tests.support import maven
-from tests.support.rig import DEPLOYMENT
 
 REQUEST_SECONDS = 60.0
 
@@ -40,20 +37,13 @@ def pytest_configure() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark slow tests, and the PostgreSQL variants that add no SQL coverage (``tests/left_to_soak``), as soak tests."""
-    soak_ids = left_to_soak()
-    missing = find_missing(soak_ids, {item.nodeid for item in items})
-    if missing and not any("::" in argument for argument in config.args):
-        raise pytest.UsageError(f"tests/left_to_soak lists tests that do not exist: {', '.join(missing)}")
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark slow tests as soak tests, too."""
     for item in items:
         if item.get_closest_marker("soak"):  # a long variant of a slow test
             item.own_markers = [mark for mark in item.own_markers if mark.name != "slow"]
         elif item.get_closest_marker("slow"):
             item.add_marker("soak")
-        if item.nodeid in soak_ids:
-            item.add_marker("soak")
-            item.add_marker("left")
 
 
 @pytest.fixture(autouse=True)
@@ -86,47 +76,35 @@ def bucket(s3_server: s3_servers.RunningS3) -> str:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[postgres_server.Cluster]:
-    """A real PostgreSQL cluster: `.url(dbname)`, `.create_database()`."""
-    try:
-        cluster = postgres_server.Cluster(fsync=False)  # no test simulates a power cut
-    except postgres_server.Unavailable as e:
-        pytest.skip(str(e))
-    yield cluster
-    cluster.stop()
+def postgres() -> postgres_server.Cluster:
+    """Return a real PostgreSQL cluster: `.url(dbname)`, `.create_database()`."""
+    return postgres_server.shared()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Return the URL of a new empty database, on SQLite and on PostgreSQL."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'sexton.db'}"
-    cluster: postgres_server.Cluster = request.getfixturevalue("postgres")
-    return cluster.create_database()
-
-
-@pytest.fixture(scope="session")
-def kept_url(postgres: postgres_server.Cluster) -> str:
-    """Return a database with the schema that tests share and empty, because its creation takes a second."""
-    url = postgres.create_database()
-    schema.init(url, DEPLOYMENT)
-    return url
+@pytest.fixture(autouse=True)
+def _databases_dropped() -> Iterator[None]:
+    """Drop the databases that a test created; those of fixtures with a wider scope were created before it."""
+    kept = postgres_server.count_created()
+    yield
+    postgres_server.drop_created(kept)
 
 
 @pytest.fixture
-def postgres_url(kept_url: str) -> str:
-    """Return the URL of a PostgreSQL database with the schema and without rows."""
-    postgres_server.empty(kept_url, DEPLOYMENT)
-    return kept_url
+def database_url(postgres: postgres_server.Cluster) -> str:
+    """Return the URL of a new empty database."""
+    return postgres.create_database()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def clean_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Return the URL of a database without rows for ``Rig``, on SQLite and on PostgreSQL."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'sexton.db'}"
-    url: str = request.getfixturevalue("postgres_url")
-    return url
+@pytest.fixture
+def postgres_url() -> str:
+    """Return the URL of a database with the schema and without rows."""
+    return postgres_server.new_database()
+
+
+@pytest.fixture
+def clean_url() -> str:
+    """Return the URL of a database with the schema and without rows."""
+    return postgres_server.new_database()
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ from sexton.check.model import (
     SecondCheckOrder,
 )
 from tests.integration.check.conftest import Owned, live_view
+from tests.servers.postgres import new_database
 from tests.support.rig import DEPLOYMENT
 
 YEAR_MS = 365 * 86_400_000
@@ -39,7 +40,7 @@ REST: dict[str, Any] = {
 @pytest.fixture
 def owned(tmp_path: Path) -> Iterator[Owned]:
     """A live file, an old orphan and one of two hours, which no check may judge yet."""
-    rig = Owned(f"sqlite:///{tmp_path / 'sexton.db'}").register(tmp_path / "v")
+    rig = Owned(new_database()).register(tmp_path / "v")
     with live_view(rig):
         rig.write_live("data/t1/live_0.dat")
         rig.write_old("data/t1/old_0.dat")

@@ -23,6 +23,7 @@ from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.model import OpenedRound, OpenRoundOrder, ReleaseOrder
 from tests.activities import test_forged_checks, test_forged_purges
 from tests.integration.recycle.rounds import test_forged_orders
+from tests.servers.postgres import new_database
 from tests.support.orders import lines_of
 from tests.support.planned import limited_policy
 from tests.support.rig import GRACE, Rig, listing, put
@@ -118,7 +119,7 @@ class Shop:
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Shop:
-    return Shop(Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance().instance("bank"), tmp_path / "v")
+    return Shop(Rig(new_database()).instance().instance("bank"), tmp_path / "v")
 
 
 def forged(order: Any, path: str, change: Change) -> Any:

@@ -19,12 +19,13 @@ from sexton.wal.sql.schedule import WalSchedule
 from tests.integration.replication.binlog_instance import BINLOG_SETTINGS, SHOP, BinlogInstance
 from tests.integration.wal.logs import EmbeddedPlace
 from tests.integration.wal.topic_stores import WAL_SETTINGS, TopicStores
+from tests.servers.postgres import new_database
 from tests.support.rig import DEPLOYMENT
 
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[Database]:
-    url = f"sqlite:///{tmp_path / 'sexton.db'}"
+    url = new_database()
     schema.init(url, DEPLOYMENT)
     database = Database.open(url)
     yield database

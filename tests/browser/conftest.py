@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, Page, Route, sync_playwright
 
 from tests.integration.protection.registrations import garbage
 from tests.servers.api import Api
+from tests.servers.postgres import new_database
 from tests.support.rig import Rig
 
 NewPage = Callable[..., Page]
@@ -26,7 +27,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[Rig]:
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    rig = Rig(new_database()).instance()
     yield rig
     rig.db.close()
 

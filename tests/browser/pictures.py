@@ -27,6 +27,7 @@ from tests.integration.protection.registrations import protect
 from tests.integration.recycle.pacing.test_shared_rates import exchange, pace_report
 from tests.integration.replication.binlog_instance import BinlogInstance
 from tests.servers.api import Api
+from tests.servers.postgres import new_database
 from tests.support.rig import Rig, put
 
 PAGES = {
@@ -135,7 +136,7 @@ def main(into: Path) -> None:
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     with tempfile.TemporaryDirectory() as home, sync_playwright() as playwright:
         root = Path(home) / "v"
-        rig = Owned(f"sqlite:///{home}/sexton.db").register(root)
+        rig = Owned(new_database()).register(root)
         with live_view(rig), Api(rig, console=True) as api:
             numbers = furnish(rig, api, root)
             browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])

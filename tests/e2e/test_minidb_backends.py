@@ -12,6 +12,7 @@ from sexton.kernel.crash_points import OF_BACKEND, installed
 from tests.e2e.stores import BACKENDS, Stores
 from tests.integration.replication.binlog_instance import DB, SHOP
 from tests.servers.api import Api
+from tests.servers.postgres import new_database
 from tests.support.crashes import Crash, crash_at
 from tests.support.rig import Rig
 
@@ -21,7 +22,7 @@ STEPS = 20
 
 @pytest.fixture
 def stores(tmp_path: Path) -> Iterator[Stores]:
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}")
+    rig = Rig(new_database())
     (tmp_path / "minidb").mkdir()
     with Api(rig) as api:
         its = Stores(rig, api, tmp_path / "minidb")

@@ -21,6 +21,7 @@ from sexton.wal.nodes import HttpFlushClient
 from sexton.wal.port import ReplayRefused
 from tests.e2e.regions import A, B, Regions
 from tests.servers.api import Api
+from tests.servers.postgres import new_database
 from tests.support.rig import Rig
 
 SECRET = "flush-" * 6
@@ -28,7 +29,7 @@ SECRET = "flush-" * 6
 
 @pytest.fixture
 def regions(tmp_path: Path) -> Iterator[Regions]:
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    rig = Rig(new_database()).instance()
     (tmp_path / "minidb").mkdir()
     with Api(rig) as api:
         setup = Regions(rig, api, tmp_path / "minidb")

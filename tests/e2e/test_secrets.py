@@ -23,7 +23,7 @@ from sexton.runtime.embedded.ports import free_port, write_atomically
 from sexton.runtime.embedded.stack import Stack
 from sexton.runtime.spark.server import ConnectServer, missing, properties
 from tests.servers.kafka import Broker
-from tests.servers.postgres import Cluster
+from tests.servers.postgres import Cluster, new_database
 from tests.support.leaks import record_secret
 
 DEPLOYMENT = "test-secrets"
@@ -261,7 +261,7 @@ def test_options_of_spark_are_in_a_private_file(tmp_path: Path) -> None:
 
 
 def test_an_error_of_the_database_shows_no_parameter(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'sexton.db'}"
+    url = new_database()
     schema.init(url, DEPLOYMENT)
     db = Database.open(url)
     row = {"id": "0123456789ab", "scope": "read", "digest": "hush-hush", "created_at": 1, "created_by": "ada"}
@@ -276,8 +276,8 @@ def test_an_error_of_the_database_shows_no_parameter(tmp_path: Path) -> None:
 def test_a_new_database_file_is_private(tmp_path: Path) -> None:
     umask = os.umask(0)
     try:
-        schema.init(f"sqlite:///{tmp_path / 'deep' / 'er' / 'sexton.db'}", DEPLOYMENT)
-        db = Database.open(f"sqlite:///{tmp_path / 'deep' / 'er' / 'sexton.db'}")
+        schema.init(new_database(), DEPLOYMENT)
+        db = Database.open(new_database())
         with db.read() as c:
             modes = {p.name: stat.S_IMODE(p.stat().st_mode) for p in (tmp_path / "deep").rglob("*")}
             c.execute(db.t.clock.select())

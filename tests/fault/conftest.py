@@ -10,6 +10,7 @@ import pytest
 from sexton.contract import NewMark, undrop
 from sexton.storage.port import Vault
 from tests.servers.fault_proxy import FaultProxy
+from tests.servers.postgres import new_database
 from tests.servers.s3 import RunningS3
 from tests.support.rig import Rig, put
 
@@ -42,18 +43,18 @@ class Faulty:
 @pytest.fixture
 def faulty(tmp_path: Path, s3_server: RunningS3, bucket: str) -> Iterator[Faulty]:
     with FaultProxy(s3_server.endpoint_url, s3_server.access_key, s3_server.secret_key) as proxy:
-        rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}", endpoint_url=proxy.url).instance()
+        rig = Rig(new_database(), endpoint_url=proxy.url).instance()
         yield Faulty(rig, proxy, s3_server, bucket, rig.s3(bucket))
 
 
 def rig_and_backup_before_an_undrop(tmp_path: Path) -> tuple[Rig, Rig, Path]:
     """Return a rig, a rig over its backup in which ``a.dat`` is still due, and the directory of vault ``disk``."""
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    rig = Rig(new_database()).instance()
     root = rig.local(tmp_path / "v")
     put(root, "a.dat")
     rig.mark("dropped", NewMark(id="a", vault="disk", keys=("a.dat",)))
     rig.later(10_801)
-    restored = rig.copy(tmp_path / "backup.db")
+    restored = rig.copy()
     with rig.db.write() as c:
         undrop(c, "shop", "dropped", ["a"])
     return rig, restored, root

@@ -9,6 +9,7 @@ from sexton.database.engine import Database
 from tests.fault.binlog_invariants import check_followers, check_invariants, settle
 from tests.fault.binlog_world import BinlogWorld
 from tests.servers import postgres as postgres_server
+from tests.servers.postgres import new_database
 from tests.support.rig import DEPLOYMENT
 
 STEPS = 120
@@ -36,7 +37,7 @@ def play(url: str, seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_history_loses_nothing_and_leaves_nothing(tmp_path: Path, seed: int) -> None:
-    play(f"sqlite:///{tmp_path / 'sexton.db'}", seed)
+    play(new_database(), seed)
 
 
 @pytest.mark.slow
@@ -48,4 +49,4 @@ def test_history_on_postgresql_loses_nothing_and_leaves_nothing(postgres: postgr
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(1_000, 1_300))
 def test_many_histories_lose_nothing_and_leave_nothing(tmp_path: Path, seed: int) -> None:
-    play(f"sqlite:///{tmp_path / 'sexton.db'}", seed)
+    play(new_database(), seed)

@@ -7,19 +7,19 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from sexton.contract import NewMark
 from sexton.storage.model import MARKER_KEY
-from tests.servers.postgres import Cluster
+from tests.servers.postgres import Cluster, new_database
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig
 
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Rig:
-    return Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    return Rig(new_database()).instance()
 
 
 @pytest.fixture
 def pg(postgres: Cluster) -> Rig:
-    return Rig(postgres.create_database()).instance()
+    return Rig(new_database()).instance()
 
 
 def test_expiry_finer_than_a_millisecond_does_not_block_a_range(pg: Rig, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.kernel.crash_points import NAMES, installed
+from tests.servers.postgres import new_database
 from tests.support.rig import Rig, listing, put
 
 POINTS = sorted(name for name in NAMES if name.split(".")[0] in ("resolve", "claim", "files", "outcomes", "marks"))
@@ -117,7 +118,7 @@ def test_r42_claim_with_a_lost_reply_is_adopted_and_finished(clean_url: str, tmp
 
 
 def test_next_round_closes_a_dead_round_and_its_plan(tmp_path: Path) -> None:
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    rig = Rig(new_database()).instance()
     put(rig.local(tmp_path / "v"), "a.dat")
     rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
     rig.later(10_801)

@@ -19,6 +19,7 @@ from tests.integration.protection.registrations import garbage, registration
 from tests.servers.api_process import ApiProcess
 from tests.servers.certificate import certificate
 from tests.servers.forked import Forked
+from tests.servers.postgres import new_database
 from tests.support.rig import Rig
 
 ATTACK_SECONDS = 15
@@ -28,7 +29,7 @@ KINDS = ("health", "stop", "renewal")
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[Rig]:
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    rig = Rig(new_database()).instance()
     garbage(rig, tmp_path)
     item = Item("disk", "data/a.dat")
     rig.registrar.register_at_once(registration("copy:1", item), [item])

@@ -11,6 +11,7 @@ from sexton.owners.port import OwnerSilent
 from sexton.owners.sql.owner import SqlOwner
 from tests.fault.conftest import Faulty
 from tests.fault.test_crashes import Crash, CrashAt
+from tests.servers.postgres import new_database
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig
 from tests.support.transactions import owner_write
@@ -42,7 +43,7 @@ def test_live_view_is_read_again_for_a_late_file_that_failed(faulty: Faulty) -> 
 
 
 def test_unreadable_live_view_raises_instead_of_a_count(tmp_path: Path) -> None:
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    rig = Rig(new_database()).instance()
     rig.local(tmp_path / "v")
     owner = SqlOwner(rig.db, rig.registry)
     assert owner.live_objects("shop") is None

@@ -8,19 +8,19 @@ from sqlalchemy import create_engine, text
 from sexton import contract
 from sexton.contract import NewMark, Refused
 from sexton.kernel.crash_points import installed
-from tests.servers.postgres import Cluster
+from tests.servers.postgres import Cluster, new_database
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, listing, put
 
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Rig:
-    return Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    return Rig(new_database()).instance()
 
 
 @pytest.fixture
 def pg(postgres: Cluster) -> Rig:
-    return Rig(postgres.create_database()).instance()
+    return Rig(new_database()).instance()
 
 
 def test_undrop_of_a_parent_with_a_deleted_child_is_refused(rig: Rig, tmp_path: Path) -> None:

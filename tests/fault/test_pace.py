@@ -16,6 +16,7 @@ from sexton.recycle.pacing.pacer import SharedPacer
 from sexton.recycle.pacing.store import PaceStore
 from tests.fault.conftest import Faulty
 from tests.servers.fault_proxy import FaultProxy, _Fault
+from tests.servers.postgres import new_database
 from tests.servers.s3 import RunningS3
 from tests.support.rig import Rig
 
@@ -52,7 +53,7 @@ def stormy(
 ) -> Iterator[tuple[Rig, Storm]]:
     """One instance with a vault ``cold`` behind the proxy, and due marks whose keys nobody wrote: S3 deletes those."""
     with Storm(s3_server.endpoint_url, s3_server.access_key, s3_server.secret_key) as proxy:
-        rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}", endpoint_url=proxy.url).instance()
+        rig = Rig(new_database(), endpoint_url=proxy.url).instance()
         if getattr(request, "param", "paced") == "paced":
             rig.deleter.pacer = SharedPacer(PaceStore(rig.db), rig.registry.vault, proxy.url)
         rig.vaults._clock = time.monotonic  # the rig's own clock passes quickly where several threads look at it

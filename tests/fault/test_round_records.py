@@ -7,11 +7,12 @@ from sqlalchemy import select
 
 from sexton.contract import NewMark
 from sexton.recycle.rounds.sql.reports import Reports
+from tests.servers.postgres import new_database
 from tests.support.rig import Rig, put
 
 
 def test_plan_of_an_observing_round_can_be_applied(tmp_path: Path) -> None:
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance(enable=False)
+    rig = Rig(new_database()).instance(enable=False)
     put(rig.local(tmp_path / "v"), "a.dat")
     rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
     rig.later(10_801)
@@ -22,7 +23,7 @@ def test_plan_of_an_observing_round_can_be_applied(tmp_path: Path) -> None:
 
 
 def test_round_waits_for_its_lease_since_its_first_attempt(tmp_path: Path) -> None:
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    rig = Rig(new_database()).instance()
     rig.rounds.open("shop", "first", None, rig.policy)
     for _ in range(2):
         with pytest.raises(Exception, match="is running"):

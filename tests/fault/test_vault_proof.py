@@ -12,13 +12,14 @@ from sexton.kernel.errors import BadInput
 from sexton.storage.model import MARKER_KEY, VaultSpec
 from sexton.storage.port import VaultFault
 from tests.fault.conftest import Faulty, rig_and_backup_before_an_undrop
+from tests.servers.postgres import new_database
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, listing, put
 
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Rig:
-    return Rig(f"sqlite:///{tmp_path / 'sexton.db'}", clock_step_seconds=2.6).instance().instance("other")
+    return Rig(new_database(), clock_step_seconds=2.6).instance().instance("other")
 
 
 @pytest.mark.parametrize(("first", "second"), [("a", "a"), ("a", "a/b"), ("a/b", "a")])
@@ -45,11 +46,11 @@ def test_r43_overlapping_s3_prefixes_are_refused(faulty: Faulty) -> None:
 
 
 def test_r43_marker_of_another_deployment_is_refused(tmp_path: Path) -> None:
-    ours = Rig(f"sqlite:///{tmp_path / 'a.db'}").instance()
+    ours = Rig(new_database()).instance()
     root = ours.local(tmp_path / "v")
     marker = json.loads((root / MARKER_KEY).read_text())
     (root / MARKER_KEY).write_text(json.dumps(marker | {"deployment": "production"}))
-    other_rig = Rig(f"sqlite:///{tmp_path / 'b.db'}").instance()
+    other_rig = Rig(new_database()).instance()
 
     with pytest.raises(BadInput, match="deployment production"):
         other_rig.local(root)
@@ -183,10 +184,10 @@ def test_r44_a_database_restored_from_a_backup_deletes_nothing(tmp_path: Path) -
 
 
 def test_only_one_of_a_database_and_its_clone_deletes(tmp_path: Path) -> None:
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    rig = Rig(new_database()).instance()
     rig.local(tmp_path / "v")
     rig.round()
-    clone = rig.copy(tmp_path / "clone.db")
+    clone = rig.copy()
     clone.round()
     for one in (rig, clone):
         one.mark("dropped", NewMark(id="a", vault="disk", keys=("a.dat",)))
@@ -197,7 +198,7 @@ def test_only_one_of_a_database_and_its_clone_deletes(tmp_path: Path) -> None:
 
 
 def test_disk_unmounted_before_the_delete_loses_no_record(tmp_path: Path) -> None:
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    rig = Rig(new_database()).instance()
     root = rig.local(tmp_path / "v")
     put(root, "d/a.dat")
     rig.mark("dropped", NewMark(id="m", vault="disk", keys=("d/a.dat",)))
@@ -219,7 +220,7 @@ def test_disk_unmounted_before_the_delete_loses_no_record(tmp_path: Path) -> Non
 
 
 def test_vault_added_during_a_round_quarantines_no_mark(tmp_path: Path) -> None:
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    rig = Rig(new_database()).instance()
     rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
     rig.later(10_801)
     quarantine = rig.stores.quarantine.quarantine
@@ -248,10 +249,10 @@ def test_restored_database_never_catches_up_by_counting_rounds(tmp_path: Path) -
 
 
 def test_clone_is_detected_in_each_of_its_rounds(tmp_path: Path) -> None:
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    rig = Rig(new_database()).instance()
     root = rig.local(tmp_path / "v")
     rig.round()
-    clone = rig.copy(tmp_path / "clone.db")
+    clone = rig.copy()
     rig.round()
     put(root, "a.dat")
     clone.mark("dropped", NewMark(id="a", vault="disk", keys=("a.dat",)))

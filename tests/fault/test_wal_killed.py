@@ -21,6 +21,7 @@ from tests.fault.wal_region import REGION, ids, read
 from tests.integration.wal.logs import KafkaPlace
 from tests.servers import kafka as kafka_server
 from tests.servers.forked import Forked
+from tests.servers.postgres import new_database
 from tests.support.rig import DEPLOYMENT
 
 SECONDS = 60.0
@@ -39,7 +40,7 @@ class Deployment:
     """One topic, its region's node and who purges it; each lives until it is killed."""
 
     def __init__(self, home: Path, kafka: kafka_server.Kafka) -> None:
-        self.home, self.kafka, self.url = home, kafka, f"sqlite:///{home / 'sexton.db'}"
+        self.home, self.kafka, self.url = home, kafka, new_database()
         schema.init(self.url, DEPLOYMENT)
         self.db = Database.open(self.url)
         self.store, place = WalStore(self.db), KafkaPlace(kafka.address)

@@ -16,6 +16,7 @@ import pytest
 from sexton.database import schema
 from sexton.kernel.crash_points import OF_WAL
 from tests.fault.wal_world import TOPICS, UNDROP_SECONDS, Entries, Region, World
+from tests.servers.postgres import new_database
 from tests.support.rig import DEPLOYMENT
 
 STEPS = 100
@@ -108,7 +109,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_500_random_steps_lose_nothing(empty: Path, tmp_path: Path, seed: int) -> None:
     shutil.copy(empty, tmp_path / "wal.db")
 
-    play(f"sqlite:///{tmp_path / 'wal.db'}", seed, STEPS)
+    play(new_database(), seed, STEPS)
 
 
 @pytest.mark.soak
@@ -116,4 +117,4 @@ def test_500_random_steps_lose_nothing(empty: Path, tmp_path: Path, seed: int) -
 def test_10_000_random_steps_lose_nothing(empty: Path, tmp_path: Path, seed: int) -> None:
     shutil.copy(empty, tmp_path / "wal.db")
 
-    play(f"sqlite:///{tmp_path / 'wal.db'}", seed, STEPS)
+    play(new_database(), seed, STEPS)

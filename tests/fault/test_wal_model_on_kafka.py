@@ -14,6 +14,7 @@ from tests.fault.test_wal_model import play
 from tests.fault.wal_region import read
 from tests.integration.wal.logs import SECONDS, KafkaPlace
 from tests.servers import kafka as kafka_server
+from tests.servers.postgres import new_database
 from tests.support.rig import DEPLOYMENT
 
 STEPS = 100
@@ -62,7 +63,7 @@ def log(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def run(log: Topics, home: Path, seed: int) -> None:
-    schema.init(url := f"sqlite:///{home / 'wal.db'}", DEPLOYMENT)
+    schema.init(url := new_database(), DEPLOYMENT)
     play(url, seed, STEPS, log)
 
 

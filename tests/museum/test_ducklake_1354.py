@@ -11,6 +11,7 @@ import pytest
 from sexton.contract import NewMark
 from sexton.marks.keepers import KeepReason
 from tests.integration.check.conftest import Owned, owned
+from tests.servers.postgres import new_database
 from tests.support.command import run
 from tests.support.kept import kept_texts
 from tests.support.lake import AttachedLake
@@ -47,7 +48,7 @@ def test_ducklake_1354_beside_the_peer(tmp_path: Path, capsys: pytest.CaptureFix
     for name in ("alone", "attached"):
         home = tmp_path / name
         home.mkdir()
-        lake = AttachedLake(f"sqlite:///{home / 'sexton.db'}", home)
+        lake = AttachedLake(new_database(), home)
         if name == "attached":
             lake.attach(capsys)
         shared = lake.data / "shared.parquet"

@@ -31,6 +31,7 @@ from sexton.runtime.engine import Engine
 from sexton.runtime.spark.store import SparkWorkerStore
 from sexton.runtime.temporal import search_attributes
 from tests.integration.wal.flushing_node import flushing_node
+from tests.servers.postgres import new_database
 from tests.servers.temporal import DevServer, start_local
 from tests.support.rig import DEPLOYMENT, Rig, put
 from tests.workflows.conftest import Served, slow
@@ -43,7 +44,7 @@ HISTORIES = Path(__file__).parent / "histories"
 
 async def record(scratch: Path) -> dict[str, str]:
     """Return histories by file name: a round that was paused, the tick that started one, and checks."""
-    rig = Rig(f"sqlite:///{scratch / 'sexton.db'}").instance()
+    rig = Rig(new_database()).instance()
     root = rig.local(scratch / "v")
     for n in range(3):
         put(root, f"data/{n}/a.dat")
@@ -109,7 +110,7 @@ async def record(scratch: Path) -> dict[str, str]:
 
 async def record_endings(scratch: Path) -> dict[str, str]:
     """Return histories by file name: rounds that are cancelled, fail, lose a lease, continue as new, or use Spark."""
-    rig = Rig(f"sqlite:///{scratch / 'sexton.db'}").instance()
+    rig = Rig(new_database()).instance()
     root = rig.local(scratch / "v")
     environment = await start_local(["--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=60"])
     client = await DevServer(environment).connect()
@@ -183,7 +184,7 @@ async def record_endings(scratch: Path) -> dict[str, str]:
 
 async def record_purges(scratch: Path) -> dict[str, str]:
     """Return histories by file name: a purge that waits, is paused, and purges; a round; the tick that started one."""
-    rig = Rig(f"sqlite:///{scratch / 'sexton.db'}").instance()
+    rig = Rig(new_database()).instance()
     environment = await start_local()
     client = await DevServer(environment).connect()
     usual = Settings(deployment=DEPLOYMENT, database_url=rig.url)
@@ -219,7 +220,7 @@ async def record_purges(scratch: Path) -> dict[str, str]:
 
 async def record_binlogs(scratch: Path) -> dict[str, str]:
     """Return histories by file name: a look at binlogs that is paused and meets a dead backend; its tick."""
-    rig = Rig(f"sqlite:///{scratch / 'sexton.db'}")
+    rig = Rig(new_database())
     environment = await start_local()
     client = await DevServer(environment).connect()
     settings = Settings(deployment=DEPLOYMENT, database_url=rig.url)

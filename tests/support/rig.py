@@ -4,14 +4,9 @@
 same database.
 """
 
-import atexit
-import shutil
-import sqlite3
-import tempfile
 import uuid
 from collections.abc import Callable
-from contextlib import closing
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +26,6 @@ from sexton.check.sql.repair import Repairs
 from sexton.check.sql.store import CheckStore
 from sexton.database import schema
 from sexton.database.engine import Database
-from sexton.database.tables import Tables
 from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.registry.add_vault import add_vault
 from sexton.operators.stores import operator_stores
@@ -56,6 +50,7 @@ from sexton.runtime.keepers import keepers
 from sexton.runtime.stores import DeploymentStores
 from sexton.storage.model import VaultSpec
 from sexton.storage.port import Vault
+from tests.servers.postgres import DEPLOYMENT, shared
 from tests.support.files import stored_files
 from tests.support.places import AuditList, SerializedVaults, SteppingClock
 
@@ -63,9 +58,10 @@ RETENTION = {"prepared": 259_200, "compacted": 1_800, "dropped": 10_800, "orphan
 GRACE = 3_600
 DAY = 86_400
 INTERVAL = 3_600
-DEPLOYMENT = "test-rig"
-SHARED: dict[str, tuple[Tables, dict[Any, Any], Any]] = {}
-"""By name of a dialect: its tables, its compiled statements, and the dialect itself."""
+COMPILED: dict[Any, Any] = {}
+"""Compiled statements, shared by the engines of all tests."""
+DIALECTS: list[Any] = []
+"""Their dialect, once a first engine has connected."""
 
 Checked = Callable[[RangeOrder, Policy], RangeOrder]
 """Compares an order with the rows of its round."""
@@ -89,7 +85,7 @@ class Rig:
         """Open the database and wire everything that a worker has.
 
         Args:
-            url: the database; it is created if it does not exist.
+            url: a database with the schema.
             endpoint_url: of S3.
             threads: concurrent requests to a store.
             beside: whether deletes run in threads beside the claim.
@@ -98,7 +94,6 @@ class Rig:
             clock_step_seconds: added to the clock of vault proofs at each reading; from 2.5 on no proof is used twice.
             live_url: the database with a second login, which reads live views.
         """
-        _create_schema(url)
         self.url, self.endpoint_url = url, endpoint_url
         self.db = open_database(url, live_url)
         self.operators = operator_stores(self.db)
@@ -140,14 +135,9 @@ class Rig:
         parts = Parts(self.stores, self.leases, self.controls, self.vaults, owner, self.audit)
         return Recycler(parts, deleter)
 
-    def copy(self, file: Path) -> "Rig":
-        """Return a rig of a copy of the SQLite database as it is now, like a restored backup or a clone."""
-        with (
-            closing(sqlite3.connect(file)) as target,
-            closing(sqlite3.connect(str(self.db.engine.url.database))) as source,
-        ):
-            source.backup(target)
-        return Rig(f"sqlite:///{file}", endpoint_url=self.endpoint_url)
+    def copy(self) -> "Rig":
+        """Return a rig of a copy of the database as it is now, like a restored backup or a clone."""
+        return Rig(shared().create_database(self.url), endpoint_url=self.endpoint_url)
 
     def instance(self, name: str = "shop", *, enable: bool = True) -> "Rig":
         """Add an instance, enabled by default; return the rig."""
@@ -275,44 +265,8 @@ class Rig:
 
     def sql(self, statement: str, **parameters: object) -> None:
         """Execute SQL; ``{}`` stands for what precedes the names of Sexton's tables."""
-        name = "sexton." if self.db.dialect == "postgresql" else "sexton_"
         with self.db.write() as c:
-            c.execute(text(statement.replace("{}", name)), parameters)
-
-
-def migrated(file: Path, deployment: str) -> Path:
-    """Create an empty SQLite database with the schema and return its file; copying is far faster than migrating."""
-    shutil.copyfile(_template(), file)
-    if deployment != DEPLOYMENT:
-        with closing(sqlite3.connect(file)) as c, c:
-            c.execute("UPDATE sexton_clock SET deployment = ?", (deployment,))
-    return file
-
-
-@cache
-def _template() -> Path:
-    """Run the migrations on SQLite, once for this process."""
-    file = Path(tempfile.mkdtemp(prefix="sexton-template-")) / "empty.db"
-    schema.init(f"sqlite:///{file}", DEPLOYMENT)
-    with sqlite3.connect(file) as c:
-        c.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    atexit.register(shutil.rmtree, file.parent)
-    return file
-
-
-def _create_schema(url: str) -> None:
-    """Create the schema, unless it exists."""
-    file = Path(url.removeprefix("sqlite:///"))
-    if not url.startswith("sqlite:///"):
-        _upgrade(url)
-    elif not file.exists():
-        migrated(file, DEPLOYMENT)
-
-
-@cache
-def _upgrade(url: str) -> None:
-    """Run the migrations on PostgreSQL, once for each database: tests empty it and use it again."""
-    schema.init(url, DEPLOYMENT)
+            c.execute(text(statement.replace("{}", "sexton.")), parameters)
 
 
 def stores_of(db: Database) -> DeploymentStores:
@@ -321,13 +275,13 @@ def stores_of(db: Database) -> DeploymentStores:
 
 
 def open_database(url: str, live_url: str = "") -> Database:
-    """Open a database that shares compiled statements with others of its dialect, to save time in each test."""
+    """Open a database that shares compiled statements with others, to save time in each test."""
     db = Database.open(url, live_url=live_url)
-    if db.dialect not in SHARED:
+    if not DIALECTS:
         db.engine.connect().close()  # completes the dialect: another engine may connect first
-    tables, compiled, dialect = SHARED.setdefault(db.dialect, (db.t, {}, db.engine.dialect))
-    db.t, db.engine = tables, db.engine.execution_options(compiled_cache=compiled)
-    db.engine.dialect = dialect
+        DIALECTS.append(db.engine.dialect)
+    db.engine = db.engine.execution_options(compiled_cache=COMPILED)
+    db.engine.dialect = DIALECTS[0]
     return db
 
 

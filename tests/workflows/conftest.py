@@ -20,6 +20,7 @@ from sexton.recycle.errors import PlanRefused
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline import ranges
 from sexton.recycle.rounds.model import RecycleRequest, RoundProgress
+from tests.servers.postgres import new_database
 from tests.servers.temporal import DevServer
 from tests.support.rig import DEPLOYMENT, Rig, put
 from workflows import ids
@@ -97,7 +98,7 @@ def heavy_from(rig: Rig, objects: int) -> Settings:
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Rig:
-    return Rig(f"sqlite:///{tmp_path / 'sexton.db'}")
+    return Rig(new_database())
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from sexton.replication.binlog.messages import GcProgress, GcReport, GcRequest
 from sexton.replication.binlog.sql.cutting import Cutter
 from tests.integration.replication.binlog_instance import INTERVAL, SHOP, BinlogInstance
 from tests.integration.replication.storage_nodes import StorageNode
+from tests.servers.postgres import new_database
 from tests.support.rig import DEPLOYMENT, Rig
 from tests.workflows.conftest import PATIENCE_SECONDS, Served
 from workflows import ids, options
@@ -73,7 +74,7 @@ class Gc:
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Rig:
-    return Rig(f"sqlite:///{tmp_path / 'sexton.db'}")
+    return Rig(new_database())
 
 
 @pytest.fixture

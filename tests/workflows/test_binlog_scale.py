@@ -16,6 +16,7 @@ from sexton.replication.binlog.messages import GcReport, GcRequest
 from sexton.replication.binlog.model import CutDone
 from sexton.replication.replicas.model import Copy, Placement, ReplicaReport, Tablet, TabletReport
 from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance
+from tests.servers.postgres import new_database
 from tests.support.rig import DEPLOYMENT, Rig
 from tests.workflows.conftest import Served
 from workflows import ids, options
@@ -107,7 +108,7 @@ def counted(rig: Rig) -> Iterator[list[str]]:
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Rig:
-    return Rig(f"sqlite:///{tmp_path / 'sexton.db'}")
+    return Rig(new_database())
 
 
 def cut_in(field: Field) -> int:
@@ -124,7 +125,7 @@ async def test_binlog_run_costs_no_more_with_more_tablets(
     served: Served, settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tablets: int
 ) -> None:
     monkeypatch.setitem(options.BACKEND_SWEEP, "schedule_to_start_timeout", dt.timedelta(seconds=1))
-    small = Rig(f"sqlite:///{tmp_path / 'small.db'}")
+    small = Rig(new_database())
     few = cut_in(Field(Served(small, served.client), 100))
     small.db.close()
     field = Field(served, tablets)

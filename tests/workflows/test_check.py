@@ -20,6 +20,7 @@ from sexton.interfaces.worker import control
 from sexton.recycle.rounds.model import DueInstances, TickRequest
 from sexton.runtime.spark.store import SparkWorkerStore
 from tests.integration.check.conftest import Owned, file_keys
+from tests.servers.postgres import new_database
 from tests.servers.temporal import DevServer
 from tests.support.rig import DEPLOYMENT, Rig, put
 from tests.support.transactions import owner_write
@@ -32,7 +33,7 @@ from workflows.tick import RecycleTick
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Rig:
-    return Owned(f"sqlite:///{tmp_path / 'sexton.db'}")
+    return Owned(new_database())
 
 
 @pytest.fixture

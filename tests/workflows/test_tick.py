@@ -11,6 +11,7 @@ from config.settings import Settings
 from sexton.operators.controls.model import ControlKind
 from sexton.recycle.rounds.model import DueInstances, TickRequest
 from sexton.runtime.temporal import schedules, search_attributes
+from tests.servers.postgres import new_database
 from tests.support.rig import Rig, listing
 from tests.workflows.conftest import PATIENCE_SECONDS, Served, fill
 from workflows import ids
@@ -26,7 +27,7 @@ def deployment() -> str:
 @pytest.fixture
 def rig(tmp_path: Path, deployment: str, monkeypatch: pytest.MonkeyPatch) -> Rig:
     monkeypatch.setattr("tests.support.rig.DEPLOYMENT", deployment)
-    return Rig(f"sqlite:///{tmp_path / 'sexton.db'}")
+    return Rig(new_database())
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.wal import WalService
 from tests.integration.wal.flushing_node import FlushedRegions
+from tests.servers.postgres import new_database
 from tests.support.rig import DEPLOYMENT, Rig
 from tests.workflows.conftest import PATIENCE_SECONDS, Served
 from workflows import ids
@@ -32,7 +33,7 @@ LAG = 50
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Rig:
-    return Rig(f"sqlite:///{tmp_path / 'sexton.db'}")
+    return Rig(new_database())
 
 
 @pytest.fixture

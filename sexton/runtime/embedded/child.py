@@ -17,16 +17,24 @@ from sexton.runtime.embedded.binaries import EmbeddedError
 from sexton.runtime.embedded.ports import write_atomically
 
 # Runs in its own interpreter before it executes the real program, as a preexec_fn may deadlock in a process with
-# threads. prctl(PR_SET_PDEATHSIG = 1, SIGTERM): the kernel ends the child when its parent is killed. If the parent died
-# before that call, getppid() is another process.
+# threads. prctl(PR_SET_PDEATHSIG = 1): the kernel ends the child when its parent is killed; a change of the user would
+# clear that. If the parent died before that call, getppid() is another process.
 _LAUNCH = """
 import os, sys
+parent, number, uid, gid = map(int, sys.argv[1:5])
 if sys.platform == "linux":
     import ctypes
-    ctypes.CDLL(None).prctl(1, 15, 0, 0, 0)
-if os.getppid() != int(sys.argv[1]):
+    prctl = ctypes.CDLL(None).prctl
+if uid:
+    os.chdir("/")
+    os.setgroups([])
+    os.setgid(gid)
+    os.setuid(uid)
+if sys.platform == "linux":
+    prctl(1, number, 0, 0, 0)
+if os.getppid() != parent:
     sys.exit("the parent has ended")
-os.execvp(sys.argv[2], sys.argv[2:])
+os.execvp(sys.argv[5], sys.argv[5:])
 """
 _POLL_SECONDS = 0.05
 GRACE_SECONDS = 25.0
@@ -36,8 +44,29 @@ GRACE_SECONDS = 25.0
 class Child:
     """A program of the stack, with its log in ``logs/NAME.log`` and its pid in ``run/NAME.pid`` of a home."""
 
-    def __init__(self, name: str, command: Sequence[str], home: Path, env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        home: Path,
+        env: Mapping[str, str],
+        *,
+        stop_with: signal.Signals = signal.SIGTERM,
+        user: tuple[int, int] = (0, 0),
+    ) -> None:
+        """Describe a program; ``start`` runs it.
+
+        Args:
+            name: of its log and its pid file.
+            command: the program and its arguments.
+            home: where both files are.
+            env: its whole environment.
+            stop_with: the signal after which it ends in good order.
+            user: the user and group that it runs as; zeros: those of this process.
+        """
         self.name = name
+        self._stop_with = stop_with
+        self._user = user
         self.log = home / "logs" / f"{name}.log"
         self._command = list(command)
         self._env = dict(env)
@@ -64,9 +93,10 @@ class Child:
         make_directory(self._pid_file.parent)
         if self.log.exists():
             self.log.replace(self.log.with_suffix(".log.1"))
+        launch = (os.getpid(), self._stop_with.value, *self._user)
         with open_file(self.log, "wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), *self._command],
+                [sys.executable, "-I", "-S", "-c", _LAUNCH, *map(str, launch), *self._command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -75,7 +105,8 @@ class Child:
                 start_new_session=True,
                 umask=CHILD_UMASK,
             )
-        record = {"pid": self._process.pid, "started": _start_time(self._process.pid), "command": self._command}
+        pid = self._process.pid
+        record = {"pid": pid, "started": _start_time(pid), "command": self._command, "stop_with": self._stop_with}
         write_atomically(self._pid_file, json.dumps(record))
         while True:
             self.check()
@@ -108,10 +139,10 @@ class Child:
             self._process.wait()
 
     def stop(self, grace: float = GRACE_SECONDS) -> None:
-        """Send SIGTERM, and after ``grace`` seconds SIGKILL, to its whole process group."""
+        """Send its stop signal, and after ``grace`` seconds SIGKILL, to its whole process group."""
         if self._process is None:
             return
-        _signal_group(self._process.pid, signal.SIGTERM)
+        _signal_group(self._process.pid, self._stop_with)
         try:
             self._process.wait(grace)
         except subprocess.TimeoutExpired:
@@ -132,7 +163,7 @@ def stop_leftovers(home: Path, grace: float = GRACE_SECONDS) -> list[str]:
         deadline = time.monotonic() + grace
         if _still_runs(record):
             names.append(file.stem)
-            _signal_group(record["pid"], signal.SIGTERM)
+            _signal_group(record["pid"], signal.Signals(record["stop_with"]))
         while _still_runs(record):
             if time.monotonic() > deadline:
                 _signal_group(record["pid"], signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Run the embedded stack over one home directory: S3, Temporal, the database's schema, workers.
+"""Run the embedded stack over one home directory: PostgreSQL with Sexton's schema, S3, Temporal, workers.
 
 A restart over the same home keeps every object, workflow, row and key, and every port that is still free. A lock allows
 one stack for each home; it ends with the process that holds it, even when that is killed.
@@ -12,12 +12,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
+from urllib.parse import urlsplit
 
 from config.sources import home_env
 from sexton.kernel.private import make_directory, open_file
 from sexton.runtime.embedded.binaries import EmbeddedError
 from sexton.runtime.embedded.child import Child, stop_leftovers
 from sexton.runtime.embedded.ports import Ports, write_atomically
+from sexton.runtime.embedded.postgres import PostgresServer
 from sexton.runtime.embedded.s3 import S3Server
 from sexton.runtime.embedded.temporal import TemporalServer
 
@@ -69,11 +71,16 @@ class Stack:
             "AWS_ACCESS_KEY_ID": stored.get("AWS_ACCESS_KEY_ID") or secrets.token_hex(8),
             "AWS_SECRET_ACCESS_KEY": stored.get("AWS_SECRET_ACCESS_KEY") or secrets.token_hex(20),
         }
+        password = urlsplit(stored.get("SEXTON_DATABASE_URL", "")).password or secrets.token_hex(20)
+        postgres = PostgresServer(self.home, ports, password)
+        self.children["postgres"] = postgres.child
+        database_seconds = postgres.start()
+        self.children["postgres"] = postgres.child  # another one if its port was taken meanwhile
         s3 = S3Server(self.home, ports, *keys.values())
         temporal = TemporalServer(self.home, ports)
         written = {
             "SEXTON_DEPLOYMENT": self._deployment(stored.get("SEXTON_DEPLOYMENT", "")),
-            "SEXTON_DATABASE_URL": f"sqlite:///{self.home / 'sexton.db'}",
+            "SEXTON_DATABASE_URL": postgres.url(),
             "SEXTON_TEMPORAL__ADDRESS": temporal.address,
             "SEXTON_TEMPORAL__UI_URL": temporal.ui_url,
             "SEXTON_S3__ENDPOINT_URL": s3.endpoint_url,
@@ -88,7 +95,7 @@ class Stack:
         report(f"S3        ready in {s3.start():.1f} s")
         self.children["temporal"] = temporal.child
         report(f"Temporal  ready in {temporal.start():.1f} s")
-        report(f"database  ready in {self._init_schema(written):.1f} s")
+        report(f"database  ready in {database_seconds + self._init_schema(written):.1f} s")
 
     def _deployment(self, stored: str) -> str:
         """Return the stored deployment of this home; a new home takes the environment's, or a random one."""

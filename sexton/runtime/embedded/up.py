@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from config.sources import masked
 from sexton.kernel.errors import SextonError
 from sexton.runtime.embedded.binaries import EmbeddedError
 from sexton.runtime.embedded.child import Child
@@ -166,7 +167,7 @@ def _addresses(stack: Stack, report: Report) -> None:
     report("")
     report(f"Temporal UI  {env['SEXTON_TEMPORAL__UI_URL']}")
     report(f"S3           {env['SEXTON_S3__ENDPOINT_URL']} (keys in {stack.home / 'env'})")
-    report(f"database     {env['SEXTON_DATABASE_URL']}")
+    report(f"database     {masked(env['SEXTON_DATABASE_URL'])} (password in {stack.home / 'env'})")
     if WORKER in stack.children:
         report(f"metrics      http://{env['SEXTON_METRICS__LISTEN']}/metrics")
     report(f"logs         {stack.home / 'logs'}")

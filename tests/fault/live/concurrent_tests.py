@@ -18,6 +18,7 @@ import pytest
 from tests.fault.live.deployment import Deployment
 from tests.fault.live.store import Bucket
 from tests.servers.fault_proxy import FaultProxy
+from tests.servers.postgres import new_database
 from tests.servers.s3 import RunningS3
 from tests.support.rig import Rig
 
@@ -67,7 +68,7 @@ class LiveTest:
             cold: whether the instance has a bucket, reached through ``deployment.proxy``, as vault ``cold``.
         """
         with self.proxy() as proxy:
-            rig = Rig(url or f"sqlite:///{self.home / 'sexton.db'}", endpoint_url=proxy.url).instance()
+            rig = Rig(url or new_database(), endpoint_url=proxy.url).instance()
             bucket = ""
             if cold:
                 bucket = await asyncio.to_thread(self.servers.s3.create_bucket)

@@ -222,7 +222,7 @@ def test_a_rewritten_object_is_not_deleted_as_an_orphan(owned: Owned) -> None:
 @pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)  # a copy of the file is the restored backup
 def test_k14_a_database_behind_its_vault_repairs_nothing(owned: Owned) -> None:
     orphaned(owned, "data/t9/a_0.dat")
-    copy = owned.copy(owned.root.parent / "yesterday.db")
+    copy = owned.copy()
     owned.round()
     report = copy.check()
 

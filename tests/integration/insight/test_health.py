@@ -18,6 +18,7 @@ from sexton.insight.metrics.registry import DeploymentRegistry
 from sexton.insight.metrics.server import serve
 from sexton.interfaces.worker import control
 from sexton.runtime.embedded.ports import free_port
+from tests.servers.postgres import new_database
 from tests.servers.temporal import DevServer
 from tests.support.rig import DEPLOYMENT, Rig
 
@@ -137,7 +138,7 @@ async def test_livez_fails_while_the_event_loop_hangs(monkeypatch: pytest.Monkey
 
 
 async def test_a_worker_is_ready_while_it_polls(tmp_path: Path, address: str, temporal_server: DevServer) -> None:
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    rig = Rig(new_database()).instance()
     settings = Settings(deployment=DEPLOYMENT, database_url=rig.url, metrics=MetricsSection(listen=address))
     running = await control.build(await temporal_server.connect(), settings, rig.db)
 

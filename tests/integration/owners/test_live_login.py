@@ -24,7 +24,7 @@ from sexton.owners.port import OwnerSilent
 from sexton.owners.sql import live_code
 from sexton.runtime.stores import DeploymentStores
 from tests.integration.check.conftest import Owned, file_keys
-from tests.servers.postgres import Cluster
+from tests.servers.postgres import Cluster, new_database
 from tests.support.kept import kept_texts
 from tests.support.rig import DEPLOYMENT, listing, open_database, stores_of
 from tests.support.transactions import owner_write
@@ -190,7 +190,7 @@ def test_a_second_login_of_another_database_is_refused(
 
 def test_sqlite_takes_no_second_login(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="which has no logins"):
-        open_database(f"sqlite:///{tmp_path / 'sexton.db'}", "postgresql://reader@127.0.0.1/sexton")
+        open_database(new_database(), "postgresql://reader@127.0.0.1/sexton")
 
 
 def test_doctor_reports_what_the_second_login_can_do(open_shop: Callable[[str], Owned], reader: str) -> None:

@@ -10,6 +10,7 @@ from sexton.runtime.spark.locations import ConnectionTarget
 from sexton.runtime.stores import DeploymentStores
 from sexton.storage.model import VaultSpec
 from sexton.storage.port import VaultFault
+from tests.servers.postgres import new_database
 from tests.support.rig import DEPLOYMENT, Rig
 
 FAR = "http://s3.invalid:9000"
@@ -38,7 +39,7 @@ def _refusals(rig: Rig, trust: Trust) -> list[bool]:
 
 @pytest.mark.slow
 def test_every_vault_is_opened_as_the_settings_permit(tmp_path: Path) -> None:
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    rig = Rig(new_database()).instance()
     vault = VaultSpec(instance="shop", name="far", kind="s3", location="b", deployment=DEPLOYMENT, uuid="0" * 32)
     rig.operators.registry.insert_vault(vault, FAR)
 

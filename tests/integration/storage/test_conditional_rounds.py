@@ -12,6 +12,7 @@ from sexton.marks.model import Ref
 from sexton.operators.registry.add_vault import add_vault
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.storage.model import VaultSpec
+from tests.servers.postgres import new_database
 from tests.servers.s3 import RunningS3
 from tests.support.rig import DEPLOYMENT, GRACE, Rig
 
@@ -73,7 +74,7 @@ def test_r40_a_retried_rewritten_object_is_deleted_by_new_etag(
 
 
 def test_a_mark_waiting_for_its_second_pass_can_be_discarded(tmp_path: Path) -> None:
-    rig = Rig(f"sqlite:///{tmp_path / 's.db'}").instance()
+    rig = Rig(new_database()).instance()
     root = rig.local(tmp_path / "v")
     (root / "p").mkdir()
     (root / "p" / "x.dat").write_bytes(b"x")

@@ -8,6 +8,7 @@ import pytest
 from sexton.operators.registry.add_vault import add_vault
 from sexton.storage.model import KeyOutcome, VaultSpec
 from tests.servers.moto import MotoS3
+from tests.servers.postgres import new_database
 from tests.support.rig import DEPLOYMENT, Rig
 
 
@@ -19,7 +20,7 @@ def server(moto_server: MotoS3) -> MotoS3:
 @pytest.fixture
 def rig(tmp_path: Path, server: MotoS3) -> Iterator[Rig]:
     """One instance ``shop`` without a vault; the store is moto's."""
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}", endpoint_url=server.endpoint_url)
+    rig = Rig(new_database(), endpoint_url=server.endpoint_url)
     rig.registry.add_instance("shop")
     yield rig
     rig.db.close()

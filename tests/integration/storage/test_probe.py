@@ -15,6 +15,7 @@ from sexton.storage.model import KeyOutcome, Probe, VaultSpec
 from sexton.storage.port import VaultFault
 from sexton.storage.s3.vault import S3Vault
 from tests.servers.fault_proxy import FaultProxy
+from tests.servers.postgres import new_database
 from tests.servers.s3 import RunningS3
 from tests.support.command import run
 from tests.support.rig import DEPLOYMENT, Rig
@@ -28,7 +29,7 @@ def spec(bucket: str) -> VaultSpec:
 @pytest.fixture
 def s3_rig(tmp_path: Path, proxy: FaultProxy) -> Iterator[Rig]:
     """One instance ``shop`` without a vault; the store is behind the proxy."""
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}", endpoint_url=proxy.url)
+    rig = Rig(new_database(), endpoint_url=proxy.url)
     rig.registry.add_instance("shop")
     yield rig
     rig.db.close()

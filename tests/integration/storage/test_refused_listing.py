@@ -9,6 +9,7 @@ from sexton.contract import NewMark
 from sexton.marks.model import MAX_FAILURES, Reason
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from tests.servers.fault_proxy import FaultProxy
+from tests.servers.postgres import new_database
 from tests.support.rig import GRACE, Rig
 
 LISTED = (
@@ -20,7 +21,7 @@ LISTED = (
 
 @pytest.fixture
 def s3_rig(tmp_path: Path, proxy: FaultProxy, bucket: str) -> Iterator[Rig]:
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}", endpoint_url=proxy.url).instance()
+    rig = Rig(new_database(), endpoint_url=proxy.url).instance()
     rig.s3(bucket, prefix="wh/")
     yield rig
     rig.db.close()

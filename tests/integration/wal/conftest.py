@@ -11,6 +11,7 @@ from sexton.wal.sql.resets import ResetStore
 from tests.integration.wal.logs import EmbeddedPlace, KafkaPlace, LogPlace
 from tests.integration.wal.topic_stores import TopicStores
 from tests.servers import kafka as kafka_server
+from tests.servers.postgres import new_database
 from tests.support.rig import DEPLOYMENT
 
 
@@ -36,7 +37,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LogPlace]:
     if request.param == "kafka":
         yield KafkaPlace(request.getfixturevalue("kafka").address)
         return
-    url = f"sqlite:///{tmp_path / 'log.db'}"
+    url = new_database()
     schema.init(url, DEPLOYMENT)
     database = Database.open(url)
     yield EmbeddedPlace(database)

@@ -24,6 +24,7 @@ from sexton.wal.port import OldEpoch, OldMap, RegionOfAnotherNode, ReplayRefused
 from tests.integration.wal.logs import EmbeddedPlace, EntryGone, KafkaPlace, LogPlace
 from tests.integration.wal.topic_stores import TopicStores
 from tests.servers.api import Api
+from tests.servers.postgres import new_database
 from tests.support.rig import Rig
 
 
@@ -96,7 +97,7 @@ class Served:
 
 @pytest.fixture
 def served(tmp_path: Path, place: LogPlace) -> Iterator[Served]:
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    rig = Rig(new_database()).instance()
     with Api(rig, wal={"replay_pin_ttl_seconds": 10}) as api:
         served_api = Served(api, place, TopicStores(rig.db, place))
         yield served_api

@@ -14,6 +14,7 @@ from sexton.wal.model import KeepFromSource, Region
 from sexton.wal.orders import LeaderReport, Stream
 from sexton.wal.reports import merge, reported_need
 from sexton.wal.sql.heartbeats import HeartbeatStore
+from tests.servers.postgres import new_database
 from tests.support.rig import DEPLOYMENT
 
 IDS = st.integers(0, 12)
@@ -33,7 +34,7 @@ STREAMS = st.lists(st.builds(Stream, flushed=IDS | st.none(), idle=IDS | st.none
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     """One region of one topic, on SQLite."""
-    url = f"sqlite:///{tmp_path / 'sexton.db'}"
+    url = new_database()
     schema.init(url, DEPLOYMENT)
     db = Database.open(url)
     with db.write() as c:

@@ -21,6 +21,7 @@ from tests.integration.wal.cluster import Cluster, until
 from tests.integration.wal.logs import KafkaPlace
 from tests.integration.wal.topic_stores import TopicStores
 from tests.servers import kafka as kafka_server
+from tests.servers.postgres import new_database
 from tests.support.rig import DEPLOYMENT
 
 # A producer must not wait a minute for a frozen leader, nor write an entry twice when it repeats a request.
@@ -67,7 +68,7 @@ def log(cluster: Cluster) -> Watched:
 
 @pytest.fixture
 def topics(cluster: Cluster, log: Watched, tmp_path: Path) -> Iterator[TopicStores]:
-    schema.init(url := f"sqlite:///{tmp_path / 'sexton.db'}", DEPLOYMENT)
+    schema.init(url := new_database(), DEPLOYMENT)
     db = Database.open(url)
     place = KafkaPlace(cluster.address, copies=3, **PRODUCING)
     place.log = log

@@ -8,6 +8,7 @@ from prometheus_client import generate_latest
 
 from sexton.insight.metrics.pool import PoolCollector
 from sexton.insight.metrics.registry import DeploymentRegistry
+from tests.servers.postgres import new_database
 from tests.support.prometheus import (
     CASES,
     DOCUMENT,
@@ -26,7 +27,7 @@ from tests.support.scrape import collector
 @pytest.fixture
 def exported(tmp_path: Path) -> str:
     """A real scrape of an empty deployment, with the families that have no samples yet."""
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}")
+    rig = Rig(new_database())
     text = generate_latest(DeploymentRegistry(DEPLOYMENT, collector(rig), PoolCollector(rig.db.engine))).decode()
     rig.db.close()
     return text

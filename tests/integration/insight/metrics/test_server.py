@@ -25,6 +25,7 @@ from sexton.marks.keepers import by_hold, by_owner_silence
 from sexton.operators.holds.model import Hold
 from sexton.recycle.model import RoundReport
 from sexton.runtime.embedded.ports import free_port
+from tests.servers.postgres import new_database
 from tests.servers.temporal import DevServer
 from tests.support.rig import DEPLOYMENT, Rig
 from tests.support.scrape import Scraped, collector, scrape
@@ -184,7 +185,7 @@ def test_labels_stay_few_however_many_names_occur() -> None:
 
 
 def test_no_statement_of_a_scrape_reads_all_marks(tmp_path: Path) -> None:
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    rig = Rig(new_database()).instance()
     rig.holds.place(Hold(instance="shop", scope="instance", reason="look"), 60)
     rig.mark("dropped", *(NewMark(id=f"m{n}", vault="disk", keys=(f"{n}/a.dat",)) for n in range(10)))
     plans: list[str] = []
@@ -235,7 +236,7 @@ def test_postgresql_reads_marks_through_indexes(postgres_plans: list[str], postg
 
 
 async def test_a_worker_answers_get_metrics(tmp_path: Path, address: str, temporal_server: DevServer) -> None:
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    rig = Rig(new_database()).instance()
     settings = Settings(deployment=DEPLOYMENT, database_url=rig.url, metrics=MetricsSection(listen=address))
     await control.build(await temporal_server.connect(), settings, rig.db)
 

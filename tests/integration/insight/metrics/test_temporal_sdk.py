@@ -17,6 +17,7 @@ from sexton.interfaces.worker import control
 from sexton.runtime.embedded.ports import free_port
 from sexton.runtime.temporal.client import connect
 from sexton.runtime.temporal.observing import SdkMetrics
+from tests.servers.postgres import new_database
 from tests.servers.temporal import DevServer
 from tests.support.rig import DEPLOYMENT, Rig
 from tests.support.scrape import Scraped, scrape
@@ -73,7 +74,7 @@ def test_the_number_of_series_is_bounded() -> None:
 
 
 async def test_a_worker_exports_what_the_sdk_would(tmp_path: Path, temporal_server: DevServer) -> None:
-    rig, port, other = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance(), free_port(), free_port()
+    rig, port, other = Rig(new_database()).instance(), free_port(), free_port()
     settings = Settings(
         deployment=DEPLOYMENT,
         database_url=rig.url,

@@ -9,6 +9,7 @@ import pytest
 from sexton.client import Sexton
 from tests.integration.protection.registrations import garbage
 from tests.servers.api import Api
+from tests.servers.postgres import new_database
 from tests.support.rig import Rig
 
 Ask = Callable[..., httpx.Response]
@@ -16,7 +17,7 @@ Ask = Callable[..., httpx.Response]
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[Rig]:
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    rig = Rig(new_database()).instance()
     yield rig
     rig.db.close()
 

@@ -12,6 +12,7 @@ from sexton.operators.call_log.store import CallStore
 from tests.integration.interfaces.api.conftest import Ask
 from tests.integration.interfaces.api.routes import OPEN, ROUTES, Route
 from tests.servers.api import Api
+from tests.servers.postgres import new_database
 from tests.support.rig import Rig, put
 
 READ_ONLY = {
@@ -59,7 +60,7 @@ READ_ONLY = {
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[Rig]:
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance("a")
+    rig = Rig(new_database()).instance("a")
     yield rig
     rig.db.close()
 

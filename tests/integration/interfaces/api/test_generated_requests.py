@@ -24,6 +24,7 @@ from sexton.interfaces.api.app import create
 from tests.integration.interfaces.api.routes import EXAMPLE
 from tests.integration.interfaces.api.two_instances import fill_database, fill_stores
 from tests.servers.api import Api
+from tests.servers.postgres import new_database
 from tests.support.rig import DEPLOYMENT, Rig
 
 FEW, MANY = 2, 60
@@ -119,7 +120,7 @@ def generated(count: int) -> dict[str, list[Case]]:
     They are made once for all scopes.
     """
     with TemporaryDirectory() as directory:
-        rig = Rig(f"sqlite:///{directory}/sexton.db")
+        rig = Rig(new_database())
         document = create(Settings(deployment=DEPLOYMENT, database_url=rig.url), rig.db).openapi()
         rig.db.close()
     modes = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
@@ -201,7 +202,7 @@ def check_scope(rig: Rig, api: Api, scope: str, count: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("scope", MAY_CHANGE)
 def test_generated_requests_change_only_what_a_scope_may(tmp_path: Path, scope: str) -> None:
-    with two_instances(f"sqlite:///{tmp_path / 'sexton.db'}", tmp_path) as (rig, api):
+    with two_instances(new_database(), tmp_path) as (rig, api):
         check_scope(rig, api, scope, FEW)
 
 

@@ -16,6 +16,7 @@ from sexton.operators.access.sql.login_throttle import LoginThrottle
 from sexton.operators.access.sql.users import UserStore
 from sexton.operators.call_log.store import CallStore
 from tests.servers.api import Api
+from tests.servers.postgres import new_database
 from tests.support.leaks import record_secret
 from tests.support.rig import Rig
 
@@ -55,7 +56,7 @@ def test_a_password_gives_a_valid_token(http: httpx.Client, rig: Rig) -> None:
 
 
 def test_b26_wrong_expired_and_foreign_credentials_are_denied(http: httpx.Client, rig: Rig, tmp_path: Path) -> None:
-    theirs = Rig(f"sqlite:///{tmp_path / 'other.db'}").instance()
+    theirs = Rig(new_database()).instance()
     UserStore(theirs.db).add("ada", PASSWORD, policy.scope("operate@*"), "test")
     with Api(theirs) as other, httpx.Client(base_url=other.url, timeout=30) as there:
         foreign = login(there).json()["token"]

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from sexton.operators.call_log.store import CallStore
 from tests.servers.api import Api
 from tests.servers.issuer import Issuer
+from tests.servers.postgres import new_database
 from tests.support.rig import Rig
 
 SCOPES = {
@@ -32,7 +33,7 @@ def issuer() -> Iterator[Issuer]:
 
 @pytest.fixture
 def api(tmp_path: Path, issuer: Issuer) -> Iterator[Api]:
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance("shop").instance("lake")
+    rig = Rig(new_database()).instance("shop").instance("lake")
     with Api(rig, oidc=issuer.settings(**SCOPES)) as served:
         yield served
     rig.db.close()
@@ -199,7 +200,7 @@ def test_unreachable_issuer_is_a_temporary_refusal(issuer: Issuer, send: Send, a
 
 
 def test_without_an_issuer_no_jwt_is_accepted(issuer: Issuer, tmp_path: Path) -> None:
-    rig = Rig(f"sqlite:///{tmp_path / 'other.db'}").instance()
+    rig = Rig(new_database()).instance()
     with Api(rig) as served:
         answer = httpx.get(f"{served.url}/v1/status", headers={"Authorization": f"Bearer {issuer.token()}"})
     rig.db.close()

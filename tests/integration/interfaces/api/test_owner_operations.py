@@ -12,6 +12,7 @@ from sexton.owners.plugin import Operation, OwnerPlugin
 from sexton.owners.plugins import Installed, add_instance, installed
 from sexton.owners.port import Owner
 from tests.servers.api import Api
+from tests.servers.postgres import new_database
 from tests.support.rig import Rig
 
 TABLE = {"id": "t", "indexes": {"i": {}}, "partitions": {"p": 2}}
@@ -20,7 +21,7 @@ TABLE = {"id": "t", "indexes": {"i": {}}, "partitions": {"p": 2}}
 @pytest.fixture
 def lake(tmp_path: Path) -> Iterator[Rig]:
     """A deployment with the instance ``lake`` of the catalog, and ``shop`` of another owner."""
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    rig = Rig(new_database()).instance()
     add_instance(rig.db, rig.registry, "lake", "catalog")
     rig.local(tmp_path / "v", "disk", "lake")
     yield rig

@@ -12,12 +12,13 @@ from tests.integration.interfaces.api.conftest import Ask
 from tests.integration.interfaces.api.routes import EVERYBODY, OPEN, PRINCIPALS, ROUTES, Route
 from tests.integration.interfaces.api.two_instances import fill_database, fill_stores
 from tests.servers.api import Api
+from tests.servers.postgres import new_database
 from tests.support.rig import Rig
 
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[Rig]:
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance("a").instance("b")
+    rig = Rig(new_database()).instance("a").instance("b")
     yield rig
     rig.db.close()
 

@@ -17,6 +17,7 @@ from sexton.wal.orders import LeaderReport, MapOrder, OpenRegionOrder, RegionMap
 from sexton.wal.sql import maps
 from tests.integration.interfaces.api.conftest import Ask
 from tests.servers.api import Api
+from tests.servers.postgres import new_database
 from tests.support.rig import Rig
 
 MAP = {"generation": 9, "regions": [{"region": "r1", "first": 0, "node": "n1"}]}
@@ -28,7 +29,7 @@ REPORTS = {
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[Rig]:
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance("a").instance("b")
+    rig = Rig(new_database()).instance("a").instance("b")
     yield rig
     rig.db.close()
 

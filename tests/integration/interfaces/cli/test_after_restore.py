@@ -9,6 +9,7 @@ from sexton.contract import NewMark
 from sexton.interfaces.cli.commands import after_restore
 from sexton.marks.lease_port import LeaseLost
 from sexton.marks.sql.leases import EPOCHS_OF_A_COPY
+from tests.servers.postgres import new_database
 from tests.support.command import Printed, run
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, put
@@ -22,7 +23,7 @@ def _no_temporal(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def restored(tmp_path: Path) -> Rig:
     """A copy of a database; the original has deleted in the vault since, and a mark waits in both."""
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    rig = Rig(new_database()).instance()
     root = rig.local(tmp_path / "v")
     for name in "ab":
         put(root, f"{name}.dat")
@@ -30,7 +31,7 @@ def restored(tmp_path: Path) -> Rig:
     with rig.db.write() as c:
         c.execute(insert(rig.db.t.wal_topic).values(name="wal-1", instance="shop", enabled=True, mapped_at=1_000))
     rig.later(10_801)
-    copy = rig.copy(tmp_path / "copy.db")
+    copy = rig.copy()
     rig.round()
     rig.db.close()
     return copy

@@ -16,6 +16,7 @@ from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.audit.writer import ParquetAudit
 from sexton.storage.model import PAGE_KEYS
 from sexton.storage.port import VaultFault
+from tests.servers.postgres import new_database
 from tests.servers.s3 import RunningS3
 from tests.support.rig import DEPLOYMENT, Rig, put
 
@@ -59,7 +60,7 @@ class AuditPlaces:
 def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AuditPlaces]:
     server: RunningS3 = request.getfixturevalue("s3_server")
     bucket: str = request.getfixturevalue("bucket")
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}", endpoint_url=server.endpoint_url).instance()
+    rig = Rig(new_database(), endpoint_url=server.endpoint_url).instance()
     rig.local(tmp_path / "disk")
     rig.s3(bucket, prefix="wh/")
     (tmp_path / "elsewhere").mkdir()
@@ -71,7 +72,7 @@ def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AuditPlac
 @pytest.fixture
 def in_vaults(tmp_path: Path) -> Iterator[AuditPlaces]:
     """Two vaults on disk, each with its own audit."""
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    rig = Rig(new_database()).instance()
     rig.local(tmp_path / "disk")
     rig.local(tmp_path / "cold", "cold")
     yield AuditPlaces(rig, tmp_path)

@@ -30,6 +30,7 @@ from sexton.protection.errors import ProtectionNotFound
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ
 from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance, upsert
 from tests.servers.api import Api
+from tests.servers.postgres import new_database
 from tests.support.rig import Rig
 
 HOLD = 86_400
@@ -71,7 +72,7 @@ def health(replica: FollowerState) -> dict[tuple[str, str], tuple[bool, int]]:
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}")
+    rig = Rig(new_database())
     binlogs = BinlogInstance(rig.db)
     with Api(rig) as api:
         made = Served(api, binlogs)
