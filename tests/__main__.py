@@ -120,7 +120,7 @@ def read_report(report: Path) -> dict[str, str]:
 def alone(name: str, environment: dict[str, str]) -> bool:
     """Repeat a failed test by itself; return whether it passed."""
     print(f"\nagain, alone: {name}", flush=True)
-    return pytest(["-p", "no:xdist", name], environment)[0] == 0
+    return pytest(["-n", "0", name], environment)[0] == 0
 
 
 def summary(outcomes: dict[str, str], failed: list[str], passed_alone: list[str], began: float) -> int:

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from config.sections import TemporalSection
+from config.settings import Settings
 
 FOREIGN = ("AWS_", "PG", "KAFKA_", "TEMPORAL_", "SPARK_", "PYSPARK_", "SEXTON_", "JAVA_TOOL_OPTIONS", "OTEL_")
 """How the names of variables begin that change what clients and servers do."""
@@ -56,8 +57,8 @@ def clean() -> None:
         "PGSERVICEFILE": os.devnull,
         "SEXTON_TEMPORAL__ADDRESS": NOWHERE,
     }
-    TemporalSection.model_fields["address"].default = NOWHERE
-    TemporalSection.model_rebuild(force=True)
+    Settings.model_fields["temporal"].default = TemporalSection(address=NOWHERE)
+    Settings.model_rebuild(force=True)
 
 
 def variables(home: Path) -> dict[str, str]:
