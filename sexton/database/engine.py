@@ -141,8 +141,7 @@ class Database:
 
     def now(self, connection: Connection) -> int:
         """Return the database's clock plus the test offset, in milliseconds since 1970: ``sexton_now()``."""
-        now: int = connection.execute(_NOW).scalar_one()  # type: ignore[assignment]
-        return now
+        return connection.execute(_NOW).scalar_one()
 
     def machine_now(self, connection: Connection) -> int:
         """Return the database's clock without the test offset: a process that runs must not become absent by that."""
@@ -167,12 +166,12 @@ def is_denied(error: Exception) -> bool:
     return getattr(getattr(error, "orig", error), "sqlstate", None) == "42501"
 
 
-_NOW = select(func.sexton.now(type_=Instant()))  # built once: every transaction reads the clock
-
-
 def now_column() -> ColumnElement[int]:
     """Return ``sexton_now()``, in ms since 1970, as a column of a larger statement."""
-    return type_coerce(func.sexton.now(type_=Instant()), Instant())
+    return type_coerce(func.sexton.now(), Instant())
+
+
+_NOW = select(now_column())  # built once: every transaction reads the clock
 
 
 def reached_limit(error: DBAPIError) -> bool:
