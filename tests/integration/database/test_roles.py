@@ -155,7 +155,7 @@ def test_an_insert_reads_the_grants_once(rig: Rig, app: str, engine: Engine) -> 
         plan = c.execute(text(f"EXPLAIN (ANALYZE) {insert}")).scalars().all()
 
     assert rig.count("mark", instance="shop") == 1002
-    assert [line.strip() for line in plan if "InitPlan" in line] == ["InitPlan 1 (returns $0)"]
+    assert [line.split()[0] for line in plan if "InitPlan" in line] == ["InitPlan"]
 
 
 def test_a_member_of_a_granted_role_may_change_its_marks(rig: Rig, app: str, create_role: Callable[..., str]) -> None:

@@ -326,7 +326,7 @@ def lake_role(postgres: Cluster) -> Iterator[str]:
 def test_a_lake_with_a_login_of_its_own_is_cleaned(
     postgres: Cluster, lake_role: str, tmp_path: Path, capsys: Capsys
 ) -> None:
-    lake = AttachedLake(postgres.create_database(), tmp_path, role=lake_role).attach(capsys)
+    lake = AttachedLake(postgres.new_database(), tmp_path, role=lake_role).attach(capsys)
     lake.db.run("CREATE TABLE t AS FROM range(3)", "CREATE TABLE old AS FROM range(3)", "DROP TABLE old")
     lake.db.expire()
 
