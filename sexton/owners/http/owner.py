@@ -113,7 +113,10 @@ def _entry(entry: messages.GarbageEntry) -> Garbage | Undropped:
         return Undropped(entry.kind, entry.id)
     parent = None if entry.parent is None else (entry.parent.kind, entry.parent.id)
     files = {"vault": entry.vault, "keys": entry.keys, "prefix": entry.prefix}
-    return Garbage(entry.kind, NewMark(id=entry.id, bytes=entry.bytes, parent=parent, **files))
+    extra = entry.extra_retention_seconds
+    return Garbage(
+        entry.kind, NewMark(id=entry.id, bytes=entry.bytes, parent=parent, extra_retention_seconds=extra, **files)
+    )
 
 
 def _name(ref: Ref) -> messages.MarkName:
