@@ -94,7 +94,7 @@ class PostgresServer:
         new.mkdir(mode=0o700)
         if uid:
             os.chown(new, uid, gid)
-        command = [self._bin / "initdb", "-D", new, "-U", ADMIN, "-E", "UTF8", "--no-locale"]
+        command = [str(self._bin / "initdb"), "-D", str(new), "-U", ADMIN, "-E", "UTF8", "--no-locale"]
         command += ["-A", "scram-sha-256" if self._password else "trust"]
         if self._options.get("fsync") == "off":
             command.append("--no-sync")
