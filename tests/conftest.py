@@ -21,17 +21,15 @@ REQUEST_SECONDS = 60.0
 
 
 def pytest_configure() -> None:
-    """Let Ctrl-C reach the programs that tests start, and let Spark's Java compile less.
+    """Let Ctrl-C reach the programs that tests start, and let no library measure time.
 
-    A shell that starts a run in the background ignores SIGINT for it, and every child would inherit that. Java's
-    second compiler costs a third of the CPU of short Spark jobs. Neither Hypothesis nor a request without a timeout of
-    its own measures time, because the machine may be busy.
+    A shell that starts a run in the background ignores SIGINT for it, and every child would inherit that. Neither
+    Hypothesis nor a request without a timeout of its own measures time, because the machine may be busy.
     """
     for phase in ("connect", "read", "write", "pool"):
         setattr(DEFAULT_TIMEOUT_CONFIG, phase, REQUEST_SECONDS)
     hypothesis.settings.register_profile("busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
     hypothesis.settings.load_profile("busy")
-    os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
