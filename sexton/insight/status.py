@@ -195,5 +195,5 @@ def _count_by_kind(
     is_due = or_(*(and_(mark.c.kind == kind, started <= (cutoff or 0)) for kind, cutoff in cutoffs.items()))
     oldest, bytes_if_due = func.min(started, type_=started.type), case((is_due, mark.c.bytes), else_=0)
     waiting = and_(mark.c.instance == instance, in_list(db, mark.c.kind, list(cutoffs)), waits(mark))
-    columns = (mark.c.kind, func.count(), oldest, func.count().filter(is_due), sum_of(db, bytes_if_due))
+    columns = (mark.c.kind, func.count(), oldest, func.count().filter(is_due), sum_of(bytes_if_due))
     return {kind: tuple(rest) for kind, *rest in c.execute(select(*columns).where(waiting).group_by(mark.c.kind))}

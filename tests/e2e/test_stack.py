@@ -18,6 +18,7 @@ from sexton.runtime.embedded.binaries import EmbeddedError
 from sexton.runtime.embedded.child import Child, stop_leftovers
 from sexton.runtime.embedded.stack import SPARK_WORKER, Stack
 from sexton.runtime.embedded.up import QUICK_DEATHS, StackSupervisor
+from tests.surroundings import variables
 
 LISTEN = "0A"
 """The state of a listening socket in /proc/net/tcp."""
@@ -44,7 +45,7 @@ def _up(home: Path, *options: str) -> subprocess.Popen[str]:
     """A `sexton up`, without a worker unless told, that has said everything is there."""
     process = subprocess.Popen(
         [Path(sys.executable).with_name("sexton"), "up", *(options or ("--no-worker",))],
-        env=os.environ | {"SEXTON_HOME": str(home)},
+        env=variables(home),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -223,7 +224,7 @@ def test_rounds_are_scheduled_once_over_restarts(tmp_path: Path) -> None:
 
 def _sexton(home: Path, *words: str) -> str:
     command = [Path(sys.executable).with_name("sexton"), *words]
-    done = subprocess.run(command, env=os.environ | {"SEXTON_HOME": str(home)}, capture_output=True, text=True)
+    done = subprocess.run(command, env=variables(home), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -176,7 +176,7 @@ class _RaceRun:
             _pause()
             try:
                 take_back(group)
-            except (contract.Collected, contract.Refused, contract.Busy, OperationalError):
+            except (contract.Collected, contract.Refused, OperationalError):
                 # Claimed before, or busy: the transaction is rolled back, as in the owner's own database.
                 with self._lock:
                     self._refused += len(group)

@@ -19,9 +19,9 @@ from sqlalchemy import (
     true,
 )
 
-from sexton.database.contract_sqlite import PARENT_LEVELS
 from sexton.database.engine import Database
 from sexton.marks.policy import covering_prefixes
+from sexton.marks.sql.ancestors import PARENT_LEVELS
 from sexton.marks.sql.rows import has_key_under
 from sexton.marks.whole import WHOLE
 

@@ -316,3 +316,21 @@ class TestSlots:
         rig.set_year_ahead("lease", "expires_at")
 
         assert slots.acquire("zoo", "recycle", "a").epoch == 1
+
+
+def test_an_expired_lease_is_verified_no_longer(rig: Rig) -> None:
+    lease = acquire(rig, "a")
+    with rig.db.write() as c:
+        rig.leases.verify(lease, c)
+    rig.later(TTL_SECONDS)
+
+    with pytest.raises(LeaseLost, match="has expired"), rig.db.write() as c:
+        rig.leases.verify(lease, c)
+
+
+def test_a_lease_that_ends_in_a_year_is_acquired_anew(rig: Rig) -> None:
+    lost = acquire(rig, "a")
+    rig.set_year_ahead("lease", "expires_at")
+
+    for owner in ("b", "b"):
+        assert acquire(rig, owner).epoch == lost.epoch + 1

@@ -68,6 +68,6 @@ def _log(url: str, subject: str) -> None:
 def _print_sql(dialect: Literal["postgresql", "sqlite"], deployment: str, grant_to: str) -> None:
     from sexton.database import roles, schema
 
-    typer.echo(schema.sql(dialect, deployment))
+    typer.echo(schema.sql(deployment))
     if grant_to and dialect == "postgresql":
         typer.echo(roles.grants(grant_to))

@@ -58,7 +58,7 @@ class OutcomeStore:
         """Return what the token's round has deleted of a kind so far."""
         t = self._db.t.tally
         sums = [t.c.removed, t.c.deleted + t.c.hidden, t.c.bytes_freed + t.c.bytes_estimated]
-        of_kind = select(*[sum_of(self._db, n) for n in sums])
+        of_kind = select(*[sum_of(n) for n in sums])
         with self._db.read() as tx:
             row = tx.execute(of_kind.where(t.c.round == token.round, t.c.kind == kind)).one()
         return DeletedSoFar(*(int(n) for n in row))

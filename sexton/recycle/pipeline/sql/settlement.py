@@ -180,7 +180,7 @@ class SettlementStore:
             *[mark.c[n] for n in copied],
             func.coalesce(mark.c.claimed_batch, token.batch).label("batch"),
             (mark.c.objects_gone + deleted.c.objects).label("objects"),
-            plus(db, mark.c.bytes_gone, deleted.c.bytes).label("bytes"),
+            plus(mark.c.bytes_gone, deleted.c.bytes).label("bytes"),
             *[literal(v, history.c[n].type).label(n) for n, v in constants.items()],
         ).where(named_by(mark, deleted, token.instance), _is_of(token, mark))
         insert = upsert(db, history).from_select([*copied, "batch", "objects", "bytes", *constants], row)
@@ -239,7 +239,7 @@ class SettlementStore:
         mark = self._db.t.mark
         return {
             "objects_gone": mark.c.objects_gone + deleted.c.objects,
-            "bytes_gone": plus(self._db, mark.c.bytes_gone, deleted.c.bytes),
+            "bytes_gone": plus(mark.c.bytes_gone, deleted.c.bytes),
         }
 
 

@@ -210,7 +210,7 @@ class Measure:
             func.coalesce(func.sum(length(mark.c["keys"])), 0).label("keys"),
             func.coalesce(func.sum(case((mark.c.prefix.is_not(None), 1), else_=0)), 0).label("prefixes"),
             func.coalesce(func.sum(case((mark.c["keys"].is_(None), 1), else_=0)), 0).label("unlisted"),
-            sum_of(self._db, mark.c.bytes).label("bytes"),
+            sum_of(mark.c.bytes).label("bytes"),
             func.min(mark.c.retention_starts_at).label("oldest"),
             func.coalesce(func.sum(self._milliseconds(mark.c.retention_starts_at) % AGES_MODULUS), 0).label("ages"),
         )

@@ -57,7 +57,8 @@ def test_spark_needs_no_java_of_the_machine(no_java: None, tmp_path: Path) -> No
 @pytest.mark.slow  # one more start of Java
 @pytest.mark.timeout(600)
 def test_variables_of_another_spark_break_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (FOREIGN | {"http_proxy": PROXY, "grpc_proxy": PROXY, "CLASSPATH": "/nowhere"}).items():
+    proxies = {"http_proxy": PROXY, "grpc_proxy": PROXY, "NO_PROXY": "", "no_proxy": ""}
+    for name, value in (FOREIGN | proxies | {"CLASSPATH": "/nowhere"}).items():
         monkeypatch.setenv(name, value)
     with spark.sessions(tmp_path) as sessions:
         assert _works(sessions)[1].python == sys.executable
