@@ -87,7 +87,7 @@ class SparkComparison:
         tag = f"check-{order.run.run}"  # a workflow's run id, so no other deployment has it
         folder = f"{self._scratch}/{tag}"
         self._remove_scratch_of_others()
-        with self._sessions.of(tag) as session:
+        with self._sessions.of(tag, heartbeat) as session:
             this = _Run(order, vaults, folder, session, tag, heartbeat)
             session.dataSource.register(ListedObjects)
             session.dataSource.register(LiveRecords)

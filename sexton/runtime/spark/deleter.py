@@ -118,7 +118,9 @@ class SparkDeletion:
 
     def _send_one(self, to: int) -> None:
         if self._session is None:
-            self._session = self._resources.enter_context(self._deleter.sessions.of(self._batch))
+            self._session = self._resources.enter_context(
+                self._deleter.sessions.of(self._batch, self._active_lease.keep_alive)
+            )
         order = DeleteOrder(
             work=self._deleter.work,
             token=self._token,
