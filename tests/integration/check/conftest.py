@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -68,17 +69,19 @@ def file_keys(n: int, tablet: str = "t1") -> Sequence[str]:
     return [f"data/{tablet}/r{i}_0.dat" for i in range(n)]
 
 
-def create_live_view(owned: Owned) -> None:
+@contextmanager
+def live_view(owned: Owned) -> Iterator[None]:
     """Create the owner's table of files and the view ``sexton_live`` over it."""
     with owner_write(owned.db) as c:
         c.exec_driver_sql("CREATE TABLE file (kind text, id text, vault text, key text, bytes bigint)")
         c.exec_driver_sql("CREATE VIEW sexton_live AS SELECT * FROM file")
+    yield
 
 
 @pytest.fixture
 def owned(clean_url: str, tmp_path: Path) -> Iterator[Owned]:
     """An owner whose view is empty."""
     owned = Owned(clean_url).register(tmp_path / "disk")
-    create_live_view(owned)
-    yield owned
+    with live_view(owned):
+        yield owned
     owned.db.close()
