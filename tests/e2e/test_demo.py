@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-
 ROOT = Path(__file__).parents[2]
 COLUMNS = 80
 AGREES = "Every number agrees"
