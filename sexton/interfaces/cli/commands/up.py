@@ -13,8 +13,8 @@ def up(
 ) -> None:
     """Run the whole stack on this machine.
 
-    Temporal, S3, SQLite, a worker and a worker for Spark run until Ctrl-C. Spark itself starts with the first check or
-    deletion of many objects. Data and logs are stored in .sexton/.
+    Temporal, S3, PostgreSQL, a worker and a worker for Spark run until Ctrl-C. Spark itself starts with the first check
+    or deletion of many objects. Data and logs are stored in .sexton/.
 
     Example: sexton up --no-worker
     """
