@@ -24,7 +24,7 @@ class CatalogTransaction:
     @cached_property
     def t(self) -> CatalogTables:
         """Return the catalog's tables."""
-        return build("postgresql")
+        return build(self.db.dialect)
 
     @cached_property
     def is_dropped(self) -> bool:

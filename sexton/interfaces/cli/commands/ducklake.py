@@ -158,9 +158,9 @@ def _lake_database(service: "OperatorService", url: str) -> "Iterator[Database]"
         return
     if not re.match(r"postgres(ql)?(\+psycopg)?://", url):
         raise BadInput(
-            "the catalog of a lake is attached only in the PostgreSQL database that has Sexton's tables: copy the lake's "
-            "tables (ducklake_…) into a schema there, let every client ATTACH 'ducklake:postgres:…', and name its login "
-            "in --lake-url"
+            "only a lake whose catalog is in the PostgreSQL database of Sexton's tables is attached: copy the lake's "
+            "tables (ducklake_…) into a schema there, let every client ATTACH 'ducklake:postgres:…', and name a login "
+            "of that database with --lake-url"
         )
     database = Database.open(url)
     try:

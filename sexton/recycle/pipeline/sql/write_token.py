@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, and_, bindparam, exists, select
 
 from sexton.database.engine import Database, now_column
-from sexton.database.tables import Tables
+from sexton.database.tables import Tables, build
 from sexton.marks.file_results import UNTRIED, FileResults
 from sexton.marks.lease import LeaseState
 from sexton.marks.lease_port import LeaseLost
@@ -19,7 +19,7 @@ def verify(
 ) -> None:
     """Lock the batch row and check epoch, attempt and opening; with ``now``, also that the lease has not expired.
 
-    A take-over takes the row FOR UPDATE, a write FOR NO KEY UPDATE and a ``shared`` write FOR KEY SHARE:
+    On PostgreSQL a take-over takes the row FOR UPDATE, a write FOR NO KEY UPDATE and a ``shared`` write FOR KEY SHARE:
     only the take-over waits for shared writes, and they for it.
 
     An outcome of a delete may be written after expiry as long as no newer attempt took over; a claim may not.
@@ -28,7 +28,7 @@ def verify(
     Raises:
         LeaseLost: a newer attempt or a newer epoch works here; the transaction must end without effect.
     """
-    statements = _statements(db.t)
+    statements = _statements(db.dialect)
     find_batch = statements.share_batch if shared else statements.lock_batch
     if connection.execute(find_batch, _parameters(token)).first() is None:
         raise LeaseLost(f"batch {token.batch} was taken over by a newer attempt or lease")
@@ -48,7 +48,7 @@ def ensure_latest(db: Database, token: WriteToken, files: Sequence[int]) -> None
     """
     parameters = {**_parameters(token), "file": files[0], "of_instance": token.instance, "for_job": token.lease.job}
     with db.look_up() as connection:
-        row = connection.execute(_statements(db.t).find_file, parameters).first()
+        row = connection.execute(_statements(db.dialect).find_file, parameters).first()
     codes = b"" if row is None else FileResults.decode(row.results).codes
     if row is None or any(codes[file - row.first] != UNTRIED for file in files):
         raise LeaseLost(f"batch {token.batch} was taken over by a newer attempt or lease, or its files were tried")
@@ -82,7 +82,8 @@ class _Statements(NamedTuple):
 
 
 @cache  # used before every write of a batch: the statements are built once
-def _statements(t: Tables) -> _Statements:
+def _statements(dialect: str) -> _Statements:
+    t: Tables = build(dialect)
     batch, lease, files = t.batch, t.lease, t.file_list
     of_token = and_(
         batch.c.id == bindparam("of"),
@@ -94,7 +95,7 @@ def _statements(t: Tables) -> _Statements:
     of_lease = (lease.c.epoch, lease.c.owner, lease.c.state, lease.c.expires_at)
     find_batch = select(batch.c.id).where(of_token)
     may_have_file = and_(files.c.batch == bindparam("of"), files.c.last >= bindparam("file"))
-    now = now_column("postgresql").label("now")
+    now = now_column(dialect).label("now")
     find_file = select(files.c.first, files.c.results, now, *of_lease).select_from(files.join(lease, is_lease))
     find_file = find_file.where(may_have_file, files.c.first <= bindparam("file"), exists().where(of_token))
     return _Statements(
