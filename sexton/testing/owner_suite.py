@@ -48,7 +48,10 @@ class Crash(BaseException):
 
 
 class OwnerSuite(ABC):
-    """The suite. A subclass names the owner, its options, and how to drive it."""
+    """The suite. A subclass names the owner, its options, and how to drive it.
+
+    The fixture ``database_url``, which is the repository's own, is the URL of a new PostgreSQL database for each test.
+    """
 
     owner: ClassVar[str]
     """The name of the owner's entry point."""
@@ -61,11 +64,6 @@ class OwnerSuite(ABC):
         """Return the options with which the instance is added."""
         del directory
         return {}
-
-    @pytest.fixture
-    def database_url(self) -> str:
-        """The database; empty: a SQLite file. Override it to run on PostgreSQL."""
-        return ""
 
     @pytest.fixture
     def bench(self, tmp_path: Path, database_url: str) -> Iterator[Workbench]:

@@ -30,9 +30,9 @@ FALLS_DUE_SECONDS = 30 * 86_400
 class Workbench:
     """One instance with one vault. Time is moved by ``later``; ``restart`` begins as another process would."""
 
-    def __init__(self, directory: Path, owner: str, options: Mapping[str, str], database_url: str = "") -> None:
-        """Create the database, by default a SQLite file of the directory, and register the instance."""
-        self.url = database_url or f"sqlite:///{directory / 'sexton.db'}"
+    def __init__(self, directory: Path, owner: str, options: Mapping[str, str], database_url: str) -> None:
+        """Create Sexton's tables in an empty PostgreSQL database, and register the instance."""
+        self.url = database_url
         self.root = directory / "vault"
         self.root.mkdir(parents=True)
         deployment = schema.belongs_to(self.url) or DEPLOYMENT

@@ -70,8 +70,8 @@ class TestHttp(OwnerSuite):
         self._server.kill()
 
     @pytest.fixture
-    def bench(self, server: None, tmp_path: Path) -> Iterator[Workbench]:
-        bench = Workbench(tmp_path, "http", {"url": self._server.url})
+    def bench(self, server: None, tmp_path: Path, postgres_url: str) -> Iterator[Workbench]:
+        bench = Workbench(tmp_path, "http", {"url": self._server.url}, postgres_url)
         yield bench
         bench.close()
 
@@ -142,10 +142,10 @@ def slowly() -> bytes:
     ids=["slow", "no-json", "field-missing", "searched-nothing", "stuck-list", "unknown-answer"],
 )
 def test_a_wrong_answer_keeps_everything_and_is_named(
-    scripted: str, tmp_path: Path, path: str, answer: Callable[[], bytes], says: str
+    scripted: str, postgres_url: str, tmp_path: Path, path: str, answer: Callable[[], bytes], says: str
 ) -> None:
     Scripted.answers[path] = answer
-    bench = Workbench(tmp_path, "http", {"url": scripted})
+    bench = Workbench(tmp_path, "http", {"url": scripted}, postgres_url)
     key = dropped(bench)
 
     report = bench.round()
@@ -156,9 +156,11 @@ def test_a_wrong_answer_keeps_everything_and_is_named(
     assert report.faults > 0
 
 
-def test_an_owner_that_lies_about_live_is_stopped_by_its_fence(scripted: str, tmp_path: Path) -> None:
+def test_an_owner_that_lies_about_live_is_stopped_by_its_fence(
+    scripted: str, postgres_url: str, tmp_path: Path
+) -> None:
     """It shows nothing as live, and does not fence: no mark without an answer is deleted."""
-    bench = Workbench(tmp_path, "http", {"url": scripted})
+    bench = Workbench(tmp_path, "http", {"url": scripted}, postgres_url)
     key = dropped(bench)
 
     report = bench.round()
@@ -222,6 +224,6 @@ def test_clear_text_to_another_machine_is_refused() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"url": "http://127.0.0.1:1", "token": "s3cret"}])
-def test_wrong_options_are_refused(tmp_path: Path, options: Mapping[str, str]) -> None:
+def test_wrong_options_are_refused(postgres_url: str, tmp_path: Path, options: Mapping[str, str]) -> None:
     with pytest.raises(BadInput, match="the options of owner http are wrong"):
-        Workbench(tmp_path, "http", options)
+        Workbench(tmp_path, "http", options, postgres_url)
