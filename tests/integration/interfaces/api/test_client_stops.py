@@ -11,6 +11,7 @@ from sexton.protection.model import Protection, ProtectionSettings, ProtectionSt
 from sexton.protection.sql.rows import digest
 from tests.integration.interfaces.api.copies import LOST_SECONDS, OBJECT, RENEWED_SECONDS, state
 from tests.servers.api import Api
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import Rig
 
 
@@ -186,9 +187,9 @@ def test_a_copy_in_another_thread_is_stopped_there(client: Sexton, rig: Rig, roo
 
     thread = threading.Thread(target=copy)
     thread.start()
-    assert inside.wait(30)
+    assert inside.wait(PATIENCE_SECONDS)
     rig.protections.release("shop", "copy:1")
-    thread.join(20)
+    thread.join(PATIENCE_SECONDS)
 
     assert len(ended) == 1
 

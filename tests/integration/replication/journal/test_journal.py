@@ -11,6 +11,7 @@ from sexton.replication.journal.model import JournalEntry, Op
 from sexton.replication.journal.replaying import FollowerState, ReplicaHealth
 from sexton.replication.replicas.model import TabletReport
 from tests.integration.replication.binlog_instance import BINLOG_SETTINGS, DB, SHOP, STEP, BinlogInstance
+from tests.support.eventually import PATIENCE_SECONDS
 
 
 def caught_up(binlogs: BinlogInstance, follower: FollowerState) -> FollowerState:
@@ -81,9 +82,9 @@ def test_b30_a_follower_misses_nothing_of_two_writers(binlogs: BinlogInstance) -
     for its in (*writers, following):
         its.start()
     for its in writers:
-        its.join(60)
+        its.join(PATIENCE_SECONDS)
     stop.set()
-    following.join(60)
+    following.join(PATIENCE_SECONDS)
 
     assert seen == list(range(1, 61))
 
@@ -103,7 +104,7 @@ def test_b30_the_second_writer_waits_for_the_first(clean_url: str) -> None:
         writing.start()
         assert not second.wait(0.5)
         assert binlogs.service.journal.read(SHOP, 0).entries == ()
-    writing.join(30)
+    writing.join(PATIENCE_SECONDS)
 
     assert [e.body["by"] for e in binlogs.service.journal.read(SHOP, 0).entries] == ["first", "second"]
     binlogs.db.close()

@@ -21,6 +21,7 @@ from sexton.runtime.spark.deletion import DeleteOrder, PartResult, Work
 from sexton.runtime.spark.locations import ConnectionTarget
 from sexton.runtime.spark.session import SparkFailed
 from sexton.storage.port import VaultFault
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import DEPLOYMENT, RETENTION, Rig, listing, put
 
 WELL = PartResult(faults={}, logged=True)
@@ -73,7 +74,7 @@ class Field:
     def _run(self, _session: Session, _tags: Collection[str], order: DeleteOrder) -> list[PartResult]:
         number = len(self.orders)
         self.orders.append(order)
-        assert self.doors[number].wait(20)
+        assert self.doors[number].wait(PATIENCE_SECONDS)
         answer = self.answers.get(number, [WELL] * len(order.parts))
         if isinstance(answer, Exception):
             raise answer
@@ -130,7 +131,7 @@ def test_jobs_may_finish_out_of_order(field: Field) -> None:
         assert not ended.done()
         assert field.proofs < 10
         field.doors[0].set()
-        ended.result(20)
+        ended.result(PATIENCE_SECONDS)
         assert going.has_tried(20)
 
 

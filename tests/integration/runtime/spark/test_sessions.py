@@ -11,6 +11,7 @@ import pytest
 
 from sexton.runtime.spark import deletion, session
 from sexton.runtime.spark.session import Sessions, SparkFailed
+from tests.support.eventually import PATIENCE_SECONDS
 
 TICKS = 300
 
@@ -64,7 +65,7 @@ def test_a_takeover_interrupts_jobs_of_the_same_batch(sessions: Sessions, tmp_pa
             time.sleep(0.05)
         with sessions.of("batch"):
             with pytest.raises(SparkFailed):
-                told.result(30)
+                told.result(PATIENCE_SECONDS)
             ended = -1
             while file.stat().st_size != ended:  # Python goes on for a while after its job
                 ended = file.stat().st_size
@@ -98,7 +99,7 @@ def test_a_lost_server_is_given_up_within_a_minute(tmp_path: Path) -> None:
             began = time.monotonic()
             ended = threading.Event()
             threading.Thread(target=lambda: (session.interrupt(one, "x", [told]), ended.set()), daemon=True).start()
-            assert ended.wait(60)
+            assert ended.wait(PATIENCE_SECONDS)
         print(f"given up after {time.monotonic() - began:.0f} s")
         with pytest.raises(SparkFailed, match="server has ended"), running.of("y"):
             pass
