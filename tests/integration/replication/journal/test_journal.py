@@ -12,6 +12,7 @@ from sexton.replication.journal.replaying import FollowerState, ReplicaHealth
 from sexton.replication.replicas.model import TabletReport
 from tests.integration.replication.binlog_instance import BINLOG_SETTINGS, DB, SHOP, STEP, BinlogInstance
 from tests.support.eventually import PATIENCE_SECONDS
+from tests.support.locks import wait_for_lock_waiter
 
 
 def caught_up(binlogs: BinlogInstance, follower: FollowerState) -> FollowerState:
@@ -102,7 +103,8 @@ def test_b30_the_second_writer_waits_for_the_first(clean_url: str) -> None:
     with binlogs.db.write() as c:
         assert binlogs.service.journal.append(c, SHOP, Op.GC_BINLOG, [{"by": "first"}]) == 1
         writing.start()
-        assert not second.wait(0.5)
+        wait_for_lock_waiter(binlogs.db)
+        assert not second.is_set()
         assert binlogs.service.journal.read(SHOP, 0).entries == ()
     writing.join(PATIENCE_SECONDS)
 
