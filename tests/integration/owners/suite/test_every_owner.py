@@ -13,7 +13,7 @@ from sexton.contract import NewMark, Refused
 from sexton.owners import plugins
 from sexton.owners.catalog.model import NewTable, Schema, Written
 from sexton.owners.catalog.store import Catalog
-from sexton.owners.catalog.tables import build
+from sexton.owners.catalog.tables import TABLES
 from sexton.testing import OwnerDriver, OwnerSuite, Workbench
 from sexton.testing.workbench import INSTANCE, VAULT
 from tests.support.owner_package import install
@@ -175,7 +175,7 @@ class CatalogDriver:
 
     @contextmanager
     def silence(self) -> Iterator[None]:
-        tablets = build(self._bench.db.dialect).tablets
+        tablets = TABLES.tablets
         with self._bench.db.write() as c:
             c.execute(text(f"ALTER TABLE {tablets.fullname} RENAME TO away"))
         yield
