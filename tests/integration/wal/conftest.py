@@ -5,14 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.wal.sql.resets import ResetStore
 from tests.integration.wal.logs import EmbeddedPlace, KafkaPlace, LogPlace
 from tests.integration.wal.topic_stores import TopicStores
 from tests.servers import kafka as kafka_server
 from tests.servers.postgres import new_database
-from tests.support.rig import DEPLOYMENT
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +23,6 @@ def kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 @pytest.fixture
 def db(clean_url: str) -> Iterator[Database]:
     """A clean database."""
-    schema.init(clean_url, DEPLOYMENT)
     database = Database.open(clean_url)
     yield database
     database.close()
@@ -38,7 +35,6 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LogPlace]:
         yield KafkaPlace(request.getfixturevalue("kafka").address)
         return
     url = new_database()
-    schema.init(url, DEPLOYMENT)
     database = Database.open(url)
     yield EmbeddedPlace(database)
     database.close()
