@@ -58,8 +58,18 @@ batch = Table(
     Column("limited_objects", BigInteger),  # objects claimed that count against the limits of 24 hours
     Column("claimed_at", Instant),
     Column("taken_over_at", Instant),  # by a newer attempt; a request of the older one may still be on its way
+    Column("claim", BigInteger),  # the last claim of it, 0 before the first
 )
 """One row per range: the marks of one kind that one activity claims and deletes."""
+
+claim = Table(
+    "claim",
+    METADATA,
+    Column("id", Serial, primary_key=True),
+    Column("round", BigInteger),
+    Column("key", Text),  # random, because a copied database reuses the ids of its original
+)
+"""One row per chunk of marks that was claimed; vaults' markers name the last one whose files may be deleted."""
 
 tally = Table(
     "tally",

@@ -44,6 +44,7 @@ NULLABLE = {
     "plan": {"awaits", "expires_at", "approved_by", "approved_at"},
     "round": {"plan", "ended_at", "report", "waiting", "waiting_since"},
     "batch": {"receipt", "claimed_at", "taken_over_at"},
+    "claim": set(),
     "spark_worker": set[str](),
     "worker_presence": set[str](),
     "setting": set[str](),

@@ -619,11 +619,20 @@ CREATE TABLE sexton.batch (
     claimed_at timestamptz,  -- when the last of limited_objects were claimed
     -- when a newer attempt took it over; a request of the older one may still be on its way
     taken_over_at timestamptz,
+    claim bigint NOT NULL DEFAULT 0,  -- the last claim of it, 0 before the first
     UNIQUE (round, kind, number)
 );
 CREATE INDEX batch_open ON sexton.batch (instance) WHERE state = 'OPEN';
 CREATE INDEX batch_taken_over ON sexton.batch (instance, taken_over_at) WHERE taken_over_at IS NOT NULL;
 CREATE INDEX batch_limited ON sexton.batch (instance, claimed_at) WHERE limited_objects > 0;
+
+-- One row per chunk of marks that was claimed; vaults' markers name the last one whose files may be deleted.
+CREATE TABLE sexton.claim (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    round bigint NOT NULL REFERENCES sexton.round (id),
+    key text NOT NULL DEFAULT gen_random_uuid()::text  -- a copied database reuses the ids of its original
+);
+CREATE INDEX claim_of_round ON sexton.claim (round, id);
 
 -- One row per list of up to 5,000 files that a batch deletes, with the outcome of each once it was tried. Both columns of
 -- bytes are compressed JSON (sexton/marks/file_list.py): `files` is never changed, `results` is stored with every page.
