@@ -11,46 +11,59 @@ import pytest
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
 
 from sexton.recycle.pipeline import finish
-from tests.servers import kafka as kafka_server
+from tests import surroundings
 from tests.servers import postgres as postgres_server
 from tests.servers import s3 as s3_servers
 from tests.servers import temporal as temporal_servers
-from tests.support import maven
+from tests.support import downloads
 
-REQUEST_SECONDS = 60.0
+REQUEST_SECONDS = 600.0
+LONGEST_FIRST = ("fault/live", "integration/runtime/spark", "e2e", "fault", "browser", "workflows", "museum")
 
 
 def pytest_configure() -> None:
-    """Let Ctrl-C reach the programs that tests start, and let Spark's Java compile less.
+    """Let nothing of the machine reach a test, let Ctrl-C reach the programs of tests, and let no library measure time.
 
-    A shell that starts a run in the background ignores SIGINT for it, and every child would inherit that. Java's
-    second compiler costs a third of the CPU of short Spark jobs. Neither Hypothesis nor a request without a timeout of
-    its own measures time, because the machine may be busy.
+    A shell that starts a run in the background ignores SIGINT for it, and every child would inherit that. Neither
+    Hypothesis nor a request without a timeout of its own measures time, because the machine may be busy.
     """
+    surroundings.clean()
     for phase in ("connect", "read", "write", "pool"):
         setattr(DEFAULT_TIMEOUT_CONFIG, phase, REQUEST_SECONDS)
     hypothesis.settings.register_profile("busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
     hypothesis.settings.load_profile("busy")
-    os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark slow tests as soak tests, too."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with the longest files, and give each to one process, because its tests share servers."""
+    order = {name: number for number, name in enumerate(LONGEST_FIRST)}
+
+    def begin(item: pytest.Item) -> int:
+        folders = item.path.relative_to(config.rootpath / "tests").parents
+        return min(order.get(folder.as_posix(), len(order)) for folder in folders)
+
+    items.sort(key=begin)
     for item in items:
-        if item.get_closest_marker("soak"):  # a long variant of a slow test
-            item.own_markers = [mark for mark in item.own_markers if mark.name != "slow"]
-        elif item.get_closest_marker("slow"):
-            item.add_marker("soak")
+        item.add_marker(pytest.mark.xdist_group(item.path.relative_to(config.rootpath).as_posix()))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _reachable(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Let PostgreSQL's own user enter the directories of root's tests."""
+    if os.geteuid() == 0:
+        for directory in (base := tmp_path_factory.getbasetemp(), base.parent, base.parent.parent):
+            if directory.name.startswith(("pytest-", "popen-")):
+                directory.chmod(0o711)
 
 
 @pytest.fixture(autouse=True)
 def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the developer's SEXTON_ variables and ./.sexton away from tests."""
-    for name in [name for name in os.environ if name.startswith("SEXTON_")]:
-        monkeypatch.delenv(name)
+    """Keep ./.sexton away from tests, and let PostgreSQL's own user enter their directories."""
+    if os.geteuid() == 0:
+        tmp_path.chmod(0o711)
     monkeypatch.setenv("SEXTON_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("SEXTON_METRICS__LISTEN", "")  # the default is one port for all workers of a machine
 
@@ -109,11 +122,8 @@ def clean_url() -> str:
 
 @pytest.fixture(scope="session")
 def kafka_jars() -> Path:
-    """Return the folder of Apache Kafka's jars; skip if Maven cannot resolve them now."""
-    try:
-        return maven.jars(kafka_server.POM)
-    except maven.UnresolvedJars as e:
-        pytest.skip(str(e))
+    """Return the folder of Apache Kafka's jars."""
+    return downloads.jars(downloads.KAFKA)
 
 
 @pytest.fixture(scope="session")

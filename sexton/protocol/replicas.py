@@ -53,7 +53,11 @@ class Placements(Body):
 
 
 class ReportedTablet(Body):
-    """A backend's report of a copy: ``versions``, its rowsets' ranges, or ``version``, the last continuous one."""
+    """A backend's report of a copy: ``versions``, its rowsets' ranges, or ``version``, its highest one.
+
+    ``version_miss``: below the highest version one is missing. Without ranges nobody knows which: the copy then needs
+    everything from the last version that was known to be continuous.
+    """
 
     uid: Id
     versions: Annotated[tuple[Range, ...], Field(max_length=MAX_RANGES)] | None = None

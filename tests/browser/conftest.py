@@ -1,6 +1,5 @@
 """A served console of one instance, and pages of a real browser that may reach nothing else."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, sync_playwright
 
 from tests.integration.protection.registrations import garbage
+from tests.machine import need
 from tests.servers.api import Api
 from tests.servers.postgres import new_database
 from tests.support.rig import Rig
@@ -17,8 +17,7 @@ NewPage = Callable[..., Page]
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    path = shutil.which("chromium") or shutil.which("chromium-browser")
-    assert path is not None, "the tests of the console need Debian's chromium"
+    path = need("chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
         yield browser

@@ -19,19 +19,41 @@ from sexton.operators.registry.add_vault import add_vault
 from sexton.operators.registry.store import Registry
 from sexton.storage.model import VaultSpec
 from tests.servers.forked import Forked
+from tests.servers.postgres import new_database, shared
 from tests.servers.temporal import DevServer
 from tests.support.cli_json import check_json
-from tests.support.rig import migrated, put
+from tests.support.rig import put
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
+DATABASES: dict[Path, str] = {}
+"""The directory of a test → the URL of its database, which is empty unless ``migrate`` made it."""
+
+
+def deployment_of(directory: Path) -> str:
+    """Return the deployment of a test: on a shared Temporal server each has its own."""
+    return f"test-{directory.name[-20:].replace('_', '-').strip('-').lower()}"
+
+
+def migrate(directory: Path) -> Database:
+    """Give a test a database with the schema, and open it."""
+    name = ""
+    if empty := DATABASES.get(directory):  # other fixtures have its URL
+        shared().drop_database(empty)
+        name = empty.rpartition("/")[2]
+    DATABASES[directory] = new_database(deployment_of(directory), name)
+    return Database.open(DATABASES[directory])
+
+
 def settings(directory: Path, temporal: str) -> dict[str, str]:
     """Return the environment variables of a test's deployment."""
+    if directory not in DATABASES:
+        DATABASES[directory] = shared().create_database()
     return {
         "SEXTON_HOME": str(directory / "home"),
-        "SEXTON_DATABASE_URL": f"sqlite:///{directory / 'sexton.db'}",
-        "SEXTON_DEPLOYMENT": f"test-{directory.name[-20:].replace('_', '-').strip('-').lower()}",
+        "SEXTON_DATABASE_URL": DATABASES[directory],
+        "SEXTON_DEPLOYMENT": deployment_of(directory),
         "SEXTON_TEMPORAL__ADDRESS": temporal,
     }
 
@@ -96,14 +118,11 @@ def worker(environment: dict[str, str], tmp_path: Path) -> Iterator[None]:
 @pytest.fixture
 def shop(tmp_path: Path) -> Database:
     """Create a database with instance ``shop``, vault ``disk`` and one due mark of one file."""
-    variables = settings(tmp_path, "")
-    url, deployment = variables["SEXTON_DATABASE_URL"], variables["SEXTON_DEPLOYMENT"]
-    migrated(tmp_path / "sexton.db", deployment)
-    db = Database.open(url)
+    db = migrate(tmp_path)
     Registry(db).add_instance("shop")
     put(tmp_path / "v", "data/a.dat")
     vault = VaultSpec(instance="shop", name="disk", kind="local", location=str(tmp_path / "v"))
-    add_vault(Registry(db), vault, deployment, "")
+    add_vault(Registry(db), vault, deployment_of(tmp_path), "")
     with db.write() as c:
         contract.mark(c, "shop", "dropped", [NewMark(id="t1", vault="disk", keys=("data/a.dat",), bytes=10)])
     schema.move_clock(db, 10_801)

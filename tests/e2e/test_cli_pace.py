@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from sqlalchemy import text
 
 from sexton.database.engine import Database
 from sexton.marks.sql.leases import LeaseStore
@@ -88,7 +89,7 @@ def test_blockers_name_the_vault_whose_store_throttles(offline: Run, shop: Datab
 
     rows = json.loads(offline("blockers", "shop", "--json").stdout)["items"]
     with shop.write() as c:
-        c.execute(shop.t.pace.update().values(throttled_at=shop.t.pace.c.throttled_at - 61_000))
+        c.execute(text("UPDATE sexton.pace SET throttled_at = throttled_at - interval '61 seconds'"))
     a_minute_later = offline("blockers", "shop")
 
     assert [(r["what"], r["way_out"]) for r in rows if r["held_by"] == "throttling"] == [

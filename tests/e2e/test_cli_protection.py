@@ -10,6 +10,7 @@ from sexton.operators.registry.store import Registry
 from sexton.recycle.model import RoundReport
 from tests.e2e.conftest import Run
 from tests.support.kept import kept_texts
+from tests.support.refusing import refuse_inserts
 from tests.support.rig import listing
 
 
@@ -84,8 +85,7 @@ def test_call_log_has_every_command_with_its_outcome(offline: Run, shop: Databas
 
 
 def test_stop_and_hold_succeed_without_a_call_log(offline: Run, shop: Database) -> None:
-    with shop.write() as c:
-        c.exec_driver_sql("CREATE TRIGGER full BEFORE INSERT ON sexton_call BEGIN SELECT RAISE(ABORT, 'full'); END")
+    refuse_inserts(shop, "call")
 
     stopped = offline("stop", "shop", "--reason", "a restore")
     held = offline("hold", "add", "instance", "shop", "--for", "1h", "--reason", "audit")
@@ -97,11 +97,7 @@ def test_stop_and_hold_succeed_without_a_call_log(offline: Run, shop: Database) 
 
 
 def test_command_succeeds_without_logging_its_outcome(offline: Run, shop: Database) -> None:
-    with shop.write() as c:
-        c.exec_driver_sql(
-            "CREATE TRIGGER full BEFORE INSERT ON sexton_call WHEN NEW.begun_id IS NOT NULL "
-            "BEGIN SELECT RAISE(ABORT, 'full'); END"
-        )
+    refuse_inserts(shop, "call", "NEW.begun_id IS NOT NULL")
 
     created = offline("token", "create", "--scope", "read")
     refused = offline("hold", "release", "77")

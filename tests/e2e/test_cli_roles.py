@@ -2,8 +2,6 @@
 
 import json
 import secrets
-import sqlite3
-from contextlib import closing
 from functools import partial
 
 import psycopg
@@ -113,28 +111,30 @@ def test_a_login_that_is_not_sextons_role_is_named(offline: Run, postgres: Clust
 
 def test_adding_an_instance_again_keeps_its_live_view(offline: Run) -> None:
     offline("init")
-    offline("instance", "add", "shop", "--live-view", "sexton_live")
+    offline("instance", "add", "shop", "--live-view", "public.sexton_live")
 
-    repeated, refused = (offline("instance", "add", "shop", "--live-view", view) for view in ("sexton_live", "none"))
+    repeated, refused = (
+        offline("instance", "add", "shop", "--live-view", view) for view in ("public.sexton_live", "none")
+    )
 
     assert (repeated.returncode, refused.returncode, refused.stdout) == (0, 1, "")
-    assert "with the live view sexton_live; to change it: sexton instance live-view shop none" in refused.stderr
-    assert json.loads(offline("instance", "list", "--json").stdout)["items"][0]["live_view"] == "sexton_live"
+    assert "with the live view public.sexton_live; to change it: sexton instance live-view shop none" in refused.stderr
+    assert json.loads(offline("instance", "list", "--json").stdout)["items"][0]["live_view"] == "public.sexton_live"
 
 
 def test_live_view_that_cannot_be_read_is_warned_of(offline: Run, environment: dict[str, str]) -> None:
     offline("init")
     offline("instance", "add", "shop")
-    file = environment["SEXTON_DATABASE_URL"].removeprefix("sqlite:///")
+    url, seen = environment["SEXTON_DATABASE_URL"].replace("+psycopg", ""), "public.seen"
 
-    absent = offline("instance", "live-view", "shop", "seen")
-    with closing(sqlite3.connect(file)) as c:
-        c.execute("CREATE VIEW seen AS SELECT 'file' AS kind, '1' AS id, 'disk' AS vault, 'k' AS keyy")
-    misspelt = offline("instance", "live-view", "shop", "seen")
-    with closing(sqlite3.connect(file)) as c:
-        c.execute("DROP VIEW seen")
-        c.execute("CREATE VIEW seen AS SELECT 'file' AS kind, '1' AS id, 'disk' AS vault, 'k' AS key")
-    right, none = (offline("instance", "live-view", "shop", view) for view in ("seen", "none"))
+    absent = offline("instance", "live-view", "shop", seen)
+    with psycopg.connect(url) as c:
+        c.execute("CREATE VIEW public.seen AS SELECT 'file' AS kind, '1' AS id, 'disk' AS vault, 'k' AS keyy")
+    misspelt = offline("instance", "live-view", "shop", seen)
+    with psycopg.connect(url) as c:
+        c.execute("DROP VIEW public.seen")
+        c.execute("CREATE VIEW public.seen AS SELECT 'file' AS kind, '1' AS id, 'disk' AS vault, 'k' AS key")
+    right, none = (offline("instance", "live-view", "shop", view) for view in (seen, "none"))
 
     assert [r.returncode for r in (absent, misspelt, right, none)] == [0, 0, 0, 0]
     assert "warning: rounds keep every mark of shop: " in absent.stderr
@@ -143,20 +143,6 @@ def test_live_view_that_cannot_be_read_is_warned_of(offline: Run, environment: d
 
 
 def test_the_printed_sql_ends_with_the_grants(offline: Run) -> None:
-    printed = offline("init", "--print-sql", "--dialect", "postgresql", "--grant-to", "shop_app")
+    printed = offline("init", "--print-sql", "--grant-to", "shop_app")
 
     assert printed.stdout.strip().splitlines()[-1].endswith('sexton.reference(text, text[]) TO "shop_app";')
-
-
-def test_sqlite_has_no_roles(offline: Run) -> None:
-    offline("init")
-    offline("instance", "add", "shop")
-
-    for words in (
-        ("init", "--grant-to", "app"),
-        ("instance", "grant", "shop", "app"),
-        ("instance", "revoke", "shop", "app"),
-    ):
-        refused = offline(*words)
-        assert (refused.returncode, "SQLite has no roles" in refused.stderr) == (1, True)
-    assert json.loads(offline("instance", "list", "--json").stdout)["items"][0]["roles"] == []

@@ -15,11 +15,8 @@ from sexton.operators.access.sql.tokens import TokenStore
 from sexton.operators.access.sql.users import UserStore
 from sexton.operators.call_log.store import CallStore
 from tests.e2e.conftest import Run, settings
-from tests.support.leaks import record_secret
 
 PASSWORD, ANOTHER = "a-horse-of-correct-batteries", "another-staple-altogether"
-record_secret(PASSWORD)
-record_secret(ANOTHER)
 TERMINAL = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
 ADD = ("user", "add", "ada", "--scope", "operate@*")
 

@@ -44,7 +44,7 @@ POLICY = Policy(version="test", retention_seconds={}, upload_grace_seconds=600)
 def _add_instance(database: Database, name: str) -> None:
     """Register an instance whose live objects minidb's view shows."""
     Registry(database).add_instance(name)
-    Registry(database).set_live_view(name, LIVE_VIEW[database.dialect])
+    Registry(database).set_live_view(name, LIVE_VIEW)
 
 
 @pytest.fixture

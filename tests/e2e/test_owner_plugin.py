@@ -13,9 +13,9 @@ import pytest
 
 from sexton.database import schema
 from sexton.database.engine import Database
-from tests.e2e.conftest import Run
+from tests.e2e.conftest import Run, migrate
 from tests.support.owner_package import install
-from tests.support.rig import listing, migrated, put
+from tests.support.rig import listing, put
 
 TABLES = {"events": ["lake/events/0.parquet", "lake/events/1.parquet"], "users": ["lake/users/0.parquet"]}
 REASON = ("--reason", "wait for the audit")
@@ -33,7 +33,7 @@ def environment(environment: dict[str, str], package: Path) -> dict[str, str]:
 
 @pytest.fixture
 def worker(environment: dict[str, str], tmp_path: Path) -> Iterator[None]:
-    migrated(tmp_path / "sexton.db", environment["SEXTON_DEPLOYMENT"])
+    migrate(tmp_path).close()
     command, log = [sys.executable, "-m", "sexton", "worker", "run"], tmp_path / "worker.log"
     with log.open("wb") as output, subprocess.Popen(command, env=environment, cwd=tmp_path, stderr=output) as process:
         yield

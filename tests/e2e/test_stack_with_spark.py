@@ -1,6 +1,5 @@
 """The stack of `sexton up` checks and deletes many objects on Spark, and its reports say so."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,9 +9,9 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.runtime.embedded.stack import Stack
-from sexton.runtime.embedded.up import launch_spark_worker
 from tests.integration.check.conftest import Owned, file_keys, live_view
 from tests.support.rig import DEPLOYMENT, listing, put
+from tests.surroundings import variables
 
 THRESHOLD = 20
 
@@ -26,7 +25,7 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
         running.start(print)
         monkeypatch.delenv("SEXTON_DEPLOYMENT")  # from now on it is in the home
         running.start_worker()
-        assert launch_spark_worker(running) == "starts with the first check or deletion of more than 20 objects"
+        running.launch_spark_worker()
         running.await_worker("worker-spark")
         yield running
     finally:
@@ -35,7 +34,7 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
 
 def sexton(stack: Stack, *words: str, code: int = 0) -> str:
     command = [Path(sys.executable).with_name("sexton"), *words]
-    done = subprocess.run(command, env=os.environ | {"SEXTON_HOME": str(stack.home)}, capture_output=True, text=True)
+    done = subprocess.run(command, env=variables(stack.home), capture_output=True, text=True)
     assert done.returncode == code, done.stderr
     return done.stdout
 

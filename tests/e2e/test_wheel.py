@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from sexton.runtime.embedded.ports import free_port
+from tests.servers.postgres import new_database
 from tests.servers.temporal import DevServer
 from tests.support.installation import ROOT, Installation, build_wheel
 
@@ -40,16 +41,14 @@ passed = sandbox.runner().restrictions.passthrough_modules
 assert "sexton.activities" in passed and passed.isdisjoint({"sexton", "sexton.workflows"})
 """
 MARK = """
-import sqlite3
+import os
 import config, workflows, worker
+from sqlalchemy import create_engine
 from sexton import client, contract
 
 assert (config.OWNER, workflows.OWNER, worker.OWNER) == ("app", "app", "app")
-db = sqlite3.connect(".sexton/sexton.db", isolation_level=None)
-contract.attach(db)
-db.execute("BEGIN IMMEDIATE")
-contract.mark(db, "trial", "dropped", [contract.NewMark(id="r-1", vault="disk", keys=("data/0.dat",))])
-db.execute("COMMIT")
+with create_engine(os.environ["SEXTON_DATABASE_URL"]).begin() as db:
+    contract.mark(db, "trial", "dropped", [contract.NewMark(id="r-1", vault="disk", keys=("data/0.dat",))])
 """
 
 
@@ -160,7 +159,9 @@ def test_an_installed_stack_runs_a_round(complete: Installation, application: Pa
     try:
         sexton("instance add trial")
         sexton("vault add trial disk --local files")
-        marked = run(complete, application, "python", "-c", MARK)
+        written = (application / ".sexton" / "env").read_text().splitlines()
+        environment = dict(line.split("=", 1) for line in written)
+        marked = run(complete, application, "python", "-c", MARK, **environment)
         assert marked.returncode == 0, marked.stderr
         sexton("trial advance 4d")
         sexton("enable trial")
@@ -192,7 +193,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Installation:
 def test_a_missing_extra_is_named(bare: Installation, application: Path) -> None:
     variables = {
         "SEXTON_DEPLOYMENT": "test-wheel",
-        "SEXTON_DATABASE_URL": f"sqlite:///{application / 'sexton.db'}",
+        "SEXTON_DATABASE_URL": new_database("test-wheel"),
         "SEXTON_TEMPORAL__ADDRESS": "127.0.0.1:1",
         "SEXTON_NODE_TOKEN": "x",
     }
@@ -215,7 +216,7 @@ def test_a_spark_worker_without_spark_names_the_extra(
 ) -> None:
     variables = {
         "SEXTON_DEPLOYMENT": "test-wheel",
-        "SEXTON_DATABASE_URL": f"sqlite:///{application / 'sexton.db'}",
+        "SEXTON_DATABASE_URL": new_database("test-wheel"),
         "SEXTON_TEMPORAL__ADDRESS": temporal_server.address,
     }
     run(bare, application, "sexton", "init", **variables)

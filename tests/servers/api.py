@@ -2,7 +2,7 @@
 
 import threading
 import time
-from typing import Any, Self
+from typing import Self
 
 import uvicorn
 
@@ -13,7 +13,6 @@ from sexton.interfaces.api.http_protocol import BoundedProtocol
 from sexton.interfaces.console.app import beside
 from sexton.operators.access import policy
 from sexton.operators.access.sql.tokens import TokenStore
-from tests.support.leaks import record_output, search_directory
 from tests.support.rig import DEPLOYMENT, Rig
 
 
@@ -24,8 +23,7 @@ class Api:
         settings = Settings(deployment=DEPLOYMENT, database_url=rig.url, **sections)
         self.app = create(settings, rig.db)
         self.tokens = TokenStore(rig.db)
-        served = AccessLog(beside(self.app) if console else self.app)
-        app = _recording(served) if search_directory() else served
+        app = AccessLog(beside(self.app) if console else self.app)
         options = {"http": BoundedProtocol, "log_config": None, "access_log": False, "proxy_headers": False}
         config = uvicorn.Config(app, host="127.0.0.1", port=0, **options)
         self._server, self._socket = uvicorn.Server(config), config.bind_socket()
@@ -56,23 +54,3 @@ class Api:
         self._server.should_exit = True
         self._thread.join(20)
         assert not self._thread.is_alive()
-
-
-def _recording(app: Any) -> Any:
-    """Return an app that stores every answer, metrics included, for the search for secrets."""
-
-    async def record(scope: Any, receive: Any, send: Any) -> None:
-        answers_token = False
-
-        async def record_and_send(message: Any) -> None:
-            nonlocal answers_token
-            # The answer to a login, or to the creation of a token: the only ones that must contain a secret.
-            is_secret = (scope.get("path"), message.get("status")) in (("/v1/token", 200), ("/v1/tokens", 201))
-            answers_token = answers_token or is_secret
-            if not answers_token:
-                record_output("api", repr(message).encode())
-            await send(message)
-
-        await app(scope, receive, record_and_send)
-
-    return record

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -13,9 +12,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-import pytest
-
 from sexton.runtime.embedded.ports import free_port
+from tests.machine import need
 from tests.support.installation import ROOT
 
 SOURCE = ROOT / "examples" / "go_owner"
@@ -25,11 +23,10 @@ READY_SECONDS = 30
 @cache
 def program() -> Path:
     """Build the program; skip the test where there is no Go."""
-    if shutil.which("go") is None:
-        pytest.skip("there is no Go to build examples/go_owner with")
+    go = need("go")
     path = Path(mkdtemp(prefix="sexton-go-")) / "go_owner"
     environment = os.environ | {"GOPROXY": "off", "GOTOOLCHAIN": "local"}
-    command = [str(shutil.which("go")), "build", "-o", str(path), "."]
+    command = [go, "build", "-o", str(path), "."]
     subprocess.run(command, cwd=SOURCE, env=environment, check=True, timeout=300)
     return path
 

@@ -12,9 +12,8 @@ from confluent_kafka.admin import AdminClient
 
 from sexton.runtime.embedded.child import Child
 from sexton.runtime.embedded.ports import free_port, is_open
-from tests.support import maven
+from tests.support import downloads
 
-POM = Path(__file__).with_name("kafka-pom.xml")
 CLUSTER_ID = "c2V4dG9uLXRlc3RzLWtyZQ"
 JVM = ("-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 START_SECONDS = 60.0
@@ -60,7 +59,7 @@ class Broker:
         (self.home / "log4j2.xml").write_text(LOGGING)
         self._env = {k: v for k, v in os.environ.items() if not k.startswith("KAFKA_")}
         logging = f"-Dlog4j2.configurationFile={self.home / 'log4j2.xml'}"
-        self._java = ["java", *JVM, logging, "-cp", f"{maven.jars(POM)}/*"]
+        self._java = ["java", *JVM, logging, "-cp", f"{downloads.jars(downloads.KAFKA)}/*"]
         self._properties_file = str(properties_file)
         self.frozen = False
         self.child = Child(f"kafka{number}", [*self._java, "kafka.Kafka", self._properties_file], home, self._env)

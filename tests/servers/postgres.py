@@ -1,6 +1,7 @@
 """Real PostgreSQL from a wheel: one server for a whole run of tests, in which each test gets databases of its own."""
 
 import atexit
+import os
 import secrets
 import shutil
 import tempfile
@@ -15,6 +16,7 @@ from sexton.runtime.embedded.postgres import ADMIN, PostgresServer
 
 DEPLOYMENT = "test-rig"
 """The deployment of the databases that ``new_database`` returns."""
+MEMORY = Path("/dev/shm")
 _NOT_DURABLE = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
 
 
@@ -22,7 +24,9 @@ class Cluster:
     """A running server on loopback, whose superuser ``postgres`` needs no password."""
 
     def __init__(self, *, fsync: bool = True, preload: str = "") -> None:
-        self._scratch = Path(tempfile.mkdtemp(prefix="sexton-pg-"))
+        in_memory = not fsync and MEMORY.is_dir() and os.access(MEMORY, os.W_OK)
+        self._scratch = Path(tempfile.mkdtemp(prefix="sexton-pg-", dir=MEMORY if in_memory else None))
+        self._template = ""
         options = {"max_connections": "300", "shared_preload_libraries": preload} | ({} if fsync else _NOT_DURABLE)
         self.server = PostgresServer(self._scratch, Ports(self._scratch), "", options)
         self.server.start()
@@ -38,9 +42,9 @@ class Cluster:
         """Return the SQLAlchemy URL of a database of the cluster."""
         return self.server.url(dbname, ADMIN).replace("postgresql://", "postgresql+psycopg://")
 
-    def create_database(self, template: str = "") -> str:
+    def create_database(self, template: str = "", name: str = "") -> str:
         """Create a database, empty or as a copy of the one at a URL, whose connections end; return its URL."""
-        name = f"t_{secrets.token_hex(6)}"
+        name = name or f"t_{secrets.token_hex(6)}"
         like = ""
         if template:
             original = template.rpartition("/")[2]
@@ -48,6 +52,18 @@ class Cluster:
             like = f' TEMPLATE "{original}" STRATEGY file_copy'
         self._do(f'CREATE DATABASE "{name}"{like}')
         self.created.append(url := self.url(name))
+        return url
+
+    def new_database(self, deployment: str = DEPLOYMENT, name: str = "") -> str:
+        """Create a database with the schema and without rows: a copy, which takes 10 ms; return its URL."""
+        if not self._template:
+            self._template = self.create_database()
+            schema.init(self._template, DEPLOYMENT)
+            self.created.remove(self._template)  # not of the test that needed it first
+        url = self.create_database(self._template, name)
+        if deployment != DEPLOYMENT:
+            with psycopg.connect(url.replace("+psycopg", "")) as c:
+                c.execute("UPDATE sexton.clock SET deployment = %s", (deployment,))
         return url
 
     def drop_database(self, url: str) -> None:
@@ -74,18 +90,9 @@ def shared() -> Cluster:
     return cluster
 
 
-def new_database(deployment: str = DEPLOYMENT) -> str:
-    """Return the URL of a new database with the schema and without rows: a copy, which takes 10 ms."""
-    return shared().create_database(_template(deployment))
-
-
-@cache
-def _template(deployment: str) -> str:
-    cluster = shared()
-    url = cluster.create_database()
-    schema.init(url, deployment)
-    cluster.created.remove(url)  # not of the test that needed it first
-    return url
+def new_database(deployment: str = DEPLOYMENT, name: str = "") -> str:
+    """Return the URL of a new database of the shared server, with the schema and without rows."""
+    return shared().new_database(deployment, name)
 
 
 def count_created() -> int:

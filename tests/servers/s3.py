@@ -12,7 +12,6 @@ from mypy_boto3_s3 import S3Client
 
 from sexton.runtime.embedded.ports import Ports
 from sexton.runtime.embedded.s3 import S3Server
-from tests.support.leaks import record_secret
 
 
 @cache
@@ -54,7 +53,6 @@ class RunningS3:
 def start(home: Path) -> RunningS3:
     """Start a server with fresh keys over a directory and put the keys into this process' environment."""
     access_key, secret_key = secrets.token_hex(8), secrets.token_hex(16)
-    record_secret(secret_key)
     server = S3Server(home, Ports(home), access_key, secret_key)
     server.start()
     os.environ.pop("AWS_SESSION_TOKEN", None)

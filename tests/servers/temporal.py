@@ -1,6 +1,5 @@
 """Temporal servers for tests, started from the installed binaries; nothing is downloaded."""
 
-import secrets
 from collections.abc import Sequence
 
 from temporalio.client import Client
@@ -8,16 +7,12 @@ from temporalio.testing import WorkflowEnvironment
 
 from sexton.runtime.embedded.binaries import find_binary
 from sexton.runtime.temporal.payloads import CONVERTER
-from tests.support.leaks import search_directory
 
 STARTS = 5
 
 
 async def start_local(extra: Sequence[str] = ()) -> WorkflowEnvironment:
     """Start a dev server in memory with schedules, updates and visibility; its clock is the real one."""
-    if (directory := search_directory()) is not None:
-        extra = [*extra, "--db-filename", str(directory / f"temporal-{secrets.token_hex(4)}.db")]
-        extra += ["--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma", "synchronous=NORMAL"]
     for attempts_left in reversed(range(STARTS)):
         try:
             return await WorkflowEnvironment.start_local(

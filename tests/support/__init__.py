@@ -9,5 +9,5 @@
 - ``command``: run `sexton` in the test's process
 - ``kept``: the reasons for kept marks, as operators see them
 - ``scrape``: read metrics as Prometheus does
-- ``leaks``: search everything a run leaves for its secrets
+- ``downloads``: what tests need from Maven and npm
 """

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from sqlalchemy import create_engine
 
 from sexton.insight.metrics.collector import NO_FIGURES, FigureCollector
 from sexton.insight.metrics.pool import PoolCollector
+from tests.machine import need
 
 CONFIG = Path(__file__).parents[2] / "config"
 RULES = CONFIG / "prometheus" / "sexton.rules.yml"
@@ -42,9 +42,7 @@ WORDS = {"and", "or", "unless", "offset", "bool"}
 
 def promtool(*arguments: str, stdin: str | None = None) -> tuple[int, str]:
     """Run the real promtool; return its exit code and its output."""
-    program = shutil.which("promtool")
-    assert program, "promtool is missing: install the Debian package prometheus (apt-get install prometheus)"
-    line = [program, *arguments]
+    line = [need("promtool"), *arguments]
     done = subprocess.run(line, input=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=110)
     return done.returncode, done.stdout
 

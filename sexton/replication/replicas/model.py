@@ -58,14 +58,15 @@ class PlaceResult(Message):
 
 
 class TabletReport(Message):
-    """A backend's report on one replica: the version ranges of its rowsets, or only the highest continuous version."""
+    """A backend's report on one replica: the version ranges of its rowsets, or only its highest version."""
 
     uid: str
     ranges: tuple[tuple[int, int], ...] | None = None
     version: int | None = None
+    """The highest version, as in Doris; with ``ranges`` it is ignored."""
     bad: bool = False
     version_miss: bool = False
-    """The backend knows of a gap somewhere after ``version``."""
+    """A version is missing somewhere below the highest one."""
     rows: int = 0
     bytes: int = 0
 

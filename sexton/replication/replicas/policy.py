@@ -14,14 +14,19 @@ BY_LIMIT = "hold limit"
 
 
 class ReportedVersions(NamedTuple):
-    """A backend's report on one replica, in one form. ``needs``: the first version that it lacks."""
+    """A backend's report on one replica, in one form.
 
-    version: int
+    ``continuous``: all versions up to this one can be read; ``needs``: the first version that it lacks. Both are upper
+    bounds where ``unknown``: somewhere below ``highest`` a version is missing, and the report does not say which.
+    """
+
+    continuous: int
     needs: int
     highest: int
     bad: bool
     gap: bool
     crossing: bool
+    unknown: bool = False
 
 
 class Judged(NamedTuple):
@@ -39,28 +44,40 @@ def reported_versions(report: TabletReport) -> ReportedVersions:
     """
     if report.ranges is not None:
         graph = judged(report.ranges)
-        version, highest, crossing = graph.continuous, graph.highest, graph.crossing
+        continuous, highest, crossing = graph.continuous, graph.highest, graph.crossing
     else:
-        version = NO_VERSION if report.version is None else report.version
-        if not NO_VERSION <= version <= MAX_VERSION:
-            raise BadInput(f"{version} is not a version: use 0 to {MAX_VERSION}, or -1 for none")
-        highest, crossing = version, False
+        highest = NO_VERSION if report.version is None else report.version
+        if not NO_VERSION <= highest <= MAX_VERSION:
+            raise BadInput(f"{highest} is not a version: use 0 to {MAX_VERSION}, or -1 for none")
+        continuous, crossing = highest, False
     bad = report.bad or highest == NO_VERSION
     return ReportedVersions(
-        version=version,
-        needs=0 if bad else version + 1,
+        continuous=continuous,
+        needs=0 if bad else continuous + 1,
         highest=highest,
         bad=bad,
-        gap=highest > version or report.version_miss,
+        gap=highest > continuous or report.version_miss,
         crossing=crossing,
+        unknown=report.ranges is None and report.version_miss and not bad,
     )
+
+
+def _bounded(before: Replica, report: ReportedVersions) -> ReportedVersions:
+    """Return a report of an unknown gap with what was known before: everything from there on is still needed.
+
+    Where no version lies between the last one known to be continuous and the highest one, the gap is among those that
+    were known: then nothing is.
+    """
+    is_above = before.version < report.highest - 1
+    needs = max(0, min(before.needs, before.version)) if is_above else 0
+    return report._replace(continuous=min(before.version, report.highest), needs=needs)
 
 
 def apply_report(before: Replica, report: ReportedVersions, now: int, settings: ReplicaSettings) -> Judged:
     """Return a replica's state after a report.
 
     A missing version is retained at once. It is marked for repair only after ``gap_persist_seconds``, because versions
-    may arrive in any order.
+    may arrive in any order. A bad replica that misses versions stays bad until it is known which.
 
     Args:
         before: the state before the report.
@@ -68,16 +85,19 @@ def apply_report(before: Replica, report: ReportedVersions, now: int, settings: 
         now: ms since 1970.
         settings: how long a gap must persist.
     """
+    if report.unknown:
+        report = _bounded(before, report)
     was_copied = bool(before.full_copy) and _has_full_copy(before, report)
     # A replica that had a higher version before lacks it now, even if there is no gap in the report.
-    gap = not report.bad and (report.gap or (report.version < before.version and not was_copied))
+    gap = not report.bad and (report.gap or (report.continuous < before.version and not was_copied))
     gap_since = _gap_since(before, report, now) if gap else None
     persists = gap_since is not None and now - gap_since >= settings.gap_persist_seconds * 1000
+    stays_bad = before.bad and gap and (report.unknown or not persists)
     state = VersionState(before.version, before.failed, before.succeeded)
     if was_copied:  # it has only what was copied: a higher version that it once reported may never have been committed
-        state = VersionState(report.version, NO_VERSION, report.version)
+        state = VersionState(report.continuous, NO_VERSION, report.continuous)
     elif not report.bad:  # the reported versions of an unreadable replica mean nothing
-        state = _state_after(state, report.version, gap=gap, persists=persists)
+        state = _state_after(state, report.continuous, gap=gap, persists=persists)
     values: dict[str, Any] = {
         "version": state.version,
         "failed": state.failed,
@@ -86,7 +106,7 @@ def apply_report(before: Replica, report: ReportedVersions, now: int, settings: 
         "highest": report.highest,
         "crossing": report.crossing,
         "gap_since": gap_since,
-        "bad_since": (before.bad_since or now) if report.bad else None,
+        "bad_since": (before.bad_since or now) if report.bad or stays_bad else None,
     }
     if was_copied:
         values |= {"full_copy": "", "full_copy_at": None}
@@ -97,7 +117,7 @@ def apply_report(before: Replica, report: ReportedVersions, now: int, settings: 
 def _has_full_copy(before: Replica, report: ReportedVersions) -> bool:
     """Return whether a FULL_COPY_ONLY replica is whole again: it lacks no version that may be deleted by now."""
     is_whole = not report.bad and not report.gap
-    return is_whole and report.version >= max(before.full_copy_until, before.gone)
+    return is_whole and report.continuous >= max(before.full_copy_until, before.gone)
 
 
 def full_copy_bound(replica: Replica, committed: int | None) -> int:

@@ -1,9 +1,15 @@
-"""Choose loopback ports that stay the same over restarts, unless another process has taken them meanwhile."""
+"""Choose loopback ports that stay the same over restarts, unless another process has taken them meanwhile.
 
+A port is chosen before the server that will listen on it starts. Until this process ends it holds a lock of each port
+that it chose, so that no other process of Sexton chooses the same one.
+"""
+
+import fcntl
 import json
 import os
 import random
 import socket
+import tempfile
 from pathlib import Path
 
 _RANGE = range(20_000, 32_000)
@@ -29,11 +35,24 @@ def is_open(port: int) -> bool:
 
 
 def free_port() -> int:
-    """Return a port of 127.0.0.1 that no server listens on."""
+    """Return a port of 127.0.0.1 that no server listens on, and that no other process of Sexton has chosen."""
     while True:
         port = random.choice(_RANGE)
-        if is_free(port):
+        if is_free(port) and _lock(port):
             return port
+
+
+def _lock(port: int) -> bool:
+    """Reserve a port for this process; return whether no other one has it."""
+    directory = Path(tempfile.gettempdir()) / f"sexton-ports-{os.getuid()}"
+    directory.mkdir(mode=0o700, exist_ok=True)
+    lock = os.open(directory / str(port), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return False
+    return True
 
 
 def write_atomically(file: Path, text: str) -> None:

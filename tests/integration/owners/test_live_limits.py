@@ -35,12 +35,12 @@ def _limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def shop(postgres_rig: Rig, tmp_path: Path) -> Rig:
+def shop(rig: Rig, tmp_path: Path) -> Rig:
     """An instance with a due mark of one file."""
-    put(postgres_rig.local(tmp_path / "v"), "data/a")
-    postgres_rig.mark("dropped", NewMark(id="m", vault="disk", keys=("data/a",)))
-    postgres_rig.later(10_801)
-    return postgres_rig
+    put(rig.local(tmp_path / "v"), "data/a")
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("data/a",)))
+    rig.later(10_801)
+    return rig
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from tests.support.rig import DEPLOYMENT
 
 @pytest.fixture
 def db(clean_url: str) -> Iterator[Database]:
-    """A clean database, on SQLite and on PostgreSQL in turn."""
+    """A clean database."""
     schema.init(clean_url, DEPLOYMENT)
     database = Database.open(clean_url)
     yield database

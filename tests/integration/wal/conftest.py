@@ -24,7 +24,7 @@ def kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture
 def db(clean_url: str) -> Iterator[Database]:
-    """A clean database, on SQLite and on PostgreSQL in turn."""
+    """A clean database."""
     schema.init(clean_url, DEPLOYMENT)
     database = Database.open(clean_url)
     yield database
@@ -33,7 +33,7 @@ def db(clean_url: str) -> Iterator[Database]:
 
 @pytest.fixture(params=["embedded", "kafka"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LogPlace]:
-    """A log: the embedded one in SQLite, and Kafka."""
+    """A log: the embedded one, and Kafka."""
     if request.param == "kafka":
         yield KafkaPlace(request.getfixturevalue("kafka").address)
         return

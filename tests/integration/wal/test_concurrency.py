@@ -20,9 +20,9 @@ TOPICS = ("wal-x", "wal-y")
 
 
 @pytest.fixture
-def topics(postgres_url: str) -> Iterator[TopicStores]:
-    schema.init(postgres_url, DEPLOYMENT)
-    db = Database.open(postgres_url)
+def topics(clean_url: str) -> Iterator[TopicStores]:
+    schema.init(clean_url, DEPLOYMENT)
+    db = Database.open(clean_url)
     yield TopicStores(db, EmbeddedPlace(db))
     db.close()
 

@@ -33,7 +33,7 @@ STREAMS = st.lists(st.builds(Stream, flushed=IDS | st.none(), idle=IDS | st.none
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    """One region of one topic, on SQLite."""
+    """One region of one topic."""
     url = new_database()
     schema.init(url, DEPLOYMENT)
     db = Database.open(url)

@@ -130,7 +130,7 @@ def _own_addresses() -> list[str]:
 def test_an_own_address_of_this_machine_needs_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     own = _own_addresses()
     if not own:
-        pytest.skip("this machine is in no network")
+        pytest.skip("needs a network")
     own += [str(ip_address(f"64:ff9b::{address}")) for address in own if "." in address]
 
     for address in own:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from tests.machine import need
 from tests.support.chart import CHART, FULL, MINIMAL, VALUES, containers, documents, merged, pods, render
 from tests.support.deployed import STOP_SECONDS
 from tests.support.go_template import TemplateError
@@ -143,9 +143,7 @@ def test_missing_values_are_named(change: dict[str, Any], message: str) -> None:
 
 
 def test_renders_as_helm_does(values: dict[str, Any], tmp_path: Path) -> None:
-    helm = shutil.which("helm")
-    if helm is None:
-        pytest.skip("helm is not installed")
+    helm = need("helm")
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
     command = [helm, "template", "gc", str(CHART), "-n", "sexton", "-f", str(tmp_path / "values.yaml")]
     environment = {**os.environ, "HELM_CACHE_HOME": str(tmp_path), "HELM_CONFIG_HOME": str(tmp_path)}

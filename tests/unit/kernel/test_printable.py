@@ -29,13 +29,14 @@ def is_harmless(text: str) -> bool:
     )
 
 
-@pytest.mark.parametrize("character", HOSTILE, ids=lambda c: f"{ord(c):04x}")
-def test_each_hostile_character_is_escaped(character: str) -> None:
-    shown = printable(f"a{character}b")
+def test_each_hostile_character_is_escaped() -> None:
+    for character in HOSTILE:
+        shown = printable(f"a{character}b")
 
-    assert is_harmless(shown)
-    assert shown.startswith("a\\")
-    assert printable_lines(f"a{character}b").replace("\n", "").replace("\t", "").isprintable()
+        assert is_harmless(shown), hex(ord(character))
+        assert shown.startswith("a\\"), hex(ord(character))
+        lines = printable_lines(f"a{character}b").replace("\n", "").replace("\t", "")
+        assert lines.isprintable(), hex(ord(character))
 
 
 def test_every_character_of_unicode_is_harmless_when_shown() -> None:

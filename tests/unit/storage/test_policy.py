@@ -26,10 +26,10 @@ REFUSED = ["", "/", "/data/", "data/1", "data/1.", "data/1-", "data/Z", "data/é
 REFUSED += ["a//b/", "a\0/", "_", "_sexton", "_sexton/", "_sexton/audit/", "a/_sexton/", "\ud800/"]
 
 
-@pytest.mark.parametrize("prefix", REFUSED)
-def test_prefix_that_could_match_more_is_refused(prefix: str) -> None:
-    with pytest.raises(BadInput):
-        check_prefix(prefix)
+def test_prefix_that_could_match_more_is_refused() -> None:
+    for prefix in REFUSED:
+        with pytest.raises(BadInput):
+            check_prefix(prefix)
 
 
 def test_a_listing_may_stop_inside_an_id_but_not_at_the_root() -> None:

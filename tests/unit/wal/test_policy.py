@@ -215,3 +215,10 @@ def test_no_purge_passes_a_need_or_the_end(
         assert to <= facts.end
         offset = policy.delete_before(to, facts)
         assert offset is None or 0 < offset < to
+
+
+def test_nothing_above_the_end_of_the_log_is_deleted() -> None:
+    facts = Facts(id="k1", start=50, end=200)
+
+    assert policy.delete_before(200 + policy.SLACK, facts) == 200
+    assert policy.delete_before(201 + policy.SLACK, facts) is None

@@ -8,16 +8,15 @@ from config.sources import home
 
 
 def up(
-    worker: Annotated[bool, typer.Option(help="Also start a worker.")] = True,
-    spark: Annotated[bool, typer.Option(help="Also start a worker for Spark, if Java is installed.")] = True,
+    worker: Annotated[bool, typer.Option(help="Also start a worker and a worker for Spark.")] = True,
 ) -> None:
     """Run the whole stack on this machine.
 
-    Temporal, S3, PostgreSQL, a worker and a worker for Spark run until Ctrl-C. Spark itself starts with the first check or
-    deletion of many objects. Data and logs are stored in .sexton/.
+    PostgreSQL, Temporal, S3, a worker and a worker for Spark run until Ctrl-C. Spark itself starts with the first check
+    or deletion of many objects. Data and logs are stored in .sexton/.
 
     Example: sexton up --no-worker
     """
     from sexton.runtime.embedded.up import run
 
-    run(home(), worker, worker and spark, typer.echo)
+    run(home(), worker, typer.echo)

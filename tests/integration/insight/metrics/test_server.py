@@ -87,12 +87,7 @@ def test_a_scrape_without_database_shows_no_old_figures(rig: Rig, caplog: pytest
     before = scrape(ours)
     rig.sql("ALTER TABLE {}counter RENAME TO away")
     during = [scrape(ours), scrape(ours)]
-    back = (
-        "ALTER TABLE sexton.away RENAME TO counter"
-        if rig.db.dialect == "postgresql"
-        else ("ALTER TABLE away RENAME TO sexton_counter")
-    )
-    rig.sql(back)
+    rig.sql("ALTER TABLE {}away RENAME TO counter")
 
     after = scrape(ours)
     assert before("sexton_instance_enabled", instance_id="shop") == 1
@@ -207,9 +202,9 @@ def test_no_statement_of_a_scrape_reads_all_marks(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def postgres_plans(postgres_rig: Rig) -> Iterator[list[str]]:
+def postgres_plans(rig: Rig) -> Iterator[list[str]]:
     """Plans of what is run, where PostgreSQL knows of 50,000 marks that wait."""
-    rig, plans = postgres_rig, []
+    plans = []
     rig.sql(
         "INSERT INTO {}mark (instance, kind, id, vault, keys) "
         "SELECT 'shop', 'dropped', 'm' || n, 'disk', jsonb_build_array('k' || n) FROM generate_series(1, 50000) n"
@@ -227,8 +222,8 @@ def postgres_plans(postgres_rig: Rig) -> Iterator[list[str]]:
     event.remove(rig.db.engine, "before_cursor_execute", explain)
 
 
-def test_postgresql_reads_marks_through_indexes(postgres_plans: list[str], postgres_rig: Rig) -> None:
-    scrape(postgres_rig)
+def test_postgresql_reads_marks_through_indexes(postgres_plans: list[str], rig: Rig) -> None:
+    scrape(rig)
 
     of_marks = [p for p in postgres_plans if "mark" in p]
     assert any("mark_due" in p for p in of_marks)

@@ -12,7 +12,6 @@ from tests.integration.owners.catalog.shop import Shop
 from tests.servers.api import Api
 
 __all__ = ["owned"]
-pytestmark = pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)
 HERE = "/v1/instances/shop"
 
 

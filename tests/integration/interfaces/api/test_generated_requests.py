@@ -119,7 +119,7 @@ def generated(count: int) -> dict[str, list[Case]]:
 
     They are made once for all scopes.
     """
-    with TemporaryDirectory() as directory:
+    with TemporaryDirectory():
         rig = Rig(new_database())
         document = create(Settings(deployment=DEPLOYMENT, database_url=rig.url), rig.db).openapi()
         rig.db.close()

@@ -15,9 +15,9 @@ from tests.support.rig import Rig
 
 
 @pytest.fixture
-def api(postgres_url: str) -> Iterator[Api]:
+def api(clean_url: str) -> Iterator[Api]:
     """The API of instances ``a``, ``b`` and ``c``."""
-    rig = Rig(postgres_url).instance("a").instance("b").instance("c")
+    rig = Rig(clean_url).instance("a").instance("b").instance("c")
     with Api(rig) as served:
         yield served
     rig.db.close()

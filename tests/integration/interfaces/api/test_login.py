@@ -17,12 +17,9 @@ from sexton.operators.access.sql.users import UserStore
 from sexton.operators.call_log.store import CallStore
 from tests.servers.api import Api
 from tests.servers.postgres import new_database
-from tests.support.leaks import record_secret
 from tests.support.rig import Rig
 
 PASSWORD, WRONG = "a-horse-of-correct-batteries", "a-horse-of-other-batteries"
-record_secret(PASSWORD)
-record_secret(WRONG)
 
 
 @pytest.fixture

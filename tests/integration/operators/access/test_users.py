@@ -25,13 +25,10 @@ from sexton.operators.access.sql.login_throttle import LoginThrottle
 from sexton.operators.access.sql.tokens import TokenStore
 from sexton.operators.access.sql.users import UserStore
 from sexton.operators.call_log.store import CallStore
-from tests.support.leaks import record_secret
 from tests.support.rig import Rig
 
 PASSWORD, ANOTHER = "a-horse-of-correct-batteries", "another-staple-altogether"
 HERE, THERE = "192.0.2.1", "192.0.2.2"
-record_secret(PASSWORD)
-record_secret(ANOTHER)
 
 
 @pytest.fixture

@@ -23,9 +23,9 @@ WAIT_SECONDS = 0.5
 
 
 @pytest.fixture
-def staged(postgres_url: str, tmp_path: Path) -> Iterator[Shop]:
+def staged(clean_url: str, tmp_path: Path) -> Iterator[Shop]:
     """A shop on PostgreSQL, where two transactions may write at once, with two tables and a stage."""
-    shop = Shop(postgres_url).register()
+    shop = Shop(clean_url).register()
     shop.local(tmp_path / "disk")
     shop.table()
     shop.table("other")

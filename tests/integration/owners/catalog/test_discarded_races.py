@@ -17,9 +17,9 @@ from tests.integration.owners.catalog.test_discarded import discard
 
 
 @pytest.fixture
-def given_up(postgres_url: str, tmp_path: Path) -> Iterator[Shop]:
+def given_up(clean_url: str, tmp_path: Path) -> Iterator[Shop]:
     """A shop on PostgreSQL, where two transactions may write at once; the mark of its dropped table was discarded."""
-    shop = Shop(postgres_url).register()
+    shop = Shop(clean_url).register()
     shop.local(tmp_path / "disk")
     shop.loaded(shop.table())
     shop.catalog.drop_table("t")

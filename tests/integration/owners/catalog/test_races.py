@@ -36,7 +36,7 @@ def race(shop: Shop, ids: Sequence[str], act: Callable[[Catalog, str], None]) ->
                 except (contract.ContractError, CatalogError) as e:
                     if isinstance(e, contract.Busy):
                         continue
-                except OperationalError:  # SQLite has one writer; PostgreSQL breaks a lock that is waited for too long
+                except OperationalError:  # a lock was waited for too long
                     continue
                 break
 

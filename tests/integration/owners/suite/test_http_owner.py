@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from sqlalchemy import select
 
 from sexton.kernel.errors import BadInput
 from sexton.kernel.trust import STRICT
@@ -23,6 +24,8 @@ from sexton.testing.workbench import VAULT
 from tests.servers.certificate import certificate
 from tests.servers.go_owner import GoOwner
 from tests.support.kept import kept_texts
+
+YEAR = 365 * 86_400
 
 
 class GoDriver:
@@ -137,9 +140,14 @@ def slowly() -> bytes:
         ("/v1/live/search", lambda: b'{"live": []}', "searched: Field required"),
         ("/v1/live/search", lambda: b'{"live": [], "searched": 0}', "searched 0 of 1 marks"),
         ("/v1/garbage", lambda: b'{"entries": [{"kind": "a", "id": "b"}], "end": ""}', "does not move on"),
+        (
+            "/v1/garbage",
+            lambda: b'{"entries": [{"kind": "a", "id": "b", "extra_retention_second": 9}], "end": "1"}',
+            "entries.0.extra_retention_second: Extra inputs are not permitted",
+        ),
         ("/v1/fence", lambda: b'{"answers": [{"kind": "d", "id": "1", "answer": "yes"}]}', "answers.0.answer"),
     ],
-    ids=["slow", "no-json", "field-missing", "searched-nothing", "stuck-list", "unknown-answer"],
+    ids=["slow", "no-json", "field-missing", "searched-nothing", "stuck-list", "unknown-field", "unknown-answer"],
 )
 def test_a_wrong_answer_keeps_everything_and_is_named(
     scripted: str, tmp_path: Path, path: str, answer: Callable[[], bytes], says: str
@@ -154,6 +162,24 @@ def test_a_wrong_answer_keeps_everything_and_is_named(
     assert bench.keys() == {key}
     assert any(says in why for why in kept_texts(report)), kept_texts(report)
     assert report.faults > 0
+
+
+def test_extra_retention_of_a_listed_mark_is_kept(scripted: str, tmp_path: Path) -> None:
+    mark = {"kind": "dropped", "id": "1", "vault": VAULT, "keys": ["lake/t/0.parquet"]}
+    entry = mark | {"extra_retention_seconds": YEAR}
+    pages = [{"entries": [entry], "end": "1"}]
+    Scripted.answers["/v1/garbage"] = lambda: json.dumps(pages.pop() if pages else {"entries": [], "end": "1"}).encode()
+    bench = Workbench(tmp_path, "http", {"url": scripted})
+    bench.put("lake/t/0.parquet")
+    bench.round()
+    bench.later()
+
+    report = bench.round()
+    with bench.db.read() as c:
+        waits = c.execute(select(bench.db.t.mark.c.extra_retention_seconds)).scalar_one()
+    bench.close()
+
+    assert (report.claimed, waits, bench.keys()) == (0, YEAR, {"lake/t/0.parquet"})
 
 
 def test_an_owner_that_lies_about_live_is_stopped_by_its_fence(scripted: str, tmp_path: Path) -> None:

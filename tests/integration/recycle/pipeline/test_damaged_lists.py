@@ -202,8 +202,8 @@ def test_marks_of_other_chunks_are_not_quarantined(rig: Rig) -> None:
     assert reasons == [None, Reason.FILES_UNREADABLE, None]
 
 
-def test_a_damaged_list_is_given_up_beside_a_discard(postgres_rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    rig, file_sums = postgres_rig, QuarantineStore._file_sums
+def test_a_damaged_list_is_given_up_beside_a_discard(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    file_sums = QuarantineStore._file_sums
     rig.mark("dropped", NewMark(id="m", vault="disk", keys=("data/m.dat",)))
     write_token = token(rig)
     claim(rig, write_token, "dropped", "m")

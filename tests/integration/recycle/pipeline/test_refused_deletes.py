@@ -106,9 +106,8 @@ def test_an_undelete_is_safe_beside_lists_of_other_marks(
 
 @pytest.mark.slow
 def test_a_discard_and_a_second_pass_lock_in_one_order(
-    postgres_rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig = postgres_rig
     root = rig.local(tmp_path / "v")
     for mark in ("m1", "m2"):
         put(root, f"{mark}/a.dat")

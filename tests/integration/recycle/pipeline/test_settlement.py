@@ -143,3 +143,20 @@ def test_a_settled_mark_leaves_no_list(rig: Rig) -> None:
     assert settle(rig, with_) is Settlement.GONE
 
     assert rig.count("file_list") == 0
+
+
+def test_a_mark_is_not_settled_by_the_batch_before_it(rig: Rig) -> None:
+    first = claim_mark(rig)
+    rig.stores.files.drop(first, [T])
+    progress = rig.stores.settlements.progress(first, [T])
+    with rig.db.write() as c:  # an operator discarded it, and a restored copy of the owner marked the id again
+        c.execute(rig.db.t.mark.delete())
+        c.execute(rig.db.t.mark_history.delete())
+    rig.mark("dropped", NewMark(id="t", vault="disk", keys=("data/t.dat",)))
+    second = token(rig, run="run", number=1)
+    claim(rig, second, "dropped", "t")
+
+    rig.stores.settlements.settle(first, progress, GRACE)
+
+    assert rig.row("dropped", "t").state == MarkState.CLAIMED
+    assert rig.count("mark_history") == 0

@@ -181,7 +181,7 @@ async def test_the_role_serves_until_its_signal_without_a_database(
         "PATH": "/usr/bin:/bin",
         "SEXTON_HOME": str(tmp_path / "home"),
         "SEXTON_DEPLOYMENT": DEPLOYMENT,
-        "SEXTON_DATABASE_URL": "sqlite:////nowhere/at/all.db",
+        "SEXTON_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none",
         "SEXTON_TEMPORAL__ADDRESS": temporal_server.address,
         "SEXTON_NODE_TOKEN": TOKEN,
     }

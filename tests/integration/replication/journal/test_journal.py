@@ -88,8 +88,8 @@ def test_b30_a_follower_misses_nothing_of_two_writers(binlogs: BinlogInstance) -
     assert seen == list(range(1, 61))
 
 
-def test_b30_the_second_writer_waits_for_the_first(postgres_url: str) -> None:
-    binlogs = BinlogInstance(Database.open(postgres_url))
+def test_b30_the_second_writer_waits_for_the_first(clean_url: str) -> None:
+    binlogs = BinlogInstance(Database.open(clean_url))
     second = threading.Event()
 
     def write() -> None:

@@ -112,10 +112,19 @@ def test_a_copy_that_lost_its_last_versions_needs_them_again(binlogs: BinlogInst
     assert binlogs.report("b1", ranges((0, 5))).missing == 1
 
 
-def test_a_miss_without_ranges_means_all_after_the_version(binlogs: BinlogInstance) -> None:
+def test_c18_a_miss_without_ranges_closes_the_gate_at_what_was_known(binlogs: BinlogInstance) -> None:
+    binlogs.report("b1", ranges((0, 4)))
     binlogs.report("b1", TabletReport(uid="t1.b1", version=6, version_miss=True))
 
+    assert binlogs.granted_cuts("b2") == {"t1.b2": 3}
+    binlogs.report("b1", ranges((0, 6)))
     assert binlogs.granted_cuts("b2") == {"t1.b2": 6}
+
+
+def test_c18_a_first_report_with_a_miss_opens_nothing(binlogs: BinlogInstance) -> None:
+    binlogs.report("b1", TabletReport(uid="t1.b1", version=6, version_miss=True))
+
+    assert binlogs.granted_cuts("b2") == {}
 
 
 def test_crossing_ranges_are_shown_and_count_where_readable(binlogs: BinlogInstance) -> None:

@@ -59,11 +59,11 @@ def world(owned: Owned) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("most_differing", [reconcile.MOST_DIFFERING, 0])  # 0: everything is joined
 def test_k01_to_k09_spark_finds_what_one_process_finds(
-    owned: Owned, on_spark: OnIt, monkeypatch: pytest.MonkeyPatch
+    owned: Owned, on_spark: OnIt, monkeypatch: pytest.MonkeyPatch, most_differing: int
 ) -> None:
-    if owned.db.dialect == "postgresql":  # and once where everything is joined, not only buckets that differ
-        monkeypatch.setattr(reconcile, "MOST_DIFFERING", 0)
+    monkeypatch.setattr(reconcile, "MOST_DIFFERING", most_differing)
     world(owned)
     here = owned.check()
     by_hand = finding_rows(owned)
@@ -123,7 +123,6 @@ def test_k10_an_attempt_that_takes_over_lists_nothing_again(
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)  # what a store says, no database
 def test_k06_an_unlistable_vault_confirms_nothing_on_spark(owned: Owned, on_spark: OnIt) -> None:
     owned.write_live(*file_keys(20))
     owned.write_old("data/t9/r7_0.dat")
@@ -144,7 +143,6 @@ def test_k06_an_unlistable_vault_confirms_nothing_on_spark(owned: Owned, on_spar
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)
 def test_a_cancelled_check_ends_before_it_returns(
     owned: Owned, on_spark: OnIt, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,7 +50,7 @@ class Field:
         monkeypatch.setattr(deleter, "JOB_FILES", 10)
         monkeypatch.setattr(deleter, "PAGE_KEYS", 2)
         monkeypatch.setattr(deleter, "_run", self._run)
-        where = ConnectionTarget(deployment=DEPLOYMENT, database_url="sqlite:///none.db")
+        where = ConnectionTarget(deployment=DEPLOYMENT, database_url="postgresql://127.0.0.1:1/none")
         self.deleter = SparkDeleter(self, Work(where=where, requests=1), self, 2 * TASKS)  # type: ignore[arg-type]
         self.active_lease = ActiveLease(self, self, HAND.lease, self._heartbeat, {"shut": "BEHIND"})  # type: ignore[arg-type]
 
@@ -201,7 +201,6 @@ def test_a_stopped_deletion_interrupts_running_and_failed_jobs(field: Field) -> 
     assert len(set(field.session.interrupted)) == 1
 
 
-@pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)
 def test_a_part_skips_files_of_excluded_vaults(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rig.instance()
     root = rig.local(tmp_path / "disk")

@@ -5,7 +5,7 @@ import pytest
 from config.owners import owner_policy
 from sexton.kernel.errors import BadInput
 from sexton.owners.catalog.plugin import PLUGIN
-from sexton.recycle.planning.policy import for_owner, policy, waves
+from sexton.recycle.planning.policy import cutoff, for_owner, policy, waves
 
 
 def test_kinds_without_order_are_in_one_wave() -> None:
@@ -77,3 +77,10 @@ def test_tablets_precede_their_rowsets_and_parents() -> None:
     order = waves(kinds, for_owner(policy({}, 600, owners=OWNERS), "catalog").after)
 
     assert order == [["tablet", "txn_label"], ["compacted", "index", "partition", "prepared"], ["dropped", "table"]]
+
+
+def test_a_mark_is_due_when_its_whole_retention_has_passed() -> None:
+    now = 1_000_000_000_000
+
+    assert cutoff("a", policy({"a": 10_800}, 600), now) == now - 10_800_000
+    assert cutoff("unknown", policy({"a": 10_800}, 600), now) is None

@@ -34,8 +34,9 @@ class TestReportedVersions:
         assert policy.reported_versions(TabletReport(uid="u1")).bad
         assert policy.reported_versions(TabletReport(uid="u1", ranges=())).bad
 
-    def test_version_miss_is_a_gap(self) -> None:
-        assert policy.reported_versions(TabletReport(uid="u1", version=4, version_miss=True)).gap
+    def test_version_miss_is_an_unknown_gap(self) -> None:
+        versions = policy.reported_versions(TabletReport(uid="u1", version=4, version_miss=True))
+        assert (versions.gap, versions.unknown, versions.highest) == (True, True, 4)
 
     @pytest.mark.parametrize("version", [-2, MAX_VERSION + 1])
     def test_impossible_version_is_refused(self, version: int) -> None:
@@ -91,6 +92,33 @@ class TestApplyReport:
         before = make_replica(version=4, succeeded=4, failed=5, needs=5, gap_since=PERSISTED, bad_since=5)
         judged = report(before, ranges=((0, 4), (6, 9)))
         assert [outcome.kind for outcome in judged.outcomes] == [ReportKind.HEALTHY, ReportKind.MISSING_VERSION]
+
+    @pytest.mark.parametrize(
+        ("before", "version", "needs"),
+        [
+            ({}, 3, 0),  # nothing was known
+            ({"version": 1, "needs": 2}, 3, 1),
+            ({"version": 9, "needs": 10}, 3, 0),  # the gap is below what was known
+            ({"version": 2, "needs": 3}, 3, 0),
+            ({"version": 9, "needs": 5, "gap_since": NOW}, 12, 5),  # a lower gap was known
+            ({"version": 9, "needs": 0, "bad_since": 5}, 12, 0),
+        ],
+    )
+    def test_c18_a_miss_without_ranges_needs_what_was_not_continuous(
+        self, before: dict[str, int], version: int, needs: int
+    ) -> None:
+        judged = report(make_replica(**before), version=version, version_miss=True)
+        assert (judged.replica.needs, judged.replica.gap_since, judged.outcomes) == (needs, NOW, ())
+        assert judged.replica.version == before.get("version", -1)
+        again = report(judged.replica, version=version, version_miss=True).replica
+        assert (again.needs, again.gap_since) == (needs, NOW)
+
+    @pytest.mark.parametrize("fields", [{"version": 9}, {"ranges": ((0, 4), (6, 9))}])
+    def test_c19_a_bad_replica_with_a_miss_stays_bad(self, fields: dict[str, object]) -> None:
+        judged = report(make_replica(version=4, needs=0, bad_since=5), **fields, version_miss=True)
+        assert (judged.replica.bad_since, judged.outcomes) == (5, ())
+        healed = report(judged.replica, ranges=((0, 9),))
+        assert (healed.replica.bad, [o.kind for o in healed.outcomes]) == (False, [ReportKind.HEALTHY])
 
     @pytest.mark.parametrize(("version", "counts"), [(6, False), (7, False), (8, True)])
     def test_full_copy_counts_again_with_all_deleted_versions(self, version: int, counts: bool) -> None:
