@@ -17,6 +17,7 @@ import pytest
 from sexton.contract import NewMark
 from sexton.marks.lease_port import LeaseBusy, NoFreeSlot
 from sexton.marks.sql.leases import LeaseStore
+from sexton.operators.registry.markers import MarkerStore
 from sexton.recycle.pacing.port import Unpaced
 from sexton.recycle.pipeline.delete import ThreadDeleter
 from sexton.recycle.planning.policy import policy
@@ -60,7 +61,7 @@ def worker(url: str, endpoint: str) -> Rig:
 
 def in_process(rig: Rig, threads: int) -> None:
     """Give a rig one pool for all its rounds, and proofs by the real clock, which rounds side by side may share."""
-    vaults = ProvenVaults(rig.registry.vault, DEPLOYMENT, rig.endpoint_url, rounds=rig.registry)
+    vaults = ProvenVaults(rig.registry.vault, DEPLOYMENT, rig.endpoint_url, records=MarkerStore(rig.db))
     rig.deleter = ThreadDeleter(rig.stores, vaults, threads, Small())
     rig.recycler = Recycler(Parts(rig.stores, rig.leases, rig.controls, vaults, rig.owner, rig.audit_list), rig.deleter)
 
