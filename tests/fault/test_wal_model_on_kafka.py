@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, Producer
 
-from sexton.database import schema
 from sexton.wal.kafka import KafkaLog
 from sexton.wal.model import Facts
 from sexton.wal.sql.embedded_log import OutOfRange
@@ -15,7 +14,6 @@ from tests.fault.wal_region import read
 from tests.integration.wal.logs import SECONDS, KafkaPlace
 from tests.servers import kafka as kafka_server
 from tests.servers.postgres import new_database
-from tests.support.rig import DEPLOYMENT
 
 STEPS = 100
 
@@ -62,18 +60,13 @@ def log(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield Topics(running.address)
 
 
-def run(log: Topics, home: Path, seed: int) -> None:
-    schema.init(url := new_database(), DEPLOYMENT)
-    play(url, seed, STEPS, log)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(200 // STEPS))
-def test_200_random_steps_on_kafka_lose_nothing(log: Topics, tmp_path: Path, seed: int) -> None:
-    run(log, tmp_path, seed)
+def test_200_random_steps_on_kafka_lose_nothing(log: Topics, seed: int) -> None:
+    play(new_database(), seed, STEPS, log)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(1_000, 1_000 + 2_000 // STEPS))
-def test_2_000_random_steps_on_kafka_lose_nothing(log: Topics, tmp_path: Path, seed: int) -> None:
-    run(log, tmp_path, seed)
+def test_2_000_random_steps_on_kafka_lose_nothing(log: Topics, seed: int) -> None:
+    play(new_database(), seed, STEPS, log)
