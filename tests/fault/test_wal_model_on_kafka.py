@@ -11,9 +11,10 @@ from sexton.wal.model import Facts
 from sexton.wal.sql.embedded_log import OutOfRange
 from tests.fault.test_wal_model import play
 from tests.fault.wal_region import read
-from tests.integration.wal.logs import SECONDS, KafkaPlace
+from tests.integration.wal.logs import KafkaPlace
 from tests.servers import kafka as kafka_server
 from tests.servers.postgres import new_database
+from tests.support.eventually import PATIENCE_SECONDS
 
 STEPS = 100
 
@@ -42,7 +43,7 @@ class Topics(KafkaLog):
 
         for payload in payloads:
             self._producer.produce(topic, payload, partition=0, on_delivery=delivered)
-        assert self._producer.flush(SECONDS) == 0
+        assert self._producer.flush(PATIENCE_SECONDS) == 0
         return min(offsets)
 
     def read(self, topic: str, at: int, limit: int) -> Sequence[tuple[int, bytes]]:

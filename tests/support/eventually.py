@@ -30,9 +30,7 @@ def eventually(what: str, look: Callable[[], T], is_so: Callable[[T], object] = 
 
 
 @overload
-async def eventually_async(
-    what: str, look: Callable[[], Awaitable[T]], is_so: Callable[[T], object] = bool
-) -> T: ...
+async def eventually_async(what: str, look: Callable[[], Awaitable[T]], is_so: Callable[[T], object] = bool) -> T: ...
 
 
 @overload
