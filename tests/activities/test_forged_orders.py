@@ -164,8 +164,7 @@ def fields_of(order: Any, path: str = "") -> Iterator[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["open_round", "adopt_claimed", "recycle_range", "release_lease", "close_round"])
 def test_h1_no_forged_order_blocks_a_later_round(tmp_path: Path, name: str) -> None:
-    files = (tmp_path / f"{n}.db" for n in count())
-    shops = (Shop(Rig(f"sqlite:///{file}").instance().instance("bank"), file.with_suffix("")) for file in files)
+    shops = (Shop(Rig(new_database()).instance().instance("bank"), tmp_path / f"{n}") for n in count())
     for path in fields_of(next(shops).order(name)):
         shop = next(shops)
         order = forged(shop.order(name), path, lambda value: "x" if isinstance(value, str) else 2**62)
