@@ -32,6 +32,7 @@ finding = Table(
     Column("expected", BigInteger),
     Column("size", BigInteger),
     Column("etag", Text),
+    Column("written", Text),  # when the object was last written, by its store's clock
     Column("record", Text),
     Column("state", Text),
     Column("first_seen", Instant),

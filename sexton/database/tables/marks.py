@@ -36,6 +36,7 @@ mark = Table(
     Column("absorbed", Boolean),  # deleted with the files of its parent
     Column("claimed_batch", BigInteger),  # the batch that claimed it; the second pass has another batch
     Column("etags", Json),  # of the objects that keys name; another object under such a key is not deleted
+    Column("written", Json),  # when these were last written; one that was written again is not deleted
     Column("files_after", BigInteger),  # its files have higher numbers in its batch
     Column("last_file", BigInteger),  # and numbers up to this one
     Column("finished", Boolean),  # all files are gone; only the owner's records and this one are left
