@@ -9,15 +9,15 @@ RUN := $(VENV)/bin/python
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-check demo-wal demo-binlog demo-catalog demo-ducklake test slow soak bench lint coverage pictures lock sbom dist
+.PHONY: help demo demo-wal demo-binlog demo-catalog demo-ducklake test slow soak bench lint coverage pictures lock sbom dist
 
 help:
-	@echo "make demo   a small database makes garbage in an object store; Sexton deletes it, and a worker is killed: a minute"
+	@echo "make demo   a small database makes garbage in an object store; Sexton deletes it, a worker is killed, and Spark checks"
+	@echo "            and deletes what is large: a minute and a half"
 	@echo "            (ARGS=--exit stops the servers at the end, otherwise Ctrl-C does; ARGS=--all adds the next two parts)"
 	@echo "            make demo-wal: a shared write-ahead log is purged; make demo-binlog: binlogs expire;"
 	@echo "            make demo-catalog: a lake whose metadata Sexton keeps"
 	@echo "            make demo-ducklake: a DuckLake that its own cleanup breaks, and Sexton does not"
-	@echo "            make demo-check: make demo, and then a check on Spark finds an orphan and a lost object"
 	@echo "make test   linters and tests, on real servers: about 10 minutes on 2 cores (TESTS=\"tests/unit -k hold\": only those)"
 	@echo "make bench  what deleting, choosing, dropping and pacing cost, against peers in the same run: about two hours,"
 	@echo "            on a quiet machine (ARGS=--quick: small sizes, 5 minutes; tables and chart: docs/benchmarks.md)"
@@ -30,9 +30,6 @@ help:
 
 demo: $(VENV)/.stamp
 	@$(RUN) -m examples.demo $(ARGS)
-
-demo-check: $(VENV)/.stamp
-	@$(RUN) -m examples.demo --check $(ARGS)
 
 demo-wal demo-binlog demo-catalog: demo-%: $(VENV)/.stamp
 	@$(RUN) -m examples.demo --part $* $(ARGS)

@@ -135,7 +135,7 @@ def run(sizes: Mapping[str, int] = SIZES, requests: int = REQUESTS) -> Result:
     cluster, found = Cluster(), {}
     try:
         with scratch() as place:
-            rig = Rig(cluster.create_database()).instance()
+            rig = Rig(cluster.new_database()).instance()
             rig.sql("ALTER TABLE {}mark SET (autovacuum_enabled = false)")
             ids = _fill(rig, place.memory, sizes)
             with LiveConsole(rig, place.disk / "live") as live:

@@ -63,7 +63,7 @@ def vacuum(db: Database) -> None:
 
 def _measure(cluster: Cluster, marks: int) -> dict[str, list[tuple[int, str]]]:
     """Return the statements of due selection and of planning, each with its pages."""
-    url = cluster.create_database()
+    url = cluster.new_database()
     schema.init(url, DEPLOYMENT)
     db = Database.open(url)
     registry = Registry(db)

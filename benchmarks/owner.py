@@ -85,7 +85,7 @@ def main() -> None:
                     f"{rig.db.dialect}: {MARKS:,} leaf marks in one statement: median {statistics.median(took):.2f} s"
                 )
                 rig.db.close()
-            url = cluster.create_database()
+            url = cluster.new_database()
             rig = Rig(url).instance()
             rig.local(Path(scratch) / "v")
             rig.sql("CREATE TABLE public.rowset (id text PRIMARY KEY)")

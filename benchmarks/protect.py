@@ -160,7 +160,7 @@ def run(objects: int = OBJECTS, pairs: int = PAIRS, marks: int = MARKS) -> Resul
     cluster = Cluster()
     try:
         with scratch() as scratches:
-            rig = Rig(cluster.create_database()).instance("shop").instance("with").instance("without")
+            rig = Rig(cluster.new_database()).instance("shop").instance("with").instance("without")
             root = rig.local(scratches.memory / "v")
             for name in ("with", "without"):
                 rig.local(scratches.memory / name, instance=name)

@@ -22,18 +22,16 @@ LONGEST_FIRST = ("fault/live", "integration/runtime/spark", "e2e", "fault", "bro
 
 
 def pytest_configure() -> None:
-    """Let nothing of the machine reach a test, let Ctrl-C reach the programs of tests, and let Java compile less.
+    """Let nothing of the machine reach a test, let Ctrl-C reach the programs of tests, and let no library measure time.
 
-    A shell that starts a run in the background ignores SIGINT for it, and every child would inherit that. Java's
-    second compiler costs a third of the CPU of short Spark jobs. Neither Hypothesis nor a request without a timeout of
-    its own measures time, because the machine may be busy.
+    A shell that starts a run in the background ignores SIGINT for it, and every child would inherit that. Neither
+    Hypothesis nor a request without a timeout of its own measures time, because the machine may be busy.
     """
     surroundings.clean()
     for phase in ("connect", "read", "write", "pool"):
         setattr(DEFAULT_TIMEOUT_CONFIG, phase, REQUEST_SECONDS)
     hypothesis.settings.register_profile("busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
     hypothesis.settings.load_profile("busy")
-    os.environ["JAVA_TOOL_OPTIONS"] = "-XX:TieredStopAtLevel=1"
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

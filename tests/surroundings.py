@@ -53,8 +53,7 @@ def clean() -> None:
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-        "PGPASSFILE": os.devnull,
-        "PGSERVICEFILE": os.devnull,
+        "PGPASSFILE": "/nonexistent",
         "SEXTON_TEMPORAL__ADDRESS": NOWHERE,
     }
     Settings.model_fields["temporal"].default = TemporalSection(address=NOWHERE)

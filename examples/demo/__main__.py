@@ -12,7 +12,6 @@ from examples.demo.console import Console, DemoFailed
 
 PARTS = ("files", "wal", "binlog", "catalog")
 SINGLE_PARTS = (*PARTS, "ducklake")
-WITH_CHECK = ("files", "check")
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPTED = 130
 STOPPED = "Every server is stopped."
@@ -37,7 +36,6 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--exit", action="store_true", help="stop the stack at the end instead of waiting for Ctrl-C")
     parts = parser.add_mutually_exclusive_group()
     parts.add_argument("--part", choices=SINGLE_PARTS, default="files", help="show only this part (default: files)")
-    parts.add_argument("--check", action="store_true", help="show files, then damage that a check on Spark finds")
     parts.add_argument("--all", action="store_true", help="show all parts: files, wal, binlog, catalog")
     return parser.parse_args()
 
@@ -53,7 +51,7 @@ def _run(console: Console, options: argparse.Namespace) -> int:
     stage = Stage(console, home())
     try:
         stage.start()
-        parts = PARTS if options.all else WITH_CHECK if options.check else (options.part,)
+        parts = PARTS if options.all else (options.part,)
         stage.show(parts, stays=not options.exit)
         if not options.exit:
             stage.stay()

@@ -14,7 +14,7 @@ from typing import Any
 
 WIDTH = 79
 INDENT = " " * 8
-COMMAND_SECONDS = 60
+COMMAND_SECONDS = 600
 SEXTON = "from sexton.interfaces.cli.main import main; main()"
 """The script ``sexton``, run by this process's Python."""
 

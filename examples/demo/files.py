@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from examples.demo.checking import CHECK_ON_SPARK, find_damage, prepare_check
+from examples.demo.checking import find_damage
 from examples.demo.console import Console
 from examples.demo.ending import Sight
 from examples.demo.evidence import compare_report, print_balance
@@ -20,6 +20,7 @@ TABLES = {
     "clicks": (40, "cold"),
     "invoices": (5, "cold"),
     "sessions": (2, "cold"),
+    "logs": (100, "hot"),
 }
 """Rowsets and vault of each table."""
 COMPACTED_ROWSETS = 10
@@ -28,6 +29,7 @@ CAP = "200/s"
 """A cap on deletions in vault cold, so that the kill comes in the middle of the round."""
 FOUR_DAYS = 4 * 86_400
 PAST_UPLOAD_GRACE = 3_660
+PAST_RETENTION = 3 * 3_600
 SOMETHING_TO_DO = 2
 """Exit code of ``sexton plan``."""
 CRASHED = "written by a load that crashed"
@@ -38,11 +40,8 @@ LATE_CONTENT = b"late"
 class FilesStory:
     """One telling."""
 
-    def __init__(
-        self, console: Console, stack: Stack, world: World, worker_settings: Mapping[str, str], *, checks: bool
-    ) -> None:
-        """``checks``: damage is done at the end, which a check finds."""
-        self._checks = checks
+    def __init__(self, console: Console, stack: Stack, world: World, worker_settings: Mapping[str, str]) -> None:
+        """``worker_settings``: variables of every worker."""
         self._console, self._stack, self._world, self._worker_settings = console, stack, world, worker_settings
         self._db, self._vaults, self._instance = world.db, world.vaults, world.instance
         self._capped = f"{self._instance}/cold"
@@ -52,17 +51,17 @@ class FilesStory:
     def tell(self) -> list[Sight]:
         """Show every act in order; return the rows of the table at the end."""
         self._load()
-        if self._checks:
-            prepare_check(self._console, self._stack, self._instance)
+        self._stack.launch_spark_worker(self._worker_settings)  # it starts while the story goes on
         self._drop_and_undrop()
         before = self._skip_four_days()
         key = min(key for _, key in self._db.keys("clicks"))
         plan = self._explain_and_plan(before, key)
         report = self._apply(before, plan, key)
         self._list_blockers()
-        last = self._delete_late_upload()
+        undamaged = self._delete_late_upload()
+        check = find_damage(self._console, self._stack, self._world, undamaged)
+        large, last = self._delete_large_drop()
         self._account_for_all(before, last)
-        checks = [find_damage(self._console, self._stack, self._world, last)] if self._checks else []
         self._console.say(f"KEY in the table below: {key}")
         return [
             Sight("object's history", "sexton why KEY", "concepts.md"),
@@ -70,7 +69,8 @@ class FilesStory:
             Sight("round with kill", f"sexton round show {report['round']}", "architecture.md"),
             Sight("deleted objects", f"sexton deletions {report['round']}", "commands.md"),
             Sight("what is kept", "sexton blockers", "incidents.md"),
-            *checks,
+            check,
+            Sight("round on Spark", f"sexton round show {large}", "spark.md"),
         ]
 
     def _load(self) -> None:
@@ -111,8 +111,9 @@ class FilesStory:
         """Let the retentions pass; return the listing before the round."""
         self._world.move_clock(FOUR_DAYS)
         self._console.say("Four days of demo time pass: the database's clock gets an offset.")
-        self._db.drop_table("sessions")
-        self._console.say("Table sessions is dropped only now; its retention is 3 h.")
+        self._db.drop_table("logs")
+        size = self._world.loaded["logs"]
+        self._console.say(f"Table logs, {size.files:,} files, is dropped only now; its retention is 3 h.")
         before = listing(self._vaults)
         live = {key for name in TABLES if name != "clicks" for key in self._db.keys(name)}
         unreferenced = without(before, live | self._world.markers)
@@ -138,7 +139,7 @@ class FilesStory:
         self._stack.await_worker()
         garbage = self._world.all_garbage
         killed_round = KilledRound(self._console, self._stack, self._vaults, self._capped, len(garbage))
-        report = killed_round.apply(plan, {**self._worker_settings, **(CHECK_ON_SPARK if self._checks else {})})
+        report = killed_round.apply(plan, self._worker_settings)
         after = listing(self._vaults)
         self._console.same("what is left, key by key", without(before, garbage), after)
         compare_report(self._console, self._vaults, "first round", report, without(before, after))
@@ -170,6 +171,27 @@ class FilesStory:
         self._world.garbage[LATE] = {("hot", key)}
         self._console.say("Seen: the second pass over the load's prefixes deleted only that file.")
         return last
+
+    def _delete_large_drop(self) -> tuple[int, dict[Key, int]]:
+        """Delete a table of many files on Spark; return the round and the last listing."""
+        self._console.act("Fear: a large drop is too much for one process")
+        self._db.drop_table("sessions")
+        before = listing(self._vaults)
+        self._world.move_clock(PAST_RETENTION - PAST_UPLOAD_GRACE)
+        self._console.say("Table sessions is dropped, and 2 h pass: logs is due, sessions is not.")
+        self._console.say("It is too large to be deleted without approval, so an operator applies a plan.")
+        plan = self._console.sexton_json("plan", self._instance, codes=(SOMETHING_TO_DO,))
+        report = self._console.sexton_json("apply", str(plan["plan"]), "--yes")
+        last = listing(self._vaults)
+        garbage = self._db.keys("logs")
+        self._console.same("what is left after the large drop", without(before, garbage), last)
+        compare_report(self._console, self._vaults, "third round", report, without(before, last))
+        self._compare_kept("third round", report)
+        notes = {kind["kind"]: kind["note"] for kind in report["kinds"] if kind["deleted"]}
+        self._console.same("where the large drop was deleted", {"dropped": "deleted on Spark"}, notes)
+        self._world.garbage["of dropped table logs, on Spark"] = garbage
+        self._console.say(f"Seen: Spark's executors deleted exactly the {len(garbage):,} objects of logs.")
+        return int(report["round"]), last
 
     def _account_for_all(self, before: dict[Key, int], last: dict[Key, int]) -> None:
         """Read every live table back, and give a reason for each object that was deleted or kept."""

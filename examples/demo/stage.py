@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from examples.demo.binlog import expire_binlogs
+from examples.demo.checking import LOW_THRESHOLD
 from examples.demo.console import Console
 from examples.demo.ducklake import clean_a_lake
 from examples.demo.ending import Sight, print_table, print_verdict
@@ -16,6 +17,9 @@ from examples.demo.topic import SMALL_LAG, shrink_topic
 from examples.demo.world import World
 from sexton.runtime.embedded.stack import WORKER, Stack
 from sexton.runtime.embedded.up import StackSupervisor
+
+SETTINGS = SMALL_LAG | LOW_THRESHOLD
+"""Variables of workers and commands."""
 
 
 class Stage:
@@ -34,14 +38,14 @@ class Stage:
         if delete_schedule(self._stack):
             self._console.say("Deleted the schedule of an earlier `sexton up`, which creates it again.")
         # It starts while the story goes on; the round waits for it.
-        self._stack.launch_worker(WORKER, SMALL_LAG)
-        self._console.connect(self._stack.home, environment | SMALL_LAG)
+        self._stack.launch_worker(WORKER, SETTINGS)
+        self._console.connect(self._stack.home, environment | SETTINGS)
 
     def show(self, parts: Collection[str], *, stays: bool) -> None:
         """Show parts of the story, then the verdict, then a table of what was seen.
 
         Args:
-            parts: of ``files``, ``check`` (only with ``files``), ``wal``, ``binlog``, ``catalog`` and ``ducklake``.
+            parts: of ``files``, ``wal``, ``binlog``, ``catalog`` and ``ducklake``.
             stays: the stack stays up afterwards, so that the table has commands.
         """
         world = World(self._stack)
@@ -49,8 +53,7 @@ class Stage:
         world.register(self._console, with_vaults="files" in parts)
         sights: list[Sight] = []
         if "files" in parts:
-            story = FilesStory(self._console, self._stack, world, SMALL_LAG, checks="check" in parts)
-            sights += story.tell()
+            sights += FilesStory(self._console, self._stack, world, SETTINGS).tell()
         if {"wal", "binlog", "catalog"} & set(parts):
             self._stack.start_api()
         if "wal" in parts:

@@ -3,10 +3,11 @@
 What must be in the log is computed from what minidb acknowledged and flushed; plain SQL reads what is in it.
 """
 
-import sqlite3
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
+
+import psycopg
 
 from examples.demo.console import Console
 from examples.demo.ending import Sight
@@ -61,9 +62,8 @@ class TopicStory:
         """By region: the last entry that was flushed."""
         self._acknowledged: dict[str, Rows] = {region: {} for region in REGIONS}
         self._closing = ExitStack()
-        url = world.environment["SEXTON_DATABASE_URL"]
-        self._database_file = Path(url.removeprefix("sqlite:///"))
-        database = Database.open(url)
+        self._url = world.environment["SEXTON_DATABASE_URL"]
+        database = Database.open(self._url)
         self._closing.callback(database.close)
         log = EmbeddedLog(database)
         log.create(self.topic)
@@ -150,8 +150,8 @@ class TopicStory:
 
     def _logged(self) -> list[int]:
         """Read the entries of the log with plain SQL."""
-        with closing(sqlite3.connect(f"file:{self._database_file}?mode=ro", uri=True)) as c:
-            return [entry for (entry,) in c.execute("SELECT id FROM sexton_wal_entry WHERE topic = ?", (self.topic,))]
+        with psycopg.connect(self._url) as c:
+            return [entry for (entry,) in c.execute("SELECT id FROM sexton.wal_entry WHERE topic = %s", (self.topic,))]
 
     def _clients(self, world: World, *scopes: str) -> list[Sexton]:
         tokens = self._console.tokens(*scopes)

@@ -54,7 +54,7 @@ class World:
 
     def register(self, console: Console, *, with_vaults: bool) -> None:
         """Register the instance, and if wanted its vaults, with the real command line; allow rounds to delete."""
-        console.sexton("instance", "add", self.instance, "--live-view", LIVE_VIEW[self.db.engine.dialect.name])
+        console.sexton("instance", "add", self.instance, "--live-view", LIVE_VIEW)
         # Before ``enable``, rounds only report what they would delete.
         commands: list[tuple[str, ...]] = [("enable", self.instance)]
         if with_vaults:

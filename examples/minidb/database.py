@@ -18,7 +18,7 @@ from examples.minidb.rowsets import (
     last_version,
     mark_rowsets,
 )
-from examples.minidb.schema import file, rowset, table, writing
+from examples.minidb.schema import file, rowset, table
 from examples.minidb.vault import Vault, rows
 from sexton import contract
 
@@ -45,7 +45,7 @@ class MiniDB:
 
     def create_table(self, name: str) -> None:
         """Create an empty table."""
-        with writing(self.engine) as c:
+        with self.engine.begin() as c:
             c.execute(insert(table).values(id=uuid.uuid4().hex, instance=self.instance, name=name, dropped=False))
 
     def load(self, name: str, rowsets: int, files_per_rowset: int, vault: str, seed: str = "") -> Size:
@@ -70,7 +70,7 @@ class MiniDB:
 
     def publish(self, name: str, written: Sequence[Written]) -> Size:
         """Do the second half of a load: one metadata commit shows the rowsets to readers and removes their marks."""
-        with writing(self.engine) as c:
+        with self.engine.begin() as c:
             table_id = find_table(c, self.instance, name, lock=True).id
             for version, w in enumerate(written, last_version(c, table_id) + 1):
                 insert_rowset(c, table_id, w, version, version)
@@ -94,7 +94,7 @@ class MiniDB:
         [output] = self._write(table_id, inputs[0].vault, [segments])
         first, last = inputs[0].first_version, inputs[-1].last_version
         ids = [r.id for r in inputs]
-        with writing(self.engine) as c:
+        with self.engine.begin() as c:
             find_table(c, self.instance, name, lock=True)
             contract.commit(c, self.instance, [output.id])
             marked = mark_rowsets(c, "compacted", table_id, first, last)
@@ -108,7 +108,7 @@ class MiniDB:
 
     def drop_table(self, name: str) -> None:
         """Hide a table and mark all its rowsets, in one commit. ``undrop_table`` works until they are claimed."""
-        with writing(self.engine) as c:
+        with self.engine.begin() as c:
             row = find_table(c, self.instance, name, lock=True)
             c.execute(update(table).where(table.c.id == row.id).values(dropped=True))
             mark_rowsets(c, "dropped", row.id, 1, last_version(c, row.id))
@@ -119,7 +119,7 @@ class MiniDB:
         Raises:
             contract.Refused: part of it is claimed or deleted already; it stays dropped.
         """
-        with writing(self.engine) as c:
+        with self.engine.begin() as c:
             table_id = find_table(c, self.instance, name, dropped=True).id
             ids = c.execute(select(rowset.c.id).where(rowset.c.table_id == table_id)).scalars().all()
             # Before all other writes of this transaction, because it takes the guard, as a claim does. It removes every
@@ -170,7 +170,7 @@ class MiniDB:
         prefixes = [f"data/{table_id[:8]}.{n % TABLETS}/{id_}_" for n, id_ in enumerate(ids)]
         # A transaction of its own, committed *before the first PUT*: no file ever exists that no record names. One call
         # registers all of them. If it raises, nothing may be written.
-        with writing(self.engine) as c:
+        with self.engine.begin() as c:
             contract.prepare(c, self.instance, f"write-{ids[0]}", ids, vault, prefixes, TXN_TTL_SECONDS)
         written = [
             Written(id_, vault, tuple((f"{prefix}{n:04}.dat", segment) for n, segment in enumerate(segments)))

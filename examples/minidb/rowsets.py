@@ -75,13 +75,11 @@ def mark_rowsets(c: Connection, kind: str, table_id: str, first: int, last: int)
         first: the lowest first version.
         last: the highest last version.
     """
-    on_sqlite = c.dialect.name == "sqlite"
-    marks, keys = ("sexton_mark", "json_group_array") if on_sqlite else ("sexton.mark", "jsonb_agg")
     return c.execute(
-        text(f"""
-            INSERT INTO {marks} (instance, kind, id, vault, keys, bytes, parent_kind, parent_id, owner_txn)
+        text("""
+            INSERT INTO sexton.mark (instance, kind, id, vault, keys, bytes, parent_kind, parent_id, owner_txn)
             SELECT t.instance, :kind, r.id, r.vault,
-                   (SELECT {keys}(f.key) FROM minidb_file f WHERE f.rowset_id = r.id), r.bytes,
+                   (SELECT jsonb_agg(f.key) FROM minidb_file f WHERE f.rowset_id = r.id), r.bytes,
                    'table', t.id, :txn
             FROM minidb_rowset r JOIN minidb_table t ON t.id = r.table_id
             WHERE r.table_id = :table_id AND r.first_version >= :first AND r.last_version <= :last

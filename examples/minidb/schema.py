@@ -3,16 +3,10 @@
 The tables are in Sexton's database, because a commit must be atomic, and one over two databases is not.
 """
 
-import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
-
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
-    Connection,
     Engine,
     ForeignKey,
     Index,
@@ -21,10 +15,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     create_engine,
-    event,
 )
-
-from sexton import contract
 
 metadata = MetaData()
 
@@ -51,11 +42,10 @@ rowset = Table(
 )
 
 # Sexton looks up keys and prefixes in byte order: with this primary key both are index look-ups.
-_KEY = Text().with_variant(Text(collation="C"), "postgresql")
 file = Table(
     "minidb_file",
     metadata,
-    Column("key", _KEY, primary_key=True),
+    Column("key", Text(collation="C"), primary_key=True),
     Column("rowset_id", ForeignKey(rowset.c.id, ondelete="CASCADE"), nullable=False),
     Column("bytes", BigInteger, nullable=False),
     Column("sha256", Text, nullable=False),
@@ -71,38 +61,17 @@ WHERE NOT t.dropped
 """
 
 
-LIVE_VIEW = {"sqlite": "sexton_live", "postgresql": "public.sexton_live"}
-"""Its name, as ``sexton instance add NAME --live-view VIEW`` takes it, on each database."""
+LIVE_VIEW = "public.sexton_live"
+"""Its name, as ``sexton instance add NAME --live-view VIEW`` takes it."""
 
 
 def open_engine(url: str) -> Engine:
     """Open the database with Sexton's tables (``sexton init`` created them)."""
-    engine = create_engine(url)
-    if engine.dialect.name == "sqlite":
-
-        @event.listens_for(engine, "connect")
-        def attach(connection: sqlite3.Connection, _record: Any) -> None:
-            # Python's sqlite3 begins a transaction only at its first write; writing() begins it explicitly instead.
-            connection.isolation_level = None
-            contract.attach(connection)
-            connection.execute("PRAGMA foreign_keys=ON")
-
-    return engine
+    return create_engine(url)
 
 
 def create_schema(engine: Engine) -> None:
     """Create missing tables and the view; repeatable."""
     metadata.create_all(engine)
-    create = "CREATE OR REPLACE VIEW" if engine.dialect.name == "postgresql" else "CREATE VIEW IF NOT EXISTS"
-    with writing(engine) as c:
-        c.exec_driver_sql(f"{create} sexton_live AS {_LIVE_ROWS}")
-
-
-@contextmanager
-def writing(engine: Engine) -> Iterator[Connection]:
-    """Open a metadata transaction; an exception rolls it back."""
-    with engine.begin() as connection:
-        if engine.dialect.name == "sqlite":
-            # Take the write lock first: rows read in this transaction are then unchanged at its commit.
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-        yield connection
+    with engine.begin() as c:
+        c.exec_driver_sql(f"CREATE OR REPLACE VIEW sexton_live AS {_LIVE_ROWS}")

@@ -51,8 +51,9 @@ def copy_table(
         objects=objects,
         valid_ts=run.version,
         description=f"copies {name}",
-    ):
+    ) as protection:
         for copied, ((vault, key), sha256) in enumerate(files):
+            protection.check()
             on_copied(copied)
             [content] = db.vault(vault).read([key])
             if hashlib.sha256(content).hexdigest() != sha256:

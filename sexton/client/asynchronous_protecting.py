@@ -11,12 +11,14 @@ from sexton.client.api_call import ApiCall
 from sexton.client.errors import ProtectionLost
 from sexton.client.protecting import NOTE
 from sexton.client.registering import RegistrationRequest
-from sexton.client.renewing import AGAIN_SECONDS, DEFAULT_TTL_SECONDS, Renewals
+from sexton.client.renewing import DEFAULT_TTL_SECONDS, Renewals
 from sexton.client.sender import AsyncSender
 from sexton.kernel.errors import SextonError
 from sexton.protocol.protections import Protection, ProtectionNotFound
 
 log = logging.getLogger(__name__)
+AGAIN_SECONDS = 1.0
+"""How often a task that continues after the loss is cancelled again."""
 
 
 class AsyncProtecting:
@@ -52,6 +54,7 @@ class AsyncProtecting:
         await self._client.send(self._renewal())
         self._renewals, self._caller = Renewals(self._ttl, began), asyncio.current_task()
         assert self._caller is not None
+        self.check()  # the renewal may have taken longer than the protection lasts
         self._cancelled_before = self._caller.cancelling()
         self._background = [asyncio.create_task(self._renew()), asyncio.create_task(self._watch())]
         return self

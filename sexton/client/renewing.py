@@ -13,8 +13,6 @@ RENEWALS = 3
 MARGIN = 0.1
 """The last part of the length, not relied on: clocks differ, and the caller needs time to stop."""
 RETRY_SECONDS = 1.0
-AGAIN_SECONDS = 1.0
-"""How often a caller that continues after the loss is interrupted again."""
 PHASES = 4
 """Phases of a request that may each take its whole timeout: wait for a connection, connect, send, read."""
 SHORTEST_SECONDS = 0.2

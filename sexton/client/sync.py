@@ -161,7 +161,6 @@ class Sexton(ApiMethods, SyncSender):
         instance: str,
         job: str,
         *,
-        interrupt: bool = True,
         on_lost: OnLost | None = None,
         **options: Unpack[RegistrationOptions],
     ) -> Protecting:
@@ -170,12 +169,10 @@ class Sexton(ApiMethods, SyncSender):
         Args:
             instance: owns the objects.
             job: see ``RegistrationRequest``.
-            interrupt: if the protection is lost, stop the thread that entered the block at its next step in Python, so
-                that the block raises ``ProtectionLost``. Otherwise only ``check`` and the block's end raise it.
-            on_lost: called from another thread if the protection is lost, to end work that the interruption does not
-                reach: a child process or a long call into C.
+            on_lost: called from another thread if the protection is lost, to end work that does not call ``check``: a
+                child process or a long copy of one object.
             options: further arguments of ``RegistrationRequest``.
         """
         options.setdefault("ttl_seconds", DEFAULT_TTL_SECONDS)
         request = RegistrationRequest(instance, job, **options)
-        return Protecting(self, request, interrupt=interrupt, on_lost=on_lost)
+        return Protecting(self, request, on_lost)

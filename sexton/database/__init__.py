@@ -1,1 +1,1 @@
-"""One database, PostgreSQL or SQLite; a deciding transaction promises the same on both."""
+"""PostgreSQL: the engine, the guard of deciding transactions, the schema and its migrations."""

@@ -1,10 +1,9 @@
 """Errors that the owner's contract raises, and the translation of a driver's error into one of them.
 
-The codes SX001 to SX006 are SQLSTATEs on PostgreSQL and the first word of the message on SQLite.
+The codes SX001 to SX006 are SQLSTATEs, and the first word of each message.
 """
 
 import re
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -37,10 +36,6 @@ class InstanceNotRegistered(ContractError):
 
 class AlreadyMarked(ContractError):
     """This id is already marked, or named twice."""
-
-
-class Busy(ContractError):
-    """The database is locked by another writer (SQLite); nothing was done: roll back and try again."""
 
 
 class Gone(ContractError):
@@ -76,14 +71,11 @@ def _translate(driver_error: BaseException) -> SextonError | None:
         return BadInput(text)
     if code in _CODES:
         return _CODES[code](text)
-    if isinstance(driver_error, sqlite3.OperationalError) and re.search("locked|busy", text):
-        return Busy(f"{text}; roll back and try again")
-    if code == "23505" or text.startswith("UNIQUE constraint failed: sexton_mark"):
+    if code == "23505":
         return AlreadyMarked(f"already marked, or named twice: {text}")
-    constraint = re.search(r"CHECK constraint failed: (\w+)|violates check constraint \"(\w+)\"", text)
+    constraint = re.search(r"violates check constraint \"(\w+)\"", text)
     if constraint is not None:
-        rule = (constraint[1] or constraint[2]).replace("_", " ")
-        return BadInput(f"refused: {rule}")
+        return BadInput(f"refused: {constraint[1].replace('_', ' ')}")
     return None
 
 

@@ -22,4 +22,4 @@ def add_to_counters(db: Database, tx: Connection, instance: str, counts: Mapping
         n = min(count, MOST_SUM)
         row = upsert(db, table).values(instance=instance, name=name, label=label, value=n)
         key = ["instance", "name", "label"]
-        tx.execute(row.on_conflict_do_update(index_elements=key, set_={"value": plus(db, table.c.value, n)}))
+        tx.execute(row.on_conflict_do_update(index_elements=key, set_={"value": plus(table.c.value, n)}))

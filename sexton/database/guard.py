@@ -2,7 +2,7 @@
 
 A transaction that claims, protects, holds, undrops, quarantines, enables or acquires a lease first updates the guard
 row *in a statement of its own*; its checks are later statements and so see everything decided before. A lock taken
-in the same statement as the check, or FOR UPDATE under REPEATABLE READ, was seen to let both sides win. On PostgreSQL
+in the same statement as the check, or FOR UPDATE under REPEATABLE READ, was seen to let both sides win. The function
 ``sexton.undrop`` does the same in SQL. The owner's commit takes no guard: it removes its own mark rows.
 """
 
@@ -42,7 +42,7 @@ def deciding(db: Database, *instances: str) -> Iterator[Connection]:
     with db.write() as connection:
         try:
             for position, instance in enumerate(instances):
-                if position and db.dialect == "postgresql":  # the holder of the first must not wait long for the second
+                if position:  # the holder of the first must not wait long for the second
                     connection.execute(text(f"SET LOCAL lock_timeout = '{SECOND_LOCK_MS}ms'"))
                 take_guard(connection, db.t, instance)
         except OperationalError as e:
@@ -55,7 +55,7 @@ def deciding(db: Database, *instances: str) -> Iterator[Connection]:
 
 
 def take_guard(connection: Connection, t: Tables, instance: str) -> None:
-    """Take the guard as the first statement of a transaction that is already open (``BEGIN IMMEDIATE`` on SQLite)."""
+    """Take the guard as the first statement of a transaction that is already open."""
     guard = t.instance_guard
     increment = update(guard).where(guard.c.instance == instance).values(seq=guard.c.seq + 1)
     if connection.execute(increment).rowcount != 1:

@@ -17,7 +17,7 @@ ALL_ROWS = 2**62
 def beyond(columns: Sequence[ColumnElement[Any]], values: Sequence[Any]) -> ColumnElement[bool]:
     """Return the condition that a row comes after these values, in the order of these columns.
 
-    As one comparison of rows, which both databases turn into a range of an index.
+    As one comparison of rows, which PostgreSQL turns into a range of an index.
     """
     bound = (literal(value, column.type) for column, value in zip(columns, values, strict=True))
     return tuple_(*columns) > tuple_(*bound)

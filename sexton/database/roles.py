@@ -1,7 +1,4 @@
-"""PostgreSQL roles: the owner's grants, the instances of each role, and what others could change in Sexton's schema.
-
-SQLite has no roles: every user who can write the file is an owner of every instance.
-"""
+"""PostgreSQL roles: the owner's grants, the instances of each role, and what others could change in Sexton's schema."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -75,11 +72,10 @@ def grant(database_url: str, role: str) -> None:
     """Let a PostgreSQL role use the contract; ``grant_instance`` says for which instances.
 
     Raises:
-        BadInput: the role does not exist, or the database is SQLite.
+        BadInput: the role does not exist.
     """
     database = Database.open(database_url)
     try:
-        _require_roles(database)
         with database.write() as c:
             if not c.execute(text("SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = :r)"), {"r": role}).scalar():
                 raise BadInput(f"{_no_role(role)}, then repeat: sexton init --grant-to {role}")
@@ -97,10 +93,9 @@ def grant_instance(db: Database, instance: str, role: str) -> None:
     """Let a role read, make, commit and undrop the marks of an instance. Repeating it changes nothing.
 
     Raises:
-        BadInput: the role does not exist, may not use the contract or is a superuser, or the database is SQLite.
+        BadInput: the role does not exist, may not use the contract or is a superuser.
         UnknownInstance: the instance is not registered.
     """
-    _require_roles(db)
     check_name(role)
     may_use = (
         "SELECT has_schema_privilege(oid, 'sexton', 'USAGE') AS contract, rolsuper AND oid <> "
@@ -127,9 +122,8 @@ def revoke_instance(db: Database, instance: str, role: str) -> None:
     """Take an instance from a role.
 
     Raises:
-        BadInput: the instance is not granted to the role, or the database is SQLite.
+        BadInput: the instance is not granted to the role.
     """
-    _require_roles(db)
     deletion = "DELETE FROM sexton.instance_role WHERE instance = :i AND role = :r"
     with db.write() as c:
         if c.execute(text(deletion), {"i": instance, "r": role}).rowcount == 0:
@@ -137,9 +131,7 @@ def revoke_instance(db: Database, instance: str, role: str) -> None:
 
 
 def granted_roles(db: Database) -> Mapping[str, Sequence[str]]:
-    """Return instance → roles to which it is granted; nothing on SQLite."""
-    if db.dialect != "postgresql":
-        return {}
+    """Return instance → roles to which it is granted."""
     with db.read() as c:
         query = "SELECT instance, array_agg(role ORDER BY role) FROM sexton.instance_role GROUP BY instance"
         return {row[0]: row[1] for row in c.execute(text(query))}
@@ -172,11 +164,6 @@ def check_name(role: str) -> None:
     """Raise ``BadInput`` unless this may be the name of a role."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$-]{0,62}", role):
         raise BadInput(f"{role!r} is not a role name; use letters, digits, '_', '$' and '-', at most 63")
-
-
-def _require_roles(db: Database) -> None:
-    if db.dialect != "postgresql":
-        raise BadInput("SQLite has no roles: every user who can write the file is an owner; use file permissions")
 
 
 _SEES_ALL_MARKS = """

@@ -4,7 +4,6 @@ import io
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, inspect, text
@@ -12,9 +11,8 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, Program
 
 from sexton.database.engine import Database, first_line, is_denied, is_locked
 from sexton.database.roles import foreign_owner, sees_all_marks
-from sexton.database.tables import build
+from sexton.database.tables import TABLES
 from sexton.kernel.errors import BadInput, SextonError
-from sexton.kernel.private import create_file, make_directory
 
 VERSIONS = ("0001",)
 """All versions of the schema, the newest last: one for each module in ``migrations/versions``."""
@@ -30,7 +28,8 @@ WHERE l.locktype = 'advisory' AND l.classid = 0 AND l.objid = :k AND l.objsubid 
     AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
 LIMIT 1
 """
-VERSION_TABLE = {"postgresql": ("alembic_version", "sexton"), "sqlite": ("sexton_alembic_version", None)}
+_CLOCK = TABLES.clock.fullname
+_VERSION = "SELECT version_num FROM sexton.alembic_version"
 
 
 class SchemaError(SextonError):
@@ -49,31 +48,24 @@ def init(database_url: str, deployment: str) -> None:
     from alembic import command  # 0.2 s, which every other command would take too
 
     database = Database.open(database_url)
-    if database.dialect == "sqlite":
-        file = Path(str(database.engine.url.database))
-        make_directory(file.parent)
-        create_file(file)  # SQLite gives its other files the mode of this one
     with _answering(database):
         _take_schema(database)
         with database.read() as c:
-            is_newer = _is_newer(database, c)
+            is_newer = _is_newer(c)
         if not is_newer:
-            command.upgrade(_config(database), "head")
-        table, schema = VERSION_TABLE[database.dialect]
-        version = f"SELECT version_num FROM {schema + '.' if schema else ''}{table}"
+            command.upgrade(_config(attributes={"database": database}), "head")
         with database.write() as c:
-            clock = database.t.clock.fullname
             # This waits for another init at the same moment; the first one names the deployment.
             c.execute(
-                text(f"INSERT INTO {clock} (one, deployment) VALUES (true, :d) ON CONFLICT DO NOTHING"),
+                text(f"INSERT INTO {_CLOCK} (one, deployment) VALUES (true, :d) ON CONFLICT DO NOTHING"),
                 {"d": deployment},
             )
             # A newer init may have upgraded the schema meanwhile: only it knows which programs may use that.
             c.execute(
-                text(f"UPDATE {clock} SET works_with = :v WHERE works_with <> :v AND ({version}) = :head"),
+                text(f"UPDATE {_CLOCK} SET works_with = :v WHERE works_with <> :v AND ({_VERSION}) = :head"),
                 {"v": WORKS_WITH, "head": HEAD},
             )
-            stored_deployment = c.execute(text(f"SELECT deployment FROM {clock}")).scalar_one()
+            stored_deployment = c.execute(text(f"SELECT deployment FROM {_CLOCK}")).scalar_one()
             if stored_deployment != deployment:
                 raise _foreign(stored_deployment, deployment)
 
@@ -128,14 +120,10 @@ def belongs_to(database_url: str) -> str:
     """Return the deployment whose schema is in this database, empty where the database has no schema."""
     database = Database.open(database_url)
     try:
-        if database.dialect == "sqlite" and not Path(str(database.engine.url.database)).exists():
-            return ""
         with database.read() as c:
-            if _version(database, c) is None:
+            if _version(c) is None:
                 return ""
-            return str(
-                c.execute(text(f"SELECT deployment FROM {database.t.clock.fullname}")).scalar_one_or_none() or ""
-            )
+            return str(c.execute(text(f"SELECT deployment FROM {_CLOCK}")).scalar_one_or_none() or "")
     except OperationalError as e:
         raise _unreachable(e) from e
     finally:
@@ -150,23 +138,18 @@ def _unreachable(error: Exception) -> SchemaError:
 
 def check(database: Database, deployment: str) -> None:
     """Raise ``SchemaError`` unless this Sexton may use the schema, and it belongs to this deployment."""
-    file = str(database.engine.url.database)
-    if database.dialect == "sqlite" and not Path(file).is_file():  # connecting would create an empty file
-        raise SchemaError(
-            f"the database file {file} does not exist; move it back, or to create a new one run: sexton init"
-        )
     try:
         with database.read() as c:
-            version = _version(database, c)
-            if not _is_newer(database, c) and version != HEAD:
+            version = _version(c)
+            if not _is_newer(c) and version != HEAD:
                 current = f"at version {version}" if version else "missing"
                 raise SchemaError(f"the schema is {current}, this Sexton needs {HEAD}; run: sexton init")
-            if database.dialect == "postgresql" and not sees_all_marks(c):
+            if not sees_all_marks(c):
                 raise SchemaError(
                     "row-level security hides marks from the role of this connection; create the two policies that "
                     "docs/integration.md shows under 'Your own migrations'"
                 )
-            owner = c.execute(text(f"SELECT deployment FROM {database.t.clock.fullname}")).scalar_one_or_none()
+            owner = c.execute(text(f"SELECT deployment FROM {_CLOCK}")).scalar_one_or_none()
     except OperationalError as e:
         raise _unreachable(e) from e
     except ProgrammingError as e:
@@ -188,29 +171,25 @@ def status(database_url: str, deployment: str) -> str:
     try:
         check(database, deployment)
         with database.read() as c:
-            version = _version(database, c)
-            offset = c.execute(text(f"SELECT offset_seconds FROM {database.t.clock.fullname}")).scalar_one()
+            version = _version(c)
+            offset = c.execute(text(f"SELECT offset_seconds FROM {_CLOCK}")).scalar_one()
         moved = f", clock moved forward by {offset} s" if offset else ""
-        return f"{database.dialect}, schema {version}{moved}"
+        return f"postgresql, schema {version}{moved}"
     finally:
         database.close()
 
 
-def sql(dialect: str, deployment: str = "") -> str:
+def sql(deployment: str = "") -> str:
     """Return the whole schema as SQL, for teams with their own migrations: ``sexton init --print-sql``.
 
     With a deployment id, the SQL also writes the row with this id; without one, ``sexton init`` writes it later.
     """
     from alembic import command
-    from alembic.config import Config
 
     buffer = io.StringIO()
-    config = Config(output_buffer=buffer)
-    config.set_main_option("script_location", "sexton.database:migrations")
-    config.attributes["dialect"] = dialect
-    command.upgrade(config, "head", sql=True)
+    command.upgrade(_config(output_buffer=buffer), "head", sql=True)
     if deployment:
-        buffer.write(f"INSERT INTO {build(dialect).clock.fullname} (one, deployment) VALUES (true, '{deployment}');\n")
+        buffer.write(f"INSERT INTO {_CLOCK} (one, deployment) VALUES (true, '{deployment}');\n")
     return buffer.getvalue()
 
 
@@ -220,9 +199,7 @@ def move_clock(database: Database, seconds: int) -> None:
         raise BadInput("the clock only moves forward")
     try:
         with database.write() as c:
-            c.execute(
-                text(f"UPDATE {database.t.clock.fullname} SET offset_seconds = offset_seconds + :s"), {"s": seconds}
-            )
+            c.execute(text(f"UPDATE {_CLOCK} SET offset_seconds = offset_seconds + :s"), {"s": seconds})
     except IntegrityError as e:
         raise BadInput("the clock moves only in a deployment whose id begins with demo- or test-") from e
 
@@ -244,8 +221,6 @@ def _answering(database: Database) -> Iterator[None]:
 
 def _take_schema(database: Database) -> None:
     """Create schema ``sexton`` unless it exists, and refuse another role's, before anything in it is read."""
-    if database.dialect != "postgresql":
-        return
     with database.write() as c:
         lock_out_others(c, SCHEMA_LOCK)
         refuse_foreign(c, "sexton")
@@ -260,18 +235,17 @@ def _foreign(stored: str | None, configured: str) -> SchemaError:
     )
 
 
-def _is_newer(database: Database, c: Connection) -> bool:
+def _is_newer(c: Connection) -> bool:
     """Return whether the schema is newer than this Sexton, and may be used by it all the same.
 
     Raises:
         SchemaError: no migration of this Sexton leads to or from the schema's version, and it must not be used.
     """
-    version = _version(database, c)
+    version = _version(c)
     if version is None or version in VERSIONS:
         return False
-    table = database.t.clock
-    if inspect(c).has_table(table.name, table.schema):
-        works_with = c.execute(text(f"SELECT works_with FROM {table.fullname}")).scalar_one_or_none()
+    if inspect(c).has_table("clock", "sexton"):
+        works_with = c.execute(text(f"SELECT works_with FROM {_CLOCK}")).scalar_one_or_none()
         if works_with in VERSIONS:
             return True
     raise SchemaError(
@@ -280,21 +254,18 @@ def _is_newer(database: Database, c: Connection) -> bool:
     )
 
 
-def _config(database: Database) -> Any:
-    """Return Alembic's configuration of this database."""
+def _config(**options: Any) -> Any:
+    """Return Alembic's configuration."""
     from alembic.config import Config
 
     logging.getLogger("alembic").setLevel(logging.WARNING)  # it logs each time
-    config = Config()
+    config = Config(**options)
     config.set_main_option("script_location", "sexton.database:migrations")
-    config.attributes["database"] = database
     return config
 
 
-def _version(database: Database, connection: Connection) -> str | None:
+def _version(c: Connection) -> str | None:
     """Return the version of the schema; None: the database has no schema."""
-    table, schema = VERSION_TABLE[database.dialect]
-    if not inspect(connection).has_table(table, schema):
+    if not inspect(c).has_table("alembic_version", "sexton"):
         return None
-    full_name = f"{schema}.{table}" if schema else table
-    return connection.execute(text(f"SELECT version_num FROM {full_name}")).scalar_one_or_none()
+    return c.execute(text(_VERSION)).scalar_one_or_none()

@@ -84,7 +84,7 @@ def _instance_status(db: Database, instance: Instance, stores: InsightStores, po
             checked=_checked(db, c, name),
             live_view=instance.live_view,
             shows_live_objects=shows_live_objects(instance),
-            live_view_read_as_sexton=(db.dialect == "postgresql" and names_a_view(instance) and not db.has_live_login),
+            live_view_read_as_sexton=names_a_view(instance) and not db.has_live_login,
             protections=_count(c, protection, protection.c.instance == name),
             last=last,
             last_ended=last_ended,
@@ -195,5 +195,5 @@ def _count_by_kind(
     is_due = or_(*(and_(mark.c.kind == kind, started <= (cutoff or 0)) for kind, cutoff in cutoffs.items()))
     oldest, bytes_if_due = func.min(started, type_=started.type), case((is_due, mark.c.bytes), else_=0)
     waiting = and_(mark.c.instance == instance, in_list(db, mark.c.kind, list(cutoffs)), waits(mark))
-    columns = (mark.c.kind, func.count(), oldest, func.count().filter(is_due), sum_of(db, bytes_if_due))
+    columns = (mark.c.kind, func.count(), oldest, func.count().filter(is_due), sum_of(bytes_if_due))
     return {kind: tuple(rest) for kind, *rest in c.execute(select(*columns).where(waiting).group_by(mark.c.kind))}

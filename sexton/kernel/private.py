@@ -20,11 +20,5 @@ def open_file(file: Path, mode: str) -> IO[Any]:
     return open(file, mode, opener=_private)
 
 
-def create_file(file: Path) -> None:
-    """Create an empty file with mode 0600 unless it exists."""
-    if not file.exists():
-        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
-
-
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)

@@ -84,10 +84,8 @@ class Owners(Owner):
     def live_parts(self, instance: str, moment: str, connection: Any, rows: int) -> LiveParts:
         return self._owner(instance).live_parts(instance, moment, connection, rows)
 
-    def read_live(
-        self, instance: str, moment: str, part: Part, connection: Any = None
-    ) -> Iterator[Sequence[LiveEntry]]:
-        return self._owner(instance).read_live(instance, moment, part, connection)
+    def read_live(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[LiveEntry]]:
+        return self._owner(instance).read_live(instance, moment, part)
 
     def live_entries_of(self, instance: str, records: Sequence[str]) -> Sequence[LiveEntry]:
         return self._owner(instance).live_entries_of(instance, records)

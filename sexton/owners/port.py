@@ -22,7 +22,7 @@ Verify = Callable[[Any], None]
 FindRefs = Callable[[Any], Collection[Ref]]
 """Called with the connection of a transaction, in which the marks that it returns stay; raises as ``Verify`` does."""
 COUNT_SECONDS = 30
-"""Longest statement that counts live objects in an owner's database (PostgreSQL): below the heartbeat timeout."""
+"""Longest statement that counts live objects in an owner's database: below the heartbeat timeout."""
 
 
 def nothing_to_verify(connection: Any) -> None:
@@ -146,16 +146,14 @@ class OwnerLiveSide:
 
         Args:
             instance: the instance.
-            moment: a snapshot that other connections may share; empty: it cannot be shared, and no part is wanted.
+            moment: a snapshot that other connections may share.
             connection: the one that holds the snapshot open.
             rows: about how many rows a part should have.
         """
         return LiveParts(())
 
-    def read_live(
-        self, instance: str, moment: str, part: Part, connection: Any = None
-    ) -> Iterator[Sequence[LiveEntry]]:
-        """Yield the entries of a part, in pages; ``connection``: one in the snapshot, in which all parts are read."""
+    def read_live(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[LiveEntry]]:
+        """Yield the entries of a part, in pages."""
         return iter(())
 
     def live_entries_of(self, instance: str, records: Sequence[str]) -> Sequence[LiveEntry]:

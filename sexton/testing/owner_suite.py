@@ -64,7 +64,7 @@ class OwnerSuite(ABC):
 
     @pytest.fixture
     def database_url(self) -> str:
-        """The database; empty: a SQLite file. Override it to run on PostgreSQL."""
+        """The URL of an empty database; empty: one of a PostgreSQL that the suite starts."""
         return ""
 
     @pytest.fixture

@@ -1,9 +1,14 @@
 """A deployment of one instance in this process: a database, a vault in a directory, and rounds without Temporal."""
 
+import atexit
 import os
 import uuid
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from secrets import token_hex
+from shutil import rmtree
+from tempfile import mkdtemp
 
 from config.settings import Settings
 from sexton.check.model import CheckReport, CheckRequest, ConcludeOrder
@@ -19,6 +24,8 @@ from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.model import AdoptOrder
 from sexton.recycle.planning.policy import waves
 from sexton.recycle.rounds.ledger import Ledger
+from sexton.runtime.embedded.ports import Ports
+from sexton.runtime.embedded.postgres import ADMIN, PostgresServer
 from sexton.runtime.engine import Engine
 from sexton.storage.model import VaultSpec
 
@@ -27,12 +34,33 @@ FALLS_DUE_SECONDS = 30 * 86_400
 """More than any default retention."""
 
 
+@cache
+def server() -> PostgresServer:
+    """Start a PostgreSQL for this process, which needs the extra ``embedded``; it ends and is removed with it."""
+    home = Path(mkdtemp(prefix="sexton-workbench-"))
+    server = PostgresServer(home, Ports(home), "", {"fsync": "off"})
+    server.start()
+    atexit.register(rmtree, home, ignore_errors=True)
+    atexit.register(server.stop)
+    return server
+
+
+def new_database() -> str:
+    """Return the URL of a new empty database of ``server()``."""
+    import psycopg
+
+    name = f"bench_{token_hex(6)}"
+    with psycopg.connect(server().url("postgres", ADMIN), autocommit=True) as c:
+        c.execute(f"CREATE DATABASE {name}".encode())
+    return server().url(name, ADMIN)
+
+
 class Workbench:
     """One instance with one vault. Time is moved by ``later``; ``restart`` begins as another process would."""
 
     def __init__(self, directory: Path, owner: str, options: Mapping[str, str], database_url: str = "") -> None:
-        """Create the database, by default a SQLite file of the directory, and register the instance."""
-        self.url = database_url or f"sqlite:///{directory / 'sexton.db'}"
+        """Create the schema in an empty database, by default a new one of ``server()``; register the instance."""
+        self.url = database_url or new_database()
         self.root = directory / "vault"
         self.root.mkdir(parents=True)
         deployment = schema.belongs_to(self.url) or DEPLOYMENT

@@ -10,7 +10,6 @@ from tests.browser.conftest import NewPage
 from tests.integration.check.conftest import Owned, file_keys, owned
 
 __all__ = ["owned"]
-pytestmark = pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)
 
 
 @pytest.fixture

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from sexton.runtime.spark.server import missing
-
 ROOT = Path(__file__).parents[2]
 COLUMNS = 80
 AGREES = "Every number agrees"
@@ -56,7 +54,7 @@ def _read_until(process: subprocess.Popen[str], beginning: str) -> list[str]:
 
 def _run_to_end(home: Path, *arguments: str) -> list[str]:
     with _demo(home, *arguments) as process:
-        output, _ = process.communicate(timeout=400)
+        output, _ = process.communicate(timeout=1000)
         assert process.returncode == 0, output[-4_000:]
         return output.splitlines()
 
@@ -100,7 +98,7 @@ def home() -> Iterator[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_story_of_files_is_told_to_its_end(home: Path) -> None:
     with _demo(home) as process:
         lines = _read_until(process, STAYS_UP)
@@ -123,23 +121,13 @@ def test_story_of_files_is_told_to_its_end(home: Path) -> None:
     assert sum(line.endswith("Fear: Sexton silently stops deleting") for line in lines) == 1
     assert any("the new worker continues the deletion" in line for line in lines)
     assert any(re.search(r"\| hold \d+: 5 marks", line) for line in lines)
-    assert len(commands) == 5
+    findings = [match[1] for line in lines if (match := re.match(r" {8}\| (LOST|ORPHAN|[A-Z_]{6,}) \S+/", line))]
+    assert sorted(findings) == ["LOST", "ORPHAN"]
+    assert any("live files: compared on Spark" in line for line in lines)
+    assert any("Spark's executors deleted exactly the 2,000 objects" in line for line in lines)
+    assert len(commands) == 7
     assert "deleted" in outputs["sexton why KEY"]
     assert "audit" in outputs["sexton blockers"]
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(500)
-def test_a_check_finds_what_the_demo_damages(home: Path) -> None:
-    lines = _run_to_end(home, "--check", "--exit")
-
-    _assert_fits(lines)
-    act = lines[next(n for n, line in enumerate(lines) if line.endswith("Fear: records and objects no longer agree")) :]
-    findings = [match[1] for line in act if (match := re.match(r" {8}\| (LOST|ORPHAN|[A-Z_]{6,}) \S+/", line))]
-    note = "compared by a control worker" if missing() else "| note: compared on Spark"
-    assert sorted(findings) == ["LOST", "ORPHAN"]
-    assert note in " ".join(" ".join(act).split())
-    assert any("exactly these two are found" in line for line in act)
 
 
 def _sexton(home: Path, command: str) -> str:
@@ -182,7 +170,7 @@ def test_part_about_a_lake_ends_without_links(home: Path) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(500)
+@pytest.mark.timeout(1200)
 def test_all_parts_end_without_links(home: Path) -> None:
     lines = _run_to_end(home, "--all", "--exit")
 

@@ -1,4 +1,4 @@
-"""The transactions of minidb, the example database, keep their promises on both databases over a real S3 server."""
+"""The transactions of minidb, the example database, keep their promises over a real S3 server."""
 
 import ast
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ POLICY = Policy(version="test", retention_seconds={}, upload_grace_seconds=600)
 def _add_instance(database: Database, name: str) -> None:
     """Register an instance whose live objects minidb's view shows."""
     Registry(database).add_instance(name)
-    Registry(database).set_live_view(name, LIVE_VIEW[database.dialect])
+    Registry(database).set_live_view(name, LIVE_VIEW)
 
 
 @pytest.fixture

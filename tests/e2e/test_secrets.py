@@ -21,7 +21,7 @@ from sexton.database.engine import Database, first_line
 from sexton.runtime.embedded.child import Child
 from sexton.runtime.embedded.ports import free_port, write_atomically
 from sexton.runtime.embedded.stack import Stack
-from sexton.runtime.spark.server import ConnectServer, missing, properties
+from sexton.runtime.spark.server import ConnectServer, properties
 from tests.servers.kafka import Broker
 from tests.servers.postgres import Cluster, new_database
 
@@ -240,22 +240,16 @@ def test_every_file_of_the_stack_is_private(used: Used) -> None:
 
 
 def test_options_of_spark_are_in_a_private_file(tmp_path: Path) -> None:
-    if reason := missing():
-        pytest.skip(reason)
     umask = os.umask(0)
     try:
         server = ConnectServer(tmp_path / "home", "local[1]", {"spark.hadoop.fs.s3a.secret.key": "hush=hush: #1"})
     finally:
         os.umask(umask)
-    [file] = (tmp_path / "home" / "spark").glob("server-*.conf")
+    [file] = (tmp_path / "home" / "spark").glob("server-*/spark.conf")
 
     assert "hush" not in repr(vars(server.child))
     assert "spark.hadoop.fs.s3a.secret.key=hush\\u003dhush\\u003a\\u0020\\u00231\n" in file.read_text()
-    assert [stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "home", file.parent, file)] == [
-        0o700,
-        0o700,
-        0o600,
-    ]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (*file.parents[:3], file)] == [0o700, 0o700, 0o700, 0o600]
     assert properties({"a": "é\n"}) == "a=\\u00e9\\u000a\n"
 
 

@@ -17,7 +17,7 @@ import pytest
 from sexton.runtime.embedded.binaries import EmbeddedError
 from sexton.runtime.embedded.child import Child, stop_leftovers
 from sexton.runtime.embedded.stack import SPARK_WORKER, Stack
-from sexton.runtime.embedded.up import QUICK_DEATHS, StackSupervisor, launch_spark_worker
+from sexton.runtime.embedded.up import QUICK_DEATHS, StackSupervisor
 from tests.surroundings import variables
 
 LISTEN = "0A"
@@ -139,13 +139,6 @@ def test_spark_worker_that_keeps_dying_leaves_the_rest(tmp_path: Path) -> None:
     ]
 
 
-def test_no_spark_worker_starts_without_java(running: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-
-    assert launch_spark_worker(running).startswith("not used: Java is missing: install")
-    assert SPARK_WORKER not in running.children
-
-
 @pytest.mark.slow
 def test_a_worker_starts_and_is_replaced_after_a_kill(running: Stack) -> None:
     running.start_worker()
@@ -219,7 +212,7 @@ def test_dead_part_ends_the_stack_with_its_last_log_line(tmp_path: Path) -> None
 def test_rounds_are_scheduled_once_over_restarts(tmp_path: Path) -> None:
     outputs = []
     for _ in range(2):
-        up = _up(tmp_path, "--worker", "--no-spark")
+        up = _up(tmp_path, "--worker")
         schedules = _sexton(tmp_path, "schedules", "list", "--json")
         applied = _sexton(tmp_path, "schedules", "apply")
         up.terminate()

@@ -9,7 +9,6 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.runtime.embedded.stack import Stack
-from sexton.runtime.embedded.up import launch_spark_worker
 from tests.integration.check.conftest import Owned, file_keys, live_view
 from tests.support.rig import DEPLOYMENT, listing, put
 from tests.surroundings import variables
@@ -26,7 +25,7 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
         running.start(print)
         monkeypatch.delenv("SEXTON_DEPLOYMENT")  # from now on it is in the home
         running.start_worker()
-        assert launch_spark_worker(running) == "starts with the first check or deletion of more than 20 objects"
+        running.launch_spark_worker()
         running.await_worker("worker-spark")
         yield running
     finally:

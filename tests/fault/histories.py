@@ -31,7 +31,7 @@ from tests.support.rig import DEPLOYMENT
 
 MEMORY = Path("/dev/shm")
 """Where fsync costs nothing; these tests do not simulate a power cut."""
-OF_OWNER = ("commit.deleted", "undrop.guarded", "undrop.checked", "hold.guarded", "hold.written")
+OF_OWNER = ("commit.deleted", "undrop.deleted", "hold.guarded", "hold.written")
 OF_ROUND = sorted(OF_ROUNDS.difference(OF_OWNER))
 OPEN = sorted(OF_ROUNDS - INSIDE)
 
@@ -107,7 +107,7 @@ rounds = st.builds(
     meanwhile=st.lists(st.tuples(st.tuples(st.sampled_from(OPEN), visits), meanwhile), max_size=2).map(tuple),
 )
 dying = st.one_of(
-    st.builds(op.Undrop, n=small, dies=st.sampled_from((("undrop.guarded", 1), ("undrop.checked", 1)))),
+    st.builds(op.Undrop, n=small, dies=st.just(("undrop.deleted", 1))),
     st.builds(op.Hold, n=small, dies=st.sampled_from((("hold.guarded", 1), ("hold.written", 1)))),
     st.builds(op.Compact, n=small, dies=st.just(True)),
 )

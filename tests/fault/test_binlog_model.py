@@ -43,7 +43,7 @@ def test_history_loses_nothing_and_leaves_nothing(tmp_path: Path, seed: int) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 103))
 def test_history_on_postgresql_loses_nothing_and_leaves_nothing(postgres: postgres_server.Cluster, seed: int) -> None:
-    play(postgres.create_database(), seed)
+    play(postgres.new_database(), seed)
 
 
 @pytest.mark.soak

@@ -21,8 +21,7 @@ from tests.support.rig import Rig
 
 INSIDE = frozenset({"claim.guarded", "claim.checked", "claim.written", "commit.deleted", "hold.guarded"}) | {
     "hold.written",
-    "undrop.guarded",
-    "undrop.checked",
+    "undrop.deleted",
 }
 """Points inside a write transaction, where a crash may happen but no other write."""
 LOADING, LIVE, DROPPED, MISTAKEN, OVER = "loading", "live", "dropped", "mistaken", "over"

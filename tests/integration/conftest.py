@@ -23,16 +23,8 @@ def _quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def postgres_rig(postgres_url: str) -> Iterator[Rig]:
-    """One instance ``shop`` in PostgreSQL."""
-    rig = Rig(postgres_url).instance()
-    yield rig
-    rig.db.close()
-
-
-@pytest.fixture
 def rig(clean_url: str) -> Iterator[Rig]:
-    """One instance ``shop``, on SQLite and on PostgreSQL in turn."""
+    """One instance ``shop``."""
     rig = Rig(clean_url).instance()
     yield rig
     rig.db.close()
@@ -43,3 +35,9 @@ def proxy(s3_server: RunningS3) -> Iterator[FaultProxy]:
     """A proxy before the S3 server, which delays, refuses and answers as it is told."""
     with FaultProxy(s3_server.endpoint_url, s3_server.access_key, s3_server.secret_key) as running:
         yield running
+
+
+@pytest.fixture
+def postgres_rig(rig: Rig) -> Rig:
+    """Return ``rig``."""
+    return rig

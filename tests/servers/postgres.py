@@ -1,6 +1,7 @@
 """Real PostgreSQL from a wheel: one server for a whole run of tests, in which each test gets databases of its own."""
 
 import atexit
+import os
 import secrets
 import shutil
 import tempfile
@@ -15,6 +16,7 @@ from sexton.runtime.embedded.postgres import ADMIN, PostgresServer
 
 DEPLOYMENT = "test-rig"
 """The deployment of the databases that ``new_database`` returns."""
+MEMORY = Path("/dev/shm")
 _NOT_DURABLE = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
 
 
@@ -22,7 +24,9 @@ class Cluster:
     """A running server on loopback, whose superuser ``postgres`` needs no password."""
 
     def __init__(self, *, fsync: bool = True, preload: str = "") -> None:
-        self._scratch = Path(tempfile.mkdtemp(prefix="sexton-pg-"))
+        in_memory = not fsync and MEMORY.is_dir() and os.access(MEMORY, os.W_OK)
+        self._scratch = Path(tempfile.mkdtemp(prefix="sexton-pg-", dir=MEMORY if in_memory else None))
+        self._template = ""
         options = {"max_connections": "300", "shared_preload_libraries": preload} | ({} if fsync else _NOT_DURABLE)
         self.server = PostgresServer(self._scratch, Ports(self._scratch), "", options)
         self.server.start()
@@ -50,6 +54,18 @@ class Cluster:
         self.created.append(url := self.url(name))
         return url
 
+    def new_database(self, deployment: str = DEPLOYMENT, name: str = "") -> str:
+        """Create a database with the schema and without rows: a copy, which takes 10 ms; return its URL."""
+        if not self._template:
+            self._template = self.create_database()
+            schema.init(self._template, DEPLOYMENT)
+            self.created.remove(self._template)  # not of the test that needed it first
+        url = self.create_database(self._template, name)
+        if deployment != DEPLOYMENT:
+            with psycopg.connect(url.replace("+psycopg", "")) as c:
+                c.execute("UPDATE sexton.clock SET deployment = %s", (deployment,))
+        return url
+
     def drop_database(self, url: str) -> None:
         """Drop a database, also one with open connections."""
         self._do(f'DROP DATABASE IF EXISTS "{url.rpartition("/")[2]}" WITH (FORCE)')
@@ -75,21 +91,8 @@ def shared() -> Cluster:
 
 
 def new_database(deployment: str = DEPLOYMENT, name: str = "") -> str:
-    """Return the URL of a new database with the schema and without rows: a copy, which takes 10 ms."""
-    url = shared().create_database(_template(), name)
-    if deployment != DEPLOYMENT:
-        with psycopg.connect(url.replace("+psycopg", "")) as c:
-            c.execute("UPDATE sexton.clock SET deployment = %s", (deployment,))
-    return url
-
-
-@cache
-def _template() -> str:
-    cluster = shared()
-    url = cluster.create_database()
-    schema.init(url, DEPLOYMENT)
-    cluster.created.remove(url)  # not of the test that needed it first
-    return url
+    """Return the URL of a new database of the shared server, with the schema and without rows."""
+    return shared().new_database(deployment, name)
 
 
 def count_created() -> int:

@@ -1,19 +1,20 @@
 """Spark for tests: a Connect server for a whole run of pytest, because it takes seconds to start; and a cluster."""
 
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
-from sexton.runtime.embedded.child import Child
-from sexton.runtime.embedded.ports import free_port, is_open
-from sexton.runtime.spark.server import CLASS, environment, spark_home
+from sexton.runtime.spark.java import find_java
+from sexton.runtime.spark.server import SPARK_HOME, ConnectServer
 from sexton.runtime.spark.session import Sessions
 
 QUICK = {
     "spark.sql.shuffle.partitions": "4",
     "spark.driver.memory": "1g",
+    # Java's second compiler costs a third of the CPU of short jobs.
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     # Code generation for each small query costs more than it saves.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.adaptive.enabled": "false",
@@ -38,36 +39,39 @@ class Cluster:
 
     def __init__(self, home: Path, env: Mapping[str, str]) -> None:
         """``env``: environment variables of the executors, such as credentials."""
-        self.port = free_port()
-        python = home / "python"
-        home.mkdir(parents=True, exist_ok=True)
-        site = Path(find_spec("pyspark").origin).parents[1]  # type: ignore[union-attr,arg-type]
         # -S: no .pth file is read, so that an editable install of Sexton is not visible.
-        script = f'#!/bin/sh\nPYTHONPATH="{site}:$PYTHONPATH" exec "{sys.executable}" -S "$@"\n'
-        python.write_text(script)
-        python.chmod(0o755)
-        base = environment() | dict(env) | {"PYSPARK_PYTHON": str(python), "SPARK_WORKER_DIR": str(home / "work")}
-        base.pop("PYTHONPATH", None)
-        conf = QUICK | {
-            "spark.connect.grpc.binding.address": "127.0.0.1",
-            "spark.connect.grpc.binding.port": str(self.port),
-            "spark.ui.enabled": "false",
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.executor.memory": "512m",
-            "spark.python.task.killTimeout": "200ms",
+        python = f'PYTHONPATH="{SPARK_HOME.parent}:$PYTHONPATH" exec "{sys.executable}" -S "$@"'
+        own = {
+            "PYTHONPATH": "",
+            "PYSPARK_PYTHON": _script(home / "python", python),
+            "JAVA_HOME": _java_of_executors(home / "java"),
+            "SPARK_SCALA_VERSION": "2.13",  # bin/load-spark-env.sh sets it for the command of executors
         }
-        options = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
-        submit = ["bash", str(spark_home() / "bin/spark-submit"), "--class", CLASS]
-        master = ["--master", "local-cluster[2,1,512]"]
-        self.connect = Child("connect", [*submit, *master, *options, "spark-internal"], home, base)
+        conf = QUICK | {"spark.executor.memory": "512m"}
+        self._server = ConnectServer(home, "local-cluster[2,1,512]", conf, dict(env) | own)
 
     @property
     def remote(self) -> str:
-        return f"sc://127.0.0.1:{self.port}"
+        return self._server.url
 
     def start(self) -> None:
-        self.connect.start(lambda: is_open(self.port), 90)
+        self._server.start()
 
     def stop(self) -> None:
-        self.connect.stop(grace=3.0)
+        self._server.stop()
+        shutil.rmtree(SPARK_HOME / "work", ignore_errors=True)  # the logs of executors
+
+
+def _java_of_executors(home: Path) -> str:
+    """Write a Java that leaves out the module that Spark adds, and that the wheel's Java lacks; return its home."""
+    module = "--add-modules=jdk.incubator.vector"
+    keep = f'for word; do shift; [ "$word" = {module} ] || set -- "$@" "$word"; done'
+    _script(home / "bin/java", f'{keep}\nexec "{find_java().program}" "$@"')
+    return str(home)
+
+
+def _script(path: Path, text: str) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)

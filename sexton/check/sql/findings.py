@@ -16,7 +16,6 @@ from sqlalchemy import (
     null,
     or_,
     select,
-    true,
 )
 
 from sexton.check.model import Discrepancy, Finding, FindingState, FindingType, Run
@@ -50,7 +49,7 @@ def store_seen(db: Database, c: Connection, run: Run, discrepancies: Sequence[Di
     now = literal(db.now(c), t.c.first_seen.type)
     constants: dict[str, Any] = {"instance": literal(run.instance), "seen_in": literal(run.id), "first_seen": now}
     columns = [*(value.label(name) for name, value in constants.items()), *(rows.c[name] for name in _FIELDS)]
-    insert = upsert(db, t).from_select([*constants, *_FIELDS], select(*columns).where(true()))
+    insert = upsert(db, t).from_select([*constants, *_FIELDS], select(*columns))
     c.execute(insert.on_conflict_do_update(index_elements=_KEY, set_=_changes(t, insert.excluded)))
 
 

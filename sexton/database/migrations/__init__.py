@@ -1,1 +1,1 @@
-"""Alembic migrations; each revision is one SQL file per database."""
+"""Alembic migrations: the first revision creates the tables, and runs the SQL files with what guards them."""

@@ -1,6 +1,6 @@
-"""The tables as queries see them, one file per capability: every query names a table through ``Tables``."""
+"""The schema: every table with its columns, constraints and indexes, one file per capability."""
 
-from sexton.database.tables.columns import Instant, Json
-from sexton.database.tables.registry import Tables, build
+from sexton.database.tables.columns import METADATA, Instant, Json
+from sexton.database.tables.registry import TABLES, Tables
 
-__all__ = ["Instant", "Json", "Tables", "build"]
+__all__ = ["METADATA", "TABLES", "Instant", "Json", "Tables"]

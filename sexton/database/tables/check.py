@@ -1,47 +1,55 @@
 """Tables of consistency checks: runs, and what they found."""
 
-from sqlalchemy import BigInteger, Column, Table, Text
+from sqlalchemy import CheckConstraint, ForeignKey, UniqueConstraint
 
-from sexton.database.tables.columns import METADATA, Instant, Json, Serial
+from sexton.database.tables.columns import bigint, index, instant, jsonb, serial, table, text, word
 
-check_run = Table(
+check_run = table(
     "check_run",
-    METADATA,
-    Column("id", Serial, primary_key=True),
-    Column("instance", Text),
-    Column("run", Text),
-    Column("state", Text),
-    Column("cutoff", Instant),
-    Column("ended_at", Instant),
-    Column("evidence", Json),  # what the run saw so far
-    Column("missing_inputs", Json),  # why the run proves nothing; set at its end
-    Column("asked_by", Text),
-    Column("progress", Json),  # parts of a long run that are done and need not be repeated
-    Column("open_counts", Json),  # finding type → open findings at its end, and confirmed ones
+    serial("id"),
+    word("instance", ForeignKey("instance.id")),
+    word("run"),
+    text("state", CheckConstraint("state IN ('RUNNING', 'WHOLE', 'PARTIAL')")),
+    instant("cutoff"),
+    instant("ended_at", null=True),
+    jsonb("evidence", null=True),  # what the run saw so far
+    jsonb("missing_inputs", null=True),  # why the run proves nothing; set at its end
+    text("asked_by", default=""),
+    jsonb("progress", null=True),  # parts of a long run that are done and need not be repeated
+    jsonb("open_counts", null=True),  # finding type → open findings at its end, and confirmed ones
+    UniqueConstraint("run"),
+    index("check_run_of", "instance", "id"),
+    index("check_run_cutoff", "instance", "cutoff"),
+    index("check_run_running", "instance", where="state = 'RUNNING'"),
 )
 """One row per run of a check: the comparison of an instance's records and objects."""
 
-finding = Table(
+finding = table(
     "finding",
-    METADATA,
-    Column("id", Serial, primary_key=True),
-    Column("instance", Text),
-    Column("type", Text),
-    Column("vault", Text),
-    Column("key", Text),
-    Column("expected", BigInteger),
-    Column("size", BigInteger),
-    Column("etag", Text),
-    Column("written", Text),  # when the object was last written, by its store's clock
-    Column("record", Text),
-    Column("state", Text),
-    Column("first_seen", Instant),
-    Column("seen_in", BigInteger),  # the last run that saw it
-    Column("proven_at", Instant),  # the cutoff of the first run of an unbroken row of whole runs that saw it
-    Column("confirmed_at", Instant),
-    Column("accepted_by", Text),
-    Column("detail", Text),
-    Column("proven_in", BigInteger),  # the last whole run that saw it
-    Column("mark", Text),  # id of the mark that a repair made of it
+    serial("id"),
+    word("instance"),
+    word(
+        "type",
+        CheckConstraint("type IN ('LOST', 'SIZE_MISMATCH', 'ORPHAN', 'UNKNOWN_KIND', 'UPLOAD', 'RECORD', 'FRONT_END')"),
+    ),
+    word("vault"),
+    word("key"),
+    bigint("expected", null=True),
+    bigint("size", null=True),
+    text("etag", default=""),
+    text("written", default=""),  # when the object was last written, by its store's clock
+    text("record", default=""),
+    text("state", CheckConstraint("state IN ('OPEN', 'ACCEPTED', 'REPAIRED', 'GONE')"), default="OPEN"),
+    instant("first_seen"),
+    bigint("seen_in"),  # the last run that saw it
+    instant("proven_at", null=True),  # the cutoff of the first run of an unbroken row of whole runs that saw it
+    instant("confirmed_at", null=True),
+    text("accepted_by", default=""),
+    text("detail", default=""),
+    bigint("proven_in", null=True),  # the last whole run that saw it
+    word("mark", default=""),  # id of the mark that a repair made of it
+    UniqueConstraint("instance", "type", "vault", "key"),
+    index("finding_in", "instance", "seen_in"),
+    index("finding_mark", "instance", "mark", where="mark <> ''"),
 )
 """One row per difference between records and objects that a check found."""

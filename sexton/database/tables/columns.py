@@ -1,45 +1,92 @@
-"""Column types that mean the same on PostgreSQL and SQLite, and the metadata that holds every table definition.
+"""The words in which this folder states the schema: a column by its type, a table, an index.
 
-The definitions have columns and types only; constraints, defaults, triggers and functions are in
-``migrations/versions/*.sql``, and ``tests/integration/database/test_schema.py`` compares the two.
+A column is NOT NULL unless it says ``null``. Everything is in PostgreSQL's schema ``sexton``.
 """
 
 import datetime as dt
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, DateTime, Integer, MetaData
+import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import Dialect
-from sqlalchemy.types import TypeDecorator
+from sqlalchemy.schema import SchemaItem
+from sqlalchemy.types import TypeDecorator, TypeEngine
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MILLISECOND = dt.timedelta(milliseconds=1)
 
-METADATA = MetaData()
-"""All definitions by their name in ``Tables``; ``build`` copies them under their name in a database."""
+METADATA = sa.MetaData(schema="sexton")
+"""Every table; the migrations create them."""
+NOW = sa.text("sexton.now()")
+"""As a default: the database's clock plus the test offset."""
 
 
 class Instant(TypeDecorator[int]):
-    """Milliseconds since 1970 in Python; timestamptz on PostgreSQL, so that people can read it, integer on SQLite."""
+    """Milliseconds since 1970 in Python; timestamptz in the database, so that people can read it."""
 
-    impl = BigInteger
+    impl = sa.DateTime(timezone=True)
     cache_ok = True
 
-    def load_dialect_impl(self, dialect: Dialect) -> Any:
-        return dialect.type_descriptor(DateTime(timezone=True) if dialect.name == "postgresql" else BigInteger())
+    def process_bind_param(self, value: int | None, _dialect: Dialect) -> Any:
+        return None if value is None else _EPOCH + value * _MILLISECOND
 
-    def process_bind_param(self, value: int | None, dialect: Dialect) -> Any:
-        if value is None or dialect.name != "postgresql":
-            return value
-        return _EPOCH + value * _MILLISECOND
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> int | None:
-        if value is None or dialect.name != "postgresql":
-            return value  # type: ignore[no-any-return]
-        return (value - _EPOCH) // _MILLISECOND  # type: ignore[no-any-return]
+    def process_result_value(self, value: Any, _dialect: Dialect) -> int | None:
+        return None if value is None else (value - _EPOCH) // _MILLISECOND
 
 
-Json = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
+Json = JSONB(none_as_null=True)
 """A JSON document; Python's None is SQL's NULL."""
-Serial = BigInteger().with_variant(Integer(), "sqlite")
-"""An id that the database assigns; SQLite assigns only to columns whose type is exactly INTEGER."""
+
+
+class ColumnType:
+    """A type that is called to make a column: ``text("reason", default="")``."""
+
+    def __init__(self, type_: TypeEngine[Any]) -> None:
+        self._type = type_
+
+    def __call__(
+        self,
+        name: str,
+        *rules: SchemaItem,
+        key: bool = False,
+        null: bool = False,
+        default: str | int | sa.TextClause | None = None,
+    ) -> sa.Column[Any]:
+        """Return a column.
+
+        Args:
+            name: its name.
+            rules: checks and foreign keys.
+            key: whether it is one of the columns of the primary key, in the order of the table.
+            null: whether it may be NULL.
+            default: a value, or an expression as ``sqlalchemy.text``.
+        """
+        if isinstance(default, int):
+            default = sa.text(str(default).lower())
+        return sa.Column(
+            name, self._type, *rules, primary_key=key, nullable=null, server_default=default, autoincrement=False
+        )
+
+
+bigint, integer, double = ColumnType(sa.BigInteger()), ColumnType(sa.Integer()), ColumnType(sa.Double())
+boolean, instant, jsonb = ColumnType(sa.Boolean()), ColumnType(Instant()), ColumnType(Json)
+bytea = ColumnType(sa.LargeBinary())
+text = ColumnType(sa.Text())
+word = ColumnType(sa.Text(collation="C"))
+"""Text that is a name or key: compared and ordered by its bytes, whatever the database's language."""
+
+
+def serial(name: str) -> sa.Column[int]:
+    """Return a primary key that the database assigns."""
+    return sa.Column(name, sa.BigInteger(), sa.Identity(always=True), primary_key=True)
+
+
+def table(name: str, *items: SchemaItem) -> sa.Table:
+    """Return a table of columns, constraints and indexes."""
+    return sa.Table(name, METADATA, *items)
+
+
+def index(name: str, *columns: str, where: str = "", unique: bool = False) -> sa.Index:
+    """Return an index of columns, or of expressions that have parentheses; ``where``: of these rows only."""
+    on = [sa.text(column) if "(" in column else column for column in columns]
+    return sa.Index(name, *on, unique=unique, postgresql_where=sa.text(where) if where else None)

@@ -1,46 +1,33 @@
 """Tables of the deployment itself: its clock, the guard of every deciding transaction, and its workers."""
 
-from sqlalchemy import BigInteger, Boolean, Column, Table, Text
+from sqlalchemy import CheckConstraint
 
-from sexton.database.tables.columns import METADATA, Instant, Json
+from sexton.database.tables.columns import bigint, boolean, instant, jsonb, table, text, word
 
-clock = Table(
+clock = table(
     "clock",
-    METADATA,
-    Column("one", Boolean, primary_key=True),
-    Column("deployment", Text),
-    Column("offset_seconds", BigInteger),  # only ever increased
-    Column("works_with", Text),  # the oldest version of the schema whose programs may use this database
+    boolean("one", CheckConstraint("one"), key=True, default=True),
+    text("deployment"),
+    bigint("offset_seconds", CheckConstraint("offset_seconds >= 0"), default=0),  # only ever increased
+    text("works_with", default="0001"),  # the oldest version of the schema whose programs may use this database
+    CheckConstraint("offset_seconds = 0 OR deployment ~ '^(demo|test)-'", name="clock_moves_only_in_demo_and_test"),
 )
 """One row: the deployment that owns this database, and the offset of its clock (demo and test deployments only)."""
 
-instance_guard = Table(
-    "instance_guard",
-    METADATA,
-    Column("instance", Text, primary_key=True),
-    Column("seq", BigInteger),
-)
+instance_guard = table("instance_guard", text("instance", key=True), bigint("seq", default=0))
 """One row per instance, and one (``*``) for all of them: every deciding transaction updates it first."""
 
-spark_worker = Table(
-    "spark_worker",
-    METADATA,
-    Column("worker", Text, primary_key=True),
-    Column("seen_at", Instant),
-    Column("slots", BigInteger),
-    Column("busy", BigInteger),
-)
+spark_worker = table("spark_worker", word("worker", key=True), instant("seen_at"), bigint("slots"), bigint("busy"))
 """One row per Spark worker: how many activities it takes at once, how many it runs, and when it last reported."""
 
-worker_presence = Table(
+worker_presence = table(
     "worker_presence",
-    METADATA,
-    Column("worker", Text, primary_key=True),
-    Column("role", Text),  # control or spark
-    Column("build", Text),
-    Column("started_at", Instant),
-    Column("seen_at", Instant),
-    Column("metrics", Text),
-    Column("settings", Json),  # key → value, of those that the database may change
+    word("worker", key=True),
+    text("role"),  # control or spark
+    text("build", default=""),
+    instant("started_at"),
+    instant("seen_at"),
+    text("metrics", default=""),  # where it answers GET /metrics; empty: nowhere
+    jsonb("settings"),  # key → value, of those that the database may change
 )
 """One row per worker of this database: its role and build, and the settings of its environment and file."""

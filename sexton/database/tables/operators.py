@@ -1,180 +1,208 @@
 """Tables of the operators: the registry of instances and vaults, controls, settings, holds, access, the call log."""
 
-from sqlalchemy import BigInteger, Boolean, Column, Integer, Table, Text
+from sqlalchemy import CheckConstraint, Column, ForeignKey, UniqueConstraint
+from sqlalchemy.dialects.postgresql import OID
 
-from sexton.database.tables.columns import METADATA, Instant, Json, Serial
+from sexton.database.tables.columns import (
+    NOW,
+    bigint,
+    boolean,
+    index,
+    instant,
+    integer,
+    jsonb,
+    serial,
+    table,
+    text,
+    word,
+)
 
-instance = Table(
+instance = table(
     "instance",
-    METADATA,
-    Column("id", Text, primary_key=True),
-    Column("mode", Text),  # observe, enabled or deleted
-    Column("created_at", Instant),
-    Column("enabled_at", Instant),
-    Column("turn_at", Instant),  # when its current schedule slot began
-    Column("retry_at", Instant),
-    Column("failures", BigInteger),
-    Column("last_success_at", Instant),
-    Column("owner", Text),  # which installed owner answers for its marks
-    Column("owner_options", Json),  # what that owner needs to know of it
-    Column("knows_live", Boolean),  # the owner knows which objects are live, without a view
-    Column("owner_cursor", Text),  # up to where the owner's list of garbage was read
-    Column("underscore_in_ids", Boolean),  # otherwise prefixes may end with _
-    Column("retentions", Json),  # kind → seconds, as an operator agreed to them
-    # how far the owner has come, in its own numbers; a finished protection waits for it
-    Column("watermark", BigInteger),
-    Column("watermark_at", Instant),
-    Column("key_pattern", Text),  # regular expression that all keys of the owner match
-    Column("live_view", Text),  # the view of its live objects, none, or empty
-    Column("check_base", BigInteger),  # a check is not compared with the check of this number and those before it
+    text("id", CheckConstraint("id ~ '^[a-z0-9][a-z0-9_-]{0,62}$'"), key=True),
+    text("mode", CheckConstraint("mode IN ('observe', 'enabled', 'deleted')"), default="observe"),
+    instant("created_at", default=NOW),
+    instant("enabled_at", null=True),
+    instant("turn_at", null=True),  # when its current schedule slot began
+    instant("retry_at", null=True),
+    integer("failures", default=0),
+    instant("last_success_at", null=True),
+    text("owner", default="sql"),  # which installed owner answers for its marks; never changed
+    jsonb("owner_options", default="{}"),  # what that owner needs to know of it; never changed
+    boolean("knows_live", default=False),  # the owner knows which objects are live, without a view
+    text("owner_cursor", default=""),  # up to where the owner's list of garbage was read
+    # either ids may contain _, or prefixes may end with it: 12_ is also how 12_3 begins; never changed
+    boolean("underscore_in_ids", default=False),
+    jsonb("retentions", null=True),  # kind → seconds, as an operator agreed to them
+    # how far the owner has come, in its own numbers (not a time); a finished protection waits until it is past
+    bigint("watermark", null=True),
+    instant("watermark_at", null=True),
+    # regular expression that all keys of the owner match; a key that matches and that no record names is an orphan
+    text("key_pattern", default=""),
+    text("live_view", default=""),  # SCHEMA.VIEW shows which objects are live; 'none': no view does; '': not named yet
+    bigint("check_base", default=0),  # a check is not compared with the check of this number and those before it
 )
-"""One row per instance: a database or lake that Sexton cleans."""
+"""One row per instance: a database or lake that Sexton cleans. Its owner decides what its marks mean."""
 
-vault = Table(
+instance_role = table(
+    "instance_role",
+    word("instance", ForeignKey("instance.id", ondelete="CASCADE"), key=True),
+    word("role", key=True),
+    # a role that is created again under this name has another one, and no grant
+    Column("role_oid", OID, nullable=False),
+)
+"""One row per PostgreSQL role and instance whose marks the role may read, make, commit and undrop."""
+
+vault = table(
     "vault",
-    METADATA,
-    Column("instance", Text, primary_key=True),
-    Column("name", Text, primary_key=True),
-    Column("uuid", Text),
-    Column("kind", Text),  # s3 or local
-    Column("location", Text),
-    Column("prefix", Text),
-    Column("endpoint", Text),
-    Column("region", Text),
-    Column("profile", Text),
-    Column("deployment", Text),
-    Column("created_at", Instant),
-    Column("versions", Text),  # keep or purge: what a delete does in a versioned bucket
-    Column("conditional", Boolean),  # a delete names the ETag that it means
-    Column("probe", Json),
-    Column("announced_round", BigInteger),  # the last round whose marker was written; 0: none
+    text("instance", ForeignKey("instance.id"), key=True),
+    text("name", CheckConstraint("name ~ '^[a-z0-9][a-z0-9_-]{0,62}$'"), key=True),
+    text("uuid"),
+    text("kind", CheckConstraint("kind IN ('s3', 'local')")),
+    text("location"),
+    text("prefix", default=""),
+    text("endpoint", default=""),
+    text("region", default=""),
+    text("profile", default=""),
+    text("deployment"),
+    instant("created_at", default=NOW),
+    # what a delete does in a versioned bucket
+    text("versions", CheckConstraint("versions IN ('keep', 'purge')"), default="keep"),
+    boolean("conditional", default=False),  # a delete names the ETag that it means
+    jsonb("probe", null=True),  # what its store was seen to do
+    bigint("announced_round", default=0),  # the last round whose marker was written; 0: none
+    UniqueConstraint("uuid"),
 )
-"""One row per vault of an instance; the probe is what its store was seen to do."""
+"""One row per vault of an instance."""
 
-control = Table(
+control = table(
     "control",
-    METADATA,
-    Column("kind", Text, primary_key=True),
-    Column("name", Text, primary_key=True),
-    Column("reason", Text),
-    Column("set_by", Text),
-    Column("since", Instant),
-    Column("first_reason", Text),  # as it was first set; reason and set_by are those of the last time
-    Column("first_set_by", Text),
-    Column("set_at", Instant),
+    word("kind", CheckConstraint("kind IN ('stop', 'blacklist', 'whitelist', 'vault_whitelist', 'window')"), key=True),
+    word("name", CheckConstraint("length(name) BETWEEN 1 AND 200"), key=True),
+    text("reason", default=""),
+    text("set_by", default=""),
+    instant("since", default=NOW),  # when it was first set
+    text("first_reason", default=""),  # as it was first set; reason and set_by are those of the last time
+    text("first_set_by", default=""),
+    instant("set_at", null=True),  # when it was last set
 )
 """One row per control that an operator set: a stop, a list entry or a window."""
 
-setting = Table(
+setting = table(
     "setting",
-    METADATA,
-    Column("instance", Text, primary_key=True),  # empty: all instances
-    Column("key", Text, primary_key=True),
-    Column("value", Text),
-    Column("set_at", Instant),
-    Column("set_by", Text),
-    Column("reason", Text),
+    word("instance", key=True, default=""),  # empty: all instances
+    word("key", CheckConstraint("length(key) BETWEEN 1 AND 100"), key=True),
+    text("value", CheckConstraint("length(value) BETWEEN 1 AND 100")),
+    instant("set_at", default=NOW),
+    text("set_by", default=""),
+    text("reason", default=""),
 )
 """One row per setting that an operator changed for all workers, in all instances or in one."""
 
-hold = Table(
+hold = table(
     "hold",
-    METADATA,
-    Column("id", Serial, primary_key=True),
-    Column("instance", Text),
-    Column("scope", Text),  # instance, mark or prefix
-    Column("mark_kind", Text),
-    Column("mark_id", Text),
-    Column("vault", Text),
-    Column("prefix", Text),
-    Column("reason", Text),
-    Column("placed_by", Text),
-    Column("placed_at", Instant),
-    Column("expires_at", Instant),
-    Column("released_at", Instant),
+    serial("id"),
+    word("instance", ForeignKey("instance.id")),
+    text("scope", CheckConstraint("scope IN ('instance', 'mark', 'prefix')")),
+    word("mark_kind", null=True),
+    word("mark_id", null=True),
+    word("vault", null=True),
+    word("prefix", null=True),
+    text("reason", CheckConstraint("length(reason) BETWEEN 1 AND 500")),
+    text("placed_by"),
+    instant("placed_at"),
+    instant("expires_at"),
+    instant("released_at", null=True),
+    CheckConstraint(
+        "(scope = 'mark') = (mark_kind IS NOT NULL) AND (scope = 'mark') = (mark_id IS NOT NULL)"
+        " AND (scope = 'prefix') = (vault IS NOT NULL) AND (scope = 'prefix') = (prefix IS NOT NULL)",
+        name="hold_names_what_its_scope_needs",
+    ),
+    index("hold_of_instance", "instance", "expires_at", where="released_at IS NULL"),
 )
 """One row per hold: an operator's order that blocks deletion of an instance, a mark or a prefix."""
 
-token = Table(
+token = table(
     "token",
-    METADATA,
-    Column("id", Text, primary_key=True),
-    Column("scope", Text),
-    Column("digest", Text),  # of the secret, in hex
-    Column("note", Text),
-    Column("created_at", Instant),
-    Column("created_by", Text),
-    Column("expires_at", Instant),
-    Column("revoked_at", Instant),
-    Column("revoked_by", Text),
-    Column("last_used_at", Instant),
-    Column("of_user", Text),  # the user whose password it was given for; null: made at the command line
+    word("id", CheckConstraint("id ~ '^[0-9a-f]{12}$'"), key=True),
+    text("scope"),
+    text("digest", CheckConstraint("length(digest) = 64")),  # of the secret, in hex; the secret itself is nowhere
+    text("note", default=""),
+    instant("created_at"),
+    text("created_by"),
+    instant("expires_at"),
+    instant("revoked_at", null=True),
+    text("revoked_by", default=""),
+    instant("last_used_at", null=True),  # to about a minute
+    word("of_user", null=True),  # the user whose password it was given for; null: made at the command line
+    index("token_of_user", "of_user", where="of_user IS NOT NULL"),
+    index("token_over", "expires_at", where="of_user IS NOT NULL"),
 )
 """One row per API token; only the digest of its secret is stored."""
 
-api_user = Table(
+api_user = table(
     "api_user",
-    METADATA,
-    Column("name", Text, primary_key=True),
-    Column("hash", Text),  # of the password, by argon2id; empty: the user was removed
-    Column("scope", Text),
-    Column("created_at", Instant),
-    Column("created_by", Text),
-    Column("changed_at", Instant),
-    Column("removed_at", Instant),
-    Column("removed_by", Text),
+    word("name", key=True),
+    text("hash"),  # of the password, by argon2id; empty: the user was removed
+    text("scope"),
+    instant("created_at"),
+    text("created_by"),
+    instant("changed_at"),
+    instant("removed_at", null=True),
+    text("removed_by", default=""),
 )
 """One row per user who logs in with a password."""
 
-answer = Table(
+answer = table(
     "answer",
-    METADATA,
-    Column("who", Text, primary_key=True),
-    Column("key", Text, primary_key=True),
-    Column("request", Text),  # SHA-256 of its method, address and body
-    Column("at", Instant),
-    Column("status", Integer),
-    Column("body", Text),
+    word("who", key=True),
+    word("key", key=True),
+    text("request", CheckConstraint("length(request) = 64")),  # halves of SHA-256: of what it asks for, of the scopes
+    instant("at"),
+    integer("status", null=True),  # null: it is not known yet
+    text("body", null=True),  # null: it was shown once, or has no text
+    index("answer_at", "at"),
 )
-"""One row per request of the API that had an Idempotency-Key, for a day. ``status``: null while it is not known."""
+"""One row per request of the API that had an Idempotency-Key, for a day."""
 
-login_failure = Table(
+login_failure = table(
     "login_failure",
-    METADATA,
-    Column("source", Text, primary_key=True),  # an address, or a network of IPv6
-    Column("slot", Text, primary_key=True),  # a few bits of a digest of the login name; empty: all names together
-    Column("failures", BigInteger),
-    Column("last_at", Instant),
+    word("source", key=True),  # an address, or a network of IPv6
+    # a few bits of a digest of the login name, which may be a password in the wrong field; empty: all names together
+    word("slot", key=True),
+    bigint("failures", CheckConstraint("failures >= 0")),
+    instant("last_at"),
+    index("login_failure_last", "last_at"),
 )
 """One row per source and slot with recent failed logins."""
 
-call = Table(
+call = table(
     "call",
-    METADATA,
-    Column("id", Serial, primary_key=True, autoincrement=False),  # without gaps
-    Column("at", Instant),
-    Column("who", Text),
-    Column("source", Text),
-    Column("role", Text),  # the database role that wrote the row; empty on SQLite
-    Column("action", Text),
-    Column("instance", Text),
-    Column("subject", Text),
-    Column("outcome", Text),
-    Column("reason", Text),
-    Column("begun_id", BigInteger),  # the first row of the same call; null: this is it
-    Column("times", BigInteger),  # how many calls the row stands for
-    Column("previous", Text),  # the hash of the row before
-    Column("hash", Text),  # SHA-256 of all other columns
+    bigint("id", key=True),  # without gaps
+    instant("at"),
+    text("who"),
+    text("source"),
+    text("role", default=""),  # the database role that wrote the row
+    text("action"),
+    text("instance", default=""),
+    text("subject", default=""),
+    text("outcome"),
+    text("reason", default=""),
+    bigint("begun_id", null=True),  # the first row of the same call; null: this is it
+    bigint("times", CheckConstraint("times >= 0"), default=1),  # how many calls the row stands for
+    text("previous", CheckConstraint("length(previous) = 64")),  # the hash of the row before
+    text("hash", CheckConstraint("length(hash) = 64")),  # SHA-256 of all other columns
+    index("call_of", "instance", "id"),
+    index("call_begun", "begun_id", where="begun_id IS NOT NULL"),
 )
 """One row per event of a call: its beginning, its outcome, further calls like it. Rows form a chain; none changes."""
 
-call_head = Table(
+call_head = table(
     "call_head",
-    METADATA,
-    Column("one", Integer, primary_key=True),  # always 1
-    Column("id", BigInteger),
-    Column("hash", Text),
-    Column("trimmed_id", BigInteger),
-    Column("trimmed_hash", Text),
+    integer("one", CheckConstraint("one = 1"), key=True),
+    bigint("id"),
+    text("hash"),
+    bigint("trimmed_id"),
+    text("trimmed_hash"),
 )
-"""One row: the newest call, and the newest of those that were deleted because of their age."""
+"""One row: the newest call, and the newest of those that were deleted because of their age; 0: none."""

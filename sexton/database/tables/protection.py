@@ -1,50 +1,50 @@
 """Tables of protections: what sync jobs still copy."""
 
-from sqlalchemy import BigInteger, Boolean, Column, LargeBinary, Table, Text
+from sqlalchemy import CheckConstraint, ForeignKey, UniqueConstraint
 
-from sexton.database.tables.columns import METADATA, Instant, Json, Serial
+from sexton.database.tables.columns import bigint, boolean, bytea, index, instant, jsonb, serial, table, text, word
 
-protection = Table(
+protection = table(
     "protection",
-    METADATA,
-    Column("id", Serial, primary_key=True),
-    Column("instance", Text),
-    Column("job", Text),
-    Column("owner", Text),
-    Column("description", Text),
-    Column("state", Text),
-    Column("valid_ts", BigInteger),
-    Column("registered_at", Instant),
-    Column("expires_at", Instant),
-    Column("finished_at", Instant),
-    Column("digest", Text),
-    Column("changes", BigInteger),  # increased with each change of the coverage, so that a claim sees a stale snapshot
-    Column("sizes", Json),  # lengths of its prefixes, in characters
-    Column("filter", LargeBinary),  # a Bloom filter of keys
-    Column("objects", BigInteger),  # objects and prefixes, or the keys of the filter; counted in its job's quota
-    Column("bytes", BigInteger),  # of the objects that were looked up
-    Column("sealed", Json),  # the result of its registration
+    serial("id"),
+    word("instance", ForeignKey("instance.id")),
+    word("job", CheckConstraint("length(job) BETWEEN 1 AND 200")),
+    text("owner"),
+    text("description", default=""),
+    text("state", CheckConstraint("state IN ('OPEN', 'ACTIVE', 'SOFT')")),
+    bigint("valid_ts", null=True),
+    instant("registered_at"),
+    instant("expires_at"),
+    instant("finished_at", null=True),
+    text("digest"),
+    # increased with each change of the coverage, so that a claim that read it before sees that it must read it again
+    bigint("changes", default=0),
+    jsonb("sizes", default="[]"),  # lengths of its prefixes, in characters
+    bytea("filter", null=True),  # a Bloom filter of keys
+    bigint("objects", default=0),  # objects and prefixes, or the keys of the filter; counted in its job's quota
+    bigint("bytes", default=0),  # of the objects that were looked up
+    jsonb("sealed", null=True),  # the result of its registration
+    UniqueConstraint("instance", "job"),
 )
 """One row per protection: files that stay while a sync job copies them."""
 
-protection_item = Table(
+protection_item = table(
     "protection_item",
-    METADATA,
-    Column("instance", Text, primary_key=True),
-    Column("vault", Text, primary_key=True),
-    Column("key", Text, primary_key=True),
-    Column("prefix", Boolean, primary_key=True),
-    # no foreign key: items of an ended protection are deleted a few at a time
-    Column("protection", BigInteger, primary_key=True),
+    word("instance", key=True),
+    word("vault", key=True),
+    word("key", key=True),
+    boolean("prefix", key=True),
+    # No foreign key: an ended protection is deleted at once, its items a few at a time. Without it they cover nothing.
+    bigint("protection", key=True),
+    index("protection_item_of", "protection"),
 )
 """One row per key or prefix that a protection covers."""
 
-protection_chunk = Table(
+protection_chunk = table(
     "protection_chunk",
-    METADATA,
-    Column("protection", BigInteger, primary_key=True),
-    Column("number", BigInteger, primary_key=True),
-    Column("digest", Text),
-    Column("result", Json),  # the result that was returned for this chunk
+    bigint("protection", ForeignKey("protection.id", ondelete="CASCADE"), key=True),
+    bigint("number", key=True),
+    text("digest"),
+    jsonb("result", null=True),  # the result that was returned for this chunk
 )
-"""One row per registered chunk of a protection: the same chunk again changes nothing."""
+"""One row per registered chunk of a protection. The same again changes nothing; another of its number is refused."""

@@ -1,9 +1,8 @@
-"""The registry of all tables: ``sexton.mark`` on PostgreSQL, ``sexton_mark`` in the owner's own file on SQLite."""
+"""The registry of all tables: every query names a table through ``TABLES``."""
 
 from dataclasses import dataclass, fields
-from functools import cache
 
-from sqlalchemy import MetaData, Table
+from sqlalchemy import Table
 
 from sexton.database.tables import (  # noqa: F401  importing a file defines its tables in METADATA
     check,
@@ -20,7 +19,7 @@ from sexton.database.tables.columns import METADATA
 
 @dataclass(frozen=True)
 class Tables:
-    """Every table of one database; the file of each capability documents what a row is."""
+    """Every table; the file of each capability documents what a row is."""
 
     # deployment.py
     clock: Table
@@ -29,6 +28,7 @@ class Tables:
     worker_presence: Table
     # operators.py
     instance: Table
+    instance_role: Table
     vault: Table
     control: Table
     setting: Table
@@ -87,10 +87,4 @@ class Tables:
         return list(vars(self).values())
 
 
-@cache
-def build(dialect: str) -> Tables:
-    """Return the tables under the names that they have on ``postgresql`` or ``sqlite``."""
-    schema, prefix = ("sexton", "") if dialect == "postgresql" else (None, "sexton_")
-    metadata = MetaData(schema=schema)
-    names = [field.name for field in fields(Tables)]
-    return Tables(**{name: METADATA.tables[name].to_metadata(metadata, name=prefix + name) for name in names})
+TABLES = Tables(**{field.name: METADATA.tables[f"sexton.{field.name}"] for field in fields(Tables)})

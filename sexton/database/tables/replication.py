@@ -1,193 +1,187 @@
 """Tables of replication: the journal, binlogs and their consumers, backends and their replicas."""
 
-from sqlalchemy import BigInteger, Boolean, Column, Table, Text
+from typing import Any
 
-from sexton.database.tables.columns import METADATA, Instant, Json
+from sqlalchemy import CheckConstraint, Column, ForeignKey
 
-journal_head = Table(
-    "journal_head",
-    METADATA,
-    Column("instance", Text, primary_key=True),
-    Column("seq", BigInteger),
-    Column("trimmed", BigInteger),
-)
-"""One row per instance: the last sequence number of its journal, locked by each writer."""
+from sexton.database.tables.columns import bigint, boolean, index, instant, jsonb, table, text, word
 
-journal = Table(
-    "journal",
-    METADATA,
-    Column("instance", Text, primary_key=True),
-    Column("seq", BigInteger, primary_key=True),
-    Column("op", BigInteger),
-    Column("body", Json),
-    Column("at", Instant),
-)
+
+def _instance() -> Column[Any]:
+    """Return the first column of each primary key: which instance the row belongs to."""
+    return word("instance", ForeignKey("instance.id"), key=True)
+
+
+journal_head = table("journal_head", _instance(), bigint("seq", default=0), bigint("trimmed", default=0))
+"""One row per instance: the last sequence number of its journal. Each writer locks it, so there is one sequence."""
+
+journal = table("journal", _instance(), bigint("seq", key=True), bigint("op"), jsonb("body"), instant("at"))
 """One row per journal entry that followers replay."""
 
-journal_follower = Table(
+journal_follower = table(
     "journal_follower",
-    METADATA,
-    Column("instance", Text, primary_key=True),
-    Column("name", Text, primary_key=True),
-    Column("applied", BigInteger),  # the last entry that it has
-    Column("seen_at", Instant),
-    Column("lost_at", Instant),  # from then on no entry is retained for it; it must start over
+    _instance(),
+    word("name", key=True),
+    bigint("applied"),  # the last entry that it has
+    instant("seen_at"),
+    instant("lost_at", null=True),  # from then on no entry is retained for it; it must start over
 )
 """One row per follower of a journal."""
 
-binlog_round = Table(
+binlog_round = table(
     "binlog_round",
-    METADATA,
-    Column("instance", Text, primary_key=True),
-    Column("checked_at", Instant),
-    Column("ok_at", Instant),
-    Column("steady_since", Instant),  # since when rounds follow one another: silence before it makes no consumer LOST
-    Column("refused", Text),  # why the last round cut nothing
-    Column("cuts", BigInteger),
-    Column("refusals", BigInteger),
+    _instance(),
+    instant("checked_at", null=True),
+    instant("ok_at", null=True),
+    # since when runs follow one another: silence before it makes no consumer LOST
+    instant("steady_since", null=True),
+    text("refused", default=""),  # why the last run cut nothing
+    bigint("cuts", default=0),
+    bigint("refusals", default=0),
 )
-"""One row per instance: when a binlog round last ran, and its counts."""
+"""One row per instance: when its binlogs were last checked, by the database's clock, and its cuts and refusals."""
 
-binlog_log = Table(
+binlog_log = table(
     "binlog_log",
-    METADATA,
-    Column("instance", Text, primary_key=True),
-    Column("db", Text, primary_key=True),
-    Column("tbl", Text, primary_key=True),
-    Column("enabled", Boolean),
-    Column("ttl_seconds", BigInteger),  # null: records never expire
-    Column("max_bytes", BigInteger),
-    Column("max_history_nums", BigInteger),
-    Column("last_seq", BigInteger),
-    Column("last_ts", BigInteger),  # ms since 1970, the latest of any record so far
-    Column("records", BigInteger),  # of all that were ever stored
-    Column("bytes", BigInteger),  # of all that were ever stored
-    Column("gone_records", BigInteger),
-    Column("gone_bytes", BigInteger),
-    Column("watermark", BigInteger),  # all records up to here are deleted
-    Column("starts_after", BigInteger),  # no record up to here is in this log, though some may be stored for other logs
-    Column("skipped", BigInteger),  # the last record that was not stored, because no log retained it
-    Column("cut_at", Instant),
-    Column("held", Json),
-    Column("held_since", Instant),
-    Column("awaiting_seq", BigInteger),  # up to where a cut waits for an operator's approval
-    Column("awaiting_since", Instant),
-    Column("approved", BigInteger),  # up to where an operator has approved the cut
-    Column("dropped_at", Instant),
+    _instance(),
+    word("db", key=True),
+    word("tbl", key=True, default=""),
+    boolean("enabled", default=False),
+    bigint("ttl_seconds", CheckConstraint("ttl_seconds >= 0"), null=True),  # null: records never expire
+    bigint("max_bytes", CheckConstraint("max_bytes >= 0"), null=True),
+    bigint("max_history_nums", CheckConstraint("max_history_nums >= 0"), null=True),
+    bigint("last_seq", default=0),
+    bigint("last_ts", default=0),  # ms since 1970, the latest of any record so far
+    bigint("records", default=0),  # of all that were ever stored
+    bigint("bytes", default=0),  # of all that were ever stored
+    bigint("gone_records", default=0),
+    bigint("gone_bytes", default=0),
+    bigint("watermark", default=0),  # all records up to here are deleted
+    bigint("starts_after", default=0),  # no record up to here is in this log, though some may be stored for other logs
+    bigint("skipped", default=0),  # the last record that was not stored, because no log retained it
+    instant("cut_at", null=True),
+    jsonb("held", default="{}"),
+    instant("held_since", null=True),
+    bigint("awaiting_seq", null=True),  # up to where a cut waits for an operator's approval
+    instant("awaiting_since", null=True),
+    bigint("approved", default=0),  # up to where an operator has approved the cut
+    instant("dropped_at", null=True),
 )
 """One row per binlog: of a database (``tbl`` is empty), and of each of its tables."""
 
-binlog = Table(
+binlog = table(
     "binlog",
-    METADATA,
-    Column("instance", Text, primary_key=True),
-    Column("db", Text, primary_key=True),
-    Column("seq", BigInteger, primary_key=True),
-    Column("ts", BigInteger),  # no earlier record has a later one, and it is not later than the moment of its arrival
-    Column("sent_ts", BigInteger),  # the timestamp of the record as its owner sent it
-    Column("type", Text),
-    Column("tables", Json),
-    Column("data", Text),
-    Column("bytes", BigInteger),
-    Column("ordinal", BigInteger),  # ordinal of the record
-    Column("bytes_before", BigInteger),  # of all records before it, ever
+    _instance(),
+    word("db", key=True),
+    bigint("seq", key=True),
+    bigint("ts"),  # no earlier record has a later one, and it is not later than the moment of its arrival
+    bigint("sent_ts"),  # the timestamp of the record as its owner sent it
+    text("type"),
+    jsonb("tables"),
+    text("data"),
+    bigint("bytes"),
+    bigint("ordinal"),  # number of the record in the log of its database
+    bigint("bytes_before"),  # of all records before it, ever
 )
 """One row per binlog record."""
 
-binlog_table_record = Table(
+binlog_table_record = table(
     "binlog_table_record",
-    METADATA,
-    Column("instance", Text, primary_key=True),
-    Column("db", Text, primary_key=True),
-    Column("tbl", Text, primary_key=True),
-    Column("seq", BigInteger, primary_key=True),
-    Column("ordinal", BigInteger),  # ordinal of the record in this log
-    Column("bytes_before", BigInteger),  # of all records before it in this log, ever
+    _instance(),
+    word("db", key=True),
+    word("tbl", key=True),
+    bigint("seq", key=True),
+    bigint("ordinal"),  # ordinal of the record in this log
+    bigint("bytes_before"),  # of all records before it in this log, ever
+    index("binlog_table_record_by_seq", "instance", "db", "seq"),
 )
 """One row per record in the log of one table; ``tbl`` is empty for a record that names no table."""
 
-binlog_partition_version = Table(
+binlog_partition_version = table(
     "binlog_partition_version",
-    METADATA,
-    Column("instance", Text, primary_key=True),
-    Column("db", Text, primary_key=True),
-    Column("tbl", Text, primary_key=True),
-    Column("seq", BigInteger, primary_key=True),
-    Column("part", Text, primary_key=True),
-    Column("version", BigInteger),
+    _instance(),
+    word("db", key=True),
+    word("tbl", key=True),
+    bigint("seq", key=True),
+    word("part", key=True),
+    bigint("version"),
 )
 """One row per version of a partition that an UPSERT record made."""
 
-binlog_partition_cut = Table(
+binlog_partition_cut = table(
     "binlog_partition_cut",
-    METADATA,
-    Column("instance", Text, primary_key=True),
-    Column("db", Text, primary_key=True),
-    Column("tbl", Text, primary_key=True),
-    Column("part", Text, primary_key=True),
-    Column("version", BigInteger),
-    Column("propagated", Boolean),  # its replicas know this version
+    _instance(),
+    word("db", key=True),
+    word("tbl", key=True),
+    word("part", key=True),
+    bigint("version"),
+    boolean("propagated", default=False),  # its replicas know this version
+    index("binlog_partition_cut_new", "instance", where="NOT propagated"),
 )
 """One row per partition: up to which version its binlogs may be deleted, over all cuts so far."""
 
-binlog_consumer = Table(
+binlog_consumer = table(
     "binlog_consumer",
-    METADATA,
-    Column("instance", Text, primary_key=True),
-    Column("name", Text, primary_key=True),
-    Column("db", Text, primary_key=True),
-    Column("tbl", Text, primary_key=True),
-    Column("acked", BigInteger),  # it has all records up to here
-    Column("since", Instant),
-    Column("seen_at", Instant),  # when it last acknowledged
-    Column("lost_at", Instant),  # from then on it blocks no deletion
+    _instance(),
+    word("name", key=True),
+    word("db", key=True),
+    word("tbl", key=True, default=""),
+    bigint("acked"),  # it has all records up to here
+    instant("since"),
+    instant("seen_at"),  # when it last acknowledged
+    instant("lost_at", null=True),  # from then on it blocks no deletion
+    index("binlog_consumer_of", "instance", "db", "tbl"),
 )
 """One row per consumer of a binlog."""
 
-backend = Table(
+backend = table(
     "backend",
-    METADATA,
-    Column("instance", Text, primary_key=True),
-    Column("name", Text, primary_key=True),
-    Column("boot", BigInteger),  # with sequence: of the newest report
-    Column("sequence", BigInteger),
-    Column("reported_at", Instant),
-    Column("pulled_at", Instant),
-    Column("queue_at", Instant),  # when a worker beside it last pulled orders
+    _instance(),
+    word("name", key=True),
+    bigint("boot", default=-1),  # with sequence: of the newest report
+    bigint("sequence", default=-1),
+    instant("reported_at", null=True),
+    instant("pulled_at", null=True),
+    instant("queue_at", null=True),  # when a worker beside it last pulled orders
 )
 """One row per backend (a storage node), with its newest report."""
 
-replica = Table(
+replica = table(
     "replica",
-    METADATA,
-    Column("instance", Text, primary_key=True),
-    Column("uid", Text, primary_key=True),
-    Column("backend", Text, primary_key=True),
-    Column("tablet", Text),
-    Column("db", Text),
-    Column("tbl", Text),
-    Column("part", Text),
-    Column("version", BigInteger),  # it has all versions up to here without a gap
-    Column("failed", BigInteger),  # the last failed version (LFV); -1: none
-    Column("succeeded", BigInteger),  # the last succeeded version (LSV); -1: none
-    Column("needs", BigInteger),  # the first version that it lacks
-    Column("highest", BigInteger),
-    Column("bad_since", Instant),  # null: nothing is wrong
-    Column("gap_since", Instant),  # null: nothing is wrong
-    Column("crossing", Boolean),
-    Column("boot", BigInteger),
-    Column("sequence", BigInteger),
-    Column("fresh_until", Instant),  # until when its last report counts
-    Column("row_count", BigInteger),
-    Column("bytes", BigInteger),
-    Column("full_copy", Text),  # why it does not count as a replica until it has a full copy; empty: it counts
-    Column("full_copy_at", Instant),
-    Column("full_copy_until", BigInteger),  # it counts again when it has this version
-    Column("gone", BigInteger),  # versions of the tablet up to here may be deleted, on any backend
-    Column("desired", BigInteger),  # up to where its binlogs should be deleted
-    Column("granted", BigInteger),  # up to where its binlogs may be deleted
-    Column("acked", BigInteger),  # up to where its binlogs are deleted
-    Column("problem", Text),
-    Column("dropped", Boolean),  # its table was dropped, so no replica needs its versions
+    _instance(),
+    word("uid", key=True),
+    word("backend", key=True),
+    word("tablet"),
+    word("db"),
+    word("tbl"),
+    word("part"),
+    bigint("version", default=-1),  # it has all versions up to here without a gap
+    bigint("failed", default=-1),  # the last failed version (LFV); -1: none
+    bigint("succeeded", default=-1),  # the last succeeded version (LSV); -1: none
+    bigint("needs", default=0),  # the first version that it lacks
+    bigint("highest", default=-1),
+    instant("bad_since", null=True),  # null: nothing is wrong
+    instant("gap_since", null=True),  # null: nothing is wrong
+    boolean("crossing", default=False),
+    bigint("boot", default=-1),
+    bigint("sequence", default=-1),
+    instant("fresh_until"),  # until when its last report counts
+    bigint("row_count", default=0),
+    bigint("bytes", default=0),
+    text("full_copy", default=""),  # why it does not count as a replica until it has a full copy; empty: it counts
+    instant("full_copy_at", null=True),
+    bigint("full_copy_until", default=-1),  # it counts again when it has this version
+    bigint("gone", default=-1),  # versions of the tablet up to here may be deleted, on any backend
+    bigint("desired", default=-1),  # up to where its binlogs should be deleted
+    bigint("granted", default=-1),  # up to where its binlogs may be deleted
+    bigint("acked", default=-1),  # up to where its binlogs are deleted
+    text("problem", default=""),
+    boolean("dropped", default=False),  # its table was dropped, so no replica needs its versions
+    index("replica_tablet", "instance", "tablet"),
+    index("replica_part", "instance", "db", "tbl", "part"),
+    index("replica_due", "instance", "backend", "uid", where="desired > acked"),
+    index("replica_stale", "instance", "fresh_until", where="full_copy = '' AND NOT dropped"),
+    index("replica_unwell", "instance", where="bad_since IS NOT NULL OR gap_since IS NOT NULL"),
+    index("replica_aside", "instance", where="full_copy <> '' OR problem <> '' OR crossing"),
 )
 """One row per tablet's copy on a backend."""

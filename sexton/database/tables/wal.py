@@ -1,115 +1,127 @@
 """Tables of WAL purges: topics, the regions that share them, floors, and the embedded log."""
 
-from sqlalchemy import BigInteger, Boolean, Column, Double, LargeBinary, Table, Text
+from sqlalchemy import CheckConstraint, ForeignKey, UniqueConstraint
 
-from sexton.database.tables.columns import METADATA, Instant, Json, Serial
+from sexton.database.tables.columns import (
+    bigint,
+    boolean,
+    bytea,
+    double,
+    index,
+    instant,
+    jsonb,
+    serial,
+    table,
+    text,
+    word,
+)
 
-wal_topic = Table(
+wal_topic = table(
     "wal_topic",
-    METADATA,
-    Column("name", Text, primary_key=True),
-    Column("instance", Text),
-    Column("kafka_id", Text),
-    Column("enabled", Boolean),
-    Column("mode", Text),  # delete or logical
-    Column("floor", BigInteger),  # the first entry that Sexton never deleted; only ever raised
-    Column("log_start", BigInteger),  # as last observed
-    Column("log_end", BigInteger),  # as last observed
-    Column("quarantined", Text),
-    Column("generation", BigInteger),
-    Column("map_digest", Text),
-    Column("mapped_at", Instant),
-    Column("emptied_at", Instant),
-    Column("entry_bytes", Double),
-    Column("entry_bytes_at", Instant),
-    Column("checked_at", Instant),  # when a purge last decided about it
-    Column("ok_at", Instant),  # when it was last enabled, or purged without a fault
-    Column("fault", Text),  # what the log refused in the last purge
-    Column("freed", BigInteger),  # entries, over its whole life
-    Column("blocked", Json),
-    Column("seq", BigInteger),
+    word("name", key=True),
+    text("instance", CheckConstraint("instance <> ''")),  # whose topic it is: scopes of tokens are compared with it
+    text("kafka_id", default=""),
+    boolean("enabled", default=False),
+    text("mode", CheckConstraint("mode IN ('delete', 'logical')"), default="delete"),
+    # the first entry that Sexton never deleted; only ever raised
+    bigint("floor", CheckConstraint("floor > 0"), null=True),
+    bigint("log_start", null=True),  # as last observed
+    bigint("log_end", null=True),  # as last observed
+    text("quarantined", default=""),
+    bigint("generation", null=True),
+    text("map_digest", default=""),
+    instant("mapped_at", null=True),
+    instant("emptied_at", null=True),
+    double("entry_bytes", default=0),
+    instant("entry_bytes_at", null=True),
+    instant("checked_at", null=True),  # when a purge last decided about it
+    instant("ok_at", null=True),  # when it was last enabled, or purged without a fault
+    text("fault", default=""),  # what the log refused in the last purge
+    bigint("freed", default=0),  # entries, over its whole life
+    jsonb("blocked", default="{}"),
+    bigint("seq", default=0),
 )
 """One row per Kafka topic that is purged. It belongs to one instance; a log has one topic of each name."""
 
-wal_region = Table(
+wal_region = table(
     "wal_region",
-    METADATA,
-    Column("topic", Text, primary_key=True),
-    Column("region", Text, primary_key=True),
-    Column("epoch", BigInteger),
-    Column("first", BigInteger),
-    Column("keep_from", BigInteger),  # the first entry that the region needs; null: not reported yet
-    Column("flushed", Json),  # per stream, the first entry after the highest flushed one that was reported
-    Column("pending_keep_from", BigInteger),  # a report above the known end of the log, not applied yet
-    Column("pending_flushed", Json),
-    Column("source", Text),
-    Column("state", Text),  # GONE: it needs nothing, and may come back with an old manifest
-    Column("reported_at", Instant),
-    Column("mapped_node", Text),  # the only one that may report or open the region; empty: the map names none
-    Column("node", Text),  # that has opened or reported it in this epoch; without a mapped one, no other may
-    Column("releases_at", Instant),
-    Column("until", BigInteger),
+    word("topic", ForeignKey("wal_topic.name", ondelete="CASCADE"), key=True),
+    word("region", key=True),
+    bigint("epoch", default=0),
+    bigint("first", default=0),
+    # the first entry that the region needs; null: not reported yet
+    bigint("keep_from", CheckConstraint("keep_from >= 0"), null=True),
+    jsonb("flushed", default="[]"),  # per stream, the first entry after the highest flushed one that was reported
+    bigint("pending_keep_from", null=True),  # a report above the known end of the log, not applied yet
+    jsonb("pending_flushed", null=True),
+    text("source", CheckConstraint("source IN ('map', 'flushed', 'idle', 'opened', 'reset')")),
+    # GONE: it needs nothing, and may come back with an old manifest
+    text("state", CheckConstraint("state IN ('MAPPED', 'MOVED', 'DROPPED', 'GONE')")),
+    instant("reported_at", null=True),
+    text("mapped_node", default=""),  # the only one that may report or open the region; empty: the map names none
+    text("node", default=""),  # that has opened or reported it in this epoch; without a mapped one, no other may
+    instant("releases_at", null=True),
+    bigint("until", null=True),
+    index("wal_region_retaining", "topic", "region", where="state <> 'GONE'"),
 )
 """One row per region of a topic: the first entry that it needs."""
 
-wal_pin = Table(
+wal_pin = table(
     "wal_pin",
-    METADATA,
-    Column("id", Text, primary_key=True),
-    Column("topic", Text),
-    Column("region", Text),
-    Column("start", BigInteger),
-    Column("node", Text),
-    Column("kafka_id", Text),  # of the topic as it was known at the opening
-    Column("log_end", BigInteger),  # of the topic as it was known at the opening
-    Column("opened_at", Instant),
-    Column("expires_at", Instant),
+    word("id", key=True),
+    word("topic", ForeignKey("wal_topic.name", ondelete="CASCADE")),
+    word("region"),
+    bigint("start"),
+    text("node"),
+    text("kafka_id"),  # of the topic as it was known at the opening
+    bigint("log_end"),  # of the topic as it was known at the opening
+    instant("opened_at"),
+    instant("expires_at"),
+    index("wal_pin_of", "topic"),
 )
 """One row per region that is being opened and reads the topic from ``start`` on."""
 
-wal_purge = Table(
+wal_purge = table(
     "wal_purge",
-    METADATA,
-    Column("id", Serial, primary_key=True),
-    Column("topic", Text),
-    Column("kafka_id", Text),
-    Column("floor", BigInteger),
-    Column("at", Instant),
-    Column("log_end", BigInteger),
-    Column("holders", Json),  # which region needed which entry, the lowest first
-    Column("done_at", Instant),  # when Kafka was seen to have followed
-    Column("log_start", BigInteger),  # when the floor was raised; later, when Kafka was seen to have followed
-    Column("freed", BigInteger),  # entries between the two log starts
+    serial("id"),
+    word("topic"),
+    text("kafka_id"),
+    bigint("floor"),
+    instant("at"),
+    bigint("log_end"),
+    jsonb("holders"),  # which region needed which entry, the lowest first
+    instant("done_at", null=True),  # when Kafka was seen to have followed
+    bigint("log_start", null=True),  # when the floor was raised; from done_at on, as Kafka had it then
+    bigint("freed", null=True),  # entries between the two log starts
+    UniqueConstraint("topic", "kafka_id", "floor"),
+    index("wal_purge_open", "topic", "floor", where="done_at IS NULL"),
 )
 """One row per floor of a topic: which regions blocked more, and when Kafka followed."""
 
-wal_node = Table(
+wal_node = table(
     "wal_node",
-    METADATA,
-    Column("instance", Text, primary_key=True),
-    Column("name", Text, primary_key=True),
-    Column("url", Text),
-    Column("seen_at", Instant),
+    text("instance", key=True),  # nodes of two instances may have the same name
+    word("name", key=True),
+    text("url"),
+    instant("seen_at"),
 )
 """One row per node of an instance that reports, and the URL where it is asked to flush."""
 
-wal_log = Table(
+wal_log = table(
     "wal_log",
-    METADATA,
-    Column("name", Text, primary_key=True),
-    Column("id", Text),
-    Column("partitions", BigInteger),
-    Column("compacted", Boolean),
-    Column("log_start", BigInteger),
-    Column("log_end", BigInteger),
+    word("name", key=True),
+    text("id"),
+    bigint("partitions", default=1),
+    boolean("compacted", default=False),
+    bigint("log_start", default=0),
+    bigint("log_end", default=0),
 )
 """One row per topic of the embedded log, which replaces Kafka on one machine."""
 
-wal_entry = Table(
+wal_entry = table(
     "wal_entry",
-    METADATA,
-    Column("topic", Text, primary_key=True),
-    Column("id", BigInteger, primary_key=True),
-    Column("payload", LargeBinary),
+    word("topic", ForeignKey("wal_log.name", ondelete="CASCADE"), key=True),
+    bigint("id", key=True),
+    bytea("payload"),
 )
 """One row per entry of the embedded log."""

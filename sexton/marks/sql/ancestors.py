@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, and_, select
 
-from sexton.database.contract_sqlite import PARENT_LEVELS
 from sexton.database.engine import Database
 from sexton.marks.model import Ref
 from sexton.marks.sql.rows import refs_in
 
+PARENT_LEVELS = 16
+"""Levels of parents that holds climb; the function ``sexton.undrop`` climbs as many."""
 TOO_MANY_LEVELS = f"not excluded: more than {PARENT_LEVELS} levels of parents"
 """Why a hold on any mark blocks one whose ancestors are not all read."""
 

@@ -37,7 +37,7 @@ class Instance(Message):
     key_pattern: str = ""
     """The regular expression that every key of the owner's files matches; empty: unknown."""
     live_view: str = ""
-    """The view that shows its live objects: ``SCHEMA.VIEW``, on SQLite ``VIEW``; ``none``; empty: not named yet."""
+    """The view that shows its live objects: ``SCHEMA.VIEW``; ``none``; empty: not named yet."""
 
 
 def names_a_view(instance: Any) -> bool:
@@ -182,7 +182,7 @@ class Registry:
         registered = self.instance(instance)
         if registered.knows_live:
             raise BadInput(f"owner {registered.owner} knows the live objects of {instance}; it needs no view")
-        check_view_name(self._db.dialect, view)
+        check_view_name(view)
         t = self._db.t.instance
         with deciding(self._db, instance) as c:
             c.execute(update(t).where(t.c.id == instance).values(live_view=view))

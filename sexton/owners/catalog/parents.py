@@ -101,7 +101,7 @@ def mark_tablets(tx: CatalogTransaction, kind: str, parents: Sequence[str], afte
     visible = and_(
         rowset.c.tablet_id == t.c.id, rowset.c.instance == t.c.instance, rowset.c.state == RowsetState.VISIBLE
     )
-    size = select(sum_of(tx.db, rowset.c.bytes, MAX_BYTES)).where(visible).scalar_subquery()
+    size = select(sum_of(rowset.c.bytes, MAX_BYTES)).where(visible).scalar_subquery()
     is_of_part = [tx.in_instance(parent_id, parents), within(t.c.id, after, until)]
     given_up = _given_up_before(tx, kind, is_of_part)
     discards.forget(tx, "tablet", given_up)

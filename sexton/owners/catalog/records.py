@@ -141,7 +141,7 @@ def update_counters(tx: CatalogTransaction, tablets: Collection[str]) -> None:
     )
     values = {
         "rowsets": select(func.count()).where(*is_visible).scalar_subquery(),
-        "bytes": select(sum_of(tx.db, rowset.c.bytes)).where(*is_visible).scalar_subquery(),
+        "bytes": select(sum_of(rowset.c.bytes)).where(*is_visible).scalar_subquery(),
     }
     # Locked by a statement of its own, so that the sums see what earlier holders of these locks have committed.
     tx.ids(

@@ -10,7 +10,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Select, Table, and_, f
 from sexton.database.engine import Database
 from sexton.database.rows import in_list, upsert
 from sexton.marks.sql.whole import is_deleted, is_dropped
-from sexton.owners.catalog.tables import CatalogTables, build
+from sexton.owners.catalog.tables import TABLES, CatalogTables
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class CatalogTransaction:
     @cached_property
     def t(self) -> CatalogTables:
         """Return the catalog's tables."""
-        return build(self.db.dialect)
+        return TABLES
 
     @cached_property
     def is_dropped(self) -> bool:

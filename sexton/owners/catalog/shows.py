@@ -67,7 +67,7 @@ def _sizes(tx: CatalogTransaction, tables: list[str]) -> dict[str, dict[str, Any
     """Return table → the sums over its tablets."""
     tablet, stats = tx.t.tablets, tx.t.stats
     is_own = (stats.c.tablet_id == tablet.c.id) & (stats.c.instance == tablet.c.instance)
-    sums = [func.count().label("tablets"), *(sum_of(tx.db, stats.c[n]).label(n) for n in ("rowsets", "bytes"))]
+    sums = [func.count().label("tablets"), *(sum_of(stats.c[n]).label(n) for n in ("rowsets", "bytes"))]
     query = select(tablet.c.table_id, *sums).select_from(tablet.outerjoin(stats, is_own))
     rows = tx.c.execute(query.where(tx.in_instance(tablet.c.table_id, tables)).group_by(tablet.c.table_id))
     return {row.table_id: {n: int(getattr(row, n)) for n in ("tablets", "rowsets", "bytes")} for row in rows}

@@ -35,7 +35,7 @@ class Tenant(CatalogRecords):
                 raise AlreadyDropped(f"instance {self._instance} is dropped already")
             rowset = tx.t.rowsets
             is_visible = [tx.in_instance(rowset.c.id), rowset.c.state == RowsetState.VISIBLE]
-            size = tx.c.execute(select(sum_of(self._db, rowset.c.bytes, MAX_BYTES)).where(*is_visible)).scalar_one()
+            size = tx.c.execute(select(sum_of(rowset.c.bytes, MAX_BYTES)).where(*is_visible)).scalar_one()
             new_mark = contract.NewMark(id=WHOLE.id, vault=None, prefix=ROOT, bytes=size)
             try:
                 discards.mark(tx, WHOLE.kind, [new_mark])

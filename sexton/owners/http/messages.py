@@ -1,10 +1,14 @@
-"""What an owner serves over HTTP. Its answers are checked here: unknown fields are ignored, wrong ones refused."""
+"""What an owner serves over HTTP. Its answers are checked here: unknown and wrong fields are refused.
+
+An unknown field may be a mistyped or a newer one that would keep an object longer.
+"""
 
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sexton.kernel.message import Message
+from sexton.contract import MAX_EXTRA_RETENTION_SECONDS
+from sexton.kernel.message import StrictMessage
 from sexton.marks.live import MOST_KEY
 
 Text = Annotated[str, Field(max_length=1_024)]
@@ -12,7 +16,7 @@ Key = Annotated[str, Field(max_length=MOST_KEY)]
 Position = Annotated[str, Field(max_length=1_024)]
 
 
-class MarkName(Message):
+class MarkName(StrictMessage):
     """The name of a mark."""
 
     kind: Text
@@ -28,21 +32,25 @@ class MarkFiles(MarkName):
 
 
 class GarbageEntry(MarkFiles):
-    """One entry of the list of garbage. ``undropped``: it was listed before, and is no garbage any longer."""
+    """One entry of the list of garbage. ``undropped``: it was listed before, and is no garbage any longer.
+
+    ``extra_retention_seconds``: so long it waits before the retention of its kind starts.
+    """
 
     undropped: bool = False
     bytes: Annotated[int, Field(ge=0)] = 0
     parent: MarkName | None = None
+    extra_retention_seconds: Annotated[int, Field(ge=0, le=MAX_EXTRA_RETENTION_SECONDS)] = 0
 
 
-class GarbageAnswer(Message):
+class GarbageAnswer(StrictMessage):
     """Entries in the order of the list. ``end``: the position behind the last one, never empty behind an entry."""
 
     entries: tuple[GarbageEntry, ...]
     end: Position
 
 
-class FenceRequest(Message):
+class FenceRequest(StrictMessage):
     """Marks that must not come back from now on. ``batch``: a number that only grows."""
 
     batch: int
@@ -56,19 +64,19 @@ class FenceVerdict(MarkName):
     reason: Text = ""
 
 
-class FenceAnswer(Message):
+class FenceAnswer(StrictMessage):
     """The answers; a mark without one is kept."""
 
     answers: tuple[FenceVerdict, ...]
 
 
-class ForgetRequest(Message):
+class ForgetRequest(StrictMessage):
     """Marks whose files are deleted."""
 
     marks: tuple[MarkName, ...]
 
 
-class LiveSearch(Message):
+class LiveSearch(StrictMessage):
     """Marks whose files may be live."""
 
     marks: tuple[MarkFiles, ...]
@@ -80,14 +88,14 @@ class LiveMark(MarkName):
     what: Text = ""
 
 
-class LiveSearchAnswer(Message):
+class LiveSearchAnswer(StrictMessage):
     """The marks that name something live; ``searched``: how many marks were searched."""
 
     live: tuple[LiveMark, ...]
     searched: int
 
 
-class LiveFile(Message):
+class LiveFile(StrictMessage):
     """A file of the owner; ``prefix``: every object whose key begins so. ``live``: it must exist.
 
     ``record``: ``KIND/ID`` of the record that names it.
@@ -101,20 +109,20 @@ class LiveFile(Message):
     record: Text = ""
 
 
-class LiveFiles(Message):
+class LiveFiles(StrictMessage):
     """Files in the owner's order. ``end``: the position behind the last one; empty: there are no more."""
 
     files: tuple[LiveFile, ...]
     end: Position = ""
 
 
-class RecordsRequest(Message):
+class RecordsRequest(StrictMessage):
     """Records whose files are read again: ``KIND/ID``."""
 
     records: tuple[Text, ...]
 
 
-class LiveCount(Message):
+class LiveCount(StrictMessage):
     """How many objects are live now; None: unknown."""
 
     objects: int | None = None

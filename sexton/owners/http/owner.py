@@ -76,9 +76,7 @@ class HttpOwner(ListedOwner):
         """Return one part: only the owner knows how to divide its files."""
         return LiveParts([Part("owner")])
 
-    def read_live(
-        self, instance: str, moment: str, part: Part, connection: Any = None
-    ) -> Iterator[Sequence[LiveEntry]]:
+    def read_live(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[LiveEntry]]:
         """Yield the owner's files, page by page."""
         caller, after = self._caller(instance), ""
         while True:
@@ -113,7 +111,10 @@ def _entry(entry: messages.GarbageEntry) -> Garbage | Undropped:
         return Undropped(entry.kind, entry.id)
     parent = None if entry.parent is None else (entry.parent.kind, entry.parent.id)
     files = {"vault": entry.vault, "keys": entry.keys, "prefix": entry.prefix}
-    return Garbage(entry.kind, NewMark(id=entry.id, bytes=entry.bytes, parent=parent, **files))
+    extra = entry.extra_retention_seconds
+    return Garbage(
+        entry.kind, NewMark(id=entry.id, bytes=entry.bytes, parent=parent, extra_retention_seconds=extra, **files)
+    )
 
 
 def _name(ref: Ref) -> messages.MarkName:

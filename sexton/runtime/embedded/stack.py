@@ -137,6 +137,10 @@ class Stack:
         self.children[name] = child
         child.start(lambda: True, WORKER_READY_SECONDS)
 
+    def launch_spark_worker(self, settings: Mapping[str, str] | None = None) -> None:
+        """Launch a worker for Spark, which starts Spark itself with its first job; ``settings``: variables for it."""
+        self.launch_worker(SPARK_WORKER, settings, ("--role", "spark"))
+
     def start_api(self) -> float:
         """Start ``sexton api`` and wait until it listens; return the seconds it took. Raises ``EmbeddedError``."""
         child = Child(API, [sys.executable, "-m", "sexton", "api"], self.home, self._child_environment())

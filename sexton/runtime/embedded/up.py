@@ -27,10 +27,10 @@ _STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Report = Callable[[str], None]
 
 
-def run(home: Path, worker: bool, spark: bool, report: Report) -> None:
+def run(home: Path, worker: bool, report: Report) -> None:
     """Start the stack, print its addresses, and supervise it; return when a signal stops it.
 
-    With a worker, rounds run on schedule; new instances only observe. With ``spark``, a worker for Spark is launched.
+    With ``worker``, a worker and a worker for Spark run, and rounds run on schedule; new instances only observe.
 
     Raises:
         EmbeddedError: a part did not start, or a server died; everything else has been stopped.
@@ -45,8 +45,8 @@ def run(home: Path, worker: bool, spark: bool, report: Report) -> None:
         else:
             report(f"schedule  {_schedule(stack, report)}")
             report(f"worker    ready in {stack.start_worker():.1f} s")
-        if spark:
-            report(f"Spark     {launch_spark_worker(stack)}")
+            stack.launch_spark_worker()
+            report(f"Spark     {_explain_spark()}")
         _addresses(stack, report)
         StackSupervisor(stack, report).supervise()
     except KeyboardInterrupt:
@@ -57,18 +57,6 @@ def run(home: Path, worker: bool, spark: bool, report: Report) -> None:
             signal.signal(number, signal.SIG_IGN)
         stack.stop()
     report(f"stopped; data stays in {stack.home}")
-
-
-def launch_spark_worker(stack: Stack) -> str:
-    """Launch a worker for Spark where Spark can run, without waiting for it; return a description."""
-    # Imported here, as the settings take a tenth of a second, which the CLI's start must not.
-    from config.settings import load
-    from sexton.runtime.spark.server import missing
-
-    if reason := missing():
-        return f"not used: {reason}"
-    stack.launch_worker(SPARK_WORKER, arguments=("--role", "spark"))
-    return f"starts with the first check or deletion of more than {load().spark.spark_threshold_objects:,} objects"
 
 
 @dataclass
@@ -160,6 +148,12 @@ def _schedule(stack: Stack, report: Report) -> str:
     interval = settings.recycle.recycle_interval_seconds
     every = f"each instance has a round every {interval} s; see: sexton schedules list"
     return asyncio.run(apply())
+
+
+def _explain_spark() -> str:
+    from config.settings import load  # takes a tenth of a second, which the CLI's start must not
+
+    return f"starts with the first check or deletion of more than {load().spark.spark_threshold_objects:,} objects"
 
 
 def _addresses(stack: Stack, report: Report) -> None:

@@ -22,7 +22,7 @@ from sexton.owners.port import NoLiveSide, OwnerSilent
 from sexton.runtime.spark import reconcile
 from sexton.runtime.spark.findings import FindingWriter
 from sexton.runtime.spark.listing_progress import ListingProgress, Pass, listing_evidence, pending_parts
-from sexton.runtime.spark.locations import ConnectionTarget, check_reachable
+from sexton.runtime.spark.locations import ConnectionTarget
 from sexton.runtime.spark.session import Sessions, run
 from sexton.runtime.spark.sources import ListedObjects, ListingOrder, ListingPart, LiveRecords, RecordsOrder
 from sexton.storage.model import VaultPart, VaultSpec
@@ -66,7 +66,7 @@ class SparkComparison:
         scratch: str,
         connections: int = 16,
     ) -> None:
-        """Store the ports; raise ``BadInput`` where executors cannot open the database.
+        """Store the ports.
 
         Args:
             sessions: where jobs run.
@@ -77,17 +77,16 @@ class SparkComparison:
             scratch: a folder that every executor sees: a path, or a URL that Spark reads.
             connections: to the database, of all executors together.
         """
-        check_reachable(where.database_url, local=sessions.local)
         self._sessions, self._where, self._vaults = sessions, where, vaults
         self._live, self._runs, self._scratch = live, runs, scratch.rstrip("/")
-        self._connections = 1 if where.database_url.startswith("sqlite") else connections
+        self._connections = connections
 
     def compare(self, order: CheckOrder, vaults: Sequence[VaultSpec], heartbeat: Heartbeat) -> Evidence:
         """List every vault, then read the live side, and write down where they differ."""
         tag = f"check-{order.run.run}"  # a workflow's run id, so no other deployment has it
         folder = f"{self._scratch}/{tag}"
         self._remove_scratch_of_others()
-        with self._sessions.of(tag) as session:
+        with self._sessions.of(tag, heartbeat) as session:
             this = _Run(order, vaults, folder, session, tag, heartbeat)
             session.dataSource.register(ListedObjects)
             session.dataSource.register(LiveRecords)

@@ -1,89 +1,161 @@
 """Run a Spark Connect server for ``spark.remote = local[N]``: a child that never outlives this process."""
 
-import os
 import re
 import secrets
+import shlex
 import shutil
 import struct
 import sys
-from collections.abc import Mapping
-from importlib.util import find_spec
+import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from sexton.kernel.errors import SextonError
+import pyspark
+
 from sexton.kernel.private import make_directory
 from sexton.runtime.embedded.child import Child
-from sexton.runtime.embedded.ports import free_port, is_open, write_atomically
+from sexton.runtime.embedded.ports import write_atomically
+from sexton.runtime.spark.java import clean_environment, find_java
 
-READY_SECONDS = 90.0
+READY_SECONDS = 300.0
+SPARK_HOME = Path(pyspark.__file__).parent
+SUBMIT = "org.apache.spark.deploy.SparkSubmit"
 CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+JAVA_OPTIONS = (
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    *(
+        f"--add-opens={package}=ALL-UNNAMED"
+        for package in (
+            "java.base/java.lang",
+            "java.base/java.lang.invoke",
+            "java.base/java.lang.reflect",
+            "java.base/java.io",
+            "java.base/java.net",
+            "java.base/java.nio",
+            "java.base/java.util",
+            "java.base/java.util.concurrent",
+            "java.base/java.util.concurrent.atomic",
+            "java.base/jdk.internal.ref",
+            "java.base/sun.nio.ch",
+            "java.base/sun.nio.cs",
+            "java.base/sun.security.action",
+            "java.base/sun.util.calendar",
+            "java.security.jgss/sun.security.krb5",
+        )
+    ),
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    "-Dio.netty.allocator.type=pooled",
+    "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",
+    "--sun-misc-unsafe-memory-access=allow",
+    "--enable-native-access=ALL-UNNAMED",
+)
+"""What ``bin/spark-submit`` passes to Java, except the module ``jdk.incubator.vector``: Java stops where its runtime
+lacks it, as the wheel's does, and only MLlib uses it."""
+MEMORY, OPTIONS, CLASS_PATH = "spark.driver.memory", "spark.driver.extraJavaOptions", "spark.driver.extraClassPath"
+"""Settings that ``bin/spark-submit`` turns into arguments of Java."""
 CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.connect.grpc.binding.address": "127.0.0.1",
-    "spark.driver.memory": "2g",
-    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",  # throughput matters here, pauses do not
+    MEMORY: "2g",
+    OPTIONS: "-XX:+UseParallelGC",  # throughput matters here, pauses do not
+    CLASS_PATH: "",
     # A cancelled task continues in Python for this time, and no lease is released before it ends.
     "spark.python.task.killTimeout": "200ms",
     "spark.connect.session.manager.defaultSessionTimeout": "8760h",  # there is one session, which ends with the server
-    "spark.log.level": "WARN",
 }
 """Defaults; the settings in ``[spark] conf`` take precedence."""
 _SPECIAL = frozenset(" =:#!\\")
 
 
-class NoSpark(SextonError):
-    """Spark cannot run here: a package or a JDK is missing, or its server does not start."""
-
-
-def missing() -> str:
-    """Return why Spark cannot run here; empty where it can."""
-    if find_spec("pyspark") is None or find_spec("grpc") is None:
-        return "pyspark is not installed: pip install 'sexton[spark]'"
-    if java() is None:
-        return "Java is missing: install a full JDK 17 or newer (Debian: default-jdk-headless), or set JAVA_HOME"
-    return ""
-
-
-def java() -> str | None:
-    """Return the path of the program ``java``; None without one."""
-    home = os.environ.get("JAVA_HOME")
-    return shutil.which("java", path=f"{home}/bin" if home else None)
-
-
 class ConnectServer:
     """One server. Call ``stop()`` in a ``finally``."""
 
-    def __init__(self, home: Path, master: str, conf: Mapping[str, str]) -> None:
-        """``master``: Spark's URL of the application. ``conf``: Spark's own settings, static ones included."""
-        self._token, self._port = secrets.token_urlsafe(24), free_port()
-        scratch = home / "spark"
-        make_directory(scratch)
-        options = CONF | {"spark.local.dir": str(scratch)} | dict(conf)
-        options["spark.connect.grpc.binding.port"] = str(self._port)
+    def __init__(self, home: Path, master: str, conf: Mapping[str, str], env: Mapping[str, str] | None = None) -> None:
+        """Choose a Java, and write what the server reads; ``start`` does the rest.
+
+        Args:
+            home: the server's private files are in its folder ``spark``.
+            master: Spark's URL of the application.
+            conf: Spark's own settings, static ones included.
+            env: variables of the server and of its executors, besides those of ``environment``.
+
+        Raises:
+            EmbeddedError: there is no Java.
+        """
+        self.java = find_java()
+        self._token = secrets.token_urlsafe(24)
+        make_directory(home / "spark")
+        self._folder = Path(tempfile.mkdtemp(prefix="server-", dir=home / "spark"))
+        self._started = self._folder / "started"
+        # The port is free for certain: the server chooses it and logs it.
+        options = CONF | {"spark.local.dir": str(self._folder)} | dict(conf) | {"spark.connect.grpc.binding.port": "0"}
         # Other users can read a command line, and an option may be a secret.
-        self._options = scratch / f"server-{self._port}.conf"
-        write_atomically(self._options, properties(options))
-        command = ["bash", str(spark_home() / "bin/spark-submit"), "--class", CLASS, "--master", master]
-        command += ["--properties-file", str(self._options), "--load-spark-defaults"]
-        self.child = Child("spark", [*command, "spark-internal"], home, environment() | {TOKEN: self._token})
+        options_file, logging_file = self._folder / "spark.conf", self._folder / "log4j2.properties"
+        write_atomically(options_file, properties(options))
+        write_atomically(logging_file, properties(_logging(self._started)))
+        jars = filter(None, (options[CLASS_PATH], str(SPARK_HOME / "jars/*")))
+        command = [self.java.program, *JAVA_OPTIONS, f"-Xmx{options[MEMORY]}"]
+        command += ["-XX:-UsePerfData", f"-Djava.io.tmpdir={self._folder}"]
+        command += [f"-Dlog4j2.configurationFile={logging_file}", *shlex.split(options[OPTIONS])]
+        command += ["-cp", ":".join(jars), SUBMIT, "--class", CLASS, "--master", master]
+        command += ["--properties-file", str(options_file), "spark-internal"]
+        variables = environment() | {"TMPDIR": str(self._folder), TOKEN: self._token} | dict(env or {})
+        self.child = Child("spark", command, home, variables)
 
     @property
     def url(self) -> str:
-        """The server's URL, with the token that it requires."""
-        return f"sc://localhost:{self._port}/;token={self._token}"
+        """The server's URL, with the token that it requires; only after the start."""
+        return f"sc://localhost:{self._port()}/;token={self._token}"
 
-    def start(self) -> float:
-        """Start the server and return the seconds it took; raise ``EmbeddedError`` with the last lines of its log."""
-        return self.child.start(lambda: is_open(self._port), READY_SECONDS)
+    def start(self, keep_alive: Callable[[], None] = lambda: None) -> float:
+        """Start the server and return the seconds it took, with calls of ``keep_alive`` meanwhile.
+
+        Raises:
+            EmbeddedError: it did not start; with the last lines of its log.
+        """
+
+        def ready() -> bool:
+            keep_alive()
+            return self._port() > 0
+
+        return self.child.start(ready, READY_SECONDS)
 
     def stop(self) -> None:
-        """Stop the server and all processes it started."""
+        """Stop the server and all processes it started, and remove its files."""
         self.child.stop(grace=5.0)
-        self._options.unlink(missing_ok=True)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _port(self) -> int:
+        """Return the port that the server logged; 0 before its start."""
+        line = self._started.read_text() if self._started.exists() else ""
+        logged = re.search(r"server started at: \S+:(\d+)\n", line)
+        return int(logged[1]) if logged else 0
+
+
+def _logging(started: Path) -> dict[str, str]:
+    """Return the configuration of the server's log: warnings to its output, and where it listens to a file."""
+    server, appender = "logger.server", "appender.started"
+    return {
+        "status": "warn",
+        "appender.output.type": "Console",
+        "appender.output.name": "output",
+        "appender.output.layout.type": "PatternLayout",
+        "appender.output.layout.pattern": "%d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %m%n%ex",
+        "rootLogger.level": "warn",
+        "rootLogger.appenderRef.output.ref": "output",
+        f"{appender}.type": "File",
+        f"{appender}.name": "started",
+        f"{appender}.fileName": str(started),
+        f"{appender}.layout.type": "PatternLayout",
+        f"{appender}.layout.pattern": "%m%n",
+        f"{server}.name": CLASS,
+        f"{server}.level": "info",
+        f"{server}.appenderRef.started.ref": "started",
+    }
 
 
 def properties(options: Mapping[str, str]) -> str:
@@ -98,21 +170,13 @@ def _escaped(text: str) -> str:
     )
 
 
-def spark_home() -> Path:
-    """Return the folder of Spark's own programs; raise ``NoSpark`` where Spark cannot run."""
-    reason = missing()
-    if reason:
-        raise NoSpark(reason)
-    pyspark = find_spec("pyspark")
-    assert pyspark is not None
-    assert pyspark.origin is not None
-    return Path(os.environ.get("SPARK_HOME") or Path(pyspark.origin).parent)
-
-
 def environment() -> dict[str, str]:
-    """Return the environment of Spark's programs. It includes this one, where executors find their credentials."""
-    spark_variables = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(spark_home())}
-    return {k: v for k, v in os.environ.items() if k != "SPARK_REMOTE"} | spark_variables
+    """Return the environment of Spark's server: this one, where executors find their credentials, and this Python."""
+    return clean_environment() | {
+        "SPARK_HOME": str(SPARK_HOME),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+    }
 
 
 def is_local(remote: str) -> bool:

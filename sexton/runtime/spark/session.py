@@ -13,13 +13,14 @@ import uuid
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from grpc import RpcError
 from pyspark.errors import PySparkException
+from pyspark.sql.connect.client.core import DefaultChannelBuilder
 from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.session import SparkSession
 
@@ -28,7 +29,7 @@ import sexton
 from sexton.kernel.errors import SextonError
 from sexton.kernel.private import make_directory, open_file
 from sexton.runtime.embedded.binaries import EmbeddedError
-from sexton.runtime.spark.server import ConnectServer, is_local, spark_home
+from sexton.runtime.spark.server import ConnectServer, is_local
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -65,9 +66,6 @@ class Sessions:
             conf: Spark's own settings.
             home: where the code for executors and a server's files are stored.
             name: the deployment, whose workers share one session.
-
-        Raises:
-            NoSpark: ``remote`` is local, and Spark cannot run here.
         """
         self._name, self._remote = name, remote
         self.local = is_local(remote)
@@ -75,8 +73,6 @@ class Sessions:
         self._new_server = partial(ConnectServer, home, remote, conf)
         self._server: ConnectServer | None = None
         self._url, scratch = remote, home / "spark"
-        if self.local:
-            spark_home()  # raises now, rather than in the first job
         make_directory(scratch)
         self._code = archive(scratch)
         self._lock = threading.Lock()
@@ -84,13 +80,14 @@ class Sessions:
         self._users = 0
 
     @contextmanager
-    def of(self, tag: str) -> Iterator[SparkSession]:
+    def of(self, tag: str, keep_alive: Callable[[], None] = lambda: None) -> Iterator[SparkSession]:
         """Open the shared session, and interrupt jobs that were left running under the tag.
 
         All work of a deployment shares one: for each session Spark starts new Python processes, and never ends them.
+        ``keep_alive`` is called while a server starts, which takes minutes on a busy machine.
         """
         with self._lock:
-            self._start_server()
+            self._start_server(keep_alive)
             session = self._open = self._open or self._join()
             self._users += 1
         try:
@@ -124,16 +121,21 @@ class Sessions:
         if self._server is not None and self._server.child.exit_code() is not None:
             raise SparkFailed(f"Spark's server has ended; see its log: {self._server.child.log}")
 
-    def _start_server(self) -> None:
+    def _start_server(self, keep_alive: Callable[[], None]) -> None:
         """Start a server of this process' own where there must be one; raise ``SparkFailed`` where that fails."""
         self.check()
-        if self._server is None and self.local:
-            server = self._new_server()
+        if self._server is not None or not self.local:
+            return
+        with ExitStack() as undo:
             try:
-                log.info("Spark's server started in %.1f s", server.start())
+                server = self._new_server()
+                undo.callback(server.stop)
+                seconds = server.start(keep_alive)
             except EmbeddedError as e:
                 raise SparkFailed(f"Spark's server did not start: {e}") from e
-            self._server, self._url = server, server.url
+            undo.pop_all()
+        log.info("Spark's server started in %.1f s on Java %d of %s", seconds, server.java.version, server.java.origin)
+        self._server, self._url = server, server.url
 
     def close(self) -> None:
         """Leave the session, and stop a server of this process' own."""
@@ -149,12 +151,14 @@ class Sessions:
             self._open = None
 
     def _join(self) -> SparkSession:
+        channel_options = [("grpc.enable_http_proxy", 0)] if self.local else []  # no proxy reaches loopback
         for number in range(MOST_SESSIONS):
             # The id depends on the code: a session cannot mix two versions of it.
             session_id = uuid.uuid5(uuid.NAMESPACE_URL, f"{self._name}/{self._code.stem}/{number}")
             url = self._url.rstrip("/")
             separator = ";" if "/;" in url else "/;"
-            session = SparkSession.builder.remote(f"{url}{separator}session_id={session_id}").create()
+            channel = DefaultChannelBuilder(f"{url}{separator}session_id={session_id}", channel_options)
+            session = SparkSession.builder.channelBuilder(channel).create()
             session.client.set_retry_policies(
                 [DefaultPolicy(max_retries=RETRIES, max_backoff=BACKOFF_MS, max_server_retry_delay=BACKOFF_MS)]
             )

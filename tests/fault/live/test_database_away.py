@@ -18,7 +18,7 @@ TIMES = 3
 @side_by_side(35)
 async def test_a_round_outlives_its_database_connections(live: LiveTest, blow: object) -> None:
     with own_cluster() as cluster:
-        async with live.deployment(cluster.create_database()) as deployment:
+        async with live.deployment(cluster.new_database()) as deployment:
             proxy, cold, rig = deployment.proxy, deployment.cold, deployment.rig
             await cold.fill(rig, PAGES)
             await deployment.worker("the only one")

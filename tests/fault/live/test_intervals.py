@@ -110,7 +110,7 @@ async def test_r29_each_instance_has_one_round_in_an_interval(live: LiveTest) ->
 async def test_r29_instance_with_much_garbage_delays_no_other(live: LiveTest, marks: int, cap: int) -> None:
     """Its round lasts two intervals: because there is much of it, or because an operator caps it."""
     with own_cluster(fsync=False) as cluster:
-        async with live.deployment(cluster.create_database(), cold=False) as deployment:
+        async with live.deployment(cluster.new_database(), cold=False) as deployment:
             rig = deployment.rig
             await asyncio.to_thread(_garbage, rig, live.home / SHOP, SHOP, marks)
             if cap:

@@ -219,7 +219,6 @@ def test_a_rewritten_object_is_not_deleted_as_an_orphan(owned: Owned) -> None:
     assert owned.count("mark") == 0
 
 
-@pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)  # a copy of the file is the restored backup
 def test_k14_a_database_behind_its_vault_repairs_nothing(owned: Owned) -> None:
     orphaned(owned, "data/t9/a_0.dat")
     copy = owned.copy()
@@ -308,7 +307,6 @@ def test_a_rebase_accepts_a_shrunken_live_side(owned: Owned) -> None:
     assert after.whole
 
 
-@pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)  # what a vault says, no database
 def test_a_vault_that_expires_versions_too_early_is_named(owned: Owned, monkeypatch: pytest.MonkeyPatch) -> None:
     owned.write_live(*file_keys(5))
     figures = FigureStore(owned.db, stores_of(owned.db).insight, owned.policy, 3_600)

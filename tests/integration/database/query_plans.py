@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, event
 
 from sexton.database.engine import Database
-from sexton.database.tables import build
+from sexton.database.tables import TABLES
 from sexton.marks.file_list import FileList
 from sexton.marks.model import File
 
@@ -35,7 +35,7 @@ GROWING = (
     "replica",
 )
 """Tables of Sexton's own that grow with the data, or with time."""
-ALL_TABLES = [table.name for table in build("postgresql").mark.metadata.tables.values()]
+ALL_TABLES = [table.name for table in TABLES.all()]
 SELECTIVE = re.compile(
     r"\b(id|seq|last|last_file|retention_starts_at|gone_at|parent_id|key|round|number|run|uid|part|tablet|version|floor)\b"
     r"|\bbatch [=>] \(?\w+\.(id|batch)\b"

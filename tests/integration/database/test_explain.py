@@ -51,7 +51,7 @@ class Crowd(NamedTuple):
     params=[pytest.param("empty", marks=pytest.mark.soak), "marked", pytest.param("claimed", marks=pytest.mark.soak)],
 )
 def crowd(request: pytest.FixtureRequest, postgres: Cluster) -> Iterator[Crowd]:
-    rig = Rig(postgres.create_database()).instance().instance("crowd")
+    rig = Rig(postgres.new_database()).instance().instance("crowd")
     keep_statistics(rig.db)
     if request.param == "empty":
         maintain(rig.db, "ANALYZE")

@@ -50,7 +50,7 @@ def reads(url: str, children: int, *, analyzed: bool) -> dict[str, int]:
 
 @pytest.mark.parametrize("analyzed", [False, True], ids=["empty", "marked"])
 def test_a_hold_on_a_parent_costs_a_look_up_for_each_child(postgres: Cluster, analyzed: bool) -> None:
-    few = reads(postgres.create_database(), FEW, analyzed=analyzed)
-    many = reads(postgres.create_database(), MANY, analyzed=analyzed)
+    few = reads(postgres.new_database(), FEW, analyzed=analyzed)
+    many = reads(postgres.new_database(), MANY, analyzed=analyzed)
 
     assert {what: (few[what], many[what]) for what in few if many[what] > 6 * few[what]} == {}

@@ -7,7 +7,7 @@ from tests.support.rig import RETENTION, Rig
 
 
 def test_the_kinds_are_found_without_reading_all_marks(postgres: Cluster) -> None:
-    rig = Rig(postgres.create_database()).instance("crowd")
+    rig = Rig(postgres.new_database()).instance("crowd")
     keep_statistics(rig.db)
     maintain(rig.db, "ANALYZE")
     run_script(rig.db, FILL)

@@ -33,7 +33,7 @@ LIMIT = 100
 @pytest.fixture(scope="module", params=["empty", "full"])
 def crowd(request: pytest.FixtureRequest, postgres: Cluster) -> Iterator[Rig]:
     """Two instances with 100,000 marks each, with statistics of an empty table, or of this one."""
-    rig = Rig(postgres.create_database()).instance("crowd")
+    rig = Rig(postgres.new_database()).instance("crowd")
     keep_statistics(rig.db)
     if request.param == "empty":
         maintain(rig.db, "ANALYZE")

@@ -24,7 +24,7 @@ def shop(
     request: pytest.FixtureRequest, postgres: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Owned]:
     """An instance with a vault, beside one that has 20,000 rows of everything."""
-    owned = Owned(postgres.create_database())
+    owned = Owned(postgres.new_database())
     keep_statistics(owned.db)
     if request.param == "empty":
         maintain(owned.db, "ANALYZE")

@@ -18,7 +18,7 @@ TABLETS = 2_000
 @pytest.fixture
 def binlogs(postgres: Cluster) -> Iterator[BinlogInstance]:
     """An instance on PostgreSQL whose statistics are of empty tables."""
-    url = postgres.create_database()
+    url = postgres.new_database()
     schema.init(url, DEPLOYMENT)
     db = Database.open(url)
     keep_statistics(db)

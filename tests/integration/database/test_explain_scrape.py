@@ -19,7 +19,7 @@ UPDATE sexton.mark SET quarantined_reason = 'UNKNOWN_VAULT' WHERE id IN ('o-1', 
 @pytest.fixture(params=["empty", "full"])
 def crowd(request: pytest.FixtureRequest, postgres: Cluster) -> Iterator[Rig]:
     """An instance with 20,000 marks and checks."""
-    rig = Rig(postgres.create_database()).instance("crowd")
+    rig = Rig(postgres.new_database()).instance("crowd")
     keep_statistics(rig.db)
     if request.param == "empty":
         maintain(rig.db, "ANALYZE")

@@ -1,7 +1,4 @@
-"""Roles of PostgreSQL: an owner's role reaches its own instances only, and no other role becomes Sexton's.
-
-SQLite has no roles: every user who can write the file is an owner.
-"""
+"""Roles of PostgreSQL: an owner's role reaches its own instances only, and no other role becomes Sexton's."""
 
 import secrets
 from collections.abc import Callable, Iterator
@@ -158,7 +155,7 @@ def test_an_insert_reads_the_grants_once(rig: Rig, app: str, engine: Engine) -> 
         plan = c.execute(text(f"EXPLAIN (ANALYZE) {insert}")).scalars().all()
 
     assert rig.count("mark", instance="shop") == 1002
-    assert [line.strip() for line in plan if "InitPlan" in line] == ["InitPlan 1 (returns $0)"]
+    assert [line.split()[0] for line in plan if "InitPlan" in line] == ["InitPlan"]
 
 
 def test_a_member_of_a_granted_role_may_change_its_marks(rig: Rig, app: str, create_role: Callable[..., str]) -> None:
@@ -265,7 +262,7 @@ def test_init_refuses_a_schema_of_another_role(rig: Rig, postgres: Cluster, crea
             with pytest.raises(schema.SchemaError, match=f"schema sexton belongs to role {mallory}"):
                 attempt()
         with pytest.raises(errors.RaiseException, match="schema sexton belongs to another role"):
-            c.execute(schema.sql("postgresql").encode())
+            c.execute(schema.sql().encode())
         c.execute("ROLLBACK")
         made = "SELECT count(*) FROM pg_class WHERE relnamespace = 'sexton'::regnamespace"
         assert c.execute(made.encode()).fetchone() == (0,)

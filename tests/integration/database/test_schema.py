@@ -1,10 +1,8 @@
-"""The schema of the code equals the schema in the database, and is created once for one deployment."""
+"""``sexton init`` and its printed SQL create one schema, once, for one deployment."""
 
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -14,94 +12,11 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from sexton.database import schema
 from sexton.database.engine import Database
-from sexton.database.tables import Instant
+from sexton.database.tables import METADATA
 from sexton.kernel.errors import BadInput
 from tests.servers.postgres import Cluster
 
 OURS = "test-schema"
-NULLABLE = {
-    "clock": set[str](),
-    "instance": {"enabled_at", "turn_at", "retry_at", "last_success_at", "retentions", "watermark"} | {"watermark_at"},
-    "instance_guard": set[str](),
-    "vault": {"probe"},
-    "mark": {"expires_at", "parent_kind", "parent_id", "vault", "prefix", "keys", "owner_txn", "lease_epoch"}
-    | {
-        "batch",
-        "claimed_at",
-        "first_pass_at",
-        "quarantined_reason",
-        "last_error",
-        "next_try_at",
-        "lacking",
-        "claimed_batch",
-        "files_after",
-        "last_file",
-        "etags",
-    },
-    "mark_history": {"parent_kind", "parent_id", "vault", "prefix", "keys", "discarded"},
-    "file_list": set[str](),
-    "lease": {"acquired_at", "expires_at"},
-    "plan": {"awaits", "expires_at", "approved_by", "approved_at"},
-    "round": {"plan", "ended_at", "report", "waiting", "waiting_since"},
-    "batch": {"receipt", "claimed_at", "taken_over_at"},
-    "spark_worker": set[str](),
-    "worker_presence": set[str](),
-    "setting": set[str](),
-    "tally": set[str](),
-    "control": {"set_at"},
-    "hold": {"mark_kind", "mark_id", "vault", "prefix", "released_at"},
-    "counter": set[str](),
-    "pace": {"throttled_at"},
-    "pace_share": set[str](),
-    "pace_cap": set[str](),
-    "protection": {"valid_ts", "finished_at", "filter", "sealed"},
-    "protection_item": set[str](),
-    "protection_chunk": {"result"},
-    "token": {"revoked_at", "last_used_at", "of_user"},
-    "call": {"begun_id"},
-    "call_head": set[str](),
-    "check_run": {"ended_at", "evidence", "missing_inputs", "progress", "open_counts"},
-    "finding": {"expected", "size", "proven_at", "confirmed_at", "proven_in"},
-    "wal_topic": {"floor", "log_start", "log_end", "generation", "mapped_at", "emptied_at", "entry_bytes_at"}
-    | {"checked_at", "ok_at"},
-    "wal_region": {
-        "keep_from",
-        "pending_keep_from",
-        "pending_flushed",
-        "reported_at",
-        "releases_at",
-        "until",
-    },
-    "wal_pin": set[str](),
-    "wal_purge": {"done_at", "log_start", "freed"},
-    "wal_node": set[str](),
-    "wal_log": set[str](),
-    "wal_entry": set[str](),
-    "journal_head": set[str](),
-    "journal": set[str](),
-    "journal_follower": {"lost_at"},
-    "binlog_round": {"checked_at", "ok_at", "steady_since"},
-    "binlog_log": {
-        "ttl_seconds",
-        "max_bytes",
-        "max_history_nums",
-        "cut_at",
-        "held_since",
-        "awaiting_seq",
-        "awaiting_since",
-    }
-    | {"dropped_at"},
-    "binlog": set[str](),
-    "binlog_table_record": set[str](),
-    "binlog_partition_version": set[str](),
-    "binlog_partition_cut": set[str](),
-    "binlog_consumer": {"lost_at"},
-    "backend": {"reported_at", "pulled_at", "queue_at"},
-    "replica": {"bad_since", "gap_since", "full_copy_at"},
-    "api_user": {"removed_at"},
-    "answer": {"status", "body"},
-    "login_failure": set[str](),
-}
 
 
 @pytest.fixture
@@ -115,7 +30,7 @@ def db(database_url: str) -> Iterator[Database]:
 def columns(db: Database) -> dict[str, list[dict[str, Any]]]:
     """Return what the database itself says about each table."""
     look = inspect(db.engine)
-    return {t.name: [dict(c) for c in look.get_columns(t.name, schema=t.schema)] for t in db.t.all()}
+    return {t.name: [dict(c) for c in look.get_columns(t.name, "sexton")] for t in db.t.all()}
 
 
 def contents(db: Database) -> dict[str, list[tuple[Any, ...]]]:
@@ -123,37 +38,11 @@ def contents(db: Database) -> dict[str, list[tuple[Any, ...]]]:
         return {t.fullname: [tuple(r) for r in c.execute(select(t))] for t in db.t.all()}
 
 
-def test_the_tables_of_the_code_are_those_of_the_database(db: Database) -> None:
-    look = inspect(db.engine)
+def test_the_schema_has_the_tables_of_the_registry(db: Database) -> None:
+    names = {t.name for t in db.t.all()}
 
-    for t in db.t.all():
-        there = look.get_columns(t.name, schema=t.schema)
-        assert [c.name for c in t.columns] == [c["name"] for c in there], t.name
-        key = look.get_pk_constraint(t.name, schema=t.schema)["constrained_columns"]
-        led_by_id = ["id", "kind", "instance"]  # docs/adr/0007: not the order in which people name a mark
-        assert key == (led_by_id if {*led_by_id} == {*key} else [c.name for c in t.primary_key.columns]), t.name
-        if db.dialect == "postgresql":
-            instants = {c.name for c in t.columns if isinstance(c.type, Instant)}
-            assert instants == {c["name"] for c in there if "TIMESTAMP" in str(c["type"])}, t.name
-
-
-def test_the_schema_has_no_table_unknown_to_the_code(db: Database) -> None:
-    look = inspect(db.engine)
-    there = {n for n in look.get_table_names(schema=db.t.mark.schema) if not n.startswith("sqlite_")}
-
-    roles = {"instance_role"} if db.dialect == "postgresql" else set()  # SQLite has no roles
-    assert there == {t.name for t in db.t.all()} | {schema.VERSION_TABLE[db.dialect][0]} | roles
-
-
-def test_required_columns_are_not_nullable(db: Database) -> None:
-    there = columns(db)
-
-    for name, nullable in NULLABLE.items():
-        t = getattr(db.t, name)
-        # SQLite reports a column of the primary key as nullable; that it is none is another matter.
-        key = {c.name for c in t.primary_key.columns}
-        assert {c["name"] for c in there[t.name] if c["nullable"]} - key == nullable - key, name
-    assert NULLABLE.keys() == vars(db.t).keys()
+    assert names == {t.name for t in METADATA.sorted_tables}
+    assert names | {"alembic_version"} == {*inspect(db.engine).get_table_names("sexton")}
 
 
 def test_init_again_changes_nothing(db: Database, database_url: str) -> None:
@@ -206,18 +95,20 @@ def test_a_database_of_another_deployment_is_refused(db: Database, database_url:
     assert schema.belongs_to(database_url) == OURS
 
 
-def upgrade(db: Database, works_with: str) -> str:
-    """Let the schema be of a newer version, which some older programs may use; return the table of the version."""
-    table, namespace = schema.VERSION_TABLE[db.dialect]
-    version_table = f"{namespace}.{table}" if namespace else table
+def upgrade(db: Database, works_with: str) -> None:
+    """Let the schema be of a newer version, which some older programs may use."""
     with db.write() as c:
-        c.execute(text(f"UPDATE {version_table} SET version_num = '0010'"))
+        c.execute(text("UPDATE sexton.alembic_version SET version_num = '0010'"))
         c.execute(update(db.t.clock).values(works_with=works_with))
-    return version_table
+
+
+def version(db: Database) -> str:
+    with db.read() as c:
+        return str(c.execute(text("SELECT version_num FROM sexton.alembic_version")).scalar_one())
 
 
 def test_a_newer_schema_that_only_adds_is_used_and_left_as_it_is(db: Database, database_url: str) -> None:
-    version_table = upgrade(db, "0001")
+    upgrade(db, "0001")
     before = contents(db)
 
     schema.check(db, OURS)
@@ -225,8 +116,7 @@ def test_a_newer_schema_that_only_adds_is_used_and_left_as_it_is(db: Database, d
 
     assert contents(db) == before
     assert "schema 0010" in schema.status(database_url, OURS)
-    with db.read() as c:
-        assert c.execute(text(f"SELECT version_num FROM {version_table}")).scalar_one() == "0010"
+    assert version(db) == "0010"
 
 
 def test_init_says_which_programs_may_use_the_schema(db: Database, database_url: str) -> None:
@@ -241,14 +131,13 @@ def test_init_says_which_programs_may_use_the_schema(db: Database, database_url:
 
 def test_older_init_beside_a_newer_one_lets_no_older_program_in(db: Database, database_url: str) -> None:
     """The newer ``sexton init`` upgrades the schema between two transactions of the older one, as in a rollback."""
-    table, namespace = schema.VERSION_TABLE[db.dialect]
-    newer = [
-        f"UPDATE {namespace or 'main'}.{table} SET version_num = '0010'",
-        f"UPDATE {db.t.clock.fullname} SET works_with = '0010'",
-    ]
+    newer = (
+        "UPDATE sexton.alembic_version SET version_num = '0010'",
+        "UPDATE sexton.clock SET works_with = '0010'",
+    )
 
     def upgrade_before(_c: Any, cursor: Any, statement: str, *_: Any) -> None:
-        if statement.startswith(f"INSERT INTO {db.t.clock.fullname}"):
+        if statement.startswith("INSERT INTO sexton.clock"):
             for line in newer:
                 cursor.execute(line)
 
@@ -263,7 +152,7 @@ def test_older_init_beside_a_newer_one_lets_no_older_program_in(db: Database, da
 
 
 def test_a_schema_of_an_unknown_version_is_refused_unchanged(db: Database, database_url: str) -> None:
-    version_table = upgrade(db, "0010")
+    upgrade(db, "0010")
     before = columns(db), contents(db)
     refusal = "at version 0010, which this Sexton .* does not know and cannot upgrade; use the Sexton that created it"
 
@@ -275,8 +164,7 @@ def test_a_schema_of_an_unknown_version_is_refused_unchanged(db: Database, datab
         schema.status(database_url, OURS)
 
     assert repr((columns(db), contents(db))) == repr(before)
-    with db.read() as c:
-        assert c.execute(text(f"SELECT version_num FROM {version_table}")).scalar_one() == "0010"
+    assert version(db) == "0010"
 
 
 def test_an_empty_database_is_refused_and_stays_empty(database_url: str) -> None:
@@ -286,7 +174,7 @@ def test_an_empty_database_is_refused_and_stays_empty(database_url: str) -> None
         schema.check(database, OURS)
 
     assert schema.belongs_to(database_url) == ""
-    assert inspect(database.engine).get_table_names(schema=database.t.mark.schema) == []
+    assert inspect(database.engine).get_table_names("sexton") == []
     database.close()
 
 
@@ -330,42 +218,30 @@ def test_a_demonstration_may_move_its_clock(database_url: str) -> None:
     database.close()
 
 
-def test_the_printed_sql_creates_the_schema_of_init(
-    db: Database, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    printed = schema.sql(db.dialect)
-    if db.dialect == "sqlite":
-        url = f"sqlite:///{tmp_path / 'printed.db'}"
-        with sqlite3.connect(tmp_path / "printed.db") as lite:
-            lite.executescript(printed)
-    else:
-        cluster: Cluster = request.getfixturevalue("postgres")
-        url = cluster.create_database()
-        with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as pg:
-            pg.execute(printed.encode())
+def test_the_printed_sql_creates_the_schema_of_init(db: Database, postgres: Cluster) -> None:
+    url = postgres.create_database()
+    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as pg:
+        pg.execute(schema.sql(OURS).encode())
     database = Database.open(url)
-
-    with database.write() as c:
-        c.execute(text(f"INSERT INTO {database.t.clock.fullname} (deployment) VALUES ('{OURS}')"))
 
     schema.check(database, OURS)
     assert repr(columns(database)) == repr(columns(db))
     assert rules(database) == rules(db)
+    assert contents(database) == contents(db)
     database.close()
 
 
 def rules(db: Database) -> set[tuple[str, ...]]:
-    """Return triggers, indexes, functions and constraints by name and text."""
-    if db.dialect == "sqlite":
-        wanted = "SELECT type, name, coalesce(sql, '') FROM sqlite_master WHERE name NOT LIKE '%alembic%'"
-    else:
-        wanted = """
-            SELECT 'index', indexname, indexdef FROM pg_indexes WHERE schemaname = 'sexton'
-            UNION SELECT 'check', conname, pg_get_constraintdef(oid) FROM pg_constraint
-                WHERE connamespace = 'sexton'::regnamespace
-            UNION SELECT 'trigger', tgname, pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal
-            UNION SELECT 'policy', polname, coalesce(pg_get_expr(polqual, polrelid), '')
-                || coalesce(pg_get_expr(polwithcheck, polrelid), '') FROM pg_policy
-            UNION SELECT 'function', proname, prosrc FROM pg_proc WHERE pronamespace = 'sexton'::regnamespace"""
+    """Return options of tables, triggers, indexes, policies, functions and constraints by name and text."""
+    wanted = """
+        SELECT 'table', relname, concat(relrowsecurity, reloptions) FROM pg_class
+            WHERE relnamespace = 'sexton'::regnamespace
+        UNION SELECT 'index', indexname, indexdef FROM pg_indexes WHERE schemaname = 'sexton'
+        UNION SELECT 'check', conname, pg_get_constraintdef(oid) FROM pg_constraint
+            WHERE connamespace = 'sexton'::regnamespace
+        UNION SELECT 'trigger', tgname, pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal
+        UNION SELECT 'policy', polname, coalesce(pg_get_expr(polqual, polrelid), '')
+            || coalesce(pg_get_expr(polwithcheck, polrelid), '') FROM pg_policy
+        UNION SELECT 'function', proname, prosrc FROM pg_proc WHERE pronamespace = 'sexton'::regnamespace"""
     with db.read() as c:
         return {tuple(r) for r in c.execute(text(wanted))}

@@ -156,8 +156,8 @@ def holder(rig: Rig) -> WriteToken:
     """A holder in the middle of its work: ``old`` and ``empty`` claimed, one file of ``old`` to be deleted."""
     for name in ("old", "empty", "new"):
         rig.sql(
-            "INSERT INTO {}mark (instance, kind, id, vault, keys) VALUES ('shop', 'dropped', :id, 'disk', "
-            + (":keys)" if rig.db.dialect == "sqlite" else "CAST(:keys AS jsonb))"),
+            "INSERT INTO {}mark (instance, kind, id, vault, keys)"
+            " VALUES ('shop', 'dropped', :id, 'disk', CAST(:keys AS jsonb))",
             id=name,
             keys=json.dumps([f"data/{name}.dat"]),
         )
@@ -267,16 +267,16 @@ def test_a_renewal_moves_the_end_forward(rig: Rig) -> None:
     assert row(rig).expires_at - ends >= (TTL_SECONDS - 20) * 1000
 
 
-def test_no_other_run_acquires_a_lease_during_its_transaction(postgres_rig: Rig) -> None:
-    lease = acquire(postgres_rig, "a")
+def test_no_other_run_acquires_a_lease_during_its_transaction(rig: Rig) -> None:
+    lease = acquire(rig, "a")
 
-    with postgres_rig.db.write() as c:
-        postgres_rig.leases.verify(lease, c)
-        postgres_rig.later(TTL_SECONDS)
+    with rig.db.write() as c:
+        rig.leases.verify(lease, c)
+        rig.later(TTL_SECONDS)
         with pytest.raises(OperationalError, match="lock timeout"):
-            acquire(postgres_rig, "b")
+            acquire(rig, "b")
 
-    assert acquire(postgres_rig, "b").epoch == lease.epoch + 1
+    assert acquire(rig, "b").epoch == lease.epoch + 1
 
 
 class TestSlots:

@@ -9,7 +9,7 @@ from tests.support.tenant import Tenant
 
 
 @pytest.fixture
-def tenant(postgres_rig: Rig) -> Iterator[Tenant]:
-    tenant = Tenant(postgres_rig)
+def tenant(rig: Rig) -> Iterator[Tenant]:
+    tenant = Tenant(rig)
     yield tenant
-    postgres_rig.sql(f"DROP OWNED BY {tenant.name} CASCADE; DROP ROLE {tenant.name}")
+    rig.sql(f"DROP OWNED BY {tenant.name} CASCADE; DROP ROLE {tenant.name}")

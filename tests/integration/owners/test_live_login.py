@@ -19,12 +19,11 @@ from sexton.insight.status import overview
 from sexton.insight.why.context import WhyContext
 from sexton.insight.why.story import story
 from sexton.interfaces.cli.doctor.roles import examine_roles, live_role_problems
-from sexton.kernel.errors import BadInput
 from sexton.owners.port import OwnerSilent
 from sexton.owners.sql import live_code
 from sexton.runtime.stores import DeploymentStores
 from tests.integration.check.conftest import Owned, file_keys
-from tests.servers.postgres import Cluster, new_database
+from tests.servers.postgres import Cluster
 from tests.support.kept import kept_texts
 from tests.support.rig import DEPLOYMENT, listing, open_database, stores_of
 from tests.support.transactions import owner_write
@@ -53,9 +52,9 @@ SELECT pg_backend_pid(), current_setting('default_transaction_read_only'), curre
 
 
 @pytest.fixture
-def reader(postgres_url: str) -> Iterator[str]:
+def reader(clean_url: str) -> Iterator[str]:
     """A role without any rights of its own."""
-    role, db = f"r_{secrets.token_hex(4)}", open_database(postgres_url)
+    role, db = f"r_{secrets.token_hex(4)}", open_database(clean_url)
     with db.write() as c:
         c.exec_driver_sql(f"CREATE ROLE {role} LOGIN")
     yield role
@@ -65,13 +64,13 @@ def reader(postgres_url: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def open_shop(postgres_url: str, reader: str, tmp_path: Path) -> Iterator[Callable[[str], Owned]]:
+def open_shop(clean_url: str, reader: str, tmp_path: Path) -> Iterator[Callable[[str], Owned]]:
     """A function that opens the deployment, with the second login or without it; its mark on a live file is due."""
     opened: list[Owned] = []
 
     def open_(login: str) -> Owned:
-        live_url = "" if login == "own" else postgres_url.replace("postgres@", f"{reader}@")
-        shop = Owned(postgres_url, live_url=live_url).register(tmp_path / login)
+        live_url = "" if login == "own" else clean_url.replace("postgres@", f"{reader}@")
+        shop = Owned(clean_url, live_url=live_url).register(tmp_path / login)
         opened.append(shop)
         with owner_write(shop.db) as c:
             c.exec_driver_sql(f"GRANT USAGE ON SCHEMA public TO {reader}")
@@ -172,12 +171,12 @@ def test_own_login_never_reads_the_view_beside_a_second(open_shop: Callable[[str
 
 @pytest.mark.usefixtures("functions_run")
 def test_a_second_login_of_another_database_is_refused(
-    postgres: Cluster, postgres_url: str, open_shop: Callable[[str], Owned]
+    postgres: Cluster, clean_url: str, open_shop: Callable[[str], Owned]
 ) -> None:
     shop = open_shop("second")
     show(shop, "NULL")
     elsewhere = postgres.create_database()
-    wrong = Owned(postgres_url, live_url=elsewhere)
+    wrong = Owned(clean_url, live_url=elsewhere)
 
     report = wrong.round()
 
@@ -186,11 +185,6 @@ def test_a_second_login_of_another_database_is_refused(
         wrong.live_side.as_of("shop")
     wrong.db.close()
     postgres.drop_database(elsewhere)
-
-
-def test_sqlite_takes_no_second_login(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="which has no logins"):
-        open_database(new_database(), "postgresql://reader@127.0.0.1/sexton")
 
 
 def test_doctor_reports_what_the_second_login_can_do(open_shop: Callable[[str], Owned], reader: str) -> None:

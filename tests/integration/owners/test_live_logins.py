@@ -71,11 +71,11 @@ class Owners:
 
 
 @pytest.fixture
-def open_owners(postgres_url: str, tmp_path: Path) -> Iterator[Callable[[str], Owners]]:
+def open_owners(clean_url: str, tmp_path: Path) -> Iterator[Callable[[str], Owners]]:
     opened: list[Owners] = []
 
     def open_(login: str) -> Owners:
-        opened.append(Owners(postgres_url, login, tmp_path))
+        opened.append(Owners(clean_url, login, tmp_path))
         return opened[-1]
 
     yield open_

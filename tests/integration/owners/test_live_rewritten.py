@@ -19,7 +19,7 @@ def root(rig: Rig, tmp_path: Path) -> Path:
     root = rig.local(tmp_path / "v")
     put(root, "p/q/a")
     write(rig, "CREATE TABLE shown (k text)", "INSERT INTO shown VALUES ('p/q/a')", VIEW)
-    rig.registry.set_live_view("shop", "public.shop_live" if rig.db.dialect == "postgresql" else "shop_live")
+    rig.registry.set_live_view("shop", "public.shop_live")
     return root
 
 
@@ -51,24 +51,22 @@ INEXACT = {
 
 @pytest.mark.parametrize("how", INEXACT)
 @pytest.mark.parametrize("column", ["vault", "key"])
-def test_a_view_whose_texts_are_not_exact_keeps_everything(
-    postgres_rig: Rig, tmp_path: Path, how: str, column: str
-) -> None:
+def test_a_view_whose_texts_are_not_exact_keeps_everything(rig: Rig, tmp_path: Path, how: str, column: str) -> None:
     type_, said = INEXACT[how]
-    root = postgres_rig.local(tmp_path / "v")
+    root = rig.local(tmp_path / "v")
     put(root, "a")
     types = {"vault": "text", "key": "text", column: type_}
     write(
-        postgres_rig,
+        rig,
         "CREATE COLLATION shown_ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false)",
         f"CREATE VIEW shop_live AS SELECT text 'file' AS kind, text 'x' AS id, 'DISK'::{types['vault']} AS vault, "
         f"'other'::{types['key']} AS key",
     )
-    postgres_rig.registry.set_live_view("shop", "public.shop_live")
-    postgres_rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a",)))
-    postgres_rig.later(10_801)
+    rig.registry.set_live_view("shop", "public.shop_live")
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a",)))
+    rig.later(10_801)
 
-    [why] = kept_texts(postgres_rig.round())
+    [why] = kept_texts(rig.round())
 
     assert said in why
     assert f"shop_live.{column}" in why
@@ -83,7 +81,7 @@ def test_n2_a_vault_that_is_added_after_a_look_is_looked_at(
     warm = root.parent / "warm"
     put(warm, "data/a")
     key = shown.format(warm)
-    literal = key.replace("%", "%%") if rig.db.dialect == "postgresql" else key
+    literal = key.replace("%", "%%")
     write(rig, "CREATE TABLE other (k text)", f"INSERT INTO other VALUES ('{literal}')", "DROP VIEW shop_live")
     write(rig, f"{VIEW} UNION ALL SELECT 'file', 'y', 'warm', k FROM other")
     rig.mark("dropped", NewMark(id="m", vault="disk", keys=("p/q/a",)))

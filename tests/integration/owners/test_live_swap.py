@@ -60,18 +60,18 @@ def test_view_with_the_rights_of_its_reader_is_refused(tenant: Tenant, spelling:
         tenant.require_plain(c)
 
 
-def test_table_that_the_owner_may_not_read_is_refused(tenant: Tenant, postgres_rig: Rig) -> None:
-    other = Tenant(postgres_rig)
+def test_table_that_the_owner_may_not_read_is_refused(tenant: Tenant, rig: Rig) -> None:
+    other = Tenant(rig)
     other.sql(f"{FILE} GRANT USAGE ON SCHEMA {other.name} TO PUBLIC; GRANT SELECT ON file TO {tenant.name}")
     tenant.show("SELECT", row("k", f"FROM {other.name}.file"))
-    with postgres_rig.db.live("shop").read() as c:
+    with rig.db.live("shop").read() as c:
         tenant.require_plain(c)
 
     other.sql(f"REVOKE ALL ON file FROM {tenant.name}")
 
-    with postgres_rig.db.live("shop").read() as c, pytest.raises(OwnerSilent, match=r"\.file, which the owner of"):
+    with rig.db.live("shop").read() as c, pytest.raises(OwnerSilent, match=r"\.file, which the owner of"):
         tenant.require_plain(c)
-    postgres_rig.sql(f"DROP OWNED BY {other.name} CASCADE; DROP ROLE {other.name}")
+    rig.sql(f"DROP OWNED BY {other.name} CASCADE; DROP ROLE {other.name}")
 
 
 def test_table_itself_may_have_columns_of_a_domain(tenant: Tenant) -> None:

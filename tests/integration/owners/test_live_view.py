@@ -142,22 +142,22 @@ def test_a_broken_view_blocks_every_mark(rig: Rig, tmp_path: Path, columns: str)
     assert rig.round().claimed == 2
 
 
-def test_a_lost_connection_to_the_view_does_not_hang_the_round(postgres_rig: Rig, tmp_path: Path) -> None:
-    root = postgres_rig.local(tmp_path / "v")
-    show(postgres_rig, "instance, kind, id, vault, key")
-    live(postgres_rig, key="data/t9/x")
+def test_a_lost_connection_to_the_view_does_not_hang_the_round(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    show(rig, "instance, kind, id, vault, key")
+    live(rig, key="data/t9/x")
     put(root, "data/t1/a.dat")
-    postgres_rig.mark("dropped", NewMark(id="m", vault="disk", prefix="data/t1/"))
+    rig.mark("dropped", NewMark(id="m", vault="disk", prefix="data/t1/"))
     cut = []
 
     def in_the_way(c: Connection, _cursor: object, statement: str, *_: object) -> None:
         if ".sexton_live" in statement and not cut:
             cut.append(c.connection.driver_connection.info.backend_pid)  # type: ignore[union-attr]
-            with postgres_rig.db.read() as other:
+            with rig.db.read() as other:
                 other.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": cut[0]})
 
-    event.listen(postgres_rig.db.live("shop").engine, "before_cursor_execute", in_the_way)
-    report = run(postgres_rig)
+    event.listen(rig.db.live("shop").engine, "before_cursor_execute", in_the_way)
+    report = run(rig)
 
     assert len(cut) == 1
     assert (report.claimed, kept_texts(report), listing(root)) == (1, {}, {})

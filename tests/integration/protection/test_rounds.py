@@ -76,10 +76,8 @@ def test_p14_an_object_is_either_protected_or_claimed(rig: Rig, root: Path, poin
 @pytest.mark.parametrize(
     ("point", "kept"), [("claim.guarded", True), ("claim.checked", False), ("claim.written", False)]
 )
-def test_p14_a_registration_may_race_a_claim_under_the_guard(
-    postgres_rig: Rig, tmp_path: Path, point: str, kept: bool
-) -> None:
-    assert race(postgres_rig, garbage(postgres_rig, tmp_path), point) == (kept, kept)
+def test_p14_a_registration_may_race_a_claim_under_the_guard(rig: Rig, tmp_path: Path, point: str, kept: bool) -> None:
+    assert race(rig, garbage(rig, tmp_path), point) == (kept, kept)
 
 
 @pytest.mark.slow

@@ -5,14 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.wal.sql.resets import ResetStore
 from tests.integration.wal.logs import EmbeddedPlace, KafkaPlace, LogPlace
 from tests.integration.wal.topic_stores import TopicStores
 from tests.servers import kafka as kafka_server
 from tests.servers.postgres import new_database
-from tests.support.rig import DEPLOYMENT
 
 
 @pytest.fixture(scope="session")
@@ -24,8 +22,7 @@ def kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture
 def db(clean_url: str) -> Iterator[Database]:
-    """A clean database, on SQLite and on PostgreSQL in turn."""
-    schema.init(clean_url, DEPLOYMENT)
+    """A clean database."""
     database = Database.open(clean_url)
     yield database
     database.close()
@@ -33,12 +30,11 @@ def db(clean_url: str) -> Iterator[Database]:
 
 @pytest.fixture(params=["embedded", "kafka"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LogPlace]:
-    """A log: the embedded one in SQLite, and Kafka."""
+    """A log: the embedded one, and Kafka."""
     if request.param == "kafka":
         yield KafkaPlace(request.getfixturevalue("kafka").address)
         return
     url = new_database()
-    schema.init(url, DEPLOYMENT)
     database = Database.open(url)
     yield EmbeddedPlace(database)
     database.close()

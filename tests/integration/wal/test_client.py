@@ -1,6 +1,5 @@
 """A replay over the API returns every entry or raises an error."""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +24,8 @@ from tests.integration.wal.logs import EmbeddedPlace, EntryGone, KafkaPlace, Log
 from tests.integration.wal.topic_stores import TopicStores
 from tests.servers.api import Api
 from tests.servers.postgres import new_database
+from tests.support.clock import Clock
+from tests.support.eventually import eventually
 from tests.support.rig import Rig
 
 
@@ -189,13 +190,10 @@ def test_replay_renews_its_pin_while_it_reads(served: Served) -> None:
 
     with served.replay(topic) as replay:
         until = replay.pin.expires_at
-        over = time.monotonic() + 20
-        while (pin := served.topics.replays.find(replay.pin.id)) is not None and pin.expires_at == until:
-            assert time.monotonic() < over
-            time.sleep(0.05)
+        pins = served.topics.replays
+        eventually("the pin is renewed", lambda: (pin := pins.find(replay.pin.id)) is None or pin.expires_at > until)
+        assert pins.find(replay.pin.id) is not None
         assert [e.id for e in replay] == [0, 1, 2]
-
-    assert pin is not None
 
 
 @pytest.mark.slow
@@ -204,11 +202,8 @@ def test_released_replay_is_lost_before_its_next_entry(served: Served) -> None:
 
     with pytest.raises(ReplayLost, match="has ended"), served.replay(topic) as replay:  # noqa: PT012
         served.topics.replays.release(replay.pin.id)
-        over = time.monotonic() + 20
         for _ in iter(replay):
-            while replay._lost is None:  # the next renewal
-                assert time.monotonic() < over
-                time.sleep(0.05)
+            eventually("the next renewal fails", lambda: replay._lost)
 
 
 def test_maps_and_heartbeats_over_http_reach_the_stores(served: Served) -> None:
@@ -316,10 +311,11 @@ def test_topic_recreated_during_a_replay_is_refused(served: Served) -> None:
 
 
 def test_slow_reader_is_no_timeout_of_kafka(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka, "SILENCE_SECONDS", 1.0)
+    clock = Clock()
+    monkeypatch.setattr(kafka, "time", clock)
     monkeypatch.setattr(kafka, "POLL_MESSAGES", 1)
     topic = served.topic(3)
     with served.replay(topic) as replay:
         for entry in replay:
             if entry.id == 0:
-                time.sleep(1.5)  # the region flushes to make room
+                clock.sleep(kafka.SILENCE_SECONDS + 1)  # the region flushes to make room

@@ -6,23 +6,20 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.wal.model import Mode
 from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.purger import Purger
 from tests.integration.wal.logs import EmbeddedPlace
 from tests.integration.wal.topic_stores import TopicStores
-from tests.support.rig import DEPLOYMENT
 
 SECONDS, REGIONS = 2.0, 200
 TOPICS = ("wal-x", "wal-y")
 
 
 @pytest.fixture
-def topics(postgres_url: str) -> Iterator[TopicStores]:
-    schema.init(postgres_url, DEPLOYMENT)
-    db = Database.open(postgres_url)
+def topics(clean_url: str) -> Iterator[TopicStores]:
+    db = Database.open(clean_url)
     yield TopicStores(db, EmbeddedPlace(db))
     db.close()
 

@@ -8,7 +8,6 @@ from prometheus_client import generate_latest
 
 from sexton.insight.metrics.pool import PoolCollector
 from sexton.insight.metrics.registry import DeploymentRegistry
-from tests.servers.postgres import new_database
 from tests.support.prometheus import (
     CASES,
     DOCUMENT,
@@ -25,9 +24,9 @@ from tests.support.scrape import collector
 
 
 @pytest.fixture
-def exported(tmp_path: Path) -> str:
+def exported(postgres_url: str) -> str:
     """A real scrape of an empty deployment, with the families that have no samples yet."""
-    rig = Rig(new_database())
+    rig = Rig(postgres_url)
     text = generate_latest(DeploymentRegistry(DEPLOYMENT, collector(rig), PoolCollector(rig.db.engine))).decode()
     rig.db.close()
     return text
@@ -58,45 +57,58 @@ def test_promtool_would_notice_an_alert_that_never_fires(tmp_path: Path) -> None
     assert "SextonNotSeen" in output
 
 
-@pytest.mark.parametrize("alert", rules())
-def test_alert_has_severity_summary_action_and_runbook(alert: str) -> None:
-    rule = rules()[alert]
+def without(pattern: str) -> list[str]:
+    """Return the alerts whose rules have no line of this pattern."""
+    return [alert for alert, rule in rules().items() if not re.search(pattern, rule, re.MULTILINE)]
 
-    assert re.search(r"^ +severity: (page|ticket)$", rule, re.MULTILINE)
-    assert re.search(r"^ +summary: .{20,}$", rule, re.MULTILINE), "a sentence in quotes, with the deployment"
-    assert re.search(r"^ +action: .{20,}$", rule, re.MULTILINE), "a sentence in quotes, with the commands"
-    runbook = re.search(r"^ +runbook_url: docs/incidents\.md#([a-z-]+)$", rule, re.MULTILINE)
+
+def test_every_alert_has_a_severity_a_summary_and_an_action() -> None:
+    assert without(r"^ +severity: (page|ticket)$") == []
+    assert without(r"^ +summary: .{20,}$") == [], "a sentence in quotes, with the deployment"
+    assert without(r"^ +action: .{20,}$") == [], "a sentence in quotes, with the commands"
+
+
+def test_every_alert_has_a_runbook() -> None:
     headings = re.findall(r"(?m)^##+ (.+)$", (DOCUMENT.parent / "incidents.md").read_text())
-    assert runbook, "runbook_url: docs/incidents.md#HEADING"
-    assert runbook[1] in {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    anchors = {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    named = {
+        alert: re.findall(r"(?m)^ +runbook_url: docs/incidents\.md#([a-z-]+)$", rule) for alert, rule in rules().items()
+    }
+
+    assert {alert: found for alert, found in named.items() if len(found) != 1 or found[0] not in anchors} == {}
 
 
-@pytest.mark.parametrize("alert", rules())
-def test_alert_keeps_deployments_apart(alert: str) -> None:
+def test_every_alert_keeps_deployments_apart() -> None:
     """Every aggregation and every match is by deployment, and the summary names it."""
-    rule = rules()[alert]
-    clauses = re.findall(r"\b(?:by|on|without|ignoring)\s*\([^)]*\)", expression(rule))
     by_target = {"by (job, instance)", "on (job, instance)", "on ()"}  # of Prometheus' own `up`, and of `absent`
+    expressions = {alert: expression(rule) for alert, rule in rules().items()}
+    clauses = [
+        (alert, clause)
+        for alert, expr in expressions.items()
+        for clause in re.findall(r"\b(?:by|on|without|ignoring)\s*\([^)]*\)", expr)
+    ]
 
-    assert [c for c in clauses if "(deployment" not in c and c not in by_target] == []
-    assert re.search(r"\b(max|min|sum|count|avg)\s*\(", expression(rule)) is None, "aggregate by (deployment)"
-    named = re.search(r"^ +summary: .*\$labels\.deployment ", rule, re.MULTILINE)
-    assert named, 'begin the summary with "{{ $labels.deployment }}: "'
+    assert [(a, c) for a, c in clauses if "(deployment" not in c and c not in by_target] == []
+    of_all = [alert for alert, expr in expressions.items() if re.search(r"\b(max|min|sum|count|avg)\s*\(", expr)]
+    assert of_all == [], "aggregate by (deployment)"
+    assert without(r"^ +summary: .*\$labels\.deployment ") == [], 'begin it with "{{ $labels.deployment }}: "'
 
 
-@pytest.mark.parametrize("alert", rules())
-def test_alert_has_a_firing_and_a_silent_case(alert: str) -> None:
+def test_every_alert_has_a_firing_and_a_silent_case() -> None:
     cases = "".join(file.read_text() for file in CASES)
+    fires = r"alertname: {}\n +exp_alerts:\n +- exp_labels"
+    silent = r"\{{eval_time: \S+, alertname: {}\}}"
 
-    fires = re.search(rf"alertname: {alert}\n +exp_alerts:\n +- exp_labels", cases)
-    assert fires, "add a case with exp_alerts to config/prometheus/sexton.rules.test.yml"
-    silent = re.search(rf"\{{eval_time: \S+, alertname: {alert}\}}", cases)
-    assert silent, f"add a case in which it is silent: {{eval_time: 1h, alertname: {alert}}}"
+    unfired = [alert for alert in rules() if not re.search(fires.format(alert), cases)]
+    assert unfired == [], "add a case with exp_alerts to config/prometheus/sexton.rules.test.yml"
+    never_silent = [alert for alert in rules() if not re.search(silent.format(alert), cases)]
+    assert never_silent == [], "add a case in which it is silent: {eval_time: 1h, alertname: …}"
 
 
-@pytest.mark.parametrize("alert", rules())
-def test_alert_uses_only_exported_metrics_and_labels(alert: str) -> None:
-    assert unknown_labels(expression(rules()[alert]), exported_labels()) == set()
+def test_every_alert_uses_only_exported_metrics_and_labels() -> None:
+    labels = exported_labels()
+
+    assert {a: unknown for a, rule in rules().items() if (unknown := unknown_labels(expression(rule), labels))} == {}
 
 
 def test_documentation_names_exactly_the_metrics_and_alerts() -> None:
@@ -117,21 +129,22 @@ def test_our_metrics_follow_the_prometheus_conventions(exported: str) -> None:
     assert code == 0, output
 
 
-@pytest.mark.parametrize(
-    ("expr", "found"),
-    [
-        ('max by (instance_id) (a_b{x="y", z=~"up"}) > 3 * max(c:d)', {"a_b", "c:d"}),
-        ("sum(rate(n_total[5m])) unless on (k) m offset 1h", {"n_total", "m"}),
-        ("a - on (kind) group_left () max by (kind) (b) + 24 * 3600", {"a", "b"}),
-    ],
-)
-def test_metric_names_of_an_expression_are_extracted(expr: str, found: set[str]) -> None:
-    assert metrics(expr) == found
+def test_metric_names_of_an_expression_are_extracted() -> None:
+    expressions = {
+        'max by (instance_id) (a_b{x="y", z=~"up"}) > 3 * max(c:d)': {"a_b", "c:d"},
+        "sum(rate(n_total[5m])) unless on (k) m offset 1h": {"n_total", "m"},
+        "a - on (kind) group_left () max by (kind) (b) + 24 * 3600": {"a", "b"},
+    }
+
+    assert {expr: metrics(expr) for expr in expressions} == expressions
 
 
-@pytest.mark.parametrize(
-    "expr",
-    ["max by (kind) (sexton_up)", 'sexton_holds{vault="x"}', "sexton_never", "sexton_holds * on (kind) sexton_up"],
-)
-def test_what_is_not_exported_would_be_noticed(expr: str) -> None:
-    assert unknown_labels(expr, exported_labels()) != set()
+def test_what_is_not_exported_would_be_noticed() -> None:
+    wrong = [
+        "max by (kind) (sexton_up)",
+        'sexton_holds{vault="x"}',
+        "sexton_never",
+        "sexton_holds * on (kind) sexton_up",
+    ]
+
+    assert [expr for expr in wrong if not unknown_labels(expr, exported_labels())] == []

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
 import typer
 
 from sexton.interfaces.cli.groups import all_commands
@@ -57,11 +56,11 @@ def source_of(command: Any) -> str:
     return inspect.getsource(callback.args[0] if isinstance(callback, partial) else callback)
 
 
-@pytest.mark.parametrize("path", SHAPES)
-def test_a_list_has_items_and_more(path: str) -> None:
-    keys = schema()["commands"][path].get("properties", {})
+def test_every_list_has_items_and_more_and_nothing_else_has() -> None:
+    commands = schema()["commands"]
+    found = {path: {"items", "more"} & set(commands[path].get("properties", {})) for path in SHAPES}
 
-    assert ("items" in keys) == SHAPES[path].is_list == ("more" in keys)
+    assert found == {path: {"items", "more"} if shape.is_list else set() for path, shape in SHAPES.items()}
 
 
 def test_keys_are_snake_case_and_instants_end_in_at() -> None:

@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[3]
 FOLDERS = ("sexton", "workflows", "activities", "config", "examples", "benchmarks", "tests", "docs")
 DECISIONS = sorted((ROOT / "docs" / "adr").glob("[0-9]*.md"))
@@ -17,12 +15,12 @@ def citing_files() -> list[Path]:
     return [*files, ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", ROOT / "worker.py"]
 
 
-@pytest.mark.parametrize("page", DECISIONS, ids=lambda p: p.name[:4])
-def test_a_decision_has_a_title_and_five_parts(page: Path) -> None:
-    text = page.read_text()
+def test_every_decision_has_a_title_and_five_parts() -> None:
+    texts = {page.name[:4]: page.read_text() for page in DECISIONS}
 
-    assert re.match(rf"# {page.name[:4]}\. [A-Z\w]", text)
-    assert re.findall(r"(?m)^## (.+)$", text) == PARTS
+    assert [number for number, text in texts.items() if not re.match(rf"# {number}\. [A-Z\w]", text)] == []
+    parts = {number: re.findall(r"(?m)^## (.+)$", text) for number, text in texts.items()}
+    assert parts == dict.fromkeys(texts, PARTS)
 
 
 def test_the_index_lists_every_decision_by_its_title() -> None:

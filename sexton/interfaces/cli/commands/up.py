@@ -8,8 +8,7 @@ from config.sources import home
 
 
 def up(
-    worker: Annotated[bool, typer.Option(help="Also start a worker.")] = True,
-    spark: Annotated[bool, typer.Option(help="Also start a worker for Spark, if Java is installed.")] = True,
+    worker: Annotated[bool, typer.Option(help="Also start a worker and a worker for Spark.")] = True,
 ) -> None:
     """Run the whole stack on this machine.
 
@@ -20,4 +19,4 @@ def up(
     """
     from sexton.runtime.embedded.up import run
 
-    run(home(), worker, worker and spark, typer.echo)
+    run(home(), worker, typer.echo)

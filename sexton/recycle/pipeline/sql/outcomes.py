@@ -41,7 +41,7 @@ class OutcomeStore:
                     if by_number:
                         self._record(tx, token, by_number)
                 break
-            except OperationalError as e:  # a take-over has locked the batch's row, or on SQLite a writer the file
+            except OperationalError as e:  # a take-over has locked the batch's row
                 if not (tries_left and is_locked(e)):
                     raise
         reached("outcomes.recorded")
@@ -58,7 +58,7 @@ class OutcomeStore:
         """Return what the token's round has deleted of a kind so far."""
         t = self._db.t.tally
         sums = [t.c.removed, t.c.deleted + t.c.hidden, t.c.bytes_freed + t.c.bytes_estimated]
-        of_kind = select(*[sum_of(self._db, n) for n in sums])
+        of_kind = select(*[sum_of(n) for n in sums])
         with self._db.read() as tx:
             row = tx.execute(of_kind.where(t.c.round == token.round, t.c.kind == kind)).one()
         return DeletedSoFar(*(int(n) for n in row))

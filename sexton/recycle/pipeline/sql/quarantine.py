@@ -212,7 +212,7 @@ class QuarantineStore:
             "batch": func.coalesce(mark.c.claimed_batch, mark.c.batch, 0),
             "round": literal(0),
             "objects": mark.c.objects_gone + deleted.files,
-            "bytes": plus(self._db, mark.c.bytes_gone, min(deleted.bytes, MOST_SUM)),
+            "bytes": plus(mark.c.bytes_gone, min(deleted.bytes, MOST_SUM)),
             "discarded": literal(why[:500]),
         }
         is_mark = and_(mark.c.instance == instance, self._is(ref))

@@ -14,7 +14,7 @@ def increment(db: Database, tx: Connection, round_: int, counts: Mapping[tuple[s
     for (kind, vault), given in sorted(counts.items()):
         numbers = {name: min(number, MOST_SUM) for name, number in given.items()}
         row = {"round": round_, "kind": kind, "vault": vault, **numbers}
-        sums = {name: plus(db, table.c[name], number) for name, number in numbers.items()}
+        sums = {name: plus(table.c[name], number) for name, number in numbers.items()}
         tx.execute(
             upsert(db, table).values(row).on_conflict_do_update(index_elements=["round", "kind", "vault"], set_=sums)
         )

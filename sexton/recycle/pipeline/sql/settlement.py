@@ -163,10 +163,7 @@ class SettlementStore:
     def _move_to_history(
         self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress], now: int
     ) -> frozenset[Ref]:
-        """Write a history row for each mark and its absorbed children, then delete the records; return those moved.
-
-        In this order: SQLite's trigger refuses to delete a claimed mark without history.
-        """
+        """Write a history row for each mark and its absorbed children, then delete the records; return those moved."""
         if not marks:
             return frozenset()
         db, mark, history = self._db, self._db.t.mark, self._db.t.mark_history
@@ -180,7 +177,7 @@ class SettlementStore:
             *[mark.c[n] for n in copied],
             func.coalesce(mark.c.claimed_batch, token.batch).label("batch"),
             (mark.c.objects_gone + deleted.c.objects).label("objects"),
-            plus(db, mark.c.bytes_gone, deleted.c.bytes).label("bytes"),
+            plus(mark.c.bytes_gone, deleted.c.bytes).label("bytes"),
             *[literal(v, history.c[n].type).label(n) for n, v in constants.items()],
         ).where(named_by(mark, deleted, token.instance), _is_of(token, mark))
         insert = upsert(db, history).from_select([*copied, "batch", "objects", "bytes", *constants], row)
@@ -239,7 +236,7 @@ class SettlementStore:
         mark = self._db.t.mark
         return {
             "objects_gone": mark.c.objects_gone + deleted.c.objects,
-            "bytes_gone": plus(self._db, mark.c.bytes_gone, deleted.c.bytes),
+            "bytes_gone": plus(mark.c.bytes_gone, deleted.c.bytes),
         }
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, and_, bindparam, exists, select
 
 from sexton.database.engine import Database, now_column
-from sexton.database.tables import Tables, build
+from sexton.database.tables import TABLES
 from sexton.marks.file_results import UNTRIED, FileResults
 from sexton.marks.lease import LeaseState
 from sexton.marks.lease_port import LeaseLost
@@ -15,7 +15,7 @@ from sexton.marks.model import WriteToken
 
 
 def verify(
-    db: Database, connection: Connection, token: WriteToken, *, now: int | None = None, shared: bool = False
+    _db: Database, connection: Connection, token: WriteToken, *, now: int | None = None, shared: bool = False
 ) -> None:
     """Lock the batch row and check epoch, attempt and opening; with ``now``, also that the lease has not expired.
 
@@ -28,7 +28,7 @@ def verify(
     Raises:
         LeaseLost: a newer attempt or a newer epoch works here; the transaction must end without effect.
     """
-    statements = _statements(db.dialect)
+    statements = _statements()
     find_batch = statements.share_batch if shared else statements.lock_batch
     if connection.execute(find_batch, _parameters(token)).first() is None:
         raise LeaseLost(f"batch {token.batch} was taken over by a newer attempt or lease")
@@ -48,7 +48,7 @@ def ensure_latest(db: Database, token: WriteToken, files: Sequence[int]) -> None
     """
     parameters = {**_parameters(token), "file": files[0], "of_instance": token.instance, "for_job": token.lease.job}
     with db.look_up() as connection:
-        row = connection.execute(_statements(db.dialect).find_file, parameters).first()
+        row = connection.execute(_statements().find_file, parameters).first()
     codes = b"" if row is None else FileResults.decode(row.results).codes
     if row is None or any(codes[file - row.first] != UNTRIED for file in files):
         raise LeaseLost(f"batch {token.batch} was taken over by a newer attempt or lease, or its files were tried")
@@ -82,9 +82,8 @@ class _Statements(NamedTuple):
 
 
 @cache  # used before every write of a batch: the statements are built once
-def _statements(dialect: str) -> _Statements:
-    t: Tables = build(dialect)
-    batch, lease, files = t.batch, t.lease, t.file_list
+def _statements() -> _Statements:
+    batch, lease, files = TABLES.batch, TABLES.lease, TABLES.file_list
     of_token = and_(
         batch.c.id == bindparam("of"),
         batch.c.lease_epoch == bindparam("in_epoch"),
@@ -95,7 +94,7 @@ def _statements(dialect: str) -> _Statements:
     of_lease = (lease.c.epoch, lease.c.owner, lease.c.state, lease.c.expires_at)
     find_batch = select(batch.c.id).where(of_token)
     may_have_file = and_(files.c.batch == bindparam("of"), files.c.last >= bindparam("file"))
-    now = now_column(dialect).label("now")
+    now = now_column().label("now")
     find_file = select(files.c.first, files.c.results, now, *of_lease).select_from(files.join(lease, is_lease))
     find_file = find_file.where(may_have_file, files.c.first <= bindparam("file"), exists().where(of_token))
     return _Statements(

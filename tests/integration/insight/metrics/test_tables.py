@@ -19,38 +19,37 @@ SMALLEST_ROW = 100
 
 
 def test_a_table_grows_with_its_rows(rig: Rig) -> None:
-    grows = "mark" if rig.db.dialect == "postgresql" else "all"
     before = scrape(rig)
     rig.mark("dropped", *(NewMark(id=f"m{n}", vault="disk", keys=(f"data/{n}/a.dat",)) for n in range(ROWS)))
 
     after = scrape(rig)
-    sizes = [s("sexton_table_bytes", table=grows) for s in (before, after)]
+    sizes = [s("sexton_table_bytes", table="mark") for s in (before, after)]
     assert sizes[0] is not None
     assert sizes[1] is not None
     assert sizes[1] - sizes[0] > ROWS * SMALLEST_ROW
     assert after("sexton_table_bytes", table="pace") == before("sexton_table_bytes", table="pace")
 
 
-def test_indexes_and_toast_are_counted(postgres_rig: Rig) -> None:
-    before = scrape(postgres_rig)("sexton_table_bytes", table="file_list")
-    postgres_rig.sql(
+def test_indexes_and_toast_are_counted(rig: Rig) -> None:
+    before = scrape(rig)("sexton_table_bytes", table="file_list")
+    rig.sql(
         "INSERT INTO {}file_list (batch, last, first, instance, first_key, last_key, files, results) "
         "VALUES (1, 1, 1, 'shop', 'a', 'b', convert_to(repeat('x', 1000000), 'UTF8'), '')"
     )
 
-    after = scrape(postgres_rig)("sexton_table_bytes", table="file_list")
+    after = scrape(rig)("sexton_table_bytes", table="file_list")
     assert (after or 0) - (before or 0) > 1_000_000  # outside of the row
 
 
 def test_every_table_has_one_sample(rig: Rig) -> None:
     tables = {table.name for table in fields(Tables)}
 
-    assert scrape(rig).values("table") == (tables if rig.db.dialect == "postgresql" else {"all"})
+    assert scrape(rig).values("table") == tables
 
 
-def test_sizes_need_no_right_to_the_table(postgres_rig: Rig) -> None:
+def test_sizes_need_no_right_to_the_table(rig: Rig) -> None:
     role = f"svc_{secrets.token_hex(4)}"
-    with postgres_rig.db.write() as c:
+    with rig.db.write() as c:
         c.execute(
             text(
                 f"CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA sexton TO {role};"
@@ -59,18 +58,18 @@ def test_sizes_need_no_right_to_the_table(postgres_rig: Rig) -> None:
                 f"REVOKE ALL ON sexton.call FROM {role}"
             )
         )
-    restricted = Database.open(postgres_rig.url.replace("postgres@", f"{role}@"))
+    restricted = Database.open(rig.url.replace("postgres@", f"{role}@"))
 
-    found = scrape(collector(postgres_rig, db=restricted))
+    found = scrape(collector(rig, db=restricted))
     restricted.close()
     assert found("sexton_up") == 1
     assert found("sexton_scrape_errors_total") == 0
-    assert found("sexton_table_bytes", table="call") == scrape(postgres_rig)("sexton_table_bytes", table="call")
+    assert found("sexton_table_bytes", table="call") == scrape(rig)("sexton_table_bytes", table="call")
 
 
-def test_an_exclusive_lock_costs_only_the_sizes(postgres_rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
-    ours = collector(postgres_rig)
-    with postgres_rig.db.write() as c, caplog.at_level(logging.WARNING):
+def test_an_exclusive_lock_costs_only_the_sizes(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    ours = collector(rig)
+    with rig.db.write() as c, caplog.at_level(logging.WARNING):
         c.execute(text("LOCK TABLE sexton.call IN ACCESS EXCLUSIVE MODE"))  # as VACUUM FULL does
         during = scrape(ours)
 

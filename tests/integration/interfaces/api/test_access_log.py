@@ -1,7 +1,6 @@
 """Each request has an id and one line in the log, which repeats nothing that was sent."""
 
 import logging
-import time
 from collections.abc import Iterator
 
 import httpx
@@ -9,6 +8,7 @@ import pytest
 
 from sexton.interfaces.api.access_log import HEADER
 from tests.servers.api import Api
+from tests.support.eventually import eventually
 from tests.support.rig import Rig
 
 
@@ -20,13 +20,13 @@ def api(rig: Rig) -> Iterator[Api]:
 
 def lines(caplog: pytest.LogCaptureFixture, number: int) -> str:
     """Return what was logged, once it has so many lines: a line is written after its answer was sent."""
-    for _ in range(100):
-        found = [r.getMessage() for r in caplog.records if r.name == "sexton.interfaces.api.access_log"]
-        if len(found) >= number:
-            break
-        time.sleep(0.1)
-    assert len(found) == number
-    return "\n".join(found)
+
+    def logged() -> list[str]:
+        return [r.getMessage() for r in caplog.records if r.name == "sexton.interfaces.api.access_log"]
+
+    eventually(f"{number} lines", lambda: len(logged()) >= number)
+    assert len(logged()) == number
+    return "\n".join(logged())
 
 
 def get(api: Api, path: str, **headers: str) -> httpx.Response:

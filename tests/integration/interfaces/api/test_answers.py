@@ -17,6 +17,7 @@ from sexton.protocol.body import MAX_BODY_BYTES, MAX_ITEMS_BYTES
 from tests.integration.interfaces.api.conftest import Ask
 from tests.integration.protection.registrations import remaining_keys
 from tests.servers.api import Api
+from tests.servers.postgres import shared
 from tests.support.kept import kept_texts
 from tests.support.rig import DEPLOYMENT, Rig
 
@@ -252,10 +253,10 @@ def test_an_unexpected_error_is_one_sentence_with_a_logged_trace(
     assert "a secret of the program" in caplog.text
 
 
-def test_an_unreachable_database_is_503(api: Api, ask: Ask, rig: Rig, tmp_path: Path) -> None:
+def test_an_unreachable_database_is_503(api: Api, ask: Ask, rig: Rig) -> None:
     token = api.token("read")
     rig.db.close()
-    (tmp_path / "sexton.db").rename(tmp_path / "away.db")
+    shared().drop_database(rig.url)
 
     answer = httpx.get(f"{api.url}/v1/status", headers={"Authorization": f"Bearer {token}"})
     health = [httpx.get(f"{api.url}/{path}") for path in ("healthz", "readyz", "livez")]

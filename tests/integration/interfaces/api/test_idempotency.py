@@ -180,7 +180,7 @@ def test_what_may_have_begun_is_not_begun_again(api: Api, monkeypatch: pytest.Mo
 
     async def begin(*_: Any) -> WorkflowHandle[Any, Any]:
         begun.append(work)
-        await asyncio.sleep(1)
+        await asyncio.Event().wait()
         raise AssertionError("nobody waits for this answer")
 
     async def connected(_: Any) -> object:

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-from sqlalchemy import text
-
 from sexton.contract import NewMark
 from sexton.replication.binlog.model import LogRetention
 from sexton.runtime.stores import DeploymentStores
@@ -21,9 +19,6 @@ def fill_database(rig: Rig, root: Path) -> None:
     rig.later(10_801)
     pin = {"id": PIN, "topic": "orders", "region": "r1", "start": 0, "node": "n7", "kafka_id": "", "log_end": 0}
     with rig.db.write() as c:
-        if rig.db.dialect == "postgresql":  # a database that other tests have used: the examples name number 1
-            for table in ("plan", "check_run"):
-                c.execute(text(f"ALTER TABLE sexton.{table} ALTER COLUMN id RESTART"))
         ensure_topic(rig.db, c, "orders", "a")
         now = rig.db.now(c)
         c.execute(rig.db.t.wal_pin.insert().values(**pin, opened_at=now, expires_at=now + 3_600_000))

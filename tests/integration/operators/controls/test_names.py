@@ -1,13 +1,11 @@
 """A wrong or missing name of an instance is answered with what to write."""
 
-from pathlib import Path
-
 import pytest
 
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
 from sexton.operators.registry.store import Registry
-from tests.support.rig import DEPLOYMENT, Rig, migrated
+from tests.support.rig import Rig
 
 
 def test_a_wrong_name_of_an_instance_is_refused(rig: Rig) -> None:
@@ -15,8 +13,8 @@ def test_a_wrong_name_of_an_instance_is_refused(rig: Rig) -> None:
         rig.registry.add_instance("My Shop")
 
 
-def test_no_registered_instance_is_answered_with_the_command(tmp_path: Path) -> None:
-    db = Database.open(f"sqlite:///{migrated(tmp_path / 'empty.db', DEPLOYMENT)}")
+def test_no_registered_instance_is_answered_with_the_command(clean_url: str) -> None:
+    db = Database.open(clean_url)
 
     with pytest.raises(BadInput, match="no instance is registered; add one: sexton instance add NAME"):
         Registry(db).resolve_instance(None)

@@ -5,11 +5,10 @@ from pathlib import Path
 from sqlalchemy import event
 
 from sexton.contract import NewMark
-from sexton.database.contract_sqlite import PARENT_LEVELS
 from sexton.insight.why.context import WhyContext
 from sexton.insight.why.story import story
 from sexton.marks.model import Ref
-from sexton.marks.sql.ancestors import TOO_MANY_LEVELS, find_ancestors
+from sexton.marks.sql.ancestors import PARENT_LEVELS, TOO_MANY_LEVELS, find_ancestors
 from sexton.operators.holds.model import Hold
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, listing, put, stores_of

@@ -1,4 +1,4 @@
-"""A ``Shop`` of a clean database, on SQLite and PostgreSQL in turn."""
+"""A ``Shop`` of a clean database."""
 
 from collections.abc import Iterator
 from pathlib import Path

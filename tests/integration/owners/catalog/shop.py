@@ -25,7 +25,7 @@ from sexton.owners.catalog.model import NewTable, Output, Schema, Written
 from sexton.owners.catalog.owner import CatalogOwner
 from sexton.owners.catalog.plugin import PLUGIN
 from sexton.owners.catalog.store import Catalog
-from sexton.owners.catalog.tables import build, create
+from sexton.owners.catalog.tables import TABLES, create
 from sexton.owners.plugins import add_instance
 from sexton.recycle.planning.policy import policy
 from tests.support.rig import DAY, GRACE, RETENTION, Rig, listing, put
@@ -73,7 +73,7 @@ class Shop(Rig):
         self.catalog_owner = CatalogOwner(self.owners)
         super().__init__(url, owner=self.catalog_owner, **more)
         create(self.db)
-        self.t = build(self.db.dialect)
+        self.t = TABLES
         self.catalog = Catalog(self.db, "shop")
         self.policy = policy(RETENTION, GRACE, owners={"catalog": owner_policy(PLUGIN, OWN)})
         self.roots: dict[str, Path] = {}

@@ -144,7 +144,7 @@ def test_a_catalog_without_tables_is_silent_not_a_crash(shop: Shop) -> None:
         assert shop.catalog_owner.live("shop", marks, no_heartbeat) == {}
     finally:
         with shop.db.write() as c:
-            away = "sexton_catalog.away" if shop.db.dialect == "postgresql" else "away"
+            away = "sexton_catalog.away"
             c.execute(text(f"ALTER TABLE {away} RENAME TO {shop.t.txns.name}"))
 
 

@@ -112,5 +112,5 @@ def _patiently(call: Callable[[], str | None]) -> str | None:
             return call()
         except LabelTaken:
             return None
-        except OperationalError:  # SQLite has one writer, and did not have its turn for us
+        except OperationalError:  # a lock was waited for too long
             continue

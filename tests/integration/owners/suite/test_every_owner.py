@@ -1,4 +1,4 @@
-"""Every owner passes the suite of ``sexton.testing``, on both databases."""
+"""Every owner passes the suite of ``sexton.testing``."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from sexton.contract import NewMark, Refused
 from sexton.owners import plugins
 from sexton.owners.catalog.model import NewTable, Schema, Written
 from sexton.owners.catalog.store import Catalog
-from sexton.owners.catalog.tables import build
+from sexton.owners.catalog.tables import TABLES
 from sexton.testing import OwnerDriver, OwnerSuite, Workbench
 from sexton.testing.workbench import INSTANCE, VAULT
 from tests.support.owner_package import install
@@ -31,7 +31,7 @@ def folder_package(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 class Everywhere(OwnerSuite):
-    """The suite on both databases."""
+    """The suite, on one database that is emptied for each test."""
 
     @pytest.fixture
     def database_url(self, clean_url: str) -> str:
@@ -91,35 +91,27 @@ class SqlDriver:
 
     def __init__(self, bench: Workbench) -> None:
         self._bench = bench
-        is_postgres = bench.db.dialect == "postgresql"
-        self._schema, self._drops = "shop." if is_postgres else "", dict[str, str]()
-        statements = ["CREATE SCHEMA IF NOT EXISTS shop"] if is_postgres else []
+        self._drops = dict[str, str]()
         self._view = (
-            f"CREATE VIEW {self._schema}sexton_live AS SELECT cast('file' AS text) AS kind, name AS id, "
-            f"cast('{VAULT}' AS text) AS vault, key FROM {self._schema}file"
+            "CREATE VIEW shop.sexton_live AS SELECT cast('file' AS text) AS kind, name AS id, "
+            f"cast('{VAULT}' AS text) AS vault, key FROM shop.file"
         )
-        statements += [
-            f"DROP VIEW IF EXISTS {self._schema}sexton_live",
-            f"DROP TABLE IF EXISTS {self._schema}file",
-            f"CREATE TABLE {self._schema}file (name text, key text)",
-            self._view,
-        ]
-        self._run(*statements)
+        self._run("CREATE SCHEMA shop", "CREATE TABLE shop.file (name text, key text)", self._view)
         registry = bench.engine.stores.registry
-        registry.set_live_view(INSTANCE, f"{self._schema}sexton_live")
+        registry.set_live_view(INSTANCE, "shop.sexton_live")
 
     def create(self, name: str) -> set[str]:
         keys = {f"data/{name}/{n}.dat" for n in range(2)}
         for key in keys:
             self._bench.put(key)
-            self._run(f"INSERT INTO {self._schema}file VALUES ('{name}', '{key}')")
+            self._run(f"INSERT INTO shop.file VALUES ('{name}', '{key}')")
         return keys
 
     def drop(self, name: str) -> None:
         keys = tuple(f"data/{name}/{n}.dat" for n in range(2))
         self._drops[name] = f"{name}.{len(self._drops)}"
         with self._bench.db.write() as c:
-            c.execute(text(f"DELETE FROM {self._schema}file WHERE name = '{name}'"))
+            c.execute(text(f"DELETE FROM shop.file WHERE name = '{name}'"))
             contract.mark(c, INSTANCE, "dropped", [NewMark(id=self._drops[name], vault=VAULT, keys=keys)])
 
     def undrop(self, name: str) -> bool:
@@ -127,14 +119,14 @@ class SqlDriver:
             with self._bench.db.write() as c:
                 contract.undrop(c, INSTANCE, "dropped", [self._drops[name]])
                 for n in range(2):
-                    c.execute(text(f"INSERT INTO {self._schema}file VALUES ('{name}', 'data/{name}/{n}.dat')"))
+                    c.execute(text(f"INSERT INTO shop.file VALUES ('{name}', 'data/{name}/{n}.dat')"))
         except Refused:
             return False
         return True
 
     @contextmanager
     def silence(self) -> Iterator[None]:
-        self._run(f"DROP VIEW {self._schema}sexton_live")
+        self._run("DROP VIEW shop.sexton_live")
         yield
         self._run(self._view)
 
@@ -183,7 +175,7 @@ class CatalogDriver:
 
     @contextmanager
     def silence(self) -> Iterator[None]:
-        tablets = build(self._bench.db.dialect).tablets
+        tablets = TABLES.tablets
         with self._bench.db.write() as c:
             c.execute(text(f"ALTER TABLE {tablets.fullname} RENAME TO away"))
         yield

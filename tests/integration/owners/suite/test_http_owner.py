@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 import urllib.error
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from sqlalchemy import select
 
 from sexton.kernel.errors import BadInput
 from sexton.kernel.trust import STRICT
@@ -22,7 +22,10 @@ from sexton.testing import OwnerDriver, OwnerSuite, Workbench
 from sexton.testing.workbench import VAULT
 from tests.servers.certificate import certificate
 from tests.servers.go_owner import GoOwner
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.kept import kept_texts
+
+YEAR = 365 * 86_400
 
 
 class GoDriver:
@@ -79,6 +82,10 @@ class TestHttp(OwnerSuite):
         return GoDriver(bench, self._server)
 
 
+ASKED_NO_LONGER = threading.Event()
+"""Set when nobody waits for a late answer any more."""
+
+
 class Scripted(BaseHTTPRequestHandler):
     """Answers each path as ``answers`` says; other paths with nothing that is live or garbage."""
 
@@ -124,36 +131,61 @@ def dropped(bench: Workbench) -> str:
     return "lake/t/0.parquet"
 
 
-def slowly() -> bytes:
-    time.sleep(7)
+def never() -> bytes:
+    ASKED_NO_LONGER.wait(PATIENCE_SECONDS)
     return b"{}"
 
 
 @pytest.mark.parametrize(
     ("path", "answer", "says"),
     [
-        ("/v1/live/search", slowly, "does not answer"),
+        ("/v1/live/search", never, "does not answer"),
         ("/v1/live/search", lambda: b"<html>", "is no JSON"),
         ("/v1/live/search", lambda: b'{"live": []}', "searched: Field required"),
         ("/v1/live/search", lambda: b'{"live": [], "searched": 0}', "searched 0 of 1 marks"),
         ("/v1/garbage", lambda: b'{"entries": [{"kind": "a", "id": "b"}], "end": ""}', "does not move on"),
+        (
+            "/v1/garbage",
+            lambda: b'{"entries": [{"kind": "a", "id": "b", "extra_retention_second": 9}], "end": "1"}',
+            "entries.0.extra_retention_second: Extra inputs are not permitted",
+        ),
         ("/v1/fence", lambda: b'{"answers": [{"kind": "d", "id": "1", "answer": "yes"}]}', "answers.0.answer"),
     ],
-    ids=["slow", "no-json", "field-missing", "searched-nothing", "stuck-list", "unknown-answer"],
+    ids=["slow", "no-json", "field-missing", "searched-nothing", "stuck-list", "unknown-field", "unknown-answer"],
 )
 def test_a_wrong_answer_keeps_everything_and_is_named(
     scripted: str, tmp_path: Path, path: str, answer: Callable[[], bytes], says: str
 ) -> None:
     Scripted.answers[path] = answer
+    ASKED_NO_LONGER.clear()
     bench = Workbench(tmp_path, "http", {"url": scripted})
     key = dropped(bench)
 
     report = bench.round()
+    ASKED_NO_LONGER.set()
     bench.close()
 
     assert bench.keys() == {key}
     assert any(says in why for why in kept_texts(report)), kept_texts(report)
     assert report.faults > 0
+
+
+def test_extra_retention_of_a_listed_mark_is_kept(scripted: str, tmp_path: Path) -> None:
+    mark = {"kind": "dropped", "id": "1", "vault": VAULT, "keys": ["lake/t/0.parquet"]}
+    entry = mark | {"extra_retention_seconds": YEAR}
+    pages = [{"entries": [entry], "end": "1"}]
+    Scripted.answers["/v1/garbage"] = lambda: json.dumps(pages.pop() if pages else {"entries": [], "end": "1"}).encode()
+    bench = Workbench(tmp_path, "http", {"url": scripted})
+    bench.put("lake/t/0.parquet")
+    bench.round()
+    bench.later()
+
+    report = bench.round()
+    with bench.db.read() as c:
+        waits = c.execute(select(bench.db.t.mark.c.extra_retention_seconds)).scalar_one()
+    bench.close()
+
+    assert (report.claimed, waits, bench.keys()) == (0, YEAR, {"lake/t/0.parquet"})
 
 
 def test_an_owner_that_lies_about_live_is_stopped_by_its_fence(scripted: str, tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_a_silent_database_loses_no_count(rig: Rig) -> None:
     [place] = pacer.places("shop", "cold", ["data/1"])
     pacer.reserve({place: 1}, 0.0)
     pacer.report_result({place: 1}, Answer(0.0, 0.1, {place: 1}))
-    there, away = ("pace_share", "away") if rig.db.dialect == "postgresql" else ("sexton_pace_share", "sexton_away")
+    there, away = "pace_share", "away"
 
     rig.sql(f"ALTER TABLE {{}}pace_share RENAME TO {away}")
     refused = store.exchange("a", [pace_report(1_000)])

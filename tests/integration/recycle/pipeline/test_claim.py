@@ -194,8 +194,8 @@ class TestChildren:
 
         assert (rig.row("tablet", "late").state, rig.count("mark")) == (MarkState.MARKED, 1)
 
-    def test_a_child_that_its_owner_commits_keeps_its_parent(self, postgres_rig: Rig) -> None:
-        rig, child = postgres_rig, Ref("prepared", "r1")
+    def test_a_child_that_its_owner_commits_keeps_its_parent(self, rig: Rig) -> None:
+        child = Ref("prepared", "r1")
         rig.mark("dropped", NewMark(id="t", vault="disk", prefix="data/t/"))
         with rig.db.write() as c:
             contract.prepare(c, "shop", "load", ["r1"], "disk", ["data/t/r1/"], 1, ("dropped", ["t"]))

@@ -1,16 +1,12 @@
 """Committers, undroppers and a claimer run at once, and no committed or undropped mark is claimed."""
 
-import random
 import threading
-import time
-from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import event, text
 
 from sexton import contract
 from sexton.contract import Collected, NewMark, Refused
@@ -19,13 +15,13 @@ from sexton.kernel import crash_points
 from sexton.marks.keepers import OWNER_BUSY
 from sexton.marks.model import Candidate, ClaimRequest, Ref
 from tests.support.claims import FAR_MS, claim, token
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.kept import kept_texts
+from tests.support.locks import wait_for_lock_waiter
+from tests.support.pauses import Pauses
 from tests.support.rig import Rig, listing, put
 
 PAUSE_SECONDS = 0.02
-REST_SECONDS = 0.08
-SIZE = {"sqlite": {"marks": 400, "threads": 2}, "postgresql": {"marks": 720, "threads": 4}}
-"""SQLite has one writer, so a pause of one is a pause of all."""
 SLEEP = """
 CREATE FUNCTION doze() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN PERFORM pg_sleep(random() * {seconds}); RETURN coalesce(OLD, NEW); END $$;
@@ -34,61 +30,33 @@ CREATE TRIGGER doze BEFORE DELETE ON sexton.mark FOR EACH STATEMENT EXECUTE FUNC
 CREATE TRIGGER doze_on_row BEFORE DELETE ON sexton.mark FOR EACH ROW WHEN (OLD.state = 'MARKED')
     EXECUTE FUNCTION doze();
 """
-WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 
 
 @pytest.fixture
-def arena(database_url: str) -> Iterator[Rig]:
-    """A database of its own: what it sleeps in stays in it."""
-    rig = Rig(database_url).instance()
-    if rig.db.dialect == "postgresql":
-        with rig.db.write() as c:
-            c.exec_driver_sql(SLEEP.format(seconds=PAUSE_SECONDS))
-    else:
-        # Its writers do not queue: without a pause after each transaction one of them has the file to itself.
-        event.listen(rig.db.engine, "checkin", lambda _connection, _record: time.sleep(random.uniform(0, REST_SECONDS)))
-    yield rig
-    rig.db.close()
+def arena(rig: Rig) -> Rig:
+    """A database that pauses where committers, undroppers and claimers meet."""
+    with rig.db.write() as c:
+        c.exec_driver_sql(SLEEP.format(seconds=PAUSE_SECONDS))
+    return rig
 
 
-def drowsy(name: str) -> None:
-    time.sleep(random.uniform(0, PAUSE_SECONDS))
-
-
-@pytest.mark.slow
 def test_no_committed_or_undropped_mark_is_claimed(arena: Rig) -> None:
-    seen: set[str] = set()
-    outcomes: Counter[str] = Counter()
+    """Whoever wins; the interleavings that matter are forced below."""
+    with crash_points.installed(Pauses(PAUSE_SECONDS)):
+        result = race.run(arena.db, marks=400, threads=4)
 
-    def hook(name: str) -> None:
-        seen.add(name)
-        drowsy(name)
-
-    with crash_points.installed(hook):
-        # A race that one side wins whole proves nothing; SQLite's lock is not fair, so it may take another.
-        while not all(outcomes[side] for side in ("committed", "undropped", "claimed")):
-            assert outcomes["races"] < 3, outcomes
-            result = race.run(arena.db, **SIZE[arena.db.dialect])
-            outcomes.update(result.model_dump(), races=1)
-
-            assert (result.committed_and_claimed, result.undropped_and_claimed, result.lost) == (0, 0, 0), result
-
-    assert outcomes["refused"] > 0
-    assert {"claim.guarded", "claim.checked", "claim.written"} <= seen
-    if arena.db.dialect == "sqlite":
-        assert {"commit.deleted", "undrop.guarded", "undrop.checked"} <= seen
+    assert (result.committed_and_claimed, result.undropped_and_claimed, result.lost) == (0, 0, 0), result
 
 
-@pytest.mark.slow
 def test_the_race_detects_an_owner_that_skips_the_check(arena: Rig) -> None:
     def blind(c: object, instance: str, ids: list[str]) -> None:
         """An owner that believes its transaction is still open, and never asks."""
 
-    with crash_points.installed(drowsy):
-        result = race.run(arena.db, marks=160, threads=2, commit=blind)
-
-    assert result.committed_and_claimed > 0
-    assert not result.clean
+    with crash_points.installed(Pauses(PAUSE_SECONDS)):
+        eventually(
+            "a race is lost",
+            lambda: race.run(arena.db, marks=160, threads=2, commit=blind).committed_and_claimed > 0,
+        )
 
 
 def test_the_race_leaves_no_rows_behind(arena: Rig) -> None:
@@ -105,8 +73,7 @@ def prepare(rig: Rig, *ids: str) -> None:
         contract.prepare(c, "shop", "load", ids, "disk", [f"data/{i}/" for i in ids], 1)
 
 
-def test_a_claim_does_not_wait_for_an_owners_commit(postgres_rig: Rig) -> None:
-    rig = postgres_rig
+def test_a_claim_does_not_wait_for_an_owners_commit(rig: Rig) -> None:
     prepare(rig, "r1", "r2")
     write_token = token(rig, "prepared")
     with rig.db.engine.connect() as owner:
@@ -122,8 +89,7 @@ def test_a_claim_does_not_wait_for_an_owners_commit(postgres_rig: Rig) -> None:
     assert (second.claimed, second.keep_reasons) == ({Ref("prepared", "r1")}, {})
 
 
-def test_a_commit_open_during_the_claim_keeps_its_files(postgres_rig: Rig, tmp_path: Path) -> None:
-    rig = postgres_rig
+def test_a_commit_open_during_the_claim_keeps_its_files(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     put(root, "data/r1/a.dat")
     prepare(rig, "r1")
@@ -168,24 +134,10 @@ def paused(point: str) -> Iterator[tuple[threading.Event, threading.Event]]:
     def hook(name: str) -> None:
         if name == point:
             reached.set()
-            assert resume.wait(20)
+            assert resume.wait(PATIENCE_SECONDS)
 
     with crash_points.installed(hook):
         yield reached, resume
-
-
-def is_waiting(rig: Rig, job: Future[None]) -> bool:
-    """Return whether the job waits: for a lock of PostgreSQL, or for SQLite's single writer."""
-    if rig.db.dialect == "sqlite":
-        time.sleep(0.3)
-        return not job.done()
-    until = time.monotonic() + 10
-    while time.monotonic() < until and not job.done():
-        with rig.db.read() as c:
-            if c.execute(text(WAITING)).scalar_one():
-                return True
-        time.sleep(0.02)
-    return False
 
 
 def undrop(rig: Rig) -> None:
@@ -216,15 +168,14 @@ def test_a_commit_that_waited_for_a_claim_sees_it(
 
     with paused(point) as (reached, resume), ThreadPoolExecutor(2) as pool:
         claimer = pool.submit(rig.stores.claims.claim, ClaimRequest(write_token, [Candidate(Ref(kind, "t"))], FAR_MS))
-        assert reached.wait(10)
+        assert reached.wait(PATIENCE_SECONDS)
         owner = pool.submit(act, rig)
-        owner_waited = is_waiting(rig, owner)
+        wait_for_lock_waiter(rig.db)
         resume.set()
 
-        assert claimer.result(10).claimed == {Ref(kind, "t")}
+        assert claimer.result(PATIENCE_SECONDS).claimed == {Ref(kind, "t")}
         with pytest.raises(refusal, match=r"t (is )?claimed in batch"):
-            owner.result(10)
-    assert owner_waited
+            owner.result(PATIENCE_SECONDS)
     assert rig.row(kind, "t").state == "CLAIMED"
 
 
@@ -237,10 +188,9 @@ def test_a_claim_behind_an_open_undrop_finds_nothing(rig: Rig) -> None:
         claimer = pool.submit(
             rig.stores.claims.claim, ClaimRequest(write_token, [Candidate(Ref("dropped", "t"))], FAR_MS)
         )
-        claimer_waited = is_waiting(rig, claimer)
+        wait_for_lock_waiter(rig.db)
         owner.commit()
 
-        result = claimer.result(10)
+        result = claimer.result(PATIENCE_SECONDS)
 
-    assert claimer_waited
     assert (result.claimed, result.keep_reasons, rig.count("mark")) == (frozenset(), {}, 0)

@@ -145,7 +145,7 @@ def test_a_settled_mark_leaves_no_list(rig: Rig) -> None:
     assert rig.count("file_list") == 0
 
 
-def test_a_mark_of_the_same_id_is_not_settled_by_the_batch_before_it(rig: Rig) -> None:
+def test_a_mark_is_not_settled_by_the_batch_before_it(rig: Rig) -> None:
     first = claim_mark(rig)
     rig.stores.files.drop(first, [T])
     progress = rig.stores.settlements.progress(first, [T])

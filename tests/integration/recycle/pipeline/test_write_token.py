@@ -30,6 +30,8 @@ from sexton.recycle.pipeline.progress import DeletionProgress
 from sexton.recycle.pipeline.sql.write_token import verify
 from sexton.storage.model import KeyOutcome, KeyResult
 from tests.support.claims import FAR_MS, claim, token
+from tests.support.eventually import PATIENCE_SECONDS
+from tests.support.locks import wait_for_lock_waiter
 from tests.support.rig import Rig
 
 M = Ref("dropped", "m")
@@ -120,33 +122,33 @@ def test_a_lease_of_another_job_proves_nothing(rig: Rig) -> None:
         verify_at(rig, with_)
 
 
-def test_outcomes_are_stored_while_a_claim_holds_the_batch(postgres_rig: Rig) -> None:
-    with_ = token(postgres_rig)
-    storing = threading.Thread(target=lambda: verify_at(postgres_rig, with_, shared=True))
+def test_outcomes_are_stored_while_a_claim_holds_the_batch(rig: Rig) -> None:
+    with_ = token(rig)
+    storing = threading.Thread(target=lambda: verify_at(rig, with_, shared=True))
 
-    with postgres_rig.db.write() as claiming:
-        verify(postgres_rig.db, claiming, with_)
+    with rig.db.write() as claiming:
+        verify(rig.db, claiming, with_)
         storing.start()
-        storing.join(4)
+        storing.join(PATIENCE_SECONDS)
 
         assert not storing.is_alive()
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_a_take_over_waits_for_a_write_under_way(postgres_rig: Rig, shared: bool) -> None:
-    first, opened = token(postgres_rig), []
-    taking_over = threading.Thread(target=lambda: opened.append(token(postgres_rig, attempt=2)))
+def test_a_take_over_waits_for_a_write_under_way(rig: Rig, shared: bool) -> None:
+    first, opened = token(rig), []
+    taking_over = threading.Thread(target=lambda: opened.append(token(rig, attempt=2)))
 
-    with postgres_rig.db.write() as writing:
-        verify(postgres_rig.db, writing, first, shared=shared)
+    with rig.db.write() as writing:
+        verify(rig.db, writing, first, shared=shared)
         taking_over.start()
-        taking_over.join(0.5)
-        assert (taking_over.is_alive(), opened) == (True, [])
-    taking_over.join(10)
+        wait_for_lock_waiter(rig.db)
+        assert opened == []
+    taking_over.join(PATIENCE_SECONDS)
 
     assert [second.attempt for second in opened] == [2]
     with pytest.raises(LeaseLost):
-        verify_at(postgres_rig, first, shared=shared)
+        verify_at(rig, first, shared=shared)
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=list(WRITES))

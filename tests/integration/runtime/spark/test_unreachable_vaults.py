@@ -18,8 +18,6 @@ from tests.integration.runtime.spark.conftest import Deleting
 from tests.support.kept import kept_texts
 from tests.support.rig import DEPLOYMENT, RETENTION, Rig, listing, put
 
-SQLITE = pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)
-
 
 def where(rig: Rig) -> ConnectionTarget:
     return ConnectionTarget(
@@ -36,7 +34,6 @@ def due(rig: Rig, root: Path, marks: int, vault: str = "disk") -> None:
     rig.later(RETENTION["dropped"] + 1)
 
 
-@SQLITE
 @pytest.mark.timeout(120)
 def test_a_vault_unreachable_by_executors_is_not_claimed_further(
     rig: Rig, deleting: Deleting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -62,7 +59,6 @@ def test_a_vault_unreachable_by_executors_is_not_claimed_further(
     assert report.faults > 0
 
 
-@SQLITE
 def test_a_part_with_a_fault_leaves_the_audit_to_the_worker(
     rig: Rig, sessions: Sessions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,7 +90,6 @@ def test_a_part_with_a_fault_leaves_the_audit_to_the_worker(
     assert not listing(root)
 
 
-@SQLITE
 @pytest.mark.timeout(120)
 def test_an_audit_folder_is_not_written_on_other_machines(
     rig: Rig, sessions: Sessions, deleting: Deleting, tmp_path: Path

@@ -22,7 +22,6 @@ from workflows.check import CheckInstance
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)
 async def test_a_heavy_check_is_compared_by_the_spark_worker(
     owned: Owned, sessions: Sessions, temporal_server: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,7 +52,6 @@ async def test_a_heavy_check_is_compared_by_the_spark_worker(
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)
 async def test_a_heavy_kind_is_deleted_by_the_spark_worker(
     rig: Rig, sessions: Sessions, temporal_server: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,7 +82,6 @@ async def test_a_heavy_kind_is_deleted_by_the_spark_worker(
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)
 async def test_a_spark_worker_is_ready_and_looks_like_no_other(
     rig: Rig, sessions: Sessions, temporal_server: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
