@@ -101,13 +101,15 @@ class OperatorService:
             BadInput: the vault has no marker.
             UnknownVault: there is no such vault.
         """
-        place, registry = self.stores.vaults_of_any_round.get(instance, vault), self.stores.registry
-        marker, (last_round, run_id) = place.read_marker(), registry.last_round(instance)
+        place, markers = self.stores.vaults_of_any_round.get(instance, vault), self.stores.markers
+        marker = place.read_marker()
         if marker is None:
             raise BadInput(f"vault {vault} no longer has a marker; see: sexton vault list {instance}")
-        place.replace_marker(marker.model_copy(update={"round": last_round, "run": run_id}))
-        registry.store_announced(instance, vault, last_round)
-        return last_round
+        marker = markers.as_ours(instance, marker)
+        with markers.writing(instance, vault) as turn:
+            place.replace_marker(marker)
+            turn.store_announced(marker.round)
+        return marker.round
 
     def discard(self, instance: str, ref: "Ref", why: str) -> "Quarantined":
         """Give a mark up; raises as ``QuarantineStore.discard`` does."""

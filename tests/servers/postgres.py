@@ -62,7 +62,7 @@ class Cluster:
             self.created.remove(self._template)  # not of the test that needed it first
         url = self.create_database(self._template, name)
         if deployment != DEPLOYMENT:
-            with psycopg.connect(url.replace("+psycopg", "")) as c:
+            with psycopg.connect(driver_url(url)) as c:
                 c.execute("UPDATE sexton.clock SET deployment = %s", (deployment,))
         return url
 
@@ -72,7 +72,7 @@ class Cluster:
         self.created.remove(url)
 
     def _do(self, statement: str) -> None:
-        with psycopg.connect(self.url().replace("+psycopg", ""), autocommit=True) as connection:
+        with psycopg.connect(driver_url(self.url()), autocommit=True) as connection:
             connection.execute(statement.encode())
 
     def stop(self) -> None:
@@ -93,6 +93,11 @@ def shared() -> Cluster:
 def new_database(deployment: str = DEPLOYMENT, name: str = "") -> str:
     """Return the URL of a new database of the shared server, with the schema and without rows."""
     return shared().new_database(deployment, name)
+
+
+def driver_url(url: str) -> str:
+    """Return the URL of a database as psycopg takes it, without SQLAlchemy."""
+    return url.replace("+psycopg", "")
 
 
 def count_created() -> int:

@@ -5,7 +5,7 @@
 - ``claims``: claim and settle marks directly
 - ``crashes``: die at a named crash point
 - ``places``: buckets and directories, written without Sexton
-- ``reader``: directories and SQLite files, read without Sexton
+- ``reader``: directories and databases, read without Sexton
 - ``command``: run `sexton` in the test's process
 - ``kept``: the reasons for kept marks, as operators see them
 - ``scrape``: read metrics as Prometheus does

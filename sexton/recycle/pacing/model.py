@@ -13,6 +13,7 @@ from pydantic import Field
 
 from sexton.kernel.message import Message
 from sexton.marks.model import FilePage
+from sexton.storage.model import ClaimId
 
 TRIES = 8
 """How often files are tried that a store refuses while it accepts others; with the pauses, over half a minute."""
@@ -48,11 +49,13 @@ class Answer(NamedTuple):
 class Piece(NamedTuple):
     """Files that wait to be sent, with the place of each.
 
-    ``refusals``: how often the store refused exactly these files without being busy; ``refused_at``: the last time.
+    ``claim``: one of their batch that is not older than theirs. ``refusals``: how often the store refused exactly these
+    files without being busy; ``refused_at``: the last time.
     """
 
     page: FilePage
     places: Sequence[str]
+    claim: ClaimId
     refusals: int = 0
     refused_at: float = float("-inf")
 

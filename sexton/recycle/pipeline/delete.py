@@ -67,7 +67,9 @@ class ThreadDeleter:
         return self._pool.submit(self._attempt, token, active_lease, piece)
 
     def _attempt(self, token: WriteToken, active_lease: ActiveLease, piece: Piece) -> Sequence[KeyResult]:
-        """Verify lease, vault and token, then delete one page; in the pool's thread, because the page may have waited.
+        """Verify lease, vault, its marker's claim and token, then delete one page.
+
+        This is done in the pool's thread, because the page may have waited.
 
         If an object was absent the vault is verified again: an unmounted disk shows no object at all.
         """
@@ -76,6 +78,7 @@ class ThreadDeleter:
             active_lease.renew_if_due()
             active_lease.refuse_excluded(page.vault)
             vault = self._vaults.get(token.instance, page.vault)
+            self._vaults.name_claim(token.instance, page.vault, piece.claim)
             vault.prepare_delete()
             self._verify(token, active_lease, page)
             self._count_in_flight(token.instance, page.vault, 1)

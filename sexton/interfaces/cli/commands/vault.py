@@ -135,8 +135,9 @@ def trust_vault(service: "OperatorService", instance: str, name: str, *, ask: bo
     marker = service.stores.vaults_of_any_round.get(instance, name).read_marker()
     if marker is None:
         raise BadInput(f"vault {name} no longer has a marker; see: sexton vault list {instance}")
-    last_round, _ = service.stores.registry.last_round(instance)
-    typer.echo(f"round {marker.round} deleted in {name}; the newest round in this database is {last_round}")
+    last_round = service.stores.markers.last_round(instance)
+    claim = f"claim {marker.claim} of " if marker.claim else ""
+    typer.echo(f"{claim}round {marker.round} deleted in {name}; the newest round in this database is {last_round}")
     if ask:
         typer.confirm("Allow rounds of this database to delete in it?", abort=True, err=True)
     with log_call(service, "vault trust", instance, name):
