@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from examples.demo.duckdb_client import DuckDbError
+from tests.servers.postgres import Cluster
 from tests.support.lake import AttachedLake
 from tests.support.rig import DAY
 
 
 @pytest.fixture
-def lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[AttachedLake]:
-    lake = AttachedLake(f"sqlite:///{tmp_path / 'sexton.db'}", tmp_path).attach(capsys)
+def lake(postgres: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[AttachedLake]:
+    lake = AttachedLake(postgres.create_database(), tmp_path).attach(capsys)
     yield lake
     lake.close()
 

@@ -11,6 +11,7 @@ import pytest
 from sexton.contract import NewMark
 from sexton.marks.keepers import KeepReason
 from tests.integration.check.conftest import Owned, owned
+from tests.servers.postgres import Cluster
 from tests.support.command import run
 from tests.support.kept import kept_texts
 from tests.support.lake import AttachedLake
@@ -42,12 +43,12 @@ def test_ducklake_1354_a_file_of_two_tables_stays(owned: Owned, capsys: pytest.C
 
 
 @pytest.mark.soak
-def test_ducklake_1354_beside_the_peer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ducklake_1354_beside_the_peer(postgres: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     outcomes = {}
     for name in ("alone", "attached"):
         home = tmp_path / name
         home.mkdir()
-        lake = AttachedLake(f"sqlite:///{home / 'sexton.db'}", home)
+        lake = AttachedLake(postgres.create_database(), home)
         if name == "attached":
             lake.attach(capsys)
         shared = lake.data / "shared.parquet"

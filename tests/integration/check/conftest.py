@@ -76,10 +76,9 @@ def live_view(owned: Owned) -> Iterator[None]:
         c.exec_driver_sql("CREATE TABLE file (kind text, id text, vault text, key text, bytes bigint)")
         c.exec_driver_sql("CREATE VIEW sexton_live AS SELECT * FROM file")
     yield
-    if owned.db.dialect == "postgresql":  # the next test has the same database
-        with owner_write(owned.db) as c:
-            c.exec_driver_sql("DROP VIEW sexton_live")
-            c.exec_driver_sql("DROP TABLE file")
+    with owner_write(owned.db) as c:  # the next test has the same database
+        c.exec_driver_sql("DROP VIEW sexton_live")
+        c.exec_driver_sql("DROP TABLE file")
 
 
 @pytest.fixture

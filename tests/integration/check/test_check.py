@@ -308,7 +308,6 @@ def test_a_rebase_accepts_a_shrunken_live_side(owned: Owned) -> None:
     assert after.whole
 
 
-@pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)  # what a vault says, no database
 def test_a_vault_that_expires_versions_too_early_is_named(owned: Owned, monkeypatch: pytest.MonkeyPatch) -> None:
     owned.write_live(*file_keys(5))
     figures = FigureStore(owned.db, stores_of(owned.db).insight, owned.policy, 3_600)

@@ -147,7 +147,6 @@ def test_all_findings_are_exported_to_parquet(
     ],
     ids=lambda v: v[0] if isinstance(v, tuple) else "",
 )
-@pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)
 def test_bad_input_is_refused_with_a_reason(
     owned: Owned, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], says: str
 ) -> None:

@@ -13,11 +13,10 @@ from tests.support.transactions import owner_write
 
 def make_copy(owned: Owned) -> None:
     """Replace the view by a table that a job fills, with the instant of its last refresh."""
-    instant = "timestamptz" if owned.db.dialect == "postgresql" else "integer"
     with owner_write(owned.db) as c:
         c.exec_driver_sql("DROP VIEW sexton_live")
         c.exec_driver_sql(
-            f"CREATE TABLE copy (kind text, id text, vault text, key text, bytes bigint, as_of {instant})"
+            "CREATE TABLE copy (kind text, id text, vault text, key text, bytes bigint, as_of timestamptz)"
         )
         c.exec_driver_sql("CREATE TABLE sexton_live AS SELECT * FROM copy")
 
@@ -25,9 +24,8 @@ def make_copy(owned: Owned) -> None:
 def refresh(owned: Owned) -> None:
     """Fill the copy from the owner's records, as its job does."""
     with owner_write(owned.db) as c:
-        now = "sexton.now()" if owned.db.dialect == "postgresql" else str(owned.db.now(c))
         c.exec_driver_sql("DELETE FROM sexton_live")
-        c.exec_driver_sql(f"INSERT INTO sexton_live SELECT kind, id, vault, key, bytes, {now} FROM file")
+        c.exec_driver_sql("INSERT INTO sexton_live SELECT kind, id, vault, key, bytes, sexton.now() FROM file")
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ LONG = [pytest.mark.soak, pytest.mark.timeout(1_800)]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)  # many rows; what SQL says is tested with few
 @pytest.mark.parametrize(
     ("objects", "faults"), [(50_000, 250), pytest.param(1_000_000, 1_000, marks=LONG)], ids=["50k", "1M"]
 )

@@ -135,9 +135,9 @@ def test_an_owner_that_shows_only_prefixes_is_checked(owned: Owned) -> None:
 @pytest.mark.parametrize("keys", ["[1]", "[null]", '["s3://x/y"]', '[["a"]]', '["data/a://b"]'])
 def test_a_mark_with_invalid_keys_does_not_stop_the_check(owned: Owned, keys: str) -> None:
     owned.write_live(*file_keys(20))
-    cast = "CAST(:k AS jsonb)" if owned.db.dialect == "postgresql" else ":k"
     owned.sql(
-        f"INSERT INTO {{}}mark (instance, kind, id, vault, keys) VALUES ('shop', 'dropped', 'bad', 'disk', {cast})",
+        "INSERT INTO {}mark (instance, kind, id, vault, keys) "
+        "VALUES ('shop', 'dropped', 'bad', 'disk', CAST(:k AS jsonb))",
         k=keys,
     )
 

@@ -59,14 +59,13 @@ def test_only_known_paths_are_answered_with_200(rig: Rig, address: str) -> None:
 
 @pytest.mark.usefixtures("no_cache")
 def test_a_wrong_schema_or_deployment_is_not_ready(rig: Rig) -> None:
-    table = "sexton.alembic_version" if rig.db.dialect == "postgresql" else "sexton_alembic_version"
     health = Health(live={}, ready={"database": database_check(rig.db, DEPLOYMENT)})
     other = Health(live={}, ready={"database": database_check(rig.db, "test-other")})
     before = health.readyz(), other.readyz()
-    rig.sql(f"UPDATE {table} SET version_num = '9999'")
+    rig.sql("UPDATE sexton.alembic_version SET version_num = '9999'")
     rig.sql("UPDATE {}clock SET works_with = '9999'")
     newer = health.readyz()
-    rig.sql(f"UPDATE {table} SET version_num = '0001'")
+    rig.sql("UPDATE sexton.alembic_version SET version_num = '0001'")
 
     assert before == (WELL, ProbeAnswer(("database",)))
     assert newer == ProbeAnswer(("database",))

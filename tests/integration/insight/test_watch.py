@@ -166,7 +166,6 @@ def test_purge_is_shown_until_the_log_has_followed(rig: Rig, capsys: pytest.Capt
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)
 def test_terminal_is_redrawn_each_second(rig: Rig, paused_midway: threading.Event) -> None:
     reader, writer = pty.openpty()
     variables = {"SEXTON_DATABASE_URL": rig.url, "SEXTON_DEPLOYMENT": DEPLOYMENT, "TERM": "xterm", "COLUMNS": "80"}

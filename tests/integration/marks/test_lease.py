@@ -156,8 +156,8 @@ def holder(rig: Rig) -> WriteToken:
     """A holder in the middle of its work: ``old`` and ``empty`` claimed, one file of ``old`` to be deleted."""
     for name in ("old", "empty", "new"):
         rig.sql(
-            "INSERT INTO {}mark (instance, kind, id, vault, keys) VALUES ('shop', 'dropped', :id, 'disk', "
-            + (":keys)" if rig.db.dialect == "sqlite" else "CAST(:keys AS jsonb))"),
+            "INSERT INTO {}mark (instance, kind, id, vault, keys) "
+            "VALUES ('shop', 'dropped', :id, 'disk', CAST(:keys AS jsonb))",
             id=name,
             keys=json.dumps([f"data/{name}.dat"]),
         )

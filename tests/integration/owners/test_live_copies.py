@@ -43,15 +43,6 @@ def clock(rig: Rig) -> int:
         return rig.db.now(c)
 
 
-def now(rig: Rig) -> str:
-    """Return the expression of the present instant that an owner would write."""
-    return "sexton.now()" if rig.db.dialect == "postgresql" else str(clock(rig))
-
-
-def instant(rig: Rig) -> str:
-    return "timestamptz" if rig.db.dialect == "postgresql" else "integer"
-
-
 def test_n1_a_copy_that_says_no_age_keeps_everything(rig: Rig, root: Path) -> None:
     execute(rig, f"CREATE TABLE sexton_live ({COLUMNS})", f"INSERT INTO sexton_live VALUES ('f', 'x', 'disk', '{KEY}')")
 
@@ -67,16 +58,16 @@ def test_n1_a_copy_counts_while_it_is_fresh(rig: Rig, root: Path, place: str) ->
     if place == "column":
         execute(
             rig,
-            f"CREATE TABLE sexton_live ({COLUMNS}, as_of {instant(rig)})",
-            f"INSERT INTO sexton_live VALUES ('f', 'x', 'disk', '{KEY}', {now(rig)})",
+            f"CREATE TABLE sexton_live ({COLUMNS}, as_of timestamptz)",
+            f"INSERT INTO sexton_live VALUES ('f', 'x', 'disk', '{KEY}', sexton.now())",
         )
     else:
         execute(
             rig,
             f"CREATE TABLE sexton_live ({COLUMNS})",
             f"INSERT INTO sexton_live VALUES ('f', 'x', 'disk', '{KEY}')",
-            f"CREATE TABLE sexton_live_as_of (as_of {instant(rig)})",
-            f"INSERT INTO sexton_live_as_of VALUES ({now(rig)})",
+            "CREATE TABLE sexton_live_as_of (as_of timestamptz)",
+            "INSERT INTO sexton_live_as_of VALUES (sexton.now())",
         )
 
     fresh = rig.round()
@@ -90,15 +81,15 @@ def test_n1_a_copy_counts_while_it_is_fresh(rig: Rig, root: Path, place: str) ->
 
 
 def test_n1_a_copy_says_nothing_of_later_marks(rig: Rig, root: Path) -> None:
-    execute(rig, f"CREATE TABLE sexton_live ({COLUMNS})", f"CREATE TABLE sexton_live_as_of (as_of {instant(rig)})")
-    execute(rig, f"INSERT INTO sexton_live_as_of VALUES ({now(rig)})")
+    execute(rig, f"CREATE TABLE sexton_live ({COLUMNS})", "CREATE TABLE sexton_live_as_of (as_of timestamptz)")
+    execute(rig, "INSERT INTO sexton_live_as_of VALUES (sexton.now())")
     rig.later(60)
     put(root, "data/t3/new.dat")  # written after the refresh, and marked by mistake
     rig.mark("compacted", NewMark(id="new", vault="disk", keys=("data/t3/new.dat",)))
     rig.later(1_801)
 
     before = rig.round()
-    execute(rig, f"UPDATE sexton_live_as_of SET as_of = {now(rig)}")
+    execute(rig, "UPDATE sexton_live_as_of SET as_of = sexton.now()")
     after = rig.round()
 
     assert (before.claimed, kept_texts(before)) == (0, {"live": 1})
@@ -110,11 +101,10 @@ def test_n1_an_age_in_the_future_or_none_keeps_everything(rig: Rig, root: Path) 
     execute(
         rig,
         f"CREATE TABLE sexton_live ({COLUMNS})",
-        f"CREATE TABLE sexton_live_as_of (as_of {instant(rig)})",
+        "CREATE TABLE sexton_live_as_of (as_of timestamptz)",
     )
     empty = run(rig)
-    later = "sexton.now() + interval '1 day'" if rig.db.dialect == "postgresql" else str(clock(rig) + 86_400_000)
-    execute(rig, f"INSERT INTO sexton_live_as_of VALUES ({later})")
+    execute(rig, "INSERT INTO sexton_live_as_of VALUES (sexton.now() + interval '1 day')")
     ahead = rig.round()
 
     assert (empty.claimed, ahead.claimed, len(listing(root))) == (0, 0, 2)

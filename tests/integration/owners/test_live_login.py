@@ -19,7 +19,6 @@ from sexton.insight.status import overview
 from sexton.insight.why.context import WhyContext
 from sexton.insight.why.story import story
 from sexton.interfaces.cli.doctor.roles import examine_roles, live_role_problems
-from sexton.kernel.errors import BadInput
 from sexton.owners.port import OwnerSilent
 from sexton.owners.sql import live_code
 from sexton.runtime.stores import DeploymentStores
@@ -186,11 +185,6 @@ def test_a_second_login_of_another_database_is_refused(
         wrong.live_side.as_of("shop")
     wrong.db.close()
     postgres.drop_database(elsewhere)
-
-
-def test_sqlite_takes_no_second_login(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="which has no logins"):
-        open_database(f"sqlite:///{tmp_path / 'sexton.db'}", "postgresql://reader@127.0.0.1/sexton")
 
 
 def test_doctor_reports_what_the_second_login_can_do(open_shop: Callable[[str], Owned], reader: str) -> None:

@@ -19,7 +19,7 @@ def root(rig: Rig, tmp_path: Path) -> Path:
     root = rig.local(tmp_path / "v")
     put(root, "p/q/a")
     write(rig, "CREATE TABLE shown (k text)", "INSERT INTO shown VALUES ('p/q/a')", VIEW)
-    rig.registry.set_live_view("shop", "public.shop_live" if rig.db.dialect == "postgresql" else "shop_live")
+    rig.registry.set_live_view("shop", "public.shop_live")
     return root
 
 
@@ -83,7 +83,7 @@ def test_n2_a_vault_that_is_added_after_a_look_is_looked_at(
     warm = root.parent / "warm"
     put(warm, "data/a")
     key = shown.format(warm)
-    literal = key.replace("%", "%%") if rig.db.dialect == "postgresql" else key
+    literal = key.replace("%", "%%")
     write(rig, "CREATE TABLE other (k text)", f"INSERT INTO other VALUES ('{literal}')", "DROP VIEW shop_live")
     write(rig, f"{VIEW} UNION ALL SELECT 'file', 'y', 'warm', k FROM other")
     rig.mark("dropped", NewMark(id="m", vault="disk", keys=("p/q/a",)))

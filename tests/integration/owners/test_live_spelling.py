@@ -36,7 +36,7 @@ def show(rig: Rig, *keys: str) -> None:
     with owner_write(rig.db) as c:
         c.exec_driver_sql(f"CREATE TABLE file ({COLUMNS})")
         for n, key in enumerate(keys):
-            literal = key.replace("%", "%%") if rig.db.dialect == "postgresql" else key
+            literal = key.replace("%", "%%")
             c.exec_driver_sql(f"INSERT INTO file VALUES ('f', '{n}', 'disk', '{literal}')")
         c.exec_driver_sql("CREATE VIEW sexton_live AS SELECT * FROM file")
 
@@ -113,7 +113,7 @@ def test_k13_a_view_defined_anew_is_looked_at_again(rig: Rig, tmp_path: Path, ho
     root, key = rig.local(tmp_path / "v"), "data/t1/a.dat"
     mark_after_a_look(rig, root, key)
     shown = url_of(rig) + key if how == "url" else "data%2Ft1%2Fa.dat"
-    shown = shown.replace("%", "%%") if rig.db.dialect == "postgresql" else shown
+    shown = shown.replace("%", "%%")
     with owner_write(rig.db) as c:
         c.exec_driver_sql("DROP VIEW sexton_live")
         c.exec_driver_sql(f"CREATE VIEW sexton_live AS SELECT kind, id, vault, '{shown}' AS key FROM file")

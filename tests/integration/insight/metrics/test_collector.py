@@ -188,7 +188,7 @@ def test_ages_restart_at_a_success_and_stops_are_timed(rig: Rig) -> None:
 def test_a_check_that_never_was_complete_has_an_age(rig: Rig) -> None:
     for name, enable in (("viewless", True), ("looker", False)):
         rig.instance(name, enable=enable)
-    view = "sexton_live" if rig.db.dialect == "sqlite" else "public.sexton_live"
+    view = "public.sexton_live"
     for name, live_view in (("shop", view), ("looker", view), ("viewless", "none")):
         rig.registry.set_live_view(name, live_view)
     rig.later(300_000)

@@ -107,10 +107,8 @@ def test_running_rounds_are_found_by_their_index(worker: Rig) -> None:
     round_ = worker.db.t.round
     query = f"SELECT instance FROM {round_.fullname} WHERE state = {RUNNING}"
     with worker.db.read() as c:
-        if worker.db.dialect == "postgresql":
-            c.execute(text("SET LOCAL enable_seqscan = off"))
-        explain = "EXPLAIN QUERY PLAN " if worker.db.dialect == "sqlite" else "EXPLAIN "
-        plan = "\n".join(str(row) for row in c.execute(text(explain + query)))
+        c.execute(text("SET LOCAL enable_seqscan = off"))
+        plan = "\n".join(str(row) for row in c.execute(text(f"EXPLAIN {query}")))
     worker.db.close()
 
     assert str(RUNNING) == f"'{RoundState.RUNNING}'"

@@ -86,12 +86,7 @@ def test_a_scrape_without_database_shows_no_old_figures(rig: Rig, caplog: pytest
     before = scrape(ours)
     rig.sql("ALTER TABLE {}counter RENAME TO away")
     during = [scrape(ours), scrape(ours)]
-    back = (
-        "ALTER TABLE sexton.away RENAME TO counter"
-        if rig.db.dialect == "postgresql"
-        else ("ALTER TABLE away RENAME TO sexton_counter")
-    )
-    rig.sql(back)
+    rig.sql("ALTER TABLE {}away RENAME TO counter")
 
     after = scrape(ours)
     assert before("sexton_instance_enabled", instance_id="shop") == 1

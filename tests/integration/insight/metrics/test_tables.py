@@ -19,12 +19,11 @@ SMALLEST_ROW = 100
 
 
 def test_a_table_grows_with_its_rows(rig: Rig) -> None:
-    grows = "mark" if rig.db.dialect == "postgresql" else "all"
     before = scrape(rig)
     rig.mark("dropped", *(NewMark(id=f"m{n}", vault="disk", keys=(f"data/{n}/a.dat",)) for n in range(ROWS)))
 
     after = scrape(rig)
-    sizes = [s("sexton_table_bytes", table=grows) for s in (before, after)]
+    sizes = [s("sexton_table_bytes", table="mark") for s in (before, after)]
     assert sizes[0] is not None
     assert sizes[1] is not None
     assert sizes[1] - sizes[0] > ROWS * SMALLEST_ROW
@@ -45,7 +44,7 @@ def test_indexes_and_toast_are_counted(postgres_rig: Rig) -> None:
 def test_every_table_has_one_sample(rig: Rig) -> None:
     tables = {table.name for table in fields(Tables)}
 
-    assert scrape(rig).values("table") == (tables if rig.db.dialect == "postgresql" else {"all"})
+    assert scrape(rig).values("table") == tables
 
 
 def test_sizes_need_no_right_to_the_table(postgres_rig: Rig) -> None:

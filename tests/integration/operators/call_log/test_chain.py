@@ -132,7 +132,7 @@ def test_outcomes_are_rows_of_their_own(rig: Rig, calls: CallStore) -> None:
     assert [c.outcome for c in during] == ["asked"]
     assert [c.outcome for c in calls.last(9)] == ["FAILED"]
     assert (row.outcome, row.begun_id, end.outcome, end.begun_id) == ("asked", None, "FAILED", row.id)
-    assert row.role == ("postgres" if rig.db.dialect == "postgresql" else "")
+    assert row.role == "postgres"
 
 
 def test_trimmed_rows_leave_a_chain_that_can_be_verified(rig: Rig, calls: CallStore) -> None:

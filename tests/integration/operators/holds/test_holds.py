@@ -81,16 +81,9 @@ def test_a_hold_of_a_newer_sexton_holds_everything(rig: Rig, tmp_path: Path) -> 
     root = rig.local(tmp_path / "v")
     fill(rig, root)
     placed, _ = rig.holds.place(prefix_hold("data/a"), DAY)
-    if rig.db.dialect == "postgresql":  # as the newer migration does
-        for name in ("hold_scope_check", "hold_names_what_its_scope_needs"):
-            rig.sql(f"ALTER TABLE {{}}hold DROP CONSTRAINT {name}")
-        rig.sql("UPDATE {}hold SET scope = 'bucket', vault = NULL, prefix = NULL")
-    else:
-        with rig.db.engine.connect() as c:
-            c.exec_driver_sql("PRAGMA ignore_check_constraints = ON")
-            c.exec_driver_sql("UPDATE sexton_hold SET scope = 'bucket', vault = NULL, prefix = NULL")
-            c.commit()
-            c.exec_driver_sql("PRAGMA ignore_check_constraints = OFF")
+    for name in ("hold_scope_check", "hold_names_what_its_scope_needs"):  # as the newer migration does
+        rig.sql(f"ALTER TABLE {{}}hold DROP CONSTRAINT {name}")
+    rig.sql("UPDATE {}hold SET scope = 'bucket', vault = NULL, prefix = NULL")
 
     report = rig.round()
 

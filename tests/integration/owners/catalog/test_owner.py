@@ -144,8 +144,7 @@ def test_a_catalog_without_tables_is_silent_not_a_crash(shop: Shop) -> None:
         assert shop.catalog_owner.live("shop", marks, no_heartbeat) == {}
     finally:
         with shop.db.write() as c:
-            away = "sexton_catalog.away" if shop.db.dialect == "postgresql" else "away"
-            c.execute(text(f"ALTER TABLE {away} RENAME TO {shop.t.txns.name}"))
+            c.execute(text(f"ALTER TABLE sexton_catalog.away RENAME TO {shop.t.txns.name}"))
 
 
 @pytest.mark.parametrize("how", ["key", "rowset", "tablet", "everything"])

@@ -4,7 +4,7 @@ import pytest
 
 from sexton.kernel.crash_points import installed
 from sexton.operators.holds.model import Hold
-from tests.integration.owners.catalog.shop import FAR_MS, RETAINED, Shop
+from tests.integration.owners.catalog.shop import RETAINED, Shop
 from tests.support.crashes import Crash, crash_at
 
 
@@ -52,8 +52,7 @@ def test_a_partition_deleted_before_the_drop_blocks_no_undrop(shop: Shop) -> Non
 
 def test_a_precommitted_load_commits_after_a_crash_at_the_fence(shop: Shop) -> None:
     txn, _ = shop.written(shop.table())
-    ever = FAR_MS if shop.db.dialect == "sqlite" else shop.now() + 864_000_000
-    shop.change(shop.t.txns, txn, timeout_at=ever)
+    shop.change(shop.t.txns, txn, timeout_at=shop.now() + 864_000_000)
     shop.catalog.precommit(txn)
     shop.catalog.drop_table("t")
     shop.later(RETAINED)

@@ -91,35 +91,32 @@ class SqlDriver:
 
     def __init__(self, bench: Workbench) -> None:
         self._bench = bench
-        is_postgres = bench.db.dialect == "postgresql"
-        self._schema, self._drops = "shop." if is_postgres else "", dict[str, str]()
-        statements = ["CREATE SCHEMA IF NOT EXISTS shop"] if is_postgres else []
+        self._drops = dict[str, str]()
         self._view = (
-            f"CREATE VIEW {self._schema}sexton_live AS SELECT cast('file' AS text) AS kind, name AS id, "
-            f"cast('{VAULT}' AS text) AS vault, key FROM {self._schema}file"
+            "CREATE VIEW shop.sexton_live AS SELECT cast('file' AS text) AS kind, name AS id, "
+            f"cast('{VAULT}' AS text) AS vault, key FROM shop.file"
         )
-        statements += [
-            f"DROP VIEW IF EXISTS {self._schema}sexton_live",
-            f"DROP TABLE IF EXISTS {self._schema}file",
-            f"CREATE TABLE {self._schema}file (name text, key text)",
+        self._run(
+            "CREATE SCHEMA IF NOT EXISTS shop",
+            "DROP VIEW IF EXISTS shop.sexton_live",
+            "DROP TABLE IF EXISTS shop.file",
+            "CREATE TABLE shop.file (name text, key text)",
             self._view,
-        ]
-        self._run(*statements)
-        registry = bench.engine.stores.registry
-        registry.set_live_view(INSTANCE, f"{self._schema}sexton_live")
+        )
+        bench.engine.stores.registry.set_live_view(INSTANCE, "shop.sexton_live")
 
     def create(self, name: str) -> set[str]:
         keys = {f"data/{name}/{n}.dat" for n in range(2)}
         for key in keys:
             self._bench.put(key)
-            self._run(f"INSERT INTO {self._schema}file VALUES ('{name}', '{key}')")
+            self._run(f"INSERT INTO shop.file VALUES ('{name}', '{key}')")
         return keys
 
     def drop(self, name: str) -> None:
         keys = tuple(f"data/{name}/{n}.dat" for n in range(2))
         self._drops[name] = f"{name}.{len(self._drops)}"
         with self._bench.db.write() as c:
-            c.execute(text(f"DELETE FROM {self._schema}file WHERE name = '{name}'"))
+            c.execute(text(f"DELETE FROM shop.file WHERE name = '{name}'"))
             contract.mark(c, INSTANCE, "dropped", [NewMark(id=self._drops[name], vault=VAULT, keys=keys)])
 
     def undrop(self, name: str) -> bool:
@@ -127,14 +124,14 @@ class SqlDriver:
             with self._bench.db.write() as c:
                 contract.undrop(c, INSTANCE, "dropped", [self._drops[name]])
                 for n in range(2):
-                    c.execute(text(f"INSERT INTO {self._schema}file VALUES ('{name}', 'data/{name}/{n}.dat')"))
+                    c.execute(text(f"INSERT INTO shop.file VALUES ('{name}', 'data/{name}/{n}.dat')"))
         except Refused:
             return False
         return True
 
     @contextmanager
     def silence(self) -> Iterator[None]:
-        self._run(f"DROP VIEW {self._schema}sexton_live")
+        self._run("DROP VIEW shop.sexton_live")
         yield
         self._run(self._view)
 

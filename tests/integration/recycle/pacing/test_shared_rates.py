@@ -125,12 +125,11 @@ def test_a_silent_database_loses_no_count(rig: Rig) -> None:
     [place] = pacer.places("shop", "cold", ["data/1"])
     pacer.reserve({place: 1}, 0.0)
     pacer.report_result({place: 1}, Answer(0.0, 0.1, {place: 1}))
-    there, away = ("pace_share", "away") if rig.db.dialect == "postgresql" else ("sexton_pace_share", "sexton_away")
 
-    rig.sql(f"ALTER TABLE {{}}pace_share RENAME TO {away}")
+    rig.sql("ALTER TABLE {}pace_share RENAME TO away")
     refused = store.exchange("a", [pace_report(1_000)])
     waits = pacer.reserve({place: 1}, 5.0)
-    rig.sql(f"ALTER TABLE {{}}away RENAME TO {there}")
+    rig.sql("ALTER TABLE {}away RENAME TO pace_share")
     pacer.reserve({place: 1}, 10.0)
 
     [found] = store.figures()

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import text
 
 from sexton import contract
 from sexton.contract import Collected, NewMark, Refused
@@ -23,9 +23,6 @@ from tests.support.kept import kept_texts
 from tests.support.rig import Rig, listing, put
 
 PAUSE_SECONDS = 0.02
-REST_SECONDS = 0.08
-SIZE = {"sqlite": {"marks": 400, "threads": 2}, "postgresql": {"marks": 720, "threads": 4}}
-"""SQLite has one writer, so a pause of one is a pause of all."""
 SLEEP = """
 CREATE FUNCTION doze() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN PERFORM pg_sleep(random() * {seconds}); RETURN coalesce(OLD, NEW); END $$;
@@ -41,12 +38,8 @@ WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' 
 def arena(database_url: str) -> Iterator[Rig]:
     """A database of its own: what it sleeps in stays in it."""
     rig = Rig(database_url).instance()
-    if rig.db.dialect == "postgresql":
-        with rig.db.write() as c:
-            c.exec_driver_sql(SLEEP.format(seconds=PAUSE_SECONDS))
-    else:
-        # Its writers do not queue: without a pause after each transaction one of them has the file to itself.
-        event.listen(rig.db.engine, "checkin", lambda _connection, _record: time.sleep(random.uniform(0, REST_SECONDS)))
+    with rig.db.write() as c:
+        c.exec_driver_sql(SLEEP.format(seconds=PAUSE_SECONDS))
     yield rig
     rig.db.close()
 
@@ -65,18 +58,16 @@ def test_no_committed_or_undropped_mark_is_claimed(arena: Rig) -> None:
         drowsy(name)
 
     with crash_points.installed(hook):
-        # A race that one side wins whole proves nothing; SQLite's lock is not fair, so it may take another.
+        # A race that one side wins whole proves nothing.
         while not all(outcomes[side] for side in ("committed", "undropped", "claimed")):
             assert outcomes["races"] < 3, outcomes
-            result = race.run(arena.db, **SIZE[arena.db.dialect])
+            result = race.run(arena.db, marks=720, threads=4)
             outcomes.update(result.model_dump(), races=1)
 
             assert (result.committed_and_claimed, result.undropped_and_claimed, result.lost) == (0, 0, 0), result
 
     assert outcomes["refused"] > 0
-    assert {"claim.guarded", "claim.checked", "claim.written"} <= seen
-    if arena.db.dialect == "sqlite":
-        assert {"commit.deleted", "undrop.guarded", "undrop.checked"} <= seen
+    assert {"claim.guarded", "claim.checked", "claim.written", "commit.deleted", "undrop.deleted"} <= seen
 
 
 @pytest.mark.slow
@@ -175,10 +166,7 @@ def paused(point: str) -> Iterator[tuple[threading.Event, threading.Event]]:
 
 
 def is_waiting(rig: Rig, job: Future[None]) -> bool:
-    """Return whether the job waits: for a lock of PostgreSQL, or for SQLite's single writer."""
-    if rig.db.dialect == "sqlite":
-        time.sleep(0.3)
-        return not job.done()
+    """Return whether the job waits for a lock."""
     until = time.monotonic() + 10
     while time.monotonic() < until and not job.done():
         with rig.db.read() as c:

@@ -72,13 +72,6 @@ def test_a_prepared_mark_has_none(rig: Rig, root: Path) -> None:
         insert(rig, "prepared", DAY)
 
 
-def test_an_owner_does_not_change_it(rig: Rig, root: Path) -> None:
-    if rig.db.dialect == "postgresql":
-        return  # owners have no UPDATE at all: tests/integration/database/test_privilege_matrix.py
-    with pytest.raises((IntegrityError, ContractError), match="never changed"):
-        rig.sql("UPDATE {}mark SET extra_retention_seconds = 0 WHERE id = 'later'")
-
-
 def insert(rig: Rig, kind: str, seconds: int) -> None:
     table = rig.db.t.mark.fullname
     names = "instance, kind, id, vault, prefix, extra_retention_seconds"

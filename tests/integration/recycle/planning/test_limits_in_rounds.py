@@ -114,15 +114,10 @@ def test_r45_marks_made_during_an_applied_plan_wait(shop: Limited, tmp_path: Pat
     def marks_everything(name: str) -> None:
         if name != point or mistake:
             return
-        if shop.db.dialect == "sqlite" and point == "claim.guarded":
-            mistake.update(files(root, 60))  # the round is the one writer now; they are marked when it has ended
-            return
         mistake.update(drop(shop, root, 60, "mistake"))
 
     with crash_points.installed(marks_everything):
         applied = shop.round(plan=plan.id)
-    if shop.row("dropped", "mistake0") is None:
-        drop(shop, root, 60, "mistake")
     at_once = set(listing(root))
     unasked = []
     for wait in (1, 3 * HOUR + 1, DAY):
