@@ -38,11 +38,6 @@ def execute(rig: Rig, *statements: str) -> None:
             c.execute(text(statement))
 
 
-def clock(rig: Rig) -> int:
-    with rig.db.read() as c:
-        return rig.db.now(c)
-
-
 def test_n1_a_copy_that_says_no_age_keeps_everything(rig: Rig, root: Path) -> None:
     execute(rig, f"CREATE TABLE sexton_live ({COLUMNS})", f"INSERT INTO sexton_live VALUES ('f', 'x', 'disk', '{KEY}')")
 
