@@ -6,7 +6,7 @@ that removes the reference, and a refusal rolls everything back. It may die in t
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
 import psycopg

@@ -114,7 +114,7 @@ class DatabaseReader:
     def busy_until(self) -> Mapping[int, int]:
         """Return epoch → end of each active lease."""
         rows = self._c.execute(f"SELECT epoch, {_ms('expires_at')} FROM sexton.lease WHERE state = 'BUSY'")
-        return {epoch: end for epoch, end in rows}
+        return dict(rows.fetchall())
 
     def tally(self) -> Mapping[str, int]:
         """Return the sums of all rounds' figures, by name."""
