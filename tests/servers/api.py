@@ -1,7 +1,6 @@
 """The API over a rig's database, on a free port, in threads of this process."""
 
 import threading
-import time
 from typing import Self
 
 import uvicorn
@@ -13,6 +12,7 @@ from sexton.interfaces.api.http_protocol import BoundedProtocol
 from sexton.interfaces.console.app import beside
 from sexton.operators.access import policy
 from sexton.operators.access.sql.tokens import TokenStore
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.rig import DEPLOYMENT, Rig
 
 
@@ -43,14 +43,15 @@ class Api:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        until = time.monotonic() + 30
-        while not self._server.started:
-            assert self._thread.is_alive()
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        eventually("the API has started, or its thread has ended", lambda: self._server.started or self._ended)
+        assert not self._ended
         return self
+
+    @property
+    def _ended(self) -> bool:
+        return not self._thread.is_alive()
 
     def __exit__(self, *_: object) -> None:
         self._server.should_exit = True
-        self._thread.join(20)
-        assert not self._thread.is_alive()
+        self._thread.join(PATIENCE_SECONDS)
+        assert self._ended
