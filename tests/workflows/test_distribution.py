@@ -19,6 +19,12 @@ from tests.workflows.conftest import Served, fill
 SHARDS = 16
 
 
+def take_a_while(point: str) -> None:
+    """Let each range last, so that the next ones begin beside it."""
+    if point == "resolve.stored":
+        time.sleep(0.3)
+
+
 @pytest.mark.slow
 async def test_two_workers_share_the_ranges_of_a_round(
     rig: Rig,
@@ -37,7 +43,7 @@ async def test_two_workers_share_the_ranges_of_a_round(
         for identity in ("one", "other")
     ]
     async with await control.build(one, settings, rig.db), await control.build(other, settings, rig.db):
-        with installed(lambda _point: time.sleep(0.02)):  # so long that a worker is busy when the next range is due
+        with installed(take_a_while):
             handle = await Served(rig, one).start(shop)
             report = await handle.result()
     events = (await handle.fetch_history()).events
@@ -49,4 +55,4 @@ async def test_two_workers_share_the_ranges_of_a_round(
 
     print(dict(by_worker))
     assert report.deleted == SHARDS
-    assert min(by_worker["one"], by_worker["other"]) >= 1
+    assert by_worker.keys() == {"one", "other"}
