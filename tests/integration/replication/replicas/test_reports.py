@@ -112,7 +112,7 @@ def test_a_copy_that_lost_its_last_versions_needs_them_again(binlogs: BinlogInst
     assert binlogs.report("b1", ranges((0, 5))).missing == 1
 
 
-def test_c18_a_miss_without_ranges_closes_the_gate_at_what_was_known(binlogs: BinlogInstance) -> None:
+def test_c18_a_miss_closes_the_gate_at_what_was_known(binlogs: BinlogInstance) -> None:
     binlogs.report("b1", ranges((0, 4)))
     binlogs.report("b1", TabletReport(uid="t1.b1", version=6, version_miss=True))
 
