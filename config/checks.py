@@ -8,22 +8,21 @@ RETENTION_FLOOR = 600
 
 
 def check_database(url: str) -> str:
-    """Return a database's URL with its driver; raise ``ValueError`` for any but SQLite and PostgreSQL."""
+    """Return a database's URL with its driver; raise ``ValueError`` for any but PostgreSQL. Empty: not set yet."""
     for plain in ("postgresql://", "postgres://"):
         if url.startswith(plain):
             url = "postgresql+psycopg://" + url.removeprefix(plain)
-    if not re.match(r"sqlite:///.|postgresql\+psycopg://.", url):
-        raise ValueError("use sqlite:///PATH or postgresql://USER@HOST/NAME")
+    if url and not re.match(r"postgresql\+psycopg://.", url):
+        raise ValueError("use postgresql://USER@HOST/NAME")
     return url
 
 
 def check_live_database(url: str) -> str:
-    """Return the URL with which live views are read; raise ``ValueError`` for any but PostgreSQL.
+    """Return the URL with which live views are read; raise ``ValueError`` if it is wrong.
 
     ``{instance}`` in the user's name stands for the instance whose view is read.
     """
-    if url and not (url := check_database(url)).startswith("postgresql"):
-        raise ValueError("use postgresql://USER@HOST/NAME, or leave it empty: SQLite has no logins")
+    url = check_database(url)
     login, _, server = url.partition("://")[2].rpartition("@")
     user, _, password = login.partition(":")
     if "{" in user.replace("{instance}", "") or "{instance}" in password + server:

@@ -73,7 +73,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(extra="forbid", frozen=True)
 
     deployment: Annotated[str, AfterValidator(check_deployment)] = ""
-    database_url: Annotated[str, AfterValidator(check_database)] = "sqlite:///.sexton/sexton.db"
+    database_url: Annotated[str, AfterValidator(check_database)] = ""
     live_database_url: Annotated[str, AfterValidator(check_live_database)] = ""
     ca_certs: Annotated[str, AfterValidator(check_ca_certs)] = ""
     insecure_http: bool = False
@@ -139,6 +139,16 @@ class Settings(BaseSettings):
                 "directory, or set it: sexton init prints that of the database, or creates one"
             )
         return self.deployment
+
+    def require_database_url(self) -> str:
+        """Return the URL of the database with Sexton's own tables. Raises ``SettingsError``."""
+        if not self.database_url:
+            raise SettingsError(
+                f"no database: SEXTON_DATABASE_URL is not set, and {home().absolute() / 'env'} (of sexton up) "
+                f"{'has none' if reads_home() else 'is not read beside SEXTON_DEPLOYMENT'}; set it to "
+                "postgresql://USER@HOST/NAME, or run `sexton up` without SEXTON_DEPLOYMENT"
+            )
+        return self.database_url
 
     def retentions(self) -> dict[str, int]:
         """Return the retention in seconds of each engine kind and each kind of the owners."""

@@ -1,13 +1,19 @@
-"""The functions that an owner's Python code calls inside its own transactions: prepare, commit, mark, undrop.
+"""The functions that an owner's Python code calls inside its own transactions: prepare, commit, mark and undrop.
 
-Every function takes the owner's SQLAlchemy ``Connection`` and works in its open transaction. It never commits: the
-owner does. When a function raises, roll back. The functions call those of schema ``sexton``, as any language can.
+Every function takes the owner's connection (of psycopg 3, or a SQLAlchemy ``Connection`` over it), works in its open
+transaction, and calls the functions of schema ``sexton``, as any language can. It never commits: the owner does. When a
+function raises, roll back::
+
+    with psycopg.connect("postgresql://shop_app@db/shop") as db:
+        db.execute("DELETE FROM tables WHERE id = 't17'")
+        contract.mark(db, "shop", "dropped", [NewMark(id="t17", vault="disk", prefix="data/t17/")])
 """
 
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import psycopg
 from pydantic import ConfigDict
 from sqlalchemy import Connection
 
@@ -22,6 +28,7 @@ from sexton.database.contract_errors import (
     check_text,
     translate_errors,
 )
+from sexton.kernel.crash_points import reached
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 
@@ -40,6 +47,9 @@ __all__ = [
     "undrop",
 ]
 
+OwnerConnection = Connection | psycopg.Connection[Any]
+DRIVERS = ("psycopg", "psycopg_async")
+"""The names under which SQLAlchemy knows psycopg 3."""
 MAX_TTL_SECONDS = 366 * 86_400
 MAX_BYTES = 2**50
 MAX_EXTRA_RETENTION_SECONDS = 10 * 365 * 86_400
@@ -69,7 +79,7 @@ class NewMark(Message):
 
 
 def prepare(
-    connection: Connection,
+    connection: OwnerConnection,
     instance: str,
     owner_txn: str,
     ids: Sequence[str],
@@ -103,22 +113,23 @@ def prepare(
     if not 0 < txn_ttl_seconds <= MAX_TTL_SECONDS:
         raise BadInput(f"txn_ttl_seconds is {txn_ttl_seconds}; it must be above 0 and at most {MAX_TTL_SECONDS}")
     arguments: tuple[Any, ...] = (instance, owner_txn, list(ids), vault, list(prefixes), txn_ttl_seconds)
-    call = "prepare(%s, %s, %s::text[], %s, %s::text[], make_interval(secs => %s)"
+    call = "SELECT sexton.prepare(%s, %s, %s::text[], %s, %s::text[], make_interval(secs => %s)"
     if parents is not None:
         arguments, call = (*arguments, kind, list(parent_ids)), f"{call}, %s, %s::text[]"
-    _call(connection, f"{call})", arguments)
+    _execute(connection, f"{call})", arguments)
 
 
-def commit(connection: Connection, instance: str, ids: Iterable[str]) -> None:
+def commit(connection: OwnerConnection, instance: str, ids: Iterable[str]) -> None:
     """Remove the prepared marks of rowsets that this transaction makes visible: the metadata commit *is* this removal.
 
     Raises:
         Collected: one of them is fenced, claimed or deleted; the whole transaction must roll back.
     """
-    _call(connection, "commit(%s, %s::text[])", (instance, sorted(set(ids))))
+    _execute(connection, "SELECT sexton.commit(%s, %s::text[])", (instance, sorted(set(ids))))
+    reached("commit.deleted")
 
 
-def mark(connection: Connection, instance: str, kind: str, marks: Iterable[NewMark]) -> int:
+def mark(connection: OwnerConnection, instance: str, kind: str, marks: Iterable[NewMark]) -> int:
     """Mark garbage in the same transaction that removes the references to it. Return how many marks were made.
 
     The owner may run ``INSERT INTO sexton.mark (…) SELECT …`` instead, which does the same without sending rows.
@@ -141,12 +152,11 @@ def mark(connection: Connection, instance: str, kind: str, marks: Iterable[NewMa
     if not rows:
         return 0
     placeholders = ", ".join(["%s"] * 5 + ["%s::jsonb"] + ["%s"] * 5)
-    with translate_errors():
-        connection.exec_driver_sql(f"INSERT INTO sexton.mark ({names}) VALUES ({placeholders})", rows)
+    _execute(connection, f"INSERT INTO sexton.mark ({names}) VALUES ({placeholders})", rows)
     return len(rows)
 
 
-def undrop(connection: Connection, instance: str, kind: str, ids: Iterable[str]) -> int:
+def undrop(connection: OwnerConnection, instance: str, kind: str, ids: Iterable[str]) -> int:
     """Remove marks in the transaction that references their objects again, before anything else that it writes.
 
     Returns:
@@ -159,10 +169,19 @@ def undrop(connection: Connection, instance: str, kind: str, ids: Iterable[str])
     if kind == "prepared":
         raise Refused("SX003 refused: a prepared mark is committed, never undropped")
     unique_ids = sorted(set(ids))
-    _call(connection, "undrop(%s, %s, %s::text[])", (instance, kind, unique_ids))
+    _execute(connection, "SELECT sexton.undrop(%s, %s, %s::text[])", (instance, kind, unique_ids))
+    reached("undrop.deleted")
     return len(unique_ids)
 
 
-def _call(connection: Connection, call: str, arguments: tuple[Any, ...]) -> None:
+def _execute(connection: OwnerConnection, statement: str, parameters: tuple[Any, ...] | list[Any]) -> None:
+    """Execute a statement; once for each tuple, where the parameters are a list of them."""
     with translate_errors():
-        connection.exec_driver_sql(f"SELECT sexton.{call}", arguments)
+        if isinstance(connection, Connection) and connection.engine.driver in DRIVERS:
+            connection.exec_driver_sql(statement, parameters)
+        elif not isinstance(connection, psycopg.Connection):
+            raise BadInput("the contract needs a connection of psycopg 3 to PostgreSQL, or one of SQLAlchemy over it")
+        elif isinstance(parameters, list):
+            connection.cursor().executemany(statement.encode(), parameters)
+        else:
+            connection.execute(statement.encode(), parameters)

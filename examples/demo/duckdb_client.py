@@ -1,4 +1,4 @@
-"""Real DuckLakes: DuckDB processes over a catalog in SQLite or PostgreSQL, and files in a directory or a bucket."""
+"""Real DuckLakes: DuckDB processes over a catalog in PostgreSQL, and files in a directory or a bucket."""
 
 import json
 import subprocess
@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 PYTHON = Path(sys.prefix) / "ducklake" / "bin" / "python"
 """Has DuckDB and its extensions; `make .venv/ducklake/.stamp` installs it."""
@@ -21,20 +20,21 @@ class DuckDbError(Exception):
 class DuckDb:
     """One DuckDB process. Its lake is attached as ``lake`` and in use; each statement is a transaction of its own."""
 
-    def __init__(self, url: str, data_path: str, options: str = "", *, schema: str = "", setup: str = "") -> None:
+    def __init__(self, url: str, data_path: str, options: str = "", *, schema: str, setup: str = "") -> None:
         """Start the process.
 
         Args:
             url: SQLAlchemy URL of the catalog's database.
             data_path: where the lake's files are.
             options: further options of ATTACH.
-            schema: of the catalog, on PostgreSQL.
+            schema: of the catalog; it exists.
             setup: a statement before ATTACH, such as a secret.
         """
-        place, extension = _catalog(url)
-        more = f", META_SCHEMA '{schema}'" if schema else ""
-        attach = f"ATTACH 'ducklake:{place}' AS lake (DATA_PATH '{data_path}'{more}{options})"
-        command = [str(PYTHON), str(PROGRAM), attach, extension, "ducklake", "httpfs"]
+        attach = (
+            f"ATTACH 'ducklake:postgres:{url.replace('+psycopg', '')}' AS lake "
+            f"(DATA_PATH '{data_path}', META_SCHEMA '{schema}'{options})"
+        )
+        command = [str(PYTHON), str(PROGRAM), attach, "postgres_scanner", "ducklake", "httpfs"]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         if setup:
             self.sql(setup)
@@ -86,12 +86,3 @@ def duckdb(url: str, data_path: str, options: str = "", **more: str) -> Iterator
         yield process
     finally:
         process.close()
-
-
-def _catalog(url: str) -> tuple[str, str]:
-    """Return the catalog as DuckLake names it, and the extension that reads it."""
-    if url.startswith("sqlite:///"):
-        return f"sqlite:{url.removeprefix('sqlite:///')}", "sqlite_scanner"
-    parts = urlsplit(url)
-    place = f"host={parts.hostname} port={parts.port} user={parts.username} dbname={parts.path[1:]}"
-    return f"postgres:{place}", "postgres_scanner"

@@ -178,12 +178,11 @@ class MarkListing:
         mark = self._db.t.mark
         begins = func.substr(mark.c.prefix, 1, len(beginning)) == beginning
         is_covered = mark.c.prefix.in_(covering_prefixes(beginning))
-        names_files = or_(begins, is_covered, has_key_under(self._db, mark, beginning)) if beginning else true()
+        names_files = or_(begins, is_covered, has_key_under(mark, beginning)) if beginning else true()
         return names_files if None in vaults else and_(mark.c.vault.in_(vaults), names_files)
 
     def _select(self) -> Select[Any]:
         mark = self._db.t.mark
-        count = func.jsonb_array_length if self._db.dialect == "postgresql" else func.json_array_length
         names = (
             "instance",
             "kind",
@@ -201,7 +200,8 @@ class MarkListing:
             "batch",
             "last_file",
         )
-        return select(*[mark.c[name] for name in names], func.coalesce(count(mark.c["keys"]), 0).label("key_count"))
+        key_count = func.coalesce(func.jsonb_array_length(mark.c["keys"]), 0).label("key_count")
+        return select(*[mark.c[name] for name in names], key_count)
 
     def _start(self, sections: Sequence[_MarkRange], after: str) -> tuple[int, list[Any]]:
         """Return the section in which a page begins, and the position in it behind which it begins."""

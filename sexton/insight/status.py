@@ -84,7 +84,7 @@ def _instance_status(db: Database, instance: Instance, stores: InsightStores, po
             checked=_checked(db, c, name),
             live_view=instance.live_view,
             shows_live_objects=shows_live_objects(instance),
-            live_view_read_as_sexton=(db.dialect == "postgresql" and names_a_view(instance) and not db.has_live_login),
+            live_view_read_as_sexton=names_a_view(instance) and not db.has_live_login,
             protections=_count(c, protection, protection.c.instance == name),
             last=last,
             last_ended=last_ended,

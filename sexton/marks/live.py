@@ -50,6 +50,6 @@ class Part(NamedTuple):
     """A part of the live side that is read on its own: the rows of one source in a range of ids."""
 
     source: str = ""
-    """Name of the source; empty: all sources."""
+    """Name of the source."""
     after: str = ""
     until: str = ""

@@ -22,7 +22,7 @@ Verify = Callable[[Any], None]
 FindRefs = Callable[[Any], Collection[Ref]]
 """Called with the connection of a transaction, in which the marks that it returns stay; raises as ``Verify`` does."""
 COUNT_SECONDS = 30
-"""Longest statement that counts live objects in an owner's database (PostgreSQL): below the heartbeat timeout."""
+"""Longest statement that counts live objects in an owner's database: below the heartbeat timeout."""
 
 
 def nothing_to_verify(connection: Any) -> None:
@@ -39,6 +39,10 @@ class RecordConflict(SextonError):
 
 class OwnerSilent(SextonError):
     """The owner could not answer what is live or in use; every mark of the call is kept."""
+
+
+class NotAsked(OwnerSilent):
+    """The instance has no vault yet. An owner that is asked now could learn that none of its files is in a vault."""
 
 
 class NoLiveSide(SextonError):
@@ -58,6 +62,17 @@ class RecordText(NamedTuple):
     kind: str
     id: str
     text: str
+
+
+class VaultListener:
+    """Learns which vaults its instances have. No other method is called for an instance without a vault."""
+
+    def vaults_changed(self, instance: str) -> None:
+        """Forget what was stored about an instance with fewer vaults than it has now; a vault was added.
+
+        It is called in the process that added the vault, and not again if that process died. So an owner that stores
+        where its files are compares the vaults of the instance at each question, too.
+        """
 
 
 class GarbageSource:
@@ -146,16 +161,14 @@ class OwnerLiveSide:
 
         Args:
             instance: the instance.
-            moment: a snapshot that other connections may share; empty: it cannot be shared, and no part is wanted.
+            moment: a snapshot that other connections may share.
             connection: the one that holds the snapshot open.
             rows: about how many rows a part should have.
         """
         return LiveParts(())
 
-    def read_live(
-        self, instance: str, moment: str, part: Part, connection: Any = None
-    ) -> Iterator[Sequence[LiveEntry]]:
-        """Yield the entries of a part, in pages; ``connection``: one in the snapshot, in which all parts are read."""
+    def read_live(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[LiveEntry]]:
+        """Yield the entries of a part, in pages."""
         return iter(())
 
     def live_entries_of(self, instance: str, records: Sequence[str]) -> Sequence[LiveEntry]:
@@ -199,5 +212,5 @@ class OwnerRecords:
         return iter(())
 
 
-class Owner(GarbageSource, MarkResolver, OwnerFence, OwnerLiveSide, OwnerRecords):
+class Owner(VaultListener, GarbageSource, MarkResolver, OwnerFence, OwnerLiveSide, OwnerRecords):
     """One owner, for all instances that name it."""

@@ -15,8 +15,7 @@ SOURCE = Path(sexton.__file__).parent
 BEGIN = (op.Enable(), op.Load(files=1, table=None), op.Load(), op.Load(), op.Drop(), op.Drop(how="keys"))
 OPERATIONS: dict[str, Any] = {
     "commit.deleted": op.Load(fate="dies in its commit"),
-    "undrop.guarded": op.Undrop(dies=("undrop.guarded", 1)),
-    "undrop.checked": op.Undrop(dies=("undrop.checked", 1)),
+    "undrop.deleted": op.Undrop(dies=("undrop.deleted", 1)),
     "hold.guarded": op.Hold(n=1, dies=("hold.guarded", 1)),
     "hold.written": op.Hold(n=1, dies=("hold.written", 1)),
 }

@@ -20,16 +20,15 @@ class AttachedLake:
     """The lake, a rig of Sexton, and a DuckDB process."""
 
     def __init__(self, url: str, home: Path, options: str = "", role: str = "") -> None:
-        """Create the lake and Sexton's tables, and attach nothing yet; ``role``: the lake's own login (PostgreSQL)."""
+        """Create the lake and Sexton's tables, and attach nothing yet; ``role``: the lake's own login."""
         self.data, self.options, self._has_login = home / "data", options, bool(role)
         self.url = url.replace("//postgres@", f"//{role}@") if role else url
         self.data.mkdir()
         rig = Rig(url)
         self.rig = Rig(url, owner=stores_of(rig.db).owners)
-        self.schema = "lake" if rig.db.dialect == "postgresql" else ""
-        if self.schema:
-            with rig.db.write() as c:
-                c.exec_driver_sql(f"CREATE SCHEMA {self.schema} AUTHORIZATION {role or 'CURRENT_USER'}")
+        self.schema = "lake"
+        with rig.db.write() as c:
+            c.exec_driver_sql(f"CREATE SCHEMA {self.schema} AUTHORIZATION {role or 'CURRENT_USER'}")
         self.db = DuckDb(self.url, f"{self.data}/", options, schema=self.schema)
         self.db.sql("CALL lake.set_option('data_inlining_row_limit', 0)")
 
@@ -43,7 +42,7 @@ class AttachedLake:
 
     def command(self, capsys: pytest.CaptureFixture[str], verb: str, *words: str) -> Printed:
         """Run `sexton ducklake VERB shop`."""
-        schema = ("--schema", self.schema) if self.schema and verb == "attach" else ()
+        schema = ("--schema", self.schema) if verb == "attach" else ()
         login = ("--lake-url", self.url) if self._has_login else ()
         return run(self.rig, capsys, "ducklake", verb, "shop", *schema, *login, *words)
 

@@ -70,9 +70,7 @@ class MemoryOwner(ListedOwner):
     def live_parts(self, instance: str, moment: str, connection: Any, rows: int) -> LiveParts:
         return LiveParts([Part("records")])
 
-    def read_live(
-        self, instance: str, moment: str, part: Part, connection: Any = None
-    ) -> Iterator[Sequence[LiveEntry]]:
+    def read_live(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[LiveEntry]]:
         self._answer("read_live")
         yield [LiveEntry(VAULT, key, prefix=False, live=True, record=f"object/{key}") for key in self.live_keys]
 

@@ -1,7 +1,6 @@
 """Read the live side of a check in one snapshot: the owner's live files, and the marks.
 
-Where the database can share a snapshot (PostgreSQL), the parts are read in parallel, also on other machines; on SQLite
-there is one part.
+The parts are read in parallel, also on other machines.
 """
 
 import time
@@ -39,8 +38,8 @@ class LiveSide:
             at = self._db.now(c)
             rows = PART_ROWS if divided else ALL_ROWS
             of_owner = self._owner.live_parts(instance, name, c, rows)
-            parts = [*marks.parts(self._db, c, instance, rows), *of_owner.parts] if name else [Part()]
-            yield Moment(name, min(at, of_owner.as_of or at), tuple(parts))
+            parts = (*marks.parts(self._db, c, instance, rows), *of_owner.parts)
+            yield Moment(name, min(at, of_owner.as_of or at), parts)
 
     def as_of(self, instance: str) -> int | None:
         return self._owner.live_as_of(instance)
@@ -51,15 +50,13 @@ class LiveSide:
             time.sleep(REFRESH_LOOK_SECONDS)
 
     def read(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[LiveEntry]]:
-        if part.source not in ("", *marks.SOURCES):
+        if part.source not in marks.SOURCES:
             yield from self._owner.read_live(instance, moment, part)
             return
         vaults = [spec.name for spec in self._registry.vaults(instance)]
         with silent_on_error(SILENT), self._db.snapshot(moment) as c:
             limit_statements(self._db, c)
             yield from marks.read(self._db, c, instance, part, vaults)
-            if not part.source:
-                yield from self._owner.read_live(instance, moment, part, c)
 
     def entries_of(self, instance: str, records: Sequence[str]) -> Sequence[LiveEntry]:
         return self._owner.live_entries_of(instance, records)

@@ -50,11 +50,10 @@ def read(db: Database, c: Connection, instance: str, part: Part, vaults: Collect
     mark = db.t.mark
     names_files = or_(mark.c.prefix.is_not(None), mark.c["keys"].is_not(None))
     columns = (mark.c.kind, mark.c.id, mark.c.vault, mark.c.prefix, mark.c["keys"])
-    for source in [part.source] if part.source else SOURCES:
-        in_part = and_(is_in(mark, instance, source), _between(mark, part))
-        query: Any = select(*columns).where(in_part, names_files, ~found_by_check(mark))
-        for rows in c.execution_options(yield_per=MARKS_AT_ONCE).execute(query).partitions():
-            yield [entry for row in rows for entry in _entries(row, vaults)]
+    in_part = and_(is_in(mark, instance, part.source), _between(mark, part))
+    query: Any = select(*columns).where(in_part, names_files, ~found_by_check(mark))
+    for rows in c.execution_options(yield_per=MARKS_AT_ONCE).execute(query).partitions():
+        yield [entry for row in rows for entry in _entries(row, vaults)]
 
 
 def is_in(mark: Table, instance: str, source: str) -> ColumnElement[bool]:

@@ -152,7 +152,7 @@ class Figures(Message):
     """Tokens that were used lately and end within two weeks."""
     spark: SparkSlots = SparkSlots()
     table_bytes: dict[str, int] = Field(default_factory=dict)
-    """Table of Sexton → bytes on disk; on SQLite ``all``; empty: unknown."""
+    """Table of Sexton → bytes on disk; empty: unknown."""
     counters: dict[tuple[str, str, str], int] = Field(default_factory=dict)
     """(instance, name, label) → value, as ``recycle.rounds.counters`` names them."""
 

@@ -12,6 +12,7 @@ from sqlalchemy import (
     Table,
     Text,
     and_,
+    false,
     func,
     literal_column,
     or_,
@@ -40,8 +41,6 @@ from sexton.owners.sql.live_sessions import STATEMENT_SECONDS, reading
 from sexton.storage.model import VaultSpec
 from sexton.storage.object_names import url_roots
 
-MAX_OPERANDS = 500
-"""Operands of one condition: SQLite nests at most 1,000."""
 MAX_STORIES = 100
 """Rows of marks, of history, and of a live view, that one question returns of each instance."""
 
@@ -191,7 +190,7 @@ def _select_named(db: Database, c: Connection, table: Table, search: _Search) ->
     # One query for each condition: each has an index of its own.
     conditions = [
         in_list(db, table.c.id, search.names),
-        *(or_(*of_refs[n : n + MAX_OPERANDS]) for n in range(0, len(of_refs), MAX_OPERANDS)),
+        or_(false(), *of_refs),
         *_file_conditions(db, table, search.names),
     ]
     named_keys = union(*(select(*key).where(of_instance, condition) for condition in conditions)).subquery()
@@ -208,17 +207,10 @@ def _file_conditions(db: Database, table: Table, names: set[str]) -> list[Column
     """
     keys = table.c["keys"]
     covers = in_list(db, table.c.prefix, {prefix for name in names for prefix in covering_prefixes(name)})
-    if db.dialect == "postgresql":
-        count = func.jsonb_array_length(keys)
-        only_key: ColumnElement[str] = keys.op("->>", return_type=Text())(literal_column("0"))
-        is_only = [and_(func.hashtext(only_key) == func.hashtext(name), only_key == name) for name in names]
-        among = [keys.cast(JSONB).has_key(name) for name in names]  # of a list: one of its texts is this key
-    else:
-        count = func.json_array_length(keys)
-        only_key = func.json_extract(keys, literal_column("'$[0]'"), type_=Text())
-        is_only = [only_key == name for name in names]
-        listed = func.json_each(keys).table_valued("value")
-        among = [select(1).where(listed.c.value.in_(names)).exists()]
+    count = func.jsonb_array_length(keys)
+    only_key: ColumnElement[str] = keys.op("->>", return_type=Text())(literal_column("0"))
+    is_only = [and_(func.hashtext(only_key) == func.hashtext(name), only_key == name) for name in names]
+    among = [keys.cast(JSONB).has_key(name) for name in names]  # of a list: one of its texts is this key
     names_one = and_(count == literal_column("1"), or_(*is_only))
     return [covers, names_one, and_(count > literal_column("1"), or_(*among))]
 

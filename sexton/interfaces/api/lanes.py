@@ -1,8 +1,8 @@
 """Limit how many requests run at once, so that stops, renewals and releases find a free thread and connection.
 
 Requests that keep objects safe have a lane of their own, which no other request can fill. No single token fills a lane.
-Stops have one that no job and no node can enter. SQLAlchemy opens at most 15 connections to SQLite and 30 to
-PostgreSQL, and anyio starts at most 40 threads: all lanes together leave some on PostgreSQL, the others on SQLite.
+Stops have one that no job and no node can enter. SQLAlchemy opens at most 30 connections, and anyio starts at most 40
+threads: all lanes together leave some of both.
 """
 
 import asyncio

@@ -25,7 +25,7 @@ def complete(word: str, begin: str) -> list[str]:
 
     def read() -> None:
         try:
-            db = Database.open(load().database_url)
+            db = Database.open(load().require_database_url())
             found.extend(read_names(db, word, begin, MAX_NAMES))
         except Exception:  # noqa: BLE001 - a shell that completes shows no error
             return

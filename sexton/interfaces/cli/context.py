@@ -43,7 +43,7 @@ def open_database() -> Iterator["OperatorService"]:
 
     settings = load()
     deployment = settings.require_deployment()
-    db = Database.open(settings.database_url, live_url=settings.live_database_url)
+    db = Database.open(settings.require_database_url(), live_url=settings.live_database_url)
     try:
         schema.check(db, deployment)
         yield OperatorService(settings, db)

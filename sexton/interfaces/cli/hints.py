@@ -42,13 +42,7 @@ HINTS = _HOLDS | {
 }
 """What is typed behind `sexton` → what to type instead."""
 
-LOCKED = (
-    "; SQLite has one writer, and another transaction is open. Sexton cannot claim marks meanwhile. "
-    "End that transaction, then try again"
-)
 NOT_TEXT = "a word of the command has bytes that are no text here; use a UTF-8 locale, e.g. LC_ALL=C.UTF-8"
-DATABASE_HINTS = {"database is locked": LOCKED, "file is not a database": "; correct SEXTON_DATABASE_URL"}
-"""A part of a driver's message → what is added to it."""
 
 
 def plain_usage(message: str) -> str:

@@ -57,7 +57,7 @@ from sexton.interfaces.cli.commands import (
 from sexton.interfaces.cli.context import WrongUsage
 from sexton.interfaces.cli.doctor import doctor
 from sexton.interfaces.cli.groups import EMERGENCIES, PlanGroup, SextonGroup
-from sexton.interfaces.cli.hints import DATABASE_HINTS, NOT_TEXT, plain_usage
+from sexton.interfaces.cli.hints import NOT_TEXT, plain_usage
 from sexton.kernel.errors import SextonError
 from sexton.kernel.extras import missing_extra
 from sexton.kernel.printable import escaped_output
@@ -293,7 +293,6 @@ def _print_error(text: str) -> None:
 def _driver_message(driver_error: object) -> str:
     """Return the first line of a database driver's error, with the way out where it is known."""
     message = str(driver_error).strip().splitlines()[0]
-    message += "".join(hint for part, hint in DATABASE_HINTS.items() if part in message)
     if getattr(driver_error, "sqlstate", "") == "42501":
         message += "; log in as Sexton's own role"
     return f"{'cannot reach the database' if message.startswith('connection') else 'the database answered'}: {message}"

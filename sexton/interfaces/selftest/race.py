@@ -194,24 +194,16 @@ class _RaceRun:
 
 
 def _pause(times: int = 1) -> None:
-    """Give the other threads a chance; SQLite's lock is not fair."""
+    """Give the other threads a chance."""
     time.sleep(times * random.uniform(0, 0.004))
 
 
 def _delete_rows(db: Database, instance: str) -> None:
-    """Delete all rows of the race. A claimed mark leaves only through history, so it is written there first."""
+    """Delete all rows of the race."""
     t = db.t
     parameters = {"i": instance}
     with db.write() as c:
-        c.execute(
-            text(
-                f"INSERT INTO {t.mark_history.fullname} (instance, kind, id, objects, bytes, marked_at, claimed_at, "
-                "gone_at, batch, round) SELECT instance, kind, id, 0, 0, marked_at, claimed_at, claimed_at, batch, 0 "
-                f"FROM {t.mark.fullname} WHERE instance = :i AND state = 'CLAIMED'"
-            ),
-            parameters,
-        )
-        for table in (t.mark, t.mark_history, t.file_list, t.batch):
+        for table in (t.mark, t.file_list, t.batch):
             c.execute(text(f"DELETE FROM {table.fullname} WHERE instance = :i"), parameters)
         rounds = f"SELECT id FROM {t.round.fullname} WHERE instance = :i"
         c.execute(text(f"DELETE FROM {t.tally.fullname} WHERE round IN ({rounds})"), parameters)

@@ -38,7 +38,7 @@ async def main(role: str = "control", backend: serving.ServedBackend | None = No
     sessions: Sessions | None = None
     worker: AbstractAsyncContextManager[object]
     if backend is None:
-        db = Database.open(settings.database_url, live_url=settings.live_database_url)
+        db = Database.open(settings.require_database_url(), live_url=settings.live_database_url)
         schema.check(db, settings.require_deployment())
     for sig in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(sig, stop.set)

@@ -14,7 +14,6 @@ from sqlalchemy import (
     cast,
     false,
     func,
-    literal,
     literal_column,
     or_,
     select,
@@ -40,18 +39,26 @@ def waits(mark: Table) -> ColumnElement[bool]:
     return and_(mark.c.state != CLAIMED, mark.c.quarantined_reason.is_(None))
 
 
-def has_key_under(db: Database, mark: Table, prefix: str) -> ColumnElement[bool]:
+def has_key_under(mark: Table, prefix: str) -> ColumnElement[bool]:
     """Return the condition that one of the keys of a mark begins with a prefix."""
-    if db.dialect == "postgresql":
-        begins = func.jsonb_path_exists(mark.c["keys"], cast(BEGINS, JSONPATH), cast({"prefix": prefix}, JSONB))
-        return func.coalesce(begins, false())
-    key = func.json_each(mark.c["keys"]).table_valued("value").c.value
-    return select(literal(1)).where(func.substr(key, 1, len(prefix)) == prefix).correlate(mark).exists()
+    begins = func.jsonb_path_exists(mark.c["keys"], cast(BEGINS, JSONPATH), cast({"prefix": prefix}, JSONB))
+    return func.coalesce(begins, false())
 
 
 def due_columns(mark: Table) -> list[Column[Any]]:
     """Return the columns of ``mark`` that ``due_mark`` reads."""
-    names = ("kind", "id", "retention_starts_at", "vault", "prefix", "keys", "bytes", "first_pass_at", "etags")
+    names = (
+        "kind",
+        "id",
+        "retention_starts_at",
+        "vault",
+        "prefix",
+        "keys",
+        "bytes",
+        "first_pass_at",
+        "etags",
+        "written",
+    )
     return [mark.c[name] for name in names]
 
 
@@ -61,8 +68,8 @@ def read_due(c: Connection, query: Select[Any], order: Sequence[Column[Any]]) ->
     One statement reads them: with a cursor that fetches a few marks at a time, a chunk of marks of one key each took
     as long to read as to claim.
     """
-    count = func.jsonb_array_length if c.dialect.name == "postgresql" else func.json_array_length
-    page = query.add_columns(count(query.selected_columns["keys"]).label("number_of_keys")).order_by(*order).subquery()
+    number = func.jsonb_array_length(query.selected_columns["keys"]).label("number_of_keys")
+    page = query.add_columns(number).order_by(*order).subquery()
     in_order = [page.c[column.name] for column in order]
     keys_before = func.sum(page.c.number_of_keys).over(order_by=in_order, rows=(None, -1))
     counted = select(page, keys_before.label("keys_before")).subquery()
@@ -77,7 +84,7 @@ def due_mark(row: Any) -> DueMark:
 
     Keys that are not a list of text make the mark unresolvable, not the query fail.
     """
-    kind, id_, retention_starts_at, vault, prefix, keys, size, first_pass_at, etags = row
+    kind, id_, retention_starts_at, vault, prefix, keys, size, first_pass_at, etags, written = row
     if keys is not None and not all(isinstance(k, str) for k in keys):
         keys = [""]  # refused as a key, so the mark is quarantined
     return DueMark(
@@ -90,6 +97,7 @@ def due_mark(row: Any) -> DueMark:
         bytes=size,
         in_second_pass=first_pass_at is not None,
         etags=tuple(etags or ()),
+        written=tuple(written or ()),
     )
 
 

@@ -35,7 +35,7 @@ def append(db: Database, c: Connection, call: CallRecord, begun_id: int | None =
         **storable(call).model_dump(include=set(TEXTS)),
         id=head.id + 1,
         at=db.now(c),
-        role=_session_role(db, c),
+        role=str(c.execute(select(literal_column("session_user"))).scalar_one()),
         times=call.times,
         begun_id=begun_id,
         previous=head.hash,
@@ -77,13 +77,6 @@ def storable(call: CallRecord) -> CallRecord:
     """Return the call with texts that a database can store: no call is refused because of its reason or subject."""
     texts = {name: getattr(call, name).replace("\0", "").encode(errors="replace").decode() for name in TEXTS}
     return call.model_copy(update={name: text[:TEXT_CHARACTERS] for name, text in texts.items()})
-
-
-def _session_role(db: Database, c: Connection) -> str:
-    """Return the database role that opened the session; empty on SQLite, which has none."""
-    if db.dialect == "sqlite":
-        return ""
-    return str(c.execute(select(literal_column("session_user"))).scalar_one())
 
 
 def _locked_head(db: Database, c: Connection) -> ChainHead:

@@ -21,7 +21,7 @@ class CallRecord(Message):
     source: str
     """The caller's address, or ``cli@HOST``, or ``worker@HOST``."""
     role: str = ""
-    """The database role that wrote the row; empty on SQLite."""
+    """The database role that wrote the row."""
     action: str
     instance: str = ""
     subject: str = ""

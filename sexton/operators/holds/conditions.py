@@ -38,8 +38,7 @@ def blocked_by_hold(db: Database, c: Connection, instance: str) -> Mapping[int, 
     blocked: dict[int, ColumnElement[bool]] = {row.id: func.coalesce(names(db, row), false()) for row in rows}
     for first in [row.id for row in rows if row.scope == "mark"][:1]:
         blocked[first] = or_(blocked[first], has_many_levels(db))
-        if db.dialect == "postgresql":
-            c.exec_driver_sql("SET LOCAL jit = off")  # compiling the condition would take seconds for each kind
+        c.exec_driver_sql("SET LOCAL jit = off")  # compiling the condition would take seconds for each kind
     return blocked
 
 
@@ -140,5 +139,5 @@ def has_prefix_above(db: Database, hold: Any) -> ColumnElement[bool]:
 def _names_prefix(db: Database, hold: Any) -> ColumnElement[bool]:
     """Return the condition that a mark's prefix, or one of its keys, is under the prefix of the hold."""
     mark = db.t.mark
-    has_key = has_key_under(db, mark, str(hold.prefix))
+    has_key = has_key_under(mark, str(hold.prefix))
     return or_(has_prefix_under(db, hold), and_(mark.c.vault == hold.vault, has_key))

@@ -242,8 +242,7 @@ def _marks_with_files(db: Database, c: Connection, target: _Target, claimed: Col
 def _names(db: Database) -> Any:
     """Return the keys that a mark names, as rows of one column ``value``."""
     keys = db.t.mark.c["keys"]
-    elements = func.jsonb_array_elements_text if db.dialect == "postgresql" else func.json_each
-    return elements(keys).table_valued(column("value", Text()))
+    return func.jsonb_array_elements_text(keys).table_valued(column("value", Text()))
 
 
 def any_key_under(ordered_keys: Sequence[str], prefix: str) -> bool:

@@ -7,14 +7,10 @@ from sexton.kernel.errors import BadInput
 NO_VIEW = "none"
 """In place of a view's name: an operator has said that the instance has no live view."""
 _NAME = "[A-Za-z_][A-Za-z0-9_$]{0,62}"
-_VIEW_NAMES = {
-    "postgresql": re.compile(rf"(?!pg_|information_schema\.|sexton(_[a-z0-9_]+)?\.){_NAME}\.{_NAME}"),
-    "sqlite": re.compile(rf"(?!sqlite_){_NAME}"),
-}
+_VIEW_NAME = re.compile(rf"(?!pg_|information_schema\.|sexton(_[a-z0-9_]+)?\.){_NAME}\.{_NAME}")
 
 
-def check_view_name(dialect: str, view: str) -> None:
-    """Raise ``BadInput`` if a database of the dialect can have no live view of this name; ``NO_VIEW`` is accepted."""
-    if view != NO_VIEW and not _VIEW_NAMES[dialect].fullmatch(view):
-        form = "SCHEMA.VIEW, in a schema of the owner" if dialect == "postgresql" else "VIEW"
-        raise BadInput(f"{view!r} is no name of a live view; write {form}, or {NO_VIEW}")
+def check_view_name(view: str) -> None:
+    """Raise ``BadInput`` if a database can have no live view of this name; ``NO_VIEW`` is accepted."""
+    if view != NO_VIEW and not _VIEW_NAME.fullmatch(view):
+        raise BadInput(f"{view!r} is no name of a live view; write SCHEMA.VIEW, in a schema of the owner, or {NO_VIEW}")

@@ -21,8 +21,7 @@ def live_objects(tx: CatalogTransaction) -> int:
 
 def _files_per_rowset(tx: CatalogTransaction) -> ColumnElement[int]:
     rowset, schema = tx.t.rowsets, tx.t.schemas
-    array_length = func.jsonb_array_length if tx.db.dialect == "postgresql" else func.json_array_length
-    inverted_indexes = func.coalesce(array_length(schema.c.inverted), 0)
+    inverted_indexes = func.coalesce(func.jsonb_array_length(schema.c.inverted), 0)
     is_v2 = func.coalesce(rowset.c.format, schema.c.format) == IndexFormat.V2
     index_files = case((and_(is_v2, inverted_indexes > 0), 1), (is_v2, 0), else_=inverted_indexes)
     files: ColumnElement[int] = rowset.c.segments * (1 + index_files) + case((rowset.c.bitmap, 1), else_=0)

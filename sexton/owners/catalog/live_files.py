@@ -30,11 +30,11 @@ def parts(tx: CatalogTransaction, rows: int) -> list[Part]:
 def read(tx: CatalogTransaction, part: Part) -> Iterator[list[LiveEntry]]:
     """Yield the entries of the rowsets and staged files in a part, in pages."""
     reading = tx.c.execution_options(yield_per=READ_ROWS)
-    if part.source != STAGED:
+    if part.source == ROWSETS:
         query = _rowsets(tx).where(within(tx.t.rowsets.c.id, part.after, part.until))
         for rows in reading.execute(query).partitions():
             yield [entry for row in rows for entry in _entries(row)]
-    if part.source != ROWSETS:
+    if part.source == STAGED:
         file, stage = tx.t.staged_files, tx.t.stages
         query = select(file.c.id, file.c.stage_id, stage.c.vault).join(stage, tx.is_own_stage)
         in_part = [tx.in_instance(file.c.id), within(file.c.id, part.after, part.until)]

@@ -145,9 +145,8 @@ class CatalogOwner(CatalogReader):
         """Return how many files the visible rowsets have, by one statement; ``OwnerSilent``: it took too long."""
         with self._read(instance) as tx:
             self._db.limit_statements(tx.c, COUNT_SECONDS)
-            if self._db.dialect == "postgresql":
-                # It reads whole tables; a planner that assumes empty tables would read them once for each row.
-                tx.c.execute(text("SET LOCAL enable_nestloop = off"))
+            # It reads whole tables; a planner that assumes empty tables would read them once for each row.
+            tx.c.execute(text("SET LOCAL enable_nestloop = off"))
             return live_objects(tx)
 
     def resolvable(self, instance: str, marks: Sequence[DueMark]) -> Collection[Ref]:

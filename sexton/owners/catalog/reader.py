@@ -41,15 +41,10 @@ class CatalogReader(Owner):
 
     def live_parts(self, instance: str, moment: str, connection: Connection, rows: int) -> LiveParts:
         """Return ranges of rowsets."""
-        return LiveParts(live_files.parts(self._tx(connection, instance), rows) if moment else ())
+        return LiveParts(live_files.parts(self._tx(connection, instance), rows))
 
-    def read_live(
-        self, instance: str, moment: str, part: Part, connection: Connection | None = None
-    ) -> Iterator[Sequence[LiveEntry]]:
+    def read_live(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[LiveEntry]]:
         """Yield the files of the rowsets in a part."""
-        if connection is not None:
-            yield from live_files.read(self._tx(connection, instance), part)
-            return
         with self._snapshot(instance, moment) as tx:
             yield from live_files.read(tx, part)
 

@@ -9,21 +9,15 @@ from sexton.database.engine import Database, first_line
 from sexton.kernel.errors import BadInput, SextonError
 from sexton.owners.ducklake.model import DIRECTORIES, KEPT, OPTION, TRIGGERS, VIEW, LakeFacts
 
-_TRIGGERS = {
-    "postgresql": (
-        "SELECT t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid "
-        "JOIN pg_namespace n ON n.oid = c.relnamespace "
-        "WHERE n.nspname = :schema AND t.tgname IN :names AND t.tgenabled IN ('O', 'A')"
-    ),
-    "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger' AND name IN :names AND :schema = ''",
-}
-_RELATION = {
-    "postgresql": (
-        "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-        "WHERE n.nspname = :schema AND c.relname = :name"
-    ),
-    "sqlite": "SELECT count(*) FROM sqlite_master WHERE name = :name AND :schema = ''",
-}
+_TRIGGERS = (
+    "SELECT t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid "
+    "JOIN pg_namespace n ON n.oid = c.relnamespace "
+    "WHERE n.nspname = :schema AND t.tgname IN :names AND t.tgenabled IN ('O', 'A')"
+)
+_RELATION = (
+    "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+    "WHERE n.nspname = :schema AND c.relname = :name"
+)
 TABLES = (
     "ducklake_metadata",
     "ducklake_files_scheduled_for_deletion",
@@ -54,32 +48,31 @@ def read(db: Database, schema: str) -> LakeFacts:
         BadInput: there is no DuckLake in the schema, this login may not read it, or the database has another encoding
             than UTF-8.
     """
-    prefix = f'"{schema}".' if schema else ""
-    metadata = f"SELECT key, value FROM {prefix}ducklake_metadata WHERE scope IS NULL"
+    metadata = f'SELECT key, value FROM "{schema}".ducklake_metadata WHERE scope IS NULL'
+    count = f'SELECT count(*) FROM "{schema}".{TRIGGERS["sexton_scheduled"]}'
     with db.read() as c:
-        if not _has(db, c, schema, "ducklake_metadata"):
-            where = f"schema {schema}" if schema else "this database"
-            raise BadInput(f"there is no DuckLake in {where}: it has no table ducklake_metadata (--schema)")
+        if not _has(c, schema, "ducklake_metadata"):
+            raise BadInput(f"there is no DuckLake in schema {schema}: it has no table ducklake_metadata (--schema)")
         try:
-            _require_own(db, c, schema, "ACCESS SHARE")
-            _require_utf8(db, c)
+            _require_own(c, schema, "ACCESS SHARE")
+            _require_utf8(c)
             options = {row[0]: row[1] for row in c.execute(text(metadata))}
-            scheduled = c.execute(text(f"SELECT count(*) FROM {prefix}{TRIGGERS['sexton_scheduled']}")).scalar_one()
+            scheduled = c.execute(text(count)).scalar_one()
         except DBAPIError as e:
             raise BadInput(f"the lake cannot be read: {first_line(e)}; name its login: --lake-url") from e
         return LakeFacts(
             version=options.get("version", ""),
             data_path=options.get("data_path", ""),
             option=options.get(OPTION, ""),
-            triggers=triggers(db, c, schema),
-            has_view=_has(db, c, schema, VIEW),
+            triggers=triggers(c, schema),
+            has_view=_has(c, schema, VIEW),
             scheduled=scheduled,
         )
 
 
-def triggers(db: Database, c: Connection, schema: str) -> frozenset[str]:
+def triggers(c: Connection, schema: str) -> frozenset[str]:
     """Return the names of the triggers that are in a schema and enabled."""
-    query = text(_TRIGGERS[db.dialect]).bindparams(bindparam("names", expanding=True))
+    query = text(_TRIGGERS).bindparams(bindparam("names", expanding=True))
     return frozenset(c.execute(query, {"schema": schema, "names": list(TRIGGERS)}).scalars())
 
 
@@ -98,7 +91,7 @@ def run(db: Database, schema: str, statements: Sequence[str], refused_if: str = 
     """
     try:
         with db.write() as c:
-            _require_own(db, c, schema, "SHARE ROW EXCLUSIVE")  # no other session adds a trigger
+            _require_own(c, schema, "SHARE ROW EXCLUSIVE")  # no other session adds a trigger
             own = c.execution_options(no_parameters=True)
             for statement in statements:
                 own.exec_driver_sql(statement)
@@ -112,10 +105,8 @@ def run(db: Database, schema: str, statements: Sequence[str], refused_if: str = 
         raise LakeRefused(f"the lake's database refused: {first_line(e)}; nothing was changed") from e
 
 
-def _require_own(db: Database, c: Connection, schema: str, lock: str) -> None:
-    """Lock the lake's tables against changes of what they are, and refuse those of another role (PostgreSQL)."""
-    if db.dialect != "postgresql":
-        return
+def _require_own(c: Connection, schema: str, lock: str) -> None:
+    """Lock the lake's tables against changes of what they are, and refuse those of another role."""
     for table in TABLES:
         c.exec_driver_sql(f'LOCK TABLE "{schema}".{table} IN {lock} MODE')
     lists: list[BindParameter[object]] = [bindparam(name, expanding=True) for name in ("names", "views")]
@@ -128,13 +119,13 @@ def _require_own(db: Database, c: Connection, schema: str, lock: str) -> None:
         )
 
 
-def _require_utf8(db: Database, c: Connection) -> None:
+def _require_utf8(c: Connection) -> None:
     """Refuse a database with another encoding: DuckDB writes paths in UTF-8, whatever the database reads in them."""
-    if db.dialect == "postgresql" and (name := c.exec_driver_sql("SHOW server_encoding").scalar_one()) != "UTF8":
+    if (name := c.exec_driver_sql("SHOW server_encoding").scalar_one()) != "UTF8":
         raise BadInput(
             f"the database has the encoding {name}, and DuckDB writes UTF-8; create the lake in one with UTF8"
         )
 
 
-def _has(db: Database, c: Connection, schema: str, name: str) -> bool:
-    return bool(c.execute(text(_RELATION[db.dialect]), {"schema": schema, "name": name}).scalar())
+def _has(c: Connection, schema: str, name: str) -> bool:
+    return bool(c.execute(text(_RELATION), {"schema": schema, "name": name}).scalar())

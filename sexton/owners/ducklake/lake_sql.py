@@ -1,19 +1,18 @@
 """SQL expressions about the files of a DuckLake that its views and triggers share. Pure."""
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from sexton.owners.ducklake.model import ELSEWHERE, Lake
+from sexton.owners.ducklake.model import DIRECTORIES, ELSEWHERE, FILE_TABLES, TRIGGERS, Lake
 from sexton.storage.model import RESERVED_PREFIX
 
 ENDINGS = (".parquet", "-delete.parquet", ".puffin", "-delete.puffin")
 """What follows the UUID in the names of files that DuckLake names itself."""
 MOST_KEY_BYTES = 1_024
 """Of a key of a mark, as in S3."""
-UNCLEAR = (
-    "SX006 a file that may have two paths, is in _sexton/, or whose key has more than 1024 bytes, is not registered: "
-    "write the path of its only name, without //, ., .., links and parameters, and give a copy another name"
-)
+NAME = "('/' || {}.path)"
+"""The expression for the name of a file, whose path may be relative: an index has its UUID."""
+KEY = "(m.keys ->> 0)"
+"""The expression for the only key of a mark ``m``."""
 
 
 def quoted(value: str) -> str:
@@ -21,73 +20,47 @@ def quoted(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
+def uuid(path: str) -> str:
+    """Return the UUID in the name of a file; NULL: DuckLake did not name it. A regular expression is far slower."""
+    cases = []
+    for ending in ENDINGS:
+        number = f"substr({path}, length({path}) - {len(ending) + 35}, 36)"
+        has_name = f"substr({path}, length({path}) - {len(ending) + 45}, 10) = '/ducklake-'"
+        ends = f"substr({path}, length({path}) - {len(ending) - 1}) = '{ending}'"
+        cases.append(f"WHEN {ends} AND {has_name} AND translate({number}, '0123456789abcdef-', '') = '' THEN {number}")
+    return f"CASE {' '.join(cases)} END"
+
+
 @dataclass(frozen=True)
-class LakeSql(ABC):
-    """The SQL of one lake in one dialect. ``path`` is always an expression for the whole path of a file."""
+class LakeSql:
+    """The SQL of one lake. ``path`` is always an expression for the whole path of a file."""
 
     lake: Lake
 
-    @abstractmethod
-    def create_views(self) -> list[str]:
-        """Return the statements that create views which only this dialect needs."""
-
-    @abstractmethod
-    def live_files(self) -> str:
-        """Return the query of the registered files, as the live view shows them; an empty key: its place is unknown."""
-
-    @abstractmethod
-    def registered_files(self) -> str:
-        """Return the query of the registered files: ``path``, and ``uuid``, NULL where DuckLake did not name it."""
-
-    @abstractmethod
-    def indexes(self) -> dict[str, str]:
-        """Return the indexes in which the triggers look up files: name → table and columns."""
-
-    @abstractmethod
-    def create_triggers(self) -> list[str]:
-        """Return the statements that create the triggers."""
-
-    @abstractmethod
-    def drop_triggers(self) -> list[str]:
-        """Return the statements that drop the triggers, as far as they are there."""
-
-    @abstractmethod
-    def pass_again(self) -> list[str]:
-        """Return the statements that have rows which the lake scheduled before pass the trigger."""
-
-    @abstractmethod
-    def take_back(self) -> list[str]:
-        """Return the statements that give the waiting marks back to the lake's list; they fail for a claimed mark."""
-
-    @abstractmethod
-    def uuid(self, path: str) -> str:
-        """Return the UUID in the name of a file; NULL: DuckLake did not name it. A regular expression is far slower."""
-
-    @abstractmethod
-    def octets(self, text: str) -> str:
-        """Return the expression for the number of bytes of a text."""
-
-    @abstractmethod
-    def rest(self, text: str, characters: int) -> str:
-        """Return the expression for what follows the first characters of a text."""
-
-    @abstractmethod
-    def position(self, path: str, part: str) -> str:
-        """Return the expression for the place of a literal in a path; 0: it is not in it."""
-
     def table(self, name: str) -> str:
         """Return the name of a table or view of the lake."""
-        return f'"{self.lake.schema}".{name}' if self.lake.schema else name
+        return f'"{self.lake.schema}".{name}'
 
     @property
-    @abstractmethod
-    def each_once(self) -> str:
-        """What keeps the view of directories from repeating one for each version of its table, where that matters."""
+    def scheduled(self) -> str:
+        """The lake's own list of files to delete."""
+        return self.table(TRIGGERS["sexton_scheduled"])
 
     @property
     def root(self) -> str:
         """The data path, as a literal."""
         return quoted(self.lake.data_path)
+
+    @property
+    def instance(self) -> str:
+        """The instance, as a literal."""
+        return quoted(self.lake.instance)
+
+    def indexes(self) -> dict[str, str]:
+        """Return two indexes for each table of files, of paths and of UUIDs: name → table and columns."""
+        paths = {f"sexton_{table}_path": f"{table} (path)" for table in FILE_TABLES}
+        of_name = uuid(NAME.format("f").replace("f.", ""))
+        return paths | {f"sexton_{table}_uuid": f"{table} (({of_name}))" for table in FILE_TABLES}
 
     def is_inside(self, path: str) -> str:
         """Return the condition that a file is below the data path."""
@@ -99,16 +72,16 @@ class LakeSql(ABC):
         Clear are absolute local paths and, for a lake in a bucket, ``s3://`` URLs, without ``//``, ``.``, ``..`` and
         parameters; for a lake in a directory also every URL of another scheme than ``file``.
         """
-        dots = f"{self.position(path, '/../')} > 0 OR {self.position(path, '/./')} > 0"
+        dots = f"strpos({path}, '/../') > 0 OR strpos({path}, '/./') > 0"
         is_local = f"substr({path}, 1, 1) = '/'"
-        local = f"{self.position(path, '//')} > 0"
+        local = f"strpos({path}, '//') > 0"
         if self.lake.data_path.startswith("/"):
-            other = f"substr({path}, 1, 5) = 'file:' OR {self.position(path, '://')} = 0"
+            other = f"substr({path}, 1, 5) = 'file:' OR strpos({path}, '://') = 0"
         else:
-            doubled = f"{self.position(f'substr({path}, 6)', '//')} > 0"
-            other = f"substr({path}, 1, 5) <> 's3://' OR {doubled} OR {self.position(path, '?')} > 0"
+            doubled = f"strpos(substr({path}, 6), '//') > 0"
+            other = f"substr({path}, 1, 5) <> 's3://' OR {doubled} OR strpos({path}, '?') > 0"
         most = f"CASE WHEN {self.is_inside(path)} THEN {MOST_KEY_BYTES + len(self.lake.data_path.encode())}"
-        is_long = f"{self.octets(path)} > {most} ELSE {MOST_KEY_BYTES} END"
+        is_long = f"octet_length({path}) > {most} ELSE {MOST_KEY_BYTES} END"
         own = self.lake.data_path + RESERVED_PREFIX
         is_own = f"substr({path}, 1, {len(own)}) = {quoted(own)}"
         return f"({is_long} OR {is_own} OR {dots} OR CASE WHEN {is_local} THEN {local} ELSE {other} END)"
@@ -128,32 +101,62 @@ class LakeSql(ABC):
             path: of the file.
             is_inside: the expression for whether it is in the lake's vault, where that is known already.
         """
-        below = self.rest(path, len(self.lake.data_path))
+        # substr would count the characters of the whole text, and take four times as long.
+        below = f"right({path}, -{len(self.lake.data_path)})"
         return f"CASE WHEN {is_inside or self.is_in_vault(path)} THEN {below} ELSE ltrim({path}, '/') END"
 
     @property
-    @abstractmethod
     def marks(self) -> str:
         """The table of marks ``m`` with the condition that they are of this lake, and not orphans."""
+        return f"sexton.mark m WHERE m.instance = {self.instance} AND m.owner_txn IS NOT NULL"
 
-    @abstractmethod
     def marked_path(self) -> str:
-        """Return the expression for the whole path of the file of a mark ``m``."""
-
-    def whole_path(self, key: str) -> str:
-        """Return the path of a marked file, as rows with an absolute path have it."""
+        """Return the path of the file of a mark ``m``, as rows with an absolute path have it."""
         is_inside = f"m.vault = {quoted(self.lake.vault)}"
-        return f"CASE WHEN {is_inside} THEN {self.root} || {key} ELSE {self.scheduled_path(key)} END"
+        return f"CASE WHEN {is_inside} THEN {self.root} || {KEY} ELSE {self.scheduled_path()} END"
 
-    def scheduled_path(self, key: str) -> str:
-        """Return the path of a marked file as the lake's own list has it."""
-        is_url = f"{self.position(key, '://')} > 0"
-        return f"CASE WHEN m.vault = {quoted(self.lake.vault)} OR {is_url} THEN {key} ELSE '/' || {key} END"
+    def scheduled_path(self) -> str:
+        """Return the path of the file of a mark ``m``, as the lake's own list has it."""
+        is_url = f"strpos({KEY}, '://') > 0"
+        return f"CASE WHEN m.vault = {quoted(self.lake.vault)} OR {is_url} THEN {KEY} ELSE '/' || {KEY} END"
 
-    def nearest(self, column: str, path: str, directories: str = "") -> str:
-        """Return a column of the table in whose directory a file is; NULL: it is in none."""
+    def paths(self, source: str) -> str:
+        """Return the query of registered files: ``path``, NULL where its table is unknown, and ``name``, its last part.
+
+        Args:
+            source: a table of files, or rows with its columns.
+        """
         return (
-            f"(SELECT place.{column} FROM {directories or self.table('sexton_directory')} place "
-            f"WHERE substr({path}, 1, length(place.path)) = place.path "
-            "ORDER BY length(place.path) DESC, place.table_id DESC LIMIT 1)"
+            "SELECT CASE WHEN f.path_is_relative THEN d.path || f.path ELSE f.path END AS path, '/' || f.path AS name "
+            f"FROM {source} f LEFT JOIN {self.table(DIRECTORIES)} d ON d.table_id = f.table_id"
         )
+
+    def registered_files(self) -> str:
+        """Return the query of the registered files: ``path``, and ``uuid``, NULL where DuckLake did not name it."""
+        return " UNION ".join(
+            f"SELECT path, {uuid('name')} AS uuid FROM ({self.paths(self.table(table))}) f" for table in FILE_TABLES
+        )
+
+    def is_referenced(self, path: str, number: str) -> str:
+        """Return the condition that a row of the lake still names a file: by its UUID, if it has one, or its path."""
+        by_uuid, by_path = [], []
+        for files in FILE_TABLES:
+            held = f"{self.table(files)} held"  # aliases that no caller has
+            below = "held.table_id = place.table_id AND held.path_is_relative"
+            by_uuid.append(f"EXISTS (SELECT 1 FROM {held} WHERE {uuid(NAME.format('held'))} = {number})")
+            by_path += [
+                f"EXISTS (SELECT 1 FROM {held} WHERE held.path = {path})",
+                f"EXISTS (SELECT 1 FROM {self.table(DIRECTORIES)} place JOIN {held} ON {below} "
+                f"AND held.path = substr({path}, length(place.path) + 1) "
+                f"WHERE substr({path}, 1, length(place.path)) = place.path)",
+            ]
+        return f"CASE WHEN {number} IS NOT NULL THEN {' OR '.join(by_uuid)} ELSE {' OR '.join(by_path)} END"
+
+    def has_another_path(self, path: str, number: str) -> str:
+        """Return the condition that a row of the lake names a file of this UUID under another path."""
+        same_uuid = f"{uuid(NAME.format('f'))} = {number}"
+        of_tables = (
+            f"EXISTS (SELECT 1 FROM ({self.paths(self.table(files))} WHERE {same_uuid}) o WHERE o.path <> {path})"
+            for files in FILE_TABLES
+        )
+        return f"({' OR '.join(of_tables)})"

@@ -10,8 +10,8 @@ VERSIONS = ("1.0",)
 """Versions of DuckLake's catalog whose tables the attachment reads and watches."""
 OPTION, OPTION_VALUE = "delete_older_than", "100 years"
 """The option of the lake that keeps its own cleaners from deleting files, because Sexton deletes them."""
-VIEW, FILES, DIRECTORIES = "sexton_live", "sexton_file", "sexton_directory"
-"""The live view, and those that it reads: of each file (SQLite), and of the directory of each table."""
+VIEW, DIRECTORIES = "sexton_live", "sexton_directory"
+"""The live view, and the one that it reads: of the directory of each table."""
 TRIGGERS = {
     "sexton_scheduled": "ducklake_files_scheduled_for_deletion",
     "sexton_data_file": "ducklake_data_file",
@@ -29,16 +29,16 @@ ELSEWHERE = "_elsewhere"
 
 
 class Lake(NamedTuple):
-    """One attached lake. ``schema``: of its catalog's tables; empty on SQLite. ``data_path``: ends with ``/``."""
+    """One attached lake. ``schema``: of its catalog's tables. ``data_path``: ends with ``/``."""
 
     instance: str
     vault: str
     schema: str
     data_path: str
     writers: tuple[str, ...] = ()
-    """PostgreSQL roles that write to the lake."""
+    """Roles that write to the lake."""
     readers: tuple[str, ...] = ()
-    """PostgreSQL roles that read the live view."""
+    """Roles that read the live view."""
 
 
 class LakeFacts(NamedTuple):
@@ -83,7 +83,7 @@ def missing_triggers(enabled: frozenset[str]) -> str:
 
 def view_of(schema: str) -> str:
     """Return the live view of a lake, as an instance names it. Pure."""
-    return f"{schema}.{VIEW}" if schema else VIEW
+    return f"{schema}.{VIEW}"
 
 
 def vault_of(instance: str, name: str, data_path: str) -> VaultSpec:

@@ -25,9 +25,9 @@ class DuckLakeOwner(SqlOwner):
 
     @contextmanager
     def _attached(self, instance: str) -> Iterator[None]:
-        schema = self._registry.instance(instance).owner_options.get("schema", "")
+        schema = self._registry.instance(instance).owner_options["schema"]
         with self._db.read() as c:
-            enabled = catalog.triggers(self._db, c, schema)
+            enabled = catalog.triggers(c, schema)
         if missing := missing_triggers(enabled):
             raise OwnerSilent(f"the lake's {missing}; attach it again: sexton ducklake attach {instance}")
         try:

@@ -13,7 +13,7 @@ class LakeOptions(Message):
 
     data_path: str = Field(min_length=2)
     vault: str
-    schema_: str = Field("", alias="schema")
+    schema_: str = Field(min_length=1, alias="schema")
 
 
 def _build(context: OwnerContext) -> Owner:

@@ -5,39 +5,35 @@ they refuse is not committed.
 """
 
 from sexton.database import roles
-from sexton.owners.ducklake import views
+from sexton.owners.ducklake import triggers, views
 from sexton.owners.ducklake.lake_sql import LakeSql
-from sexton.owners.ducklake.model import DIRECTORIES, FILES, KEPT, OPTION, OPTION_VALUE, VIEW, Lake, view_of
-from sexton.owners.ducklake.postgresql import PostgreSqlLake
-from sexton.owners.ducklake.sqlite import SqliteLake
-
-DIALECTS: dict[str, type[LakeSql]] = {"postgresql": PostgreSqlLake, "sqlite": SqliteLake}
+from sexton.owners.ducklake.model import DIRECTORIES, KEPT, OPTION, OPTION_VALUE, VIEW, Lake, view_of
 
 
-def attach(dialect: str, lake: Lake) -> list[str]:
+def attach(lake: Lake) -> list[str]:
     """Return the statements that attach a lake, in their order. They may be repeated."""
-    sql = DIALECTS[dialect](lake)
+    sql = LakeSql(lake)
     return [
         *_drop(sql),
         *views.create(sql),
         *(f"CREATE INDEX {name} ON {sql.table(of)}" for name, of in sql.indexes().items()),
-        *sql.create_triggers(),
+        *triggers.create(sql),
         *_keep_option(sql),
         _forget_option(sql),
         f"INSERT INTO {sql.table('ducklake_metadata')} (key, value) VALUES ('{OPTION}', '{OPTION_VALUE}')",
-        *sql.pass_again(),
+        triggers.pass_again(sql),
         *_grants(sql),
     ]
 
 
-def detach(dialect: str, lake: Lake) -> list[str]:
+def detach(lake: Lake) -> list[str]:
     """Return the statements that detach a lake: waiting files are again in its own list, which its cleaners delete."""
-    sql = DIALECTS[dialect](lake)
+    sql = LakeSql(lake)
     metadata, kept = sql.table("ducklake_metadata"), sql.table(KEPT)
     # While the triggers, which list what is no longer referenced, are gone, the view is still needed.
     return [
-        *sql.drop_triggers(),
-        *sql.take_back(),
+        *triggers.drop(sql),
+        *triggers.take_back(sql),
         *_drop(sql),
         _forget_option(sql),
         f"INSERT INTO {metadata} (key, value) SELECT key, value FROM {kept}",
@@ -45,9 +41,9 @@ def detach(dialect: str, lake: Lake) -> list[str]:
     ]
 
 
-def unclear_files(dialect: str, lake: Lake) -> str:
+def unclear_files(lake: Lake) -> str:
     """Return the query of a file that the view cannot place, or whose UUID two paths have; nothing: there is none."""
-    sql = DIALECTS[dialect](lake)
+    sql = LakeSql(lake)
     names = sql.registered_files()
     of_marks = f"SELECT {sql.marked_path()} AS path, m.id AS uuid FROM {sql.marks}"
     return (
@@ -58,21 +54,28 @@ def unclear_files(dialect: str, lake: Lake) -> str:
     )
 
 
-def refuse_unclear_files(dialect: str, lake: Lake) -> list[str]:
+def refuse_unclear_files(lake: Lake) -> list[str]:
     """Return statements that fail if ``unclear_files`` returns a file, for a client that cannot read its result."""
     check = "CONSTRAINT each_file_has_one_path CHECK (file IS NULL)"
     return [
         f"CREATE TEMP TABLE sexton_unclear (file text {check})",
-        f"INSERT INTO sexton_unclear {unclear_files(dialect, lake)}",
+        f"INSERT INTO sexton_unclear {unclear_files(lake)}",
         "DROP TABLE sexton_unclear",
     ]
+
+
+def script(statements: list[str]) -> str:
+    """Return statements as a script for psql: one transaction, which commits nothing after an error."""
+    # As in Sexton's own sessions, no function of another role is called.
+    transaction = ["BEGIN", "SET LOCAL search_path = pg_catalog, pg_temp", *statements, "COMMIT"]
+    return "\n".join(["\\set ON_ERROR_STOP on", *(f"{statement};" for statement in transaction)])
 
 
 def _drop(sql: LakeSql) -> list[str]:
     """Return the statements that drop what an attachment creates, as far as it is there."""
     return [
-        *sql.drop_triggers(),
-        *(f"DROP VIEW IF EXISTS {sql.table(view)}" for view in (VIEW, FILES, DIRECTORIES)),
+        *triggers.drop(sql),
+        *(f"DROP VIEW IF EXISTS {sql.table(view)}" for view in (VIEW, DIRECTORIES)),
         *(f"DROP INDEX IF EXISTS {sql.table(name)}" for name in sql.indexes()),
     ]
 

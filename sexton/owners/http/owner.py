@@ -76,9 +76,7 @@ class HttpOwner(ListedOwner):
         """Return one part: only the owner knows how to divide its files."""
         return LiveParts([Part("owner")])
 
-    def read_live(
-        self, instance: str, moment: str, part: Part, connection: Any = None
-    ) -> Iterator[Sequence[LiveEntry]]:
+    def read_live(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[LiveEntry]]:
         """Yield the owner's files, page by page."""
         caller, after = self._caller(instance), ""
         while True:

@@ -61,10 +61,7 @@ WITH RECURSIVE used (oid, kind) AS (
 
 A materialized view runs nothing. A generated column counts only where it is computed on reading.
 """
-_DEFINITION = {
-    "postgresql": f"{_TREES} SELECT md5(string_agg(tree, ' ' ORDER BY class, id)) FROM trees",
-    "sqlite": "PRAGMA schema_version",
-}
+_DEFINITION = f"{_TREES} SELECT md5(string_agg(tree, ' ' ORDER BY class, id)) FROM trees"
 _HARMLESS_STABLE = (
     "^(age|array_to_string|concat|concat_ws|convert|convert_from|convert_to|current_database|date|date_add|date_part"
     "|date_subtract|date_trunc|extract|format|generate_series|in_range|make_timestamptz|now|overlaps|quote_literal"
@@ -153,8 +150,6 @@ def require_plain(db: Database, c: Connection, schema: str | None, view: str) ->
 
     The view, and those under it, stay locked against changes until the transaction ends. Row security counts, too.
     """
-    if db.dialect != "postgresql":
-        return
     names = {"view": view, "schema": schema}
     if c.exec_driver_sql(_EXISTS, names).first() is None:
         raise OwnerSilent(
@@ -185,7 +180,6 @@ def _seeing_now(db: Database, c: Connection) -> Iterator[Connection]:
         yield now
 
 
-def definition(db: Database, c: Connection, view: TableClause) -> str:
+def definition(c: Connection, view: TableClause) -> str:
     """Return a text that changes when the view, or one under it, is defined anew."""
-    names = {"view": view.name, "schema": view.schema} if db.dialect == "postgresql" else None
-    return str(c.exec_driver_sql(_DEFINITION[db.dialect], names).scalar_one())
+    return str(c.exec_driver_sql(_DEFINITION, {"view": view.name, "schema": view.schema}).scalar_one())

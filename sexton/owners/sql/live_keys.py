@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, TableClause, and_, false, func, or_, select
 
-from sexton.database.engine import Database
 from sexton.marks.live import MOST_SHOWN, LiveEntry
 from sexton.owners.port import OwnerSilent
 from sexton.storage.model import VaultSpec
@@ -46,17 +45,12 @@ class ViewNames(NamedTuple):
 
 
 def require_placed(
-    db: Database,
-    c: Connection,
-    view: TableClause,
-    is_own_row: ColumnElement[bool],
-    vaults: Mapping[str, VaultSpec],
+    c: Connection, view: TableClause, is_own_row: ColumnElement[bool], vaults: Mapping[str, VaultSpec]
 ) -> None:
     """Refuse a view with a row that means no object. With an index on vault and key, it reads a few rows.
 
     Args:
-        db: the database.
-        c: a connection to it.
+        c: a connection to the database.
         view: the live view.
         is_own_row: the condition that a row is about the instance.
         vaults: the instance's vaults by name.
@@ -64,7 +58,7 @@ def require_placed(
     Raises:
         OwnerSilent: the key of a row is not in the vault that the row names.
     """
-    key: ColumnElement[str] = view.c.key.collate("C") if db.dialect == "postgresql" else view.c.key
+    key: ColumnElement[str] = view.c.key.collate("C")
 
     def first_key(vault: str, ranges: Sequence[Range]) -> str | None:
         is_inside = or_(false(), *(and_(key >= r.first, key < r.end) for r in ranges))

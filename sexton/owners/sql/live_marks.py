@@ -60,10 +60,8 @@ class LiveMarks:
         rows = (_name_row(mark, view_name) for mark in marks for view_name in self._prefixes(mark))
         refs: set[Ref] = set()
         for prefixes in self._pages(rows, PREFIXES_AT_ONCE):
-            key: ColumnElement[str] = self.view.c.key
-            first: ColumnElement[str] = prefixes.c.name
-            if self.db.dialect == "postgresql":  # other collations are not in byte order
-                key, first = key.collate("C"), first.collate("C")
+            # Other collations are not in byte order.
+            key, first = self.view.c.key.collate("C"), prefixes.c.name.collate("C")
             is_inside = and_(key >= first, key < first + sql_literal(LAST_CHARACTER))
             is_live_inside = select(1).where(and_(self.view.c.vault == prefixes.c.vault, is_inside, self.is_own_row))
             refs |= self._refs(select(prefixes.c.kind, prefixes.c.id).where(is_live_inside.exists()))
@@ -91,7 +89,7 @@ class LiveMarks:
         while page := list(islice(names, NAMES_AT_ONCE)):
             yield and_(view.c.vault == mark.vault, in_list(self.db, view.c.key, page))
         if mark.prefix is not None:
-            key: ColumnElement[str] = view.c.key.collate("C") if self.db.dialect == "postgresql" else view.c.key
+            key: ColumnElement[str] = view.c.key.collate("C")
             inside = [and_(key >= n, key < n + LAST_CHARACTER) for n in self._prefixes(mark)]
             yield and_(view.c.vault == mark.vault, or_(*inside))
 

@@ -20,8 +20,7 @@ MAX_AGE_SECONDS = 3_600
 """How old a copy may be, unless ``live_max_age_seconds`` says otherwise."""
 AHEAD_MS = 60_000
 """How far the owner's clock may be ahead of the database's."""
-_IS_COPY = {
-    "postgresql": """
+_IS_COPY = """
 WITH RECURSIVE used (oid, relkind, is_view_itself) AS (
     SELECT c.oid, c.relkind, true FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE c.relname = :view AND n.nspname = :schema
@@ -33,17 +32,12 @@ WITH RECURSIVE used (oid, relkind, is_view_itself) AS (
     WHERE used.relkind = 'v'
 )
 SELECT EXISTS (SELECT FROM used WHERE relkind IN ('m', 'f') OR (is_view_itself AND relkind <> 'v'))
-""",
-    "sqlite": "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = :view AND type = 'table' AND :schema IS NULL)",
-}
-_TYPE_OF_AS_OF = {
-    "postgresql": (
-        "SELECT format_type(a.atttypid, NULL) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-        "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "
-        "WHERE c.relname = :view AND n.nspname = :schema AND a.attname = 'as_of'"
-    ),
-    "sqlite": "SELECT type FROM pragma_table_info(:view) WHERE name = 'as_of' AND :schema IS NULL",
-}
+"""
+_TYPE_OF_AS_OF = (
+    "SELECT format_type(a.atttypid, NULL) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+    "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "
+    "WHERE c.relname = :view AND n.nspname = :schema AND a.attname = 'as_of'"
+)
 INSTANT_TYPE = "timestamp with time zone"
 
 
@@ -62,10 +56,10 @@ def read(db: Database, c: Connection, view: TableClause, is_own_row: ColumnEleme
     as_of_view = AS_OF_VIEW.format(view.name)
     for name, is_meant in ((as_of_view, true()), (view.name, is_own_row)):
         names = {"view": name, "schema": view.schema}
-        type_ = c.execute(text(_TYPE_OF_AS_OF[db.dialect]), names).scalar_one_or_none()
+        type_ = c.execute(text(_TYPE_OF_AS_OF), names).scalar_one_or_none()
         if type_ is None:
             continue
-        if db.dialect == "postgresql" and type_ != INSTANT_TYPE:
+        if type_ != INSTANT_TYPE:
             raise OwnerSilent(f"{name}.{AS_OF} is {type_}; make it {INSTANT_TYPE}")
         live_code.require_plain(db, c, view.schema, name)
         source = table_clause(name, column(AS_OF, Instant()), schema=view.schema)
@@ -75,7 +69,7 @@ def read(db: Database, c: Connection, view: TableClause, is_own_row: ColumnEleme
         if not isinstance(as_of, int):
             raise OwnerSilent(f"{name} does not say as of when it is true: {AS_OF} is no instant, or there is no row")
         return as_of
-    if c.execute(text(_IS_COPY[db.dialect]), {"view": view.name, "schema": view.schema}).scalar_one():
+    if c.execute(text(_IS_COPY), {"view": view.name, "schema": view.schema}).scalar_one():
         raise OwnerSilent(
             f"{view.name} is a copy (a table, a materialized view, or a view over one) and does not say how old it is; "
             f"add a column {AS_OF}, or a view {as_of_view} with one (docs/integration.md)"

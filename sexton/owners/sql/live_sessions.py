@@ -29,7 +29,7 @@ _TERMINATE = (
 """Ends a process that began more than so many seconds ago: numbers of processes are used again."""
 
 STATEMENT_SECONDS = 20
-"""Longest statement that reads a view (PostgreSQL): below the heartbeat timeout."""
+"""Longest statement that reads a view: below the heartbeat timeout."""
 GRACE_SECONDS = 5
 """How long after that the session waits, if the server does not end the statement, and is then closed."""
 LOOK_SECONDS = 300
@@ -49,7 +49,7 @@ def reading(
     Args:
         db: the database.
         instance: the instance.
-        seconds: how long a statement may take (PostgreSQL); None: ``STATEMENT_SECONDS``.
+        seconds: how long a statement may take; None: ``STATEMENT_SECONDS``.
         look_seconds: how long the transaction may begin further statements; None: ``LOOK_SECONDS``.
 
     Raises:
@@ -66,25 +66,19 @@ def reading(
 
 
 @contextmanager
-def reading_at(
-    db: Database, instance: str, moment: str, own: Connection | None = None, *, seconds: int | None = None
-) -> Iterator[Connection]:
+def reading_at(db: Database, instance: str, moment: str, *, seconds: int | None = None) -> Iterator[Connection]:
     """Open a transaction that reads an instance's live view in the snapshot of another transaction.
 
     Args:
         db: the database.
         instance: the instance.
         moment: the name of the snapshot, as ``Database.share`` returned it.
-        own: a transaction of Sexton's own login. On SQLite, which has no logins, the views are read in it.
-        seconds: how long a statement may take (PostgreSQL), and the transaction may begin further ones; None:
+        seconds: how long a statement may take, and the transaction may begin further ones; None:
             ``STATEMENT_SECONDS``.
 
     Raises:
         OwnerSilent: as ``reading``.
     """
-    if db.dialect == "sqlite" and own is not None:
-        yield own
-        return
     _require_idle(db, instance)
     with (
         db.live(instance).snapshot(moment) as live,
@@ -107,10 +101,9 @@ def _limited(db: Database, instance: str, c: Connection, seconds: int, look_seco
             raise OwnerSlow(f"the live view was read for {look_seconds:,} s without an end; make it faster")
 
     db.limit_statements(c, seconds)
-    if db.dialect == "postgresql":
-        c.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCK_SECONDS * 1000}")
-        session: Any = c.connection.driver_connection
-        session.wait_seconds = seconds + GRACE_SECONDS
+    c.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCK_SECONDS * 1000}")
+    session: Any = c.connection.driver_connection
+    session.wait_seconds = seconds + GRACE_SECONDS
     event.listen(c, "before_cursor_execute", in_time)
     try:
         yield
@@ -149,7 +142,7 @@ def _require_idle(db: Database, instance: str) -> None:
 
 def _prove(db: Database, c: Connection) -> None:
     """Raise ``OwnerSilent`` unless a session is in the database of Sexton's own login: a copy may be older."""
-    if db.dialect == "sqlite" or c.info.get(PROVED):
+    if c.info.get(PROVED):
         return
     with db.read() as own:
         own_database = own.execute(text(_DATABASE)).one()

@@ -1,12 +1,11 @@
 """Show an owner's live view to checks and to peers: in parts, in one snapshot, with each object under one name.
 
-Where the database can share a snapshot (PostgreSQL), the parts are read in parallel, also on other machines; on SQLite
-there is one part. URLs are resolved here.
+The parts are read in parallel, also on other machines. URLs are resolved here.
 """
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Select, TableClause, and_, select
@@ -53,22 +52,19 @@ class ViewReader(Owner):
     def live_parts(self, instance: str, moment: str, connection: Connection, rows: int) -> LiveParts:
         """Return ranges of keys of the view."""
         name = self._view_name(instance)
-        with silent_on_error(SILENT), self._reading_at(instance, moment, connection) as live:
+        with silent_on_error(SILENT), self._reading_at(instance, moment) as live:
             view = self._view(live, name)
             as_of = self._as_of(live, view, instance)
-            parts = live_view.parts(self._db, live, view, instance, rows) if moment else ()
-        return LiveParts(parts, as_of)
+            return LiveParts(live_view.parts(live, view, instance, rows), as_of)
 
-    def read_live(
-        self, instance: str, moment: str, part: Part, connection: Connection | None = None
-    ) -> Iterator[Sequence[LiveEntry]]:
+    def read_live(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[LiveEntry]]:
         """Yield the rows of a part of the view."""
         vaults, name = self._vaults(instance), self._view_name(instance)
         exists = self._is_only_instance_of(name)
-        with silent_on_error(SILENT), self._reading_at(instance, moment, connection) as live:
+        with silent_on_error(SILENT), self._reading_at(instance, moment) as live:
             until = time.monotonic() + STATEMENT_SECONDS
             view = self._view(live, name)
-            for page in live_view.read(self._db, live, view, instance, part):
+            for page in live_view.read(live, view, instance, part):
                 if time.monotonic() > until:
                     raise OwnerSilent(f"{name} did not show its rows within {STATEMENT_SECONDS:,} s; make it faster")
                 yield [_resolved(entry, vaults, exists=exists) for entry in page]
@@ -92,8 +88,8 @@ class ViewReader(Owner):
             is_of_kind = and_(live_view.is_about(view, instance), view.c.kind == kind)
             yield c, select(view.c.id.label("id")).where(is_of_kind, within(view.c.id, after, until)).distinct()
 
-    def _reading_at(self, instance: str, moment: str, own: Connection | None) -> Any:
-        return reading_at(self._db, instance, moment, own, seconds=STATEMENT_SECONDS)
+    def _reading_at(self, instance: str, moment: str) -> AbstractContextManager[Connection]:
+        return reading_at(self._db, instance, moment, seconds=STATEMENT_SECONDS)
 
     def _as_of(self, c: Connection, view: TableClause, instance: str) -> int | None:
         return live_moment.read(self._db, c, view, live_view.is_about(view, instance))

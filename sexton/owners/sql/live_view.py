@@ -39,26 +39,20 @@ LIVE_VIEW = "sexton_live"
 COLUMNS = ("instance", "kind", "id", "vault", "key", "bytes", "as_of")
 OPTIONAL_COLUMNS = ("instance", "bytes", "as_of")
 TYPES = {"bytes": BigInteger(), "as_of": Instant()}
-_COLUMNS_QUERY = {
-    "postgresql": (
-        "SELECT a.attname, format_type(a.atttypid, NULL), coalesce(l.collisdeterministic, true) "
-        "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-        "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "
-        "LEFT JOIN pg_collation l ON l.oid = a.attcollation "
-        "WHERE c.relname = :view AND n.nspname = :schema "
-        "AND c.relkind IN ('r', 'v', 'm', 'f', 'p') AND c.relpersistence <> 't'"
-    ),
-    "sqlite": "SELECT name, 'text', true FROM pragma_table_info(:view) WHERE :schema IS NULL",
-}
+_COLUMNS_QUERY = (
+    "SELECT a.attname, format_type(a.atttypid, NULL), coalesce(l.collisdeterministic, true) "
+    "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+    "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "
+    "LEFT JOIN pg_collation l ON l.oid = a.attcollation "
+    "WHERE c.relname = :view AND n.nspname = :schema "
+    "AND c.relkind IN ('r', 'v', 'm', 'f', 'p') AND c.relpersistence <> 't'"
+)
 """The columns of a view, their types, and whether equal texts are the same text."""
 _EXACT_TYPES = ("text", "character varying")
-_UNNAMED_QUERY = {
-    "postgresql": (
-        "SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-        "WHERE c.relname = :view AND c.relkind IN ('r', 'v', 'm', 'f', 'p') AND c.relpersistence <> 't' ORDER BY 1"
-    ),
-    "sqlite": "SELECT name FROM sqlite_master WHERE name = :view AND type IN ('table', 'view')",
-}
+_UNNAMED_QUERY = (
+    "SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+    "WHERE c.relname = :view AND c.relkind IN ('r', 'v', 'm', 'f', 'p') AND c.relpersistence <> 't' ORDER BY 1"
+)
 
 
 def named(db: Database, instance: Instance) -> str | None:
@@ -71,7 +65,7 @@ def named(db: Database, instance: Instance) -> str | None:
     if instance.live_view:
         return instance.live_view if instance.live_view != NO_VIEW else None
     with db.read() as c:
-        unnamed = c.execute(text(_UNNAMED_QUERY[db.dialect]), {"view": LIVE_VIEW}).scalars().all()
+        unnamed = c.execute(text(_UNNAMED_QUERY), {"view": LIVE_VIEW}).scalars().all()
     if not unnamed:
         return None
     command = f"sexton instance live-view {instance.id}"
@@ -90,9 +84,9 @@ def load(db: Database, c: Connection, name: str) -> TableClause:
         OwnerSilent: there is no such view, a column is no exact text, or reading it would run code of its owner.
     """
     schema, _, relation = name.rpartition(".")
-    live_code.require_plain(db, c, schema or None, relation)
-    names = {"view": relation, "schema": schema or None}
-    present_columns = {row[0]: row[1:] for row in c.execute(text(_COLUMNS_QUERY[db.dialect]), names)}
+    live_code.require_plain(db, c, schema, relation)
+    names = {"view": relation, "schema": schema}
+    present_columns = {row[0]: row[1:] for row in c.execute(text(_COLUMNS_QUERY), names)}
     if not present_columns:
         raise OwnerSilent(
             f"the live view {name} does not exist; create it, or name another one: sexton instance live-view"
@@ -105,7 +99,7 @@ def load(db: Database, c: Connection, name: str) -> TableClause:
             raise OwnerSilent(f'{name}.{column_name} is {what}; make it text, with a collation such as "C"')
     names_of_columns = [n for n in COLUMNS if n in present_columns or n not in OPTIONAL_COLUMNS]
     columns = [column(n, TYPES.get(n, Text())) for n in names_of_columns]
-    return table_clause(relation, *columns, schema=schema or None)
+    return table_clause(relation, *columns, schema=schema)
 
 
 def is_about(view: TableClause, instance: str) -> ColumnElement[bool]:
@@ -113,15 +107,15 @@ def is_about(view: TableClause, instance: str) -> ColumnElement[bool]:
     return or_(view.c.instance == instance, view.c.instance.is_(None)) if "instance" in view.c else true()
 
 
-def parts(db: Database, c: Connection, view: TableClause, instance: str, rows: int) -> list[Part]:
+def parts(c: Connection, view: TableClause, instance: str, rows: int) -> list[Part]:
     """Return ranges of keys of about ``rows`` rows each."""
-    keys = select(_key(db, view)).where(_names_an_object(view, instance))
+    keys = select(_key(view)).where(_names_an_object(view, instance))
     return [Part("view", *bounds) for bounds in ranges(c, keys, rows)]
 
 
-def read(db: Database, c: Connection, view: TableClause, instance: str, part: Part) -> Iterator[list[LiveEntry]]:
+def read(c: Connection, view: TableClause, instance: str, part: Part) -> Iterator[list[LiveEntry]]:
     """Yield the rows of a part in pages, with keys as the owner wrote them."""
-    query = _rows(view, instance).where(within(_key(db, view), part.after, part.until))
+    query = _rows(view, instance).where(within(_key(view), part.after, part.until))
     for rows in c.execution_options(yield_per=READ_ROWS).execute(query).partitions():
         yield [_entry(row) for row in rows]
 
@@ -185,9 +179,8 @@ def _names_an_object(view: TableClause, instance: str) -> ColumnElement[bool]:
     return and_(is_about(view, instance), view.c.vault.is_not(None), view.c.key.is_not(None))
 
 
-def _key(db: Database, view: TableClause) -> ColumnElement[str]:
-    key: ColumnElement[str] = view.c.key
-    return key.collate("C") if db.dialect == "postgresql" else key
+def _key(view: TableClause) -> ColumnElement[str]:
+    return view.c.key.collate("C")
 
 
 def _entry(row: Any) -> LiveEntry:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 from urllib.parse import quote
 
-from sqlalchemy import ColumnElement, Connection, LargeBinary, TableClause, and_, case, cast, func, or_, select
+from sqlalchemy import ColumnElement, Connection, TableClause, and_, case, func, or_, select
 from sqlalchemy.exc import OperationalError
 
 from sexton.database.engine import Database, reached_limit
@@ -126,9 +126,7 @@ def _pages(
     names_object = and_(is_own_row, view.c.vault.is_not(None), view.c.key.is_not(None))
     key = func.substr(view.c.key, 1, MOST_KEY)
     record = (func.substr(column, 1, MOST_ID) for column in (view.c.kind, view.c.id))
-    query = select(func.substr(view.c.vault, 1, MOST_ID), key, *record).where(
-        names_object, _may_be_loose(db, view.c.key)
-    )
+    query = select(func.substr(view.c.vault, 1, MOST_ID), key, *record).where(names_object, _may_be_loose(view.c.key))
     savepoint = c.begin_nested()
     try:
         db.limit_statements(c, LOOK_SECONDS)
@@ -146,13 +144,10 @@ def _pages(
             savepoint.rollback()  # it read only; the time limit ends with it
 
 
-def _may_be_loose(db: Database, key: ColumnElement[str]) -> ColumnElement[bool]:
+def _may_be_loose(key: ColumnElement[str]) -> ColumnElement[bool]:
     """Return the condition that a key may differ from its canonical form; the ``//`` of a URL's scheme is none."""
-    if db.dialect == "postgresql":
-        position, bytes_ = func.strpos, func.octet_length(key)
-    else:
-        position, bytes_ = func.instr, func.length(cast(key, LargeBinary()))
-    scheme = position(key, "://")
+    scheme = func.strpos(key, "://")
     path = case((scheme > 0, func.substr(key, scheme + 3)), else_=key)
-    is_inside = and_(scheme > 0, position(key, "/") < scheme)
-    return or_(position(key, "%") > 0, position(path, "//") > 0, is_inside, bytes_ != func.length(key))
+    is_inside = and_(scheme > 0, func.strpos(key, "/") < scheme)
+    is_not_ascii = func.octet_length(key) != func.length(key)
+    return or_(func.strpos(key, "%") > 0, func.strpos(path, "//") > 0, is_inside, is_not_ascii)

@@ -108,10 +108,7 @@ class SqlOwner(ViewReader):
 
     def _count(self, c: Connection, view: TableClause, instance: str) -> int | None:
         """Return how many rows the view shows; None: one of them is a prefix."""
-        if self._db.dialect == "postgresql":
-            is_prefix = view.c.key.op("~")("[^A-Za-z0-9.-]$")
-        else:
-            is_prefix = view.c.key.op("GLOB")("*[^A-Za-z0-9.-]")
+        is_prefix = view.c.key.op("~")("[^A-Za-z0-9.-]$")
         prefixes = func.coalesce(func.sum(case((is_prefix, 1), else_=0)), 0)
         vaults = [spec.name for spec in self._registry.vaults(instance)]
         is_object = and_(is_about(view, instance), view.c.key.is_not(None), view.c.vault.in_(vaults))
@@ -184,7 +181,7 @@ class SqlOwner(ViewReader):
         return as_of
 
     def _meaning(self, c: Connection, view: TableClause, instance: str) -> _Meaning:
-        return _Meaning(live_code.definition(self._db, c, view), self._vaults(instance))
+        return _Meaning(live_code.definition(c, view), self._vaults(instance))
 
     def _loose_keys(
         self, c: Connection, view: TableClause, instance: str, meaning: _Meaning, heartbeat: Callable[[], None]
@@ -203,7 +200,7 @@ class SqlOwner(ViewReader):
         look = self._names.get(known_as)
         if look is None or not look.counts(meaning):  # without an index each look reads the whole view
             begun = time.monotonic()
-            live_keys.require_placed(self._db, c, view, is_own_row, meaning.vaults)
+            live_keys.require_placed(c, view, is_own_row, meaning.vaults)
             now = time.monotonic()
             until = now + min(RECHECK_SECONDS, loose_keys.TRUSTED_TIMES * (now - begun))
             look = self._names[known_as] = _Look(ViewNames(meaning.vaults), meaning, until)

@@ -10,6 +10,4 @@ def _build(context: OwnerContext) -> Owner:
     return SqlOwner(context.db, context.registry, context.live_max_age_seconds)
 
 
-PLUGIN = OwnerPlugin(
-    about="SQL transactions of a database in PostgreSQL or SQLite mark their own garbage", build=_build
-)
+PLUGIN = OwnerPlugin(about="SQL transactions of a database in PostgreSQL mark their own garbage", build=_build)

@@ -59,7 +59,6 @@ def ensure_objects_fit(
 def job_usage(db: Database, c: Connection, instance: str, run: str) -> JobUsage:
     """Return what the job of a run uses, with all of its runs."""
     t, job = db.t.protection, policy.job_of(run)
-    # Not LIKE: its patterns do not tell small letters from capital ones on SQLite.
     is_of_job = or_(t.c.job == job, func.substr(t.c.job, 1, len(job) + 1) == f"{job}:")
     sums = [func.coalesce(func.sum(column), 0) for column in (t.c.objects, t.c.bytes)]
     row = c.execute(select(func.count(), *sums).where(t.c.instance == instance, is_of_job)).one()

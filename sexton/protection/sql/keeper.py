@@ -86,8 +86,7 @@ class ProtectionKeeper:
 
     def _is_wide(self) -> ColumnElement[bool]:
         t = self._db.t.protection
-        length = func.jsonb_array_length if self._db.dialect == "postgresql" else func.json_array_length
-        return or_(t.c.filter.is_not(None), length(t.c.sizes) > 0)
+        return or_(t.c.filter.is_not(None), func.jsonb_array_length(t.c.sizes) > 0)
 
     def _blocked(
         self, c: Connection, token: WriteToken, refs: Collection[Ref], files: Span, version: RegisterVersion

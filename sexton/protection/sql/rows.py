@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Boolean, Connection, Select, Text, literal, select, true
+from sqlalchemy import Boolean, Connection, Select, Text, literal, select
 
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows, upsert
@@ -69,9 +69,7 @@ def insert_items(db: Database, c: Connection, instance: str, registration_id: in
     rows = as_rows(db, (i._asdict() for i in items), vault=Text(), key=Text(), prefix=Boolean())
     columns = {"instance": literal(instance), "vault": rows.c.vault, "key": rows.c.key}
     columns |= {"prefix": rows.c.prefix, "protection": literal(registration_id)}
-    # SQLite takes ON after the FROM clause of a SELECT without a WHERE clause for a join condition.
-    selected = select(*columns.values()).where(true())
-    c.execute(upsert(db, item).from_select([*columns], selected).on_conflict_do_nothing())
+    c.execute(upsert(db, item).from_select([*columns], select(*columns.values())).on_conflict_do_nothing())
 
 
 def digest(items: Iterable[Item], filter_: bytes = b"") -> str:

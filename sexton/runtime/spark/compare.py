@@ -22,7 +22,7 @@ from sexton.owners.port import NoLiveSide, OwnerSilent
 from sexton.runtime.spark import reconcile
 from sexton.runtime.spark.findings import FindingWriter
 from sexton.runtime.spark.listing_progress import ListingProgress, Pass, listing_evidence, pending_parts
-from sexton.runtime.spark.locations import ConnectionTarget, check_reachable
+from sexton.runtime.spark.locations import ConnectionTarget
 from sexton.runtime.spark.session import Sessions, run
 from sexton.runtime.spark.sources import ListedObjects, ListingOrder, ListingPart, LiveRecords, RecordsOrder
 from sexton.storage.model import VaultPart, VaultSpec
@@ -66,7 +66,7 @@ class SparkComparison:
         scratch: str,
         connections: int = 16,
     ) -> None:
-        """Store the ports; raise ``BadInput`` where executors cannot open the database.
+        """Store the ports.
 
         Args:
             sessions: where jobs run.
@@ -77,10 +77,9 @@ class SparkComparison:
             scratch: a folder that every executor sees: a path, or a URL that Spark reads.
             connections: to the database, of all executors together.
         """
-        check_reachable(where.database_url, local=sessions.local)
         self._sessions, self._where, self._vaults = sessions, where, vaults
         self._live, self._runs, self._scratch = live, runs, scratch.rstrip("/")
-        self._connections = 1 if where.database_url.startswith("sqlite") else connections
+        self._connections = connections
 
     def compare(self, order: CheckOrder, vaults: Sequence[VaultSpec], heartbeat: Heartbeat) -> Evidence:
         """List every vault, then read the live side, and write down where they differ."""
@@ -236,7 +235,9 @@ class SparkComparison:
                 frames.append(reconcile.empty_prefixes(objects, known.where("prefix"), complete_vaults))
             if order.inverted:
                 unknown = reconcile.inverted(some.where("old"), exact, known.where("prefix"))
-                frames.append(unknown.select(no_type, "vault", "key", no_expected, "size", "etag", no_record))
+                frames.append(
+                    unknown.select(no_type, "vault", "key", no_expected, "size", "etag", "written", no_record)
+                )
             for frame in frames:
                 written = in_tasks(frame, self._connections).mapInArrow(writer, WRITTEN)
                 for row in written.groupBy("type").agg(f.sum("number").alias("number")).collect():
@@ -264,7 +265,9 @@ def _listed_objects(this: _Run, progress: ListingProgress) -> DataFrame | None:
         return None
     until = latest_judged_write(this.order.run.cutoff, this.order.grace_seconds)
     old = (f.col("written") != "") & (f.col("written") <= until)
-    return objects.select("vault", "name", "key", "bytes", "etag", f.coalesce(old, f.lit(False)).alias("old"))
+    return objects.select(
+        "vault", "name", "key", "bytes", "etag", "written", f.coalesce(old, f.lit(False)).alias("old")
+    )
 
 
 def scratch_of(setting: str, home: Path, *, local: bool) -> str:

@@ -19,7 +19,6 @@ from sexton.marks.model import WriteToken
 from sexton.recycle.pipeline.active_lease import POLL_SECONDS, RENEW_SECONDS, ActiveLease
 from sexton.recycle.pipeline.port import Outcomes
 from sexton.runtime.spark.deletion import DeleteOrder, ExecutorDeletion, PartResult, Work
-from sexton.runtime.spark.locations import check_reachable
 from sexton.runtime.spark.session import Sessions, SparkFailed, interrupt, tagged
 from sexton.storage.model import PAGE_KEYS
 
@@ -40,7 +39,6 @@ class SparkDeleter:
 
     def __init__(self, sessions: Sessions, work: Work, outcomes: Outcomes, connections: int) -> None:
         """``connections``: to the database, of all executors of one deletion together; each task has one."""
-        check_reachable(work.where.database_url, local=sessions.local)
         # A folder is a different one on each machine: then only this process writes the audit.
         audits = sessions.local or work.audit_url.startswith("s3://") or not work.audit_url
         self.sessions, self.work = sessions, work.model_copy(update={"audits": audits})

@@ -7,7 +7,6 @@ from sqlalchemy.engine import make_url
 
 from config.engine_settings import EngineSettings
 from sexton.database.engine import Database
-from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 from sexton.kernel.trust import STRICT, Trust
 from sexton.runtime.stores import DeploymentStores
@@ -50,9 +49,3 @@ def _with_password(url: str, variable: str) -> str:
 def without_password(url: str) -> str:
     """Return a database's URL without its password."""
     return make_url(url).set(password=None).render_as_string(hide_password=False)
-
-
-def check_reachable(database_url: str, *, local: bool) -> None:
-    """Raise ``BadInput`` for a database that executors on other machines cannot open."""
-    if database_url.startswith("sqlite") and not local:
-        raise BadInput("executors of a cluster cannot open a SQLite file; use PostgreSQL, or spark.remote = local[*]")

@@ -4,14 +4,13 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, func, select, true, update
+from sqlalchemy import Connection, func, select, update
 
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows, in_list, upsert
-from sexton.database.tables import Instant
 from sexton.kernel.errors import BadInput
 from sexton.wal.mapping import remapped, starts_over
 from sexton.wal.model import MAX_EPOCH, MAX_GENERATION_STEP, MAX_TOPIC_REGIONS, Region, RegionState, Topic, WalSettings
@@ -121,18 +120,18 @@ class MapStore:
         db, r = self._db, self._db.t.wal_region
         types = {column.name: column.type for column in r.c}
         # In one statement: the topic is locked meanwhile.
-        rows = as_rows(db, (_row(db, region) for region in regions), **types)
-        insert = upsert(db, r).from_select(list(types), select(*(rows.c[name] for name in types)).where(true()))
+        rows = as_rows(db, (_row(region) for region in regions), **types)
+        insert = upsert(db, r).from_select(list(types), select(*(rows.c[name] for name in types)))
         columns = {column.name: insert.excluded[column.name] for column in r.c if not column.primary_key}
         c.execute(insert.on_conflict_do_update(index_elements=[r.c.topic, r.c.region], set_=columns))
 
 
-def _row(db: Database, region: Region) -> dict[str, Any]:
-    """Return the row of a region as JSON."""
-    row, instants = region.model_dump(), Instant()
+def _row(region: Region) -> dict[str, Any]:
+    """Return the row of a region as JSON, in which an instant is a text that PostgreSQL reads."""
+    row = region.model_dump()
     for name in ("reported_at", "releases_at"):
-        at = instants.process_bind_param(row[name], db.engine.dialect)
-        row[name] = at.isoformat() if isinstance(at, datetime) else at
+        if row[name] is not None:
+            row[name] = datetime.fromtimestamp(row[name] / 1000, UTC).isoformat()
     return row
 
 

@@ -22,7 +22,7 @@ def deciding(db: Database, *topics: str) -> Iterator[Connection]:
     with db.write() as c:
         t = db.t.wal_topic
         named_topics = in_list(db, t.c.name, topics)
-        if db.dialect == "postgresql" and len(topics) > 1:
+        if len(topics) > 1:
             c.execute(select(t.c.name).where(named_topics).order_by(t.c.name).with_for_update())
         c.execute(update(t).where(named_topics).values(seq=t.c.seq + 1))
         yield c

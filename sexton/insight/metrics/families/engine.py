@@ -214,7 +214,7 @@ def _paces(f: Figures) -> Iterator[Metric]:
 
 
 def _table_bytes(f: Figures) -> Metric:
-    text = "Bytes on disk of a table of Sexton, with its indexes and TOAST; on SQLite of the whole database, as all."
+    text = "Bytes on disk of a table of Sexton, with its indexes and TOAST."
     gauge = GaugeMetricFamily("sexton_table_bytes", text, labels=["table"])
     for table, size in f.table_bytes.items():
         gauge.add_metric([table], size)

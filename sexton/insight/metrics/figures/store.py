@@ -232,8 +232,7 @@ class FigureStore:
         reason = mark.c.quarantined_reason
         counted = select(reason, func.count().label("marks")).where(of_instance).group_by(reason)
         by_reason = counted.correlate(instance).subquery()
-        to_object = func.json_object_agg if self._db.dialect == "postgresql" else func.json_group_object
-        as_object = select(to_object(by_reason.c.quarantined_reason, by_reason.c.marks, type_=JSON()))
+        as_object = select(func.json_object_agg(by_reason.c.quarantined_reason, by_reason.c.marks, type_=JSON()))
         counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
         for name, marks in c.execute(select(instance.c.id, as_object.scalar_subquery())):
             counts[name] = marks or {}

@@ -32,7 +32,7 @@ def race_test(
     from sexton.database.engine import Database
     from sexton.interfaces.selftest.race import run
 
-    url = dsn or load().database_url
+    url = dsn or load().require_database_url()
     if not schema.belongs_to(url):
         raise schema.SchemaError("this database has no Sexton schema; run: sexton init")
     db = Database.open(url)

@@ -1,5 +1,6 @@
 """`sexton ducklake`: attach a DuckLake, so that Sexton deletes its files instead of its own cleaners."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,7 +40,7 @@ class LakeStatus(Message):
 @app.command("attach")
 def attach(
     name: Instance,
-    schema: Annotated[str, typer.Option(help="Schema of the lake's tables (PostgreSQL).")] = "public",
+    schema: Annotated[str, typer.Option(help="Schema of the lake's tables.")] = "public",
     vault: Annotated[str, typer.Option(help="Name of the vault that the data path becomes.")] = "lake",
     lake_url: LakeUrl = "",
     writer: Annotated[
@@ -61,8 +62,7 @@ def attach(
     from sexton.owners.ducklake.model import Lake, vault_of, view_of
 
     with open_database() as service, _lake_database(service, lake_url) as lake_db:
-        schema = schema if lake_db.dialect == "postgresql" else ""
-        check_view_name(lake_db.dialect, view_of(schema))  # before anything is read or registered
+        check_view_name(view_of(schema))  # before anything is read or registered
         with log_call(service, "ducklake attach", name, vault):
             facts = catalog.read(lake_db, schema)
             _require_known(facts)
@@ -70,11 +70,11 @@ def attach(
             writers, readers = _writers(service, lake_db, writer or ()), _readers(service, name)
             lake = Lake(name, vault, schema, facts.data_path, writers, readers)
             _register(service, lake, spec)
-            sql = statements.attach(lake_db.dialect, lake)
+            sql = statements.attach(lake)
             if print_sql:
-                _print([*sql, *statements.refuse_unclear_files(lake_db.dialect, lake)], lake_db.dialect)
+                typer.echo(statements.script([*sql, *statements.refuse_unclear_files(lake)]))
                 return
-            catalog.run(lake_db, schema, sql, statements.unclear_files(lake_db.dialect, lake))
+            catalog.run(lake_db, schema, sql, statements.unclear_files(lake))
     typer.echo(f"lake {name} is attached: {facts.data_path} is its vault {vault}")
     typer.echo(f"next: sexton check run {name}; sexton plan {name}; sexton enable {name}")
 
@@ -95,9 +95,9 @@ def detach(name: Instance, lake_url: LakeUrl = "", print_sql: PrintSql = False) 
         log_call(service, "ducklake detach", name),
     ):
         lake = _attached_lake(service, name)
-        sql = statements.detach(lake_db.dialect, lake)
+        sql = statements.detach(lake)
         if print_sql:
-            _print(sql, lake_db.dialect)
+            typer.echo(statements.script(sql))
             return
         try:
             catalog.run(lake_db, lake.schema, sql)
@@ -156,6 +156,12 @@ def _lake_database(service: "OperatorService", url: str) -> "Iterator[Database]"
     if not url:
         yield service.db
         return
+    if not re.match(r"postgres(ql)?(\+psycopg)?://", url):
+        raise BadInput(
+            "the catalog of a lake is attached only in the PostgreSQL database that has Sexton's tables: copy the "
+            "lake's tables (ducklake_…) into a schema there, let every client ATTACH 'ducklake:postgres:…', and name "
+            "its login in --lake-url"
+        )
     database = Database.open(url)
     try:
         yield database
@@ -171,16 +177,12 @@ def _require_known(facts: "LakeFacts") -> None:
 
 
 def _writers(service: "OperatorService", lake_db: "Database", others: Sequence[str]) -> tuple[str, ...]:
-    """Return the roles that write to the lake, without Sexton's own; none on SQLite."""
-    if lake_db.dialect != "postgresql":
-        return ()
+    """Return the roles that write to the lake, without Sexton's own."""
     return tuple(sorted({_login(lake_db), *others} - {_login(service.db)}))
 
 
 def _readers(service: "OperatorService", instance: str) -> tuple[str, ...]:
-    """Return the roles that read the lake's live view for Sexton; none on SQLite."""
-    if service.db.dialect != "postgresql":
-        return ()
+    """Return the roles that read the lake's live view for Sexton."""
     with service.db.live(instance).read() as c:
         reader = str(c.exec_driver_sql("SELECT current_user").scalar_one())
     return tuple(sorted({_login(service.db), reader}))
@@ -194,11 +196,10 @@ def _login(db: "Database") -> str:
 def _register(service: "OperatorService", lake: "Lake", spec: "VaultSpec") -> None:
     """Register the instance, its vault and its live view, and let the lake's roles mark. Safe to repeat."""
     from sexton.database import roles
-    from sexton.operators.registry.add_vault import add_vault
     from sexton.owners.ducklake.model import view_of
     from sexton.owners.plugins import add_instance
 
-    registry, settings = service.stores.registry, service.settings
+    registry = service.stores.registry
     options = {"data_path": lake.data_path, "vault": lake.vault, "schema": lake.schema}
     if lake.instance not in [i.id for i in registry.instances()]:
         add_instance(service.db, registry, lake.instance, "ducklake", options)
@@ -206,12 +207,12 @@ def _register(service: "OperatorService", lake: "Lake", spec: "VaultSpec") -> No
         spec = spec.model_copy(update={"location": str(Path(spec.location).resolve())})
     place = (spec.name, spec.kind, spec.location, spec.prefix)
     if place not in [(v.name, v.kind, v.location, v.prefix) for v in registry.vaults(lake.instance)]:
-        add_vault(registry, spec, settings.require_deployment(), settings.s3.endpoint_url, trust=settings.trust())
+        service.add_vault(spec)
     # After the vault was accepted: an attached lake would be detached with the options of a refused attempt.
     add_instance(service.db, registry, lake.instance, "ducklake", options)
     registry.set_live_view(lake.instance, view_of(lake.schema))
     for role in lake.writers:
-        roles.grant(settings.database_url, role)
+        roles.grant(service.settings.database_url, role)
         roles.grant_instance(service.db, lake.instance, role)
 
 
@@ -224,15 +225,3 @@ def _attached_lake(service: "OperatorService", name: str) -> "Lake":
     if instance.owner != "ducklake":
         raise BadInput(f"instance {name} is no DuckLake; its owner is {instance.owner}")
     return Lake(name, options["vault"], options["schema"], options["data_path"])
-
-
-def _print(statements: Sequence[str], dialect: str) -> None:
-    """Print a script for psql or sqlite3: one transaction, which commits nothing after an error."""
-    # Either shell may go on after an error, and commit the rest.
-    typer.echo(".bail on" if dialect == "sqlite" else "\\set ON_ERROR_STOP on")
-    typer.echo("BEGIN;")
-    if dialect == "postgresql":  # as in Sexton's own sessions: no function of another role is called
-        typer.echo("SET LOCAL search_path = pg_catalog, pg_temp;")
-    for statement in statements:
-        typer.echo(f"{statement};")
-    typer.echo("COMMIT;")

@@ -1,15 +1,12 @@
 """`sexton init`: create the schema in the owner's database, the deployment id, and the owner's grants."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 
 def init(
     print_sql: Annotated[bool, typer.Option("--print-sql", help="Print the schema instead of creating it.")] = False,
-    dialect: Annotated[
-        Literal["postgresql", "sqlite"] | None, typer.Option(help="With --print-sql: which database.")
-    ] = None,
     grant_to: Annotated[str, typer.Option(help="PostgreSQL role of an owner, gets the contract's grants.")] = "",
 ) -> None:
     """Create or upgrade Sexton's tables. Safe to repeat.
@@ -26,25 +23,27 @@ def init(
 
     settings = load()
     if print_sql:
-        dialect = dialect or ("sqlite" if settings.database_url.startswith("sqlite") else "postgresql")
-        _print_sql(dialect, settings.deployment, grant_to)
+        typer.echo(schema.sql(settings.deployment))
+        if grant_to:
+            typer.echo(roles.grants(grant_to))
         return
-    schema.take(settings.database_url)
-    deployment = settings.deployment or schema.belongs_to(settings.database_url)
+    url = settings.require_database_url()
+    schema.take(url)
+    deployment = settings.deployment or schema.belongs_to(url)
     if settings.deployment == "" and deployment:
         raise schema.SchemaError(
             f"this database belongs to deployment {deployment}; to use that deployment, set "
             f"SEXTON_DEPLOYMENT={deployment}; a copy of the database needs a new id and new vaults"
         )
     deployment = deployment or f"sexton-{secrets.token_hex(4)}"
-    schema.init(settings.database_url, deployment)
-    typer.echo(schema.status(settings.database_url, deployment))
-    _log(settings.database_url, f"grant to {grant_to}" if grant_to else "")
+    schema.init(url, deployment)
+    typer.echo(schema.status(url, deployment))
+    _log(url, f"grant to {grant_to}" if grant_to else "")
     if not settings.deployment:
         typer.echo("this is a new deployment; set this in the environment of every sexton process:")
         typer.echo(f"SEXTON_DEPLOYMENT={deployment}")
     if grant_to:
-        roles.grant(settings.database_url, grant_to)
+        roles.grant(url, grant_to)
         typer.echo(f"role {grant_to} may use the contract, for each instance that you grant to it:")
         typer.echo(f"sexton instance add INSTANCE; sexton instance grant INSTANCE {grant_to}")
     typer.echo("when a worker is running, let rounds start automatically: sexton schedules apply")
@@ -63,11 +62,3 @@ def _log(url: str, subject: str) -> None:
             append(db, c, cli_call("init", subject=subject, outcome=DONE))
     finally:
         db.close()
-
-
-def _print_sql(dialect: Literal["postgresql", "sqlite"], deployment: str, grant_to: str) -> None:
-    from sexton.database import roles, schema
-
-    typer.echo(schema.sql(deployment))
-    if grant_to and dialect == "postgresql":
-        typer.echo(roles.grants(grant_to))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Instances: the databases and lakes whose garbage Sexton deletes.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(metavar="INSTANCE", help="Instance: lower-case letters, digits, - and _.")]
 Role = Annotated[str, typer.Argument(help="PostgreSQL role with which the owner logs in, or a role that it has.")]
-VIEW_HELP = "View that shows its live objects: SCHEMA.VIEW, on SQLite VIEW; none: it has no such view."
+VIEW_HELP = "View that shows its live objects: SCHEMA.VIEW; none: it has no such view."
 PATTERN_CHARACTERS = 200
 """How much of a key pattern the call log records."""
 
@@ -52,7 +52,7 @@ def add(
         if live_view:
             service.stores.registry.set_live_view(name, live_view)
         instance = registry.instance(name)
-        fault = _live_fault(service, name) if instance.knows_live else ""
+        fault = live_fault(service, name)
     mode = instance.mode
     note = f"it observes until: sexton enable {name}" if mode == "observe" else "it was enabled already"
     typer.echo(f"instance {name} is registered; {note}")
@@ -139,19 +139,24 @@ def live_view(name: Name, view: Annotated[str, typer.Argument(help=VIEW_HELP)]) 
     """
     with open_database() as service, log_call(service, "instance live-view", name, view):
         service.stores.registry.set_live_view(name, view)
-        fault = "" if view == "none" else _live_fault(service, name)
+        fault = live_fault(service, name)
     typer.echo(f"live objects of {name}: {'not shown' if view == 'none' else view}")
     if fault:
         typer.echo(f"warning: rounds keep every mark of {name}: {fault}; check again with: sexton doctor", err=True)
 
 
-def _live_fault(service: "OperatorService", name: str) -> str:
-    """Return why rounds cannot learn what is live in an instance, empty where they can."""
-    from sexton.owners.port import NoLiveSide, OwnerSilent
+def live_fault(service: "OperatorService", name: str) -> str:
+    """Return why rounds cannot learn what is live in an instance; empty: they can, or need not, or it has no vault."""
+    from sexton.operators.registry.store import shows_live_objects
+    from sexton.owners.port import NoLiveSide, NotAsked, OwnerSilent
 
+    if not shows_live_objects(service.stores.registry.instance(name)):
+        return ""
     try:
         service.stores.owners.live(name, (), lambda: None)
         service.stores.live_side.as_of(name)
+    except NotAsked:
+        return ""
     except (NoLiveSide, OwnerSilent) as e:
         return str(e)
     return ""
@@ -161,7 +166,7 @@ def _live_fault(service: "OperatorService", name: str) -> str:
 def grant(name: Name, role: Role) -> None:
     """Let a PostgreSQL role mark, prepare, commit and undrop in an instance, and read its marks.
 
-    The role needs the contract's grants first: sexton init --grant-to ROLE. SQLite has no roles.
+    The role needs the contract's grants first: sexton init --grant-to ROLE
 
     Example: sexton instance grant shop shop_app
     """

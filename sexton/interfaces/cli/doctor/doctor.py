@@ -155,16 +155,13 @@ def _deployment(settings: "Settings") -> DoctorFinding:
 
 
 def _database(settings: "Settings") -> DoctorFinding:
-    from pathlib import Path
-
     from config.settings import masked
     from sexton.database import schema
 
-    sqlite = settings.database_url.removeprefix("sqlite:///")
-    shown = masked(settings.database_url)
-    if sqlite != settings.database_url and not Path(sqlite).is_file():
-        # Connecting would create the file.
-        return DoctorFinding("FAIL", "database", f"{shown}: no such file", "run: sexton init, or sexton up")
+    try:
+        shown = masked(settings.require_database_url())
+    except SextonError as e:
+        return DoctorFinding("FAIL", "database", "no URL", str(e))
     if not settings.deployment:
         return DoctorFinding("WARN", "database", f"{shown}: not checked", "set the deployment id first")
     try:

@@ -22,7 +22,7 @@ def show_grants(settings: "Settings") -> None:
     from sexton.database.engine import Database
     from sexton.runtime.stores import DeploymentStores
 
-    db = Database.open(settings.database_url)
+    db = Database.open(settings.require_database_url())
     try:
         schema.check(db, settings.require_deployment())
         stores = DeploymentStores(db, settings.engine_settings())
@@ -81,8 +81,6 @@ def _sql(stores: "DeploymentStores", settings: "Settings") -> list[str]:
     from sexton.database.roles import granted_roles, grants, reader_grants
     from sexton.operators.registry.store import names_a_view
 
-    if stores.db.dialect != "postgresql":
-        return []
     url = urlsplit(settings.database_url)
     lines = [f'GRANT CREATE ON DATABASE "{unquote(url.path[1:])}" TO "{unquote(url.username or "sexton")}";']
     roles = {role for of_instance in granted_roles(stores.db).values() for role in of_instance}

@@ -17,11 +17,9 @@ MAX_NAMED = 5
 
 
 def examine_roles(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
-    """Yield the findings about PostgreSQL's roles; none on SQLite, which has no roles."""
+    """Yield the findings about PostgreSQL's roles."""
     from sexton.database.roles import read_access
 
-    if stores.db.dialect != "postgresql":
-        return
     with stores.db.read() as c:
         access = read_access(c)
     problems = list(access_problems(access))

@@ -56,8 +56,7 @@ class LoginThrottle:
             # Lock the source's row first, in the same order as ``failed``, to exclude a deadlock.
             c.execute(select(t.c.failures).where(of_source).with_for_update())
             failures = c.execute(delete(t).where(of_name).returning(t.c.failures)).scalar_one_or_none() or 0
-            larger = func.greatest if self._db.dialect == "postgresql" else func.max
-            c.execute(update(t).where(of_source).values(failures=larger(t.c.failures - failures, 0)))
+            c.execute(update(t).where(of_source).values(failures=func.greatest(t.c.failures - failures, 0)))
 
     def _count(self, c: Connection, source: str, slot: str, limit: int, now: int) -> None:
         t = self._db.t.login_failure

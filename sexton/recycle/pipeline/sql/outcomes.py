@@ -41,7 +41,7 @@ class OutcomeStore:
                     if by_number:
                         self._record(tx, token, by_number)
                 break
-            except OperationalError as e:  # a take-over has locked the batch's row, or on SQLite a writer the file
+            except OperationalError as e:  # a take-over has locked the batch's row
                 if not (tries_left and is_locked(e)):
                     raise
         reached("outcomes.recorded")

@@ -163,10 +163,7 @@ class SettlementStore:
     def _move_to_history(
         self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress], now: int
     ) -> frozenset[Ref]:
-        """Write a history row for each mark and its absorbed children, then delete the records; return those moved.
-
-        In this order: SQLite's trigger refuses to delete a claimed mark without history.
-        """
+        """Write a history row for each mark and its absorbed children, then delete the records; return those moved."""
         if not marks:
             return frozenset()
         db, mark, history = self._db, self._db.t.mark, self._db.t.mark_history

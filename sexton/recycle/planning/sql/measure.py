@@ -21,7 +21,6 @@ from sqlalchemy import (
     or_,
     select,
     tuple_,
-    type_coerce,
 )
 
 from sexton.database.engine import Database
@@ -204,15 +203,14 @@ class Measure:
     def _sums(self) -> Select[Any]:
         """Return the query that sums up marks."""
         mark = self._db.t.mark
-        length = func.jsonb_array_length if self._db.dialect == "postgresql" else func.json_array_length
         return select(
             func.count().label("marks"),
-            func.coalesce(func.sum(length(mark.c["keys"])), 0).label("keys"),
+            func.coalesce(func.sum(func.jsonb_array_length(mark.c["keys"])), 0).label("keys"),
             func.coalesce(func.sum(case((mark.c.prefix.is_not(None), 1), else_=0)), 0).label("prefixes"),
             func.coalesce(func.sum(case((mark.c["keys"].is_(None), 1), else_=0)), 0).label("unlisted"),
             sum_of(mark.c.bytes).label("bytes"),
             func.min(mark.c.retention_starts_at).label("oldest"),
-            func.coalesce(func.sum(self._milliseconds(mark.c.retention_starts_at) % AGES_MODULUS), 0).label("ages"),
+            func.coalesce(func.sum(_milliseconds(mark.c.retention_starts_at) % AGES_MODULUS), 0).label("ages"),
         )
 
     def measure_again(self, planned: KindPlan) -> KindPlan:
@@ -256,11 +254,10 @@ class Measure:
         rows = self._c.execute(by_reason.group_by(mark.c.quarantined_reason))
         return {str(reason): int(marks) for reason, marks in rows}
 
-    def _milliseconds(self, instant: ColumnElement[int]) -> ColumnElement[int]:
-        """Return the SQL expression of an instant in ms since 1970, as Python has it."""
-        if self._db.dialect == "postgresql":
-            return cast(func.floor(extract("epoch", instant) * 1000), BigInteger())
-        return type_coerce(instant, BigInteger())
+
+def _milliseconds(instant: ColumnElement[int]) -> ColumnElement[int]:
+    """Return the SQL expression of an instant in ms since 1970, as Python has it."""
+    return cast(func.floor(extract("epoch", instant) * 1000), BigInteger())
 
 
 def _counts(row: Mapping[Any, Any]) -> dict[str, int]:

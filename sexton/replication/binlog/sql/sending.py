@@ -150,8 +150,8 @@ class Sender:
         backend_lacks_it = select(ack.c.uid).where(ack.c.uid == t.c.uid, ack.c.unknown == 1).exists()
         finished = and_(t.c.dropped, t.c.granted >= MAX_COMMIT_SEQ, or_(t.c.acked >= MAX_COMMIT_SEQ, backend_lacks_it))
         with deciding(db, instance) as c:
-            changed = update(t).where(granted_copy).values(acked=acked, problem=ack.c.problem).returning(t.c.uid)
-            taken = len(c.execute(changed).all())  # SQLite reports no row count for a statement that begins with a CTE
+            changed = update(t).where(granted_copy).values(acked=acked, problem=ack.c.problem)
+            taken = c.execute(changed).rowcount
             c.execute(delete(t).where(on_backend, in_list(db, t.c.uid, list(by_uid)), finished))
         return AcknowledgeResult(taken=taken, ignored=len(done) - taken)
 

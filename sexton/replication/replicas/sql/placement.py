@@ -58,8 +58,8 @@ class PlacementStore:
         check_placement(order)
         db = self._db
         with deciding(db, instance) as c:
-            if db.dialect == "postgresql":  # a generic plan compares each row with each placed copy
-                c.execute(text("SET LOCAL plan_cache_mode = force_custom_plan"))
+            # A generic plan compares each row with each placed copy.
+            c.execute(text("SET LOCAL plan_cache_mode = force_custom_plan"))
             ensure_log_rows(db, c, instance, order.db, order.table)  # its log can be read before its first record
             if is_dropped(db, c, instance, order.db, order.table):
                 raise BadInput(f"table {order.table} of {order.db} is dropped; names never come back: use another id")

@@ -3,7 +3,6 @@
 import subprocess
 import uuid
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,6 @@ from tests.support.rig import DAY, Rig
 Capsys = pytest.CaptureFixture[str]
 
 
-def table(lake: AttachedLake, name: str) -> str:
-    return f"{lake.schema}.{name}" if lake.schema else name
-
-
 def execute(lake: AttachedLake, statement: str) -> Any:
     with lake.rig.db.write() as c:
         return c.exec_driver_sql(statement)
@@ -36,23 +31,19 @@ class ScriptFailed(Exception):
 
 
 def run_script(lake: AttachedLake, script: str, *options: str) -> None:
-    """Run printed statements with psql; on SQLite as sqlite3 does."""
-    if lake.schema:
-        command = ["psql", "--no-psqlrc", "--quiet", *options, lake.rig.url.replace("+psycopg", "")]
-        ran = subprocess.run(command, input=script, capture_output=True, text=True, timeout=60, check=False)
-        if ran.returncode:
-            raise ScriptFailed(ran.stderr)
-        return
-    with closing(lake.rig.db.engine.raw_connection()) as raw:
-        raw.executescript(script.removeprefix(".bail on\n"))
+    """Run printed statements with psql."""
+    command = ["psql", "--no-psqlrc", "--quiet", *options, lake.rig.url.replace("+psycopg", "")]
+    ran = subprocess.run(command, input=script, capture_output=True, text=True, timeout=60, check=False)
+    if ran.returncode:
+        raise ScriptFailed(ran.stderr)
 
 
 def scheduled(lake: AttachedLake) -> list[tuple[str, bool]]:
     with lake.rig.db.read() as c:
         rows = c.exec_driver_sql(
-            f"SELECT path, path_is_relative FROM {table(lake, 'ducklake_files_scheduled_for_deletion')} ORDER BY path"
+            "SELECT path, path_is_relative FROM lake.ducklake_files_scheduled_for_deletion ORDER BY path"
         )
-        return [(row[0], bool(row[1])) for row in rows]
+        return [(row[0], row[1]) for row in rows]
 
 
 def test_what_the_lake_scheduled_before_is_marked(unattached: AttachedLake, capsys: Capsys) -> None:
@@ -144,16 +135,10 @@ def test_detach_waits_for_a_round_that_deletes(lake: AttachedLake, capsys: Capsy
     assert lake.command(capsys, "status").code == 0
 
 
-DISABLE = {
-    "postgresql": "ALTER TABLE lake.ducklake_data_file DISABLE TRIGGER sexton_data_file",
-    "sqlite": "DROP TRIGGER sexton_data_file",
-}
-
-
 def test_without_a_trigger_everything_is_kept(lake: AttachedLake, capsys: Capsys) -> None:
     lake.db.run("CREATE TABLE old AS FROM range(3)", "DROP TABLE old")
     lake.db.expire()
-    execute(lake, DISABLE[lake.rig.db.dialect])
+    execute(lake, "ALTER TABLE lake.ducklake_data_file DISABLE TRIGGER sexton_data_file")
 
     report, status = lake.round(), lake.command(capsys, "status")
     doctor = run(lake.rig, capsys, "doctor").out
@@ -176,7 +161,7 @@ def test_without_a_trigger_everything_is_kept(lake: AttachedLake, capsys: Capsys
 def test_a_changed_lake_is_kept(lake: AttachedLake, capsys: Capsys, change: str, problem: str) -> None:
     lake.db.run("CREATE TABLE old AS FROM range(3)", "DROP TABLE old")
     lake.db.expire()
-    execute(lake, change.format(table(lake, "ducklake_metadata")))
+    execute(lake, change.format("lake.ducklake_metadata"))
 
     report, status = lake.round(), lake.command(capsys, "status")
 
@@ -194,7 +179,6 @@ def test_the_printed_statements_do_the_same(unattached: AttachedLake, capsys: Ca
     assert (before, lake.command(capsys, "status").code) == (1, 0)
 
 
-@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_the_printed_statements_call_no_code_of_others(unattached: AttachedLake, capsys: Capsys) -> None:
     lake = unattached
     body = "AS $$BEGIN RAISE EXCEPTION 'code of another role runs'; END$$"
@@ -215,7 +199,6 @@ def test_the_printed_statements_call_no_code_of_others(unattached: AttachedLake,
     assert "Sexton cannot read the live view" in second.out
 
 
-@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 @pytest.mark.parametrize("schema", ["My Lake", "lake-1", "sexton_lake", 'a"b'])
 def test_a_schema_that_no_view_can_name_registers_nothing(
     unattached: AttachedLake, capsys: Capsys, schema: str
@@ -238,6 +221,16 @@ def test_what_cannot_be_attached_says_why(clean_url: str, tmp_path: Any, capsys:
     assert (no_lake.code, other.code) == (1, 1)
     assert "it has no table ducklake_metadata" in no_lake.err
     assert "instance shop is no DuckLake; its owner is sql" in other.err
+
+
+@pytest.mark.parametrize("url", ["sqlite:///lake.db", "metadata.ducklake", "mysql://lake@db/lake"])
+def test_a_catalog_that_is_not_in_postgresql_is_refused(clean_url: str, capsys: Capsys, url: str) -> None:
+    rig = Rig(clean_url)
+
+    refused = run(rig, capsys, "ducklake", "attach", "x", "--lake-url", url)
+
+    assert (refused.code, list(rig.registry.instances())) == (1, [])
+    assert "copy the lake's tables (ducklake_…) into a schema there" in refused.err
 
 
 def test_why_names_the_row_that_keeps_a_file(lake: AttachedLake, capsys: Capsys) -> None:
@@ -285,17 +278,13 @@ def test_a_late_commit_takes_the_mark_of_its_file_back(lake: AttachedLake) -> No
         writer.run("BEGIN", "INSERT INTO t FROM range(100)")
         mark_orphans(lake)
         marked = len(lake.marks())
-        if lake.schema:
-            writer.run("COMMIT")
-        else:  # the database changed since the transaction began to read; DuckDB then deletes what it wrote
-            with pytest.raises(DuckDbError, match="database is locked"):
-                writer.run("COMMIT")
+        writer.run("COMMIT")
 
         report = approved_round(lake)
 
     assert (marked, report.deleted) == (1, 0)
     assert lake.files() == lake.listed("t")
-    assert lake.db.sql("SELECT coalesce(len(list(t)), 0) FROM t") == [[103 if lake.schema else 3]]
+    assert lake.db.sql("SELECT coalesce(len(list(t)), 0) FROM t") == [[103]]
 
 
 def test_a_commit_after_the_deletion_of_its_file_is_refused(lake: AttachedLake) -> None:
@@ -305,7 +294,7 @@ def test_a_commit_after_the_deletion_of_its_file_is_refused(lake: AttachedLake) 
         mark_orphans(lake)
         report = approved_round(lake)
 
-        with pytest.raises(DuckDbError, match="SX001 collected" if lake.schema else "database is locked"):
+        with pytest.raises(DuckDbError, match="SX001 collected"):
             writer.run("COMMIT")
 
     assert report.deleted == 1

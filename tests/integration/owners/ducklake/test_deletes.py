@@ -151,7 +151,7 @@ def test_no_vault_can_have_the_name_of_elsewhere(lake: AttachedLake, capsys: pyt
 def test_a_number_that_is_given_again_is_of_another_file(lake: AttachedLake) -> None:
     for name in ("a", "b"):
         # As in a catalog that was restored from a backup.
-        lake.rig.sql(f"UPDATE {lake.schema and lake.schema + '.'}ducklake_snapshot SET next_file_id = 5")
+        lake.rig.sql("UPDATE lake.ducklake_snapshot SET next_file_id = 5")
         lake.db.run(f"COPY (SELECT 5 AS a) TO '{lake.data}/{name}.parquet'", "CREATE TABLE v(a INTEGER)")
         lake.db.run(f"CALL ducklake_add_data_files('lake', 'v', '{lake.data}/{name}.parquet')", "DROP TABLE v")
         lake.db.expire()

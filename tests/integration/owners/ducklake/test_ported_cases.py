@@ -118,9 +118,8 @@ def read(lake: AttachedLake, tables: tuple[str, ...]) -> list[object]:
 
 def needed(lake: AttachedLake) -> set[str]:
     """Return the keys of the files that a retained snapshot needs, as the lake's rows show them."""
-    prefix = f"{lake.schema}." if lake.schema else ""
     with lake.rig.db.read() as c:
-        return set(c.exec_driver_sql(f"SELECT key FROM {prefix}sexton_live").scalars())
+        return set(c.exec_driver_sql("SELECT key FROM lake.sexton_live").scalars())
 
 
 @pytest.mark.slow
@@ -142,9 +141,8 @@ def test_a_case_of_ducklakes_own_tests(lake: AttachedLake, name: str) -> None:
     assert lake.listed(*case.tables) <= needed(lake)
 
 
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_catalog_in_the_data_path_is_no_orphan(lake: AttachedLake) -> None:
-    (lake.data / "catalog.sqlite").write_bytes(b"metadata")
+    (lake.data / "catalog.ducklake").write_bytes(b"metadata")
     (lake.data / "main").mkdir(exist_ok=True)
     (lake.data / "main" / "ducklake-no-uuid.parquet").write_bytes(b"someone's")
     for _ in range(3):
@@ -153,7 +151,7 @@ def test_a_catalog_in_the_data_path_is_no_orphan(lake: AttachedLake) -> None:
     found = lake.rig.open_findings()
 
     assert "ORPHAN" not in found
-    assert lake.files() == {"catalog.sqlite", "main/ducklake-no-uuid.parquet"}
+    assert lake.files() == {"catalog.ducklake", "main/ducklake-no-uuid.parquet"}
 
 
 def test_each_case_is_told() -> None:

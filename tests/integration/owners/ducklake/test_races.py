@@ -13,7 +13,7 @@ from tests.support.lake import LATER, AttachedLake
 
 FILES = 40
 """Files that one round claims while two processes register them."""
-REFUSALS = ("SX001", "database is locked", "No files found", "Cannot open file")
+REFUSALS = ("SX001", "No files found", "Cannot open file")
 
 
 def marked_files(lake: AttachedLake) -> list[str]:

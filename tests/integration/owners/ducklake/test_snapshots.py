@@ -1,4 +1,4 @@
-"""Transactions of a lake in PostgreSQL read one snapshot: what it does not show must not be overlooked.
+"""Transactions of a lake read one snapshot: what it does not show must not be overlooked.
 
 DuckDB repeats a commit whose error names a concurrent change, with a new snapshot.
 """
@@ -11,8 +11,6 @@ import pytest
 
 from examples.demo.duckdb_client import DuckDbError
 from tests.support.lake import AttachedLake
-
-pytestmark = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 
 
 def shorten_snapshots(lake: AttachedLake) -> None:
