@@ -24,7 +24,7 @@ from sexton.recycle.pacing.pacer import SharedPacer
 from sexton.recycle.pacing.store import PaceStore
 from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.recycle.pipeline.delete import ThreadDeleter
-from sexton.storage.model import PAGE_KEYS, KeyResult, VaultSpec
+from sexton.storage.model import PAGE_KEYS, ClaimId, KeyResult, VaultSpec
 from sexton.storage.s3.vault import S3Vault
 from tests.servers.limited_s3 import LimitedS3
 
@@ -48,6 +48,9 @@ class Files:
 
     def ensure_latest(self, _token: WriteToken, _files: Sequence[int]) -> None:
         """Do nothing: no file was tried before."""
+
+    def last_claim(self, _token: WriteToken) -> ClaimId:
+        return ClaimId(1, 1)
 
     def last_file(self, _token: WriteToken) -> int:
         """There is always another."""
@@ -76,6 +79,9 @@ class Vaults:
         return self._vault
 
     def announce(self, instance: str, name: str, round_: int, run: str) -> None:
+        """Nothing to write."""
+
+    def name_claim(self, instance: str, name: str, claim: ClaimId) -> None:
         """Nothing to write."""
 
     def confirm(self, instance: str, name: str) -> None:

@@ -44,7 +44,6 @@ _INSTANCE = "{instance}"
 class Database:
     """An engine, its tables and its clock. Open one per process with ``open``; safe to share between threads."""
 
-
     def __init__(self, engine: Engine, live_url: URL) -> None:
         self.engine = engine
         self.t = TABLES

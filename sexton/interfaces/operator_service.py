@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sexton.recycle.pipeline.quarantined import Quarantined
     from sexton.recycle.planning.estimate import Estimate
     from sexton.recycle.planning.model import Plan
-    from sexton.storage.model import Probe
+    from sexton.storage.model import Probe, VaultSpec
 
 RATE_SAMPLE_ROUNDS = 5
 """The last rounds from which the rate of deletion is estimated."""
@@ -86,6 +86,18 @@ class OperatorService:
         self.stores.registry.enable(instance)
         self.stores.plans.retentions.agree_first(instance, self.policy(instance))
 
+    def add_vault(self, spec: "VaultSpec", *, take_over: bool = False) -> "VaultSpec":
+        """Register a vault, and let the instance's owner know; the arguments and errors of ``registry.add_vault``."""
+        from sexton.operators.registry.add_vault import add_vault
+        from sexton.owners.port import OwnerSilent
+
+        settings = self.settings
+        deployment, endpoint_url, trust = settings.require_deployment(), settings.s3.endpoint_url, settings.trust()
+        added = add_vault(self.stores.registry, spec, deployment, endpoint_url, take_over=take_over, trust=trust)
+        with suppress(OwnerSilent):  # it compares the vaults of the instance when it is asked again
+            self.stores.owners.vaults_changed(spec.instance)
+        return added
+
     def probe(self, instance: str, vault: str) -> "Probe":
         """Probe what a vault's store really does, store the result and return it. Raise ``UnknownVault``."""
         result = self.stores.vaults_of_any_round.get(instance, vault).probe()
@@ -101,13 +113,15 @@ class OperatorService:
             BadInput: the vault has no marker.
             UnknownVault: there is no such vault.
         """
-        place, registry = self.stores.vaults_of_any_round.get(instance, vault), self.stores.registry
-        marker, (last_round, run_id) = place.read_marker(), registry.last_round(instance)
+        place, markers = self.stores.vaults_of_any_round.get(instance, vault), self.stores.markers
+        marker = place.read_marker()
         if marker is None:
             raise BadInput(f"vault {vault} no longer has a marker; see: sexton vault list {instance}")
-        place.replace_marker(marker.model_copy(update={"round": last_round, "run": run_id}))
-        registry.store_announced(instance, vault, last_round)
-        return last_round
+        marker = markers.as_ours(instance, marker)
+        with markers.writing(instance, vault) as turn:
+            place.replace_marker(marker)
+            turn.store_announced(marker.round)
+        return marker.round
 
     def discard(self, instance: str, ref: "Ref", why: str) -> "Quarantined":
         """Give a mark up; raises as ``QuarantineStore.discard`` does."""

@@ -41,6 +41,10 @@ class OwnerSilent(SextonError):
     """The owner could not answer what is live or in use; every mark of the call is kept."""
 
 
+class NotAsked(OwnerSilent):
+    """The instance has no vault yet. An owner that is asked now could learn that none of its files is in a vault."""
+
+
 class NoLiveSide(SextonError):
     """No source names the live objects, so no object can be called lost or an orphan."""
 
@@ -58,6 +62,17 @@ class RecordText(NamedTuple):
     kind: str
     id: str
     text: str
+
+
+class VaultListener:
+    """Learns which vaults its instances have. No other method is called for an instance without a vault."""
+
+    def vaults_changed(self, instance: str) -> None:
+        """Forget what was stored about an instance with fewer vaults than it has now; a vault was added.
+
+        It is called in the process that added the vault, and not again if that process died. So an owner that stores
+        where its files are compares the vaults of the instance at each question, too.
+        """
 
 
 class GarbageSource:
@@ -197,5 +212,5 @@ class OwnerRecords:
         return iter(())
 
 
-class Owner(GarbageSource, MarkResolver, OwnerFence, OwnerLiveSide, OwnerRecords):
+class Owner(VaultListener, GarbageSource, MarkResolver, OwnerFence, OwnerLiveSide, OwnerRecords):
     """One owner, for all instances that name it."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sexton.operators.call_log.store import CallStore
     from sexton.operators.controls.store import ControlStore
     from sexton.operators.holds.store import HoldStore
+    from sexton.operators.registry.markers import MarkerStore
     from sexton.operators.registry.store import Registry
     from sexton.operators.settings.store import SettingStore
     from sexton.operators.stores import OperatorStores
@@ -113,10 +114,16 @@ class DeploymentStores:
         """The vaults; the identity of each, and its last round, are proved before use."""
         from sexton.storage.vaults import ProvenVaults
 
-        settings, registry = self.settings, self.registry
-        return ProvenVaults(
-            registry.vault, settings.deployment, settings.endpoint_url, rounds=registry, trust=settings.trust
-        )
+        settings, trust = self.settings, self.settings.trust
+        lookup, endpoint_url = self.registry.vault, settings.endpoint_url
+        return ProvenVaults(lookup, settings.deployment, endpoint_url, records=self.markers, trust=trust)
+
+    @cached_property
+    def markers(self) -> "MarkerStore":
+        """What this database knows of vaults' markers."""
+        from sexton.operators.registry.markers import MarkerStore
+
+        return MarkerStore(self.db)
 
     @cached_property
     def vaults_of_any_round(self) -> "ProvenVaults":
@@ -134,7 +141,7 @@ class DeploymentStores:
         from sexton.owners.plugins import Builder
 
         context = OwnerContext(self.db, self.registry, self.settings.check.live_max_age_seconds, self.settings.trust)
-        return Owners(self.registry.owner, Builder(context).owner, self.orphans.unproven)
+        return Owners(self.registry.owner, Builder(context).owner, self.registry.vaults, self.orphans.unproven)
 
     @cached_property
     def protections(self) -> "ProtectionStore":

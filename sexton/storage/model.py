@@ -81,10 +81,19 @@ class VaultSpec(_Value):
     probe: Probe | None = None
 
 
-class Marker(_Value):
-    """The content of ``_sexton/vault.json``: the vault's identity, its deployment, and its last round.
+class ClaimId(NamedTuple):
+    """A claim of a round. Later claims of an instance compare greater; number 0: the round's beginning."""
 
-    A database that does not know that round is an older copy: restored from a backup, or cloned.
+    round: int
+    number: int
+
+
+class Marker(_Value):
+    """The content of ``_sexton/vault.json``: the vault's identity, its deployment, its last round, and the last claim.
+
+    A database that does not know that round or that claim is an older copy: restored from a backup, or cloned.
+    ``claim``: 0 until the round's first delete in the vault. ``claim_key``: a random text, because a copied database
+    reuses the numbers of its original.
     """
 
     vault_uuid: str
@@ -93,6 +102,13 @@ class Marker(_Value):
     name: str
     round: int = 0
     run: str = ""
+    claim: int = 0
+    claim_key: str = ""
+
+    @property
+    def last_claim(self) -> ClaimId:
+        """Return the last claim whose files may be deleted in the vault."""
+        return ClaimId(self.round, self.claim)
 
 
 class ListedObject(NamedTuple):

@@ -1,10 +1,11 @@
 """The port of a vault, and the error that blocks every deletion in it."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from sexton.kernel.errors import SextonError
-from sexton.storage.model import KeyResult, ListedObject, Marker, Probe, Undeleted, VaultPart, VaultSpec
+from sexton.storage.model import ClaimId, KeyResult, ListedObject, Marker, Probe, Undeleted, VaultPart, VaultSpec
 
 UNREACHABLE = "UNREACHABLE"
 FAULTS = frozenset(
@@ -116,6 +117,24 @@ class Vault(Protocol):
         """
         ...
 
+    def delete_unchanged(
+        self, keys: Sequence[str], etags: Sequence[str], written: Sequence[str], until: float | None = None
+    ) -> Sequence[KeyResult]:
+        """Delete objects as ``delete`` does, if they are the ones that were seen; another one is CHANGED.
+
+        Args:
+            keys: relative to the vault.
+            etags: of the objects as they were seen, one per key; empty: unknown.
+            written: when they were last written, as ``ListedObject.written``; empty: the key is deleted as it is. An
+                object store compares this in a request before the delete: the same content that is written between
+                the two goes unnoticed, where both take some milliseconds.
+            until: as in ``delete``.
+
+        Raises:
+            BadInput: a key is not acceptable; nothing was deleted.
+        """
+        ...
+
     def abort_uploads(self, *prefixes: str) -> int:
         """Abort unfinished multipart uploads under prefixes that were deleted; return how many were aborted.
 
@@ -180,15 +199,31 @@ class Vault(Protocol):
         ...
 
 
-class AnnouncedRounds(Protocol):
-    """The rounds of our database, which the markers of vaults name."""
+class MarkerTurn(Protocol):
+    """The turn of one worker to write a vault's marker: no other worker writes it meanwhile."""
 
-    def knows_round(self, instance: str, round_: int, run: str) -> bool:
-        """Return whether our database has a round of an instance with this number and run id."""
+    def knows(self, marker: Marker) -> bool:
+        """Return whether our database knows the round and the claim that the marker names."""
         ...
 
-    def store_announced(self, instance: str, vault: str, round_: int) -> None:
-        """Store that a vault's marker names this round: our database keeps its row, and those of all later rounds."""
+    def with_last_claim(self, marker: Marker, round_: int) -> Marker:
+        """Return the marker with the newest claim of a round."""
+        ...
+
+    def store_announced(self, round_: int) -> None:
+        """Store that the marker names this round: our database keeps its row, and those of all later rounds."""
+        ...
+
+
+class MarkerRecords(Protocol):
+    """The rounds and claims of our database, which the markers of vaults name."""
+
+    def knows(self, instance: str, marker: Marker) -> bool:
+        """Return whether our database knows the round and the claim that a marker names."""
+        ...
+
+    def writing(self, instance: str, vault: str) -> AbstractContextManager[MarkerTurn]:
+        """Wait for the turn to write a vault's marker; ``Throttled``: another worker has had it for seconds."""
         ...
 
 
@@ -206,6 +241,10 @@ class Vaults(Protocol):
 
     def announce(self, instance: str, name: str, round_: int, run: str) -> None:
         """Prove the vault and write the beginning round into its marker; raises as ``get`` does."""
+        ...
+
+    def name_claim(self, instance: str, name: str, claim: ClaimId) -> None:
+        """Let the vault's marker name a claim, or a later one, before its first delete; raises as ``get`` does."""
         ...
 
     def confirm(self, instance: str, name: str) -> None:

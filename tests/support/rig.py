@@ -28,6 +28,7 @@ from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.registry.add_vault import add_vault
+from sexton.operators.registry.markers import MarkerStore
 from sexton.operators.stores import operator_stores
 from sexton.owners.port import Owner
 from sexton.owners.sql.owner import SqlOwner
@@ -106,7 +107,7 @@ class Rig:
             DEPLOYMENT,
             endpoint_url,
             clock=SteppingClock(clock_step_seconds),
-            rounds=self.registry,
+            records=MarkerStore(self.db),
         )
         self.deleter = ThreadDeleter(self.stores, self.vaults, threads, beside=beside)
         self.owner, self.audit_list = owner or SqlOwner(self.db, self.registry), AuditList()

@@ -1,5 +1,6 @@
 """Tables of recycle rounds: plans, rounds, their ranges and counts, and the pace of deletes."""
 
+import sqlalchemy as sa
 from sqlalchemy import CheckConstraint, ForeignKey, UniqueConstraint
 
 from sexton.database.tables.columns import bigint, boolean, index, instant, integer, jsonb, serial, table, text, word
@@ -65,12 +66,22 @@ batch = table(
     bigint("limited_objects", default=0),  # objects claimed that count against the limits of 24 hours
     instant("claimed_at", null=True),  # when the last of limited_objects were claimed
     instant("taken_over_at", null=True),  # by a newer attempt; a request of the older one may still be on its way
+    bigint("claim", default=0),  # the last claim of it; 0: none
     UniqueConstraint("round", "kind", "number"),
     index("batch_open", "instance", where="state = 'OPEN'"),
     index("batch_taken_over", "instance", "taken_over_at", where="taken_over_at IS NOT NULL"),
     index("batch_limited", "instance", "claimed_at", where="limited_objects > 0"),
 )
 """One row per range: the marks of one kind that one activity claims and deletes."""
+
+claim = table(
+    "claim",
+    serial("id"),
+    bigint("round", ForeignKey("round.id")),
+    text("key", default=sa.text("gen_random_uuid()::text")),  # a copied database reuses the ids of its original
+    index("claim_of_round", "round", "id"),
+)
+"""One row per chunk of marks that was claimed; vaults' markers name the last one whose files may be deleted."""
 
 tally = table(
     "tally",

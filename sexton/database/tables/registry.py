@@ -48,6 +48,7 @@ class Tables:
     plan: Table
     round: Table
     batch: Table
+    claim: Table
     tally: Table
     counter: Table
     pace: Table

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import Field
-from sqlalchemy import Connection, Row, and_, insert, or_, select, update
+from sqlalchemy import Connection, Row, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from sexton.database.engine import Database, first_line
@@ -199,28 +199,6 @@ class Registry:
         if not vaults:
             raise UnknownVault(f"instance {instance} has no vault {name}; register it with: sexton vault add")
         return vaults[0]
-
-    def last_round(self, instance: str) -> tuple[int, str]:
-        """Return the number and run id of the newest round of an instance; ``(0, "")`` if there was none."""
-        t = self._db.t.round
-        newest = select(t.c.id, t.c.run_id).where(t.c.instance == instance).order_by(t.c.id.desc()).limit(1)
-        with self._db.read() as c:
-            row = c.execute(newest).one_or_none()
-        return (row.id, row.run_id) if row else (0, "")
-
-    def knows_round(self, instance: str, round_: int, run: str) -> bool:
-        """Return whether this database has a round of an instance with this number and run id."""
-        t = self._db.t.round
-        query = select(t.c.id).where(t.c.id == round_, t.c.instance == instance, t.c.run_id == run)
-        with self._db.read() as c:
-            return c.execute(query).one_or_none() is not None
-
-    def store_announced(self, instance: str, vault: str, round_: int) -> None:
-        """Store that a vault's marker names this round; this round and later ones are not forgotten."""
-        t = self._db.t.vault
-        with self._db.write() as c:
-            is_vault = and_(t.c.instance == instance, t.c.name == vault)
-            c.execute(update(t).where(is_vault, t.c.announced_round < round_).values(announced_round=round_))
 
     def check_new_vault(self, spec: VaultSpec, endpoint_url: str) -> None:
         """Refuse a vault that overlaps another one, whose name is taken, or whose row the database does not accept.

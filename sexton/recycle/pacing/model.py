@@ -13,6 +13,7 @@ from pydantic import Field
 
 from sexton.kernel.message import Message
 from sexton.marks.model import FilePage
+from sexton.storage.model import ClaimId
 
 TRIES = 8
 """How often files are tried that a store refuses while it accepts others; with the pauses, over half a minute."""
@@ -48,11 +49,13 @@ class Answer(NamedTuple):
 class Piece(NamedTuple):
     """Files that wait to be sent, with the place of each.
 
-    ``refusals``: how often the store refused exactly these files without being busy; ``refused_at``: the last time.
+    ``claim``: one of their batch that is not older than theirs. ``refusals``: how often the store refused exactly these
+    files without being busy; ``refused_at``: the last time.
     """
 
     page: FilePage
     places: Sequence[str]
+    claim: ClaimId
     refusals: int = 0
     refused_at: float = float("-inf")
 
@@ -68,7 +71,8 @@ class Piece(NamedTuple):
 
     def cut(self, keys: int) -> "tuple[Piece, Piece]":
         """Return the first ``keys`` files, and the rest."""
-        return self._between(slice(keys)), self._between(slice(keys, None))
+        positions = range(len(self.places))
+        return self._at(positions[:keys]), self._at(positions[keys:])
 
     def refused(self, positions: Sequence[int], at: float, *, telling: bool) -> "Piece":
         """Return the files at some positions, which the store refused at an instant.
@@ -83,15 +87,7 @@ class Piece(NamedTuple):
         return self._at(positions)._replace(refusals=1 if progress else self.refusals + telling, refused_at=at)
 
     def _at(self, positions: Sequence[int]) -> "Piece":
-        page = self.page
-        etags = [page.etags[n] for n in positions] if page.etags else ()
-        page = FilePage(page.vault, [page.seqs[n] for n in positions], [page.keys[n] for n in positions], etags)
-        return self._replace(page=page, places=[self.places[n] for n in positions])
-
-    def _between(self, positions: slice) -> "Piece":
-        etags = self.page.etags[positions]
-        page = FilePage(self.page.vault, self.page.seqs[positions], self.page.keys[positions], etags)
-        return self._replace(page=page, places=self.places[positions])
+        return self._replace(page=self.page.at(positions), places=[self.places[n] for n in positions])
 
 
 class Shared(Message):

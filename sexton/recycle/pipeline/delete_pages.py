@@ -133,6 +133,7 @@ class ThreadDeletion:
     def _read_pages(self) -> None:
         to = self._claimed_to
         pages = self._pool.stores.files.pages(self._token, self._read_to, to)
+        claim = self._pool.stores.batches.last_claim(self._token)  # after the pages: not older than theirs
         self._read_to = max((page.seqs[-1] for page in pages), default=to)
         for page in pages:
             if page.vault in self._faulty:
@@ -142,7 +143,7 @@ class ThreadDeletion:
             except UnknownVault:
                 self._give_up(page.vault, Reason.UNKNOWN_VAULT)
             else:
-                self._waiting.append(Piece(page, places))
+                self._waiting.append(Piece(page, places, claim))
 
     def _send(self) -> float:
         """Send the pages that may be sent now; return the seconds after which more may be sent."""

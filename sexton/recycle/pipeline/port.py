@@ -21,7 +21,7 @@ from sexton.marks.model import (
 )
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.pipeline.model import AdoptOrder, Cursor, RangeOrder, RangeReceipt
-from sexton.storage.model import KeyResult
+from sexton.storage.model import ClaimId, KeyResult
 
 
 class Batches(Protocol):
@@ -61,6 +61,10 @@ class Batches(Protocol):
 
     def count_claimed(self, token: WriteToken) -> int:
         """Return how many marks this batch has claimed, over all attempts."""
+        ...
+
+    def last_claim(self, token: WriteToken) -> ClaimId:
+        """Return the last claim of this batch, over all attempts; a vault's marker must name it before its deletes."""
         ...
 
 

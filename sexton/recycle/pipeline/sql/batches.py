@@ -11,6 +11,7 @@ from sexton.marks.model import SECOND_PASS, BatchState, WriteToken
 from sexton.marks.sql.rows import CLAIMED
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder, RangeReceipt
 from sexton.recycle.pipeline.sql.write_token import ensure_latest, verify
+from sexton.storage.model import ClaimId
 
 
 class BatchStore:
@@ -60,6 +61,13 @@ class BatchStore:
         batch = self._db.t.batch
         with self._db.read() as c:
             return int(c.execute(select(batch.c.claimed).where(batch.c.id == token.batch)).scalar_one())
+
+    def last_claim(self, token: WriteToken) -> ClaimId:
+        """Return the last claim of this batch, over all attempts; a batch of second passes has none of its own."""
+        batch = self._db.t.batch
+        with self._db.look_up() as c:
+            row = c.execute(select(batch.c.round, batch.c.claim).where(batch.c.id == token.batch)).one()
+        return ClaimId(row.round, row.claim)
 
     def record_requests(self, token: WriteToken) -> None:
         """Record that a request of the batch may be on its way for which nobody waits."""

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, func, select, update
+from sqlalchemy import Connection, and_, func, insert, select, update
 
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
@@ -212,9 +212,12 @@ class ClaimStore:
         drop_files(self._db, tx, _files_of(request), absorbed)
 
     def _add_to_batch(self, tx: Connection, request: ClaimRequest, decision: ClaimDecision, now: int) -> None:
-        """Add the claimed marks to the batch's sums; also their objects, if a limit applies."""
-        batch = self._db.t.batch
+        """Add the claimed marks to the batch's sums; also their objects, if a limit applies. Store the claim."""
+        batch, claim = self._db.t.batch, self._db.t.claim
         sums: dict[str, Any] = {"claimed": batch.c.claimed + len(decision.claimed)}
+        if decision.claimed:  # vaults' markers name the claim before its first delete (docs/adr/0046)
+            insertion = insert(claim).values(round=request.token.round).returning(claim.c.id)
+            sums["claim"] = tx.execute(insertion).scalar_one()
         if request.allowance is not None and decision.claimed:
             sums |= {"limited_objects": batch.c.limited_objects + decision.objects, "claimed_at": now}
         tx.execute(update(batch).where(batch.c.id == request.token.batch).values(**sums))

@@ -16,7 +16,7 @@ MOST_PAGES = 50
 
 
 class OldRounds:
-    """Rows of ``round``, with the batches, files and tallies of each, and rows of ``plan``."""
+    """Rows of ``round``, with the batches, files, claims and tallies of each, and rows of ``plan``."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -67,12 +67,13 @@ class OldRounds:
         return needed | {round_ for round_ in rounds if announced is not None and round_ >= announced}
 
     def _delete(self, c: Connection, rounds: Sequence[int]) -> None:
-        """Delete the rows of rounds; each row of ``batch``, ``file_list`` and ``tally`` before the row it names."""
+        """Delete the rows of rounds; each row of another table before the row it names."""
         t = self._db.t
         batches = list(c.execute(select(t.batch.c.id).where(in_list(self._db, t.batch.c.round, rounds))).scalars())
         for column, ids in (
             (t.file_list.c.batch, batches),
             (t.batch.c.id, batches),
+            (t.claim.c.round, rounds),
             (t.tally.c.round, rounds),
             (t.round.c.id, rounds),
         ):

@@ -34,7 +34,7 @@ def test_an_old_round_is_deleted_with_its_batches_and_plan(rig: Rig, tmp_path: P
     rig.later(LONG)
     last = deletes(rig, root, "last")
 
-    assert [rig.count(table) for table in ("round", "plan", "tally")] == [1, 1, 1]
+    assert [rig.count(table) for table in ("round", "plan", "tally", "claim")] == [1, 1, 1, 1]
     assert rig.count("batch") == rig.count("batch", round=last)
 
 

@@ -27,7 +27,7 @@ ODD = [
 
 def finding_rows(owned: Owned) -> set[tuple[Any, ...]]:
     return {
-        (f.type, f.vault, f.key, f.expected, f.size, f.record, f.confirmed_at is not None)
+        (f.type, f.vault, f.key, f.expected, f.size, f.written, f.record, f.confirmed_at is not None)
         for f in owned.runs.findings("shop", limit=10_000)
     }
 

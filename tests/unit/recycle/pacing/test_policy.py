@@ -9,7 +9,7 @@ from sexton.recycle.pacing.lane import Lane
 from sexton.recycle.pacing.model import Answer, PaceReport, Piece, Rate, RequestWindow, Shared
 from sexton.recycle.pacing.pacer import SharedPacer
 from sexton.recycle.pacing.port import Unpaced
-from sexton.storage.model import VaultSpec
+from sexton.storage.model import ClaimId, VaultSpec
 from tests.unit.recycle.pacing.pace_world import Table
 
 S3 = VaultSpec(instance="shop", name="cold", kind="s3", location="bucket", prefix="wh/")
@@ -153,7 +153,7 @@ def test_malformed_pace_is_refused(text: str) -> None:
 
 def test_only_files_refused_beside_successes_are_given_up() -> None:
     page = FilePage("cold", [1, 2, 3], ["a", "b", "c"], ["", "", ""])
-    all_of_them = some = Piece(page, ["p", "p", "q"])
+    all_of_them = some = Piece(page, ["p", "p", "q"], ClaimId(1, 1))
     first, rest = all_of_them.cut(2)
 
     for at in range(20):
