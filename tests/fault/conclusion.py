@@ -53,8 +53,8 @@ def _repair(w: World) -> None:
     w.apply(Round())
     store = QuarantineStore(w.rig.db)
     for quarantined in store.list(INSTANCE):
-        if quarantined.reason == "UNEXPANDED":
-            store.discard(INSTANCE, Ref(quarantined.kind, quarantined.id), "it names nothing")
+        if quarantined.reason in ("UNEXPANDED", "CHANGED"):
+            store.discard(INSTANCE, Ref(quarantined.kind, quarantined.id), "it names nothing, or files that are needed")
         else:
             store.retry(INSTANCE, ref=Ref(quarantined.kind, quarantined.id))
 
@@ -74,7 +74,7 @@ def _state(w: World) -> tuple[object, ...]:
 def _prove(w: World) -> None:
     witness, tables = w.witness, w.witness.tables
     discarded = [m for m in tables.history().values() if m.state == "DISCARDED"]
-    # A discarded mark that names nothing leaves the files that its owner forgot to name.
+    # A discarded mark leaves its files; one that names nothing leaves the files that its owner forgot to name.
     forgotten = {(i.thing.vault, key) for m in discarded for i in w.items if i.id == m.id for key, _ in i.files}
     remaining = {p for p in witness.written.keys() - witness.gone.keys() if any(m.names(*p) for m in discarded)}
     remaining |= forgotten - witness.gone.keys()

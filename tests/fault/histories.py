@@ -67,7 +67,9 @@ loads = st.builds(
     vault=st.sampled_from(("disk", "disk", "disk", "spare")),
     flat=st.booleans(),
     fate=st.sampled_from(FATES),
+    nested=st.booleans(),
 )
+nested = st.builds(op.Load, table=small, nested=st.just(True), fate=st.sampled_from(FATES))
 drops = st.builds(op.Drop, n=small, how=how, part=st.booleans(), obstacle=st.sampled_from((False, False, True)))
 tables = st.builds(op.DropTable, n=small, how=st.sampled_from(("prefix", "keys", "nothing")))
 holds = st.builds(
@@ -141,6 +143,7 @@ episodes = st.one_of(
     st.tuples(garbage, others, due, views, moves, rounds),
     st.tuples(st.builds(op.Mistake, n=small, how=how), views, st.just(op.Later(270_000)), views, rounds),
     st.tuples(st.just(op.Upload()), st.just(op.Later(3_601)), rounds),
+    st.tuples(nested, tables, nested, due, others, rounds, nested, st.just(op.Later(3_601)), others, rounds),
 )
 
 

@@ -162,7 +162,7 @@ class Quarantine:
         if (quarantined := pick(list(store.list(INSTANCE)), self.n)) is None:
             return
         ref = Ref(quarantined.kind, quarantined.id)
-        if self.discard:
+        if self.discard or quarantined.reason == "CHANGED":  # a retry would delete what was committed meanwhile
             store.discard(INSTANCE, ref, "no longer needed")
         else:
             store.retry(INSTANCE, ref=ref)

@@ -3,6 +3,7 @@
 Each operation meets the owner's obligations, and asserts that a refusal had a reason.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from sexton.contract import Collected, Refused
 from tests.fault.shop import TTL_SECONDS, Thing
 from tests.fault.witness import Violation
 from tests.fault.world import DROPPED, LIVE, LOADING, MISTAKEN, OVER, Item, World
+from tests.support.reader import Mark
 
 At = tuple[str, int] | None
 """Where a process dies: the crash point, and the number of the visit."""
@@ -29,18 +31,15 @@ class Load:
     vault: str = "disk"
     flat: bool = False
     fate: str = "commits"
+    nested: bool = False
+    """Whether a rowset is written below the prefix of its table, unless the live view shows the whole prefix as live."""
 
     def do(self, w: World) -> None:
-        if self.vault in w.away:
+        item = self._item(w, next(w.numbers))
+        if item.thing.vault in w.away or not prepare(w, item):
             return
-        number = next(w.numbers)
-        tables = [i for i in w.items if i.thing.above is None and i.status in (LIVE, DROPPED)]
-        above = None if self.table is None or not tables else pick(tables, self.table).id
-        id_ = f"{'t' if above is None else 'r'}{number}"
-        item = Item(Thing(id_, above, self.vault, f"data/{id_}{'_' if self.flat else '/'}"))
         w.items.append(item)
-        w.shop.prepare(item.thing)
-        w.witness.marked("prepared", id_, TTL_SECONDS)
+        w.witness.marked("prepared", item.id, TTL_SECONDS)
         if self.fate == "dies before writing":
             item.status = OVER
             return
@@ -50,6 +49,42 @@ class Load:
             item.status = OVER
         elif self.fate != "takes long":
             commit(w, item, ("commit.deleted", 1) if self.fate == "dies in its commit" else None)
+
+    def _item(self, w: World, number: int) -> Item:
+        tables = [i for i in w.items if i.thing.above is None and i.status in (LIVE, DROPPED)]
+        table = None if self.table is None else pick(tables, self.table)
+        id_ = f"{'t' if table is None else 'r'}{number}"
+        if table is not None and self.nested and not w.view:
+            return Item(Thing(id_, table.id, table.thing.vault, f"{table.thing.prefix}{id_}/"), nested=True)
+        above = None if table is None else table.id
+        return Item(Thing(id_, above, self.vault, f"data/{id_}{'_' if self.flat else '/'}"))
+
+
+def prepare(w: World, item: Item) -> bool:
+    """Announce an item; return False if that is refused, which is legal only below a claimed prefix."""
+    claimed = [m.ref for m in covering(w, item) if m.state == "CLAIMED"]
+    item.deleted_before = {m.ref for m in covering(w, item) if m.state in ("GONE", "DISCARDED")}
+    try:
+        w.shop.prepare(item.thing)
+    except Collected:
+        if not claimed:
+            raise Violation(f"{item.id} was not announced, and no prefix above it is claimed") from None
+        return False
+    if claimed:
+        raise Violation(f"{item.id} was announced below {claimed}, which are claimed")
+    return True
+
+
+def covering(w: World, item: Item) -> list[Mark]:
+    """Return the marks of dropped things whose prefixes cover that of a nested item, deleted or not."""
+    rows = (*w.witness.tables.marks().values(), *w.witness.tables.history().values())
+    names = [m for m in rows if m.kind == "dropped" and m.vault == item.thing.vault and m.prefix is not None]
+    return [m for m in names if item.nested and item.thing.prefix.startswith(str(m.prefix))]
+
+
+def deleted_above(w: World, item: Item) -> set[tuple[str, str]]:
+    """Return the marks above a nested item that were claimed since it was announced."""
+    return {m.ref for m in covering(w, item) if m.state != "MARKED"} - item.deleted_before
 
 
 @dataclass(frozen=True)
@@ -64,13 +99,13 @@ class Commit:
 
 
 def commit(w: World, item: Item, dies: At, inputs: tuple[Item, ...] = ()) -> None:
-    """Commit an item; a refusal is legal only if its mark was claimed."""
+    """Commit an item; a refusal is legal only if its mark, or a prefix above it, was claimed."""
     state = w.witness.tables.marks().get(("prepared", item.id))
     with w.at_work(dies=dies) as died:
         try:
             w.shop.commit(item.thing, item.files, [i.id for i in inputs])
         except Collected:
-            if state is not None and state.state == "MARKED":
+            if state is not None and state.state == "MARKED" and not deleted_above(w, item):
                 raise Violation(f"the commit of {item.id} was refused, and its mark was not claimed") from None
             item.status = OVER
             return
@@ -81,6 +116,8 @@ def commit(w: World, item: Item, dies: At, inputs: tuple[Item, ...] = ()) -> Non
         return
     if state is None or state.state != "MARKED":
         raise Violation(f"{item.id} was committed although its mark was {state}")
+    if deleted := deleted_above(w, item):
+        raise Violation(f"{item.id} was committed below {deleted}, which were claimed since it was announced")
     item.status = LIVE
     for i in inputs:
         i.status = OVER
@@ -114,7 +151,7 @@ class Drop:
     obstacle: bool = False
 
     def do(self, w: World) -> None:
-        if (item := pick([i for i in w.items_with(LIVE) if i.thing.above], self.n)) is None:
+        if (item := pick([i for i in w.items_with(LIVE) if i.thing.above and not i.nested], self.n)) is None:
             return
         more = ()
         if self.obstacle and self.how == "keys" and item.thing.vault not in w.away:
@@ -129,7 +166,7 @@ class Drop:
 
 @dataclass(frozen=True)
 class DropTable:
-    """Drop a table with all its rowsets as children; its own mark may name no files at all."""
+    """Drop a table with all its rowsets as children; its own mark may name no files at all, or cover nested rowsets."""
 
     n: int = 0
     how: str = "prefix"
@@ -137,12 +174,15 @@ class DropTable:
     def do(self, w: World) -> None:
         if (table := pick([i for i in w.items_with(LIVE) if i.thing.above is None], self.n)) is None:
             return
-        parts = [i for i in w.items_with(LIVE) if i.thing.above == table.id]
+        rowsets = [i for i in w.items_with(LIVE) if i.thing.above == table.id]
+        covered = [i for i in rowsets if i.nested and self.how == "prefix"]
+        parts = [i for i in rowsets if i not in covered]
         w.shop.drop([i.id for i in parts], "prefix" if self.how == "nothing" else self.how, table.id)
-        w.shop.drop([table.id], self.how)
+        w.shop.drop([table.id], self.how, covered=[i.id for i in covered])
         for i in (table, *parts):
-            i.status = DROPPED
             w.witness.marked("dropped", i.id)
+        for i in (table, *rowsets):
+            i.status, i.covered = DROPPED, i in covered
 
 
 @dataclass(frozen=True)
@@ -153,9 +193,10 @@ class Compact:
     dies: bool = False
 
     def do(self, w: World) -> None:
-        if (first := pick([i for i in w.items_with(LIVE) if i.thing.above], self.n)) is None:
+        rowsets = [i for i in w.items_with(LIVE) if i.thing.above and not i.nested]
+        if (first := pick(rowsets, self.n)) is None:
             return
-        similar = [i for i in w.items_with(LIVE) if i.thing[1:3] == first.thing[1:3] and i is not first]
+        similar = [i for i in rowsets if i.thing[1:3] == first.thing[1:3] and i is not first]
         inputs = (first, *similar[:1])
         if first.thing.vault in w.away:
             return
@@ -177,13 +218,14 @@ class Undrop:
     dies: At = None
 
     def do(self, w: World) -> None:
-        if (item := pick(w.items_with(DROPPED), self.n)) is None:
+        if (item := pick([i for i in w.items_with(DROPPED) if not i.covered], self.n)) is None:
             return
         marks = w.witness.tables.marks()
         parts = [
             i for i in w.items_with(DROPPED) if (m := marks.get(("dropped", i.id))) and m.parent == ("dropped", item.id)
         ]
-        if not undrop(w, [item, *parts], "dropped", self.dies):
+        covered = [i for i in w.items_with(DROPPED) if i.covered and i.thing.above == item.id]
+        if not undrop(w, [item, *parts], "dropped", self.dies, covered):
             return
         if self.again:
             again = item.thing.above is not None
@@ -192,13 +234,13 @@ class Undrop:
             w.witness.marked("dropped", item.id)
 
 
-def undrop(w: World, items: list[Item], kind: str, dies: At = None) -> bool:
-    """Undrop all items or none; a refusal must have a reason in the rows."""
+def undrop(w: World, items: list[Item], kind: str, dies: At = None, covered: Sequence[Item] = ()) -> bool:
+    """Undrop all items or none, with those that they cover; a refusal must have a reason in the rows."""
     marks, history = w.witness.tables.marks(), w.witness.tables.history()
     item_marks = [marks.get((kind, i.id)) for i in items]
     with w.at_work(dies=dies) as died:
         try:
-            w.shop.undrop([i.id for i in items], kind)
+            w.shop.undrop([i.id for i in items], kind, [i.id for i in covered])
         except Refused:
             refs = {(kind, i.id) for i in items}
             children = [m for m in (*marks.values(), *history.values()) if m.parent in refs]
@@ -215,8 +257,8 @@ def undrop(w: World, items: list[Item], kind: str, dies: At = None) -> bool:
         return False
     if any(m is None or m.state != "MARKED" for m in item_marks):
         raise Violation(f"an undrop of {[i.id for i in items]} succeeded although the marks were {item_marks}")
-    for i in items:
-        i.status = LIVE
+    for i in (*items, *covered):
+        i.status, i.covered = LIVE, False
     return True
 
 
@@ -253,7 +295,7 @@ class Mistake:
     def do(self, w: World) -> None:
         if (item := pick(w.items_with(MISTAKEN), self.n)) is not None:
             undrop(w, [item], "orphan")
-        elif w.view and (item := pick(w.items_with(LIVE), self.n)) is not None:
+        elif w.view and (item := pick([i for i in w.items_with(LIVE) if not i.nested], self.n)) is not None:
             w.shop.mark_live_thing(item.id, self.how)
             item.status = MISTAKEN
             w.witness.marked("orphan", item.id)

@@ -68,9 +68,13 @@ class Shop:
         self._folder = folder
         self._c = psycopg.connect(url, autocommit=True)
 
+    def execute(self, sql: str) -> None:
+        """Execute SQL in a transaction of its own."""
+        self._c.execute(sql.encode())
+
     def make_tables(self) -> None:
         """Create the owner's own tables, once."""
-        self._c.execute(TABLES)
+        self.execute(TABLES)
 
     def create_live_view(self, how: str) -> None:
         """Create the view in which Sexton reads the live things, and name it; ``how``: see ``LIVE``."""
@@ -115,10 +119,21 @@ class Shop:
                 contract.mark(self._c, INSTANCE, "compacted", [self._by_keys(id_, None)])
             contract.commit(self._c, INSTANCE, [thing.id])
 
-    def drop(self, ids: Sequence[str], how: str, parent: str | None = None, more: Sequence[str] = ()) -> None:
-        """Drop things: each becomes one mark, by prefix, by keys (with ``more`` keys), or without any files."""
+    def drop(
+        self,
+        ids: Sequence[str],
+        how: str,
+        parent: str | None = None,
+        more: Sequence[str] = (),
+        covered: Sequence[str] = (),
+    ) -> None:
+        """Drop things: each becomes one mark, by prefix, by keys (with ``more`` keys), or without any files.
+
+        ``covered``: things that are dropped with them, and lie below their prefixes.
+        """
         above = None if parent is None else ("dropped", parent)
         with self._c.transaction():
+            self._c.execute("UPDATE thing SET live = false WHERE id = ANY (%s)", (list(covered),))
             for id_ in ids:
                 self._c.execute("UPDATE thing SET live = false WHERE id = %s", (id_,))
                 self._mark("dropped", id_, how, above if id_ != parent else None, more)
@@ -128,11 +143,11 @@ class Shop:
         with self._c.transaction():
             self._mark("orphan", id_, how, None, ())
 
-    def undrop(self, ids: Sequence[str], kind: str = "dropped") -> None:
-        """Undrop all of these things or none."""
+    def undrop(self, ids: Sequence[str], kind: str = "dropped", covered: Sequence[str] = ()) -> None:
+        """Undrop all of these things or none, with those that lie below their prefixes and have no marks."""
         with self._c.transaction():
             contract.undrop(self._c, INSTANCE, kind, ids)
-            for id_ in ids:
+            for id_ in (*ids, *covered):
                 self._c.execute("UPDATE thing SET live = true WHERE id = %s", (id_,))
 
     def _spelled(self, thing: Thing, key: str, n: int) -> str:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from sexton.marks.model import ClaimRequest, ClaimResult
+from sexton.marks.sql.prepared import PreparedKeeper
 from sexton.operators.holds.keeper import HoldKeeper
 from sexton.owners.port import OwnerSilent
 from sexton.owners.sql import live_keys, live_moment, loose_keys
@@ -21,10 +22,17 @@ from sexton.recycle.planning import policy
 from sexton.storage.vaults import ProvenVaults
 from tests.fault import operations as op
 from tests.fault.histories import History, histories, play
+from tests.fault.shop import Shop
 from tests.fault.witness import Violation
+from tests.fault.world import World
 
 BEGIN = (op.Enable(), op.Load(files=1, table=None), op.Load())
 DUE = 10_801
+NESTED = op.Load(nested=True, fate="takes long")
+NOT_COVERED = """
+CREATE OR REPLACE FUNCTION sexton.is_covered(instance text, prefixes text[])
+RETURNS boolean LANGUAGE sql AS 'SELECT false'
+"""
 LISTED_PREFIX = (op.Enable(), op.Load(fate="dies before committing"), op.Later(270_000), op.Round(), op.Upload())
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -77,6 +85,25 @@ def nothing_is_counted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(settlement, "round_counts", SimpleNamespace(increment=lambda *_: None))
 
 
+def loads_block_no_prefix(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PreparedKeeper, "blocking", lambda *_: {})
+
+
+def nothing_is_above_a_load(patch: pytest.MonkeyPatch) -> None:
+    real = World.owner
+
+    def owner(w: World) -> Shop:
+        shop = real(w)
+        shop.execute(NOT_COVERED)
+        return shop
+
+    patch.setattr(World, "owner", owner)
+
+
+def no_load_is_refused(patch: pytest.MonkeyPatch) -> None:
+    nothing_is_above_a_load(patch)
+
+
 DETECTING: dict[Patch, tuple[Any, ...]] = {
     holds_block_nothing: (*BEGIN, op.Drop(), op.Hold(n=1), op.Later(DUE), op.Round()),
     no_retention: (*BEGIN, op.Drop(), op.Round()),
@@ -114,6 +141,9 @@ DETECTING: dict[Patch, tuple[Any, ...]] = {
     ),
     nothing_is_adopted: (*BEGIN, op.Drop(), op.Later(DUE), op.Round(dies=(("claim.committed", 1),), then="adopted")),
     nothing_is_counted: (*BEGIN, op.Drop(), op.Later(DUE), op.Round()),
+    loads_block_no_prefix: (*BEGIN, NESTED, op.DropTable(), op.Later(DUE), op.Round()),
+    no_load_is_refused: (*BEGIN, op.DropTable(), op.Later(DUE), op.Round(), op.Load(nested=True)),
+    nothing_is_above_a_load: (*BEGIN, NESTED, op.DropTable(), op.Commit(), op.Later(DUE), op.Round()),
 }
 
 

@@ -132,10 +132,19 @@ class Witness:
             raise Violation(f"{m.ref} was claimed without a lease")
         if wrong := [f for f in files if not m.names(*f)]:
             raise Violation(f"{m.ref} was claimed with files that it does not name: {wrong}")
+        if loads := [p.id for p in marks.values() if _may_write_below(p, m)]:
+            raise Violation(f"{m.ref} was claimed while loads may write below its prefix: {loads}")
         if needed := self.tables.live().intersection(files):
             raise Violation(f"{m.ref} was claimed with files that the owner references: {needed}")
         if holds_of_it := [h for h in self.active() if _covers(h, [m], files, marks, history)]:
             raise Violation(f"{m.ref} was claimed while held by {holds_of_it}")
+
+
+def _may_write_below(load: Mark, m: Mark) -> bool:
+    """Return whether a mark is of a load that may still commit files below the prefix of another one."""
+    if load.kind != "prepared" or m.kind == "prepared" or load.state == "CLAIMED" or m.prefix is None:
+        return False
+    return load.vault == m.vault and (load.prefix or "").startswith(m.prefix)
 
 
 def _covers(

@@ -28,11 +28,18 @@ LOADING, LIVE, DROPPED, MISTAKEN, OVER = "loading", "live", "dropped", "mistaken
 
 
 class Item:
-    """A thing of the shop, with its status and its files."""
+    """A thing of the shop, with its status and its files.
 
-    def __init__(self, thing: Thing) -> None:
+    ``nested``: its prefix lies below that of its table; then a mark of the table's prefix may be the only one that it
+    has (``covered``).
+    """
+
+    def __init__(self, thing: Thing, *, nested: bool = False) -> None:
         self.thing, self.status = thing, LOADING
         self.files: list[tuple[str, int]] = []
+        self.nested, self.covered = nested, False
+        self.deleted_before: set[tuple[str, str]] = set()
+        """The marks above a nested thing whose files were deleted before it was announced."""
 
     @property
     def id(self) -> str:

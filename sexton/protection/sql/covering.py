@@ -39,7 +39,8 @@ def _covers(db: Database, place: Place) -> ColumnElement[bool]:
     item = db.t.protection_item
     is_in_vault = item.c.vault == place.vault
     if place.prefix is not None:
-        is_under = item.c.key.between(place.prefix, place.prefix + LAST_CHARACTER)
+        # Not BETWEEN, whose bounds may have no COLLATE.
+        is_under = and_(item.c.key >= place.prefix, item.c.key <= place.prefix + LAST_CHARACTER)
         is_above = and_(item.c.prefix, in_list(db, item.c.key, _beginnings([place.prefix])))
         return and_(is_in_vault, or_(is_under, is_above))
     keys = place.keys or ()
