@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -114,6 +114,43 @@ def test_a_fenced_object_cannot_be_undropped(lake: Lake) -> None:
 
     with pytest.raises(ValueError, match="fenced"):
         lake.owner.undrop("d0")
+
+
+def orphan(lake: Lake) -> None:
+    """Mark an object as a repair does, and wait until the mark is due."""
+    put(lake.root, "data/lost.dat")
+    lake.rig.mark("orphan", NewMark(id="7.1", vault="disk", keys=("data/lost.dat",), bytes=10))
+    lake.rig.sql("UPDATE {}mark SET etags = '[\"\"]' WHERE kind = 'orphan'")
+    lake.rig.later(259_201)
+
+
+def test_an_orphan_is_fenced_until_it_is_deleted(lake: Lake) -> None:
+    orphan(lake)
+    lake.owner.silent = ["forget"]
+    lake.rig.round()
+    fenced = "7.1" in lake.owner.fenced
+    lake.owner.silent = ()
+    lake.rig.round()
+
+    assert fenced
+    assert "data/lost.dat" not in listing(lake.root)
+    assert (lake.rig.row("orphan", "7.1"), "7.1" in lake.owner.fenced) == (None, False)
+
+
+def test_an_orphan_that_is_committed_before_its_fence_stays(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    orphan(lake)
+    fence = lake.owner.fence
+
+    def commit_first(*arguments: Any) -> Any:
+        lake.owner.live_keys.add("data/lost.dat")  # after the owner was asked what is live
+        return fence(*arguments)
+
+    monkeypatch.setattr(lake.owner, "fence", commit_first)
+    monkeypatch.setattr(lake.owner, "live", lambda *_: {})  # only the fence knows
+    lake.rig.round()
+
+    assert "data/lost.dat" in listing(lake.root)
+    assert lake.rig.row("orphan", "7.1").state == "MARKED"
 
 
 def test_a_list_that_begins_again_marks_nothing_twice(lake: Lake) -> None:
