@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from sexton.contract import NewMark
+from sexton.marks.keepers import IN_USE
 from sexton.owners.listed import Garbage
 from tests.support.kept import kept_texts
 from tests.support.listed_owner import MemoryOwner
+from tests.support.planned import waiting_plans
 from tests.support.rig import Rig, listing, put
 
 KEYS = [f"data/{n}.dat" for n in range(5)]
@@ -116,18 +118,21 @@ def test_a_fenced_object_cannot_be_undropped(lake: Lake) -> None:
         lake.owner.undrop("d0")
 
 
-def orphan(lake: Lake) -> None:
-    """Mark an object as a repair does, and wait until the mark is due."""
+def orphan(lake: Lake) -> int:
+    """Mark an object as a repair does, and wait until the mark is due; return the plan that awaits approval."""
     put(lake.root, "data/lost.dat")
     lake.rig.mark("orphan", NewMark(id="7.1", vault="disk", keys=("data/lost.dat",), bytes=10))
     lake.rig.sql("UPDATE {}mark SET etags = '[\"\"]' WHERE kind = 'orphan'")
     lake.rig.later(259_201)
+    lake.rig.round()
+    [plan] = waiting_plans(lake.rig)
+    return plan
 
 
 def test_an_orphan_is_fenced_until_it_is_deleted(lake: Lake) -> None:
-    orphan(lake)
+    plan = orphan(lake)
     lake.owner.silent = ["forget"]
-    lake.rig.round()
+    lake.rig.round(plan=plan)
     fenced = "7.1" in lake.owner.fenced
     lake.owner.silent = ()
     lake.rig.round()
@@ -138,8 +143,7 @@ def test_an_orphan_is_fenced_until_it_is_deleted(lake: Lake) -> None:
 
 
 def test_an_orphan_that_is_committed_before_its_fence_stays(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    orphan(lake)
-    fence = lake.owner.fence
+    plan, fence = orphan(lake), lake.owner.fence
 
     def commit_first(*arguments: Any) -> Any:
         lake.owner.live_keys.add("data/lost.dat")  # after the owner was asked what is live
@@ -147,8 +151,9 @@ def test_an_orphan_that_is_committed_before_its_fence_stays(lake: Lake, monkeypa
 
     monkeypatch.setattr(lake.owner, "fence", commit_first)
     monkeypatch.setattr(lake.owner, "live", lambda *_: {})  # only the fence knows
-    lake.rig.round()
+    report = lake.rig.round(plan=plan)
 
+    assert report.kept[IN_USE] == 1
     assert "data/lost.dat" in listing(lake.root)
     assert lake.rig.row("orphan", "7.1").state == "MARKED"
 
