@@ -73,7 +73,7 @@ class Owners(Owner):
         return {**expansions, **dict.fromkeys(unproven, Expansion(waits=NO_CHECK))}
 
     def fence(
-        self, instance: str, batch: int, marks: Sequence[Ref], heartbeat: Heartbeat
+        self, instance: str, batch: int, marks: Sequence[DueMark], heartbeat: Heartbeat
     ) -> Mapping[Ref, tuple[Fenced, str]]:
         return self._owner(instance).fence(instance, batch, marks, heartbeat)
 

@@ -61,7 +61,8 @@ class Fencer:
     def _ask_owner(self, work: BatchWork, chunk: Chunk, marks: Mapping[Ref, DueMark]) -> dict[Ref, Kept]:
         """Fence marks, have the owner fence them too, and unfence those it refuses; return the kept marks."""
         fenced = self._stores.fences.fence(work.token, marks)
-        answers = self._owner.fence(work.instance, work.token.batch, sorted(fenced), work.active_lease.keep_alive)
+        in_order = [marks[ref] for ref in sorted(fenced)]
+        answers = self._owner.fence(work.instance, work.token.batch, in_order, work.active_lease.keep_alive)
         reached("owner.fenced")
         taken_back = [ref for ref, (answer, _) in answers.items() if answer is Fenced.NOT_GARBAGE]
         self._stores.fences.take_back(work.token, taken_back)
@@ -80,7 +81,7 @@ def candidate_of(ref: Ref, expansion: Expansion, children: Sequence[DueMark]) ->
     """Return a mark as a candidate for the claim, by its owner's answer."""
     return Candidate(
         ref,
-        must_be_fenced=expansion.fence,
+        must_be_fenced=expansion.fence and expansion.problem is None,
         children=frozenset(child.ref for child in children) if expansion.absorbs else None,
         lacking=expansion.lacking,
         ancestors=frozenset(expansion.above),

@@ -12,8 +12,9 @@ from sexton.contract import NewMark
 from sexton.kernel.errors import BadInput
 from sexton.owners import plugins
 from sexton.owners.owners import Owners
-from sexton.owners.plugin import OwnerContext
+from sexton.owners.plugin import OwnerContext, OwnerKind, OwnerPlugin, RetentionMissing
 from sexton.owners.plugins import Builder, add_instance
+from sexton.owners.port import Owner
 from tests.support.command import run
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, listing, put
@@ -53,6 +54,21 @@ def test_owners_that_cannot_be_loaded_are_listed_with_the_reason(rig: Rig, capsy
 def test_an_instance_needs_an_owner_that_works(rig: Rig, owner: str, options: Any, says: str) -> None:
     with pytest.raises(BadInput, match=says):
         add_instance(rig.db, rig.registry, "lake", owner, options)
+
+
+def test_a_kind_states_its_retention(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load() -> OwnerPlugin:
+        return OwnerPlugin("forgets one", build=lambda _: Owner(), kinds=(OwnerKind("archived"),))
+
+    forgetful = EntryPoint("forgetful", "forgetful:PLUGIN", plugins.GROUP)
+    monkeypatch.setattr(EntryPoint, "load", lambda _: load())
+    monkeypatch.setattr(plugins, "entry_points", lambda **_: [forgetful])
+    plugins.installed.cache_clear()
+
+    with pytest.raises(RetentionMissing, match=r"'archived' states no retention.*kinds\.archived\.retention_seconds"):
+        load()
+    with pytest.raises(BadInput, match=r"owner forgetful .* cannot be loaded: RetentionMissing: kind 'archived'"):
+        add_instance(rig.db, rig.registry, "lake", "forgetful")
 
 
 def test_an_instance_never_changes_its_owner(rig: Rig) -> None:
