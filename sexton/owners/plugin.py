@@ -9,12 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from sexton.database.engine import Database
-<<<<<<< HEAD
-from sexton.kernel.message import Message, StrictMessage
-=======
 from sexton.kernel.errors import BadInput
-from sexton.kernel.message import Message
->>>>>>> f-copy
+from sexton.kernel.message import Message, StrictMessage
 from sexton.kernel.trust import STRICT, Trust
 from sexton.operators.registry.store import Registry
 from sexton.owners.port import Owner
