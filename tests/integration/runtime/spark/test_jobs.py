@@ -56,7 +56,7 @@ class Field:
         self.active_lease = ActiveLease(self, self, HAND.lease, self._heartbeat, {"shut": "BEHIND"})  # type: ignore[arg-type]
 
     @contextmanager
-    def of(self, _tag: str) -> Iterator[Session]:
+    def of(self, _tag: str, _keep_alive: Callable[[], None]) -> Iterator[Session]:
         yield self.session
 
     def renew(self, _: Lease) -> None:
