@@ -18,6 +18,8 @@ from tests.servers import temporal as temporal_servers
 from tests.support import downloads
 
 REQUEST_SECONDS = 600.0
+LIVE = "tests/fault/live"
+"""One process runs all of these side by side."""
 LONGEST_FIRST = ("fault/live", "integration/runtime/spark", "e2e", "fault", "browser", "workflows", "museum")
 
 
@@ -47,7 +49,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     items.sort(key=begin)
     for item in items:
-        item.add_marker(pytest.mark.xdist_group(item.path.relative_to(config.rootpath).as_posix()))
+        group = item.path.relative_to(config.rootpath).as_posix()
+        item.add_marker(pytest.mark.xdist_group(LIVE if group.startswith(LIVE) else group))
 
 
 @pytest.fixture(autouse=True, scope="session")

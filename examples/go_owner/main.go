@@ -52,10 +52,11 @@ type Drop struct {
 	Fenced bool   `json:"fenced"`
 }
 
-// Lake is everything that is stored.
+// Lake is everything that is stored. Orphans are fenced: objects that a check found, and that no table may list.
 type Lake struct {
 	Tables  map[string]Table `json:"tables"`
 	Drops   map[string]Drop  `json:"drops"`
+	Orphans map[string]Mark  `json:"orphans"`
 	Garbage []Mark           `json:"garbage"` // only grows
 	file    string
 	mutex   sync.Mutex
@@ -63,7 +64,10 @@ type Lake struct {
 
 type object map[string]any
 
-var errUnknown = errors.New("there is no such table or drop, or it is fenced")
+var (
+	errUnknown = errors.New("there is no such table or drop, or it is fenced")
+	errDeleted = errors.New("an object of the table is being deleted: a check found it as an orphan")
+)
 
 // change applies a change and stores the lake; nothing is answered before it is on disk.
 func (l *Lake) change(apply func() error) error {
@@ -93,7 +97,15 @@ func (l *Lake) change(apply func() error) error {
 }
 
 func (l *Lake) create(name string, table Table) error {
-	return l.change(func() error { l.Tables[name] = table; return nil })
+	return l.change(func() error {
+		for _, orphan := range l.Orphans {
+			if table.Vault == orphan.Vault && touches(table.Keys, orphan) {
+				return errDeleted
+			}
+		}
+		l.Tables[name] = table
+		return nil
+	})
 }
 
 func (l *Lake) drop(name string) (string, error) {
@@ -145,7 +157,9 @@ func (l *Lake) fence(marks []Mark) (object, error) {
 	err := l.change(func() error {
 		for _, mark := range marks {
 			answer := "not_garbage"
-			if drop, found := l.Drops[mark.ID]; found {
+			if mark.Kind == "orphan" {
+				answer = l.fenceOrphan(mark)
+			} else if drop, found := l.Drops[mark.ID]; found {
 				drop.Fenced = true
 				l.Drops[mark.ID] = drop
 				answer = "fenced"
@@ -157,10 +171,21 @@ func (l *Lake) fence(marks []Mark) (object, error) {
 	return object{"answers": answers}, err
 }
 
+func (l *Lake) fenceOrphan(mark Mark) string {
+	for _, table := range l.Tables {
+		if table.Vault == mark.Vault && touches(table.Keys, mark) {
+			return "in_use"
+		}
+	}
+	l.Orphans[mark.ID] = mark
+	return "fenced"
+}
+
 func (l *Lake) forget(marks []Mark) error {
 	return l.change(func() error {
 		for _, mark := range marks {
 			delete(l.Drops, mark.ID)
+			delete(l.Orphans, mark.ID)
 		}
 		return nil
 	})
@@ -305,7 +330,7 @@ func decoded[T any](w http.ResponseWriter, r *http.Request) (T, bool) {
 
 func reply(w http.ResponseWriter, answer any, err error) {
 	switch {
-	case errors.Is(err, errUnknown):
+	case errors.Is(err, errUnknown), errors.Is(err, errDeleted):
 		http.Error(w, err.Error(), http.StatusConflict)
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -337,7 +362,7 @@ func main() {
 	clients := flag.String("clients", "", "authority in PEM of the certificates that clients must have")
 	flag.Parse()
 
-	lake := &Lake{Tables: map[string]Table{}, Drops: map[string]Drop{}, file: *file}
+	lake := &Lake{Tables: map[string]Table{}, Drops: map[string]Drop{}, Orphans: map[string]Mark{}, file: *file}
 	if content, err := os.ReadFile(*file); err == nil {
 		if err := json.Unmarshal(content, lake); err != nil {
 			log.Fatal(err)

@@ -102,6 +102,7 @@ class Checker:
             evidence = Evidence(cutoff=order.run.cutoff, listings=(), errors=(str(e),))
         else:
             evidence = how.compare(order, self._vaults_of(order.instance), heartbeat)
+            evidence = evidence.model_copy(update={"inverted": order.inverted})
         self._runs.store_evidence(order.run, evidence)
         return evidence
 

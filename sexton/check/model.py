@@ -96,7 +96,14 @@ class Listing(Message):
     """Objects younger than the grace period: skipped."""
     live: int = 0
     """Live files and live prefixes that records name in this vault."""
+    unnamed: int | None = None
+    """Of ``objects``: those that no record names; None: they were not looked for."""
     errors: tuple[str, ...] = ()
+
+    @property
+    def named_share(self) -> float | None:
+        """Return the share of the objects that records name; None: it is unknown."""
+        return None if self.unnamed is None or not self.objects else 1 - self.unnamed / self.objects
 
     @property
     def whole(self) -> bool:
@@ -118,6 +125,8 @@ class Evidence(Message):
     """Live files that the live side names; None: the live side was not read to its end."""
     prefixes: int = 0
     """Live prefixes that it names: the check cannot tell whether all objects under one exist."""
+    inverted: bool = True
+    """Whether objects that no record names were looked for."""
     found: dict[str, int] = Field(default_factory=dict)
     """Finding type → number of findings."""
     unread: tuple[str, ...] = ()
@@ -164,10 +173,14 @@ class CheckOrder(Message):
 
 
 class PreviousRun(Message):
-    """What the last whole run of the instance saw: vault → objects, and vault → live files and prefixes."""
+    """What the last whole run of the instance saw: vault → objects, and vault → live files and prefixes.
+
+    ``named_share``: vault → the share of its objects that records named.
+    """
 
     objects: dict[str, int]
     live: dict[str, int]
+    named_share: dict[str, float] = Field(default_factory=dict)
 
 
 class RunState(StrEnum):

@@ -32,7 +32,8 @@ APART_MS = 86_400_000
 FRESH_MS = 2 * 86_400_000
 """No decision is based on a run older than this."""
 SHRINK_RATIO = 0.5
-"""A run that sees less than this share of the last whole run's objects proves nothing."""
+"""A run that sees less than this share of the last whole run's objects or live files proves nothing. So does one whose
+records name less than this share of the share of objects that they named then."""
 PREFIXES_NOTE = (
     "{prefixes:,} live rows are prefixes: the loss of an object inside a prefix cannot be detected, and "
     "max_delete_fraction is not in force; show one row per object"
@@ -119,6 +120,7 @@ def _shrinkage(evidence: Evidence, before: PreviousRun) -> list[str]:
     for listing in evidence.listings:
         if listing.whole:
             gaps += _shrunk(listing.vault, "objects", listing.objects, before.objects.get(listing.vault, 0))
+            gaps += _named_less(listing, before.named_share.get(listing.vault, 0.0))
         if evidence.live is not None:
             gaps += _shrunk(listing.vault, "live files", listing.live, before.live.get(listing.vault, 0))
     return gaps
@@ -130,6 +132,16 @@ def _shrunk(vault: str, noun: str, now: int, before: int) -> list[str]:
     return [
         f"vault {vault}: {now:,} {noun} are far below the {before:,} of the last whole run; "
         "if correct: sexton check rebase"
+    ]
+
+
+def _named_less(listing: Listing, before: float) -> list[str]:
+    share = listing.named_share
+    if share is None or share >= before * SHRINK_RATIO:
+        return []
+    return [
+        f"vault {listing.vault}: records name {share:.0%} of {listing.objects:,} objects, far below the "
+        f"{before:.0%} of the last whole run; if correct: sexton check rebase"
     ]
 
 
@@ -153,6 +165,14 @@ def with_live_counts(seen: Evidence, at: int, files: Mapping[str, int], prefixes
         notes = (*notes, PREFIXES_NOTE.format(prefixes=sum(prefixes.values())))
     totals = {"live_from": at, "live": sum(files.values()), "prefixes": sum(prefixes.values())}
     return seen.model_copy(update={**totals, "listings": listings, "notes": notes})
+
+
+def with_unnamed_counts(seen: Evidence, unnamed: Mapping[str, int]) -> Evidence:
+    """Return the evidence with the numbers of objects that no record names, by vault, if they were looked for."""
+    if not seen.inverted:
+        return seen
+    listings = tuple(listing.model_copy(update={"unnamed": unnamed.get(listing.vault, 0)}) for listing in seen.listings)
+    return seen.model_copy(update={"listings": listings})
 
 
 def latest_judged_write(cutoff: int, grace_seconds: int) -> str:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sexton.recycle.pipeline.quarantined import Quarantined
     from sexton.recycle.planning.estimate import Estimate
     from sexton.recycle.planning.model import Plan
-    from sexton.storage.model import Probe
+    from sexton.storage.model import Probe, VaultSpec
 
 RATE_SAMPLE_ROUNDS = 5
 """The last rounds from which the rate of deletion is estimated."""
@@ -85,6 +85,18 @@ class OperatorService:
         """Allow rounds of an instance to delete, and agree to its retentions of now. Raise ``UnknownInstance``."""
         self.stores.registry.enable(instance)
         self.stores.plans.retentions.agree_first(instance, self.policy(instance))
+
+    def add_vault(self, spec: "VaultSpec", *, take_over: bool = False) -> "VaultSpec":
+        """Register a vault, and let the instance's owner know; the arguments and errors of ``registry.add_vault``."""
+        from sexton.operators.registry.add_vault import add_vault
+        from sexton.owners.port import OwnerSilent
+
+        settings = self.settings
+        deployment, endpoint_url, trust = settings.require_deployment(), settings.s3.endpoint_url, settings.trust()
+        added = add_vault(self.stores.registry, spec, deployment, endpoint_url, take_over=take_over, trust=trust)
+        with suppress(OwnerSilent):  # it compares the vaults of the instance when it is asked again
+            self.stores.owners.vaults_changed(spec.instance)
+        return added
 
     def probe(self, instance: str, vault: str) -> "Probe":
         """Probe what a vault's store really does, store the result and return it. Raise ``UnknownVault``."""

@@ -102,7 +102,8 @@ class Place(NamedTuple):
 class Expansion(NamedTuple):
     """What a mark stands for, by its owner's answer.
 
-    ``fence``: the owner must be asked to fence it first. ``absorbs``: its files include those of the marks that name it
+    ``fence``: the owner must be asked to fence it first; False only where its own commit fails once the mark is
+    claimed, or where nothing can commit it any longer. ``absorbs``: its files include those of the marks that name it
     as parent, which are claimed with it. ``waits``: what must be deleted before it. ``lacking``: some of its files
     cannot be named now, so its record stays when the others are gone. ``problem``: it cannot be resolved to files.
     ``above``: its ancestors by its owner's records, marked or not; a hold on one of them blocks its deletion.
@@ -110,7 +111,7 @@ class Expansion(NamedTuple):
     """
 
     places: tuple[Place, ...] = ()
-    fence: bool = False
+    fence: bool = True
     absorbs: bool = False
     waits: str = ""
     lacking: "Reason | None" = None

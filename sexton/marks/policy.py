@@ -13,18 +13,23 @@ class Unplaced(SextonError):
         self.reason = reason
 
 
+def as_named(mark: DueMark, *, fence: bool = True) -> Expansion:
+    """Return the expansion of a mark that names its own vault and files; it has a problem where it names none."""
+    if mark.prefix is None and mark.keys is None:
+        problem = "it names neither a prefix nor keys, and its owner expands it to nothing"
+        return Expansion(problem=(Reason.UNEXPANDED, problem))
+    if mark.vault is None:
+        return Expansion(problem=(Reason.NO_VAULT, "it names no vault"))
+    place = Place(vault=mark.vault, prefix=mark.prefix, keys=mark.keys, etags=mark.etags)
+    return Expansion(places=(place,), fence=fence)
+
+
 def places(mark: DueMark, expansion: Expansion | None) -> tuple[Place, ...]:
     """Return where a due mark's files are, by its owner's expansion or its own names; raise ``Unplaced`` if unknown."""
-    if expansion is not None and expansion.problem is not None:
+    expansion = as_named(mark) if expansion is None else expansion
+    if expansion.problem is not None:
         raise Unplaced(*expansion.problem)
-    if expansion is not None:
-        mark_places = tuple(p if p.keys is None else p._replace(keys=tuple(p.keys)) for p in expansion.places)
-    elif mark.prefix is None and mark.keys is None:
-        raise Unplaced(Reason.UNEXPANDED, "it names neither a prefix nor keys, and its owner expands it to nothing")
-    elif mark.vault is None:
-        raise Unplaced(Reason.NO_VAULT, "it names no vault")
-    else:
-        mark_places = (Place(vault=mark.vault, prefix=mark.prefix, keys=mark.keys, etags=mark.etags),)
+    mark_places = tuple(p if p.keys is None else p._replace(keys=tuple(p.keys)) for p in expansion.places)
     for place in mark_places:
         try:
             if place.prefix is not None:
@@ -37,6 +42,14 @@ def places(mark: DueMark, expansion: Expansion | None) -> tuple[Place, ...]:
         except BadInput as e:
             raise Unplaced(Reason.BAD_KEY, str(e)) from e
     return mark_places
+
+
+def known_places(mark: DueMark, expansion: Expansion | None) -> tuple[Place, ...]:
+    """Return where a mark's files are; nothing, where it cannot be resolved to files: then it is kept for that."""
+    try:
+        return places(mark, expansion)
+    except Unplaced:
+        return ()
 
 
 def settlement_of(counts: DeletionCounts) -> Settlement:

@@ -18,7 +18,7 @@ from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
 from sexton.kernel.errors import BadInput
-from sexton.marks.model import DueMark, Expansion, Place, Ref
+from sexton.marks.model import Ref
 from sexton.owners.port import Heartbeat, Owner, OwnerSilent, Verify, nothing_to_verify
 
 log = logging.getLogger(__name__)
@@ -78,10 +78,6 @@ class ListedOwner(Owner):
             if not self._store(instance, after, page, verify, heartbeat) or not page.entries:
                 return  # without entries, the next round reads on: a position may move at each question
             after = page.end
-
-    def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, Expansion]:
-        """Return the files that the marks name, to be fenced first; not orphans, which have no record to fence."""
-        return {mark.ref: _expansion(mark) for mark in marks if not mark.etags and mark.vault is not None}
 
     def keeps_records(self, instance: str) -> bool:
         """Return True: the owner knows what it has fenced until it may forget it."""
@@ -144,8 +140,3 @@ class ListedOwner(Owner):
             is_same = (t.c.instance == instance, t.c.kind == kind, in_list(self._db, t.c.id, ids))
             known.update(c.execute(select(t.c.id).where(*is_same)).scalars())
         return known
-
-
-def _expansion(mark: DueMark) -> Expansion:
-    place = Place(vault=mark.vault or "", prefix=mark.prefix, keys=mark.keys)
-    return Expansion(places=(place,), fence=not mark.in_second_pass)

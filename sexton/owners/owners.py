@@ -1,4 +1,7 @@
-"""Route each call to the owner of its instance, and keep orphans that no recent check confirmed."""
+"""Route each call to the owner of its instance, and keep orphans that no recent check confirmed.
+
+An owner is not asked before its instance has a vault.
+"""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -10,11 +13,13 @@ from sexton.owners.port import (
     FindRefs,
     Heartbeat,
     LiveParts,
+    NotAsked,
     Owner,
     RecordText,
     Verify,
     nothing_to_verify,
 )
+from sexton.storage.model import VaultSpec
 
 NO_CHECK = "its next check"
 """What an orphan's mark waits for: a whole check of the last two days that found the orphan again."""
@@ -27,6 +32,7 @@ class Owners(Owner):
         self,
         name_of: Callable[[str], str],
         owner_of: Callable[[str], Owner],
+        vaults_of: Callable[[str], Sequence[VaultSpec]],
         unproven: Callable[[str, Collection[str]], Collection[str]] = lambda _, ids: ids,
     ) -> None:
         """Store the owners.
@@ -34,23 +40,32 @@ class Owners(Owner):
         Args:
             name_of: returns the name of an instance's owner, which never changes.
             owner_of: returns an owner by its name; ``OwnerSilent``: it is not installed here.
+            vaults_of: returns the vaults of an instance.
             unproven: returns which of an instance's orphan marks (ids) no recent whole check has found again.
         """
         self._unproven = unproven
         self._name_of = name_of
         self._owner_of = owner_of
+        self._vaults_of = vaults_of
         self._owner_by_instance: dict[str, Owner] = {}
+        self._with_vault: set[str] = set()
+        """Instances that were seen to have a vault; none loses its vaults."""
+
+    def vaults_changed(self, instance: str) -> None:
+        self._owner(instance).vaults_changed(instance)
 
     def mark_due(
         self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat, verify: Verify = nothing_to_verify
     ) -> None:
-        self._owner(instance).mark_due(instance, cutoffs, heartbeat, verify)
+        if self._has_vault(instance):  # otherwise nothing is garbage yet
+            self._owner(instance).mark_due(instance, cutoffs, heartbeat, verify)
 
     def marked_children(self, instance: str) -> Mapping[str, Collection[str]]:
-        return self._owner(instance).marked_children(instance)
+        return self._declared(instance).marked_children(instance)
 
     def abort_expired(self, instance: str, heartbeat: Heartbeat) -> None:
-        self._owner(instance).abort_expired(instance, heartbeat)
+        if self._has_vault(instance):
+            self._owner(instance).abort_expired(instance, heartbeat)
 
     def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, Expansion]:
         expansions = self._owner(instance).expand(instance, marks, heartbeat)
@@ -58,12 +73,12 @@ class Owners(Owner):
         return {**expansions, **dict.fromkeys(unproven, Expansion(waits=NO_CHECK))}
 
     def fence(
-        self, instance: str, batch: int, marks: Sequence[Ref], heartbeat: Heartbeat
+        self, instance: str, batch: int, marks: Sequence[DueMark], heartbeat: Heartbeat
     ) -> Mapping[Ref, tuple[Fenced, str]]:
         return self._owner(instance).fence(instance, batch, marks, heartbeat)
 
     def keeps_records(self, instance: str) -> bool:
-        return self._owner(instance).keeps_records(instance)
+        return self._declared(instance).keeps_records(instance)
 
     def forget(self, instance: str, find_refs: FindRefs) -> None:
         self._owner(instance).forget(instance, find_refs)
@@ -73,10 +88,10 @@ class Owners(Owner):
         return {**dict.fromkeys(self._unproven_orphans(instance, marks), ""), **live_rows}
 
     def live_objects(self, instance: str) -> int | None:
-        return self._owner(instance).live_objects(instance)
+        return self._owner(instance).live_objects(instance) if self._has_vault(instance) else None
 
     def resolvable(self, instance: str, marks: Sequence[DueMark]) -> Collection[Ref]:
-        return self._owner(instance).resolvable(instance, marks)
+        return self._owner(instance).resolvable(instance, marks) if self._has_vault(instance) else ()
 
     def live_as_of(self, instance: str) -> int | None:
         return self._owner(instance).live_as_of(instance)
@@ -120,6 +135,20 @@ class Owners(Owner):
         return [mark.ref for mark in orphans if mark.id in unproven_ids]
 
     def _owner(self, instance: str) -> Owner:
+        """Return the owner of an instance, to be asked; raise ``NotAsked`` before the instance has a vault."""
+        if not self._has_vault(instance):
+            raise NotAsked(
+                f"{instance} has no vault yet, so its owner is not asked; add one: sexton vault add {instance} NAME"
+            )
+        return self._declared(instance)
+
+    def _has_vault(self, instance: str) -> bool:
+        if instance not in self._with_vault and self._vaults_of(instance):
+            self._with_vault.add(instance)
+        return instance in self._with_vault
+
+    def _declared(self, instance: str) -> Owner:
+        """Return the owner of an instance, for what it declares without a look at its records."""
         if instance not in self._owner_by_instance:
             self._owner_by_instance[instance] = self._owner_of(self._name_of(instance))
         return self._owner_by_instance[instance]

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from sexton.database.engine import Database
-from sexton.kernel.message import Message
+from sexton.kernel.errors import BadInput
+from sexton.kernel.message import Message, StrictMessage
 from sexton.kernel.trust import STRICT, Trust
 from sexton.operators.registry.store import Registry
 from sexton.owners.port import Owner
@@ -27,22 +28,39 @@ class OwnerContext(NamedTuple):
     trust: Trust = STRICT
 
 
+class RetentionMissing(BadInput):
+    """A kind states no retention: its marks would be due at once, or never."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(
+            f"kind {kind!r} states no retention: declare OwnerKind({kind!r}, retention_seconds=SECONDS), which "
+            f"operators change with kinds.{kind}.retention_seconds, or OwnerKind({kind!r}, setting=NAME)"
+        )
+
+
 class OwnerKind(NamedTuple):
     """A kind of marks that only instances of this owner have.
 
-    ``retention_seconds``: from the mark until it is due, unless ``kinds.NAME.retention_seconds`` is set.
-    ``setting``: the key under ``[recycle]`` that decides it instead; ``fixed``: no setting changes it.
+    ``retention_seconds``: from the mark until it is due, unless ``kinds.NAME.retention_seconds`` is set; it must be
+    stated. ``setting``: the key under ``[recycle]`` that decides it instead; ``fixed``: no setting changes it.
     ``has_files``: otherwise its marks are records alone, and delete no object. ``limited``: its marks count against the
     limits on deletions; not where no person drops them. ``asks``: why an operator must approve every deletion of it.
     """
 
     name: str
-    retention_seconds: int = 0
+    retention_seconds: int | None = None
     setting: str = ""
     fixed: bool = False
     has_files: bool = True
     limited: bool = True
     asks: str = ""
+
+    @property
+    def own_retention(self) -> int:
+        """Return the stated retention in seconds; raise ``RetentionMissing``."""
+        if self.retention_seconds is None:
+            raise RetentionMissing(self.name)
+        return self.retention_seconds
 
 
 class Operation(NamedTuple):
@@ -54,8 +72,8 @@ class Operation(NamedTuple):
     name: str
     about: str
     """What it does, as a sentence."""
-    order: type[Message]
-    """The values that it needs."""
+    order: type[StrictMessage]
+    """The values that it needs; others are refused."""
     result: Any
     """The type of its result; None: it has none."""
     run: Callable[[Database, str, Any], Any]
@@ -102,3 +120,9 @@ class OwnerPlugin:
     """Returns what can be done with its records."""
     no_underscore: str = ""
     """Why ids never contain ``_``; empty: each instance chooses."""
+
+    def __post_init__(self) -> None:
+        """Raise ``RetentionMissing`` if a kind states neither a retention nor a setting."""
+        for kind in self.kinds:
+            if not kind.setting and kind.retention_seconds is None:
+                raise RetentionMissing(kind.name)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from sexton.kernel.errors import BadInput, SextonError
 from sexton.marks.live import LiveEntry, Part
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
+from sexton.marks.policy import as_named
 
 Heartbeat = Callable[[], None]
 """Called between long statements; raises when the work should stop."""
@@ -41,6 +42,10 @@ class OwnerSilent(SextonError):
     """The owner could not answer what is live or in use; every mark of the call is kept."""
 
 
+class NotAsked(OwnerSilent):
+    """The instance has no vault yet. An owner that is asked now could learn that none of its files is in a vault."""
+
+
 class NoLiveSide(SextonError):
     """No source names the live objects, so no object can be called lost or an orphan."""
 
@@ -58,6 +63,17 @@ class RecordText(NamedTuple):
     kind: str
     id: str
     text: str
+
+
+class VaultListener:
+    """Learns which vaults its instances have. No other method is called for an instance without a vault."""
+
+    def vaults_changed(self, instance: str) -> None:
+        """Forget what was stored about an instance with fewer vaults than it has now; a vault was added.
+
+        It is called in the process that added the vault, and not again if that process died. So an owner that stores
+        where its files are compares the vaults of the instance at each question, too.
+        """
 
 
 class GarbageSource:
@@ -89,8 +105,12 @@ class MarkResolver:
     """Knows which files a mark stands for, and what is live."""
 
     def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, Expansion]:
-        """Return the files of those marks that do not name their own vault and files, or require a fence."""
-        return {}
+        """Return the files of the marks, and whether they must be fenced, as all are by default.
+
+        An owner whose own commit fails once a mark is claimed opts out with ``fence=False``; so does one for marks that
+        nothing can commit any longer. A mark that is left out names its own files, and is fenced.
+        """
+        return {mark.ref: as_named(mark) for mark in marks}
 
     def live(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, str]:
         """Return the marks that name, cover or touch anything live; for the first of them, the live rows as a text."""
@@ -109,12 +129,15 @@ class OwnerFence:
     """Keeps a claimed object from being committed, and forgets it once its files are deleted."""
 
     def fence(
-        self, instance: str, batch: int, marks: Sequence[Ref], heartbeat: Heartbeat
+        self, instance: str, batch: int, marks: Sequence[DueMark], heartbeat: Heartbeat
     ) -> Mapping[Ref, tuple[Fenced, str]]:
         """Make sure that none of these marks, which are FENCED, is committed later; return mark → answer and reason.
 
         The owner aborts the transactions that write them, and then reads the states of these transactions. A mark that
-        is not in the result is kept.
+        is not in the result is kept: without this method nothing is deleted that must be fenced.
+
+        Marks of kind ``orphan`` are a check's: each names an object that no record named. From FENCED on the owner
+        refuses every commit that names the object.
         """
         return {}
 
@@ -197,5 +220,5 @@ class OwnerRecords:
         return iter(())
 
 
-class Owner(GarbageSource, MarkResolver, OwnerFence, OwnerLiveSide, OwnerRecords):
+class Owner(VaultListener, GarbageSource, MarkResolver, OwnerFence, OwnerLiveSide, OwnerRecords):
     """One owner, for all instances that name it."""

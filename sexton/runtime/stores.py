@@ -141,7 +141,7 @@ class DeploymentStores:
         from sexton.owners.plugins import Builder
 
         context = OwnerContext(self.db, self.registry, self.settings.check.live_max_age_seconds, self.settings.trust)
-        return Owners(self.registry.owner, Builder(context).owner, self.orphans.unproven)
+        return Owners(self.registry.owner, Builder(context).owner, self.registry.vaults, self.orphans.unproven)
 
     @cached_property
     def protections(self) -> "ProtectionStore":

@@ -165,6 +165,14 @@ class OwnerSuite(ABC):
         assert (clean.whole, clean.found) == (True, {})
         assert ("LOST", lost) in bench.findings()
 
+    def test_an_owner_is_not_asked_before_it_has_a_vault(self, bench: Workbench, driver: OwnerDriver) -> None:
+        keys = driver.create("t")
+        bench.later(2 * 86_400)
+        checked = bench.check()
+
+        assert not bench.asked_early
+        assert (checked.whole, checked.found, bench.keys()) == (True, {}, keys)
+
     def test_undropping_races_with_a_round(self, bench: Workbench, driver: OwnerDriver) -> None:
         keys = {f"t{n}": driver.create(f"t{n}") for n in range(RACERS)}
         drop_until_due(bench, driver, *keys)

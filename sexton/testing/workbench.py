@@ -18,6 +18,7 @@ from sexton.database.engine import Database
 from sexton.marks.model import Ref
 from sexton.operators.registry.add_vault import add_vault
 from sexton.owners.plugins import add_instance
+from sexton.owners.port import NotAsked
 from sexton.protection.model import Item, Protection
 from sexton.protection.sql.rows import digest
 from sexton.recycle.model import RoundReport
@@ -70,9 +71,21 @@ class Workbench:
         self.restart()
         registry = self.engine.stores.registry
         add_instance(self.db, registry, INSTANCE, owner, options)
+        self.asked_early = self._ask()
+        """Whether the owner was asked before the instance had a vault."""
         vault = VaultSpec(instance=INSTANCE, name=VAULT, kind="local", location=str(self.root))
         add_vault(registry, vault, deployment, "")
         registry.enable(INSTANCE)
+
+    def _ask(self) -> bool:
+        """Ask the owner what plans and `sexton instance add` ask; return whether it was asked."""
+        self.owner.mark_due(INSTANCE, {}, _no_heartbeat)
+        self.owner.live_objects(INSTANCE)
+        try:
+            self.owner.live(INSTANCE, (), _no_heartbeat)
+        except NotAsked:
+            return False
+        return True
 
     def restart(self) -> None:
         """Build the engine and its owners again, with nothing left in memory."""

@@ -3,6 +3,7 @@
 import json
 import secrets
 from functools import partial
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -122,9 +123,10 @@ def test_adding_an_instance_again_keeps_its_live_view(offline: Run) -> None:
     assert json.loads(offline("instance", "list", "--json").stdout)["items"][0]["live_view"] == "public.sexton_live"
 
 
-def test_live_view_that_cannot_be_read_is_warned_of(offline: Run, environment: dict[str, str]) -> None:
+def test_live_view_that_cannot_be_read_is_warned_of(offline: Run, environment: dict[str, str], tmp_path: Path) -> None:
     offline("init")
     offline("instance", "add", "shop")
+    offline("vault", "add", "shop", "disk", "--local", str(tmp_path))
     url, seen = environment["SEXTON_DATABASE_URL"].replace("+psycopg", ""), "public.seen"
 
     absent = offline("instance", "live-view", "shop", seen)

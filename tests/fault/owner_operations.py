@@ -32,7 +32,7 @@ class Load:
     flat: bool = False
     fate: str = "commits"
     nested: bool = False
-    """Whether a rowset is written below the prefix of its table; not where a live view shows that prefix as live."""
+    """Whether a rowset is written below the prefix of its table, unless the view shows the whole prefix as live."""
 
     def do(self, w: World) -> None:
         item = self._item(w, next(w.numbers))

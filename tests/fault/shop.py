@@ -53,11 +53,12 @@ class Barrier(SqlOwner):
     """The shop with a fence: from the fence on, it refuses the commit of a prepared thing."""
 
     def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Callable[[], None]) -> Mapping[Ref, Expansion]:
-        return {
-            m.ref: Expansion(fence=True, places=(Place(vault=m.vault, prefix=m.prefix),))
+        prepared = {
+            m.ref: Expansion(places=(Place(vault=m.vault, prefix=m.prefix),))
             for m in marks
             if m.kind == "prepared" and m.vault is not None
         }
+        return {**super().expand(instance, marks, heartbeat), **prepared}
 
 
 class Shop:

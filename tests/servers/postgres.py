@@ -59,7 +59,7 @@ class Cluster:
         if not self._template:
             self._template = self.create_database()
             schema.init(self._template, DEPLOYMENT)
-            self.created.remove(self._template)  # not of the test that needed it first
+            self.keep(self._template)
         url = self.create_database(self._template, name)
         if deployment != DEPLOYMENT:
             with psycopg.connect(driver_url(url)) as c:
@@ -69,7 +69,13 @@ class Cluster:
     def drop_database(self, url: str) -> None:
         """Drop a database, also one with open connections."""
         self._do(f'DROP DATABASE IF EXISTS "{url.rpartition("/")[2]}" WITH (FORCE)')
+        if url in self.created:
+            self.created.remove(url)
+
+    def keep(self, url: str) -> str:
+        """Let the end of a test not drop a database, which others need too; return its URL."""
         self.created.remove(url)
+        return url
 
     def _do(self, statement: str) -> None:
         with psycopg.connect(driver_url(self.url()), autocommit=True) as connection:

@@ -5,13 +5,14 @@ import inspect
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar, overload
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, NoReturn, TypeVar, overload
 
 T = TypeVar("T")
 
 PATIENCE_SECONDS = 120.0 * float(os.environ.get("TESTS_PATIENCE", "1"))
 POLL_SECONDS = 0.05
+"""Between two looks; between the first ones it is less."""
 
 
 def eventually(what: str, look: Callable[[], T], is_so: Callable[[T], object] = bool) -> T:
@@ -22,10 +23,9 @@ def eventually(what: str, look: Callable[[], T], is_so: Callable[[T], object] = 
         look: is called again and again.
         is_so: tells of what ``look`` returned whether the wait is over.
     """
-    until = time.monotonic() + PATIENCE_SECONDS
+    pauses = _pauses()
     while not is_so(seen := look()):
-        _check(what, until, seen)
-        time.sleep(POLL_SECONDS)
+        time.sleep(next(pauses, 0.0) or _fail(what, seen))
     return seen
 
 
@@ -39,15 +39,14 @@ async def eventually_async(what: str, look: Callable[[], T], is_so: Callable[[T]
 
 async def eventually_async(what: str, look: Callable[[], Any], is_so: Callable[[Any], object] = bool) -> Any:
     """Do the same in an event loop, where ``look`` may be a coroutine function."""
-    until = time.monotonic() + PATIENCE_SECONDS
+    pauses = _pauses()
     while True:
         seen = look()
         if inspect.isawaitable(seen):
             seen = await seen
         if is_so(seen):
             return seen
-        _check(what, until, seen)
-        await asyncio.sleep(POLL_SECONDS)
+        await asyncio.sleep(next(pauses, 0.0) or _fail(what, seen))
 
 
 async def happened(event: threading.Event) -> None:
@@ -55,5 +54,13 @@ async def happened(event: threading.Event) -> None:
     await eventually_async("a thread sets the event", event.is_set)
 
 
-def _check(what: str, until: float, seen: object) -> None:
-    assert time.monotonic() < until, f"{what}: not within {PATIENCE_SECONDS:.0f} s; last seen: {seen!r}"
+def _pauses() -> Iterator[float]:
+    """Yield the seconds until the next look, until patience ends."""
+    until, pause = time.monotonic() + PATIENCE_SECONDS, POLL_SECONDS / 16
+    while time.monotonic() < until:
+        yield pause
+        pause = min(2 * pause, POLL_SECONDS)
+
+
+def _fail(what: str, seen: object) -> NoReturn:
+    raise AssertionError(f"{what}: not within {PATIENCE_SECONDS:.0f} s; last seen: {seen!r}")

@@ -6,6 +6,7 @@ from typing import Any
 from sexton.contract import NewMark
 from sexton.marks.live import LiveEntry, Part
 from sexton.marks.model import DueMark, Fenced, Ref
+from sexton.marks.orphans import ORPHAN
 from sexton.owners.listed import Garbage, GarbagePage, ListedOwner, Undropped
 from sexton.owners.port import FindRefs, Heartbeat, LiveParts, OwnerSilent
 
@@ -47,14 +48,17 @@ class MemoryOwner(ListedOwner):
         return {m.ref: "" for m in marks if self.live_keys.intersection(m.keys or ())}
 
     def fence(
-        self, instance: str, batch: int, marks: Sequence[Ref], heartbeat: Heartbeat
+        self, instance: str, batch: int, marks: Sequence[DueMark], heartbeat: Heartbeat
     ) -> Mapping[Ref, tuple[Fenced, str]]:
         self._answer("fence")
         answers = {}
-        for ref in marks:
-            if ref.id in self.dropped:
-                self.fenced.add(ref.id)
-            answers[ref] = (Fenced.FENCED if ref.id in self.fenced else Fenced.NOT_GARBAGE, "")
+        for mark in marks:
+            if mark.kind == ORPHAN and self.live_keys.intersection(mark.keys or ()):
+                answers[mark.ref] = (Fenced.IN_USE, "a record names it")
+                continue
+            if mark.kind == ORPHAN or mark.id in self.dropped:
+                self.fenced.add(mark.id)
+            answers[mark.ref] = (Fenced.FENCED if mark.id in self.fenced else Fenced.NOT_GARBAGE, "")
         return answers
 
     def forget(self, instance: str, find_refs: FindRefs) -> None:

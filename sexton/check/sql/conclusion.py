@@ -26,7 +26,16 @@ def previous_run(db: Database, c: Connection, run: Run) -> PreviousRun | None:
     listings = Evidence.model_validate(row.evidence).listings
     deleted = _deleted_since(db, c, run.instance, row.cutoff)
     objects = {listing.vault: max(0, listing.objects - deleted.get(listing.vault, 0)) for listing in listings}
-    return PreviousRun(objects=objects, live={listing.vault: listing.live for listing in listings})
+    shares = {listing.vault: share for listing in listings if (share := listing.named_share) is not None}
+    return PreviousRun(objects=objects, live={listing.vault: listing.live for listing in listings}, named_share=shares)
+
+
+def count_unnamed(db: Database, c: Connection, run: Run) -> dict[str, int]:
+    """Return vault → objects that no record names, as a run saw them, whatever the form of their keys."""
+    t = db.t.finding
+    is_unnamed = and_(_seen_in(db, run), t.c.type.in_((FindingType.ORPHAN, FindingType.UNKNOWN_KIND)))
+    counts = select(t.c.vault, func.count()).where(is_unnamed).group_by(t.c.vault)
+    return {row[0]: row[1] for row in c.execute(counts)}
 
 
 def _deleted_since(db: Database, c: Connection, instance: str, since: int) -> dict[str, int]:

@@ -20,9 +20,9 @@ from sexton.check.model import (
     RunState,
     RunVerdict,
 )
-from sexton.check.policy import checked_shrunken, judge
+from sexton.check.policy import checked_shrunken, judge, with_unnamed_counts
 from sexton.check.port import UnknownCheck, UnknownFinding
-from sexton.check.sql.conclusion import conclude_findings, previous_run
+from sexton.check.sql.conclusion import conclude_findings, count_unnamed, previous_run
 from sexton.check.sql.findings import as_finding, is_repairable, open_counts, store_seen
 from sexton.check.sql.old_runs import forget_old_runs
 from sexton.database.contract_errors import check_text
@@ -156,6 +156,7 @@ class CheckStore:
             row = c.execute(select(t).where(t.c.id == run.id).with_for_update()).one()
             if row.state != RunState.RUNNING:
                 return RunVerdict(missing_inputs=tuple(row.missing_inputs or ()))
+            evidence = with_unnamed_counts(evidence, count_unnamed(self._db, c, run))
             verdict = judge(evidence, previous_run(self._db, c, run))
             conclude_findings(self._db, c, run, evidence, whole=verdict.whole)
             counts = open_counts(self._db, c, run.instance)

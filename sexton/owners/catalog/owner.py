@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from sqlalchemy import text
 
 from sexton.marks.model import DueMark, Expansion, Fenced, Place, Ref
+from sexton.marks.policy import as_named
 from sexton.owners.catalog import ancestors, barrier, named, parents, tenant
 from sexton.owners.catalog.count import live_objects
 from sexton.owners.catalog.due import (
@@ -20,6 +21,9 @@ from sexton.owners.catalog.kind import CatalogKind
 from sexton.owners.catalog.kinds import KINDS
 from sexton.owners.catalog.reader import CatalogReader
 from sexton.owners.port import COUNT_SECONDS, FindRefs, Heartbeat, Verify, nothing_to_verify
+
+FENCED_KINDS = frozenset({"prepared"})
+"""Kinds whose marks a transaction of the catalog may still commit."""
 
 
 class CatalogOwner(CatalogReader):
@@ -60,17 +64,24 @@ class CatalogOwner(CatalogReader):
             forget_versions(tx)
 
     def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, Expansion]:
-        """Return the files of marks of the catalog's kinds and of orphans; marks of other kinds are left out."""
+        """Return the files of marks; those of other kinds than the catalog's name their own.
+
+        Only rowsets that a load may still commit are fenced. An undrop fails once a mark is claimed, and the commit of
+        a load removes the marks of its orphans, or fails because one is claimed.
+        """
         with self._read(instance) as tx:
             waiting = tenant.waiting(tx, marks) if tx.is_dropped else {}
         marks = [mark for mark in marks if mark.ref not in waiting]
         expansions: dict[Ref, Expansion] = dict(waiting)
+        expansions |= {mark.ref: as_named(mark, fence=False) for mark in marks if mark.kind not in KINDS}
         for kind, kind_marks in _by_kind(marks):
             heartbeat()
             with self._read(instance) as tx:
                 refs_above = ancestors.find(tx, kind.name, [mark.id for mark in kind_marks])
                 for ref, expansion in kind.expand(tx, kind_marks).items():
-                    expansions[ref] = expansion._replace(above=(*expansion.above, *refs_above.get(ref.id, ())))
+                    above = (*expansion.above, *refs_above.get(ref.id, ()))
+                    fence = expansion.fence and kind.name in FENCED_KINDS
+                    expansions[ref] = expansion._replace(above=above, fence=fence)
         return expansions | self._expand_orphans(instance, marks, heartbeat)
 
     def _expand_orphans(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> dict[Ref, Expansion]:
@@ -86,11 +97,11 @@ class CatalogOwner(CatalogReader):
             above = refs_above.get((mark.keys or ("",))[0])
             if above is not None:
                 place = Place(vault=mark.vault or "", keys=mark.keys, etags=mark.etags)
-                expansions[mark.ref] = Expansion(places=(place,), above=above)
+                expansions[mark.ref] = Expansion(places=(place,), fence=False, above=above)
         return expansions
 
     def fence(
-        self, instance: str, batch: int, marks: Sequence[Ref], heartbeat: Heartbeat
+        self, instance: str, batch: int, marks: Sequence[DueMark], heartbeat: Heartbeat
     ) -> Mapping[Ref, tuple[Fenced, str]]:
         """Abort the writers of prepared rowsets, in batches, then read their states.
 
@@ -98,12 +109,12 @@ class CatalogOwner(CatalogReader):
         """
         del batch  # two rounds that fence at the same time get the same answers
         answers: dict[Ref, tuple[Fenced, str]] = {}
-        if unsupported := {ref.kind for ref in marks} - {"prepared"}:
+        if unsupported := {mark.kind for mark in marks} - FENCED_KINDS:
             raise ValueError(
                 f"marks of kind {', '.join(sorted(unsupported))} cannot be fenced; "
                 "a kind whose expansion requires a fence must be supported here"
             )
-        ids = [ref.id for ref in marks]
+        ids = [mark.id for mark in marks]
         for start in range(0, len(ids), barrier.FENCE_BATCH):
             heartbeat()
             page = ids[start : start + barrier.FENCE_BATCH]

@@ -51,10 +51,13 @@ class GarbageAnswer(StrictMessage):
 
 
 class FenceRequest(StrictMessage):
-    """Marks that must not come back from now on. ``batch``: a number that only grows."""
+    """Marks that must not come back from now on, with their files. ``batch``: a number that only grows.
+
+    A mark of kind ``orphan`` is a check's: no record named its object. From ``fenced`` on no commit may name it.
+    """
 
     batch: int
-    marks: tuple[MarkName, ...]
+    marks: tuple[MarkFiles, ...]
 
 
 class FenceVerdict(MarkName):

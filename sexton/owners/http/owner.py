@@ -49,16 +49,16 @@ class HttpOwner(ListedOwner):
         return self._caller(instance).get("live/count", messages.LiveCount).objects
 
     def fence(
-        self, instance: str, batch: int, marks: Sequence[Ref], heartbeat: Heartbeat
+        self, instance: str, batch: int, marks: Sequence[DueMark], heartbeat: Heartbeat
     ) -> Mapping[Ref, tuple[Fenced, str]]:
         """Have the owner keep these marks from coming back."""
         answers: dict[Ref, tuple[Fenced, str]] = {}
         for page in _pages(marks, MARKS_AT_ONCE):
             heartbeat()
-            request = messages.FenceRequest(batch=batch, marks=tuple(_name(ref) for ref in page))
+            request = messages.FenceRequest(batch=batch, marks=tuple(_files(mark) for mark in page))
             answer = self._caller(instance).post("fence", request, messages.FenceAnswer)
             given = {Ref(a.kind, a.id): (Fenced(a.answer), a.reason) for a in answer.answers}
-            answers |= {ref: given[ref] for ref in page if ref in given}
+            answers |= {mark.ref: given[mark.ref] for mark in page if mark.ref in given}
         return answers
 
     def forget(self, instance: str, find_refs: FindRefs) -> None:

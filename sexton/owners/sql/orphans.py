@@ -27,7 +27,7 @@ def expand_orphans(db: Database, instance: str, marks: Sequence[DueMark]) -> dic
     for mark in orphans:
         place = Place(vault=mark.vault or "", keys=mark.keys, etags=mark.etags)
         above = named_in(compiled, mark.keys or ())
-        expansions[mark.ref] = Expansion(places=(place,), above=above)
+        expansions[mark.ref] = Expansion(places=(place,), fence=False, above=above)
     return expansions
 
 

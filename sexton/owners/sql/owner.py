@@ -23,6 +23,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sexton.database.engine import Database, first_line
 from sexton.marks.keepers import NAMED_LIVE
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
+from sexton.marks.policy import as_named
 from sexton.operators.registry.store import Registry
 from sexton.owners.port import COUNT_SECONDS, OwnerSilent
 from sexton.owners.sql import live_code, live_keys, live_moment, live_view, loose_keys
@@ -76,14 +77,18 @@ class SqlOwner(ViewReader):
         self._silences: dict[str, tuple[str, float]] = {}
 
     def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Callable[[], None]) -> Mapping[Ref, Expansion]:
-        """Return orphans only: all other marks name their own vault and files, and what they belong to."""
-        return expand_orphans(self._db, instance, marks)
+        """Return the files that the marks name; of orphans also what their keys name as ancestors.
+
+        No mark needs a fence, nor does an orphan's: the owner's commit removes it, or fails because it is claimed.
+        """
+        named = {mark.ref: as_named(mark, fence=False) for mark in marks}
+        return named | expand_orphans(self._db, instance, marks)
 
     def fence(
-        self, instance: str, batch: int, marks: Sequence[Ref], heartbeat: Callable[[], None]
+        self, instance: str, batch: int, marks: Sequence[DueMark], heartbeat: Callable[[], None]
     ) -> Mapping[Ref, tuple[Fenced, str]]:
         """Return FENCED for all: the owner's commit removes its own mark, or fails."""
-        return dict.fromkeys(marks, (Fenced.FENCED, ""))
+        return {mark.ref: (Fenced.FENCED, "") for mark in marks}
 
     def live_objects(self, instance: str) -> int | None:
         """Return how many objects the view shows; None without a view, or where a row is a prefix.

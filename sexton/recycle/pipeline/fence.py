@@ -6,6 +6,7 @@ from sexton.kernel.crash_points import reached
 from sexton.kernel.errors import GuardBusy
 from sexton.marks.keepers import IN_USE, OWNER_BUSY, Kept
 from sexton.marks.model import Candidate, DueMark, Expansion, Fenced, Reason, Ref, Unresolvable
+from sexton.marks.policy import known_places
 from sexton.owners.port import Owner
 from sexton.recycle.pipeline.active_lease import BatchWork
 from sexton.recycle.pipeline.chunk import Chunk
@@ -39,7 +40,8 @@ class Fencer:
             expansions = {**expansions, **of_children}
         for mark in (*marks, *children):
             expansion = expansions.get(mark.ref, NO_EXPANSION)
-            chunk.candidates[mark.ref] = candidate_of(mark.ref, expansion, children_of.get(mark.ref, ()))
+            candidate = candidate_of(mark.ref, expansion, children_of.get(mark.ref, ()))
+            chunk.candidates[mark.ref] = candidate._replace(places=known_places(mark, expansions.get(mark.ref)))
         must_be_fenced = {m.ref: m for m in (*marks, *children) if chunk.candidates[m.ref].must_be_fenced}
         if not must_be_fenced:
             return {}
@@ -61,7 +63,8 @@ class Fencer:
     def _ask_owner(self, work: BatchWork, chunk: Chunk, marks: Mapping[Ref, DueMark]) -> dict[Ref, Kept]:
         """Fence marks, have the owner fence them too, and unfence those it refuses; return the kept marks."""
         fenced = self._stores.fences.fence(work.token, marks)
-        answers = self._owner.fence(work.instance, work.token.batch, sorted(fenced), work.active_lease.keep_alive)
+        in_order = [marks[ref] for ref in sorted(fenced)]
+        answers = self._owner.fence(work.instance, work.token.batch, in_order, work.active_lease.keep_alive)
         reached("owner.fenced")
         taken_back = [ref for ref, (answer, _) in answers.items() if answer is Fenced.NOT_GARBAGE]
         self._stores.fences.take_back(work.token, taken_back)
@@ -80,7 +83,7 @@ def candidate_of(ref: Ref, expansion: Expansion, children: Sequence[DueMark]) ->
     """Return a mark as a candidate for the claim, by its owner's answer."""
     return Candidate(
         ref,
-        must_be_fenced=expansion.fence,
+        must_be_fenced=expansion.fence and expansion.problem is None,
         children=frozenset(child.ref for child in children) if expansion.absorbs else None,
         lacking=expansion.lacking,
         ancestors=frozenset(expansion.above),

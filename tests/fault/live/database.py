@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import psycopg
 
-from tests.servers.postgres import Cluster
+from tests.servers.postgres import Cluster, driver_url
 from tests.support.eventually import eventually
 
 
@@ -16,7 +16,7 @@ class OwnCluster(Cluster):
 
     def cut_connections(self) -> int:
         """Terminate every backend of Sexton, also busy ones; return how many there were."""
-        with psycopg.connect(self.url().replace("+psycopg", ""), autocommit=True) as connection:
+        with psycopg.connect(driver_url(self.url()), autocommit=True) as connection:
             statement = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'sexton'"
             return len(connection.execute(statement).fetchall())
 
@@ -25,13 +25,13 @@ class OwnCluster(Cluster):
         child = self.server.child
         assert child.pid is not None
         os.kill(child.pid, signal.SIGQUIT)
-        eventually("PostgreSQL has ended", lambda: child.exit_code() is not None)
+        eventually("the server has ended", lambda: child.exit_code() is not None)
         self.server.start()
 
 
 @contextmanager
-def own_cluster(*, fsync: bool = True) -> Iterator[OwnCluster]:
-    cluster = OwnCluster(fsync=fsync)
+def own_cluster() -> Iterator[OwnCluster]:
+    cluster = OwnCluster()
     try:
         yield cluster
     finally:

@@ -307,6 +307,25 @@ def test_a_rebase_accepts_a_shrunken_live_side(owned: Owned) -> None:
     assert after.whole
 
 
+def test_live_side_that_misses_what_is_new_proves_nothing(owned: Owned) -> None:
+    owned.write_live(*file_keys(20))
+    owned.write_old("tmp/readme.txt")
+    before = owned.check()
+    for key in file_keys(45)[20:]:
+        owned.write_old(key)  # the view shows the first 20 only
+    collapsed = owned.check()
+    owned.later(DAY + 60)
+    again = owned.check()
+    owned.runs.rebase("shop")
+    accepted = owned.check()
+
+    assert before.whole
+    assert not collapsed.whole
+    assert "records name 43% of 46 objects, far below the 95%" in str(collapsed.run.missing_inputs)
+    assert (again.whole, again.confirmed) == (False, {})
+    assert accepted.whole
+
+
 def test_a_vault_that_expires_versions_too_early_is_named(owned: Owned, monkeypatch: pytest.MonkeyPatch) -> None:
     owned.write_live(*file_keys(5))
     figures = FigureStore(owned.db, stores_of(owned.db).insight, owned.policy, 3_600)

@@ -130,6 +130,7 @@ def test_a_difference_is_confirmed_later_and_closed_when_it_ends(shop: Shop, fro
         {"ids": ["b", "a"]},
         {"ids": ["a", "a"]},
         {"rows": []},
+        {"ids": [], "more": True},
         [],
         {"ids": [str(n) for n in range(10**4, 10**5)]},
         {"ids": ["\ud800"]},

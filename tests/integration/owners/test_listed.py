@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from sexton.contract import NewMark
+from sexton.marks.keepers import IN_USE
 from sexton.owners.listed import Garbage
 from tests.support.kept import kept_texts
 from tests.support.listed_owner import MemoryOwner
+from tests.support.planned import waiting_plans
 from tests.support.rig import Rig, listing, put
 
 KEYS = [f"data/{n}.dat" for n in range(5)]
@@ -114,6 +116,46 @@ def test_a_fenced_object_cannot_be_undropped(lake: Lake) -> None:
 
     with pytest.raises(ValueError, match="fenced"):
         lake.owner.undrop("d0")
+
+
+def orphan(lake: Lake) -> int:
+    """Mark an object as a repair does, and wait until the mark is due; return the plan that awaits approval."""
+    put(lake.root, "data/lost.dat")
+    lake.rig.mark("orphan", NewMark(id="7.1", vault="disk", keys=("data/lost.dat",), bytes=10))
+    lake.rig.sql("UPDATE {}mark SET etags = '[\"\"]' WHERE kind = 'orphan'")
+    lake.rig.later(259_201)
+    lake.rig.round()
+    [plan] = waiting_plans(lake.rig)
+    return plan
+
+
+def test_an_orphan_is_fenced_until_it_is_deleted(lake: Lake) -> None:
+    plan = orphan(lake)
+    lake.owner.silent = ["forget"]
+    lake.rig.round(plan=plan)
+    fenced = "7.1" in lake.owner.fenced
+    lake.owner.silent = ()
+    lake.rig.round()
+
+    assert fenced
+    assert "data/lost.dat" not in listing(lake.root)
+    assert (lake.rig.row("orphan", "7.1"), "7.1" in lake.owner.fenced) == (None, False)
+
+
+def test_an_orphan_that_is_committed_before_its_fence_stays(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, fence = orphan(lake), lake.owner.fence
+
+    def commit_first(*arguments: Any) -> Any:
+        lake.owner.live_keys.add("data/lost.dat")  # after the owner was asked what is live
+        return fence(*arguments)
+
+    monkeypatch.setattr(lake.owner, "fence", commit_first)
+    monkeypatch.setattr(lake.owner, "live", lambda *_: {})  # only the fence knows
+    report = lake.rig.round(plan=plan)
+
+    assert report.kept[IN_USE] == 1
+    assert "data/lost.dat" in listing(lake.root)
+    assert lake.rig.row("orphan", "7.1").state == "MARKED"
 
 
 def test_a_list_that_begins_again_marks_nothing_twice(lake: Lake) -> None:

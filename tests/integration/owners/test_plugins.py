@@ -12,8 +12,9 @@ from sexton.contract import NewMark
 from sexton.kernel.errors import BadInput
 from sexton.owners import plugins
 from sexton.owners.owners import Owners
-from sexton.owners.plugin import OwnerContext
+from sexton.owners.plugin import OwnerContext, OwnerKind, OwnerPlugin, RetentionMissing
 from sexton.owners.plugins import Builder, add_instance
+from sexton.owners.port import Owner
 from tests.support.command import run
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, listing, put
@@ -55,20 +56,40 @@ def test_an_instance_needs_an_owner_that_works(rig: Rig, owner: str, options: An
         add_instance(rig.db, rig.registry, "lake", owner, options)
 
 
+def test_a_kind_states_its_retention(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load() -> OwnerPlugin:
+        return OwnerPlugin("forgets one", build=lambda _: Owner(), kinds=(OwnerKind("archived"),))
+
+    forgetful = EntryPoint("forgetful", "forgetful:PLUGIN", plugins.GROUP)
+    monkeypatch.setattr(EntryPoint, "load", lambda _: load())
+    monkeypatch.setattr(plugins, "entry_points", lambda **_: [forgetful])
+    plugins.installed.cache_clear()
+
+    with pytest.raises(RetentionMissing, match=r"'archived' states no retention.*kinds\.archived\.retention_seconds"):
+        load()
+    with pytest.raises(BadInput, match=r"owner forgetful .* cannot be loaded: RetentionMissing: kind 'archived'"):
+        add_instance(rig.db, rig.registry, "lake", "forgetful")
+
+
 def test_an_instance_never_changes_its_owner(rig: Rig) -> None:
     with pytest.raises(BadInput, match="is registered with owner sql"):
         add_instance(rig.db, rig.registry, "shop", "catalog")
 
 
-def test_options_are_corrected_until_the_list_is_read(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_are_corrected_until_the_list_is_read(
+    rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     add = ("instance", "add", "lake", "--owner", "http", "--option")
-    warned = run(rig, capsys, *add, "url=http://127.0.0.1:1").err
+    unasked = run(rig, capsys, *add, "url=http://127.0.0.1:1").err
+    (tmp_path / "v").mkdir()
+    warned = run(rig, capsys, "vault", "add", "lake", "disk", "--local", str(tmp_path / "v")).err
     corrected = run(rig, capsys, *add, "url=http://127.0.0.1:2").err
     options = rig.registry.instance("lake").owner_options
     rig.sql("UPDATE {}instance SET owner_cursor = '1' WHERE id = 'lake'")
 
+    assert unasked == ""
     assert "127.0.0.1:1" in warned
-    assert "repeat the command with the right ones" in warned
+    assert "repeat sexton instance add with the right ones" in warned
     assert "127.0.0.1:2" in corrected
     assert options == {"url": "http://127.0.0.1:2"}
     with pytest.raises(BadInput, match="is registered with owner http"):
@@ -82,7 +103,7 @@ def test_an_owner_that_is_not_installed_here_keeps_every_mark(rig: Rig, tmp_path
     rig.sql("UPDATE {}instance SET owner = 'folder'")
     rig.later(10_801)
     context = OwnerContext(rig.db, rig.registry, 3_600)
-    rig.recycler = rig.recycler_of(Owners(rig.registry.owner, Builder(context).owner))
+    rig.recycler = rig.recycler_of(Owners(rig.registry.owner, Builder(context).owner, rig.registry.vaults))
 
     report = rig.round()
 

@@ -10,7 +10,10 @@ from sexton.wal.sql.resets import ResetStore
 from tests.integration.wal.logs import EmbeddedPlace, KafkaPlace, LogPlace
 from tests.integration.wal.topic_stores import TopicStores
 from tests.servers import kafka as kafka_server
-from tests.servers.postgres import new_database
+
+EMBEDDED, KAFKA = "embedded", "kafka"
+ON_BOTH_LOGS = pytest.mark.parametrize("place", [EMBEDDED, KAFKA], indirect=True)
+"""Of the tests of what a log does; all others use the embedded one."""
 
 
 @pytest.fixture(scope="session")
@@ -28,16 +31,12 @@ def db(clean_url: str) -> Iterator[Database]:
     database.close()
 
 
-@pytest.fixture(params=["embedded", "kafka"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LogPlace]:
-    """A log: the embedded one, and Kafka."""
-    if request.param == "kafka":
-        yield KafkaPlace(request.getfixturevalue("kafka").address)
-        return
-    url = new_database()
-    database = Database.open(url)
-    yield EmbeddedPlace(database)
-    database.close()
+@pytest.fixture
+def place(request: pytest.FixtureRequest, db: Database) -> LogPlace:
+    """Return the embedded log, or the one that a test asks for."""
+    if getattr(request, "param", EMBEDDED) == KAFKA:
+        return KafkaPlace(request.getfixturevalue("kafka").address)
+    return EmbeddedPlace(db)
 
 
 @pytest.fixture

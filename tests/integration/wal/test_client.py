@@ -20,6 +20,7 @@ from sexton.protocol.topics import (
 )
 from sexton.wal.model import Facts, RegionState
 from sexton.wal.port import OldEpoch, OldMap, RegionOfAnotherNode, ReplayRefused
+from tests.integration.wal.conftest import KAFKA, ON_BOTH_LOGS
 from tests.integration.wal.logs import EmbeddedPlace, EntryGone, KafkaPlace, LogPlace
 from tests.integration.wal.topic_stores import TopicStores
 from tests.servers.api import Api
@@ -107,6 +108,7 @@ def served(tmp_path: Path, place: LogPlace) -> Iterator[Served]:
     rig.db.close()
 
 
+@ON_BOTH_LOGS
 @pytest.mark.slow
 def test_replay_reads_every_entry_and_retains_them(served: Served) -> None:
     topic = served.topic(50)
@@ -123,6 +125,7 @@ def test_replay_reads_every_entry_and_retains_them(served: Served) -> None:
     assert served.topics.purge(topic).floor == 50
 
 
+@ON_BOTH_LOGS
 @pytest.mark.slow
 def test_replay_left_early_is_lost_and_an_empty_one_is_not(served: Served) -> None:
     topic = served.topic(20)
@@ -140,6 +143,7 @@ def test_replay_left_early_is_lost_and_an_empty_one_is_not(served: Served) -> No
     assert served.topics.replays.find(early.pin.id) is None
 
 
+@ON_BOTH_LOGS
 def test_entries_deleted_during_a_replay_raise_an_error(served: Served) -> None:
     topic = served.topic(2_000)
 
@@ -148,6 +152,7 @@ def test_entries_deleted_during_a_replay_raise_an_error(served: Served) -> None:
         assert [e.id for e in replay] == list(range(2_000))
 
 
+@ON_BOTH_LOGS
 def test_replay_refuses_a_purged_or_recreated_topic(served: Served) -> None:
     topic = served.topic(20)
     cut = served.topic(20)
@@ -163,6 +168,7 @@ def test_replay_refuses_a_purged_or_recreated_topic(served: Served) -> None:
         assert c.execute(served.topics.db.t.wal_pin.select()).all() == []
 
 
+@ON_BOTH_LOGS
 def test_refused_opening_names_the_missing_entries(served: Served) -> None:
     topic = served.topic(50)
     for region in ("r1", "r2"):
@@ -183,6 +189,7 @@ def test_refused_opening_names_the_missing_entries(served: Served) -> None:
     assert (unknown.value.code, unknown.value.status) == ("FORBIDDEN", 403)
 
 
+@ON_BOTH_LOGS
 @pytest.mark.slow
 def test_replay_renews_its_pin_while_it_reads(served: Served) -> None:
     topic = served.topic(3)
@@ -196,6 +203,7 @@ def test_replay_renews_its_pin_while_it_reads(served: Served) -> None:
         assert [e.id for e in replay] == [0, 1, 2]
 
 
+@ON_BOTH_LOGS
 @pytest.mark.slow
 def test_released_replay_is_lost_before_its_next_entry(served: Served) -> None:
     topic = served.topic(2_000)
@@ -221,6 +229,7 @@ def test_maps_and_heartbeats_over_http_reach_the_stores(served: Served) -> None:
     assert [its.state for its in served.topics.store.regions(topic)] == [RegionState.MAPPED]
 
 
+@ON_BOTH_LOGS
 def test_node_token_is_for_its_own_node_only(served: Served) -> None:
     topic = served.topic(20)
     other = Sexton(served.api.url, served.api.token("node:n2@shop"), patience_seconds=2)
@@ -243,6 +252,7 @@ def test_node_token_is_for_its_own_node_only(served: Served) -> None:
     assert answer.status_code == 403
 
 
+@ON_BOTH_LOGS
 def test_another_nodes_token_moves_nothing_of_a_region(served: Served) -> None:
     topic = served.topic(20)
     served.flushed(topic, "r1", 4)
@@ -296,11 +306,13 @@ def test_purge_without_temporal_is_refused_and_logged(served: Served) -> None:
     assert (call.subject, call.outcome) == (topic, "TEMPORAL_AWAY")
 
 
+@ON_BOTH_LOGS
 def test_replay_needs_bootstrap_servers(served: Served) -> None:
     with pytest.raises(BadInput, match=r"bootstrap\.servers"):
         served.node.replay("wal-x", "r1", epoch=1)
 
 
+@ON_BOTH_LOGS
 def test_topic_recreated_during_a_replay_is_refused(served: Served) -> None:
     topic = served.topic(50)
 
@@ -310,6 +322,7 @@ def test_topic_recreated_during_a_replay_is_refused(served: Served) -> None:
         assert [e.id for e in replay] == list(range(50))
 
 
+@pytest.mark.parametrize("place", [KAFKA], indirect=True)
 def test_slow_reader_is_no_timeout_of_kafka(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setattr(kafka, "time", clock)

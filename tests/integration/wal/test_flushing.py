@@ -101,15 +101,16 @@ def test_node_that_accepts_and_does_not_flush_is_named(topics: TopicStores) -> N
     assert result == Flushed(asked=1, flushed=0, late=(f"{topic}/r1",))
 
 
-@pytest.mark.parametrize("status", [302, 404, 503])
-def test_node_that_refuses_is_named(topics: TopicStores, status: int) -> None:
-    topic = lagging(topics, {"r1": 2_900})
+def test_node_that_refuses_is_named(topics: TopicStores, subtests: pytest.Subtests) -> None:
+    for status in [302, 404, 503]:
+        with subtests.test(status=status):
+            topic = lagging(topics, {"r1": 2_900})
 
-    with flushing_node(lambda _: status) as url:
-        report(topics, topic, "r1", 99, node="node-r1", url=url)
-        result = flush(topics, topic)
+            with flushing_node(lambda _, status=status: status) as url:
+                report(topics, topic, "r1", 99, node="node-r1", url=url)
+                result = flush(topics, topic)
 
-    assert (result.asked, result.silent) == (0, {"node-r1": f"{url} answers {status}"})
+            assert (result.asked, result.silent) == (0, {"node-r1": f"{url} answers {status}"})
 
 
 def test_node_without_an_address_is_named(topics: TopicStores) -> None:

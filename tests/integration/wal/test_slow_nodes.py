@@ -81,20 +81,18 @@ def drip_handshake() -> Iterator[bytes]:
     return chain(iter([b"\x16\x03\x03\x40\x00"]), repeat(b"\x00"))
 
 
-@pytest.mark.parametrize(
-    ("scheme", "chunks"),
-    [("http", drip_head), ("https", drip_handshake), ("http", lambda: iter(()))],
-)
-def test_request_to_a_dripping_node_ends_with_its_socket(scheme: str, chunks: Callable[[], Iterator[bytes]]) -> None:
-    client, threads = HttpFlushClient(HERE, 0.5), set(threading.enumerate())
+def test_request_to_a_dripping_node_ends_with_its_socket(subtests: pytest.Subtests) -> None:
+    for scheme, chunks in [("http", drip_head), ("https", drip_handshake), ("http", lambda: iter(()))]:
+        with subtests.test(scheme=scheme, chunks=chunks.__name__):
+            client, threads = HttpFlushClient(HERE, 0.5), set(threading.enumerate())
 
-    with slow_node(chunks, 0.05) as (address, ended):
-        reasons = ask(client, f"{scheme}://{address}")
-        assert ended.wait(PATIENCE_SECONDS), "the connection is still open"
+            with slow_node(chunks, 0.05) as (address, ended):
+                reasons = ask(client, f"{scheme}://{address}")
+                assert ended.wait(PATIENCE_SECONDS), "the connection is still open"
 
-    assert len(reasons) == 1
-    assert "within" in reasons[0]
-    assert set(threading.enumerate()) <= threads
+            assert len(reasons) == 1
+            assert "within" in reasons[0]
+            assert set(threading.enumerate()) <= threads
 
 
 def test_node_that_does_not_read_its_request_is_given_up() -> None:
@@ -104,20 +102,18 @@ def test_node_that_does_not_read_its_request_is_given_up() -> None:
     assert "within" in reasons[0]
 
 
-@pytest.mark.parametrize(
-    ("chunks", "reason"),
-    [
+def test_head_of_an_answer_is_bounded(subtests: pytest.Subtests) -> None:
+    for chunks, reason in [
         (lambda: chain(iter([HEAD]), repeat(b"x" * 65_536)), "a head of more than 16,384 bytes"),
         (lambda: repeat(b"HTTP/1.1 100 Continue\r\n\r\n"), "interim answers and no other"),
         (lambda: iter([b"SSH-2.0-OpenSSH_9.6\r\n\r\n"]), "does not answer in HTTP/1.1"),
-    ],
-)
-def test_head_of_an_answer_is_bounded(chunks: Callable[[], Iterator[bytes]], reason: str) -> None:
-    with slow_node(chunks, 0.0) as (address, ended):
-        reasons = ask(HttpFlushClient(HERE, PATIENCE_SECONDS), f"http://{address}")
-        assert ended.wait(PATIENCE_SECONDS)
+    ]:
+        with subtests.test(reason=reason):
+            with slow_node(chunks, 0.0) as (address, ended):
+                reasons = ask(HttpFlushClient(HERE, PATIENCE_SECONDS), f"http://{address}")
+                assert ended.wait(PATIENCE_SECONDS)
 
-    assert reason in reasons[0]
+            assert reason in reasons[0]
 
 
 def test_interim_answers_before_the_final_one_are_skipped() -> None:

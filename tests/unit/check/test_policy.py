@@ -76,6 +76,22 @@ def test_run_with_far_fewer_entries_than_the_last_is_rejected(before: PreviousRu
     assert judge(WHOLE, before).missing_inputs == (said,)
 
 
+@pytest.mark.parametrize(
+    ("unnamed", "share", "is_whole"),
+    [(49, 1.0, True), (51, 1.0, False), (80, 0.4, True), (81, 0.4, False), (100, 0.0, True), (None, 1.0, True)],
+)
+def test_run_whose_records_name_far_fewer_objects_is_rejected(
+    unnamed: int | None, share: float, is_whole: bool
+) -> None:
+    evidence = but(**listing(objects=100, live=20, unnamed=unnamed))
+    before = PreviousRun(objects={"cold": 20}, live={"cold": 20}, named_share={"cold": share})
+
+    verdict = judge(evidence, before)
+
+    assert verdict.whole is is_whole
+    assert is_whole or "far below the" in verdict.missing_inputs[0]
+
+
 def test_no_rebase_is_proposed_where_a_vault_was_not_listed() -> None:
     faulty = but(**listing(objects=0, ended=0, errors=("vault cold: NO_MARKER: not the storage that was added",)))
 

@@ -196,11 +196,10 @@ def _login(db: "Database") -> str:
 def _register(service: "OperatorService", lake: "Lake", spec: "VaultSpec") -> None:
     """Register the instance, its vault and its live view, and let the lake's roles mark. Safe to repeat."""
     from sexton.database import roles
-    from sexton.operators.registry.add_vault import add_vault
     from sexton.owners.ducklake.model import view_of
     from sexton.owners.plugins import add_instance
 
-    registry, settings = service.stores.registry, service.settings
+    registry = service.stores.registry
     options = {"data_path": lake.data_path, "vault": lake.vault, "schema": lake.schema}
     if lake.instance not in [i.id for i in registry.instances()]:
         add_instance(service.db, registry, lake.instance, "ducklake", options)
@@ -208,12 +207,12 @@ def _register(service: "OperatorService", lake: "Lake", spec: "VaultSpec") -> No
         spec = spec.model_copy(update={"location": str(Path(spec.location).resolve())})
     place = (spec.name, spec.kind, spec.location, spec.prefix)
     if place not in [(v.name, v.kind, v.location, v.prefix) for v in registry.vaults(lake.instance)]:
-        add_vault(registry, spec, settings.require_deployment(), settings.s3.endpoint_url, trust=settings.trust())
+        service.add_vault(spec)
     # After the vault was accepted: an attached lake would be detached with the options of a refused attempt.
     add_instance(service.db, registry, lake.instance, "ducklake", options)
     registry.set_live_view(lake.instance, view_of(lake.schema))
     for role in lake.writers:
-        roles.grant(settings.database_url, role)
+        roles.grant(service.settings.database_url, role)
         roles.grant_instance(service.db, lake.instance, role)
 
 

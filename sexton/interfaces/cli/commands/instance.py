@@ -52,7 +52,7 @@ def add(
         if live_view:
             service.stores.registry.set_live_view(name, live_view)
         instance = registry.instance(name)
-        fault = _live_fault(service, name) if instance.knows_live else ""
+        fault = live_fault(service, name)
     mode = instance.mode
     note = f"it observes until: sexton enable {name}" if mode == "observe" else "it was enabled already"
     typer.echo(f"instance {name} is registered; {note}")
@@ -139,19 +139,24 @@ def live_view(name: Name, view: Annotated[str, typer.Argument(help=VIEW_HELP)]) 
     """
     with open_database() as service, log_call(service, "instance live-view", name, view):
         service.stores.registry.set_live_view(name, view)
-        fault = "" if view == "none" else _live_fault(service, name)
+        fault = live_fault(service, name)
     typer.echo(f"live objects of {name}: {'not shown' if view == 'none' else view}")
     if fault:
         typer.echo(f"warning: rounds keep every mark of {name}: {fault}; check again with: sexton doctor", err=True)
 
 
-def _live_fault(service: "OperatorService", name: str) -> str:
-    """Return why rounds cannot learn what is live in an instance, empty where they can."""
-    from sexton.owners.port import NoLiveSide, OwnerSilent
+def live_fault(service: "OperatorService", name: str) -> str:
+    """Return why rounds cannot learn what is live in an instance; empty: they can, or need not, or it has no vault."""
+    from sexton.operators.registry.store import shows_live_objects
+    from sexton.owners.port import NoLiveSide, NotAsked, OwnerSilent
 
+    if not shows_live_objects(service.stores.registry.instance(name)):
+        return ""
     try:
         service.stores.owners.live(name, (), lambda: None)
         service.stores.live_side.as_of(name)
+    except NotAsked:
+        return ""
     except (NoLiveSide, OwnerSilent) as e:
         return str(e)
     return ""

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from sexton.interfaces.cli.commands.instance import live_fault
 from sexton.interfaces.cli.context import WrongUsage, log_call, open_database
 from sexton.interfaces.cli.groups import EMERGENCIES
 from sexton.interfaces.cli.json_output import emit, emit_list, wants_json
@@ -48,7 +49,6 @@ def add(
 
     Example: sexton vault add shop cold --s3 shop-data/prod
     """
-    from sexton.operators.registry.add_vault import add_vault
     from sexton.storage.model import VaultSpec
 
     if bool(s3) == bool(local):
@@ -73,18 +73,16 @@ def add(
             conditional=conditional,
         )
         with log_call(service, "vault add", instance, name):
-            settings = service.settings
-            deployment, endpoint_url = settings.require_deployment(), settings.s3.endpoint_url
-            added = add_vault(
-                service.stores.registry,
-                spec,
-                deployment,
-                endpoint_url,
-                take_over=take_over,
-                trust=settings.trust(),
-            )
+            added = service.add_vault(spec, take_over=take_over)
+        fault = live_fault(service, instance)
     place = f"{added.kind} {added.location}/{added.prefix}"
     typer.echo(f"vault {added.name} of {instance} is {place}, marker {added.uuid}")
+    if fault:
+        typer.echo(
+            f"warning: rounds keep every mark of {instance}: {fault}; if an option of the instance is wrong, repeat "
+            "sexton instance add with the right ones; check again with: sexton doctor",
+            err=True,
+        )
 
 
 @app.command("list")

@@ -61,12 +61,13 @@ def test_probes_that_succeed_are_not_logged(api: Api, caplog: pytest.LogCaptureF
     assert "GET /v1/status: 200 in " in lines(caplog, 1)
 
 
-@pytest.mark.parametrize(("sent", "is_kept"), [("job-7.a_b", True), ("a b", False), ("x" * 65, False), ("", False)])
-def test_an_answer_has_the_id_of_its_request(api: Api, sent: str, is_kept: bool) -> None:
-    id_ = get(api, "/v1/status", **{HEADER: sent}).headers[HEADER]
+def test_an_answer_has_the_id_of_its_request(api: Api, subtests: pytest.Subtests) -> None:
+    for sent, is_kept in [("job-7.a_b", True), ("a b", False), ("x" * 65, False), ("", False)]:
+        with subtests.test(sent=sent, is_kept=is_kept):
+            id_ = get(api, "/v1/status", **{HEADER: sent}).headers[HEADER]
 
-    assert (id_ == sent) is is_kept
-    assert id_
+            assert (id_ == sent) is is_kept
+            assert id_
 
 
 def test_an_unexpected_error_is_logged_with_its_id(

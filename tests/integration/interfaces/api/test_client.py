@@ -77,16 +77,17 @@ def test_many_objects_are_sent_in_repeatable_chunks(
         client.register(RegistrationRequest("shop", "copy:1", owner="ada", objects=[OBJECT]))
 
 
-@pytest.mark.parametrize("size", [1, 1_000])
-def test_chunks_contain_every_name_once_in_order(size: int) -> None:
-    objects = [f"disk/{n:06}{'k' * size}" for n in range(30_000)]
+def test_chunks_contain_every_name_once_in_order(subtests: pytest.Subtests) -> None:
+    for size in [1, 1_000]:
+        with subtests.test(size=size):
+            objects = [f"disk/{n:06}{'k' * size}" for n in range(30_000)]
 
-    made = list(asked.chunks(objects, ["disk/p/"]))
+            made = list(asked.chunks(objects, ["disk/p/"]))
 
-    assert [o for items in made for o in items.objects] == objects
-    assert [p for items in made for p in items.prefixes] == ["disk/p/"]
-    assert max(len(items.objects) + len(items.prefixes) for items in made) <= asked.CHUNK_ITEMS
-    assert max(len(Items.model_dump_json(items)) for items in made) < 16 << 20
+            assert [o for items in made for o in items.objects] == objects
+            assert [p for items in made for p in items.prefixes] == ["disk/p/"]
+            assert max(len(items.objects) + len(items.prefixes) for items in made) <= asked.CHUNK_ITEMS
+            assert max(len(Items.model_dump_json(items)) for items in made) < 16 << 20
 
 
 def test_a_filter_built_by_the_client_protects(client: Sexton, rig: Rig, root: Path) -> None:
@@ -113,19 +114,15 @@ def test_refusals_are_typed_errors(client: Sexton, api: Api) -> None:
     assert secret not in str(other.value)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
+def test_an_empty_registration_is_refused_before_it_is_sent(subtests: pytest.Subtests) -> None:
+    for given in [
         {},
         {"objects": [OBJECT], "filter": Filter.build([Item("disk", "data/a.dat")], 1)},
         {"objects": OBJECT},
         {"objects": (n for n in [OBJECT])},
-    ],
-    ids=["nothing", "both", "a name alone", "a generator"],
-)
-def test_an_empty_registration_is_refused_before_it_is_sent(given: dict[str, object]) -> None:
-    with pytest.raises(Invalid):
-        RegistrationRequest("shop", "copy:1", owner="ada", **given)
+    ]:
+        with subtests.test(given=given), pytest.raises(Invalid):
+            RegistrationRequest("shop", "copy:1", owner="ada", **given)
 
 
 def test_the_client_names_a_missing_address_or_token(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -256,14 +256,14 @@ class Shop(Rig):
         with self.db.read() as c:
             return {Ref(*r) for r in c.execute(select(mark.c.kind, mark.c.id))}
 
-    def fence(self, *ids: str) -> list[Ref]:
-        """Set prepared marks, by default all, to FENCED, as the engine does before it asks; return their refs."""
+    def fence(self, *ids: str) -> list[DueMark]:
+        """Set prepared marks, by default all, to FENCED, as the engine does before it asks; return them."""
         mark = self.db.t.mark
-        refs = [m.ref for m in self.marked("prepared") if not ids or m.id in ids]
+        marks = [m for m in self.marked("prepared") if not ids or m.id in ids]
         with self.db.write() as c:
             c.execute(
                 update(mark)
-                .where(mark.c.kind == "prepared", mark.c.id.in_([r.id for r in refs]))
+                .where(mark.c.kind == "prepared", mark.c.id.in_([m.id for m in marks]))
                 .values(state="FENCED")
             )
-        return refs
+        return marks

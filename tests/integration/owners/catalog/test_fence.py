@@ -126,10 +126,10 @@ def test_r05_only_the_owning_compaction_is_removed(shop: Shop) -> None:
 
 def test_r08_a_mark_committed_before_the_fence_is_not_fenced(shop: Shop) -> None:
     txn, [rowset] = shop.written(shop.table())
-    refs = [m.ref for m in shop.marked("prepared")]
+    marks = shop.marked("prepared")
     shop.catalog.commit(txn)
 
-    answers = shop.catalog_owner.fence("shop", 1, refs, no_heartbeat)
+    answers = shop.catalog_owner.fence("shop", 1, marks, no_heartbeat)
 
     assert answers == {}
     assert shop.record(shop.t.txns, txn).status == "VISIBLE"

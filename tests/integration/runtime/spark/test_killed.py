@@ -14,7 +14,7 @@ import pytest
 from temporalio.client import WorkflowFailureError, WorkflowHandle
 
 from sexton.recycle.model import RoundReport
-from tests.fault.live.deployment import SHOP, Deployment, until
+from tests.fault.live.deployment import SHOP, Deployment
 from tests.fault.live.store import PAGE, Bucket, deletes
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3 import RunningS3
@@ -49,7 +49,7 @@ async def scene(
 async def begun(scene: Deployment, handle: WorkflowHandle[object, RoundReport], pages: int) -> None:
     """Wait until Spark deletes, and so many requests have come in."""
     already = len(deletes(scene.proxy))
-    await until("Spark deletes", lambda: len(deletes(scene.proxy)) >= already + pages, 90)
+    await eventually_async("Spark deletes", lambda: len(deletes(scene.proxy)) >= already + pages)
 
     async def progress() -> dict[str, int] | None:
         [range_] = (await handle.describe()).raw_description.pending_activities
@@ -103,7 +103,7 @@ async def test_a_killed_spark_worker_is_replaced_and_cancelled(scene: Deployment
     assert second.exit_code() is None
 
     os.kill(server_of(second.pid), signal.SIGKILL)
-    await until("a worker whose Spark is gone takes no more work", lambda: second.exit_code() is not None)
+    await eventually_async("a worker whose Spark is gone takes no more work", lambda: second.exit_code() is not None)
     assert "server has ended" in "\n".join(second.tail(5))
 
 
