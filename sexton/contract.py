@@ -100,6 +100,9 @@ def prepare(
         txn_ttl_seconds: how long the transaction may take at most; after that and the retention its files are deleted.
         parents: a kind, and one id of that kind for each of ``ids``, to which the files belong: a hold on that parent
             applies to them too.
+
+    Raises:
+        Collected: a claimed prefix covers one of the prefixes; what is written below it is deleted.
     """
     kind = parents[0] if parents else None
     parent_ids: Sequence[str | None] = parents[1] if parents else [None] * len(ids)
@@ -123,7 +126,8 @@ def commit(connection: OwnerConnection, instance: str, ids: Iterable[str]) -> No
     """Remove the prepared marks of rowsets that this transaction makes visible: the metadata commit *is* this removal.
 
     Raises:
-        Collected: one of them is fenced, claimed or deleted; the whole transaction must roll back.
+        Collected: one of them is fenced, claimed or deleted, or a prefix above it was claimed; the whole transaction
+            must roll back.
     """
     _execute(connection, "SELECT sexton.commit(%s, %s::text[])", (instance, sorted(set(ids))))
     reached("commit.deleted")

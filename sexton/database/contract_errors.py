@@ -17,7 +17,10 @@ class ContractError(SextonError):
 
 
 class Collected(ContractError):
-    """SX001: the mark to be committed is fenced, claimed or gone, or was never prepared. Its files may be deleted."""
+    """SX001: the mark to be committed is fenced, claimed or gone, or was never prepared; or a prefix above is claimed.
+
+    Its files may be deleted.
+    """
 
 
 class NotFirst(ContractError):

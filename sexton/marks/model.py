@@ -191,7 +191,7 @@ class Reason(StrEnum):
     """Why a mark is quarantined."""
 
     CHANGED = "CHANGED"
-    """An object is not the one that was resolved (its ETag differs); the owner decides."""
+    """An object is not the one that was meant, or a load was committed below the mark's prefix; the owner decides."""
     OWNER_CORRUPT = "OWNER_CORRUPT"
     """The owner's record of its writer cannot be read."""
     SCHEMA_MISSING = "SCHEMA_MISSING"

@@ -44,6 +44,14 @@ def places(mark: DueMark, expansion: Expansion | None) -> tuple[Place, ...]:
     return mark_places
 
 
+def known_places(mark: DueMark, expansion: Expansion | None) -> tuple[Place, ...]:
+    """Return where a mark's files are; nothing, where it cannot be resolved to files: then it is kept for that."""
+    try:
+        return places(mark, expansion)
+    except Unplaced:
+        return ()
+
+
 def settlement_of(counts: DeletionCounts) -> Settlement:
     """Return how a claimed mark is settled after every file was tried.
 

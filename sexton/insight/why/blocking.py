@@ -12,6 +12,7 @@ from sexton.insight.why.context import WhyContext
 from sexton.kernel.live import Live
 from sexton.marks.keepers import by_hold, vault_way_out, way_out
 from sexton.marks.model import Candidate, DueMark, Expansion, InstanceMode, Place, Ref
+from sexton.marks.policy import known_places
 from sexton.marks.sql.ancestors import TOO_MANY_LEVELS, find_ancestors
 from sexton.marks.sql.prepared import find_loads
 from sexton.marks.whole import WHOLE
@@ -178,7 +179,7 @@ def load_events(db: Database, mark_row: Any, context: WhyContext) -> Iterator[Ev
         ref,
         children=frozenset() if expansion.absorbs else None,
         retention_starts_at=mark_row.retention_starts_at,
-        places=expansion.places,
+        places=known_places(_due_mark(mark_row), expansion),
     )
     with db.read() as c:
         load = find_loads(db, c, mark_row.instance, [candidate]).get(ref)

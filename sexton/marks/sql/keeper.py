@@ -1,4 +1,4 @@
-"""The port of keepers: holds, protections and replicas may block deletions."""
+"""The port of keepers: holds, protections, replicas and loads may block deletions."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol

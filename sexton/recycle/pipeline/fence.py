@@ -6,6 +6,7 @@ from sexton.kernel.crash_points import reached
 from sexton.kernel.errors import GuardBusy
 from sexton.marks.keepers import IN_USE, OWNER_BUSY, Kept
 from sexton.marks.model import Candidate, DueMark, Expansion, Fenced, Reason, Ref, Unresolvable
+from sexton.marks.policy import known_places
 from sexton.owners.port import Owner
 from sexton.recycle.pipeline.active_lease import BatchWork
 from sexton.recycle.pipeline.chunk import Chunk
@@ -39,7 +40,8 @@ class Fencer:
             expansions = {**expansions, **of_children}
         for mark in (*marks, *children):
             expansion = expansions.get(mark.ref, NO_EXPANSION)
-            chunk.candidates[mark.ref] = candidate_of(mark.ref, expansion, children_of.get(mark.ref, ()))
+            candidate = candidate_of(mark.ref, expansion, children_of.get(mark.ref, ()))
+            chunk.candidates[mark.ref] = candidate._replace(places=known_places(mark, expansions.get(mark.ref)))
         must_be_fenced = {m.ref: m for m in (*marks, *children) if chunk.candidates[m.ref].must_be_fenced}
         if not must_be_fenced:
             return {}
