@@ -61,7 +61,7 @@ def main(words: Sequence[str]) -> int:
     options = [word for word in words if word != "slow"]
     with temporary_directory() as scratch, surroundings.poisoned() as poisoned:
         environment = (poisoned if CI else os.environ) | ({"TMPDIR": scratch} if scratch else {})
-        code, outcomes = pytest(["-n", WORKERS, "--dist", "loadgroup", "-m", marks, *options], environment)
+        code, outcomes = pytest(["-n", WORKERS, "-m", marks, *options], environment)
         failed = [name for name, outcome in outcomes.items() if outcome == "failed"]
         passed_alone = [name for name in failed[:REPEATED] if len(failed) <= REPEATED and alone(name, environment)]
     failed = [name for name in failed if name not in passed_alone]
@@ -106,7 +106,6 @@ def read_report(report: Path) -> dict[str, str]:
     outcomes: dict[str, str] = {}
     for case in ElementTree.parse(report).iter("testcase"):
         name = f"{case.get('file', case.get('classname'))}::{case.get('name')}"
-        name = re.sub(r"@[\w./-]+$", "", name)  # its group
         skip = case.find("skipped")
         if case.find("failure") is not None or case.find("error") is not None:
             outcomes[name] = "failed"

@@ -9,6 +9,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
+from xdist.scheduler import LoadScopeScheduling
 
 from sexton.recycle.pipeline import finish
 from tests import surroundings
@@ -38,9 +39,21 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(tryfirst=True)
+class FileScheduling(LoadScopeScheduling):
+    """Gives the tests of a file to one process, because they share servers."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return LIVE if nodeid.startswith(LIVE) else nodeid.partition("::")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FileScheduling:
+    """Return the scheduler of a run in several processes."""
+    return FileScheduling(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with the longest files, and give each to one process, because its tests share servers."""
+    """Begin with the folders that take longest."""
     order = {name: number for number, name in enumerate(LONGEST_FIRST)}
 
     def begin(item: pytest.Item) -> int:
@@ -48,9 +61,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return min(order.get(folder.as_posix(), len(order)) for folder in folders)
 
     items.sort(key=begin)
-    for item in items:
-        group = item.path.relative_to(config.rootpath).as_posix()
-        item.add_marker(pytest.mark.xdist_group(LIVE if group.startswith(LIVE) else group))
 
 
 @pytest.fixture(autouse=True, scope="session")
